@@ -1,0 +1,63 @@
+//! [`BlockDevice`]: the one trait between storage layers.
+
+use crate::{BlockRange, Buffer, Geometry, IoError, Lba};
+
+/// How far a write has got when it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// Visible to later reads; survives power loss only after a flush if the device has a
+    /// volatile write cache.
+    Cached,
+    /// On stable media before the acknowledgement (NVMe: Force Unit Access).
+    Durable,
+}
+
+/// A run of logical blocks that can be read and written.
+///
+/// The contract, which [`conformance`](crate::conformance) checks on every implementation:
+///
+/// - Methods take `&self`; any number of operations may be in flight at once. Operations on
+///   disjoint blocks are independent. Of overlapping operations in flight together, each block
+///   ends as one of them left it, never a mixture within one logical block.
+/// - A buffer's length is the transfer length. It is a whole number of blocks, not empty, and the
+///   range lies within the device; otherwise the operation returns [`IoError::InvalidRequest`] or
+///   [`IoError::OutOfRange`] and touches nothing. The implementation checks; callers need not.
+/// - The buffer comes back whatever happens, with the length it had. After a failed read its
+///   contents are unspecified and must not be shown to anyone.
+/// - A write that returned `Ok` is seen by every read submitted afterwards. One that failed, or
+///   whose future was dropped, may have been applied to any subset of its blocks.
+/// - `flush` makes durable every write acknowledged before it was submitted.
+/// - Deallocated blocks read as zeroes if [`Geometry::deallocates`], else `deallocate` succeeds
+///   and changes nothing.
+/// - Dropping a future never frees memory that the kernel or a peer may still write to.
+/// - No operation panics on any argument, and none blocks the thread.
+///
+/// There are no default methods: a wrapper that forgets one would silently change behaviour.
+#[allow(
+    async_fn_in_trait,
+    reason = "one reactor per core: futures are never sent"
+)]
+pub trait BlockDevice {
+    /// What the device is. Only `block_count` may change, and only upwards, while it is open.
+    fn geometry(&self) -> Geometry;
+
+    /// Fills `buffer` from the blocks at `start`.
+    async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>);
+
+    /// Writes `buffer` to the blocks at `start`.
+    async fn write(
+        &self,
+        start: Lba,
+        buffer: Buffer,
+        durability: Durability,
+    ) -> (Buffer, Result<(), IoError>);
+
+    /// Makes every acknowledged write durable.
+    async fn flush(&self) -> Result<(), IoError>;
+
+    /// Says that the contents of `range` are no longer needed. An empty range succeeds.
+    async fn deallocate(&self, range: BlockRange) -> Result<(), IoError>;
+
+    /// Makes `range` read as zeroes. An empty range succeeds.
+    async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError>;
+}
