@@ -1,0 +1,59 @@
+# The one developer command. `make` lists what it can do; every target installs what it lacks.
+#
+# Set CARGO_TARGET_DIR to build elsewhere; `make demo ARGS="--runtime 30s"` passes options on.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help build demo test check units process-tests bench fuzz clean \
+	rust-tools vm-tools
+
+ARGS ?=
+# Seconds each fuzz target runs for under `make fuzz`.
+FUZZ_SECONDS ?= 60
+FLASHYARD := $${CARGO_TARGET_DIR:-target}/release/flashyard
+# What the virtual machine needs beside the kernels, which the tests fetch by themselves.
+VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux kmod \
+	xz-utils
+
+help: ## list the targets
+	@echo "Flashyard's developer command. Targets:"
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
+
+build: ## the flashyard binary, optimised
+	cargo build --release -p flashyard
+
+demo: build ## start a node, run verified I/O, kill it, verify again, print figures
+	$(FLASHYARD) demo $(ARGS)
+
+test: check process-tests ## everything that guards data (allow half an hour when cold)
+
+check: rust-tools ## format, lints, layering and tidy rules, unit tests: before every commit
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- --deny warnings
+	cargo test --quiet -p tidy
+	$(MAKE) --no-print-directory units
+
+units: rust-tools
+	cargo test --quiet --lib --bins
+
+process-tests: rust-tools ## whole processes, connections, drives on files; fuzz corpora
+	cargo test --workspace --test '*'
+
+bench: ## throughput and latency tables (target/bench/*.json); see docs/TESTING.md
+	cargo bench $(ARGS)
+
+fuzz: ## every fuzz target for FUZZ_SECONDS each (needs a nightly toolchain and cargo-fuzz)
+	for target in $$(cd fuzz && cargo +nightly fuzz list); do \
+		(cd fuzz && cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS)); \
+	done
+
+clean: ## remove everything built or downloaded
+	cargo clean
+	rm -rf target
+
+rust-tools:
+	@.ci/install --rust
+
+vm-tools:
+	@.ci/install --packages $(VM_PACKAGES)

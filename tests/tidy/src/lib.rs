@@ -1,0 +1,12 @@
+//! The repository's own rules, as something a test can ask about: every source file with its code
+//! told apart from its tests, every page of documentation. The rules themselves are in `tests/`:
+//! which crate may depend on which (`layering.rs`), sizes and banned words (`sources.rs`), pages
+//! and links (`pages.rs`).
+
+mod page;
+mod repository;
+mod source;
+
+pub use page::Page;
+pub use repository::{files_with_extension, root};
+pub use source::{Function, Source};

@@ -1,0 +1,174 @@
+//! Sizes, banned words and the shape of `lib.rs`.
+
+use std::path::Path;
+
+use tidy::Source;
+
+const CODE_LINES_MAX: usize = 500;
+const FUNCTION_LINES_MAX: usize = 70;
+const LINE_CHARACTERS_MAX: usize = 100;
+
+/// The crates that talk to the kernel's ring, to SIMD registers or to raw memory.
+const UNSAFE_ROOMS: [&str; 3] = ["block", "reactor", "parity"];
+
+/// Spelled in halves, so that this file passes its own test.
+const BANNED: [&str; 3] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("db", "g!("),
+];
+
+fn sources() -> Vec<Source> {
+    let root = tidy::root();
+    let paths = tidy::files_with_extension("rs").into_iter();
+    let sources: Vec<Source> = paths
+        .map(|path| Source::read(&root, path).expect("a source file is readable"))
+        .collect();
+    assert!(
+        sources.len() > 5,
+        "found only {} source files",
+        sources.len()
+    );
+    sources
+}
+
+/// Fails with every broken rule at once, one line each.
+fn assert_none(broken: &[String]) {
+    assert!(
+        broken.is_empty(),
+        "{} broken:\n{}",
+        broken.len(),
+        broken.join("\n")
+    );
+}
+
+#[test]
+fn files_are_short() {
+    let sources = sources();
+    let long = sources
+        .iter()
+        .filter(|source| source.code_lines() > CODE_LINES_MAX);
+    let report = long.map(|source| {
+        let lines = source.code_lines();
+        format!(
+            "{}: {lines} lines of code, at most {CODE_LINES_MAX}",
+            source.path.display()
+        )
+    });
+    assert_none(&report.collect::<Vec<_>>());
+}
+
+#[test]
+fn functions_fit_a_screen() {
+    let mut broken = Vec::new();
+    for source in sources() {
+        let long = source.functions().into_iter();
+        for function in long.filter(|function| function.length > FUNCTION_LINES_MAX) {
+            broken.push(format!(
+                "{}:{}: fn {} has {} lines, at most {FUNCTION_LINES_MAX}",
+                source.path.display(),
+                function.line,
+                function.name,
+                function.length
+            ));
+        }
+    }
+    assert_none(&broken);
+}
+
+#[test]
+fn lines_are_narrow() {
+    let mut broken = Vec::new();
+    for source in sources() {
+        for (index, line) in source.lines.iter().enumerate() {
+            let characters = line.chars().count();
+            if characters > LINE_CHARACTERS_MAX {
+                let place = format!("{}:{}", source.path.display(), index + 1);
+                broken.push(format!(
+                    "{place}: {characters} characters, at most {LINE_CHARACTERS_MAX}"
+                ));
+            }
+        }
+    }
+    assert_none(&broken);
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let mut broken = Vec::new();
+    for source in sources() {
+        for (index, line) in source.lines.iter().enumerate() {
+            for word in BANNED.iter().filter(|word| line.contains(*word)) {
+                broken.push(format!("{}:{}: {word}", source.path.display(), index + 1));
+            }
+        }
+    }
+    assert_none(&broken);
+}
+
+#[test]
+fn unsafe_stays_in_its_rooms() {
+    let opening = concat!("allow(unsafe", "_code");
+    let mut broken = Vec::new();
+    for source in sources()
+        .iter()
+        .filter(|source| !UNSAFE_ROOMS.contains(&source.room().as_str()))
+    {
+        for (index, _) in source
+            .lines
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| line.contains(opening))
+        {
+            broken.push(format!(
+                "{}:{}: {opening}",
+                source.path.display(),
+                index + 1
+            ));
+        }
+    }
+    assert_none(&broken);
+}
+
+/// Without the workspace's lints a crate could use `unsafe` or leave its interface undocumented.
+#[test]
+fn every_crate_takes_the_workspace_lints() {
+    let root = tidy::root();
+    let mut broken = Vec::new();
+    for path in tidy::files_with_extension("toml") {
+        let text = std::fs::read_to_string(root.join(&path)).expect("a manifest is readable");
+        let inherits = text.contains("[lints]\nworkspace = true");
+        if path.ends_with("Cargo.toml") && text.contains("version.workspace") && !inherits {
+            broken.push(format!(
+                "{}: lacks `[lints] workspace = true`",
+                path.display()
+            ));
+        }
+    }
+    assert_none(&broken);
+}
+
+#[test]
+fn every_room_says_what_it_is_and_holds_no_logic_in_lib_rs() {
+    let mut broken = Vec::new();
+    let sources = sources();
+    let rooms = sources
+        .iter()
+        .filter(|source| source.path.ends_with(Path::new("src/lib.rs")));
+    for source in rooms {
+        let path = source.path.display();
+        if !source
+            .lines
+            .first()
+            .is_some_and(|line| line.starts_with("//! "))
+        {
+            broken.push(format!(
+                "{path}: must start with `//!`, saying what the room is"
+            ));
+        }
+        for function in source.functions() {
+            broken.push(format!("{path}: fn {} belongs in a module", function.name));
+        }
+    }
+    assert_none(&broken);
+}
