@@ -1,0 +1,7 @@
+//! The laboratory: what puts load on storage, watches it, checks it and reports on it.
+//!
+//! In this room: [`load`], a load generator in fio's words over any [`block::BlockDevice`], with
+//! verification that survives the death of the node under test. Not in this room: the protocol
+//! (crate `initiator`), the command line (crate `flashyard`).
+
+pub mod load;
