@@ -1,0 +1,66 @@
+//! Drives: what a node keeps data on.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{Name, ObjectState, Size};
+
+/// What a drive is made of; the body of `PUT /v1/drives/{name}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum DriveSpec {
+    /// A block device or a regular file.
+    Path {
+        /// Absolute path on the node.
+        #[schema(examples("/dev/nvme0n1"))]
+        path: String,
+        /// For a file that does not exist yet: make it, sparse, this large. An existing file
+        /// must have exactly this size; a block device takes no size.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size: Option<Size>,
+    },
+    /// Memory of the node: for tests, lost when the node stops.
+    Memory {
+        /// Capacity.
+        size: Size,
+    },
+    /// Takes every write and returns zeroes: for measuring everything above it.
+    Null {
+        /// Capacity.
+        size: Size,
+    },
+}
+
+impl DriveSpec {
+    /// The word for this kind of drive, as `kind` has it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            DriveSpec::Path { .. } => "path",
+            DriveSpec::Memory { .. } => "memory",
+            DriveSpec::Null { .. } => "null",
+        }
+    }
+}
+
+/// A drive as the node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Drive {
+    /// The drive's name.
+    pub name: Name,
+    /// What it was made from.
+    pub spec: DriveSpec,
+    /// Whether it can be used now.
+    pub state: ObjectState,
+    /// Why it is not online.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Capacity in bytes; zero while the drive has never been open.
+    pub capacity_bytes: u64,
+    /// Bytes in the drive's logical block; zero while the drive has never been open.
+    pub block_bytes: u32,
+    /// False for drives whose contents end with the node: nothing on them outlives it.
+    pub persistent: bool,
+    /// The volume that uses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<Name>,
+}

@@ -1,0 +1,31 @@
+//! The REST API's vocabulary: what goes over HTTP between a node and its clients.
+//!
+//! In this room: request and response types for drives, volumes, hosts, sessions, events and the
+//! node's status, the validated words they are made of ([`Name`], [`Size`], [`BlockSize`]), and
+//! the one error shape, [`ErrorBody`]. Not in this room: routes, HTTP, any behaviour; the server
+//! answers with these types and the client asks with them, so that both sides cannot disagree.
+//!
+//! Every create is a `PUT` under a name that the client chooses, and is idempotent: the same name
+//! with the same specification succeeds again, with another specification it is a conflict.
+
+mod drive;
+mod error;
+mod event;
+mod host;
+mod list;
+mod name;
+mod session;
+mod size;
+mod status;
+mod volume;
+
+pub use drive::{Drive, DriveSpec};
+pub use error::{ErrorBody, ErrorCode};
+pub use event::{Event, EventQuery, Severity};
+pub use host::{Host, HostSpec};
+pub use list::List;
+pub use name::{ANY_HOST, Name, NameError};
+pub use session::Session;
+pub use size::{Size, SizeError};
+pub use status::{Counts, Status};
+pub use volume::{BlockSize, BlockSizeError, ObjectState, Volume, VolumeSpec};

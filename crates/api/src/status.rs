@@ -1,0 +1,45 @@
+//! The node's status.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::Name;
+
+/// How many objects of a kind there are, and how many of them do not work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Counts {
+    /// All of them.
+    pub total: u64,
+    /// Those that are offline.
+    pub offline: u64,
+}
+
+/// The node at a glance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// The node's name.
+    pub name: Name,
+    /// The node's identity; the same for the life of its state directory.
+    #[schema(value_type = String, format = "uuid")]
+    pub uuid: Uuid,
+    /// Version of the program.
+    pub version: String,
+    /// When it started, in UTC (RFC 3339).
+    #[schema(format = DateTime)]
+    pub started: String,
+    /// Addresses and ports that serve NVMe/TCP.
+    pub nvme_addresses: Vec<String>,
+    /// The discovery subsystem's well-known NVMe Qualified Name.
+    pub discovery_nqn: String,
+    /// CPU cores that run the data path.
+    pub cores: Vec<u32>,
+    /// Drives.
+    pub drives: Counts,
+    /// Volumes.
+    pub volumes: Counts,
+    /// Connected sessions.
+    pub sessions: u64,
+    /// What is wrong now, one sentence each; empty when all is well.
+    pub problems: Vec<String>,
+}

@@ -1,0 +1,128 @@
+//! Volumes: what hosts connect to.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+use uuid::Uuid;
+
+use crate::Name;
+
+/// Whether an object can be used now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectState {
+    /// It works.
+    Online,
+    /// It exists and keeps its identity, but does not answer; `reason` says why.
+    Offline,
+}
+
+/// The size of a logical block as hosts see it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub enum BlockSize {
+    /// 512 bytes, emulated over blocks of 4 KiB where the drive has those.
+    Bytes512,
+    /// 4 KiB: what flash does best.
+    #[default]
+    Bytes4096,
+}
+
+/// A number that is no [`BlockSize`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("block size {0}; allowed: 512, 4096")]
+pub struct BlockSizeError(u32);
+
+impl BlockSize {
+    /// The number of bytes.
+    pub fn bytes(self) -> u32 {
+        self.into()
+    }
+}
+
+impl TryFrom<u32> for BlockSize {
+    type Error = BlockSizeError;
+
+    fn try_from(bytes: u32) -> Result<BlockSize, BlockSizeError> {
+        match bytes {
+            512 => Ok(BlockSize::Bytes512),
+            4096 => Ok(BlockSize::Bytes4096),
+            other => Err(BlockSizeError(other)),
+        }
+    }
+}
+
+impl From<BlockSize> for u32 {
+    fn from(size: BlockSize) -> u32 {
+        match size {
+            BlockSize::Bytes512 => 512,
+            BlockSize::Bytes4096 => 4096,
+        }
+    }
+}
+
+impl PartialSchema for BlockSize {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .enum_values(Some([512, 4096]))
+            .description(Some("Bytes in a logical block"))
+            .into()
+    }
+}
+
+impl ToSchema for BlockSize {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("BlockSize")
+    }
+}
+
+/// What a volume is to be; the body of `PUT /v1/volumes/{name}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeSpec {
+    /// The drive that the volume takes whole.
+    pub drive: Name,
+    /// Bytes in a logical block as hosts see it.
+    #[serde(default)]
+    pub block_bytes: BlockSize,
+    /// Names of the hosts that may see the volume; `any` stands for every host. An empty list
+    /// hides the volume from everyone.
+    #[serde(default)]
+    pub hosts: Vec<Name>,
+    /// The subsystem that the volume is a namespace of. Without one the volume is the only
+    /// namespace of a subsystem of its own name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subsystem: Option<Name>,
+}
+
+/// A volume as the node serves it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Volume {
+    /// The volume's name.
+    pub name: Name,
+    /// The drive it stands on.
+    pub drive: Name,
+    /// Whether hosts can use it now.
+    pub state: ObjectState,
+    /// Why it is not online.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Capacity in bytes; zero while the volume has never been online.
+    pub capacity_bytes: u64,
+    /// Bytes in a logical block as hosts see it.
+    pub block_bytes: BlockSize,
+    /// Names of the hosts that may see it; `any` stands for every host.
+    pub hosts: Vec<Name>,
+    /// NVMe Qualified Name of its subsystem: what a host connects to.
+    #[schema(examples("nqn.2026-11.example.flashyard:node-1:scratch"))]
+    pub nqn: String,
+    /// Namespace identifier within the subsystem.
+    pub nsid: u32,
+    /// Identity of the namespace; the same for the life of the volume.
+    #[schema(value_type = String, format = "uuid")]
+    pub uuid: Uuid,
+}

@@ -1,0 +1,182 @@
+//! [`Client`] and how one request travels.
+
+use std::time::Duration;
+
+use api::ErrorBody;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use ureq::http::{Response, Uri};
+use ureq::{Agent, Body};
+
+use crate::ClientError;
+
+/// Where a node serves its API when nothing else is said.
+pub const DEFAULT_NODE: &str = "http://127.0.0.1:4400";
+
+/// Longer than any operation takes on a healthy node, creating a drive file included.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Long enough for a loaded node, short enough for a person.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Larger than a list of ten thousand volumes.
+const RESPONSE_BYTES_MAX: u64 = 64 << 20;
+
+/// A node's API under one address. Cheap to clone; clones share connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    agent: Agent,
+    url: String,
+}
+
+impl Client {
+    /// A client of the node at `url`, such as [`DEFAULT_NODE`]. Connects only when asked to do
+    /// something.
+    ///
+    /// # Errors
+    /// [`ClientError::Address`] when `url` is not `http://HOST:PORT`.
+    pub fn new(url: &str) -> Result<Client, ClientError> {
+        let refuse = |reason: &str| ClientError::Address {
+            url: url.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let parsed: Uri = url.parse().map_err(|error| refuse(&format!("{error}")))?;
+        match parsed.scheme_str() {
+            Some("http") => {}
+            Some(_) => return Err(refuse("unknown scheme")),
+            None => return Err(refuse("no scheme")),
+        }
+        if parsed.host().is_none_or(str::is_empty) {
+            return Err(refuse("no host"));
+        }
+        if !matches!(parsed.path(), "" | "/") || parsed.query().is_some() {
+            return Err(refuse("a path after the port"));
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_global(Some(REQUEST_TIMEOUT))
+            .proxy(None)
+            .build();
+        let url = url.trim_end_matches('/').to_owned();
+        Ok(Client {
+            agent: config.new_agent(),
+            url,
+        })
+    }
+
+    /// The address this client talks to.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.read(self.agent.get(self.at(path)).call())
+    }
+
+    pub(crate) fn put<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.read(self.agent.put(self.at(path)).send_json(body))
+    }
+
+    pub(crate) fn put_empty<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.read(self.agent.put(self.at(path)).send_empty())
+    }
+
+    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.read(self.agent.delete(self.at(path)).call())
+    }
+
+    pub(crate) fn delete_object(&self, path: &str) -> Result<(), ClientError> {
+        let response = self
+            .agent
+            .delete(self.at(path))
+            .call()
+            .map_err(|error| self.unreachable(&error))?;
+        if response.status().is_success() {
+            Ok(())
+        } else {
+            Err(self.refusal(response))
+        }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    fn read<T: DeserializeOwned>(
+        &self,
+        answer: Result<Response<Body>, ureq::Error>,
+    ) -> Result<T, ClientError> {
+        let mut response = answer.map_err(|error| self.unreachable(&error))?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response));
+        }
+        let body = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX);
+        body.read_json().map_err(|error| self.unreachable(&error))
+    }
+
+    /// What the node said instead of succeeding; an answer without our error shape comes from
+    /// something that is not a node.
+    fn refusal(&self, mut response: Response<Body>) -> ClientError {
+        let status = response.status();
+        match response.body_mut().read_json::<ErrorBody>() {
+            Ok(body) => ClientError::Refused(body),
+            Err(_) => ClientError::Unreachable {
+                url: self.url.clone(),
+                reason: format!("it answers {status} without an error this client knows"),
+            },
+        }
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> ClientError {
+        ClientError::Unreachable {
+            url: self.url.clone(),
+            reason: error.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_checked_before_use() {
+        for good in [
+            "http://127.0.0.1:4400",
+            "http://node-1:80/",
+            "http://[::1]:4400",
+        ] {
+            assert!(Client::new(good).is_ok(), "{good} was refused");
+        }
+        for bad in [
+            "",
+            "127.0.0.1:4400",
+            "ftp://a:1",
+            "http://",
+            "http://a/b",
+            "http://a b",
+        ] {
+            let refused = Client::new(bad);
+            assert!(
+                matches!(refused, Err(ClientError::Address { .. })),
+                "{bad:?} was taken: {refused:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn nobody_listening_is_unreachable() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let client = Client::new(&format!("http://{free}")).unwrap();
+        let error = client.get::<api::Status>("/v1/status").unwrap_err();
+        assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+    }
+}

@@ -1,0 +1,95 @@
+//! One method per operation of the API.
+
+use api::{
+    Drive, DriveSpec, Event, Host, HostSpec, List, Name, Session, Status, Volume, VolumeSpec,
+};
+
+use crate::{Client, ClientError};
+
+impl Client {
+    /// The node at a glance.
+    pub fn status(&self) -> Result<Status, ClientError> {
+        self.get("/v1/status")
+    }
+
+    /// Every drive, by name.
+    pub fn drives(&self) -> Result<List<Drive>, ClientError> {
+        self.get("/v1/drives")
+    }
+
+    /// One drive.
+    pub fn drive(&self, name: &Name) -> Result<Drive, ClientError> {
+        self.get(&format!("/v1/drives/{name}"))
+    }
+
+    /// Makes the drive `name` be what `spec` says, and opens it.
+    pub fn add_drive(&self, name: &Name, spec: &DriveSpec) -> Result<Drive, ClientError> {
+        self.put(&format!("/v1/drives/{name}"), spec)
+    }
+
+    /// Closes and forgets a drive that no volume uses; its contents stay.
+    pub fn remove_drive(&self, name: &Name) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/drives/{name}"))
+    }
+
+    /// Every volume, by name.
+    pub fn volumes(&self) -> Result<List<Volume>, ClientError> {
+        self.get("/v1/volumes")
+    }
+
+    /// One volume.
+    pub fn volume(&self, name: &Name) -> Result<Volume, ClientError> {
+        self.get(&format!("/v1/volumes/{name}"))
+    }
+
+    /// Makes the volume `name` be what `spec` says, and serves it.
+    pub fn create_volume(&self, name: &Name, spec: &VolumeSpec) -> Result<Volume, ClientError> {
+        self.put(&format!("/v1/volumes/{name}"), spec)
+    }
+
+    /// Stops serving a volume and forgets it.
+    pub fn delete_volume(&self, name: &Name) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/volumes/{name}"))
+    }
+
+    /// Lets `host` (or `any`) see the volume.
+    pub fn allow_host(&self, volume: &Name, host: &Name) -> Result<Volume, ClientError> {
+        self.put_empty(&format!("/v1/volumes/{volume}/hosts/{host}"))
+    }
+
+    /// Hides the volume from `host` (or no longer shows it to `any`); ends sessions that rested
+    /// on it.
+    pub fn deny_host(&self, volume: &Name, host: &Name) -> Result<Volume, ClientError> {
+        self.delete(&format!("/v1/volumes/{volume}/hosts/{host}"))
+    }
+
+    /// Every host, by name.
+    pub fn hosts(&self) -> Result<List<Host>, ClientError> {
+        self.get("/v1/hosts")
+    }
+
+    /// One host.
+    pub fn host(&self, name: &Name) -> Result<Host, ClientError> {
+        self.get(&format!("/v1/hosts/{name}"))
+    }
+
+    /// Makes the host `name` be what `spec` says.
+    pub fn add_host(&self, name: &Name, spec: &HostSpec) -> Result<Host, ClientError> {
+        self.put(&format!("/v1/hosts/{name}"), spec)
+    }
+
+    /// Forgets a host that no volume allows.
+    pub fn remove_host(&self, name: &Name) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/hosts/{name}"))
+    }
+
+    /// Who is connected now.
+    pub fn sessions(&self) -> Result<List<Session>, ClientError> {
+        self.get("/v1/sessions")
+    }
+
+    /// Events with an identifier above `after`, oldest first.
+    pub fn events(&self, after: u64) -> Result<List<Event>, ClientError> {
+        self.get(&format!("/v1/events?after={after}"))
+    }
+}
