@@ -1,0 +1,19 @@
+//! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings, 3 no node answers.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// It worked.
+pub fn done() -> ExitCode {
+    ExitCode::SUCCESS
+}
+
+/// The command line or the settings are wrong.
+pub fn usage(error: &impl Display) -> ExitCode {
+    report(error, 2)
+}
+
+fn report(error: &impl Display, code: u8) -> ExitCode {
+    eprintln!("flashyard: {error}");
+    ExitCode::from(code)
+}

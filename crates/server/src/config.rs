@@ -1,0 +1,322 @@
+//! [`Config`]: the settings file, and what is wrong with it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use api::Name;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use thiserror::Error;
+use toml::Spanned;
+
+/// The documented sample: every setting with its default.
+pub const DEFAULT_CONFIG: &str = include_str!("../../../deploy/flashyard.toml");
+
+/// A node's settings. Drives, volumes and hosts are not in it: they come through the API and live
+/// in the state directory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where the node keeps what it must remember.
+    pub state_directory: PathBuf,
+    /// The node itself.
+    pub node: NodeConfig,
+    /// The NVMe/TCP side.
+    pub nvme: NvmeConfig,
+    /// The REST side.
+    pub api: ApiConfig,
+    /// Logging.
+    pub log: LogConfig,
+    /// Stopping.
+    pub shutdown: ShutdownConfig,
+}
+
+/// `[node]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NodeConfig {
+    /// The node's name; none: the machine's host name at the first start.
+    #[serde(deserialize_with = "empty_is_none")]
+    pub name: Option<Name>,
+    /// CPUs that run the data path; empty: one event loop, placed by the kernel.
+    pub cores: Vec<u16>,
+}
+
+/// `[nvme]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NvmeConfig {
+    /// `[[nvme.ports]]`: addresses that serve NVMe/TCP.
+    pub ports: Vec<PortConfig>,
+}
+
+/// One of `[[nvme.ports]]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortConfig {
+    /// Where to listen.
+    pub listen: Address,
+    /// What discovery tells hosts to connect to, if not the address they asked at.
+    #[serde(default, deserialize_with = "empty_is_none")]
+    pub advertise: Option<Address>,
+}
+
+/// `[api]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApiConfig {
+    /// Where the REST API listens.
+    pub listen: Spanned<Address>,
+    /// Consent to serve an API without authentication to other machines.
+    pub allow_remote_without_authentication: bool,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogConfig {
+    /// The least severe line that is written.
+    pub level: LogLevel,
+    /// How a line looks.
+    pub format: LogFormat,
+}
+
+/// `[shutdown]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShutdownConfig {
+    /// How long a clean stop waits for I/O in flight.
+    #[serde(deserialize_with = "shutdown_seconds")]
+    pub timeout_seconds: u32,
+}
+
+/// The least severe log line that is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the field's own words")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// A numeric address and a port: `192.0.2.1:4420` or `[2001:db8::1]:4420`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address(pub SocketAddr);
+
+impl std::str::FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        text.parse().map(Address).map_err(|_| {
+            format!(
+                "address {text:?}; allowed: a numeric address and a port, such as \
+                 \"192.0.2.1:4420\" or \"[2001:db8::1]:4420\""
+            )
+        })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Address, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
+    }
+}
+
+fn empty_is_none<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: std::str::FromStr<Err: fmt::Display>,
+{
+    let text = String::deserialize(deserializer)?;
+    if text.is_empty() {
+        Ok(None)
+    } else {
+        text.parse().map(Some).map_err(D::Error::custom)
+    }
+}
+
+fn shutdown_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let seconds = i64::deserialize(deserializer)?;
+    match u32::try_from(seconds) {
+        Ok(seconds @ 1..=3600) => Ok(seconds),
+        _ => Err(D::Error::custom(format!(
+            "{seconds} seconds; allowed: 1 to 3600"
+        ))),
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            state_directory: "/var/lib/flashyard".into(),
+            node: NodeConfig::default(),
+            nvme: NvmeConfig::default(),
+            api: ApiConfig::default(),
+            log: LogConfig::default(),
+            shutdown: ShutdownConfig::default(),
+        }
+    }
+}
+
+impl Default for NvmeConfig {
+    fn default() -> NvmeConfig {
+        let listen = Address(([127, 0, 0, 1], 4420).into());
+        NvmeConfig {
+            ports: vec![PortConfig {
+                listen,
+                advertise: None,
+            }],
+        }
+    }
+}
+
+impl Default for ApiConfig {
+    fn default() -> ApiConfig {
+        ApiConfig {
+            listen: Spanned::new(0..0, Address(([127, 0, 0, 1], 4400).into())),
+            allow_remote_without_authentication: false,
+        }
+    }
+}
+
+impl Default for ShutdownConfig {
+    fn default() -> ShutdownConfig {
+        ShutdownConfig {
+            timeout_seconds: 10,
+        }
+    }
+}
+
+/// Why settings cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("settings file {path}: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The text is wrong; the message has line, column, key and what is allowed.
+    #[error("settings file {path}, {message}", path = path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Where, what was found and what is allowed.
+        message: String,
+    },
+    /// Settings that contradict each other or the machine.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Config {
+    /// Reads and checks a settings file.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Config::parse(&text).map_err(|message| ConfigError::Parse {
+            path: path.to_owned(),
+            message,
+        })
+    }
+
+    /// Reads and checks settings.
+    ///
+    /// # Errors
+    /// A message that starts with the line and names the key and what is allowed.
+    pub fn parse(text: &str) -> Result<Config, String> {
+        let config: Config = toml::from_str(text).map_err(|error| describe(&error, text))?;
+        config.check().map_err(|(at, problem)| match at {
+            Some(offset) => format!("line {}: {problem}", line_of(text, offset)),
+            None => problem,
+        })?;
+        Ok(config)
+    }
+
+    /// Checks settings that did not come from a file, such as command line options.
+    pub fn checked(self) -> Result<Config, ConfigError> {
+        match self.check() {
+            Ok(()) => Ok(self),
+            Err((_, problem)) => Err(ConfigError::Refused(problem)),
+        }
+    }
+
+    /// What several settings say together; an error may carry its offset in the file.
+    fn check(&self) -> Result<(), (Option<usize>, String)> {
+        let api_listen = self.api.listen.get_ref().0;
+        if !api_listen.ip().is_loopback() && !self.api.allow_remote_without_authentication {
+            let problem = format!(
+                "api.listen is {api_listen}, but the REST API has no authentication yet (bearer \
+                 tokens come with the next release); allowed: a loopback address such as \
+                 \"127.0.0.1:4400\", or any with api.allow_remote_without_authentication = true"
+            );
+            return Err((Some(self.api.listen.span().start), problem));
+        }
+        if self.nvme.ports.is_empty() {
+            let problem = "nvme.ports is empty; allowed: one or more [[nvme.ports]]";
+            return Err((None, problem.to_owned()));
+        }
+        let duplicate = first_duplicate(&self.node.cores);
+        if let Some(core) = duplicate {
+            let problem = format!("node.cores names CPU {core} twice; allowed: each CPU once");
+            return Err((None, problem));
+        }
+        Ok(())
+    }
+}
+
+fn first_duplicate(cores: &[u16]) -> Option<u16> {
+    let mut seen = std::collections::BTreeSet::new();
+    cores.iter().copied().find(|core| !seen.insert(*core))
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes()
+        .take(offset)
+        .filter(|byte| *byte == b'\n')
+        .count()
+        + 1
+}
+
+/// `line 3: unknown field ...`, with the line itself, which shows the key.
+fn describe(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message();
+    let Some(span) = error.span() else {
+        return message.to_owned();
+    };
+    let number = line_of(text, span.start);
+    let line = text.lines().nth(number - 1).unwrap_or_default().trim();
+    format!("line {number}: {message}, in `{line}`")
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

@@ -1,0 +1,94 @@
+//! What the settings file promises: the sample is the default, and errors point at the fault.
+
+use super::*;
+
+#[test]
+fn the_sample_is_the_default() {
+    let mut sample = Config::parse(DEFAULT_CONFIG).unwrap();
+    sample.api.listen = Spanned::new(0..0, *sample.api.listen.get_ref());
+    assert_eq!(sample, Config::default());
+    assert_eq!(Config::parse("").unwrap(), Config::default());
+}
+
+#[test]
+fn every_key_of_the_sample_is_known_and_every_known_key_is_in_the_sample() {
+    let table: toml::Table = DEFAULT_CONFIG.parse().unwrap();
+    for section in ["node", "api", "log", "shutdown"] {
+        let error = Config::parse(&format!("[{section}]\nno_such_key = 1\n")).unwrap_err();
+        let allowed = error.split("expected ").nth(1).unwrap();
+        let allowed = allowed.split(", in").next().unwrap();
+        let known: Vec<&str> = allowed.split('`').skip(1).step_by(2).collect();
+        let given = table[section].as_table().unwrap();
+        assert_eq!(known.len(), given.len(), "{section}: {known:?}");
+        for key in known {
+            assert!(
+                given.contains_key(key),
+                "{section}.{key} is not in the sample"
+            );
+        }
+    }
+}
+
+/// Each wrong setting, and what its error must contain.
+const WRONG: &[(&str, &[&str])] = &[
+    (
+        "state_dir = 1",
+        &["line 1", "unknown field `state_dir`", "`state_directory`"],
+    ),
+    (
+        "[api]\nlisten = \"4400\"",
+        &["line 2", "listen", "\"4400\"", "192.0.2.1:4420"],
+    ),
+    (
+        "[api]\n\nlisten = \"0.0.0.0:4400\"",
+        &["line 3", "api.listen", "tokens", "loopback"],
+    ),
+    (
+        "[log]\nlevel = \"loud\"",
+        &["line 2", "level", "loud", "`warn`", "`trace`"],
+    ),
+    ("[log]\nformat = 7", &["line 2", "format"]),
+    ("[node]\nname = \"A\"", &["line 2", "name", "\"A\"", "a-z"]),
+    ("[node]\ncores = [0, 1, 0]", &["node.cores", "CPU 0 twice"]),
+    ("[node]\ncores = [-1]", &["line 2", "cores", "-1"]),
+    (
+        "[nvme]\nports = []",
+        &["nvme.ports is empty", "one or more"],
+    ),
+    (
+        "[[nvme.ports]]\nadvertise = \"\"",
+        &["line 1", "missing field `listen`"],
+    ),
+    (
+        "[shutdown]\ntimeout_seconds = 0",
+        &["line 2", "timeout_seconds", "0 seconds", "1 to 3600"],
+    ),
+    ("[shutdown", &["line 1"]),
+];
+
+#[test]
+fn a_wrong_setting_is_named_with_its_line_and_what_is_allowed() {
+    for (text, expected) in WRONG {
+        let error = Config::parse(text).unwrap_err();
+        for part in *expected {
+            assert!(
+                error.contains(part),
+                "{text:?} gave {error:?}, which lacks {part:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_remote_api_needs_consent() {
+    let text = "[api]\nlisten = \"192.0.2.1:4400\"\nallow_remote_without_authentication = true";
+    assert_eq!(
+        Config::parse(text)
+            .unwrap()
+            .api
+            .listen
+            .get_ref()
+            .to_string(),
+        "192.0.2.1:4400"
+    );
+}
