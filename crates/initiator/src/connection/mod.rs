@@ -1,0 +1,296 @@
+//! [`Connection`]: the host's side of one queue pair over NVMe/TCP, as a state machine.
+//!
+//! Nothing here waits or touches a socket. Commands go in through [`Connection::submit`]; bytes to
+//! send come out through [`Connection::transmit`]; bytes received go in through
+//! [`Connection::receive`] (or, for large payloads, straight into the buffer that
+//! [`Connection::lend`] hands out); finished commands come out through
+//! [`Connection::next_finished`] and [`Connection::take`].
+
+mod receive;
+mod slot;
+#[cfg(test)]
+mod tests;
+mod transmit;
+
+use std::collections::VecDeque;
+
+use block::Buffer;
+use nvme::command::command_flags;
+use nvme::{CompletionEntry, HeaderRules, SglDescriptor, SubmissionEntry};
+
+use crate::LossReason;
+use receive::{Decoder, LENT_BYTES_MIN};
+use slot::{Slot, Stage};
+use transmit::Outgoing;
+pub use transmit::Outlet;
+
+/// A command in flight: its CID, which is also its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CommandId(pub u16);
+
+/// The data of a command. The buffer comes back with the completion.
+#[derive(Debug, Default)]
+pub enum Data {
+    /// No data.
+    #[default]
+    None,
+    /// To be filled by the controller; its length is the transfer length.
+    In(Buffer),
+    /// To be sent to the controller.
+    Out(Buffer),
+}
+
+impl Data {
+    fn len(&self) -> usize {
+        match self {
+            Data::None => 0,
+            Data::In(buffer) | Data::Out(buffer) => buffer.len(),
+        }
+    }
+
+    /// The buffer, whichever way it went.
+    pub fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Data::None => None,
+            Data::In(buffer) | Data::Out(buffer) => Some(buffer),
+        }
+    }
+}
+
+/// What a connection is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Commands in flight at most.
+    pub depth: u16,
+    /// Ask for header digests.
+    pub header_digest: bool,
+    /// Ask for data digests.
+    pub data_digest: bool,
+    /// Write data up to this many bytes travels in the command capsule.
+    pub in_capsule_bytes: u32,
+    /// R2Ts that the controller may have outstanding for one command (at least 1).
+    pub ready_to_transfer_max: u16,
+}
+
+/// The host's side of one queue pair.
+#[derive(Debug)]
+pub struct Connection {
+    settings: Settings,
+    phase: Phase,
+    rules: HeaderRules,
+    /// What the controller said when the connection was initialized.
+    host_data_bytes_max: u32,
+    data_alignment_bytes: u32,
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    outgoing: VecDeque<Outgoing>,
+    /// Slots whose buffers the socket is sending, in the order it got them.
+    sending: VecDeque<u16>,
+    finished: VecDeque<u16>,
+    decoder: Decoder,
+    reads: Reads,
+}
+
+/// Commands in flight that bring data: what the receiver sizes its receives by.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reads {
+    all: u32,
+    /// Those whose data is worth receiving straight into its buffer.
+    large: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Waiting for ICResp.
+    Initializing,
+    Ready,
+    Lost(LossReason),
+}
+
+impl Connection {
+    /// A connection that will ask to be initialized with `settings`.
+    pub fn new(settings: Settings) -> Connection {
+        let mut slots = Vec::new();
+        slots.resize_with(usize::from(settings.depth), Slot::default);
+        Connection {
+            settings,
+            phase: Phase::Initializing,
+            rules: HeaderRules::before_initialize(nvme::Receiver::Host),
+            host_data_bytes_max: 0,
+            data_alignment_bytes: 4,
+            slots,
+            free: (0..settings.depth).rev().collect(),
+            outgoing: VecDeque::from([Outgoing::Initialize]),
+            sending: VecDeque::new(),
+            finished: VecDeque::with_capacity(usize::from(settings.depth)),
+            decoder: Decoder::default(),
+            reads: Reads::default(),
+        }
+    }
+
+    /// True once the controller has answered the initialization.
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+
+    /// Why the connection is over, if it is.
+    pub fn loss(&self) -> Option<LossReason> {
+        match self.phase {
+            Phase::Lost(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// How many more commands can be submitted now.
+    pub fn free_slots(&self) -> usize {
+        if self.loss().is_some() {
+            0
+        } else {
+            self.free.len()
+        }
+    }
+
+    /// Header digests and data digests, as agreed with the controller.
+    pub fn digests(&self) -> (bool, bool) {
+        (self.rules.header_digest, self.rules.data_digest)
+    }
+
+    /// Queues a command. Its identifier and data pointer are set here; opcode, namespace and
+    /// dwords are the caller's.
+    ///
+    /// # Errors
+    /// Hands the data back when no slot is free or the connection is lost: see
+    /// [`Connection::free_slots`] and [`Connection::loss`].
+    pub fn submit(&mut self, entry: SubmissionEntry, data: Data) -> Result<CommandId, Data> {
+        if self.loss().is_some() {
+            return Err(data);
+        }
+        let Some(id) = self.free.pop() else {
+            return Err(data);
+        };
+        self.occupy(id, entry, data);
+        Ok(CommandId(id))
+    }
+
+    /// Queues two commands that the controller executes as one; nothing comes between them.
+    ///
+    /// # Errors
+    /// Hands the data back when fewer than two slots are free or the connection is lost.
+    pub fn submit_fused(
+        &mut self,
+        mut first: (SubmissionEntry, Data),
+        mut second: (SubmissionEntry, Data),
+    ) -> Result<[CommandId; 2], (Data, Data)> {
+        if self.free_slots() < 2 {
+            return Err((first.1, second.1));
+        }
+        first.0.flags |= command_flags::FUSED_FIRST;
+        second.0.flags |= command_flags::FUSED_SECOND;
+        let mut ids = [CommandId(0); 2];
+        for (id, (entry, data)) in ids.iter_mut().zip([first, second]) {
+            if let Some(free) = self.free.pop() {
+                self.occupy(free, entry, data);
+                *id = CommandId(free);
+            }
+        }
+        Ok(ids)
+    }
+
+    fn occupy(&mut self, id: u16, mut entry: SubmissionEntry, data: Data) {
+        let bytes = data.len() as u32;
+        let in_capsule = matches!(data, Data::Out(_)) && bytes <= self.settings.in_capsule_bytes;
+        entry.command_id = id.into();
+        match &data {
+            Data::None => {}
+            Data::Out(_) if in_capsule => entry.data = SglDescriptor::in_capsule(bytes),
+            Data::In(_) | Data::Out(_) => entry.data = SglDescriptor::transport(bytes),
+        }
+        if matches!(data, Data::In(_)) {
+            self.reads.all += 1;
+            self.reads.large += u32::from(bytes >= LENT_BYTES_MIN);
+        }
+        let slot = &mut self.slots[usize::from(id)];
+        *slot = Slot::queued(entry, data, in_capsule);
+        self.outgoing.push_back(Outgoing::Capsule(id));
+    }
+
+    /// The next command that has come to its end and whose outcome waits to be taken.
+    pub fn next_finished(&mut self) -> Option<CommandId> {
+        self.finished.pop_front().map(CommandId)
+    }
+
+    /// Takes the outcome of a finished command and frees its slot; `None` while it is in flight.
+    pub fn take(&mut self, id: CommandId) -> Option<(Data, Result<CompletionEntry, LossReason>)> {
+        let slot = self.slots.get_mut(usize::from(id.0))?;
+        if slot.stage != Stage::Finished {
+            return None;
+        }
+        let outcome = slot.outcome.take()?;
+        let data = std::mem::take(&mut slot.data);
+        slot.stage = Stage::Free;
+        self.free.push(id.0);
+        Some((data, outcome))
+    }
+
+    /// Nobody waits for this command any more: its slot frees itself when it ends.
+    pub fn orphan(&mut self, id: CommandId) {
+        if let Some(slot) = self.slots.get_mut(usize::from(id.0)) {
+            slot.orphaned = true;
+            if slot.stage == Stage::Finished {
+                drop(self.take(id));
+            }
+        }
+    }
+
+    /// Ends the connection: everything in flight finishes with `reason`. Buffers lent out are
+    /// waited for, so every command still ends only once its memory is back.
+    pub fn fail(&mut self, reason: LossReason) {
+        if self.loss().is_some() {
+            return;
+        }
+        self.phase = Phase::Lost(reason);
+        self.outgoing
+            .retain(|item| matches!(item, Outgoing::Terminate { .. }));
+        for id in 0..self.slots.len() {
+            if self.slots[id].is_in_flight() {
+                self.conclude(id as u16, Err(reason));
+            }
+        }
+    }
+
+    /// Notes how a command ended; it finishes now, or when its buffer is back.
+    fn conclude(&mut self, id: u16, outcome: Result<CompletionEntry, LossReason>) {
+        let slot = &mut self.slots[usize::from(id)];
+        if slot.reads {
+            self.reads.all -= 1;
+            self.reads.large -= u32::from(slot.data_bytes >= LENT_BYTES_MIN);
+        }
+        slot.outcome = Some(outcome);
+        slot.stage = Stage::Concluded;
+        if slot.transfers_queued > 0 {
+            slot.transfers_queued = 0;
+            self.outgoing.retain(|item| !item.is_transfer_of(id));
+        }
+        self.finish_if_whole(id);
+    }
+
+    fn finish_if_whole(&mut self, id: u16) {
+        let slot = &mut self.slots[usize::from(id)];
+        if slot.stage != Stage::Concluded || slot.lent {
+            return;
+        }
+        slot.stage = Stage::Finished;
+        if slot.orphaned {
+            drop(self.take(CommandId(id)));
+        } else {
+            self.finished.push_back(id);
+        }
+    }
+
+    /// The slot of a command that the controller names, if the controller has been sent it.
+    fn known(&mut self, id: u16) -> Option<&mut Slot> {
+        self.slots
+            .get_mut(usize::from(id))
+            .filter(|slot| slot.stage == Stage::Sent)
+    }
+}

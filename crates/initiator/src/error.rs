@@ -1,0 +1,84 @@
+//! [`Error`]: what a caller may have to act on.
+
+use std::io;
+use std::net::SocketAddr;
+
+use nvme::{FatalError, Status};
+
+/// Why a connection, and everything in flight on it, came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LossReason {
+    /// The controller closed the connection.
+    #[error("the controller closed the connection")]
+    Closed,
+    /// The network failed.
+    #[error("the network failed: {0}")]
+    Network(io::ErrorKind),
+    /// The controller broke the protocol; it was told so.
+    #[error("the controller broke the protocol: {0}")]
+    Protocol(FatalError),
+    /// The controller says that this host broke the protocol.
+    #[error("the controller terminated the connection: {0}")]
+    Terminated(FatalError),
+    /// No answer to a keep alive, or to a command that must be answered, in time.
+    #[error("the controller did not answer in time")]
+    Silent,
+    /// This end disconnected.
+    #[error("disconnected")]
+    Disconnected,
+}
+
+/// Everything that can go wrong between a caller and a controller.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No connection to the address.
+    #[error("cannot connect to {address}: {source}")]
+    Unreachable {
+        /// Where to.
+        address: SocketAddr,
+        /// What the network says.
+        source: io::Error,
+    },
+    /// The controller refused the Connect command.
+    #[error("connect refused: {status:?}{}", parameter_text(*.result))]
+    Refused {
+        /// Its status.
+        status: Status,
+        /// For invalid parameters: which one, as [`nvme::fabrics::InvalidParameter`] reads it.
+        result: u32,
+    },
+    /// The connection is gone; whether the command took effect is unknown.
+    #[error("connection lost: {0}")]
+    ConnectionLost(#[from] LossReason),
+    /// The command failed.
+    #[error("command failed: {0:?}")]
+    Command(Status),
+    /// The controller did not become ready, or said that it failed.
+    #[error("the controller is not ready (status {0:#x})")]
+    NotReady(u32),
+    /// The controller's answers contradict the specification.
+    #[error("the controller's {0} makes no sense")]
+    Nonsense(&'static str),
+    /// No such namespace, or one that cannot be used here.
+    #[error("namespace {0} is not there, or its format is not supported")]
+    Namespace(u32),
+    /// An option cannot be used.
+    #[error("{option}: {found} is not allowed; {allowed}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// What was given.
+        found: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+}
+
+fn parameter_text(result: u32) -> String {
+    if result == 0 {
+        return String::new();
+    }
+    let parameter = nvme::fabrics::InvalidParameter::from_result(result);
+    let place = if parameter.in_data { "data" } else { "command" };
+    format!(", parameter at byte {} of the {place}", parameter.offset)
+}
