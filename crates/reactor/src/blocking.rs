@@ -1,0 +1,134 @@
+//! [`blocking`]: the few system calls that no ring can do, on helper threads.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use crate::context;
+
+/// Helper threads of the process; more calls than this wait their turn.
+const THREADS_MAX: usize = 4;
+
+/// A helper thread without work ends after this long.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+struct Pool {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    jobs: VecDeque::new(),
+    threads: 0,
+    idle: 0,
+});
+static WORK: Condvar = Condvar::new();
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Answer<T> {
+    value: Option<std::thread::Result<T>>,
+    waker: Option<Waker>,
+}
+
+/// Runs `call`, which may block, on a helper thread and waits for what it returns. Dropping the
+/// future does not stop the call. Under simulation it runs at once, on this thread.
+///
+/// For rare operations only: each costs two thread switches.
+///
+/// # Panics
+/// When `call` panics; outside a reactor.
+pub async fn blocking<T, F>(call: F) -> T
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    if context::current().world().is_some() {
+        return call();
+    }
+    let answer = Arc::new(Mutex::new(Answer {
+        value: None,
+        waker: None,
+    }));
+    let theirs = Arc::clone(&answer);
+    submit(Box::new(move || {
+        let value = catch_unwind(AssertUnwindSafe(call));
+        let waker = {
+            let mut answer = lock(&theirs);
+            answer.value = Some(value);
+            answer.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }));
+    let value = std::future::poll_fn(|context| {
+        let mut answer = lock(&answer);
+        match answer.value.take() {
+            Some(value) => Poll::Ready(value),
+            None => {
+                answer.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    });
+    value.await.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+fn submit(job: Job) {
+    let mut pool = lock(&POOL);
+    pool.jobs.push_back(job);
+    if pool.idle >= pool.jobs.len() || pool.threads == THREADS_MAX {
+        WORK.notify_one();
+        return;
+    }
+    pool.threads += 1;
+    drop(pool);
+    let spawned = std::thread::Builder::new()
+        .name("blocking".to_owned())
+        .spawn(work);
+    if spawned.is_err() {
+        // No thread to be had: the caller waits for itself rather than for ever.
+        let job = {
+            let mut pool = lock(&POOL);
+            pool.threads -= 1;
+            if pool.threads == 0 {
+                pool.jobs.pop_front()
+            } else {
+                None
+            }
+        };
+        if let Some(job) = job {
+            job();
+        }
+    }
+}
+
+fn work() {
+    let mut pool = lock(&POOL);
+    loop {
+        if let Some(job) = pool.jobs.pop_front() {
+            drop(pool);
+            job();
+            pool = lock(&POOL);
+            continue;
+        }
+        pool.idle += 1;
+        let waited = WORK
+            .wait_timeout(pool, IDLE_TIMEOUT)
+            .unwrap_or_else(PoisonError::into_inner);
+        pool = waited.0;
+        pool.idle -= 1;
+        if waited.1.timed_out() && pool.jobs.is_empty() {
+            pool.threads -= 1;
+            return;
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! [`Instant`]: nanoseconds on the reactor's clock, real or virtual.
+
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A point in time on the reactor's clock: monotonic nanoseconds, virtual under simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The instant `nanoseconds` after the clock's origin.
+    pub const fn from_nanos(nanoseconds: u64) -> Instant {
+        Instant(nanoseconds)
+    }
+
+    /// Nanoseconds since the clock's origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The time from `earlier` to this instant; zero if `earlier` is later.
+    pub fn saturating_since(self, earlier: Instant) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The machine's monotonic clock.
+    pub(crate) fn read_clock() -> Instant {
+        let time = clock_gettime(ClockId::Monotonic);
+        Instant(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+
+    /// The instant `duration` later, or the end of the clock's range.
+    fn add(self, duration: Duration) -> Instant {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Instant(self.0.saturating_add(nanoseconds))
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    /// As [`Instant::saturating_since`].
+    fn sub(self, earlier: Instant) -> Duration {
+        self.saturating_since(earlier)
+    }
+}

@@ -1,0 +1,14 @@
+//! TCP over IPv4 and IPv6: [`TcpListener`], [`TcpStream`] and the [`SendBatch`] that it sends.
+//!
+//! The same types work on both drivers. On io_uring a socket closes when its last handle is gone
+//! and its last operation has ended. Errors are the system's own (`std::io::Error`).
+
+mod address;
+mod batch;
+mod listener;
+mod stream;
+
+pub(crate) use address::RawAddress;
+pub use batch::SendBatch;
+pub use listener::{ListenOptions, TcpListener};
+pub use stream::{SocketOptions, TcpStream};

@@ -1,0 +1,267 @@
+//! [`Reactor`]: the loop.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context as PollContext, Poll};
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::context::{self, Context, Driver};
+use crate::executor::{Executor, MAIN};
+use crate::inbox::Inbox;
+use crate::ring::Ring;
+use crate::sim::World;
+use crate::start_error::StartError;
+use crate::timers::Timers;
+use crate::usage::Activity;
+
+/// Tasks polled before the driver is looked at, even if more are ready.
+const POLLS_PER_TURN: usize = 1024;
+
+/// Looks at the rings between two looks at the clock, while polling.
+const LOOKS_PER_CLOCK_READ: usize = 8;
+
+/// Settings of a reactor on io_uring.
+#[derive(Clone, Copy, Debug)]
+pub struct ReactorConfig {
+    /// Operations that can be queued between two system calls; more cost an extra call.
+    pub ring_entries: u32,
+    /// How long to poll after the last work before sleeping. Polling saves the wake-up, a few
+    /// microseconds to tens of microseconds, and keeps a core busy for as long.
+    pub spin: Duration,
+}
+
+impl Default for ReactorConfig {
+    /// 1024 entries; 50 microseconds of polling, or none where there is only one processor.
+    fn default() -> ReactorConfig {
+        let alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
+        ReactorConfig {
+            ring_entries: 1024,
+            spin: Duration::from_micros(if alone { 0 } else { 50 }),
+        }
+    }
+}
+
+/// One event loop. It belongs to the thread that made it.
+pub struct Reactor {
+    context: Rc<Context>,
+    spin: Duration,
+}
+
+impl Reactor {
+    /// A reactor on an io_uring of this thread.
+    ///
+    /// # Errors
+    /// When there is no usable io_uring; the text says what to do about it.
+    pub fn io_uring(config: ReactorConfig) -> Result<Reactor, StartError> {
+        let ring = Ring::new(config.ring_entries)?;
+        let inbox = Inbox::register(true).map_err(StartError::Setup)?;
+        if let Some(bell) = inbox.bell() {
+            ring.watch_bell(bell);
+        }
+        Ok(Reactor::new(Driver::Ring(ring), inbox, config.spin))
+    }
+
+    /// A reactor in virtual time, whose every choice follows from `seed`.
+    pub fn simulated(seed: u64) -> Reactor {
+        let inbox = Inbox::register(false).expect("a simulated reactor asks nothing of the system");
+        let world = World::new(seed);
+        Reactor::new(Driver::Simulation(world), inbox, Duration::ZERO)
+    }
+
+    fn new(driver: Driver, inbox: Arc<Inbox>, spin: Duration) -> Reactor {
+        let context = Context {
+            executor: Executor::new(inbox.id()),
+            timers: RefCell::new(Timers::default()),
+            driver,
+            inbox,
+            inbox_scratch: RefCell::default(),
+            turn_started: Cell::new(Instant::default()),
+        };
+        context.turn_started.set(context.now());
+        Reactor {
+            context: Rc::new(context),
+            spin,
+        }
+    }
+
+    /// Runs `future`, and every task spawned, until `future` is done. Tasks that are not done by
+    /// then go on in the next call, or end with the reactor.
+    ///
+    /// # Panics
+    /// Inside another reactor; and with whatever panic a task raises. Under simulation also when
+    /// nothing can ever happen again (a deadlock).
+    pub fn run<F: Future>(&self, future: F) -> F::Output {
+        let _entered = context::enter(&self.context);
+        self.context.turn_started.set(self.context.now());
+        let mut future = pin!(future);
+        self.context
+            .executor
+            .wake(self.context.executor.main_task());
+        loop {
+            if let Poll::Ready(output) = self.poll_ready(future.as_mut()) {
+                return output;
+            }
+            match &self.context.driver {
+                Driver::Ring(ring) => self.turn(ring),
+                Driver::Simulation(world) => self.simulated_turn(world),
+            }
+        }
+    }
+
+    pub(crate) fn inbox(&self) -> Arc<Inbox> {
+        Arc::clone(&self.context.inbox)
+    }
+
+    fn poll_ready<F: Future>(&self, mut main: Pin<&mut F>) -> Poll<F::Output> {
+        let executor = &self.context.executor;
+        for _ in 0..POLLS_PER_TURN {
+            let next = match self.context.world() {
+                None => executor.next_ready(),
+                Some(world) => world.choose_ready(executor),
+            };
+            match next {
+                None => break,
+                Some(MAIN) => {
+                    executor.begin_main();
+                    let waker = executor.main_task().waker();
+                    let polled = main.as_mut().poll(&mut PollContext::from_waker(&waker));
+                    if polled.is_ready() {
+                        return polled;
+                    }
+                }
+                Some(index) => executor.poll(index),
+            }
+        }
+        Poll::Pending
+    }
+
+    /// One turn on the ring: submit, reap, fire timers; if that made nothing ready, wait.
+    fn turn(&self, ring: &Ring) {
+        let context = &self.context;
+        self.account(Activity::Busy);
+        context.executor.resume_yielded();
+        if context.inbox.is_pending() {
+            self.empty_inbox();
+        }
+        ring.submit();
+        let reaped = ring.reap();
+        self.fire_timers();
+        if reaped == 0 && context.executor.is_idle() {
+            self.wait(ring);
+            ring.submit();
+            ring.reap();
+            self.fire_timers();
+        }
+    }
+
+    /// Polls, then sleeps, until there may be something to do.
+    fn wait(&self, ring: &Ring) {
+        let context = &self.context;
+        let deadline = context.timers.borrow().next_deadline();
+        let started = context.turn_started.get();
+        let give_up = deadline.map_or(started + self.spin, |at| at.min(started + self.spin));
+        let mut now = context.now();
+        while now < give_up {
+            for _ in 0..LOOKS_PER_CLOCK_READ {
+                if ring.has_completions() || context.inbox.is_pending() {
+                    self.account(Activity::Polling);
+                    return;
+                }
+                std::hint::spin_loop();
+            }
+            now = context.now();
+        }
+        self.account(Activity::Polling);
+        if deadline.is_some_and(|at| at <= context.turn_started.get()) {
+            return;
+        }
+        if context.inbox.fall_asleep() {
+            let timeout = deadline.map(|at| at - context.turn_started.get());
+            ring.wait(timeout);
+            context.inbox.wake_up();
+            self.account(Activity::Asleep);
+        }
+    }
+
+    /// Books the time since the last booking, and makes now the start of the turn.
+    fn account(&self, activity: Activity) {
+        let now = self.context.now();
+        let spent = now - self.context.turn_started.replace(now);
+        self.context
+            .inbox
+            .usage
+            .add(activity, spent.as_nanos() as u64);
+    }
+
+    fn fire_timers(&self) {
+        let now = self.context.turn_started.get();
+        loop {
+            let due = self.context.timers.borrow_mut().pop_due(now);
+            let Some(waker) = due else {
+                return;
+            };
+            waker.wake();
+        }
+    }
+
+    /// Starts what other threads have left.
+    fn empty_inbox(&self) {
+        let (mut wakes, mut jobs) = self.context.inbox_scratch.take();
+        self.context.inbox.take(&mut wakes, &mut jobs);
+        for task in wakes.drain(..) {
+            self.context.executor.wake(task);
+        }
+        for job in jobs.drain(..) {
+            job();
+        }
+        self.context.inbox_scratch.replace((wakes, jobs));
+    }
+
+    /// One turn of the simulation: the next event or timer, jumping to its time if nothing is
+    /// ready before it.
+    fn simulated_turn(&self, world: &World) {
+        let context = &self.context;
+        if context.inbox.is_pending() {
+            self.empty_inbox();
+        }
+        if !context.executor.is_idle() {
+            // Tasks that only yield must see time pass, or they might yield for ever.
+            context.executor.resume_yielded();
+            world.tick();
+            context.turn_started.set(world.now());
+            self.fire_timers();
+            return;
+        }
+        let timer = context.timers.borrow().next_deadline();
+        if !world.advance(timer) && !context.inbox.is_pending() {
+            panic!(
+                "deadlock in simulation seed={}: nothing is ready, no timer is set, nothing is \
+                 in flight",
+                world.seed()
+            );
+        }
+        context.turn_started.set(world.now());
+        self.fire_timers();
+    }
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        if let Some(world) = self.context.world()
+            && std::thread::panicking()
+        {
+            eprintln!("simulation failed with seed={}", world.seed());
+        }
+        let entered = (context::try_current().is_none()).then(|| context::enter(&self.context));
+        self.context.inbox.close();
+        self.context.executor.cancel_all();
+        if let Some(ring) = self.context.ring() {
+            ring.drain();
+        }
+        drop(entered);
+    }
+}

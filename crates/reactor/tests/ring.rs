@@ -1,0 +1,307 @@
+//! The reactor on a real io_uring: tasks, timers, sockets, files, other threads.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::{Buffer, Durability};
+use reactor::cores::{CoreStopped, Cores, CoresConfig};
+use reactor::file::{File, OpenOptions};
+use reactor::net::{ListenOptions, SendBatch, SocketOptions, TcpListener, TcpStream};
+use reactor::sync::Notify;
+use reactor::{Reactor, ReactorConfig, blocking, now, sleep, spawn, timeout, yield_now};
+
+fn reactor() -> Reactor {
+    Reactor::io_uring(ReactorConfig::default()).unwrap()
+}
+
+async fn pair(address: &str) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind(address.parse().unwrap(), &ListenOptions::default()).unwrap();
+    let to = listener.local_address();
+    let client = spawn(async move { TcpStream::connect(to, &SocketOptions::default()).await });
+    let (server, peer) = listener.accept().await.unwrap();
+    let client = client.await.unwrap();
+    assert_eq!(client.local_address(), peer);
+    assert_eq!(client.peer_address(), to);
+    assert_eq!(server.local_address(), to);
+    (client, server)
+}
+
+#[test]
+fn tasks_run_finish_and_are_cancelled() {
+    struct SetOnDrop(Rc<std::cell::Cell<bool>>);
+    impl Drop for SetOnDrop {
+        fn drop(&mut self) {
+            self.0.set(true);
+        }
+    }
+    reactor().run(async {
+        let task = spawn(async {
+            yield_now().await;
+            5
+        });
+        assert!(!task.is_finished());
+        assert_eq!(task.await, 5);
+        let dropped = Rc::new(std::cell::Cell::new(false));
+        let guard = SetOnDrop(Rc::clone(&dropped));
+        let task = spawn(async move {
+            let _guard = guard;
+            std::future::pending::<()>().await;
+        });
+        yield_now().await;
+        task.cancel();
+        assert!(dropped.get());
+        dropped.set(false);
+        let guard = SetOnDrop(Rc::clone(&dropped));
+        let task = spawn(async move {
+            let _guard = guard;
+            std::future::pending::<()>().await;
+        });
+        drop(task.cancel_on_drop());
+        assert!(dropped.get());
+    });
+}
+
+#[test]
+fn a_panic_in_a_task_leaves_run() {
+    let caught = std::panic::catch_unwind(|| {
+        reactor().run(async {
+            drop(spawn(async { panic!("on purpose") }));
+            std::future::pending::<()>().await;
+        });
+    });
+    assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"on purpose"));
+    reactor().run(async {});
+}
+
+#[test]
+fn time_passes_and_timeouts_end_what_is_late() {
+    reactor().run(async {
+        let started = now();
+        sleep(Duration::from_millis(20)).await;
+        assert!(now() - started >= Duration::from_millis(20));
+        let late = timeout(Duration::from_millis(5), std::future::pending::<()>());
+        assert!(late.await.is_err());
+        assert_eq!(timeout(Duration::from_secs(60), async { 3 }).await, Ok(3));
+    });
+}
+
+#[test]
+fn a_stream_carries_bytes_both_ways_and_ends() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        reactor().run(async {
+            let (client, server) = pair(address).await;
+            let mut batch = SendBatch::new();
+            batch.push_bytes(b"hello ");
+            batch.push_buffer(Buffer::copy_of(b"..world.."), 2..7);
+            let (mut batch, result) = client.send(batch).await;
+            result.unwrap();
+            let (buffer, result) = server.recv_exact(Buffer::zeroed(20), 4..15).await;
+            result.unwrap();
+            assert_eq!(&buffer[4..15], b"hello world");
+            assert_eq!(buffer.len(), 20);
+            batch.clear();
+            batch.push_bytes(b"back");
+            server.send(batch).await.1.unwrap();
+            let (buffer, result) = client.recv(Buffer::new(100), 0..100).await;
+            assert_eq!(&buffer[..result.unwrap()], b"back");
+            drop(client);
+            let (_, result) = server.recv(Buffer::new(10), 0..10).await;
+            assert_eq!(result.unwrap(), 0);
+        });
+    }
+}
+
+#[test]
+fn large_transfers_arrive_whole() {
+    reactor().run(async {
+        let (client, server) = pair("127.0.0.1:0").await;
+        let bytes = 20 << 20;
+        let sender = spawn(async move {
+            let mut batch = SendBatch::new();
+            for megabyte in 0..20 {
+                let mut buffer = Buffer::zeroed(1 << 20);
+                for (at, chunk) in buffer.chunks_mut(8).enumerate() {
+                    chunk.copy_from_slice(&((megabyte << 17) as u64 + at as u64).to_le_bytes());
+                }
+                batch.push_buffer(buffer, 0..1 << 20);
+            }
+            client.send(batch).await.1.unwrap();
+            client
+        });
+        let (buffer, result) = server.recv_exact(Buffer::new(bytes), 0..bytes).await;
+        result.unwrap();
+        for (at, chunk) in buffer.chunks(8).enumerate() {
+            assert_eq!(chunk, (at as u64).to_le_bytes());
+        }
+        drop(sender.await);
+    });
+}
+
+#[test]
+fn dropped_operations_are_cancelled_and_shutdown_ends_a_pending_recv() {
+    reactor().run(async {
+        let (client, server) = pair("127.0.0.1:0").await;
+        for _ in 0..100 {
+            let recv = client.recv(Buffer::new(4096), 0..4096);
+            assert!(timeout(Duration::from_micros(10), recv).await.is_err());
+        }
+        let listener =
+            TcpListener::bind("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
+        assert!(
+            timeout(Duration::from_millis(1), listener.accept())
+                .await
+                .is_err()
+        );
+        let reader = {
+            let client = client.clone();
+            spawn(async move { client.recv(Buffer::new(10), 0..10).await.1 })
+        };
+        sleep(Duration::from_millis(1)).await;
+        client.shutdown();
+        assert_eq!(reader.await.unwrap_or(0), 0);
+        drop(server);
+    });
+}
+
+#[test]
+fn operations_in_flight_end_with_the_reactor() {
+    let reactor = reactor();
+    let kept = reactor.run(async {
+        let (client, server) = pair("127.0.0.1:0").await;
+        let waiting = client.clone();
+        drop(spawn(async move {
+            waiting.recv(Buffer::new(4096), 0..4096).await.1.map(drop)
+        }));
+        sleep(Duration::from_millis(1)).await;
+        (client, server)
+    });
+    drop(reactor);
+    drop(kept);
+}
+
+#[test]
+fn more_operations_than_ring_entries_all_complete() {
+    let config = ReactorConfig {
+        ring_entries: 8,
+        ..ReactorConfig::default()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    Reactor::io_uring(config).unwrap().run(async {
+        let path = directory.path().join("file");
+        let options = OpenOptions {
+            write: true,
+            create: true,
+            ..OpenOptions::default()
+        };
+        let file = Rc::new(File::open(&path, &options).await.unwrap());
+        let tasks: Vec<_> = (0..500_u64)
+            .map(|number| {
+                let file = Rc::clone(&file);
+                spawn(async move {
+                    let data = Buffer::copy_of(&number.to_le_bytes());
+                    let (_, result) = file.write_at(data, number * 8, Durability::Cached).await;
+                    result.unwrap();
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await;
+        }
+        let (buffer, result) = file.read_at(Buffer::new(5000), 0).await;
+        assert_eq!(result.unwrap(), 4000);
+        for (number, chunk) in buffer[..4000].chunks(8).enumerate() {
+            assert_eq!(chunk, (number as u64).to_le_bytes());
+        }
+    });
+}
+
+#[test]
+fn files_keep_what_is_written_and_forget_what_is_punched() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    reactor().run(async {
+        let path = directory.path().join("file");
+        let mut options = OpenOptions::default();
+        let missing = File::open(&path, &options).await.err().unwrap();
+        assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
+        options.write = true;
+        options.create_new = true;
+        options.direct = true;
+        let file = File::open(&path, &options).await.unwrap();
+        file.set_size(1 << 20).await.unwrap();
+        assert_eq!(file.size_bytes().unwrap(), 1 << 20);
+        let data = Buffer::copy_of(&[7; 8192]);
+        file.write_at(data, 4096, Durability::Durable)
+            .await
+            .1
+            .unwrap();
+        file.sync().await.unwrap();
+        file.punch_hole(8192, 4096).await.unwrap();
+        let (buffer, result) = file.read_at(Buffer::new(12288), 0).await;
+        assert_eq!(result.unwrap(), 12288);
+        let expected = [[0_u8; 4096], [7; 4096], [0; 4096]].concat();
+        assert_eq!(buffer[..], expected[..]);
+        assert!(file.try_lock_exclusive().unwrap());
+        options.create_new = false;
+        let second = File::open(&path, &options).await.unwrap();
+        assert!(!second.try_lock_exclusive().unwrap());
+        drop(file);
+        yield_now().await;
+        assert!(second.try_lock_exclusive().unwrap());
+    });
+}
+
+#[test]
+fn other_threads_wake_a_sleeping_reactor() {
+    let config = ReactorConfig {
+        spin: Duration::ZERO,
+        ..ReactorConfig::default()
+    };
+    Reactor::io_uring(config).unwrap().run(async {
+        for _ in 0..100 {
+            assert_eq!(blocking(|| 7).await, 7);
+        }
+    });
+}
+
+#[test]
+fn cores_do_what_is_submitted_and_report_when_they_stop() {
+    let cores = Cores::start(CoresConfig::unpinned(2)).unwrap();
+    let [first, second] = cores.handles() else {
+        panic!("two cores were asked for");
+    };
+    for number in 0..100 {
+        let inner = second.clone();
+        let answer = first.submit(move || async move {
+            inner
+                .submit(move || async move { number + 1 })
+                .await
+                .unwrap()
+                + 1
+        });
+        assert_eq!(answer.wait(), Ok(number + 2));
+    }
+    let never = first.submit(|| async { Notify::new().notified().await });
+    let handle = first.clone();
+    cores.stop();
+    assert_eq!(never.wait(), Err(CoreStopped));
+    assert_eq!(handle.submit(|| async { 1 }).wait(), Err(CoreStopped));
+}
+
+#[test]
+fn an_idle_reactor_sleeps() {
+    let used = reactor().run(async {
+        let (_client, server) = pair("127.0.0.1:0").await;
+        let waiting = spawn(async move { server.recv(Buffer::new(4096), 0..4096).await.1.is_ok() });
+        let before = reactor::usage();
+        sleep(Duration::from_millis(200)).await;
+        let after = reactor::usage();
+        waiting.cancel();
+        (after.busy + after.polling) - (before.busy + before.polling)
+    });
+    // Not a measure of speed: a reactor that polled all the time would have used all 200 ms.
+    assert!(
+        used < Duration::from_millis(100),
+        "used {used:?} while idle"
+    );
+}
