@@ -1,15 +1,27 @@
 //! An NVMe/TCP host as a library.
 //!
 //! In this room: [`Connection`], the host's side of one queue pair as a state machine without a
-//! socket (commands in, bytes out; bytes in, completions out).
-//! Not in this room: wire formats (`nvme`), load generation (`lab`).
+//! socket (commands in, bytes out; bytes in, completions out); [`QueuePair`], the same on a socket;
+//! [`Controller`], which connects, keeps alive, collects events and reconnects if asked to;
+//! [`Namespace`], which is a [`block::BlockDevice`]; and [`discover`]. Everything belongs to the
+//! core that made it. Not in this room: wire formats (`nvme`), load generation (`lab`).
 
 mod address;
 mod connection;
+mod controller;
+mod discovery;
 mod error;
+mod establish;
+mod namespace;
 mod options;
+mod queue;
+mod supervise;
 
 pub use address::{AddressError, TargetAddress};
-pub use connection::{CommandId, Connection, Data, Outlet, Settings};
+pub use connection::{ADMIN_CAPSULE_BYTES, CommandId, Connection, Data, Outlet, Settings};
+pub use controller::{Controller, State};
+pub use discovery::{DiscoveryRecord, discover};
 pub use error::{Error, LossReason};
+pub use namespace::Namespace;
 pub use options::{ConnectOptions, Reconnect};
+pub use queue::QueuePair;

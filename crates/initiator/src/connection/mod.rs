@@ -16,13 +16,16 @@ use std::collections::VecDeque;
 
 use block::Buffer;
 use nvme::command::command_flags;
-use nvme::{CompletionEntry, HeaderRules, SglDescriptor, SubmissionEntry};
+use nvme::{AdminOpcode, CompletionEntry, HeaderRules, SglDescriptor, SubmissionEntry};
 
 use crate::LossReason;
 use receive::{Decoder, LENT_BYTES_MIN};
 use slot::{Slot, Stage};
 use transmit::Outgoing;
 pub use transmit::Outlet;
+
+/// Data that a capsule may carry on the admin queue, and in any Fabrics command.
+pub const ADMIN_CAPSULE_BYTES: u32 = 8192;
 
 /// A command in flight: its CID, which is also its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -198,7 +201,7 @@ impl Connection {
 
     fn occupy(&mut self, id: u16, mut entry: SubmissionEntry, data: Data) {
         let bytes = data.len() as u32;
-        let in_capsule = matches!(data, Data::Out(_)) && bytes <= self.settings.in_capsule_bytes;
+        let in_capsule = matches!(data, Data::Out(_)) && bytes <= self.capsule_limit(&entry);
         entry.command_id = id.into();
         match &data {
             Data::None => {}
@@ -212,6 +215,16 @@ impl Connection {
         let slot = &mut self.slots[usize::from(id)];
         *slot = Slot::queued(entry, data, in_capsule);
         self.outgoing.push_back(Outgoing::Capsule(id));
+    }
+
+    /// How much data may travel with this command: Fabrics commands always take theirs along, on
+    /// every queue (NVMe/TCP 1.0 §3.3.2).
+    fn capsule_limit(&self, entry: &SubmissionEntry) -> u32 {
+        if entry.opcode == AdminOpcode::FABRICS.0 {
+            self.settings.in_capsule_bytes.max(ADMIN_CAPSULE_BYTES)
+        } else {
+            self.settings.in_capsule_bytes
+        }
     }
 
     /// The next command that has come to its end and whose outcome waits to be taken.

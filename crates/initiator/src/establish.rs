@@ -1,0 +1,285 @@
+//! From an address to a controller that takes commands (NVMe 2.0 §3.5, §6.3; NVMe/TCP 1.0 §3.1).
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::Buffer;
+use nvme::event::config;
+use nvme::fabrics::{
+    CONTROLLER_ID_DYNAMIC, Capabilities, Configuration, Connect, ConnectData, DISCOVERY_NQN,
+    Property, PropertyOffset, connect_attributes, controller_status,
+};
+use nvme::feature::{Feature, Features, QueueCount};
+use nvme::identify::{Cns, ControllerData, IDENTIFY_BYTES, Identify};
+use nvme::{AdminOpcode, CompletionEntry, SglDescriptor, SubmissionEntry};
+use reactor::sync::Notify;
+use reactor::{now, sleep};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use crate::connection::{ADMIN_CAPSULE_BYTES, Data, Settings};
+use crate::queue::QueuePair;
+use crate::{ConnectOptions, Error, LossReason};
+
+/// Commands in flight on the admin queue.
+const ADMIN_DEPTH: u16 = 31;
+/// R2Ts that may be outstanding for one command.
+const READY_TO_TRANSFER_MAX: u16 = 16;
+/// Events asked for, where the controller has them.
+const EVENTS: u32 = config::NAMESPACE_ATTRIBUTE
+    | config::ANA_CHANGE
+    | config::DISCOVERY_CHANGE
+    | config::SMART_MASK;
+
+/// A connected controller: what one successful attempt to connect yields.
+pub(crate) struct Session {
+    pub(crate) controller_id: u16,
+    pub(crate) data: Rc<ControllerData>,
+    pub(crate) admin: QueuePair,
+    pub(crate) io: Vec<QueuePair>,
+    /// One of the queues is gone, and with it the controller.
+    pub(crate) lost: Rc<Notify>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.close(LossReason::Disconnected);
+    }
+}
+
+impl Session {
+    /// Ends all queues.
+    pub(crate) fn close(&self, reason: LossReason) {
+        for queue in self.io.iter().chain([&self.admin]) {
+            queue.close(reason);
+        }
+    }
+
+    /// Connects to the subsystem, enables the controller and creates the I/O queues.
+    pub(crate) async fn establish(
+        address: SocketAddr,
+        subsystem_nqn: &str,
+        options: &ConnectOptions,
+    ) -> Result<Session, Error> {
+        let lost = Rc::new(Notify::new());
+        let capsule_bytes = if options.in_capsule {
+            ADMIN_CAPSULE_BYTES
+        } else {
+            0
+        };
+        let settings = settings(options, ADMIN_DEPTH, capsule_bytes);
+        let admin = QueuePair::open(address, settings, Rc::clone(&lost)).await?;
+        let mut session = Session {
+            controller_id: CONTROLLER_ID_DYNAMIC,
+            data: Rc::new(ControllerData::new_zeroed()),
+            admin,
+            io: Vec::new(),
+            lost,
+        };
+        session.controller_id = session
+            .connect_queue(0, ADMIN_DEPTH, subsystem_nqn, options, &session.admin)
+            .await?;
+        let capabilities =
+            Capabilities(session.property(PropertyOffset::CAPABILITIES, true).await?);
+        session.enable(capabilities).await?;
+        session.data = session.identify().await?;
+        if options.async_events {
+            session.configure_events().await?;
+        }
+        if options.io_queues > 0 && subsystem_nqn != DISCOVERY_NQN {
+            session
+                .create_queues(address, subsystem_nqn, options, capabilities)
+                .await?;
+        }
+        Ok(session)
+    }
+
+    async fn connect_queue(
+        &self,
+        queue_id: u16,
+        depth: u16,
+        subsystem_nqn: &str,
+        options: &ConnectOptions,
+        queue: &QueuePair,
+    ) -> Result<u16, Error> {
+        let keep_alive = options
+            .keep_alive
+            .filter(|_| queue_id == 0)
+            .unwrap_or_default();
+        // A queue of n entries holds n - 1 commands, so SQSIZE, which is 0's based, is the depth.
+        let mut connect = Connect::new(queue_id, depth, keep_alive.as_millis() as u32);
+        connect.attributes = connect_attributes::DISABLE_FLOW_CONTROL;
+        let data = ConnectData::new(
+            options.host_id,
+            self.controller_id,
+            subsystem_nqn,
+            &options.host_nqn,
+        );
+        let data = Data::Out(Buffer::copy_of(data.as_bytes()));
+        let (_, completion) = queue.submit(*connect.entry(), data).await;
+        let completion = completion?;
+        let result = completion.result.get() as u32;
+        if !completion.status().is_success() {
+            return Err(Error::Refused {
+                status: completion.status(),
+                result,
+            });
+        }
+        Ok(result as u16)
+    }
+
+    async fn enable(&self, capabilities: Capabilities) -> Result<(), Error> {
+        let set = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
+        command(&self.admin, *set.entry(), Data::None).await?;
+        let ready = controller_status::READY;
+        self.wait_for_status(
+            ready,
+            Duration::from_millis(capabilities.ready_timeout_ms()),
+        )
+        .await
+    }
+
+    /// Waits until one of the bits `wanted` of CSTS is set.
+    async fn wait_for_status(&self, wanted: u32, limit: Duration) -> Result<(), Error> {
+        let deadline = now() + limit.max(Duration::from_millis(500));
+        loop {
+            let status = self.property(PropertyOffset::STATUS, false).await? as u32;
+            if status & wanted != 0 {
+                return Ok(());
+            }
+            if status & controller_status::FATAL != 0 || now() >= deadline {
+                return Err(Error::NotReady(status));
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Tells the controller to shut down and waits, within reason, until it has.
+    pub(crate) async fn shut_down(&self) -> Result<(), Error> {
+        let configuration = Configuration::ENABLE.with_shutdown(1);
+        let set = Property::set(PropertyOffset::CONFIGURATION, configuration.0);
+        command(&self.admin, *set.entry(), Data::None).await?;
+        let complete = controller_status::SHUTDOWN_COMPLETE;
+        self.wait_for_status(complete, Duration::from_secs(2)).await
+    }
+
+    async fn property(&self, offset: PropertyOffset, wide: bool) -> Result<u64, Error> {
+        let get = Property::get(offset, wide);
+        let (_, completion) = command(&self.admin, *get.entry(), Data::None).await?;
+        Ok(completion.result.get())
+    }
+
+    async fn identify(&self) -> Result<Rc<ControllerData>, Error> {
+        let identify = Identify::new(Cns::CONTROLLER, 0);
+        let data = Data::In(Buffer::zeroed(IDENTIFY_BYTES));
+        let (data, _) = command(&self.admin, *identify.entry(), data).await?;
+        let buffer = data.into_buffer().unwrap_or_else(|| Buffer::new(0));
+        ControllerData::read_from_bytes(&buffer)
+            .map(Rc::new)
+            .map_err(|_| Error::Nonsense("Identify Controller data"))
+    }
+
+    async fn configure_events(&self) -> Result<(), Error> {
+        let wanted = EVENTS & (self.data.async_events.get() | config::SMART_MASK);
+        let entry = set_feature_entry(Feature::ASYNC_EVENT_CONFIGURATION, wanted);
+        command(&self.admin, entry, Data::None).await?;
+        Ok(())
+    }
+
+    async fn create_queues(
+        &mut self,
+        address: SocketAddr,
+        subsystem_nqn: &str,
+        options: &ConnectOptions,
+        capabilities: Capabilities,
+    ) -> Result<(), Error> {
+        let wanted = (options.io_queues - 1).into();
+        let wanted = QueueCount {
+            submission: wanted,
+            completion: wanted,
+        };
+        let entry = set_feature_entry(Feature::NUMBER_OF_QUEUES, wanted.value());
+        let (_, completion) = command(&self.admin, entry, Data::None).await?;
+        let granted = QueueCount::from_value(completion.result.get() as u32);
+        let granted = granted
+            .submission
+            .get()
+            .min(granted.completion.get())
+            .saturating_add(1);
+        let entries_max = capabilities.queue_entries_max().saturating_sub(1).max(1);
+        let depth = options
+            .queue_depth
+            .min(u16::try_from(entries_max).unwrap_or(u16::MAX));
+        let capsule_bytes = if options.in_capsule {
+            self.io_capsule_bytes()
+        } else {
+            0
+        };
+        for queue_id in 1..=options.io_queues.min(granted) {
+            let settings = settings(options, depth, capsule_bytes);
+            let queue = QueuePair::open(address, settings, Rc::clone(&self.lost)).await?;
+            self.io.push(queue.clone());
+            self.connect_queue(queue_id, depth, subsystem_nqn, options, &queue)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Data that fits into a command capsule on an I/O queue: IOCCSZ less the command itself, if
+    /// it starts right behind it.
+    fn io_capsule_bytes(&self) -> u32 {
+        let command = size_of::<SubmissionEntry>() as u32;
+        let capsule = self.data.command_capsule_units.get().saturating_mul(16);
+        let directly_behind = self.data.capsule_data_offset.get() == 0;
+        if directly_behind {
+            capsule.saturating_sub(command)
+        } else {
+            0
+        }
+    }
+}
+
+fn settings(options: &ConnectOptions, depth: u16, in_capsule_bytes: u32) -> Settings {
+    Settings {
+        depth,
+        header_digest: options.header_digest,
+        data_digest: options.data_digest,
+        in_capsule_bytes,
+        ready_to_transfer_max: READY_TO_TRANSFER_MAX,
+    }
+}
+
+/// Submits a command that must succeed.
+pub(crate) async fn command(
+    queue: &QueuePair,
+    entry: SubmissionEntry,
+    data: Data,
+) -> Result<(Data, CompletionEntry), Error> {
+    let (data, completion) = queue.submit(entry, data).await;
+    let completion = completion?;
+    let status = completion.status();
+    if status.is_success() {
+        Ok((data, completion))
+    } else {
+        Err(Error::Command(status))
+    }
+}
+
+/// Set Features with a value and no data.
+pub(crate) fn set_feature_entry(feature: Feature, value: u32) -> SubmissionEntry {
+    feature_entry(AdminOpcode::SET_FEATURES, feature, value)
+}
+
+/// Get Features without data.
+pub(crate) fn get_feature_entry(feature: Feature, value: u32) -> SubmissionEntry {
+    feature_entry(AdminOpcode::GET_FEATURES, feature, value)
+}
+
+fn feature_entry(opcode: AdminOpcode, feature: Feature, value: u32) -> SubmissionEntry {
+    let mut entry = SubmissionEntry::new(opcode.0, 0, SglDescriptor::transport(0));
+    let mut features = *Features::of(&entry);
+    features.feature = feature;
+    features.value = value.into();
+    entry = *features.entry();
+    entry
+}

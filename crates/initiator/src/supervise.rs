@@ -1,0 +1,112 @@
+//! Keeps a controller: keep alive, events, and getting it back when it is lost.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use nvme::event::AsyncEvent;
+use nvme::{AdminOpcode, SglDescriptor, SubmissionEntry};
+use reactor::{CancelOnDrop, now, sleep, spawn, timeout};
+
+use crate::connection::Data;
+use crate::controller::{Shared, State};
+use crate::establish::Session;
+use crate::queue::QueuePair;
+use crate::{Error, LossReason, Reconnect};
+
+/// Runs as long as the controller does.
+pub(crate) async fn supervise(shared: Rc<Shared>) {
+    loop {
+        let Some(session) = shared.session.borrow().clone() else {
+            return;
+        };
+        let reason = watch(&shared, &session).await;
+        session.close(reason);
+        drop(session);
+        shared.session.borrow_mut().take();
+        let Some(policy) = shared.options.reconnect else {
+            return shared.end(reason);
+        };
+        shared.state.set(State::Connecting);
+        shared.changed.notify_all();
+        match reconnect(&shared, policy).await {
+            Some(session) => {
+                *shared.session.borrow_mut() = Some(Rc::new(session));
+                shared.state.set(State::Live);
+                shared.changed.notify_all();
+            }
+            None => return shared.end(reason),
+        }
+    }
+}
+
+/// Returns when the session is lost, with the reason.
+async fn watch(shared: &Rc<Shared>, session: &Session) -> LossReason {
+    let _keep_alive = shared
+        .options
+        .keep_alive
+        .map(|time| background(keep_alive(session.admin.clone(), time)));
+    let _events = shared
+        .options
+        .async_events
+        .then(|| background(collect_events(session.admin.clone(), Rc::clone(shared))));
+    loop {
+        let mut queues = session.io.iter().chain([&session.admin]);
+        if let Some(reason) = queues.find_map(QueuePair::loss) {
+            return reason;
+        }
+        session.lost.notified().await;
+    }
+}
+
+fn background(future: impl Future<Output = ()> + 'static) -> CancelOnDrop<()> {
+    spawn(future).cancel_on_drop()
+}
+
+/// Tries until the controller is back, refuses for good, or the time is over.
+async fn reconnect(shared: &Shared, policy: Reconnect) -> Option<Session> {
+    let deadline = now() + policy.controller_loss_timeout;
+    while now() < deadline {
+        let (address, options) = (shared.address, &shared.options);
+        let attempt = Session::establish(address, &shared.subsystem_nqn, options);
+        match timeout(options.connect_timeout, attempt).await {
+            Ok(Ok(session)) => return Some(session),
+            Ok(Err(Error::Refused { status, .. })) if status.is_do_not_retry() => return None,
+            _ => sleep(policy.delay).await,
+        }
+    }
+    None
+}
+
+fn plain(opcode: AdminOpcode) -> SubmissionEntry {
+    SubmissionEntry::new(opcode.0, 0, SglDescriptor::transport(0))
+}
+
+/// NVMe 2.0 §3.9: a command every half timeout, so that one lost to delay does not end it.
+async fn keep_alive(admin: QueuePair, time: Duration) {
+    loop {
+        sleep(time / 2).await;
+        let answer = timeout(
+            time,
+            admin.submit(plain(AdminOpcode::KEEP_ALIVE), Data::None),
+        )
+        .await;
+        match answer {
+            Ok((_, Ok(completion))) if completion.status().is_success() => {}
+            Ok((_, Err(_))) => return,
+            _ => return admin.close(LossReason::Silent),
+        }
+    }
+}
+
+async fn collect_events(admin: QueuePair, shared: Rc<Shared>) {
+    loop {
+        let request = plain(AdminOpcode::ASYNC_EVENT_REQUEST);
+        let (_, Ok(completion)) = admin.submit(request, Data::None).await else {
+            return;
+        };
+        if !completion.status().is_success() {
+            return;
+        }
+        shared.keep_event(AsyncEvent::from_result(completion.result.get() as u32));
+    }
+}
