@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check units process-tests bench fuzz clean \
+.PHONY: help build demo test check units process-tests vm-test bench fuzz clean \
 	rust-tools vm-tools
 
 ARGS ?=
@@ -38,7 +38,10 @@ units: rust-tools
 	cargo test --quiet --lib --bins
 
 process-tests: rust-tools ## whole processes, connections, drives on files; fuzz corpora
-	cargo test --workspace --test '*'
+	cargo test --workspace --exclude vm --test '*'
+
+vm-test: rust-tools vm-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
+	cargo test -p vm -- --test-threads=1 --nocapture
 
 bench: ## throughput and latency tables (target/bench/*.json); see docs/TESTING.md
 	cargo bench $(ARGS)

@@ -48,8 +48,7 @@ impl Source {
     }
 
     /// Whether the whole file is tests or benchmarks.
-    #[must_use]
-    pub fn is_test(&self) -> bool {
+    fn is_test(&self) -> bool {
         let directories = ["tests", "benches", "fuzz"];
         self.path.ends_with("tests.rs")
             || self
@@ -58,22 +57,30 @@ impl Source {
                 .any(|part| directories.iter().any(|name| part == *name))
     }
 
-    /// Lines of code: neither blank nor comment, and before the unit tests at the file's end.
+    /// The lines that are not tests: unit tests stand at a file's end.
+    fn product(&self) -> &[String] {
+        let end = self.lines.iter().position(|line| line == "#[cfg(test)]");
+        let end = if self.is_test() {
+            0
+        } else {
+            end.unwrap_or(self.lines.len())
+        };
+        &self.lines[..end]
+    }
+
+    /// Lines of code outside tests, neither blank nor comment.
     #[must_use]
     pub fn code_lines(&self) -> usize {
-        if self.is_test() {
-            return 0;
-        }
-        let code = self.lines.iter().take_while(|line| *line != "#[cfg(test)]");
+        let code = self.product().iter();
         code.map(|line| line.trim())
             .filter(|line| !line.is_empty() && !line.starts_with("//"))
             .count()
     }
 
-    /// Every function whose body spans lines.
+    /// Every function outside tests whose body spans lines.
     #[must_use]
     pub fn functions(&self) -> Vec<Function> {
-        let lines = self.lines.iter().enumerate();
+        let lines = self.product().iter().enumerate();
         lines
             .filter_map(|(index, line)| self.function_at(index, line))
             .collect()
@@ -89,7 +96,7 @@ impl Source {
             let depth = line.len() - line.trim_start().len();
             **line == closing || (depth == indent.len() && line.ends_with(';'))
         };
-        let rest = &self.lines[index..];
+        let rest = &self.product()[index..];
         let last = rest.iter().position(|line| ends(&line))?;
         let length = last + 1;
         (rest[last] == closing).then(|| Function {
@@ -137,10 +144,14 @@ mod tests {
 
     #[test]
     fn measures_functions_from_signature_to_closing_brace() {
-        let file = source(concat!(
-            "pub trait T {\n    fn declared(&self);\n}\n",
-            "impl A {\n    pub(crate) async fn long(\n        &self,\n    ) {\n",
-            "        a();\n    }\n}\n",
+        let tested = "#[cfg(test)]\nmod t {\n    fn t() {\n        a();\n    }\n}\n";
+        let file = source(&format!(
+            "{}{tested}",
+            concat!(
+                "pub trait T {\n    fn declared(&self);\n}\n",
+                "impl A {\n    pub(crate) async fn long(\n        &self,\n    ) {\n",
+                "        a();\n    }\n}\n"
+            ),
         ));
         let long = Function {
             name: "long".into(),

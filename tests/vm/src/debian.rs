@@ -1,0 +1,191 @@
+//! Debian's own kernels, fetched with a package index of our own, so that the machine's package
+//! configuration stays as it is. The mirror and its settings are the machine's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::command::output_of;
+
+/// A release of Debian whose kernel is booted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// Debian 12, Linux 6.1.
+    Bookworm,
+    /// Debian 13, Linux 6.12.
+    Trixie,
+}
+
+/// An unpacked kernel package.
+pub struct Kernel {
+    /// Its release as `uname -r` prints it.
+    pub release: String,
+    /// The boot image.
+    pub image: PathBuf,
+    /// The directory with `modules.dep` and the modules.
+    pub modules: PathBuf,
+}
+
+impl Suite {
+    /// Debian's name for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Suite::Bookworm => "bookworm",
+            Suite::Trixie => "trixie",
+        }
+    }
+
+    /// The suite's kernel, fetched into `directory` unless it is there already.
+    ///
+    /// # Errors
+    /// The package cannot be fetched or unpacked.
+    pub fn kernel(self, directory: &Path) -> Result<Kernel> {
+        let unpacked = directory.join("kernel");
+        if !unpacked.exists() {
+            let partial = directory.join("kernel.partial");
+            if partial.exists() {
+                fs::remove_dir_all(&partial)?;
+            }
+            let package = self.fetch(directory)?;
+            output_of(
+                Command::new("dpkg-deb")
+                    .arg("--extract")
+                    .arg(&package)
+                    .arg(&partial),
+            )?;
+            fs::remove_file(&package)?;
+            fs::rename(&partial, &unpacked)?;
+        }
+        Kernel::unpacked_at(&unpacked)
+    }
+
+    /// Downloads the kernel package into `directory`.
+    fn fetch(self, directory: &Path) -> Result<PathBuf> {
+        println!("fetching the kernel of Debian {}", self.name());
+        let apt = Apt::for_suite(self, &directory.join("apt"))?;
+        output_of(apt.command("apt-get").arg("update"))?;
+        let meta = output_of(apt.command("apt-cache").args([
+            "show",
+            "--no-all-versions",
+            "linux-image-amd64",
+        ]))?;
+        let depends = meta.lines().find_map(|line| line.strip_prefix("Depends: "));
+        let name = depends.and_then(|names| names.split([' ', ',']).next());
+        let name = name.with_context(|| format!("no kernel package is named in:\n{meta}"))?;
+        output_of(
+            apt.command("apt-get")
+                .args(["download", name])
+                .current_dir(directory),
+        )?;
+        let packages = files_in(directory)?;
+        let package = packages.into_iter().find(|path| {
+            path.extension().is_some_and(|extension| extension == "deb")
+                && path
+                    .file_name()
+                    .is_some_and(|file| file.to_string_lossy().starts_with(name))
+        });
+        package.with_context(|| format!("{name} did not arrive in {}", directory.display()))
+    }
+}
+
+impl Kernel {
+    fn unpacked_at(directory: &Path) -> Result<Kernel> {
+        let image = files_in(&directory.join("boot"))?.into_iter().find(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"))
+        });
+        let image = image.with_context(|| format!("no vmlinuz in {}", directory.display()))?;
+        let name = image.file_name().unwrap_or_default().to_string_lossy();
+        let release = name.trim_start_matches("vmlinuz-").to_owned();
+        // Debian 13 keeps modules below /usr.
+        let bases = [directory.join("usr"), directory.to_path_buf()];
+        let base = bases
+            .iter()
+            .find(|base| base.join("lib/modules").join(&release).exists());
+        let base = base.with_context(|| format!("no modules in {}", directory.display()))?;
+        let modules = base.join("lib/modules").join(&release);
+        if !modules.join("modules.dep").exists() {
+            let mut depmod = Command::new("depmod");
+            depmod.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+            output_of(depmod.arg("--basedir").arg(base).arg(&release))?;
+        }
+        Ok(Kernel {
+            release,
+            image,
+            modules,
+        })
+    }
+}
+
+/// Apt with lists, sources and caches of its own; everything else is the machine's configuration.
+struct Apt {
+    directory: PathBuf,
+}
+
+impl Apt {
+    fn for_suite(suite: Suite, directory: &Path) -> Result<Apt> {
+        for name in ["lists/partial", "archives/partial"] {
+            fs::create_dir_all(directory.join(name))?;
+        }
+        let mirror = configured_mirror()?;
+        let source = format!("deb {mirror} {} main\n", suite.name());
+        fs::write(directory.join("sources.list"), source)?;
+        // Apt wants absolute paths.
+        Ok(Apt {
+            directory: directory.canonicalize()?,
+        })
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        for (option, file) in [
+            ("Dir::State::lists", "lists"),
+            ("Dir::Cache", "."),
+            ("Dir::Cache::archives", "archives"),
+            ("Dir::Etc::sourcelist", "sources.list"),
+            ("Dir::Etc::sourceparts", "none"),
+        ] {
+            command
+                .arg("-o")
+                .arg(format!("{option}={}/{file}", self.directory.display()));
+        }
+        // Unpacking package lists in the user `_apt` would need it to reach this directory.
+        command.args([
+            "-o",
+            "APT::Sandbox::User=root",
+            "-o",
+            "Acquire::Languages=none",
+        ]);
+        command
+    }
+}
+
+/// The mirror that this machine gets Debian's main archive from.
+fn configured_mirror() -> Result<String> {
+    let targets = output_of(Command::new("apt-get").args([
+        "indextargets",
+        "--format",
+        "$(CREATED_BY) $(COMPONENT) $(RELEASE) $(REPO_URI)",
+    ]))?;
+    // Updates and security live beside a suite of the plain name, which the archive proper has.
+    let main = targets.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let package_list = fields.next() == Some("Packages") && fields.next() == Some("main");
+        let release = fields.next()?;
+        (package_list && ["bookworm", "trixie", "stable"].contains(&release)).then(|| fields.next())
+    });
+    let mirror = main
+        .flatten()
+        .context("apt has no source for Debian's main archive")?;
+    ensure!(!mirror.is_empty(), "apt named no mirror:\n{targets}");
+    Ok(mirror.to_owned())
+}
+
+fn files_in(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries =
+        fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?;
+    entries.map(|entry| Ok(entry?.path())).collect()
+}

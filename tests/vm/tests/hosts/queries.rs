@@ -1,0 +1,114 @@
+//! Finding, connecting and asking: discovery, every query an administrator has, refusals.
+
+use vm::{Guest, Storage};
+
+pub fn scenario(guest: &mut Guest, storage: Storage) {
+    let (four, six) = (storage.over_ipv4(), storage.over_ipv6());
+    let (shared, private) = (storage.shared(), storage.private());
+    for (family, target) in [("IPv4", &four), ("IPv6", &six)] {
+        let found = guest.check(&format!("nvme discover over {family}"), &discover(target));
+        assert!(found.contains(shared), "discovery lacks {shared}:\n{found}");
+        assert!(
+            !found.contains(private),
+            "discovery shows a subsystem of others:\n{found}"
+        );
+    }
+
+    guest.check("nvme connect-all", &format!("nvme connect-all {four}"));
+    guest.eventually("both namespaces appear", 10, &namespaces(shared));
+    ask(guest, shared);
+    guest.check("nvme disconnect", &format!("nvme disconnect -n {shared}"));
+    guest.check(
+        "nothing stays connected",
+        "[ -z \"$(ls /sys/class/nvme)\" ]",
+    );
+
+    refusals(guest, &storage);
+    persistent_discovery(guest, &storage);
+}
+
+fn discover(target: &str) -> String {
+    format!("nvme discover {target}")
+}
+
+fn namespaces(nqn: &str) -> String {
+    format!("nvme-device {nqn} 1 && nvme-device {nqn} 2")
+}
+
+/// Every question nvme-cli puts to a controller and a namespace.
+fn ask(guest: &mut Guest, nqn: &str) {
+    let device = format!("controller=$(nvme-device {nqn})\nspace=$(nvme-device {nqn} 1)\n");
+    let mut ask = |question: &str, wanted: &str| {
+        let said = guest.check(
+            &format!("nvme {question}"),
+            &format!("{device}nvme {question}"),
+        );
+        assert!(
+            said.contains(wanted),
+            "nvme {question} lacks `{wanted}`:\n{said}"
+        );
+    };
+    ask("list", "/dev/nvme");
+    ask("list-subsys", nqn);
+    ask("id-ctrl $controller", nqn);
+    ask("id-ns $space", "nsze");
+    ask("ns-descs $space", "uuid");
+    ask("list-ns $controller", "0x1");
+    ask("smart-log $controller", "percentage_used");
+    ask("error-log $controller", "Error Log Entries");
+    ask("ana-log $controller", "ANA LOG HEADER");
+    ask("effects-log $controller", "");
+    ask("get-feature $controller -f 7 -H", "Number of Queues");
+    ask("get-feature $controller -f 0xb -H", "Async");
+    ask("get-feature $controller -f 0xf -H", "Keep Alive");
+    ask(
+        "get-property $controller --offset=0x1c --human-readable",
+        "RDY",
+    );
+    ask("changed-ns-list-log $controller", "");
+    ask("reset $controller", "");
+    ask("flush $space", "");
+}
+
+/// What must be refused, and in which words.
+fn refusals(guest: &mut Guest, storage: &Storage) {
+    let four = storage.over_ipv4();
+    let connect = |nqn: &str| {
+        format!("dmesg -c >/run/seen; nvme connect {four} -n {nqn}; code=$?; dmesg; exit $code")
+    };
+    let unknown = format!("{}-of-nobody", storage.shared());
+    guest.refused(
+        "connect to an unknown subsystem",
+        &connect(&unknown),
+        "subsysnqn",
+    );
+    guest.refused(
+        "connect where not admitted",
+        &connect(storage.private()),
+        "not allowed",
+    );
+    let wrong_port = "nvme connect -t tcp -a 127.0.0.1 -s 9 -n nqn.2026-11.example:none";
+    guest.refused("connect where nobody listens", wrong_port, "refused");
+}
+
+/// A discovery controller that stays, and hears of changes.
+fn persistent_discovery(guest: &mut Guest, storage: &Storage) {
+    let four = storage.over_ipv4();
+    guest.check(
+        "persistent discovery",
+        &format!("nvme discover {four} --persistent"),
+    );
+    let nqn = "nqn.2014-08.org.nvmexpress.discovery";
+    guest.check(
+        "the discovery controller stays",
+        &format!("sleep 1; nvme-device {nqn}"),
+    );
+    guest.check(
+        "it answers again",
+        &format!("nvme discover --device $(basename $(nvme-device {nqn}))"),
+    );
+    guest.check(
+        "disconnect from discovery",
+        "nvme disconnect-all; [ -z \"$(ls /sys/class/nvme)\" ]",
+    );
+}
