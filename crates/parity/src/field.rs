@@ -1,6 +1,6 @@
 //! Arithmetic in GF(2^8) modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11D), the field of Linux RAID 6.
 //!
-//! Plain and slow: the kernels use it only through the constants in [`Coefficient`].
+//! Multiplication here is plain and slow: the kernels use the constants in [`Coefficient`].
 
 /// What remains of x^8 after reduction: the field polynomial without its leading term.
 pub(crate) const REDUCTION: u8 = 0x1d;
@@ -27,26 +27,35 @@ pub const fn multiply(a: u8, b: u8) -> u8 {
 
 /// 2 to the power of `exponent`: the coefficient of data column `exponent` in Q.
 pub const fn power_of_two(exponent: usize) -> u8 {
-    let mut power = 1;
-    let mut left = exponent % 255;
-    while left > 0 {
-        power = double(power);
-        left -= 1;
-    }
-    power
+    POWERS[exponent % POWERS.len()]
 }
 
 /// The element that gives 1 when multiplied by `a`; 0 for `a` = 0, which has none.
 pub const fn inverse(a: u8) -> u8 {
-    // a^254 = a^-1, as the multiplicative group has 255 elements.
-    let mut power = 1;
-    let mut count = 0;
-    while count < 254 {
-        power = multiply(power, a);
-        count += 1;
-    }
-    power
+    INVERSES[a as usize]
 }
+
+/// The powers of two: all elements but zero.
+static POWERS: [u8; 255] = {
+    let mut powers = [1; 255];
+    let mut exponent = 1;
+    while exponent < 255 {
+        powers[exponent] = double(powers[exponent - 1]);
+        exponent += 1;
+    }
+    powers
+};
+
+/// Inverses: 2^i and 2^(255 - i) are a pair.
+static INVERSES: [u8; 256] = {
+    let mut inverses = [0; 256];
+    let mut exponent = 0;
+    while exponent < 255 {
+        inverses[POWERS[exponent] as usize] = POWERS[(255 - exponent) % 255];
+        exponent += 1;
+    }
+    inverses
+};
 
 /// A constant to multiply by, in the forms that the kernels need.
 #[derive(Clone, Copy, Debug)]

@@ -34,6 +34,8 @@ pub(crate) trait Lane: Copy {
     unsafe fn stream(self, to: *mut u8);
     /// Orders all [`Lane::stream`]s before whatever comes after.
     unsafe fn fence();
+    /// Asks the second-level cache for the line at `from`, which need not be valid.
+    unsafe fn prefetch(from: *const u8);
     /// Sum of two.
     unsafe fn xor(self, other: Self) -> Self;
     /// Sum of three.

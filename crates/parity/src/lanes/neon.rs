@@ -47,6 +47,9 @@ impl Lane for Neon {
     #[inline(always)]
     unsafe fn fence() {}
 
+    #[inline(always)]
+    unsafe fn prefetch(_: *const u8) {}
+
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn xor(self, other: Neon) -> Neon {

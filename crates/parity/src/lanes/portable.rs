@@ -45,6 +45,9 @@ impl Lane for u64 {
     unsafe fn fence() {}
 
     #[inline(always)]
+    unsafe fn prefetch(_: *const u8) {}
+
+    #[inline(always)]
     unsafe fn xor(self, other: u64) -> u64 {
         self ^ other
     }
@@ -121,6 +124,9 @@ impl Lane for u8 {
 
     #[inline(always)]
     unsafe fn fence() {}
+
+    #[inline(always)]
+    unsafe fn prefetch(_: *const u8) {}
 
     #[inline(always)]
     unsafe fn xor(self, other: u8) -> u8 {

@@ -75,6 +75,12 @@ macro_rules! common {
 
         #[inline]
         #[target_feature(enable = $features)]
+        unsafe fn prefetch(from: *const u8) {
+            _mm_prefetch::<_MM_HINT_T1>(from.cast());
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
         unsafe fn xor(self, other: Self) -> Self {
             Self($xor(self.0, other.0))
         }

@@ -1,0 +1,344 @@
+//! This crate's kernels beside ISA-L's, on the same buffers in the same run: `cargo bench -p
+//! parity`. Prints tables and writes `target/bench/parity.json`.
+//!
+//! Contenders take turns in every round; a figure is the median over rounds, a ratio the median
+//! of the rounds' ratios, so that other load on the machine hits both sides alike.
+#![allow(unsafe_code, reason = "calls ISA-L; see the SAFETY lines")]
+
+mod isal;
+mod stripes;
+
+use std::time::{Duration, Instant};
+use std::{fs, hint, io};
+
+use isal::{EncodeTables, Isal};
+use parity::{Column, Kernel, Locality};
+use stripes::{Arena, Stripe, lost};
+
+const DATA_COLUMNS: [usize; 6] = [2, 4, 8, 16, 22, 30];
+const COLUMN_BYTES: [usize; 5] = [4 << 10, 16 << 10, 64 << 10, 128 << 10, 1 << 20];
+
+/// Larger stripes than this do not count as resident in a cache.
+const CACHE_BYTES: usize = 8 << 20;
+/// Working set of the runs from memory: many times any last-level cache slice.
+const MEMORY_BYTES: usize = 256 << 20;
+
+const ROUNDS_CACHE: usize = 25;
+const ROUNDS_MEMORY: usize = 9;
+/// How long one contender's turn lasts from a cache.
+const TURN: Duration = Duration::from_millis(1);
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq)]
+enum Job {
+    Pq,
+    Xor,
+    Recover,
+    Verify,
+}
+
+/// Who does it.
+#[derive(Clone, Copy)]
+enum Contender<'a> {
+    Parity(Kernel),
+    /// The function made for the job: `pq_gen`, `xor_gen`, `pq_check`.
+    IsalRaid(&'a Isal),
+    /// `ec_encode_data` with tables for the job.
+    IsalErasure(&'a Isal, &'a EncodeTables),
+}
+
+/// Does `job` once.
+fn work(job: Job, contender: Contender<'_>, stripe: &mut Stripe<'_>) {
+    let bytes = stripe.bytes();
+    let data = stripe.data.len();
+    match (contender, job) {
+        (Contender::Parity(kernel), Job::Pq) => {
+            kernel.generate_pq(&stripe.data, stripe.p, stripe.q);
+        }
+        (Contender::Parity(kernel), Job::Xor) => kernel.generate_p(&stripe.data, stripe.p),
+        (Contender::Parity(kernel), Job::Recover) => {
+            let [x, y] = lost(data).map(Column::Data);
+            let (survivors, [first, second]) = stripe.after_loss();
+            let recovered = kernel.recover(survivors, &mut [(x, first), (y, second)]);
+            assert_eq!(recovered, Ok(()));
+        }
+        (Contender::Parity(kernel), Job::Verify) => {
+            assert!(kernel.verify_pq(&stripe.data, stripe.p, stripe.q).none());
+        }
+        // SAFETY: all columns of the stripe are `bytes` long, and it is borrowed mutably.
+        (Contender::IsalRaid(isal), _) => unsafe {
+            match job {
+                Job::Pq => isal.pq_gen(&stripe.columns, bytes),
+                Job::Xor => isal.xor_gen(&stripe.columns[..=data], bytes),
+                Job::Verify => assert!(isal.pq_check(&stripe.columns, bytes)),
+                Job::Recover => unreachable!("ISA-L recovers by ec_encode_data"),
+            }
+        },
+        // SAFETY: as above.
+        (Contender::IsalErasure(isal, tables), _) => unsafe {
+            let (data, parity) = stripe.columns.split_at(data);
+            match job {
+                Job::Pq => isal.encode(tables, data, parity, bytes),
+                _ => isal.encode(tables, &stripe.left, &stripe.into, bytes),
+            }
+        },
+    }
+}
+
+/// One line of the tables: gigabytes of data columns a second, for each contender.
+struct Row {
+    job: &'static str,
+    setting: &'static str,
+    data: usize,
+    column_bytes: usize,
+    /// This crate; then ISA-L's own function and its erasure code, if measured.
+    gigabytes_per_second: [Option<f64>; 3],
+    /// This crate over each of ISA-L's two.
+    ratios: [Option<f64>; 2],
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Every contender's turn in each round, in seconds a pass over all `stripes`.
+fn rounds(
+    job: Job,
+    contenders: &[Contender<'_>],
+    stripes: &mut [Stripe<'_>],
+    cached: bool,
+) -> Vec<Vec<f64>> {
+    let mut seconds = vec![Vec::new(); contenders.len()];
+    let rounds = if cached { ROUNDS_CACHE } else { ROUNDS_MEMORY };
+    for round in 0..=rounds {
+        for (nth, contender) in contenders.iter().enumerate() {
+            let pass = |stripes: &mut [Stripe<'_>]| {
+                for stripe in stripes {
+                    work(job, *contender, hint::black_box(stripe));
+                }
+            };
+            if cached {
+                pass(stripes);
+            }
+            let start = Instant::now();
+            let mut passes = 0;
+            while passes == 0 || (cached && start.elapsed() < TURN) {
+                for _ in 0..if cached { 8 } else { 1 } {
+                    pass(stripes);
+                    passes += 1;
+                }
+            }
+            // The first round brings code and pages in.
+            if round > 0 {
+                seconds[nth].push(start.elapsed().as_secs_f64() / f64::from(passes));
+            }
+        }
+    }
+    seconds
+}
+
+/// Measures one line.
+fn measure(
+    (name, job): (&'static str, Job),
+    isal: Option<&Isal>,
+    arena: &mut Arena,
+    (data, column_bytes): (usize, usize),
+    cached: bool,
+) -> Row {
+    let set_bytes = if cached { 1 } else { MEMORY_BYTES };
+    let mut stripes = arena.stripes(data, column_bytes, set_bytes);
+    let tables = isal.map(|isal| match job {
+        Job::Pq => isal.raid6(data),
+        _ => isal.recovery(data, lost(data)),
+    });
+    let locality = if cached {
+        Locality::Auto
+    } else {
+        Locality::NonTemporal
+    };
+    let mut contenders = vec![Contender::Parity(Kernel::best().with_locality(locality))];
+    if let Some((isal, tables)) = isal.zip(tables.as_ref()) {
+        match job {
+            Job::Pq => {
+                contenders.push(Contender::IsalRaid(isal));
+                contenders.push(Contender::IsalErasure(isal, tables));
+            }
+            Job::Xor | Job::Verify => contenders.push(Contender::IsalRaid(isal)),
+            Job::Recover => contenders.push(Contender::IsalErasure(isal, tables)),
+        }
+    }
+    for stripe in &mut stripes {
+        agree(job, &contenders, stripe);
+    }
+    let seconds = rounds(job, &contenders, &mut stripes, cached);
+    let bytes = (stripes.len() * data * column_bytes) as f64;
+    let mut row = Row {
+        job: name,
+        setting: if cached { "cache" } else { "memory" },
+        data,
+        column_bytes,
+        gigabytes_per_second: [None; 3],
+        ratios: [None; 2],
+    };
+    for (nth, contender) in contenders.iter().enumerate() {
+        let column = match contender {
+            Contender::Parity(_) => 0,
+            Contender::IsalRaid(_) => 1,
+            Contender::IsalErasure(..) => 2,
+        };
+        row.gigabytes_per_second[column] = Some(bytes / median(seconds[nth].clone()) / 1e9);
+        if column > 0 {
+            let ratios = seconds[nth]
+                .iter()
+                .zip(&seconds[0])
+                .map(|(isal, own)| isal / own);
+            row.ratios[column - 1] = Some(median(ratios.collect()));
+        }
+    }
+    row
+}
+
+/// Checks that all contenders compute the same, and leaves valid parity behind.
+fn agree(job: Job, contenders: &[Contender<'_>], stripe: &mut Stripe<'_>) {
+    Kernel::portable().generate_pq(&stripe.data, stripe.p, stripe.q);
+    let parity = (stripe.p.to_vec(), stripe.q.to_vec());
+    for contender in contenders {
+        if job == Job::Pq {
+            stripe.p.fill(1);
+            stripe.q.fill(2);
+        }
+        work(job, *contender, stripe);
+        assert!(
+            stripe.p == parity.0 && stripe.q == parity.1,
+            "contenders differ"
+        );
+        if job == Job::Recover {
+            let [x, y] = lost(stripe.data.len());
+            assert_eq!(stripe.recovered[0], stripe.data[x], "contenders differ");
+            assert_eq!(stripe.recovered[1], stripe.data[y], "contenders differ");
+            stripe
+                .recovered
+                .iter_mut()
+                .for_each(|column| column.fill(3));
+        }
+    }
+}
+
+fn print(row: &Row) {
+    let figure = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.1}"));
+    let ratio = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
+    println!(
+        "{:<8} {:<7} {:>4}+2 {:>6} KiB {:>9} {:>9} {:>9} {:>8} {:>8}",
+        row.job,
+        row.setting,
+        row.data,
+        row.column_bytes >> 10,
+        figure(row.gigabytes_per_second[0]),
+        figure(row.gigabytes_per_second[1]),
+        figure(row.gigabytes_per_second[2]),
+        ratio(row.ratios[0]),
+        ratio(row.ratios[1]),
+    );
+}
+
+fn json(rows: &[Row]) -> String {
+    let value = |value: Option<f64>| value.map_or("null".into(), |value| format!("{value:.3}"));
+    let rows: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            format!(
+                "    {{\"job\": \"{}\", \"setting\": \"{}\", \"data_columns\": {}, \
+                 \"column_bytes\": {}, \"parity_gb_s\": {}, \"isal_raid_gb_s\": {}, \
+                 \"isal_erasure_gb_s\": {}, \"ratio_raid\": {}, \"ratio_erasure\": {}}}",
+                row.job,
+                row.setting,
+                row.data,
+                row.column_bytes,
+                value(row.gigabytes_per_second[0]),
+                value(row.gigabytes_per_second[1]),
+                value(row.gigabytes_per_second[2]),
+                value(row.ratios[0]),
+                value(row.ratios[1]),
+            )
+        })
+        .collect();
+    format!(
+        "{{\n  \"cpu\": \"{}\",\n  \"kernel\": \"{}\",\n  \"rows\": [\n{}\n  ]\n}}\n",
+        cpu(),
+        Kernel::best().name(),
+        rows.join(",\n")
+    )
+}
+
+fn cpu() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    model.map_or("unknown".into(), |model| {
+        model.trim_matches([' ', '\t', ':']).replace('"', "'")
+    })
+}
+
+fn write(rows: &[Row]) -> io::Result<()> {
+    let directory = concat!(env!("CARGO_TARGET_TMPDIR"), "/../bench");
+    fs::create_dir_all(directory)?;
+    fs::write(format!("{directory}/parity.json"), json(rows))
+}
+
+fn main() -> io::Result<()> {
+    // `cargo test --all-targets` runs this too, without `--bench`: nothing to measure then.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return Ok(());
+    }
+    let only: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let chosen = |word: &str, among: &[&str]| {
+        let any = only.iter().any(|only| among.contains(&only.as_str()));
+        !any || only.iter().any(|only| only == word)
+    };
+    let isal = Isal::load();
+    if isal.is_none() {
+        println!("libisal.so.2 not found (Debian: libisal2); measuring this crate alone");
+    }
+    println!(
+        "{}, kernel {}; GB of data columns a second",
+        cpu(),
+        Kernel::best().name()
+    );
+    println!(
+        "{:<8} {:<7} {:>6} {:>10} {:>9} {:>9} {:>9} {:>8} {:>8}",
+        "job", "columns", "stripe", "column", "parity", "isal", "isal ec", "/isal", "/isal ec"
+    );
+    let jobs = [
+        ("pq", Job::Pq),
+        ("xor", Job::Xor),
+        ("recover", Job::Recover),
+        ("verify", Job::Verify),
+    ];
+    let mut arena = Arena::new(MEMORY_BYTES);
+    let mut rows = Vec::new();
+    for (name, job) in jobs {
+        for (setting, cached) in [("cache", true), ("memory", false)] {
+            if !chosen(name, &jobs.map(|(name, _)| name)) || !chosen(setting, &["cache", "memory"])
+            {
+                continue;
+            }
+            for data in DATA_COLUMNS {
+                for column_bytes in COLUMN_BYTES {
+                    if cached && (data + 2) * column_bytes > CACHE_BYTES {
+                        continue;
+                    }
+                    let shape = (data, column_bytes);
+                    let row = measure((name, job), isal.as_ref(), &mut arena, shape, cached);
+                    print(&row);
+                    rows.push(row);
+                }
+            }
+        }
+    }
+    write(&rows)
+}
