@@ -8,6 +8,16 @@ pub fn done() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// It was refused, or it failed.
+pub fn failed(error: &impl Display) -> ExitCode {
+    report(error, 1)
+}
+
+/// Nobody answers.
+pub fn unreachable(error: &impl Display) -> ExitCode {
+    report(error, 3)
+}
+
 /// The command line or the settings are wrong.
 pub fn usage(error: &impl Display) -> ExitCode {
     report(error, 2)

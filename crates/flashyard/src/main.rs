@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings, 3 no node answers.
 
 mod exit;
+mod perf;
 mod serve;
 
 use std::process::ExitCode;
@@ -23,12 +24,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Put load on a volume over NVMe/TCP and measure, in fio's words
+    Perf(Box<perf::Perf>),
     /// Run the storage node
     Serve(serve::Serve),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
+        Command::Perf(command) => command.run(),
         Command::Serve(command) => command.run(),
     }
 }
