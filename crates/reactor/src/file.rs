@@ -34,6 +34,8 @@ pub struct OpenOptions {
     pub create_new: bool,
     /// Bypass the page cache where the file system can; [`File::is_direct`] says whether it does.
     pub direct: bool,
+    /// Fail on a block device that is mounted, or that someone else has claimed.
+    pub claim: bool,
 }
 
 /// The longest simulated operation; the shortest takes a tenth of it.
@@ -89,7 +91,12 @@ impl File {
                 block_device: false,
             });
         }
-        let path = CString::new(path.as_ref().as_os_str().as_bytes())?;
+        let path = path.as_ref();
+        let mut options = *options;
+        options.claim &= rustix::fs::stat(path)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice);
+        let options = &options;
+        let path = CString::new(path.as_os_str().as_bytes())?;
         let mut direct = options.direct;
         let descriptor = match open_at(&context, path.clone(), options, direct).await {
             // A file system without O_DIRECT says so at open.
@@ -386,7 +393,8 @@ async fn open_at(
     if options.create || options.create_new {
         flags |= libc::O_CREAT;
     }
-    if options.create_new {
+    // On a block device, without O_CREAT, this is the claim.
+    if options.create_new || options.claim {
         flags |= libc::O_EXCL;
     }
     if direct {

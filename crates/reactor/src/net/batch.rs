@@ -141,15 +141,15 @@ impl SendBatch {
         parts.buffers.drain(..)
     }
 
-    /// Appends everything in the batch to `bytes`.
-    pub(crate) fn copy_to(&self, bytes: &mut Vec<u8>) {
-        for segment in &self.parts.segments {
+    /// The bytes of the batch, piece by piece, as they would be sent.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts.segments.iter().map(|segment| {
             let range = segment.start..segment.start + segment.length;
-            bytes.extend_from_slice(match segment.source {
+            match segment.source {
                 Source::Inline => &self.parts.inline[range],
                 Source::Buffer(index) => &self.parts.buffers[index as usize][range],
-            });
-        }
+            }
+        })
     }
 
     /// A message header for as much as one call takes, from byte `sent` on.
@@ -214,9 +214,7 @@ mod tests {
         for sent in 0..=whole.len() {
             assert_eq!(gather(batch.message(sent)), &whole[sent..]);
         }
-        let mut copy = Vec::new();
-        batch.copy_to(&mut copy);
-        assert_eq!(copy, whole);
+        assert_eq!(batch.pieces().collect::<Vec<_>>().concat(), whole);
         assert_eq!(batch.take_buffers().count(), 1);
         assert!(batch.is_empty());
     }

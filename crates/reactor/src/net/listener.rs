@@ -101,7 +101,8 @@ impl TcpListener {
             }
             Kind::Socket(socket) => {
                 let (socket, peer) = accept(&self.context, socket).await?;
-                let options = self.options.socket;
+                // An accepted socket has the listener's buffer sizes.
+                let options = &self.options.socket;
                 let stream = TcpStream::from_socket(&self.context, socket, peer, options)?;
                 Ok((stream, peer))
             }
@@ -132,7 +133,7 @@ fn open_listener(address: SocketAddr, options: &ListenOptions) -> io::Result<Own
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
-    // The receive window is fixed at the handshake, so its size has to be set before.
+    // The receive window is settled by the handshake, so its size has to be set before.
     options.socket.apply_sizes(&socket)?;
     rustix::net::bind(&socket, &address)?;
     rustix::net::listen(&socket, i32::try_from(options.backlog).unwrap_or(i32::MAX))?;

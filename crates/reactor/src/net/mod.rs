@@ -11,4 +11,4 @@ mod stream;
 pub(crate) use address::RawAddress;
 pub use batch::SendBatch;
 pub use listener::{ListenOptions, TcpListener};
-pub use stream::{SocketOptions, TcpStream};
+pub use stream::{Keepalive, SocketOptions, TcpStream};

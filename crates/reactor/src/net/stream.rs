@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::Buffer;
 use io_uring::opcode;
@@ -24,6 +25,22 @@ pub struct SocketOptions {
     pub send_buffer_bytes: Option<u32>,
     /// The kernel's receive buffer; by default it grows as needed.
     pub receive_buffer_bytes: Option<u32>,
+    /// Probe a peer that says nothing; by default it may say nothing for ever.
+    pub keepalive: Option<Keepalive>,
+    /// Break the connection when sent data is not acknowledged for so long; by default the
+    /// system decides, after many minutes.
+    pub user_timeout: Option<Duration>,
+}
+
+/// When to ask whether a silent peer is still there, and when to give it up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Silence before the first probe; whole seconds, at least one.
+    pub idle: Duration,
+    /// From one probe to the next; whole seconds, at least one.
+    pub interval: Duration,
+    /// Probes without an answer after which the connection is broken.
+    pub probes: u32,
 }
 
 impl SocketOptions {
@@ -33,6 +50,21 @@ impl SocketOptions {
         }
         if let Some(bytes) = self.receive_buffer_bytes {
             sockopt::set_socket_recv_buffer_size(socket, bytes as usize)?;
+        }
+        Ok(())
+    }
+
+    fn apply_timeouts(&self, socket: &OwnedFd) -> io::Result<()> {
+        let second = Duration::from_secs(1);
+        if let Some(keepalive) = self.keepalive {
+            sockopt::set_tcp_keepidle(socket, keepalive.idle.max(second))?;
+            sockopt::set_tcp_keepintvl(socket, keepalive.interval.max(second))?;
+            sockopt::set_tcp_keepcnt(socket, keepalive.probes.max(1))?;
+            sockopt::set_socket_keepalive(socket, true)?;
+        }
+        if let Some(timeout) = self.user_timeout {
+            let milliseconds = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+            sockopt::set_tcp_user_timeout(socket, milliseconds.max(1))?;
         }
         Ok(())
     }
@@ -87,6 +119,7 @@ impl TcpStream {
         let protocol = Some(ipproto::TCP);
         let socket =
             rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, protocol)?;
+        // The receive window is settled by the handshake, so its size has to be set before.
         options.apply_sizes(&socket)?;
         let socket = Rc::new(socket);
         let raw = Resource::Address(Box::new(RawAddress::new(address)));
@@ -100,14 +133,14 @@ impl TcpStream {
             })
         };
         operation.await.0?;
-        TcpStream::open(&context, socket, address, SocketOptions::default())
+        TcpStream::open(&context, socket, address, options)
     }
 
     pub(super) fn from_socket(
         context: &Rc<Context>,
         socket: OwnedFd,
         peer: SocketAddr,
-        options: SocketOptions,
+        options: &SocketOptions,
     ) -> io::Result<TcpStream> {
         TcpStream::open(context, Rc::new(socket), peer, options)
     }
@@ -116,10 +149,10 @@ impl TcpStream {
         context: &Rc<Context>,
         socket: Rc<OwnedFd>,
         peer: SocketAddr,
-        options: SocketOptions,
+        options: &SocketOptions,
     ) -> io::Result<TcpStream> {
         sockopt::set_tcp_nodelay(&socket, true)?;
-        options.apply_sizes(&socket)?;
+        options.apply_timeouts(&socket)?;
         let local = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
         Ok(TcpStream {
             connection: Rc::new(Connection {
@@ -253,7 +286,9 @@ impl TcpStream {
             Kind::Socket(socket) => socket,
             Kind::Simulated(endpoint) => {
                 let mut bytes = Vec::with_capacity(batch.len_bytes());
-                batch.copy_to(&mut bytes);
+                batch
+                    .pieces()
+                    .for_each(|piece| bytes.extend_from_slice(piece));
                 let result = endpoint.send(context, &bytes).await;
                 return (batch, result);
             }
