@@ -140,6 +140,31 @@ impl File {
         }
     }
 
+    /// Whether a block device zeroes ranges by itself, giving their space back where it can; only
+    /// then does [`File::punch_hole`] work on it. False for files.
+    pub async fn zeroes_offloaded(&self) -> bool {
+        let Kind::Descriptor(descriptor) = &self.kind else {
+            return false;
+        };
+        let Ok(stat) = rustix::fs::fstat(descriptor) else {
+            return false;
+        };
+        let (major, minor) = (
+            rustix::fs::major(stat.st_rdev),
+            rustix::fs::minor(stat.st_rdev),
+        );
+        let limit = blocking(move || {
+            let device = format!("/sys/dev/block/{major}:{minor}");
+            // A partition has its disk's queue.
+            ["queue", "../queue"].iter().find_map(|queue| {
+                std::fs::read_to_string(format!("{device}/{queue}/write_zeroes_max_bytes")).ok()
+            })
+        });
+        limit
+            .await
+            .is_some_and(|bytes| bytes.trim().parse::<u64>().is_ok_and(|bytes| bytes > 0))
+    }
+
     /// Takes the lock that other processes, and other openings in this one, see; false if one of
     /// them has it. It is released when the file is closed, also by a crash.
     ///

@@ -1,0 +1,96 @@
+//! [`Drive`]: the closed choice of what a drive can be.
+
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+
+use crate::{FaultyDrive, FileDrive, MemoryDrive, NullDrive};
+
+/// Any drive. A closed enum, so that a read costs a branch and no allocation.
+pub enum Drive {
+    /// A file or block device.
+    File(FileDrive),
+    /// Memory, which lasts as long as the process.
+    Memory(MemoryDrive),
+    /// Reads zeroes, keeps nothing.
+    Null(NullDrive),
+    /// Fails on command; for tests.
+    Faulty(FaultyDrive),
+}
+
+impl Drive {
+    /// What kind of drive this is, as the API names it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Drive::File(_) => "file",
+            Drive::Memory(_) => "memory",
+            Drive::Null(_) => "null",
+            Drive::Faulty(_) => "faulty",
+        }
+    }
+}
+
+impl From<FileDrive> for Drive {
+    fn from(drive: FileDrive) -> Drive {
+        Drive::File(drive)
+    }
+}
+
+impl From<MemoryDrive> for Drive {
+    fn from(drive: MemoryDrive) -> Drive {
+        Drive::Memory(drive)
+    }
+}
+
+impl From<NullDrive> for Drive {
+    fn from(drive: NullDrive) -> Drive {
+        Drive::Null(drive)
+    }
+}
+
+impl From<FaultyDrive> for Drive {
+    fn from(drive: FaultyDrive) -> Drive {
+        Drive::Faulty(drive)
+    }
+}
+
+/// Calls a method of whichever drive it is.
+macro_rules! dispatch {
+    ($self:ident, $drive:ident => $call:expr) => {
+        match $self {
+            Drive::File($drive) => $call,
+            Drive::Memory($drive) => $call,
+            Drive::Null($drive) => $call,
+            Drive::Faulty($drive) => $call,
+        }
+    };
+}
+
+impl BlockDevice for Drive {
+    fn geometry(&self) -> Geometry {
+        dispatch!(self, drive => drive.geometry())
+    }
+
+    async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
+        dispatch!(self, drive => drive.read(start, buffer).await)
+    }
+
+    async fn write(
+        &self,
+        start: Lba,
+        buffer: Buffer,
+        durability: Durability,
+    ) -> (Buffer, Result<(), IoError>) {
+        dispatch!(self, drive => drive.write(start, buffer, durability).await)
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        dispatch!(self, drive => drive.flush().await)
+    }
+
+    async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
+        dispatch!(self, drive => drive.deallocate(range).await)
+    }
+
+    async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError> {
+        dispatch!(self, drive => drive.write_zeroes(range, durability).await)
+    }
+}

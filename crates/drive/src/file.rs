@@ -1,0 +1,291 @@
+//! [`FileDrive`]: a regular file or a block device.
+
+use std::cell::Cell;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use reactor::file::{File, OpenOptions};
+
+use crate::open_error::OpenError;
+use crate::transfer::{check_range, check_transfer};
+
+/// Zeroes are written in pieces of this size where the file system has no call for it.
+const ZERO_BYTES: usize = 1 << 20;
+
+/// How to open a file or block device as a drive.
+#[derive(Clone, Copy, Debug)]
+pub struct FileOptions {
+    /// The block size to present: a power of two from 512 to 4096.
+    pub block_bytes: u32,
+    /// Make a sparse file of this size if nothing is there.
+    pub create_bytes: Option<u64>,
+}
+
+impl Default for FileOptions {
+    /// Blocks of 4 KiB; nothing is made.
+    fn default() -> FileOptions {
+        FileOptions {
+            block_bytes: 4096,
+            create_bytes: None,
+        }
+    }
+}
+
+/// A file or block device, through the page cache only where there is no other way. Nobody else
+/// can open it as a drive while this exists.
+pub struct FileDrive {
+    file: File,
+    path: PathBuf,
+    geometry: Geometry,
+    /// A flush has failed: what it covered may be lost, and the system says so only once.
+    flush_failed: Cell<bool>,
+}
+
+impl FileDrive {
+    /// Opens `path` for this drive alone.
+    ///
+    /// # Errors
+    /// What is wrong with the path; see [`OpenError`].
+    ///
+    /// # Panics
+    /// Outside a reactor.
+    pub async fn open(
+        path: impl AsRef<Path>,
+        options: &FileOptions,
+    ) -> Result<FileDrive, OpenError> {
+        let path = path.as_ref();
+        let failed = |error| OpenError::from_io(path, error);
+        let mut file = open_or_create(path, options.create_bytes)
+            .await
+            .map_err(failed)?;
+        lock(&file, path)?;
+        let bytes = file.size_bytes().map_err(failed)?;
+        let geometry = geometry(path, bytes, options.block_bytes)?;
+        if !transfers_blocks(&file, options.block_bytes)
+            .await
+            .map_err(failed)?
+        {
+            // The drive's own blocks are larger: whole pages work, or the page cache does.
+            if options.block_bytes < 4096 && transfers_blocks(&file, 4096).await.map_err(failed)? {
+                return Err(OpenError::BlockBytes {
+                    path: path.to_owned(),
+                    block_bytes: options.block_bytes,
+                    smallest: 4096,
+                });
+            }
+            drop(file);
+            file = open_existing(path, false).await.map_err(failed)?;
+            lock(&file, path)?;
+        }
+        let deallocates = deallocates(&file, bytes).await;
+        Ok(FileDrive {
+            file,
+            path: path.to_owned(),
+            geometry: Geometry {
+                volatile_write_cache: true,
+                deallocates,
+                ..geometry
+            },
+            flush_failed: Cell::new(false),
+        })
+    }
+
+    /// The path that was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the page cache is bypassed.
+    pub fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+
+    /// Whether this is a block device rather than a file.
+    pub fn is_block_device(&self) -> bool {
+        self.file.is_block_device()
+    }
+
+    fn byte_of(&self, start: Lba) -> u64 {
+        start.0 * u64::from(self.geometry.block_bytes)
+    }
+
+    async fn write_zero_buffers(&self, range: BlockRange) -> io::Result<()> {
+        let end = self.byte_of(Lba(range.start.0 + range.blocks));
+        let mut at = self.byte_of(range.start);
+        let mut buffer = Buffer::zeroed(ZERO_BYTES);
+        while at < end {
+            buffer.resize(
+                usize::try_from(end - at)
+                    .unwrap_or(ZERO_BYTES)
+                    .min(ZERO_BYTES),
+            );
+            let (back, result) = self.file.write_at(buffer, at, Durability::Cached).await;
+            result?;
+            buffer = back;
+            at += buffer.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+async fn open_existing(path: &Path, direct: bool) -> io::Result<File> {
+    let options = OpenOptions {
+        write: true,
+        direct,
+        claim: true,
+        ..OpenOptions::default()
+    };
+    File::open(path, &options).await
+}
+
+async fn open_or_create(path: &Path, create_bytes: Option<u64>) -> io::Result<File> {
+    match (open_existing(path, true).await, create_bytes) {
+        (Err(error), Some(bytes)) if error.kind() == ErrorKind::NotFound => {
+            let options = OpenOptions {
+                write: true,
+                direct: true,
+                create_new: true,
+                ..OpenOptions::default()
+            };
+            let file = File::open(path, &options).await?;
+            file.set_size(bytes).await?;
+            Ok(file)
+        }
+        (found, _) => found,
+    }
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
+    match file.try_lock_exclusive() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(OpenError::InUse(path.to_owned())),
+        Err(error) => Err(OpenError::from_io(path, error)),
+    }
+}
+
+fn geometry(path: &Path, bytes: u64, block_bytes: u32) -> Result<Geometry, OpenError> {
+    let block_count = bytes.checked_div(u64::from(block_bytes)).unwrap_or(0);
+    if block_bytes.is_power_of_two() && (512..=4096).contains(&block_bytes) && block_count == 0 {
+        return Err(OpenError::TooSmall {
+            path: path.to_owned(),
+            bytes,
+            block_bytes,
+        });
+    }
+    Geometry::new(block_bytes, block_count).map_err(|_| OpenError::BlockBytes {
+        path: path.to_owned(),
+        block_bytes,
+        smallest: 512,
+    })
+}
+
+/// Whether transfers of single blocks work; with O_DIRECT the drive's own block size decides.
+async fn transfers_blocks(file: &File, block_bytes: u32) -> io::Result<bool> {
+    let (_, result) = file.read_at(Buffer::new(block_bytes as usize), 0).await;
+    match result {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether space can be given back such that it then reads as zeroes.
+async fn deallocates(file: &File, bytes: u64) -> bool {
+    if file.is_block_device() {
+        return file.zeroes_offloaded().await;
+    }
+    // Past the end there is nothing to lose, and the file system still says whether it could.
+    let past_the_end = bytes.next_multiple_of(4096);
+    file.punch_hole(past_the_end, 4096).await.is_ok()
+}
+
+/// Which side of the drive failed, for errors that do not say themselves what is wrong.
+fn io_error(error: &io::Error, otherwise: IoError) -> IoError {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => IoError::CapacityExceeded,
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => IoError::WriteProtected,
+        ErrorKind::NotFound => IoError::DeviceGone,
+        _ => match error.raw_os_error() {
+            // ENXIO and ENODEV: the device was pulled.
+            Some(6 | 19) => IoError::DeviceGone,
+            _ => otherwise,
+        },
+    }
+}
+
+impl BlockDevice for FileDrive {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
+        if let Err(error) = check_transfer(&self.geometry, start, buffer.len()) {
+            return (buffer, Err(error));
+        }
+        let (buffer, result) = self.file.read_at(buffer, self.byte_of(start)).await;
+        let result = match result {
+            Ok(count) if count == buffer.len() => Ok(()),
+            // The file has shrunk under us.
+            Ok(_) => Err(IoError::UnrecoveredRead),
+            Err(error) => Err(io_error(&error, IoError::UnrecoveredRead)),
+        };
+        (buffer, result)
+    }
+
+    async fn write(
+        &self,
+        start: Lba,
+        buffer: Buffer,
+        durability: Durability,
+    ) -> (Buffer, Result<(), IoError>) {
+        if let Err(error) = check_transfer(&self.geometry, start, buffer.len()) {
+            return (buffer, Err(error));
+        }
+        let at = self.byte_of(start);
+        let (buffer, result) = self.file.write_at(buffer, at, durability).await;
+        (
+            buffer,
+            result.map_err(|error| io_error(&error, IoError::WriteFault)),
+        )
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        if self.flush_failed.get() {
+            return Err(IoError::WriteFault);
+        }
+        self.file.sync().await.map_err(|error| {
+            self.flush_failed.set(true);
+            io_error(&error, IoError::WriteFault)
+        })
+    }
+
+    async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
+        check_range(&self.geometry, range)?;
+        if range.blocks == 0 || !self.geometry.deallocates {
+            return Ok(());
+        }
+        let bytes = range.blocks * u64::from(self.geometry.block_bytes);
+        let punched = self.file.punch_hole(self.byte_of(range.start), bytes).await;
+        punched.map_err(|error| io_error(&error, IoError::WriteFault))
+    }
+
+    async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError> {
+        check_range(&self.geometry, range)?;
+        if range.blocks == 0 {
+            return Ok(());
+        }
+        let bytes = range.blocks * u64::from(self.geometry.block_bytes);
+        let zeroed = match self.file.zero_range(self.byte_of(range.start), bytes).await {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                self.write_zero_buffers(range).await
+            }
+            other => other,
+        };
+        zeroed.map_err(|error| io_error(&error, IoError::WriteFault))?;
+        match durability {
+            Durability::Cached => Ok(()),
+            Durability::Durable => self.flush().await,
+        }
+    }
+}

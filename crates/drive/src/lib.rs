@@ -1,0 +1,25 @@
+//! One drive: what the layers above keep their blocks on.
+//!
+//! In this room: [`Drive`], a closed choice of a file or block device, memory, a null device that
+//! keeps nothing, and a faulty one for tests; and [`Emulate512`], which shows any device of 4 KiB
+//! blocks as one of 512-byte blocks. Not in this room: anything that knows more than one drive.
+//! Everything here implements [`BlockDevice`](block::BlockDevice) and passes its conformance test
+//! on both drivers of the reactor.
+
+mod drive;
+mod emulate512;
+mod faulty;
+mod file;
+mod memory;
+mod null;
+mod open_error;
+mod range_lock;
+mod transfer;
+
+pub use drive::Drive;
+pub use emulate512::Emulate512;
+pub use faulty::{FaultControl, FaultyDrive, Operation};
+pub use file::{FileDrive, FileOptions};
+pub use memory::MemoryDrive;
+pub use null::NullDrive;
+pub use open_error::OpenError;
