@@ -1,0 +1,196 @@
+//! Connect (NVMe 2.0 §6.3): what a connection becomes.
+
+use std::rc::Rc;
+
+use access::Nqn;
+use block::BlockDevice;
+use nvme::command::SubmissionEntry;
+use nvme::fabrics::{
+    CONTROLLER_ID_DYNAMIC, Connect, ConnectData, DISCOVERY_NQN, Fabrics, FabricsType,
+    connect_attributes, connect_offset,
+};
+use nvme::text::from_terminated;
+use nvme::{AdminOpcode, Status};
+use zerocopy::FromBytes;
+
+use crate::controller::{Controller, Host, Kind};
+use crate::home::{AttachRequest, QueuePlace, Refusal};
+use crate::io::IoQueue;
+use crate::report::TargetEvent;
+use crate::session::{Role, Session};
+use crate::transport::{Command, Reply};
+use std::cell::Cell;
+
+/// Executes the first command of a connection, which must be Connect.
+pub(crate) async fn connect<D: BlockDevice + 'static>(
+    session: &Rc<Session<D>>,
+    command: &Command,
+) -> Reply {
+    match establish(session, command).await {
+        Ok(controller_id) => {
+            session.connected.notify_one();
+            Reply::result(u64::from(controller_id))
+        }
+        Err(refusal) => Reply {
+            result: refusal
+                .parameter
+                .map_or(0, |parameter| u64::from(parameter.result())),
+            ..Reply::status(refusal.status)
+        },
+    }
+}
+
+async fn establish<D: BlockDevice + 'static>(
+    session: &Rc<Session<D>>,
+    command: &Command,
+) -> Result<u16, Refusal> {
+    if !is_connect(&command.entry) {
+        return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR));
+    }
+    let connect = Connect::of(&command.entry);
+    let bytes = command.data.as_deref().unwrap_or_default();
+    let (data, _) = ConnectData::ref_from_prefix(bytes)
+        .map_err(|_| Refusal::status(Status::DATA_SGL_LENGTH_INVALID))?;
+    if connect.record_format.get() != 0 {
+        return Err(Refusal::status(Status::CONNECT_INCOMPATIBLE_FORMAT));
+    }
+    let entries_max = session.core.settings.queue_entries_max;
+    let entries = connect.queue_size.get().saturating_add(1);
+    if entries < 2 || entries > entries_max {
+        return Err(Refusal::in_command(connect_offset::QUEUE_SIZE));
+    }
+    let subsystem_nqn = name(&data.subsystem_nqn, connect_offset::SUBSYSTEM_NQN)?;
+    let host_nqn = name(&data.host_nqn, connect_offset::HOST_NQN)?;
+    let controller_id = if connect.queue_id.get() == 0 {
+        connect_admin(session, connect, data, subsystem_nqn, host_nqn)?
+    } else {
+        connect_io(session, connect, data, subsystem_nqn, host_nqn).await?
+    };
+    let flow_control = connect.attributes & connect_attributes::DISABLE_FLOW_CONTROL == 0;
+    session
+        .machine
+        .borrow_mut()
+        .set_queue(entries, flow_control);
+    Ok(controller_id)
+}
+
+fn is_connect(entry: &SubmissionEntry) -> bool {
+    entry.opcode == AdminOpcode::FABRICS.0
+        && Fabrics::of(entry).fabrics_type == FabricsType::CONNECT
+}
+
+fn name(field: &[u8], offset: u16) -> Result<Nqn, Refusal> {
+    from_terminated(field)
+        .and_then(|text| text.parse().ok())
+        .ok_or(Refusal::in_data(offset))
+}
+
+/// A new controller.
+fn connect_admin<D: BlockDevice + 'static>(
+    session: &Rc<Session<D>>,
+    connect: &Connect,
+    data: &ConnectData,
+    subsystem_nqn: Nqn,
+    host_nqn: Nqn,
+) -> Result<u16, Refusal> {
+    let core = &session.core;
+    if data.controller_id.get() != CONTROLLER_ID_DYNAMIC {
+        return Err(Refusal::in_data(connect_offset::CONTROLLER_ID));
+    }
+    if core.stopping.get() {
+        return Err(Refusal::status(Status::CONNECT_CONTROLLER_BUSY));
+    }
+    let kind = if subsystem_nqn.as_str() == DISCOVERY_NQN {
+        Kind::Discovery
+    } else {
+        let subsystem = core
+            .subsystem(&subsystem_nqn)
+            .filter(|subsystem| subsystem.settings.ports.contains(session.port_id))
+            .ok_or(Refusal::in_data(connect_offset::SUBSYSTEM_NQN))?;
+        if !subsystem.allowed.borrow().admits(&host_nqn) {
+            core.report(TargetEvent::HostRefused {
+                host_nqn,
+                host_address: session.host_address,
+                subsystem_nqn,
+            });
+            return Err(Refusal::status(Status::CONNECT_INVALID_HOST));
+        }
+        Kind::Io(subsystem)
+    };
+    let id = core
+        .free_controller_id()
+        .ok_or(Refusal::status(Status::CONNECT_CONTROLLER_BUSY))?;
+    let host = Host {
+        nqn: host_nqn.clone(),
+        id: data.host_id,
+        address: session.host_address,
+        local_address: session.local_address,
+    };
+    let controller = Rc::new(Controller::new(
+        id,
+        kind,
+        subsystem_nqn.clone(),
+        host,
+        connect.keep_alive_ms.get(),
+        Rc::downgrade(session),
+    ));
+    if session
+        .role
+        .set(Role::Admin(Rc::clone(&controller)))
+        .is_err()
+    {
+        return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR));
+    }
+    core.controllers.borrow_mut().insert(id, controller);
+    tracing::info!(host = %host_nqn, subsystem = %subsystem_nqn, controller = id, "host connected");
+    core.report(TargetEvent::HostConnected {
+        host_nqn,
+        host_address: session.host_address,
+        subsystem_nqn,
+        controller_id: id,
+    });
+    Ok(id)
+}
+
+/// Another I/O queue of a controller, which may live on another core.
+async fn connect_io<D: BlockDevice + 'static>(
+    session: &Rc<Session<D>>,
+    connect: &Connect,
+    data: &ConnectData,
+    subsystem_nqn: Nqn,
+    host_nqn: Nqn,
+) -> Result<u16, Refusal> {
+    let core = &session.core;
+    let (controller_id, queue_id) = (data.controller_id.get(), connect.queue_id.get());
+    if queue_id > core.settings.io_queues_max {
+        return Err(Refusal::in_command(connect_offset::QUEUE_ID));
+    }
+    let subsystem = core
+        .subsystem(&subsystem_nqn)
+        .ok_or(Refusal::in_data(connect_offset::SUBSYSTEM_NQN))?;
+    core.attach(AttachRequest {
+        controller_id,
+        queue_id,
+        host_nqn,
+        host_id: data.host_id,
+        subsystem_nqn,
+        place: QueuePlace {
+            core: core.identifiers.index,
+            session: session.id,
+        },
+    })
+    .await?;
+    let queue = IoQueue {
+        controller_id,
+        queue_id,
+        subsystem,
+        transfer_bytes_max: core.settings.connection.transfer_bytes_max,
+        traffic: Cell::new(true),
+    };
+    // The connection may have got another role, or its end, while the other core answered.
+    if session.closing().is_some() || session.role.set(Role::Io(queue)).is_err() {
+        core.detach(controller_id, queue_id, session.id);
+        return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR));
+    }
+    Ok(controller_id)
+}

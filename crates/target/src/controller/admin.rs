@@ -1,0 +1,97 @@
+//! Commands of the admin queue, once Connect has made a controller.
+
+use std::rc::Rc;
+
+use block::BlockDevice;
+use nvme::command::{Abort, SubmissionEntry, command_flags};
+use nvme::fabrics::{Fabrics, FabricsType, Property};
+use nvme::feature::Features;
+use nvme::identify::Identify;
+use nvme::log::GetLogPage;
+use nvme::{AdminOpcode, Status};
+
+use super::Controller;
+use crate::session::Session;
+use crate::transport::{Command, Reply};
+
+/// Result of Abort: the command was not aborted.
+const NOT_ABORTED: u64 = 1;
+
+impl<D: BlockDevice + 'static> Controller<D> {
+    /// Executes an admin command. `None`: it is answered later, by an event.
+    pub fn execute(&self, session: &Rc<Session<D>>, command: Command) -> Option<Reply> {
+        self.last_seen.set(reactor::turn_started());
+        let entry = &command.entry;
+        let result = if entry.flags & command_flags::FUSED_MASK != 0 {
+            Err(Status::INVALID_FIELD.do_not_retry())
+        } else if entry.opcode == AdminOpcode::FABRICS.0 {
+            self.fabrics(entry, session)
+        } else if !self.is_ready() {
+            Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry())
+        } else if AdminOpcode(entry.opcode) == AdminOpcode::ASYNC_EVENT_REQUEST {
+            let waits = self
+                .events
+                .borrow_mut()
+                .wait(command.tag, entry.command_id.get());
+            if waits.is_ok() {
+                self.send_events();
+                return None;
+            }
+            Err(Status::EVENT_REQUEST_LIMIT_EXCEEDED.do_not_retry())
+        } else {
+            self.admin_command(&command, session)
+        };
+        Some(result.unwrap_or_else(Reply::status))
+    }
+
+    /// True when commands other than Fabrics are allowed.
+    pub fn is_ready(&self) -> bool {
+        self.status.get() & nvme::fabrics::controller_status::READY != 0
+    }
+
+    fn fabrics(&self, entry: &SubmissionEntry, session: &Rc<Session<D>>) -> Result<Reply, Status> {
+        match Fabrics::of(entry).fabrics_type {
+            FabricsType::PROPERTY_GET => {
+                Ok(self.property_get(Property::of(entry), session.core.settings.queue_entries_max))
+            }
+            FabricsType::PROPERTY_SET => Ok(self.property_set(Property::of(entry), session)),
+            FabricsType::CONNECT => Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry()),
+            // Disconnect is for I/O queues (NVMe 2.0 §6.4).
+            FabricsType::DISCONNECT => Err(Status::INVALID_QUEUE_TYPE.do_not_retry()),
+            _ => Err(Status::INVALID_OPCODE.do_not_retry()),
+        }
+    }
+
+    fn admin_command(&self, command: &Command, session: &Rc<Session<D>>) -> Result<Reply, Status> {
+        let entry = &command.entry;
+        let settings = &session.core.settings;
+        match AdminOpcode(entry.opcode) {
+            AdminOpcode::IDENTIFY => self.identify(Identify::of(entry), settings),
+            AdminOpcode::GET_LOG_PAGE => self.log_page(GetLogPage::of(entry), session),
+            AdminOpcode::GET_FEATURES => self.get_features(Features::of(entry), session),
+            AdminOpcode::SET_FEATURES => {
+                self.set_features(Features::of(entry), command.data.as_deref(), session)
+            }
+            AdminOpcode::KEEP_ALIVE => Ok(Reply::success()),
+            AdminOpcode::ABORT if !self.is_discovery() => Ok(self.abort(entry, session)),
+            _ => Err(Status::INVALID_OPCODE.do_not_retry()),
+        }
+    }
+
+    /// Abort is best effort (NVMe 2.0 §5.1): event requests are taken back; commands that a device
+    /// already has are left to end by themselves.
+    fn abort(&self, entry: &SubmissionEntry, session: &Session<D>) -> Reply {
+        let command = Abort::of(entry);
+        if command.submission_queue.get() != 0 {
+            return Reply::result(NOT_ABORTED);
+        }
+        let found = self.events.borrow_mut().abort(command.command_id.get());
+        match found {
+            Some(tag) => {
+                session.respond(tag, Reply::status(Status::ABORT_REQUESTED));
+                Reply::result(0)
+            }
+            None => Reply::result(NOT_ABORTED),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Get Log Page (NVMe 2.0 §5.16).
+
+use block::{BlockDevice, Buffer};
+use nvme::command::ALL_NAMESPACES;
+use nvme::log::{
+    ANA_GROUPS_ONLY, AnaGroup, AnaHeader, AnaState, ChangedNamespaces, CommandEffects,
+    FirmwareSlots, GetLogPage, LogPage, SmartHealth, SupportedPages, effects,
+};
+use nvme::text::padded;
+use nvme::{AdminOpcode, IoOpcode, Status};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::identify::{ANA_GROUP, FIRMWARE};
+use super::{Controller, Kind};
+use crate::session::Session;
+use crate::subsystem::Subsystem;
+use crate::transport::Reply;
+
+/// The changed namespace list holds this many; more are said by FFFFFFFFh.
+const CHANGED_NAMESPACES_MAX: usize = 1024;
+
+/// Bytes of a unit in the SMART log: a thousand 512-byte blocks.
+const DATA_UNIT_BYTES: u64 = 512_000;
+
+const IO_PAGES: [LogPage; 8] = [
+    LogPage::SUPPORTED,
+    LogPage::ERROR,
+    LogPage::SMART,
+    LogPage::FIRMWARE,
+    LogPage::CHANGED_NAMESPACES,
+    LogPage::COMMAND_EFFECTS,
+    LogPage::ANA,
+    LogPage::FEATURE_EFFECTS,
+];
+
+const DISCOVERY_PAGES: [LogPage; 2] = [LogPage::SUPPORTED, LogPage::DISCOVERY];
+
+impl<D: BlockDevice + 'static> Controller<D> {
+    pub(super) fn log_page(
+        &self,
+        command: &GetLogPage,
+        session: &Session<D>,
+    ) -> Result<Reply, Status> {
+        if command.offset_type & 0x80 != 0 {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        let bytes = command.bytes();
+        if bytes > u64::from(command.data.length.get()) {
+            return Err(Status::DATA_SGL_LENGTH_INVALID.do_not_retry());
+        }
+        let page = match &self.kind {
+            Kind::Io(subsystem) => self.io_log_page(command, subsystem, session)?,
+            Kind::Discovery => match command.page {
+                LogPage::SUPPORTED => supported(&DISCOVERY_PAGES),
+                LogPage::DISCOVERY => crate::discovery::log(&session.core, self),
+                _ => return Err(Status::INVALID_LOG_PAGE.do_not_retry()),
+            },
+        };
+        if !command.retains_event() {
+            self.events.borrow_mut().read(command.page);
+        }
+        let reply = slice(&page, command.offset.get(), bytes as usize);
+        self.send_events();
+        reply
+    }
+
+    fn io_log_page(
+        &self,
+        command: &GetLogPage,
+        subsystem: &Subsystem<D>,
+        session: &Session<D>,
+    ) -> Result<Vec<u8>, Status> {
+        Ok(match command.page {
+            LogPage::SUPPORTED => supported(&IO_PAGES),
+            LogPage::ERROR => subsystem.errors().0.as_bytes().to_vec(),
+            LogPage::SMART => self
+                .smart(command.namespace_id.get(), subsystem, session)?
+                .as_bytes()
+                .to_vec(),
+            LogPage::FIRMWARE => firmware(),
+            LogPage::CHANGED_NAMESPACES => self.changed_list(command.retains_event()),
+            LogPage::COMMAND_EFFECTS => command_effects(),
+            LogPage::FEATURE_EFFECTS => feature_effects(),
+            LogPage::ANA => ana(command.specific & ANA_GROUPS_ONLY != 0, subsystem, session),
+            _ => return Err(Status::INVALID_LOG_PAGE.do_not_retry()),
+        })
+    }
+
+    /// SMART of one namespace, or of the controller (NSID 0 or FFFFFFFFh).
+    fn smart(
+        &self,
+        id: u32,
+        subsystem: &Subsystem<D>,
+        session: &Session<D>,
+    ) -> Result<SmartHealth, Status> {
+        let all = id == 0 || id == ALL_NAMESPACES;
+        if !all && subsystem.namespace(id).is_none() {
+            return Err(Status::INVALID_NAMESPACE.do_not_retry());
+        }
+        let mut health = SmartHealth::new_zeroed();
+        health.spare = 100;
+        health.spare_threshold = 10;
+        let (mut reads, mut read_bytes, mut writes, mut write_bytes) = (0u64, 0u64, 0u64, 0u64);
+        for (_, namespace) in subsystem
+            .namespaces
+            .borrow()
+            .iter()
+            .filter(|(nsid, _)| all || **nsid == id)
+        {
+            let counters = &namespace.counters;
+            reads += counters.reads.get();
+            read_bytes += counters.read_bytes.get();
+            writes += counters.writes.get();
+            write_bytes += counters.write_bytes.get();
+        }
+        let errors = subsystem.errors().1;
+        health.read_commands = u128::from(reads).into();
+        health.write_commands = u128::from(writes).into();
+        health.data_units_read = u128::from(read_bytes.div_ceil(DATA_UNIT_BYTES)).into();
+        health.data_units_written = u128::from(write_bytes.div_ceil(DATA_UNIT_BYTES)).into();
+        health.media_errors = u128::from(errors).into();
+        health.error_entries = u128::from(errors).into();
+        let uptime = reactor::now() - session.core.started;
+        health.power_on_hours = u128::from(uptime.as_secs() / 3600).into();
+        Ok(health)
+    }
+
+    /// Reading the list empties it, unless the event is to stay.
+    fn changed_list(&self, retain: bool) -> Vec<u8> {
+        let mut changed = self.changed_namespaces.borrow_mut();
+        let mut list = ChangedNamespaces::new_zeroed();
+        if changed.len() > CHANGED_NAMESPACES_MAX {
+            if let Some(first) = list.namespaces.first_mut() {
+                *first = U32::new(ALL_NAMESPACES);
+            }
+        } else {
+            for (into, id) in list.namespaces.iter_mut().zip(changed.iter()) {
+                *into = U32::new(*id);
+            }
+        }
+        if !retain {
+            changed.clear();
+        }
+        list.as_bytes().to_vec()
+    }
+}
+
+/// The part of a page that was asked for; beyond its end there are zeroes.
+fn slice(page: &[u8], offset: u64, bytes: usize) -> Result<Reply, Status> {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    if start > page.len().max(4096) {
+        return Err(Status::INVALID_FIELD.do_not_retry());
+    }
+    let rest = page.get(start..).unwrap_or_default();
+    let mut buffer = Buffer::zeroed(bytes);
+    for (into, from) in buffer.iter_mut().zip(rest) {
+        *into = *from;
+    }
+    Ok(Reply::data(buffer))
+}
+
+fn supported(pages: &[LogPage]) -> Vec<u8> {
+    let mut data = SupportedPages::new_zeroed();
+    for page in pages {
+        if let Some(entry) = data.pages.get_mut(usize::from(page.0)) {
+            *entry = U32::new(1);
+        }
+    }
+    data.as_bytes().to_vec()
+}
+
+fn firmware() -> Vec<u8> {
+    let mut data = FirmwareSlots::new_zeroed();
+    data.active = 1;
+    if let Some(first) = data.revisions.first_mut() {
+        *first = padded(FIRMWARE);
+    }
+    data.as_bytes().to_vec()
+}
+
+fn command_effects() -> Vec<u8> {
+    let admin = [
+        AdminOpcode::GET_LOG_PAGE,
+        AdminOpcode::IDENTIFY,
+        AdminOpcode::ABORT,
+        AdminOpcode::SET_FEATURES,
+        AdminOpcode::GET_FEATURES,
+        AdminOpcode::ASYNC_EVENT_REQUEST,
+        AdminOpcode::KEEP_ALIVE,
+    ];
+    let reading = [
+        IoOpcode::FLUSH,
+        IoOpcode::READ,
+        IoOpcode::COMPARE,
+        IoOpcode::VERIFY,
+    ];
+    let writing = [
+        IoOpcode::WRITE,
+        IoOpcode::WRITE_ZEROES,
+        IoOpcode::DATASET_MANAGEMENT,
+    ];
+    let mut data = CommandEffects::new_zeroed();
+    for opcode in admin {
+        data.admin[usize::from(opcode.0)] = U32::new(effects::SUPPORTED);
+    }
+    for opcode in reading {
+        data.io[usize::from(opcode.0)] = U32::new(effects::SUPPORTED);
+    }
+    for opcode in writing {
+        data.io[usize::from(opcode.0)] = U32::new(effects::SUPPORTED | effects::CONTENT_CHANGE);
+    }
+    data.as_bytes().to_vec()
+}
+
+/// Feature identifiers supported and effects: bit 0 of a dword per feature.
+fn feature_effects() -> Vec<u8> {
+    use nvme::feature::Feature;
+    let features = [
+        Feature::ARBITRATION,
+        Feature::POWER_MANAGEMENT,
+        Feature::TEMPERATURE_THRESHOLD,
+        Feature::ERROR_RECOVERY,
+        Feature::NUMBER_OF_QUEUES,
+        Feature::WRITE_ATOMICITY,
+        Feature::ASYNC_EVENT_CONFIGURATION,
+        Feature::TIMESTAMP,
+        Feature::KEEP_ALIVE_TIMER,
+        Feature::HOST_BEHAVIOUR,
+        Feature::HOST_IDENTIFIER,
+    ];
+    let mut data = SupportedPages::new_zeroed();
+    for feature in features {
+        data.pages[usize::from(feature.0)] = U32::new(1);
+    }
+    data.as_bytes().to_vec()
+}
+
+/// One group with every namespace in it, always optimized.
+fn ana<D: BlockDevice + 'static>(
+    groups_only: bool,
+    subsystem: &Subsystem<D>,
+    session: &Session<D>,
+) -> Vec<u8> {
+    let change_count = U64::new(session.core.generation.get());
+    let namespaces: Vec<U32> = if groups_only {
+        Vec::new()
+    } else {
+        subsystem
+            .namespaces
+            .borrow()
+            .keys()
+            .map(|id| U32::new(*id))
+            .collect()
+    };
+    let header = AnaHeader {
+        change_count,
+        groups: U16::new(1),
+        reserved: [0; 6],
+    };
+    let group = AnaGroup {
+        group: U32::new(ANA_GROUP),
+        namespaces: U32::new(namespaces.len() as u32),
+        change_count,
+        state: AnaState::OPTIMIZED,
+        reserved: [0; 15],
+    };
+    [header.as_bytes(), group.as_bytes(), namespaces.as_bytes()].concat()
+}

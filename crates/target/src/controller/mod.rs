@@ -1,0 +1,119 @@
+//! [`Controller`]: what a host talks to through an admin queue, on the core that queue lives on.
+
+mod admin;
+mod event;
+mod feature;
+mod identify;
+mod log;
+mod property;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use access::Nqn;
+use nvme::fabrics::Configuration;
+use reactor::Instant;
+
+use self::event::Events;
+use self::feature::Features;
+use self::identify::KEEP_ALIVE_GRANULARITY_100MS;
+use crate::home::QueuePlace;
+use crate::session::Session;
+use crate::settings::TargetSettings;
+use crate::subsystem::Subsystem;
+
+/// What a controller gives access to.
+pub(crate) enum Kind<D> {
+    /// A subsystem with namespaces.
+    Io(Rc<Subsystem<D>>),
+    /// The discovery subsystem.
+    Discovery,
+}
+
+/// A controller.
+pub(crate) struct Controller<D> {
+    pub id: u16,
+    pub kind: Kind<D>,
+    pub subsystem_nqn: Nqn,
+    pub host_nqn: Nqn,
+    pub host_id: [u8; 16],
+    pub host_address: SocketAddr,
+    /// Where the host reached us: what discovery reports for ports that listen everywhere.
+    pub local_address: SocketAddr,
+    pub since: Instant,
+    pub configuration: Cell<Configuration>,
+    pub status: Cell<u32>,
+    pub keep_alive_ms: Cell<u32>,
+    pub last_seen: Cell<Instant>,
+    pub admin: Weak<Session<D>>,
+    /// I/O queues, by identifier.
+    pub queues: RefCell<BTreeMap<u16, QueuePlace>>,
+    pub(crate) events: RefCell<Events>,
+    pub(crate) changed_namespaces: RefCell<BTreeSet<u32>>,
+    pub(crate) features: RefCell<Features>,
+}
+
+/// Who connects, and how.
+pub(crate) struct Host {
+    pub nqn: Nqn,
+    pub id: [u8; 16],
+    pub address: SocketAddr,
+    pub local_address: SocketAddr,
+}
+
+impl<D> Controller<D> {
+    pub fn new(
+        id: u16,
+        kind: Kind<D>,
+        subsystem_nqn: Nqn,
+        host: Host,
+        keep_alive_ms: u32,
+        admin: Weak<Session<D>>,
+    ) -> Controller<D> {
+        let now = reactor::now();
+        Controller {
+            id,
+            kind,
+            subsystem_nqn,
+            host_nqn: host.nqn,
+            host_id: host.id,
+            host_address: host.address,
+            local_address: host.local_address,
+            since: now,
+            configuration: Cell::default(),
+            status: Cell::new(0),
+            keep_alive_ms: Cell::new(keep_alive_ms),
+            last_seen: Cell::new(now),
+            admin,
+            queues: RefCell::default(),
+            events: RefCell::default(),
+            changed_namespaces: RefCell::default(),
+            features: RefCell::default(),
+        }
+    }
+
+    /// True when a host that was not heard of for `silent` is to be given up: after its keep alive
+    /// timeout, rounded up to the granularity we state; a discovery controller without one after
+    /// the idle timeout.
+    pub fn is_expired(&self, silent: Duration, settings: &TargetSettings) -> bool {
+        let granularity = Duration::from_millis(u64::from(KEEP_ALIVE_GRANULARITY_100MS) * 100);
+        match self.keep_alive_ms.get() {
+            0 => self.is_discovery() && silent > settings.discovery_idle_timeout,
+            timeout => silent > Duration::from_millis(u64::from(timeout)) + granularity,
+        }
+    }
+
+    pub fn is_discovery(&self) -> bool {
+        matches!(self.kind, Kind::Discovery)
+    }
+
+    pub fn subsystem(&self) -> Option<&Rc<Subsystem<D>>> {
+        match &self.kind {
+            Kind::Io(subsystem) => Some(subsystem),
+            Kind::Discovery => None,
+        }
+    }
+}

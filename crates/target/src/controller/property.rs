@@ -1,0 +1,88 @@
+//! Properties (NVMe 2.0 §3.1.3): the registers of a fabrics controller.
+
+use block::BlockDevice;
+use nvme::Status;
+use nvme::fabrics::{
+    Capabilities, Configuration, Property, PropertyOffset, VERSION_2_0, controller_status,
+};
+
+use super::Controller;
+use crate::session::Session;
+use crate::transport::Reply;
+
+/// TO: a controller is ready at once; hosts get 7.5 s all the same.
+const READY_TIMEOUT_500MS: u8 = 15;
+
+/// Log2 of the sizes of queue entries (IOSQES, IOCQES).
+const ENTRY_SIZES: (u8, u8) = (6, 4);
+
+impl<D: BlockDevice + 'static> Controller<D> {
+    pub(super) fn property_get(&self, command: &Property, queue_entries_max: u16) -> Reply {
+        let wide = command.attributes & 0b111 == 1;
+        let capabilities = Capabilities::new(queue_entries_max, READY_TIMEOUT_500MS);
+        let value = match (PropertyOffset(command.offset.get()), wide) {
+            (PropertyOffset::CAPABILITIES, true) => capabilities.0,
+            (PropertyOffset::VERSION, false) => u64::from(VERSION_2_0),
+            (PropertyOffset::CONFIGURATION, false) => u64::from(self.configuration.get().0),
+            (PropertyOffset::STATUS, false) => u64::from(self.status.get()),
+            (PropertyOffset::SUBSYSTEM_RESET, false) => 0,
+            _ => return Reply::status(Status::INVALID_FIELD.do_not_retry()),
+        };
+        Reply::result(value)
+    }
+
+    pub(super) fn property_set(&self, command: &Property, session: &Session<D>) -> Reply {
+        let offset = PropertyOffset(command.offset.get());
+        let four_bytes = command.attributes & 0b111 == 0;
+        if offset != PropertyOffset::CONFIGURATION || !four_bytes {
+            return Reply::status(Status::INVALID_FIELD.do_not_retry());
+        }
+        self.configure(Configuration(command.value.get() as u32), session);
+        Reply::success()
+    }
+
+    /// CC was written.
+    fn configure(&self, new: Configuration, session: &Session<D>) {
+        let old = self.configuration.replace(new);
+        if new.enabled() && !old.enabled() {
+            self.status.set(if self.is_supported(new) {
+                controller_status::READY
+            } else {
+                controller_status::FATAL
+            });
+        }
+        if !new.enabled() && old.enabled() {
+            self.reset(session);
+        }
+        if new.shutdown() != 0 && old.shutdown() == 0 {
+            let shutdown = controller_status::SHUTDOWN_COMPLETE;
+            self.status.set(self.status.get() | shutdown);
+        }
+    }
+
+    /// Discovery controllers have no I/O queues, so hosts may leave the entry sizes at zero.
+    fn is_supported(&self, configuration: Configuration) -> bool {
+        let sizes = (
+            configuration.submission_entry_size(),
+            configuration.completion_entry_size(),
+        );
+        let sizes_fit = sizes == ENTRY_SIZES || self.is_discovery() && sizes == (0, 0);
+        sizes_fit
+            && configuration.command_set() == 0
+            && configuration.page_size() == 0
+            && configuration.arbitration() == 0
+    }
+
+    /// Controller reset (NVMe 2.0 §3.7.2): I/O queues go, the admin queue stays.
+    fn reset(&self, session: &Session<D>) {
+        self.status.set(0);
+        let tags = self.events.borrow_mut().abort_all();
+        for tag in tags {
+            session.respond(tag, Reply::status(Status::ABORTED_QUEUE_DELETION));
+        }
+        self.events.take();
+        self.features.take();
+        self.changed_namespaces.borrow_mut().clear();
+        session.core.close_queues(self);
+    }
+}

@@ -1,0 +1,61 @@
+//! The discovery log: what a host may connect to, and where (NVMe 2.0 §5.16.1.23).
+
+use std::net::SocketAddr;
+
+use block::BlockDevice;
+use nvme::fabrics::{CONTROLLER_ID_DYNAMIC, DISCOVERY_NQN};
+use nvme::log::{
+    AddressFamily, DiscoveryEntry, DiscoveryHeader, SubsystemType, TRANSPORT_TCP, entry_flags,
+    requirements,
+};
+use nvme::text::{padded, terminated};
+use zerocopy::{FromZeros, IntoBytes};
+
+use crate::controller::Controller;
+use crate::per_core::Core;
+use crate::port::Port;
+
+/// Entries that an admin queue must have for every host: what Linux uses.
+const ADMIN_QUEUE_ENTRIES: u16 = 32;
+
+/// The log as one host sees it.
+pub(crate) fn log<D: BlockDevice + 'static>(core: &Core<D>, controller: &Controller<D>) -> Vec<u8> {
+    let mut entries = Vec::new();
+    for port in core.ports.borrow().values() {
+        let address = port.advertised(controller.local_address);
+        let mut discovery = entry(port, address, DISCOVERY_NQN);
+        discovery.subsystem_type = SubsystemType::CURRENT_DISCOVERY;
+        discovery.flags = (entry_flags::PERSISTENT | entry_flags::DUPLICATE).into();
+        entries.push(discovery);
+        for subsystem in core.subsystems.borrow().values() {
+            let settings = &subsystem.settings;
+            if settings.ports.contains(port.settings.id)
+                && subsystem.allowed.borrow().admits(&controller.host_nqn)
+            {
+                entries.push(entry(port, address, settings.nqn.as_str()));
+            }
+        }
+    }
+    let mut header = DiscoveryHeader::new_zeroed();
+    header.generation = core.generation.get().into();
+    header.records = (entries.len() as u64).into();
+    [header.as_bytes(), entries.as_bytes()].concat()
+}
+
+fn entry(port: &Port, address: SocketAddr, subsystem_nqn: &str) -> DiscoveryEntry {
+    let mut entry = DiscoveryEntry::new_zeroed();
+    entry.transport = TRANSPORT_TCP;
+    entry.address_family = match address {
+        SocketAddr::V4(_) => AddressFamily::IPV4,
+        SocketAddr::V6(_) => AddressFamily::IPV6,
+    };
+    entry.subsystem_type = SubsystemType::NVM;
+    entry.requirements = requirements::NO_SECURE_CHANNEL | requirements::FLOW_CONTROL_OPTIONAL;
+    entry.port_id = port.settings.id.into();
+    entry.controller_id = CONTROLLER_ID_DYNAMIC.into();
+    entry.admin_queue_size = ADMIN_QUEUE_ENTRIES.into();
+    entry.service = padded(&address.port().to_string());
+    entry.address = padded(&address.ip().to_string());
+    entry.subsystem_nqn = terminated(subsystem_nqn);
+    entry
+}

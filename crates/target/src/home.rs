@@ -1,0 +1,162 @@
+//! Messages between the cores: a controller lives where its admin queue is, its I/O queues may be
+//! elsewhere. Only connecting, closing and signs of life cross; never an I/O command.
+
+use access::Nqn;
+use nvme::Status;
+use nvme::fabrics::{CONTROLLER_ID_MAX, InvalidParameter};
+use reactor::mailbox;
+
+/// Messages that may wait at one core.
+const MAILBOX_MESSAGES: usize = 1024;
+
+/// Where an I/O queue's connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueuePlace {
+    pub core: u16,
+    pub session: u64,
+}
+
+/// Connect of an I/O queue, for the controller's core to decide.
+#[derive(Clone, Debug)]
+pub(crate) struct AttachRequest {
+    pub controller_id: u16,
+    pub queue_id: u16,
+    pub host_nqn: Nqn,
+    pub host_id: [u8; 16],
+    pub subsystem_nqn: Nqn,
+    pub place: QueuePlace,
+}
+
+/// Why a Connect is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub status: Status,
+    pub parameter: Option<InvalidParameter>,
+}
+
+impl Refusal {
+    pub fn status(status: Status) -> Refusal {
+        Refusal {
+            status: status.do_not_retry(),
+            parameter: None,
+        }
+    }
+
+    pub fn in_data(offset: u16) -> Refusal {
+        Refusal::parameter(offset, true)
+    }
+
+    pub fn in_command(offset: u16) -> Refusal {
+        Refusal::parameter(offset, false)
+    }
+
+    fn parameter(offset: u16, in_data: bool) -> Refusal {
+        Refusal {
+            status: Status::CONNECT_INVALID_PARAMETERS.do_not_retry(),
+            parameter: Some(InvalidParameter { offset, in_data }),
+        }
+    }
+}
+
+/// What one core tells another.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// May this queue join?
+    Attach { token: u64, request: AttachRequest },
+    /// The answer.
+    Attached {
+        token: u64,
+        result: Result<(), Refusal>,
+    },
+    /// This queue's connection is gone.
+    Detach {
+        controller_id: u16,
+        queue_id: u16,
+        place: QueuePlace,
+    },
+    /// Close this connection: its controller is gone.
+    Close { session: u64 },
+    /// End this controller: its host broke the rules.
+    Abandon { controller_id: u16 },
+    /// An I/O queue of this controller had traffic.
+    Traffic { controller_id: u16 },
+}
+
+/// One core's ends of the mailboxes between the targets of a process.
+pub struct Links {
+    pub(crate) index: u16,
+    pub(crate) others: Vec<mailbox::Sender<Message>>,
+    pub(crate) inbox: mailbox::Receiver<Message>,
+}
+
+impl Links {
+    /// Links for this many cores, at least one and at most 1024: `links[i]` is for core `i`.
+    pub fn connect(cores: usize) -> Vec<Links> {
+        let cores = cores.clamp(1, 1024);
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..cores)
+            .map(|_| mailbox::channel(MAILBOX_MESSAGES))
+            .unzip();
+        receivers
+            .into_iter()
+            .enumerate()
+            .map(|(index, inbox)| Links {
+                index: index as u16,
+                others: senders.clone(),
+                inbox,
+            })
+            .collect()
+    }
+}
+
+/// Controller identifiers name their core: 1 + core + cores * n.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identifiers {
+    pub index: u16,
+    pub cores: u16,
+}
+
+impl Identifiers {
+    /// The core that a controller lives on.
+    pub fn core_of(self, controller_id: u16) -> u16 {
+        controller_id.wrapping_sub(1) % self.cores
+    }
+
+    /// The identifier after `last` on this core, going round.
+    pub fn after(self, last: u16) -> u16 {
+        let first = 1 + self.index;
+        match last.checked_add(self.cores) {
+            Some(next) if last >= first && next <= CONTROLLER_ID_MAX => next,
+            _ => first,
+        }
+    }
+
+    /// How many identifiers this core has.
+    pub fn count(self) -> u16 {
+        (CONTROLLER_ID_MAX - 1 - self.index) / self.cores + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every identifier names its core, none is 0 or above the specification's limit, and all are
+    /// used before one is used again.
+    #[test]
+    fn controller_identifiers_name_their_core() {
+        for cores in [1, 2, 3, 64, 1024] {
+            for index in [0, cores - 1] {
+                let identifiers = Identifiers { index, cores };
+                let mut id = 0;
+                let mut seen = std::collections::BTreeSet::new();
+                for _ in 0..identifiers.count() {
+                    id = identifiers.after(id);
+                    assert!((1..=CONTROLLER_ID_MAX).contains(&id));
+                    assert_eq!(identifiers.core_of(id), index);
+                    assert!(seen.insert(id), "{id} comes twice");
+                }
+                assert_eq!(identifiers.after(id), 1 + index);
+            }
+        }
+    }
+}

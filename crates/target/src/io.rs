@@ -1,0 +1,382 @@
+//! Commands of I/O queues (NVM Command Set 1.0 §3).
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
+use nvme::command::{
+    ALL_NAMESPACES, DATASET_DEALLOCATE, DatasetManagement, DatasetRange, ReadWrite, command_flags,
+    control,
+};
+use nvme::{IoOpcode, Status, SubmissionEntry};
+use zerocopy::FromBytes;
+
+use crate::namespace::{Namespace, add};
+use crate::subsystem::{Failure, Subsystem};
+use crate::transport::{Command, Reply};
+
+/// A Compare and Write covers at most this many bytes.
+pub(crate) const COMPARE_WRITE_BYTES_MAX: u32 = 64 << 10;
+
+/// Verify reads this much at a time.
+const VERIFY_BYTES: u64 = 1 << 20;
+
+/// One I/O queue, on the core its connection lives on.
+pub(crate) struct IoQueue<D> {
+    pub controller_id: u16,
+    pub queue_id: u16,
+    pub subsystem: Rc<Subsystem<D>>,
+    pub transfer_bytes_max: u32,
+    /// Set by every command; the keep alive timer looks and clears.
+    pub traffic: Cell<bool>,
+}
+
+/// A refused command: the status it ends with.
+type Refused = Status;
+
+impl<D: BlockDevice> IoQueue<D> {
+    /// Executes one command.
+    pub async fn execute(&self, command: Command) -> Reply {
+        self.traffic.set(true);
+        let entry = command.entry;
+        let result = self.dispatch(&entry, command.data).await;
+        match result {
+            Ok(reply) => reply,
+            Err(status) => self.failed(&entry, status),
+        }
+    }
+
+    /// Executes Compare and Write as one; gives both replies, in order.
+    pub async fn execute_fused(&self, first: Command, second: Command) -> (Reply, Reply) {
+        self.traffic.set(true);
+        let (compare, write) = (first.entry, second.entry);
+        let failed_first = |status| {
+            (
+                self.failed(&compare, status),
+                Reply::status(Status::ABORTED_FAILED_FUSED),
+            )
+        };
+        let pair = match self.fused_pair(&compare, &write, first.data, second.data) {
+            Ok(pair) => pair,
+            Err(status) => return failed_first(status),
+        };
+        let namespace = &pair.namespace;
+        let Some(_locked) = namespace.lock(pair.range).await else {
+            return failed_first(Status::INVALID_NAMESPACE.do_not_retry());
+        };
+        if let Err(status) = compare_blocks(namespace, pair.range, &pair.expected).await {
+            return failed_first(status);
+        }
+        let (_, written) = namespace
+            .device
+            .write(pair.range.start, pair.data, pair.durability)
+            .await;
+        count_write(namespace, pair.range, &written);
+        match written {
+            Ok(()) => (Reply::success(), Reply::success()),
+            Err(error) => (Reply::success(), self.failed(&write, error.into())),
+        }
+    }
+
+    async fn dispatch(
+        &self,
+        entry: &SubmissionEntry,
+        data: Option<Buffer>,
+    ) -> Result<Reply, Refused> {
+        if entry.flags & command_flags::FUSED_MASK != 0 {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        match IoOpcode(entry.opcode) {
+            IoOpcode::READ => self.read(ReadWrite::of(entry)).await,
+            IoOpcode::WRITE => self.write(ReadWrite::of(entry), data).await,
+            IoOpcode::FLUSH => self.flush(entry.namespace_id.get()).await,
+            IoOpcode::WRITE_ZEROES => self.write_zeroes(ReadWrite::of(entry)).await,
+            IoOpcode::DATASET_MANAGEMENT => {
+                self.dataset_management(DatasetManagement::of(entry), data)
+                    .await
+            }
+            IoOpcode::COMPARE => self.compare(ReadWrite::of(entry), data).await,
+            IoOpcode::VERIFY => self.verify(ReadWrite::of(entry)).await,
+            _ => Err(Status::INVALID_OPCODE.do_not_retry()),
+        }
+    }
+
+    async fn read(&self, command: &ReadWrite) -> Result<Reply, Refused> {
+        let namespace = self.namespace(command.namespace_id.get())?;
+        let range = range_of(&namespace, command)?;
+        let bytes = self.transfer_bytes(&namespace, range)?;
+        if command.data.length.get() < bytes {
+            return Err(Status::DATA_SGL_LENGTH_INVALID.do_not_retry());
+        }
+        let _entered = namespace.enter(range).await.ok_or(GONE)?;
+        let buffer = Buffer::new(bytes as usize);
+        let (buffer, result) = namespace.device.read(range.start, buffer).await;
+        add(&namespace.counters.reads, 1);
+        add(&namespace.counters.read_bytes, u64::from(bytes));
+        result?;
+        Ok(Reply::data(buffer))
+    }
+
+    async fn write(&self, command: &ReadWrite, data: Option<Buffer>) -> Result<Reply, Refused> {
+        let namespace = self.namespace(command.namespace_id.get())?;
+        let range = range_of(&namespace, command)?;
+        let data = self.data_of(&namespace, range, data)?;
+        let _entered = namespace.enter(range).await.ok_or(GONE)?;
+        let (_, result) = namespace
+            .device
+            .write(range.start, data, durability(command))
+            .await;
+        count_write(&namespace, range, &result);
+        result?;
+        Ok(Reply::success())
+    }
+
+    /// Flush of one namespace, or of all (NSID FFFFFFFFh).
+    async fn flush(&self, id: u32) -> Result<Reply, Refused> {
+        if id != ALL_NAMESPACES {
+            flush_one(&*self.namespace(id)?).await?;
+            return Ok(Reply::success());
+        }
+        let all: Vec<_> = self
+            .subsystem
+            .namespaces
+            .borrow()
+            .values()
+            .cloned()
+            .collect();
+        for namespace in all {
+            flush_one(&namespace).await?;
+        }
+        Ok(Reply::success())
+    }
+
+    async fn write_zeroes(&self, command: &ReadWrite) -> Result<Reply, Refused> {
+        let namespace = self.namespace(command.namespace_id.get())?;
+        let range = range_of(&namespace, command)?;
+        let _entered = namespace.enter(range).await.ok_or(GONE)?;
+        let deallocate = command.control.get() & control::DEALLOCATE != 0;
+        add(&namespace.counters.others, 1);
+        if deallocate && namespace.geometry().deallocates {
+            namespace.device.deallocate(range).await?;
+            if durability(command) == Durability::Durable {
+                namespace.device.flush().await?;
+            }
+        } else {
+            namespace
+                .device
+                .write_zeroes(range, durability(command))
+                .await?;
+        }
+        Ok(Reply::success())
+    }
+
+    async fn dataset_management(
+        &self,
+        command: &DatasetManagement,
+        data: Option<Buffer>,
+    ) -> Result<Reply, Refused> {
+        let namespace = self.namespace(command.namespace_id.get())?;
+        let count = usize::from(command.ranges_minus_one) + 1;
+        let data = data.unwrap_or_else(|| Buffer::new(0));
+        let ranges = <[DatasetRange]>::ref_from_prefix_with_elems(&data, count)
+            .map(|(ranges, _)| ranges)
+            .map_err(|_| Status::DATA_SGL_LENGTH_INVALID.do_not_retry())?;
+        let named = |range: &DatasetRange| {
+            BlockRange::new(Lba(range.start.get()), u64::from(range.blocks.get()))
+        };
+        let geometry = namespace.geometry();
+        if !ranges.iter().all(|range| geometry.contains(named(range))) {
+            return Err(Status::LBA_OUT_OF_RANGE.do_not_retry());
+        }
+        add(&namespace.counters.deallocates, 1);
+        if command.attributes.get() & DATASET_DEALLOCATE == 0 {
+            return Ok(Reply::success());
+        }
+        for range in ranges {
+            let range = named(range);
+            let _entered = namespace.enter(range).await.ok_or(GONE)?;
+            namespace.device.deallocate(range).await?;
+        }
+        Ok(Reply::success())
+    }
+
+    async fn compare(&self, command: &ReadWrite, data: Option<Buffer>) -> Result<Reply, Refused> {
+        let namespace = self.namespace(command.namespace_id.get())?;
+        let range = range_of(&namespace, command)?;
+        let data = self.data_of(&namespace, range, data)?;
+        let _entered = namespace.enter(range).await.ok_or(GONE)?;
+        compare_blocks(&namespace, range, &data).await?;
+        Ok(Reply::success())
+    }
+
+    async fn verify(&self, command: &ReadWrite) -> Result<Reply, Refused> {
+        let namespace = self.namespace(command.namespace_id.get())?;
+        let range = range_of(&namespace, command)?;
+        let _entered = namespace.enter(range).await.ok_or(GONE)?;
+        add(&namespace.counters.others, 1);
+        let block_bytes = u64::from(namespace.geometry().block_bytes);
+        let mut done = 0;
+        while done < range.blocks {
+            let blocks = (range.blocks - done).min(VERIFY_BYTES / block_bytes);
+            let buffer = Buffer::new((blocks * block_bytes) as usize);
+            let start = Lba(range.start.0 + done);
+            namespace.device.read(start, buffer).await.1?;
+            done += blocks;
+        }
+        Ok(Reply::success())
+    }
+
+    fn namespace(&self, id: u32) -> Result<Rc<Namespace<D>>, Refused> {
+        self.subsystem.namespace(id).ok_or(GONE)
+    }
+
+    /// Bytes of `range`, if one command may transfer them.
+    fn transfer_bytes(&self, namespace: &Namespace<D>, range: BlockRange) -> Result<u32, Refused> {
+        let bytes = range.blocks * u64::from(namespace.geometry().block_bytes);
+        u32::try_from(bytes)
+            .ok()
+            .filter(|bytes| *bytes <= self.transfer_bytes_max)
+            .ok_or(Status::INVALID_FIELD.do_not_retry())
+    }
+
+    /// The data of a command that brings exactly what `range` needs.
+    fn data_of(
+        &self,
+        namespace: &Namespace<D>,
+        range: BlockRange,
+        data: Option<Buffer>,
+    ) -> Result<Buffer, Refused> {
+        let bytes = self.transfer_bytes(namespace, range)?;
+        data.filter(|data| data.len() == bytes as usize)
+            .ok_or(Status::DATA_SGL_LENGTH_INVALID.do_not_retry())
+    }
+
+    fn fused_pair(
+        &self,
+        compare: &SubmissionEntry,
+        write: &SubmissionEntry,
+        expected: Option<Buffer>,
+        data: Option<Buffer>,
+    ) -> Result<FusedPair<D>, Refused> {
+        let invalid = Status::INVALID_FIELD.do_not_retry();
+        if IoOpcode(compare.opcode) != IoOpcode::COMPARE
+            || IoOpcode(write.opcode) != IoOpcode::WRITE
+        {
+            return Err(invalid);
+        }
+        let (compare, write) = (ReadWrite::of(compare), ReadWrite::of(write));
+        let namespace = self.namespace(compare.namespace_id.get())?;
+        let range = range_of(&namespace, compare)?;
+        let same = write.namespace_id == compare.namespace_id
+            && write.start == compare.start
+            && write.blocks_minus_one == compare.blocks_minus_one;
+        if !same || self.transfer_bytes(&namespace, range)? > COMPARE_WRITE_BYTES_MAX {
+            return Err(invalid);
+        }
+        Ok(FusedPair {
+            expected: self.data_of(&namespace, range, expected)?,
+            data: self.data_of(&namespace, range, data)?,
+            durability: durability(write),
+            namespace,
+            range,
+        })
+    }
+
+    /// Counts a failure, and enters it into the error log when the device caused it.
+    fn failed(&self, entry: &SubmissionEntry, status: Status) -> Reply {
+        let id = entry.namespace_id.get();
+        if let Some(namespace) = self.subsystem.namespace(id) {
+            add(&namespace.counters.errors, 1);
+        }
+        if status_is_of_device(status) {
+            self.subsystem.record(Failure {
+                queue_id: self.queue_id,
+                command_id: entry.command_id.get(),
+                status,
+                namespace_id: id,
+                lba: ReadWrite::of(entry).start.get(),
+            });
+        }
+        Reply::status(status)
+    }
+}
+
+const GONE: Status = Status::INVALID_NAMESPACE.do_not_retry();
+
+struct FusedPair<D> {
+    namespace: Rc<Namespace<D>>,
+    range: BlockRange,
+    expected: Buffer,
+    data: Buffer,
+    durability: Durability,
+}
+
+fn status_is_of_device(status: Status) -> bool {
+    matches!(
+        status.code(),
+        Status::UNRECOVERED_READ_ERROR
+            | Status::WRITE_FAULT
+            | Status::CAPACITY_EXCEEDED
+            | Status::INTERNAL_ERROR
+            | Status::INTERNAL_PATH_ERROR
+    )
+}
+
+fn durability(command: &ReadWrite) -> Durability {
+    if command.control.get() & control::FORCE_UNIT_ACCESS != 0 {
+        Durability::Durable
+    } else {
+        Durability::Cached
+    }
+}
+
+fn range_of<D: BlockDevice>(
+    namespace: &Namespace<D>,
+    command: &ReadWrite,
+) -> Result<BlockRange, Refused> {
+    let blocks = u64::from(command.blocks_minus_one.get()) + 1;
+    let range = BlockRange::new(Lba(command.start.get()), blocks);
+    if namespace.geometry().contains(range) {
+        Ok(range)
+    } else {
+        Err(Status::LBA_OUT_OF_RANGE.do_not_retry())
+    }
+}
+
+fn count_write<D: BlockDevice>(
+    namespace: &Namespace<D>,
+    range: BlockRange,
+    result: &Result<(), IoError>,
+) {
+    add(&namespace.counters.writes, 1);
+    if result.is_ok() {
+        let bytes = range.blocks * u64::from(namespace.geometry().block_bytes);
+        add(&namespace.counters.write_bytes, bytes);
+    }
+}
+
+async fn flush_one<D: BlockDevice>(namespace: &Namespace<D>) -> Result<(), Refused> {
+    let _entered = namespace
+        .enter(BlockRange::new(Lba(0), 0))
+        .await
+        .ok_or(GONE)?;
+    add(&namespace.counters.flushes, 1);
+    namespace.device.flush().await?;
+    Ok(())
+}
+
+async fn compare_blocks<D: BlockDevice>(
+    namespace: &Namespace<D>,
+    range: BlockRange,
+    expected: &[u8],
+) -> Result<(), Refused> {
+    add(&namespace.counters.others, 1);
+    let buffer = Buffer::new(expected.len());
+    let (found, result) = namespace.device.read(range.start, buffer).await;
+    result?;
+    if found[..] == *expected {
+        Ok(())
+    } else {
+        Err(Status::COMPARE_FAILURE.do_not_retry())
+    }
+}

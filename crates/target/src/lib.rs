@@ -1,0 +1,41 @@
+//! The NVMe/TCP target: serves block devices to hosts.
+//!
+//! In this room: connections as machines without sockets ([`transport`]), controllers and
+//! everything a host may ask of them, subsystems, namespaces, discovery, who may connect, and the
+//! control interface ([`Target`]) through which a node changes all of it while hosts are connected.
+//! Not in this room: where data is kept (it sees only [`block::BlockDevice`]), what the wire
+//! formats look like (`nvme`), how hosts and volumes are configured (`node`).
+//!
+//! ```text
+//!   socket -> tcp::receive -> transport::Connection -> Session::dispatch -> slot tasks
+//!                                                        Connect | Controller | IoQueue -> device
+//!   socket <- tcp::transmit <- Outbox <- Connection::respond <- Session::respond <---'
+//! ```
+//!
+//! One target per core; a connection lives on one core, a controller where its admin queue is.
+#![forbid(unsafe_code)]
+
+mod connect;
+mod controller;
+mod discovery;
+mod error;
+mod home;
+mod io;
+mod namespace;
+mod per_core;
+mod port;
+mod report;
+mod session;
+mod settings;
+mod subsystem;
+mod target;
+mod tcp;
+pub mod transport;
+
+pub use error::TargetError;
+pub use home::Links;
+pub use report::{CloseReason, Counters, NamespaceCounters, SessionInfo, TargetEvent};
+pub use settings::{
+    NAMESPACE_ID_MAX, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, TargetSettings,
+};
+pub use target::Target;

@@ -1,0 +1,154 @@
+//! [`Namespace`]: a device under a namespace identifier, and who is using it right now.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use block::{BlockDevice, BlockRange, Geometry};
+use reactor::sync::{Mutex, Notify};
+
+use crate::settings::NamespaceSettings;
+
+/// A namespace on this core.
+pub(crate) struct Namespace<D> {
+    pub settings: NamespaceSettings,
+    pub device: Rc<D>,
+    pub counters: Tally,
+    removed: Cell<bool>,
+    /// Commands in flight, by the phase they entered in: see [`Namespace::lock`].
+    in_flight: [Cell<u32>; 2],
+    phase: Cell<usize>,
+    left: Notify,
+    /// Blocks that a Compare and Write has to itself.
+    locked: Cell<Option<BlockRange>>,
+    unlocked: Notify,
+    exclusive: Mutex<()>,
+}
+
+/// Counts of one namespace on one core. Plain numbers: nobody else writes them.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub reads: Cell<u64>,
+    pub read_bytes: Cell<u64>,
+    pub writes: Cell<u64>,
+    pub write_bytes: Cell<u64>,
+    pub flushes: Cell<u64>,
+    pub deallocates: Cell<u64>,
+    pub others: Cell<u64>,
+    pub errors: Cell<u64>,
+}
+
+/// Adds to a counter.
+pub(crate) fn add(counter: &Cell<u64>, amount: u64) {
+    counter.set(counter.get().wrapping_add(amount));
+}
+
+impl<D: BlockDevice> Namespace<D> {
+    pub fn new(settings: NamespaceSettings, device: Rc<D>) -> Namespace<D> {
+        Namespace {
+            settings,
+            device,
+            counters: Tally::default(),
+            removed: Cell::new(false),
+            in_flight: [Cell::new(0), Cell::new(0)],
+            phase: Cell::new(0),
+            left: Notify::new(),
+            locked: Cell::new(None),
+            unlocked: Notify::new(),
+            exclusive: Mutex::new(()),
+        }
+    }
+
+    pub fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+
+    /// Counts a command in, once nobody has `range` to himself. `None` when the namespace is being
+    /// removed.
+    pub async fn enter(&self, range: BlockRange) -> Option<Entered<'_, D>> {
+        while self
+            .locked
+            .get()
+            .is_some_and(|locked| overlap(locked, range))
+        {
+            self.unlocked.notified().await;
+        }
+        self.enter_now()
+    }
+
+    fn enter_now(&self) -> Option<Entered<'_, D>> {
+        if self.removed.get() {
+            return None;
+        }
+        let phase = self.phase.get();
+        let counter = &self.in_flight[phase & 1];
+        counter.set(counter.get() + 1);
+        Some(Entered {
+            namespace: self,
+            phase,
+        })
+    }
+
+    /// Gives the caller `range` to itself: commands that overlap it and come later wait, those
+    /// that came earlier are waited for. Costs other commands one look at `locked`.
+    pub async fn lock(&self, range: BlockRange) -> Option<Locked<'_, D>> {
+        let turn = self.exclusive.lock().await;
+        self.locked.set(Some(range));
+        let earlier = self.phase.get();
+        let locked = Locked {
+            namespace: self,
+            _turn: turn,
+            _entered: {
+                self.phase.set(earlier ^ 1);
+                self.enter_now()
+            },
+        };
+        locked._entered.as_ref()?;
+        while self.in_flight[earlier & 1].get() > 0 {
+            self.left.notified().await;
+        }
+        Some(locked)
+    }
+
+    /// Refuses commands from now on and returns when none is in flight.
+    pub async fn remove(&self) {
+        self.removed.set(true);
+        while self.in_flight.iter().any(|counter| counter.get() > 0) {
+            self.left.notified().await;
+        }
+    }
+}
+
+/// A command in flight on a namespace.
+pub(crate) struct Entered<'a, D> {
+    namespace: &'a Namespace<D>,
+    phase: usize,
+}
+
+impl<D> Drop for Entered<'_, D> {
+    fn drop(&mut self) {
+        let counter = &self.namespace.in_flight[self.phase & 1];
+        counter.set(counter.get() - 1);
+        if counter.get() == 0 {
+            self.namespace.left.notify_all();
+        }
+    }
+}
+
+/// A range that one command has to itself.
+pub(crate) struct Locked<'a, D> {
+    namespace: &'a Namespace<D>,
+    _entered: Option<Entered<'a, D>>,
+    _turn: reactor::sync::MutexGuard<'a, ()>,
+}
+
+impl<D> Drop for Locked<'_, D> {
+    fn drop(&mut self) {
+        self.namespace.locked.set(None);
+        self.namespace.unlocked.notify_all();
+    }
+}
+
+fn overlap(one: BlockRange, other: BlockRange) -> bool {
+    let end = |range: BlockRange| range.start.0.saturating_add(range.blocks);
+    one.start.0 < end(other) && other.start.0 < end(one)
+}

@@ -1,0 +1,368 @@
+//! [`Core`]: everything one core's target knows.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use access::Nqn;
+use block::BlockDevice;
+use nvme::Status;
+use nvme::event::AsyncEvent;
+use nvme::fabrics::connect_offset;
+use reactor::sync::oneshot;
+use reactor::{Instant, mailbox};
+
+use crate::controller::Controller;
+use crate::home::{AttachRequest, Identifiers, Message, QueuePlace, Refusal};
+use crate::port::Port;
+use crate::report::{CloseReason, TargetEvent};
+use crate::session::{Role, Session};
+use crate::settings::TargetSettings;
+use crate::subsystem::Subsystem;
+
+/// Events kept for the node until it takes them; older ones go.
+const EVENTS_MAX: usize = 256;
+
+type Answer = Result<(), Refusal>;
+
+/// Everything one core's target knows.
+pub(crate) struct Core<D> {
+    pub settings: TargetSettings,
+    pub started: Instant,
+    pub identifiers: Identifiers,
+    pub ports: RefCell<BTreeMap<u16, Port>>,
+    pub subsystems: RefCell<BTreeMap<Nqn, Rc<Subsystem<D>>>>,
+    pub controllers: RefCell<BTreeMap<u16, Rc<Controller<D>>>>,
+    pub sessions: RefCell<BTreeMap<u64, Rc<Session<D>>>>,
+    pub session_count: Cell<u64>,
+    /// Of what discovery reports.
+    pub generation: Cell<u64>,
+    pub protocol_errors: Cell<u64>,
+    pub keep_alive_expirations: Cell<u64>,
+    pub stopping: Cell<bool>,
+    pub events: RefCell<VecDeque<TargetEvent>>,
+    last_controller_id: Cell<u16>,
+    others: Vec<mailbox::Sender<Message>>,
+    answers: RefCell<BTreeMap<u64, oneshot::Sender<Answer>>>,
+    last_token: Cell<u64>,
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    pub fn new(
+        settings: TargetSettings,
+        index: u16,
+        others: Vec<mailbox::Sender<Message>>,
+    ) -> Core<D> {
+        Core {
+            settings,
+            started: reactor::now(),
+            identifiers: Identifiers {
+                index,
+                cores: others.len() as u16,
+            },
+            ports: RefCell::default(),
+            subsystems: RefCell::default(),
+            controllers: RefCell::default(),
+            sessions: RefCell::default(),
+            session_count: Cell::new(0),
+            generation: Cell::new(1),
+            protocol_errors: Cell::new(0),
+            keep_alive_expirations: Cell::new(0),
+            stopping: Cell::new(false),
+            events: RefCell::default(),
+            last_controller_id: Cell::new(0),
+            others,
+            answers: RefCell::default(),
+            last_token: Cell::new(0),
+        }
+    }
+
+    /// A subsystem, by name.
+    pub fn subsystem(&self, nqn: &Nqn) -> Option<Rc<Subsystem<D>>> {
+        self.subsystems.borrow().get(nqn).cloned()
+    }
+
+    /// Keeps an event for the node.
+    pub fn report(&self, event: TargetEvent) {
+        let mut events = self.events.borrow_mut();
+        if events.len() >= EVENTS_MAX {
+            events.pop_front();
+        }
+        events.push_back(event);
+    }
+
+    /// What discovery reports has changed: persistent discovery controllers hear of it.
+    pub fn discovery_changed(&self) {
+        self.generation.set(self.generation.get() + 1);
+        for controller in self.all_controllers() {
+            if controller.is_discovery() {
+                controller.raise(AsyncEvent::DISCOVERY_CHANGED);
+            }
+        }
+    }
+
+    /// A namespace of a subsystem was added, removed or resized.
+    pub fn namespace_changed(&self, subsystem: &Rc<Subsystem<D>>, nsid: u32) {
+        for controller in self.controllers_of(subsystem) {
+            controller.namespace_changed(nsid);
+        }
+    }
+
+    /// The controllers of one subsystem.
+    pub fn controllers_of(&self, subsystem: &Rc<Subsystem<D>>) -> Vec<Rc<Controller<D>>> {
+        let mut controllers = self.all_controllers();
+        controllers.retain(|controller| {
+            controller
+                .subsystem()
+                .is_some_and(|of| Rc::ptr_eq(of, subsystem))
+        });
+        controllers
+    }
+
+    pub fn all_controllers(&self) -> Vec<Rc<Controller<D>>> {
+        self.controllers.borrow().values().cloned().collect()
+    }
+
+    pub fn all_sessions(&self) -> Vec<Rc<Session<D>>> {
+        self.sessions.borrow().values().cloned().collect()
+    }
+
+    /// An identifier that no controller of this core has; `None` when all are taken.
+    pub fn free_controller_id(&self) -> Option<u16> {
+        let controllers = self.controllers.borrow();
+        let mut id = self.last_controller_id.get();
+        for _ in 0..self.identifiers.count() {
+            id = self.identifiers.after(id);
+            if !controllers.contains_key(&id) {
+                self.last_controller_id.set(id);
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Ends a controller: its queues' connections are closed, its admin connection too.
+    pub fn end_controller(&self, controller: &Controller<D>, reason: CloseReason) {
+        if self
+            .controllers
+            .borrow_mut()
+            .remove(&controller.id)
+            .is_none()
+        {
+            return;
+        }
+        self.close_queues(controller);
+        if let Some(admin) = controller.admin.upgrade() {
+            admin.close(reason);
+        }
+        self.report(TargetEvent::HostDisconnected {
+            host_nqn: controller.host_nqn.clone(),
+            subsystem_nqn: controller.subsystem_nqn.clone(),
+            controller_id: controller.id,
+            reason,
+        });
+        tracing::info!(
+            host = %controller.host_nqn,
+            subsystem = %controller.subsystem_nqn,
+            controller = controller.id,
+            ?reason,
+            "host disconnected"
+        );
+    }
+
+    /// Closes the connections of a controller's I/O queues.
+    pub fn close_queues(&self, controller: &Controller<D>) {
+        for place in controller.queues.take().into_values() {
+            if place.core == self.identifiers.index {
+                self.close_session(place.session, CloseReason::Controller);
+            } else {
+                self.post(
+                    place.core,
+                    Message::Close {
+                        session: place.session,
+                    },
+                );
+            }
+        }
+    }
+
+    fn close_session(&self, id: u64, reason: CloseReason) {
+        let session = self.sessions.borrow().get(&id).cloned();
+        if let Some(session) = session {
+            session.close(reason);
+        }
+    }
+
+    /// Asks the controller's core whether an I/O queue may join.
+    pub async fn attach(&self, request: AttachRequest) -> Answer {
+        let home = self.identifiers.core_of(request.controller_id);
+        if home == self.identifiers.index {
+            return self.attach_here(request);
+        }
+        let token = self.last_token.get() + 1;
+        self.last_token.set(token);
+        let (sender, receiver) = oneshot::channel();
+        self.answers.borrow_mut().insert(token, sender);
+        self.post(home, Message::Attach { token, request });
+        let gone = Err(Refusal::in_data(connect_offset::CONTROLLER_ID));
+        receiver.await.unwrap_or(gone)
+    }
+
+    fn attach_here(&self, request: AttachRequest) -> Answer {
+        let controllers = self.controllers.borrow();
+        let controller = controllers
+            .get(&request.controller_id)
+            .filter(|controller| !controller.is_discovery())
+            .ok_or(Refusal::in_data(connect_offset::CONTROLLER_ID))?;
+        if controller.subsystem_nqn != request.subsystem_nqn {
+            return Err(Refusal::in_data(connect_offset::SUBSYSTEM_NQN));
+        }
+        if controller.host_nqn != request.host_nqn {
+            return Err(Refusal::in_data(connect_offset::HOST_NQN));
+        }
+        if controller.host_id != request.host_id {
+            return Err(Refusal::in_data(connect_offset::HOST_ID));
+        }
+        if !controller.is_ready() || controller.queues.borrow().contains_key(&request.queue_id) {
+            return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR));
+        }
+        let mut queues = controller.queues.borrow_mut();
+        queues.insert(request.queue_id, request.place);
+        Ok(())
+    }
+
+    /// Tells the controller's core that a queue's connection is gone.
+    pub fn detach(&self, controller_id: u16, queue_id: u16, session: u64) {
+        let place = QueuePlace {
+            core: self.identifiers.index,
+            session,
+        };
+        let home = self.identifiers.core_of(controller_id);
+        if home == place.core {
+            self.detach_here(controller_id, queue_id, place);
+        } else {
+            self.post(
+                home,
+                Message::Detach {
+                    controller_id,
+                    queue_id,
+                    place,
+                },
+            );
+        }
+    }
+
+    fn detach_here(&self, controller_id: u16, queue_id: u16, place: QueuePlace) {
+        if let Some(controller) = self.controllers.borrow().get(&controller_id) {
+            let mut queues = controller.queues.borrow_mut();
+            if queues.get(&queue_id) == Some(&place) {
+                queues.remove(&queue_id);
+            }
+        }
+    }
+
+    /// Ends a controller whose host broke the rules of one of its queues.
+    pub fn abandon(&self, controller_id: u16) {
+        let home = self.identifiers.core_of(controller_id);
+        if home != self.identifiers.index {
+            return self.post(home, Message::Abandon { controller_id });
+        }
+        let controller = self.controllers.borrow().get(&controller_id).cloned();
+        if let Some(controller) = controller {
+            self.end_controller(&controller, CloseReason::Protocol);
+        }
+    }
+
+    /// Tells the controller's core that a queue had traffic.
+    fn traffic(&self, controller_id: u16, now: Instant) {
+        let home = self.identifiers.core_of(controller_id);
+        if home != self.identifiers.index {
+            self.post(home, Message::Traffic { controller_id });
+        } else if let Some(controller) = self.controllers.borrow().get(&controller_id) {
+            controller.last_seen.set(now);
+        }
+    }
+
+    /// Sends a message to another core; a full mailbox is waited for elsewhere.
+    fn post(&self, core: u16, message: Message) {
+        let Some(sender) = self.others.get(usize::from(core)) else {
+            return;
+        };
+        if let Err(mailbox::TrySendError::Full(message)) = sender.try_send(message) {
+            let sender = sender.clone();
+            drop(reactor::spawn(async move {
+                // A core that has stopped has nothing left to be told.
+                let _ = sender.send(message).await;
+            }));
+        }
+    }
+
+    /// Does what another core asks for.
+    pub fn receive(&self, message: Message) {
+        match message {
+            Message::Attach { token, request } => {
+                let from = request.place.core;
+                let result = self.attach_here(request);
+                self.post(from, Message::Attached { token, result });
+            }
+            Message::Attached { token, result } => {
+                let waiting = self.answers.borrow_mut().remove(&token);
+                if let Some(waiting) = waiting {
+                    // The connection that asked may be gone; its end detaches the queue.
+                    let _ = waiting.send(result);
+                }
+            }
+            Message::Detach {
+                controller_id,
+                queue_id,
+                place,
+            } => {
+                self.detach_here(controller_id, queue_id, place);
+            }
+            Message::Close { session } => self.close_session(session, CloseReason::Controller),
+            Message::Abandon { controller_id } => self.abandon(controller_id),
+            Message::Traffic { controller_id } => self.traffic(controller_id, reactor::now()),
+        }
+    }
+
+    /// What is looked at twice a second.
+    pub fn tick(&self) {
+        self.check_keep_alive(reactor::now());
+        for (nqn, subsystem) in self.subsystems.borrow().iter() {
+            if let Some((nsid, errors)) = subsystem.new_errors() {
+                self.report(TargetEvent::DeviceFailed {
+                    subsystem_nqn: nqn.clone(),
+                    nsid,
+                    errors,
+                });
+            }
+        }
+    }
+
+    /// True while commands are executed or answers wait to be sent.
+    pub fn is_busy(&self) -> bool {
+        self.sessions
+            .borrow()
+            .values()
+            .any(|session| session.is_busy())
+    }
+
+    /// Notes which controllers were heard of and ends those that kept silent too long.
+    fn check_keep_alive(&self, now: Instant) {
+        for session in self.sessions.borrow().values() {
+            if let Some(Role::Io(queue)) = session.role.get()
+                && queue.traffic.replace(false)
+            {
+                self.traffic(queue.controller_id, now);
+            }
+        }
+        for controller in self.all_controllers() {
+            let silent = now - controller.last_seen.get();
+            if controller.is_expired(silent, &self.settings) {
+                self.keep_alive_expirations
+                    .set(self.keep_alive_expirations.get() + 1);
+                self.end_controller(&controller, CloseReason::Silence);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What a target tells about itself: sessions, counters, events. Plain data that may travel.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use access::Nqn;
+
+/// A controller and the host that uses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// CNTLID.
+    pub controller_id: u16,
+    /// True for a discovery controller.
+    pub discovery: bool,
+    /// Who connected.
+    pub host_nqn: Nqn,
+    /// From where.
+    pub host_address: SocketAddr,
+    /// To what.
+    pub subsystem_nqn: Nqn,
+    /// I/O queues that are connected.
+    pub io_queues: u16,
+    /// KATO; 0 is none.
+    pub keep_alive_ms: u32,
+    /// Since when.
+    pub connected_for: Duration,
+}
+
+/// Counts of one core's target since it started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Connections open now.
+    pub connections: u64,
+    /// Connections ever accepted.
+    pub connections_accepted: u64,
+    /// Controllers that exist now.
+    pub controllers: u64,
+    /// Connections that ended because a host broke the protocol.
+    pub protocol_errors: u64,
+    /// Controllers that ended because a host kept silent.
+    pub keep_alive_expirations: u64,
+    /// Per namespace.
+    pub namespaces: Vec<NamespaceCounters>,
+}
+
+/// Counts of one namespace on one core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceCounters {
+    /// Its subsystem.
+    pub subsystem_nqn: Nqn,
+    /// NSID.
+    pub nsid: u32,
+    /// Read commands.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Write commands.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Flush commands.
+    pub flushes: u64,
+    /// Dataset Management commands.
+    pub deallocates: u64,
+    /// Write Zeroes, Compare and Verify commands.
+    pub others: u64,
+    /// Commands that ended with an error.
+    pub errors: u64,
+}
+
+/// Why a controller or connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The host closed the connection.
+    Host,
+    /// The connection broke.
+    Network,
+    /// The host broke the protocol.
+    Protocol,
+    /// The host kept silent for longer than its keep alive timeout, or than it may before Connect.
+    Silence,
+    /// The controller was reset or its host was shut out, so its connections go.
+    Controller,
+    /// The target is shutting down.
+    Shutdown,
+}
+
+/// Something an operator may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetEvent {
+    /// A host has a new controller.
+    HostConnected {
+        /// The host.
+        host_nqn: Nqn,
+        /// From where.
+        host_address: SocketAddr,
+        /// To what.
+        subsystem_nqn: Nqn,
+        /// The controller.
+        controller_id: u16,
+    },
+    /// A controller is gone.
+    HostDisconnected {
+        /// The host.
+        host_nqn: Nqn,
+        /// From what.
+        subsystem_nqn: Nqn,
+        /// The controller.
+        controller_id: u16,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// A host was refused.
+    HostRefused {
+        /// The host.
+        host_nqn: Nqn,
+        /// From where.
+        host_address: SocketAddr,
+        /// From what.
+        subsystem_nqn: Nqn,
+    },
+    /// A device failed a command.
+    DeviceFailed {
+        /// The subsystem.
+        subsystem_nqn: Nqn,
+        /// The namespace.
+        nsid: u32,
+        /// Errors of this subsystem so far.
+        errors: u64,
+    },
+}

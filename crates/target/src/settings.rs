@@ -1,0 +1,103 @@
+//! What a target, its ports, subsystems and namespaces are made of.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use access::{AllowedHosts, Nqn};
+
+use crate::transport::ConnectionSettings;
+
+/// Limits and timeouts of a target, the same on every core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetSettings {
+    /// What connections offer and allow.
+    pub connection: ConnectionSettings,
+    /// Entries that a submission queue may have (MQES), 2 to 4096.
+    pub queue_entries_max: u16,
+    /// I/O queues that a controller may have, at least 1.
+    pub io_queues_max: u16,
+    /// Data of reads that a connection may have in execution or waiting to be sent; one command
+    /// more is let through, so that any size makes progress.
+    pub read_bytes_max: usize,
+    /// How long a connection may take to send ICReq, and then Connect.
+    pub connect_timeout: Duration,
+    /// How long a discovery controller without keep alive may stay idle.
+    pub discovery_idle_timeout: Duration,
+}
+
+impl Default for TargetSettings {
+    fn default() -> TargetSettings {
+        TargetSettings {
+            connection: ConnectionSettings::default(),
+            queue_entries_max: 1024,
+            io_queues_max: 128,
+            read_bytes_max: 16 << 20,
+            connect_timeout: Duration::from_secs(10),
+            discovery_idle_timeout: Duration::from_secs(120),
+        }
+    }
+}
+
+/// A port: an address that hosts connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSettings {
+    /// PORTID in the discovery log; unique in the target.
+    pub id: u16,
+    /// Where to listen; port 0 picks one.
+    pub listen: SocketAddr,
+    /// What discovery tells hosts to connect to, where that differs from `listen` (address
+    /// translation, floating addresses).
+    pub advertise: Option<SocketAddr>,
+    /// Share the address with the other cores' targets.
+    pub reuse_port: bool,
+}
+
+/// Which ports a subsystem is served on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortSet {
+    /// Every port.
+    All,
+    /// These ports.
+    List(Vec<u16>),
+}
+
+impl PortSet {
+    /// True when the port with this identifier is one of them.
+    pub fn contains(&self, id: u16) -> bool {
+        match self {
+            PortSet::All => true,
+            PortSet::List(ids) => ids.contains(&id),
+        }
+    }
+}
+
+/// A subsystem: what a host connects to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubsystemSettings {
+    /// Its name.
+    pub nqn: Nqn,
+    /// Serial number, at most 20 ASCII characters.
+    pub serial: String,
+    /// Model, at most 40 ASCII characters.
+    pub model: String,
+    /// Hosts that may connect.
+    pub allowed: AllowedHosts,
+    /// Ports it is served on.
+    pub ports: PortSet,
+}
+
+/// A namespace's identity; all cores use the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceSettings {
+    /// NSID, 1 to 1024.
+    pub nsid: u32,
+    /// NGUID.
+    pub nguid: [u8; 16],
+    /// UUID.
+    pub uuid: [u8; 16],
+    /// EUI64, where there is one.
+    pub eui64: Option<[u8; 8]>,
+}
+
+/// The largest NSID (NN in Identify Controller).
+pub const NAMESPACE_ID_MAX: u32 = 1024;

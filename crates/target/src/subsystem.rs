@@ -1,0 +1,88 @@
+//! [`Subsystem`]: namespaces under one name, on this core.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use access::AllowedHosts;
+use block::BlockDevice;
+use nvme::Status;
+use nvme::log::ErrorEntry;
+use zerocopy::FromZeros;
+
+use crate::namespace::Namespace;
+use crate::settings::SubsystemSettings;
+
+/// Entries that the error log keeps.
+pub(crate) const ERROR_LOG_ENTRIES: usize = 64;
+
+/// A subsystem on this core.
+pub(crate) struct Subsystem<D> {
+    pub settings: SubsystemSettings,
+    pub allowed: RefCell<AllowedHosts>,
+    pub namespaces: RefCell<BTreeMap<u32, Rc<Namespace<D>>>>,
+    errors: RefCell<VecDeque<ErrorEntry>>,
+    error_count: Cell<u64>,
+    errors_reported: Cell<u64>,
+}
+
+/// A command that failed, for the error log.
+pub(crate) struct Failure {
+    pub queue_id: u16,
+    pub command_id: u16,
+    pub status: Status,
+    pub namespace_id: u32,
+    pub lba: u64,
+}
+
+impl<D: BlockDevice> Subsystem<D> {
+    pub fn new(settings: SubsystemSettings) -> Subsystem<D> {
+        Subsystem {
+            allowed: RefCell::new(settings.allowed.clone()),
+            settings,
+            namespaces: RefCell::new(BTreeMap::new()),
+            errors: RefCell::new(VecDeque::new()),
+            error_count: Cell::new(0),
+            errors_reported: Cell::new(0),
+        }
+    }
+
+    pub fn namespace(&self, id: u32) -> Option<Rc<Namespace<D>>> {
+        self.namespaces.borrow().get(&id).cloned()
+    }
+
+    /// Enters a failure of a device into the error log.
+    pub fn record(&self, failure: Failure) {
+        let count = self.error_count.get() + 1;
+        self.error_count.set(count);
+        let mut entry = ErrorEntry::new_zeroed();
+        entry.error_count = count.into();
+        entry.submission_queue = failure.queue_id.into();
+        entry.command_id = failure.command_id.into();
+        entry.status = failure.status.wire().into();
+        entry.parameter = u16::MAX.into();
+        entry.lba = failure.lba.into();
+        entry.namespace_id = failure.namespace_id.into();
+        entry.transport = nvme::log::TRANSPORT_TCP;
+        let mut errors = self.errors.borrow_mut();
+        errors.truncate(ERROR_LOG_ENTRIES - 1);
+        errors.push_front(entry);
+    }
+
+    /// The namespace that failed last and the count of errors, if there are new ones since this
+    /// was last asked.
+    pub fn new_errors(&self) -> Option<(u32, u64)> {
+        let count = self.error_count.get();
+        if self.errors_reported.replace(count) == count {
+            return None;
+        }
+        let nsid = self.errors.borrow().front()?.namespace_id.get();
+        Some((nsid, count))
+    }
+
+    /// The error log, newest first, and how many errors there ever were.
+    pub fn errors(&self) -> (Vec<ErrorEntry>, u64) {
+        let errors = self.errors.borrow().iter().copied().collect();
+        (errors, self.error_count.get())
+    }
+}

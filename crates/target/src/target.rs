@@ -1,0 +1,284 @@
+//! [`Target`]: the control side of one core's target.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use access::{AllowedHosts, Nqn};
+use block::BlockDevice;
+use nvme::fabrics::DISCOVERY_NQN;
+use reactor::net::{ListenOptions, TcpListener};
+
+use crate::error::TargetError;
+use crate::home::Links;
+use crate::namespace::Namespace;
+use crate::per_core::Core;
+use crate::port::Port;
+use crate::report::{CloseReason, Counters, NamespaceCounters, SessionInfo, TargetEvent};
+use crate::settings::{
+    NAMESPACE_ID_MAX, NamespaceSettings, PortSettings, SubsystemSettings, TargetSettings,
+};
+use crate::subsystem::Subsystem;
+use crate::tcp;
+
+/// How often keep alive timers are looked at.
+const TICK: Duration = Duration::from_millis(500);
+
+/// The target of one core. Clones are handles to the same one.
+///
+/// A node with several cores makes one on each, with [`Links`] between them, and applies every
+/// change to all of them in the same order.
+pub struct Target<D>(Rc<Core<D>>);
+
+impl<D> Clone for Target<D> {
+    fn clone(&self) -> Target<D> {
+        Target(Rc::clone(&self.0))
+    }
+}
+
+impl<D: BlockDevice + 'static> Target<D> {
+    /// A target without ports and subsystems, on the current reactor.
+    pub fn start(settings: TargetSettings, links: Links) -> Target<D> {
+        let Links {
+            index,
+            others,
+            mut inbox,
+        } = links;
+        let core = Rc::new(Core::new(settings, index, others));
+        let receiving = Rc::downgrade(&core);
+        drop(reactor::spawn(async move {
+            while let Some(message) = inbox.recv().await {
+                match receiving.upgrade() {
+                    Some(core) => core.receive(message),
+                    None => return,
+                }
+            }
+        }));
+        let ticking = Rc::downgrade(&core);
+        drop(reactor::spawn(async move {
+            loop {
+                reactor::sleep(TICK).await;
+                match ticking.upgrade() {
+                    Some(core) if !core.stopping.get() => core.tick(),
+                    _ => return,
+                }
+            }
+        }));
+        Target(core)
+    }
+
+    /// Listens on a port; returns the address it has got.
+    pub fn add_port(&self, settings: PortSettings) -> Result<SocketAddr, TargetError> {
+        let core = &self.0;
+        if core.ports.borrow().contains_key(&settings.id) {
+            return Err(TargetError::PortExists(settings.id));
+        }
+        let address = settings.listen;
+        let options = ListenOptions {
+            reuse_port: settings.reuse_port,
+            ..ListenOptions::default()
+        };
+        let listener = TcpListener::bind(address, &options)
+            .map_err(|source| TargetError::Bind { address, source })?;
+        let bound = listener.local_address();
+        let accepting = reactor::spawn(tcp::accept(Rc::clone(core), settings.id, listener));
+        let port = Port {
+            bound,
+            _accepting: accepting.cancel_on_drop(),
+            settings,
+        };
+        core.ports.borrow_mut().insert(port.settings.id, port);
+        core.discovery_changed();
+        Ok(bound)
+    }
+
+    /// Stops listening on a port; connections made through it stay.
+    pub fn remove_port(&self, id: u16) -> Result<(), TargetError> {
+        let removed = self.0.ports.borrow_mut().remove(&id);
+        removed.ok_or(TargetError::UnknownPort(id))?;
+        self.0.discovery_changed();
+        Ok(())
+    }
+
+    /// Adds a subsystem without namespaces.
+    pub fn add_subsystem(&self, settings: SubsystemSettings) -> Result<(), TargetError> {
+        check_text("serial", &settings.serial, 20)?;
+        check_text("model", &settings.model, 40)?;
+        let nqn = settings.nqn.clone();
+        let mut subsystems = self.0.subsystems.borrow_mut();
+        if nqn.as_str() == DISCOVERY_NQN || subsystems.contains_key(&nqn) {
+            return Err(TargetError::SubsystemExists(nqn));
+        }
+        subsystems.insert(nqn, Rc::new(Subsystem::new(settings)));
+        drop(subsystems);
+        self.0.discovery_changed();
+        Ok(())
+    }
+
+    /// Disconnects every host of a subsystem, waits for commands in flight, and removes it.
+    pub async fn remove_subsystem(&self, nqn: &Nqn) -> Result<(), TargetError> {
+        let removed = self.0.subsystems.borrow_mut().remove(nqn);
+        let subsystem = removed.ok_or_else(|| TargetError::UnknownSubsystem(nqn.clone()))?;
+        for controller in self.0.controllers_of(&subsystem) {
+            self.0.end_controller(&controller, CloseReason::Controller);
+        }
+        self.0.discovery_changed();
+        let namespaces = subsystem.namespaces.take();
+        for namespace in namespaces.into_values() {
+            namespace.remove().await;
+        }
+        Ok(())
+    }
+
+    /// Changes who may use a subsystem; hosts that may no longer are disconnected.
+    pub fn set_allowed_hosts(&self, nqn: &Nqn, allowed: AllowedHosts) -> Result<(), TargetError> {
+        let subsystem = self.subsystem(nqn)?;
+        for controller in self.0.controllers_of(&subsystem) {
+            if !allowed.admits(&controller.host_nqn) {
+                self.0.end_controller(&controller, CloseReason::Controller);
+            }
+        }
+        subsystem.allowed.replace(allowed);
+        self.0.discovery_changed();
+        Ok(())
+    }
+
+    /// Adds a namespace; connected hosts are told.
+    pub fn add_namespace(
+        &self,
+        nqn: &Nqn,
+        settings: NamespaceSettings,
+        device: Rc<D>,
+    ) -> Result<(), TargetError> {
+        let subsystem = self.subsystem(nqn)?;
+        let nsid = settings.nsid;
+        if !(1..=NAMESPACE_ID_MAX).contains(&nsid) {
+            return Err(TargetError::NamespaceId(nsid));
+        }
+        let mut namespaces = subsystem.namespaces.borrow_mut();
+        if namespaces.contains_key(&nsid) {
+            return Err(TargetError::NamespaceExists(nsid));
+        }
+        namespaces.insert(nsid, Rc::new(Namespace::new(settings, device)));
+        drop(namespaces);
+        self.0.namespace_changed(&subsystem, nsid);
+        Ok(())
+    }
+
+    /// Removes a namespace: commands for it are refused from now on, hosts are told, and when the
+    /// last command in flight has ended the device is handed back.
+    pub async fn remove_namespace(&self, nqn: &Nqn, nsid: u32) -> Result<Rc<D>, TargetError> {
+        let subsystem = self.subsystem(nqn)?;
+        let removed = subsystem.namespaces.borrow_mut().remove(&nsid);
+        let namespace = removed.ok_or(TargetError::UnknownNamespace(nsid))?;
+        self.0.namespace_changed(&subsystem, nsid);
+        namespace.remove().await;
+        Ok(Rc::clone(&namespace.device))
+    }
+
+    /// Says that a namespace's device has grown; hosts are told.
+    pub fn namespace_resized(&self, nqn: &Nqn, nsid: u32) -> Result<(), TargetError> {
+        let subsystem = self.subsystem(nqn)?;
+        if subsystem.namespace(nsid).is_none() {
+            return Err(TargetError::UnknownNamespace(nsid));
+        }
+        self.0.namespace_changed(&subsystem, nsid);
+        Ok(())
+    }
+
+    /// The controllers that live on this core.
+    pub fn sessions(&self) -> Vec<SessionInfo> {
+        let now = reactor::now();
+        let controllers = self.0.controllers.borrow();
+        controllers
+            .values()
+            .map(|controller| SessionInfo {
+                controller_id: controller.id,
+                discovery: controller.is_discovery(),
+                host_nqn: controller.host_nqn.clone(),
+                host_address: controller.host_address,
+                subsystem_nqn: controller.subsystem_nqn.clone(),
+                io_queues: controller.queues.borrow().len() as u16,
+                keep_alive_ms: controller.keep_alive_ms.get(),
+                connected_for: now - controller.since,
+            })
+            .collect()
+    }
+
+    /// This core's counts; those of a node are their sums.
+    pub fn counters(&self) -> Counters {
+        let core = &self.0;
+        let mut namespaces = Vec::new();
+        for (nqn, subsystem) in core.subsystems.borrow().iter() {
+            for (nsid, namespace) in subsystem.namespaces.borrow().iter() {
+                namespaces.push(counters_of(nqn, *nsid, namespace));
+            }
+        }
+        Counters {
+            connections: core.sessions.borrow().len() as u64,
+            connections_accepted: core.session_count.get(),
+            controllers: core.controllers.borrow().len() as u64,
+            protocol_errors: core.protocol_errors.get(),
+            keep_alive_expirations: core.keep_alive_expirations.get(),
+            namespaces,
+        }
+    }
+
+    /// What happened since this was last called; the oldest are lost when nobody asks.
+    pub fn take_events(&self) -> Vec<TargetEvent> {
+        self.0.events.take().into()
+    }
+
+    /// Stops listening, waits up to `grace` for commands in flight, and closes every connection.
+    pub async fn shutdown(&self, grace: Duration) {
+        let core = &self.0;
+        core.stopping.set(true);
+        core.ports.take();
+        let until = reactor::now() + grace;
+        while core.is_busy() && reactor::now() < until {
+            reactor::sleep(Duration::from_millis(5)).await;
+        }
+        for controller in core.all_controllers() {
+            core.end_controller(&controller, CloseReason::Shutdown);
+        }
+        for session in core.all_sessions() {
+            session.close(CloseReason::Shutdown);
+        }
+        while !core.sessions.borrow().is_empty() {
+            reactor::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn subsystem(&self, nqn: &Nqn) -> Result<Rc<Subsystem<D>>, TargetError> {
+        self.0
+            .subsystem(nqn)
+            .ok_or_else(|| TargetError::UnknownSubsystem(nqn.clone()))
+    }
+}
+
+fn counters_of<D>(nqn: &Nqn, nsid: u32, namespace: &Namespace<D>) -> NamespaceCounters {
+    let counters = &namespace.counters;
+    NamespaceCounters {
+        subsystem_nqn: nqn.clone(),
+        nsid,
+        reads: counters.reads.get(),
+        read_bytes: counters.read_bytes.get(),
+        writes: counters.writes.get(),
+        write_bytes: counters.write_bytes.get(),
+        flushes: counters.flushes.get(),
+        deallocates: counters.deallocates.get(),
+        others: counters.others.get(),
+        errors: counters.errors.get(),
+    }
+}
+
+fn check_text(field: &'static str, value: &str, limit: usize) -> Result<(), TargetError> {
+    if value.len() <= limit && value.bytes().all(|byte| (0x20..=0x7e).contains(&byte)) {
+        return Ok(());
+    }
+    Err(TargetError::Text {
+        field,
+        value: value.to_owned(),
+        limit,
+    })
+}

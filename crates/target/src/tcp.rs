@@ -1,0 +1,214 @@
+//! Sockets: the one file where connections meet the network. Everything else is driven from here.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::{BlockDevice, Buffer};
+use reactor::net::{SendBatch, TcpListener, TcpStream};
+
+use crate::per_core::Core;
+use crate::report::CloseReason;
+use crate::session::Session;
+use crate::transport::{End, Part};
+
+/// The receive buffer: what one receive brings at most.
+const RECEIVE_BYTES: usize = 128 << 10;
+/// Data that is still missing is received straight into place from this size on.
+const DIRECT_BYTES_MIN: usize = 8 << 10;
+/// One send carries about this much.
+const SEND_BYTES: usize = 512 << 10;
+/// How long a last word (C2HTermReq, the reply to Disconnect) may take to reach the host.
+const LINGER: Duration = Duration::from_secs(1);
+/// How long to wait after an accept that failed, when descriptors are used up, say.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts connections of a port until cancelled.
+pub(crate) async fn accept<D: BlockDevice + 'static>(
+    core: Rc<Core<D>>,
+    port_id: u16,
+    listener: TcpListener,
+) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, host_address)) => {
+                drop(reactor::spawn(serve(
+                    Rc::clone(&core),
+                    port_id,
+                    stream,
+                    host_address,
+                )));
+            }
+            Err(error) => {
+                tracing::warn!(port = port_id, %error, "accept failed");
+                reactor::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// One connection, from accept to its end.
+async fn serve<D: BlockDevice + 'static>(
+    core: Rc<Core<D>>,
+    port_id: u16,
+    stream: TcpStream,
+    host_address: SocketAddr,
+) {
+    let id = core.session_count.get() + 1;
+    core.session_count.set(id);
+    let session = Rc::new(Session::new(
+        Rc::clone(&core),
+        id,
+        port_id,
+        host_address,
+        stream.local_address(),
+    ));
+    core.sessions.borrow_mut().insert(id, Rc::clone(&session));
+    if core.stopping.get() {
+        session.close(CloseReason::Shutdown);
+    }
+    let receiving = reactor::spawn(receive(Rc::clone(&session), stream.clone()));
+    let mut transmitting = reactor::spawn(transmit(Rc::clone(&session), stream.clone()));
+    wait_for_end(&session).await;
+    let reason = session.closing().unwrap_or(CloseReason::Network);
+    session.forget(reason);
+    // The last word goes out first, and the host has a moment to take it.
+    let last_word = reactor::timeout(LINGER, &mut transmitting).await;
+    if reason == CloseReason::Protocol && last_word.is_ok() {
+        reactor::sleep(LINGER).await;
+    }
+    stream.shutdown();
+    receiving.await;
+    if last_word.is_err() {
+        transmitting.await;
+    }
+    session.drain().await;
+}
+
+/// Returns when the connection is to be closed: by the host, by us, or because Connect did not
+/// come in time.
+async fn wait_for_end<D: BlockDevice + 'static>(session: &Session<D>) {
+    let closed = async {
+        while session.closing().is_none() {
+            session.closed.notified().await;
+        }
+    };
+    let mut closed = std::pin::pin!(closed);
+    let connect_timeout = session.core.settings.connect_timeout;
+    let expired = reactor::timeout(connect_timeout, &mut closed)
+        .await
+        .is_err();
+    if expired && session.role.get().is_none() {
+        session.close(CloseReason::Silence);
+    }
+    closed.await;
+}
+
+/// Reads the socket, feeds the machine, hands out commands.
+async fn receive<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: TcpStream) {
+    let mut buffer = Buffer::new(RECEIVE_BYTES);
+    let mut filled = 0..0;
+    let reason = loop {
+        while session.dispatch() {
+            session.sent.notified().await;
+            if session.closing().is_some() {
+                return;
+            }
+        }
+        let direct = session.machine.borrow_mut().take_direct(DIRECT_BYTES_MIN);
+        let received = match direct {
+            Some((data, range)) => {
+                let (data, received) = stream.recv(data, range).await;
+                let count = *received.as_ref().unwrap_or(&0);
+                session.machine.borrow_mut().direct_received(data, count);
+                received
+            }
+            None => {
+                make_room(&mut buffer, &mut filled);
+                let (back, received) = stream.recv(buffer, filled.end..RECEIVE_BYTES).await;
+                buffer = back;
+                filled.end += *received.as_ref().unwrap_or(&0);
+                let bytes = buffer.get(filled.clone()).unwrap_or_default();
+                filled.start += session.machine.borrow_mut().receive(bytes);
+                received
+            }
+        };
+        match received {
+            Ok(0) => break CloseReason::Host,
+            Ok(_) => {}
+            Err(_) => break CloseReason::Network,
+        }
+        let mut machine = session.machine.borrow_mut();
+        let (ended, speaks) = (machine.end(), !machine.outbox().is_empty());
+        drop(machine);
+        if speaks {
+            session.transmit.notify_one();
+        }
+        if let Some(end) = ended {
+            note_end(&session, end);
+        }
+    };
+    session.close(reason);
+}
+
+fn note_end<D: BlockDevice + 'static>(session: &Session<D>, end: End) {
+    if session.closing().is_some() {
+        return;
+    }
+    if let End::HostTerminated(error) = end {
+        tracing::info!(host = %session.host_address, %error, "host terminated the connection");
+        return session.close(CloseReason::Host);
+    }
+    let core = &session.core;
+    core.protocol_errors.set(core.protocol_errors.get() + 1);
+    tracing::warn!(host = %session.host_address, ?end, "host broke the protocol");
+    session.end_association(end);
+    session.close(CloseReason::Protocol);
+}
+
+/// Moves what is left of the last receive to the front when the buffer is nearly used up.
+fn make_room(buffer: &mut Buffer, filled: &mut Range<usize>) {
+    if filled.start == filled.end {
+        *filled = 0..0;
+    } else if filled.end > RECEIVE_BYTES / 2 {
+        buffer.copy_within(filled.clone(), 0);
+        *filled = 0..filled.len();
+    }
+}
+
+/// Sends what the machine has to say, as much at once as there is.
+async fn transmit<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: TcpStream) {
+    let mut batch = SendBatch::new();
+    loop {
+        fill(&session, &mut batch);
+        if batch.is_empty() {
+            if session.closing().is_some() {
+                return;
+            }
+            session.transmit.notified().await;
+            continue;
+        }
+        session.sending.set(batch.len_bytes());
+        let (back, result) = stream.send(batch).await;
+        batch = back;
+        batch.clear();
+        session.sending.set(0);
+        session.sent.notify_one();
+        if result.is_err() {
+            return session.close(CloseReason::Network);
+        }
+    }
+}
+
+fn fill<D: BlockDevice + 'static>(session: &Session<D>, batch: &mut SendBatch) {
+    let mut machine = session.machine.borrow_mut();
+    let outbox = machine.outbox();
+    while !batch.is_full() && batch.len_bytes() < SEND_BYTES {
+        match outbox.pop() {
+            Some(Part::Bytes(bytes)) => batch.push_bytes(bytes),
+            Some(Part::Buffer(buffer, range)) => batch.push_buffer(buffer, range),
+            None => return,
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! [`Connection`]: the state of one NVMe/TCP connection, seen from the controller.
+
+use std::collections::VecDeque;
+
+use block::Buffer;
+use nvme::{FatalError, HeaderRules, Receiver, RunningDigest, Status, SubmissionEntry};
+
+use super::outbox::Outbox;
+use super::transfer::Transfer;
+
+/// What a connection offers and allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionSettings {
+    /// MAXH2CDATA: the longest data of one H2CData PDU; a multiple of 4, at least 4096.
+    pub host_data_bytes_max: u32,
+    /// The longest data of one command (MDTS in bytes).
+    pub transfer_bytes_max: u32,
+    /// The longest in-capsule data.
+    pub in_capsule_bytes_max: u32,
+    /// How much one R2T asks for at most.
+    pub ready_to_transfer_bytes: u32,
+    /// How much write data may be asked for and not yet executed, over all commands.
+    pub write_bytes_max: usize,
+    /// Agree to header digests when the host asks for them.
+    pub header_digest_allowed: bool,
+    /// Agree to data digests when the host asks for them.
+    pub data_digest_allowed: bool,
+}
+
+impl Default for ConnectionSettings {
+    fn default() -> ConnectionSettings {
+        ConnectionSettings {
+            host_data_bytes_max: 1 << 20,
+            transfer_bytes_max: 1 << 20,
+            in_capsule_bytes_max: 8 << 10,
+            ready_to_transfer_bytes: 512 << 10,
+            write_bytes_max: 16 << 20,
+            header_digest_allowed: true,
+            data_digest_allowed: true,
+        }
+    }
+}
+
+/// Names a command in flight on its connection, from [`Connection::take_work`] to
+/// [`Connection::respond`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tag(pub(super) u16);
+
+#[cfg(test)]
+impl Tag {
+    pub(crate) fn for_test(index: u16) -> Tag {
+        Tag(index)
+    }
+}
+
+/// A command, with all its data.
+#[derive(Debug)]
+pub struct Command {
+    /// Names it until it is answered.
+    pub tag: Tag,
+    /// The submission queue entry.
+    pub entry: SubmissionEntry,
+    /// The data, for commands that bring some.
+    pub data: Option<Buffer>,
+}
+
+/// What there is to execute.
+#[derive(Debug)]
+pub enum Work {
+    /// One command.
+    One(Command),
+    /// A fused pair: both are answered, the first one first.
+    Fused(Command, Command),
+}
+
+/// The answer to a command.
+#[derive(Debug)]
+pub struct Reply {
+    /// Status.
+    pub status: Status,
+    /// Dwords 0 and 1 of the completion.
+    pub result: u64,
+    /// Data for the host, only with success.
+    pub data: Option<Buffer>,
+}
+
+impl Reply {
+    /// Success, with nothing to say.
+    pub fn success() -> Reply {
+        Reply::status(Status::SUCCESS)
+    }
+
+    /// This status and nothing else.
+    pub fn status(status: Status) -> Reply {
+        Reply {
+            status,
+            result: 0,
+            data: None,
+        }
+    }
+
+    /// Success with this result.
+    pub fn result(result: u64) -> Reply {
+        Reply {
+            result,
+            ..Reply::success()
+        }
+    }
+
+    /// Success with this data.
+    pub fn data(data: Buffer) -> Reply {
+        Reply {
+            data: Some(data),
+            ..Reply::success()
+        }
+    }
+}
+
+/// Why a connection has ended, as far as the protocol is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The host broke the protocol; a C2HTermReq that says how is in the outbox.
+    Fatal(FatalError),
+    /// The host sent an H2CTermReq.
+    HostTerminated(FatalError),
+    /// The host has more commands outstanding than its queue has entries (NVMe 2.0 §3.3.1.6): the
+    /// association is to be ended.
+    TooManyCommands,
+}
+
+/// Commands that may be outstanding before Connect says how large the queue is.
+const ENTRIES_BEFORE_CONNECT: u16 = 2;
+
+/// One NVMe/TCP connection, seen from the controller, without its socket.
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) settings: ConnectionSettings,
+    pub(super) rules: HeaderRules,
+    pub(super) phase: Phase,
+    pub(super) receiving: Receiving,
+    pub(super) slots: Vec<Slot>,
+    pub(super) free: Vec<u16>,
+    pub(super) outstanding: u16,
+    pub(super) work: VecDeque<Work>,
+    /// Transfers that wait for room under `write_bytes_max`, in order of arrival.
+    pub(super) waiting: VecDeque<u16>,
+    pub(super) write_bytes: usize,
+    /// First of a fused pair whose second has not come yet.
+    pub(super) fused_first: Option<u16>,
+    pub(super) transfers_per_command: u8,
+    pub(super) host_alignment: usize,
+    pub(super) queue_entries: u16,
+    pub(super) flow_control: bool,
+    pub(super) submission_head: u16,
+    /// Commands answered since the host was last told the submission queue head.
+    pub(super) heads_untold: u16,
+    pub(super) outbox: Outbox,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// ICReq has not come yet.
+    Initialize,
+    /// Commands may come.
+    Live,
+    /// Nothing is read any more.
+    Ended(End),
+}
+
+/// Where in the stream the machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiving {
+    /// At the start of a PDU.
+    Header,
+    /// In the data of a PDU.
+    Data(Payload),
+    /// At the data digest.
+    Digest(Payload),
+    /// In bytes that nobody wants.
+    Skip(u32),
+}
+
+/// The data of the PDU being received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Payload {
+    pub slot: u16,
+    /// The R2T it answers; none for in-capsule data.
+    pub window: Option<u8>,
+    /// Bytes before the data that mean nothing.
+    pub padding: u32,
+    /// Where in the command's data the next byte belongs.
+    pub at: u32,
+    /// Where this PDU's data ends.
+    pub end: u32,
+    pub digest: Option<RunningDigest>,
+}
+
+/// One command in flight. Slots are reused, so a command allocates nothing.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub command_id: u16,
+    pub state: SlotState,
+    pub partner: Partner,
+    pub transfer: Transfer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlotState {
+    Free,
+    /// Its data is on the way.
+    Transferring,
+    /// Complete, waiting for the other one of its fused pair.
+    Ready,
+    /// Given out, or about to be, and to be answered.
+    Executing,
+}
+
+/// The other one of a fused pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Partner {
+    /// Not fused.
+    None,
+    /// The second has not come yet.
+    Awaited,
+    /// First (with its second) or second (with its first).
+    First(u16),
+    Second(u16),
+}
+
+impl Connection {
+    /// A connection on which nothing was received yet.
+    pub fn new(settings: ConnectionSettings) -> Connection {
+        Connection {
+            settings,
+            rules: HeaderRules {
+                data_bytes_max: u32::MAX,
+                ..HeaderRules::before_initialize(Receiver::Controller)
+            },
+            phase: Phase::Initialize,
+            receiving: Receiving::Header,
+            slots: Vec::new(),
+            free: Vec::new(),
+            outstanding: 0,
+            work: VecDeque::new(),
+            waiting: VecDeque::new(),
+            write_bytes: 0,
+            fused_first: None,
+            transfers_per_command: 1,
+            host_alignment: 4,
+            queue_entries: ENTRIES_BEFORE_CONNECT,
+            flow_control: true,
+            submission_head: 0,
+            heads_untold: 0,
+            outbox: Outbox::default(),
+        }
+    }
+
+    /// Tells the machine what Connect agreed on: entries of the submission queue, and whether the
+    /// host wants to be told its head.
+    pub fn set_queue(&mut self, entries: u16, flow_control: bool) {
+        self.queue_entries = entries.max(2);
+        self.flow_control = flow_control;
+        self.submission_head %= self.queue_entries;
+    }
+
+    /// The next thing to execute.
+    pub fn take_work(&mut self) -> Option<Work> {
+        self.work.pop_front()
+    }
+
+    /// True when [`Connection::take_work`] has something.
+    pub fn has_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+
+    /// What there is to send.
+    pub fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    /// True once the connection is initialized and has not ended.
+    pub fn is_live(&self) -> bool {
+        self.phase == Phase::Live
+    }
+
+    /// Why the connection ended, if it has: nothing more is received or answered then, only the
+    /// outbox may still hold a last word.
+    pub fn end(&self) -> Option<End> {
+        match self.phase {
+            Phase::Ended(end) => Some(end),
+            Phase::Initialize | Phase::Live => None,
+        }
+    }
+
+    /// Commands received and not answered.
+    pub fn outstanding(&self) -> u16 {
+        self.outstanding
+    }
+
+    /// Header and data digests in use.
+    pub fn digests(&self) -> (bool, bool) {
+        (self.rules.header_digest, self.rules.data_digest)
+    }
+
+    /// Takes a slot for a command; `None` when the queue has no entry left for it.
+    pub(super) fn open_slot(&mut self, entry: &SubmissionEntry) -> Option<u16> {
+        if self.outstanding >= self.queue_entries {
+            return None;
+        }
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                let index = u16::try_from(self.slots.len()).ok()?;
+                self.slots.push(Slot {
+                    command_id: 0,
+                    state: SlotState::Free,
+                    partner: Partner::None,
+                    transfer: Transfer::of(entry),
+                });
+                index
+            }
+        };
+        let slot = self.slots.get_mut(usize::from(index))?;
+        slot.command_id = entry.command_id.get();
+        slot.partner = Partner::None;
+        slot.state = SlotState::Executing;
+        slot.transfer = Transfer::of(entry);
+        self.outstanding += 1;
+        Some(index)
+    }
+
+    /// Frees a slot whose command is being answered; gives the command's identifier.
+    pub(super) fn close_slot(&mut self, index: u16) -> Option<u16> {
+        let slot = self.slots.get_mut(usize::from(index))?;
+        if slot.state != SlotState::Executing {
+            return None;
+        }
+        slot.state = SlotState::Free;
+        slot.transfer.data = None;
+        let granted = std::mem::take(&mut slot.transfer.granted_bytes);
+        let command_id = slot.command_id;
+        self.free.push(index);
+        self.outstanding -= 1;
+        if granted > 0 {
+            self.write_bytes -= granted;
+            self.grant_waiting();
+        }
+        Some(command_id)
+    }
+}

@@ -1,0 +1,21 @@
+//! One NVMe/TCP connection as a machine without a socket: bytes in, commands out; replies in,
+//! bytes and buffers out.
+//!
+//! ```text
+//!   socket bytes -> Connection::receive -> take_work -> whoever executes commands
+//!   socket bytes <- Outbox <- Connection::respond <-----------'
+//! ```
+//!
+//! Whoever drives it owns the socket, the clock and the order of things; the machine owns the
+//! protocol: PDU framing, digests, transfers of write data, and how a connection ends.
+
+mod connection;
+mod outbox;
+mod receive;
+mod respond;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+pub use connection::{Command, Connection, ConnectionSettings, End, Reply, Tag, Work};
+pub use outbox::{Outbox, Part};
