@@ -9,7 +9,7 @@ use block::BlockDevice;
 use nvme::Status;
 use nvme::event::AsyncEvent;
 use nvme::fabrics::connect_offset;
-use reactor::sync::oneshot;
+use reactor::sync::{Notify, oneshot};
 use reactor::{Instant, mailbox};
 
 use crate::controller::Controller;
@@ -41,6 +41,7 @@ pub(crate) struct Core<D> {
     pub keep_alive_expirations: Cell<u64>,
     pub stopping: Cell<bool>,
     pub events: RefCell<VecDeque<TargetEvent>>,
+    pub events_arrived: Notify,
     last_controller_id: Cell<u16>,
     others: Vec<mailbox::Sender<Message>>,
     answers: RefCell<BTreeMap<u64, oneshot::Sender<Answer>>>,
@@ -70,6 +71,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             keep_alive_expirations: Cell::new(0),
             stopping: Cell::new(false),
             events: RefCell::default(),
+            events_arrived: Notify::new(),
             last_controller_id: Cell::new(0),
             others,
             answers: RefCell::default(),
@@ -89,6 +91,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             events.pop_front();
         }
         events.push_back(event);
+        self.events_arrived.notify_one();
     }
 
     /// What discovery reports has changed: persistent discovery controllers hear of it.

@@ -43,7 +43,7 @@ pub(crate) struct Session<D> {
     /// Bytes handed to the socket and not sent yet.
     pub sending: Cell<usize>,
     /// The connection is to be closed.
-    pub closed: Notify,
+    closed: Notify,
     closing: Cell<Option<CloseReason>>,
     /// Data bytes that reads in execution may yet add to the outbox.
     reading: Cell<usize>,
@@ -92,6 +92,13 @@ impl<D: BlockDevice + 'static> Session<D> {
             self.closed.notify_one();
             self.transmit.notify_one();
             self.sent.notify_one();
+        }
+    }
+
+    /// Returns when the connection is to be closed. For one caller at a time.
+    pub async fn wait_for_close(&self) {
+        while self.closing.get().is_none() {
+            self.closed.notified().await;
         }
     }
 

@@ -229,6 +229,17 @@ impl<D: BlockDevice + 'static> Target<D> {
         self.0.events.take().into()
     }
 
+    /// Waits until something happens, then gives what did. For one caller at a time.
+    pub async fn next_events(&self) -> Vec<TargetEvent> {
+        loop {
+            let events = self.take_events();
+            if !events.is_empty() {
+                return events;
+            }
+            self.0.events_arrived.notified().await;
+        }
+    }
+
     /// Stops listening, waits up to `grace` for commands in flight, and closes every connection.
     pub async fn shutdown(&self, grace: Duration) {
         let core = &self.0;

@@ -89,20 +89,14 @@ async fn serve<D: BlockDevice + 'static>(
 /// Returns when the connection is to be closed: by the host, by us, or because Connect did not
 /// come in time.
 async fn wait_for_end<D: BlockDevice + 'static>(session: &Session<D>) {
-    let closed = async {
-        while session.closing().is_none() {
-            session.closed.notified().await;
-        }
-    };
-    let mut closed = std::pin::pin!(closed);
     let connect_timeout = session.core.settings.connect_timeout;
-    let expired = reactor::timeout(connect_timeout, &mut closed)
+    let expired = reactor::timeout(connect_timeout, session.wait_for_close())
         .await
         .is_err();
     if expired && session.role.get().is_none() {
         session.close(CloseReason::Silence);
     }
-    closed.await;
+    session.wait_for_close().await;
 }
 
 /// Reads the socket, feeds the machine, hands out commands.

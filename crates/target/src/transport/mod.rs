@@ -13,8 +13,6 @@ mod connection;
 mod outbox;
 mod receive;
 mod respond;
-#[cfg(test)]
-mod tests;
 mod transfer;
 
 pub use connection::{Command, Connection, ConnectionSettings, End, Reply, Tag, Work};

@@ -1,0 +1,118 @@
+//! A device in memory whose behaviour tests control.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+
+pub(crate) struct Memory {
+    geometry: Cell<Geometry>,
+    bytes: RefCell<Vec<u8>>,
+    /// Every operation takes this long.
+    pub(crate) delay: Cell<Duration>,
+    /// The next operations fail with this.
+    pub(crate) failing: Cell<Option<IoError>>,
+    pub(crate) durable_writes: Cell<u64>,
+    pub(crate) flushes: Cell<u64>,
+}
+
+impl Memory {
+    pub(crate) fn new(geometry: Geometry) -> Memory {
+        Memory {
+            bytes: RefCell::new(vec![0; geometry.capacity_bytes() as usize]),
+            geometry: Cell::new(geometry),
+            delay: Cell::new(Duration::ZERO),
+            failing: Cell::new(None),
+            durable_writes: Cell::new(0),
+            flushes: Cell::new(0),
+        }
+    }
+
+    /// Makes the device larger.
+    pub(crate) fn grow(&self, block_count: u64) {
+        let mut geometry = self.geometry.get();
+        geometry.block_count = block_count;
+        self.geometry.set(geometry);
+        self.bytes
+            .borrow_mut()
+            .resize(geometry.capacity_bytes() as usize, 0);
+    }
+
+    async fn begin(&self) -> Result<(), IoError> {
+        if self.delay.get() > Duration::ZERO {
+            reactor::sleep(self.delay.get()).await;
+        }
+        self.failing.get().map_or(Ok(()), Err)
+    }
+
+    fn range(&self, start: Lba, bytes: usize) -> Result<std::ops::Range<usize>, IoError> {
+        let block_bytes = self.geometry.get().block_bytes as usize;
+        if bytes == 0 || !bytes.is_multiple_of(block_bytes) {
+            return Err(IoError::InvalidRequest);
+        }
+        self.blocks(BlockRange::new(start, (bytes / block_bytes) as u64))
+    }
+
+    fn blocks(&self, range: BlockRange) -> Result<std::ops::Range<usize>, IoError> {
+        let geometry = self.geometry.get();
+        if !geometry.contains(range) {
+            return Err(IoError::OutOfRange);
+        }
+        let block_bytes = geometry.block_bytes as usize;
+        let start = range.start.0 as usize * block_bytes;
+        Ok(start..start + range.blocks as usize * block_bytes)
+    }
+
+    fn zero(&self, range: BlockRange) -> Result<(), IoError> {
+        let range = self.blocks(range)?;
+        self.bytes.borrow_mut()[range].fill(0);
+        Ok(())
+    }
+}
+
+impl BlockDevice for Memory {
+    fn geometry(&self) -> Geometry {
+        self.geometry.get()
+    }
+
+    async fn read(&self, start: Lba, mut buffer: Buffer) -> (Buffer, Result<(), IoError>) {
+        let result = self
+            .begin()
+            .await
+            .and_then(|()| self.range(start, buffer.len()));
+        let result = result.map(|range| buffer.copy_from_slice(&self.bytes.borrow()[range]));
+        (buffer, result)
+    }
+
+    async fn write(
+        &self,
+        start: Lba,
+        buffer: Buffer,
+        durability: Durability,
+    ) -> (Buffer, Result<(), IoError>) {
+        if durability == Durability::Durable {
+            self.durable_writes.set(self.durable_writes.get() + 1);
+        }
+        let result = self
+            .begin()
+            .await
+            .and_then(|()| self.range(start, buffer.len()));
+        let result = result.map(|range| self.bytes.borrow_mut()[range].copy_from_slice(&buffer));
+        (buffer, result)
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        self.flushes.set(self.flushes.get() + 1);
+        self.begin().await
+    }
+
+    async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
+        self.begin().await?;
+        self.zero(range)
+    }
+
+    async fn write_zeroes(&self, range: BlockRange, _: Durability) -> Result<(), IoError> {
+        self.begin().await?;
+        self.zero(range)
+    }
+}
