@@ -72,7 +72,8 @@ pub(crate) struct Coefficient {
 }
 
 impl Coefficient {
-    const fn new(value: u8) -> Coefficient {
+    /// Computes the forms of `value`.
+    pub const fn new(value: u8) -> Coefficient {
         let mut coefficient = Coefficient {
             value,
             low: [0; 16],
@@ -116,12 +117,6 @@ static COEFFICIENTS: [Coefficient; 256] = {
     }
     all
 };
-
-/// Multiplication by the generator as a bit matrix, for Horner's scheme.
-pub(crate) const DOUBLING_MATRIX: u64 = Coefficient::new(2).matrix;
-
-/// Two such multiplications at once.
-pub(crate) const QUADRUPLING_MATRIX: u64 = Coefficient::new(4).matrix;
 
 #[cfg(test)]
 mod tests {

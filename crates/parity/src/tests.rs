@@ -169,11 +169,11 @@ fn every_kernel_generates_what_the_definition_says() {
         let mut p = Placed::new(shape.bytes, shape.offset);
         let mut q = Placed::new(shape.bytes, shape.offset);
         kernel.generate_pq(&stripe.columns(), p.slice_mut(), q.slice_mut());
-        prop_assert_eq!(p.slice(), &stripe.p, "P of {:?}", kernel);
-        prop_assert_eq!(q.slice(), &stripe.q, "Q of {:?}", kernel);
+        prop_assert!(p.slice() == &stripe.p, "P of {kernel:?}");
+        prop_assert!(q.slice() == &stripe.q, "Q of {kernel:?}");
         let mut alone = Placed::new(shape.bytes, shape.offset);
         kernel.generate_p(&stripe.columns(), alone.slice_mut());
-        prop_assert_eq!(alone.slice(), &stripe.p, "P alone of {:?}", kernel);
+        prop_assert!(alone.slice() == &stripe.p, "P alone of {kernel:?}");
         prop_assert!(p.guards_hold() && q.guards_hold() && alone.guards_hold());
         Ok(())
     });
@@ -195,8 +195,8 @@ fn every_kernel_protects_up_to_255_columns() {
         let stripe = Stripe::new(&shape);
         let (mut p, mut q) = (vec![1; shape.bytes], vec![2; shape.bytes]);
         kernel.generate_pq(&stripe.columns(), &mut p, &mut q);
-        prop_assert_eq!(&p, &stripe.p);
-        prop_assert_eq!(&q, &stripe.q);
+        prop_assert!(p == stripe.p, "P of {kernel:?}");
+        prop_assert!(q == stripe.q, "Q of {kernel:?}");
         recovers(
             kernel,
             &stripe,
@@ -241,8 +241,8 @@ fn accumulating_columns_in_any_order_and_in_pieces_gives_the_same_parity() {
                 kernel.accumulate_pq(column, data, p, q);
             }
         }
-        prop_assert_eq!(p.slice(), &stripe.p);
-        prop_assert_eq!(q.slice(), &stripe.q);
+        prop_assert!(p.slice() == stripe.p, "P of {kernel:?}");
+        prop_assert!(q.slice() == stripe.q, "Q of {kernel:?}");
         prop_assert!(p.guards_hold() && q.guards_hold());
         Ok(())
     });
@@ -270,7 +270,7 @@ fn updated_parity_is_that_of_the_new_data() {
         let mut by_xor = old.slice().to_vec();
         kernel.xor_into(&mut by_xor, new);
         kernel.xor_into(&mut by_xor, &stripe.p);
-        prop_assert_eq!(&by_xor[..], p.slice());
+        prop_assert!(by_xor == p.slice(), "XOR of {kernel:?}");
         Ok(())
     });
 }
@@ -306,14 +306,8 @@ fn recovers(kernel: Kernel, stripe: &Stripe, lost: &[Column]) -> Result<(), Test
             .collect();
         prop_assert_eq!(kernel.recover(survivors, &mut into), Ok(()));
         for (column, found) in wanted.iter().zip(&found) {
-            prop_assert_eq!(
-                found.slice(),
-                original(column),
-                "{} of lost {:?} by {:?}",
-                column,
-                lost,
-                kernel
-            );
+            let same = found.slice() == original(column);
+            prop_assert!(same, "{column} of lost {lost:?} by {kernel:?}");
             prop_assert!(found.guards_hold());
         }
     }

@@ -10,7 +10,13 @@
 use std::arch::x86_64::*;
 
 use super::Lane;
-use crate::field::{Coefficient, DOUBLING_MATRIX, QUADRUPLING_MATRIX, REDUCTION};
+use crate::field::{Coefficient, REDUCTION};
+
+/// Multiplication by the generator as a bit matrix, for Horner's scheme.
+const DOUBLING_MATRIX: u64 = Coefficient::new(2).matrix;
+
+/// Two such multiplications at once.
+const QUADRUPLING_MATRIX: u64 = Coefficient::new(4).matrix;
 
 /// Sixteen bytes; multiplies by a shuffle of nibbles.
 #[derive(Clone, Copy)]
