@@ -189,7 +189,7 @@ fn a_drive_that_loses_misplaces_or_corrupts_one_write_is_accused() {
         ("lost", |control| control.lose_next_writes(1)),
         ("misdirected", |control| control.misdirect_next_writes(1)),
         ("corrupted", |control| {
-            control.corrupt(BlockRange::new(Lba(7), 1))
+            control.corrupt(BlockRange::new(Lba(7), 64))
         }),
     ];
     for (what, fault) in faults {
