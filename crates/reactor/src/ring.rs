@@ -32,6 +32,8 @@ pub(crate) struct Ring {
     operations: RefCell<Operations>,
     /// Submissions that found the queue full.
     backlog: RefCell<VecDeque<squeue::Entry>>,
+    /// Submissions that go behind all others of this turn.
+    last: RefCell<Vec<squeue::Entry>>,
     bell: Cell<Option<RawFd>>,
     bell_armed: Cell<bool>,
     /// Where the kernel puts the bell's counter.
@@ -51,6 +53,7 @@ impl Ring {
             ring: RefCell::new(ring),
             operations: RefCell::default(),
             backlog: RefCell::default(),
+            last: RefCell::default(),
             bell: Cell::new(None),
             bell_armed: Cell::new(false),
             bell_counter: Box::new(Cell::new(0)),
@@ -96,6 +99,14 @@ impl Ring {
         }
     }
 
+    /// Queues an entry behind all others of this turn.
+    ///
+    /// # Safety
+    /// As for [`Ring::push`].
+    unsafe fn push_last(&self, entry: squeue::Entry) {
+        self.last.borrow_mut().push(entry);
+    }
+
     /// Asks the kernel to end an operation that nobody waits for.
     pub(crate) fn cancel(&self, key: Key) {
         let cancel = opcode::AsyncCancel::new(key.user_data())
@@ -117,6 +128,10 @@ impl Ring {
 
     /// Submits everything queued and lets the kernel post what has finished.
     pub(crate) fn submit(&self) {
+        for entry in self.last.borrow_mut().drain(..) {
+            // SAFETY: the entry's memory was promised valid when it was put here.
+            unsafe { self.push(&entry) };
+        }
         let mut ring = self.ring.borrow_mut();
         let idle = {
             let submission = ring.submission();
@@ -267,16 +282,25 @@ pub(crate) unsafe fn start(
     resource: Resource,
     build: impl FnOnce(Fd, &mut Resource) -> squeue::Entry,
 ) -> Operation {
+    let (fd, file) = (Fd(file.as_raw_fd()), Some(Rc::clone(file)));
     // SAFETY: passed on to the caller; `file` is kept open by the entry.
-    unsafe {
-        start_on(
-            context,
-            Fd(file.as_raw_fd()),
-            Some(Rc::clone(file)),
-            resource,
-            build,
-        )
-    }
+    unsafe { start_on(context, fd, file, resource, build, Place::Next) }
+}
+
+/// As [`start`], behind everything else of this turn: for operations that are expected to wait,
+/// so that they do not hold up those that do something at once.
+///
+/// # Safety
+/// As for [`start`].
+pub(crate) unsafe fn start_last(
+    context: &Rc<Context>,
+    file: &Rc<OwnedFd>,
+    resource: Resource,
+    build: impl FnOnce(Fd, &mut Resource) -> squeue::Entry,
+) -> Operation {
+    let (fd, file) = (Fd(file.as_raw_fd()), Some(Rc::clone(file)));
+    // SAFETY: passed on to the caller; `file` is kept open by the entry.
+    unsafe { start_on(context, fd, file, resource, build, Place::Last) }
 }
 
 /// As [`start`], for operations on no open file.
@@ -289,7 +313,22 @@ pub(crate) unsafe fn start_without_file(
     build: impl FnOnce(Fd, &mut Resource) -> squeue::Entry,
 ) -> Operation {
     // SAFETY: passed on to the caller.
-    unsafe { start_on(context, Fd(libc::AT_FDCWD), None, resource, build) }
+    unsafe {
+        start_on(
+            context,
+            Fd(libc::AT_FDCWD),
+            None,
+            resource,
+            build,
+            Place::Next,
+        )
+    }
+}
+
+/// Where an operation goes among those of its turn.
+enum Place {
+    Next,
+    Last,
 }
 
 unsafe fn start_on(
@@ -298,6 +337,7 @@ unsafe fn start_on(
     file: Option<Rc<OwnedFd>>,
     resource: Resource,
     build: impl FnOnce(Fd, &mut Resource) -> squeue::Entry,
+    place: Place,
 ) -> Operation {
     let ring = context.ring().expect("this reactor has a ring");
     let (key, entry) = {
@@ -306,6 +346,11 @@ unsafe fn start_on(
         (key, build(fd, resource).user_data(key.user_data()))
     };
     // SAFETY: the entry points only into the resource, which the table keeps until completion.
-    unsafe { ring.push(&entry) };
+    unsafe {
+        match place {
+            Place::Next => ring.push(&entry),
+            Place::Last => ring.push_last(entry),
+        }
+    }
     Operation::new(Rc::clone(context), key)
 }

@@ -258,7 +258,7 @@ impl TcpStream {
         let context = &self.connection.context;
         // SAFETY: the entry points into the buffer, at a range that was checked to lie within it.
         let operation = unsafe {
-            ring::start(context, socket, Resource::Buffer(buffer), |fd, resource| {
+            ring::start_last(context, socket, Resource::Buffer(buffer), |fd, resource| {
                 let Resource::Buffer(buffer) = resource else {
                     unreachable!("given a buffer in the line above")
                 };
