@@ -13,6 +13,10 @@ use crate::timers::Timers;
 use crate::waker::TaskId;
 
 /// What makes things happen outside the tasks.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one for each reactor, in its Rc"
+)]
 pub(crate) enum Driver {
     Ring(Ring),
     Simulation(World),

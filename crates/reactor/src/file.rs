@@ -427,8 +427,8 @@ async fn open_at(
     }
     // SAFETY: the entry points to the heap memory of the path, which does not change.
     let operation = unsafe {
-        ring::start_without_file(context, Resource::Path(path), |fd, resource| {
-            let Resource::Path(path) = resource else {
+        ring::start_without_file(context, Resource::Opened(path), |fd, resource| {
+            let Resource::Opened(path) = resource else {
                 unreachable!("given a path in the line above")
             };
             opcode::OpenAt::new(fd, path.as_ptr())

@@ -5,10 +5,14 @@
 //! an unfinished operation orphans the entry and asks the kernel to cancel; the entry is freed
 //! when the completion arrives. *Keys.* An entry's key is the `user_data` of its submission:
 //! index and generation, so that a late cancellation never hits a successor in the same slot.
+#![allow(
+    unsafe_code,
+    reason = "closes descriptors nobody waits for; see the SAFETY line"
+)]
 
 use std::future::Future;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context as PollContext, Poll, Waker};
@@ -24,8 +28,17 @@ pub(crate) enum Resource {
     None,
     Buffer(Buffer),
     Batch(SendBatch),
-    Path(std::ffi::CString),
     Address(Box<RawAddress>),
+    /// The peer's address; the operation's result is a new descriptor.
+    Accepted(Box<RawAddress>),
+    /// The path; the operation's result is a new descriptor.
+    Opened(std::ffi::CString),
+}
+
+impl Resource {
+    fn makes_descriptor(&self) -> bool {
+        matches!(self, Resource::Accepted(_) | Resource::Opened(_))
+    }
 }
 
 /// Index and generation of an operation: the `user_data` of its submission.
@@ -70,8 +83,10 @@ struct Entry {
 
 /// What an entry held, for the caller to drop or use outside any borrow of the table.
 pub(crate) struct Released {
-    pub(crate) resource: Resource,
+    resource: Resource,
     _file: Option<Rc<OwnedFd>>,
+    /// A descriptor that the kernel made for an operation nobody waits for any more.
+    _unwanted: Option<OwnedFd>,
 }
 
 /// What to do after a completion was entered in the table.
@@ -125,7 +140,7 @@ impl Operations {
         match std::mem::replace(&mut entry.state, State::Done(result)) {
             State::InFlight(Some(waker)) => Completion::Wake(waker),
             State::InFlight(None) => Completion::Nothing,
-            State::Orphaned => Completion::Drop(self.release(key)),
+            State::Orphaned => Completion::Drop(self.discard(key, result)),
             State::Free | State::Done(_) => panic!("an operation completed twice"),
         }
     }
@@ -154,12 +169,22 @@ impl Operations {
     fn orphan(&mut self, key: Key) -> Option<Released> {
         let entry = &mut self.entries[key.index()];
         match entry.state {
-            State::Done(_) => Some(self.release(key)),
+            State::Done(result) => Some(self.discard(key, result)),
             _ => {
                 entry.state = State::Orphaned;
                 None
             }
         }
+    }
+
+    /// Releases an operation whose outcome nobody wants.
+    fn discard(&mut self, key: Key, result: i32) -> Released {
+        let mut released = self.release(key);
+        if released.resource.makes_descriptor() && result >= 0 {
+            // SAFETY: the kernel has just made this descriptor, and nobody else will see it.
+            released._unwanted = Some(unsafe { OwnedFd::from_raw_fd(result) });
+        }
+        released
     }
 
     fn release(&mut self, key: Key) -> Released {
@@ -170,6 +195,7 @@ impl Operations {
         Released {
             resource: std::mem::replace(&mut entry.resource, Resource::None),
             _file: entry.file.take(),
+            _unwanted: None,
         }
     }
 

@@ -164,6 +164,36 @@ fn dropped_operations_are_cancelled_and_shutdown_ends_a_pending_recv() {
     });
 }
 
+/// Connections that arrive while the accept is being given up must not leak descriptors.
+#[test]
+fn accepts_given_up_leave_no_descriptor_behind() {
+    let open_descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let (before, after) = reactor().run(async {
+        let listener =
+            TcpListener::bind("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
+        let to = listener.local_address();
+        let before = open_descriptors();
+        for _ in 0..50 {
+            let mut accept = Box::pin(listener.accept());
+            assert!(timeout(Duration::ZERO, accept.as_mut()).await.is_err());
+            let client = TcpStream::connect(to, &SocketOptions::default())
+                .await
+                .unwrap();
+            // The connection is there, and its accept has completed or is about to.
+            drop(accept);
+            drop(client);
+        }
+        sleep(Duration::from_millis(10)).await;
+        while timeout(Duration::from_millis(1), listener.accept())
+            .await
+            .is_ok()
+        {}
+        (before, open_descriptors())
+    });
+    // Other tests of this process open and close descriptors meanwhile; 50 leaks would show.
+    assert!(after < before + 40, "{before} descriptors became {after}");
+}
+
 #[test]
 fn operations_in_flight_end_with_the_reactor() {
     let reactor = reactor();

@@ -141,11 +141,11 @@ fn open_listener(address: SocketAddr, options: &ListenOptions) -> io::Result<Own
 }
 
 async fn accept(context: &Rc<Context>, socket: &Rc<OwnedFd>) -> io::Result<(OwnedFd, SocketAddr)> {
-    let address = Resource::Address(Box::new(RawAddress::empty()));
+    let address = Resource::Accepted(Box::new(RawAddress::empty()));
     // SAFETY: the entry points to the boxed address only.
     let operation = unsafe {
         ring::start(context, socket, address, |fd, resource| {
-            let Resource::Address(address) = resource else {
+            let Resource::Accepted(address) = resource else {
                 unreachable!("given an address in the line above")
             };
             opcode::Accept::new(fd, address.as_ptr(), address.length_ptr())
@@ -158,7 +158,7 @@ async fn accept(context: &Rc<Context>, socket: &Rc<OwnedFd>) -> io::Result<(Owne
     // SAFETY: the kernel has just made this descriptor for us.
     let accepted = unsafe { OwnedFd::from_raw_fd(accepted as RawFd) };
     match resource {
-        Resource::Address(address) => match address.get() {
+        Resource::Accepted(address) => match address.get() {
             Some(peer) => Ok((accepted, peer)),
             None => Err(io::ErrorKind::ConnectionAborted.into()),
         },

@@ -15,6 +15,7 @@ use super::NetworkModel;
 use super::world::World;
 use crate::clock::Instant;
 use crate::context::Context;
+use crate::sync::Notify;
 use crate::time::sleep;
 
 /// The first port handed out for port 0 and for outgoing connections.
@@ -96,7 +97,7 @@ pub(crate) struct SimulatedListener {
     address: SocketAddr,
     reuse_port: bool,
     waiting: RefCell<VecDeque<Rc<Endpoint>>>,
-    acceptor: RefCell<Option<Waker>>,
+    arrived: Notify,
 }
 
 impl SimulatedListener {
@@ -124,7 +125,7 @@ impl SimulatedListener {
             address,
             reuse_port,
             waiting: RefCell::default(),
-            acceptor: RefCell::default(),
+            arrived: Notify::new(),
         });
         there.push(Rc::downgrade(&listener));
         Ok(listener)
@@ -142,14 +143,13 @@ impl SimulatedListener {
     }
 
     pub(crate) async fn accept(&self) -> Rc<Endpoint> {
-        poll_fn(|context| match self.waiting.borrow_mut().pop_front() {
-            Some(endpoint) => Poll::Ready(endpoint),
-            None => {
-                *self.acceptor.borrow_mut() = Some(context.waker().clone());
-                Poll::Pending
+        loop {
+            let first = self.waiting.borrow_mut().pop_front();
+            match first {
+                Some(endpoint) => return endpoint,
+                None => self.arrived.notified().await,
             }
-        })
-        .await
+        }
     }
 }
 
@@ -170,10 +170,7 @@ pub(crate) async fn connect(context: &Context, address: SocketAddr) -> io::Resul
         network.join(client, address)
     };
     listener.waiting.borrow_mut().push_back(server_end);
-    let acceptor = listener.acceptor.borrow_mut().take();
-    if let Some(waker) = acceptor {
-        waker.wake();
-    }
+    listener.arrived.notify_one();
     sleep(world.random_duration(&latency)).await;
     Ok(client_end)
 }
