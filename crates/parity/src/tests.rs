@@ -169,11 +169,11 @@ fn every_kernel_generates_what_the_definition_says() {
         let mut p = Placed::new(shape.bytes, shape.offset);
         let mut q = Placed::new(shape.bytes, shape.offset);
         kernel.generate_pq(&stripe.columns(), p.slice_mut(), q.slice_mut());
-        prop_assert!(p.slice() == &stripe.p, "P of {kernel:?}");
-        prop_assert!(q.slice() == &stripe.q, "Q of {kernel:?}");
+        prop_assert!(p.slice() == stripe.p, "P of {kernel:?}");
+        prop_assert!(q.slice() == stripe.q, "Q of {kernel:?}");
         let mut alone = Placed::new(shape.bytes, shape.offset);
         kernel.generate_p(&stripe.columns(), alone.slice_mut());
-        prop_assert!(alone.slice() == &stripe.p, "P alone of {kernel:?}");
+        prop_assert!(alone.slice() == stripe.p, "P alone of {kernel:?}");
         prop_assert!(p.guards_hold() && q.guards_hold() && alone.guards_hold());
         Ok(())
     });
