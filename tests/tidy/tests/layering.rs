@@ -22,7 +22,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("client", &["api"]),
     ("server", &["node", "api"]),
     ("csi", &["client"]),
-    ("lab", &["initiator", "ssd"]),
+    ("lab", &["initiator", "ssd", "parity"]),
     ("sim", &["node", "initiator"]),
     ("flashyard", &["server", "client", "csi", "lab"]),
     ("fuzz_bodies", &["target", "initiator"]),

@@ -8,6 +8,7 @@ use block::{BlockDevice, Buffer, Lba};
 use super::journal::{Journal, Mismatch};
 use super::report::{EXAMPLES, Verification};
 use super::stamp::{Stamp, StampError};
+use crate::join::join_all;
 
 /// Gathers what verification finds.
 #[derive(Debug, Default)]
@@ -94,7 +95,7 @@ pub async fn verify<D: BlockDevice>(device: &D, journal: &Journal, pass: Pass<'_
             pass.progress.fetch_add(blocks, Ordering::Relaxed);
         }
     });
-    join_all(readers.collect()).await;
+    join_all(readers).await;
     findings.into_inner().0
 }
 
@@ -110,31 +111,4 @@ fn next_run(journal: &Journal, next: &Cell<u64>, step: u64) -> Option<(u64, u64)
         }
     }
     None
-}
-
-/// Runs all futures to their end within the current task: they borrow what tasks cannot.
-async fn join_all<F: Future<Output = ()>>(futures: Vec<F>) {
-    let mut futures: Vec<_> = futures
-        .into_iter()
-        .map(|future| Some(Box::pin(future)))
-        .collect();
-    std::future::poll_fn(|context| {
-        let mut pending = false;
-        for slot in &mut futures {
-            if slot
-                .as_mut()
-                .is_some_and(|future| future.as_mut().poll(context).is_pending())
-            {
-                pending = true;
-            } else {
-                *slot = None;
-            }
-        }
-        if pending {
-            std::task::Poll::Pending
-        } else {
-            std::task::Poll::Ready(())
-        }
-    })
-    .await;
 }
