@@ -21,6 +21,9 @@ pub struct TargetSettings {
     pub read_bytes_max: usize,
     /// How long a connection may take to send ICReq, and then Connect.
     pub connect_timeout: Duration,
+    /// How long a host may leave what it was sent unacknowledged, or probes of an idle connection
+    /// unanswered, before TCP gives it up.
+    pub network_timeout: Duration,
     /// How long a discovery controller without keep alive may stay idle.
     pub discovery_idle_timeout: Duration,
 }
@@ -33,6 +36,7 @@ impl Default for TargetSettings {
             io_queues_max: 128,
             read_bytes_max: 16 << 20,
             connect_timeout: Duration::from_secs(10),
+            network_timeout: Duration::from_secs(60),
             discovery_idle_timeout: Duration::from_secs(120),
         }
     }

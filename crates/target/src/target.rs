@@ -7,7 +7,6 @@ use std::time::Duration;
 use access::{AllowedHosts, Nqn};
 use block::BlockDevice;
 use nvme::fabrics::DISCOVERY_NQN;
-use reactor::net::{ListenOptions, TcpListener};
 
 use crate::error::TargetError;
 use crate::home::Links;
@@ -74,11 +73,7 @@ impl<D: BlockDevice + 'static> Target<D> {
             return Err(TargetError::PortExists(settings.id));
         }
         let address = settings.listen;
-        let options = ListenOptions {
-            reuse_port: settings.reuse_port,
-            ..ListenOptions::default()
-        };
-        let listener = TcpListener::bind(address, &options)
+        let listener = tcp::listen(&settings, core.settings.network_timeout)
             .map_err(|source| TargetError::Bind { address, source })?;
         let bound = listener.local_address();
         let accepting = reactor::spawn(tcp::accept(Rc::clone(core), settings.id, listener));

@@ -1,16 +1,18 @@
 //! Sockets: the one file where connections meet the network. Everything else is driven from here.
 
+use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
 use block::{BlockDevice, Buffer};
-use reactor::net::{SendBatch, TcpListener, TcpStream};
+use reactor::net::{Keepalive, ListenOptions, SendBatch, SocketOptions, TcpListener, TcpStream};
 
 use crate::per_core::Core;
 use crate::report::CloseReason;
 use crate::session::Session;
+use crate::settings::PortSettings;
 use crate::transport::{End, Part};
 
 /// The receive buffer: what one receive brings at most.
@@ -23,6 +25,27 @@ const SEND_BYTES: usize = 512 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 /// How long to wait after an accept that failed, when descriptors are used up, say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Unanswered TCP probes after which a silent peer is given up.
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// Listens at a port's address. Connections whose peer is silent for `timeout` break.
+pub(crate) fn listen(settings: &PortSettings, timeout: Duration) -> io::Result<TcpListener> {
+    let keepalive = Keepalive {
+        idle: timeout / 2,
+        interval: timeout / 2 / KEEPALIVE_PROBES,
+        probes: KEEPALIVE_PROBES,
+    };
+    let options = ListenOptions {
+        reuse_port: settings.reuse_port,
+        socket: SocketOptions {
+            keepalive: Some(keepalive),
+            user_timeout: Some(timeout),
+            ..SocketOptions::default()
+        },
+        ..ListenOptions::default()
+    };
+    TcpListener::bind(settings.listen, &options)
+}
 
 /// Accepts connections of a port until cancelled.
 pub(crate) async fn accept<D: BlockDevice + 'static>(

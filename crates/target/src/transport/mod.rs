@@ -13,6 +13,8 @@ mod connection;
 mod outbox;
 mod receive;
 mod respond;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 pub use connection::{Command, Connection, ConnectionSettings, End, Reply, Tag, Work};

@@ -4,9 +4,12 @@
     reason = "a test ends when its scenery cannot be built"
 )]
 
+mod admin;
+mod connecting;
 mod control;
 mod device;
 mod io;
+mod raw;
 
 use std::net::SocketAddr;
 use std::rc::Rc;

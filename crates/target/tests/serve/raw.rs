@@ -1,0 +1,89 @@
+//! A connection driven byte by byte, for what the library initiator would never send.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use block::Buffer;
+use nvme::fabrics::{Connect, ConnectData};
+use nvme::pdu::{
+    CommandCapsule, CommonHeader, InitializeRequest, InitializeResponse, PduType, ResponseCapsule,
+};
+use nvme::{CompletionEntry, SubmissionEntry};
+use reactor::net::{SendBatch, SocketOptions, TcpStream};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::{HOST, SUBSYSTEM};
+
+pub(crate) struct Raw {
+    pub(crate) stream: TcpStream,
+}
+
+impl Raw {
+    /// Connects the socket only.
+    pub(crate) async fn open(address: SocketAddr) -> Raw {
+        let options = SocketOptions::default();
+        Raw {
+            stream: TcpStream::connect(address, &options).await.unwrap(),
+        }
+    }
+
+    /// Connects and initializes.
+    pub(crate) async fn initialized(address: SocketAddr) -> Raw {
+        let raw = Raw::open(address).await;
+        raw.send(InitializeRequest::new(0, 0, 0).as_bytes()).await;
+        let response = raw.receive(size_of::<InitializeResponse>()).await.unwrap();
+        assert_eq!(response[0], PduType::INITIALIZE_RESPONSE.0);
+        raw
+    }
+
+    pub(crate) async fn send(&self, bytes: &[u8]) {
+        let mut batch = SendBatch::new();
+        batch.push_bytes(bytes);
+        self.stream.send(batch).await.1.unwrap();
+    }
+
+    /// Exactly this many bytes; `None` when the connection ends before.
+    pub(crate) async fn receive(&self, bytes: usize) -> Option<Vec<u8>> {
+        let (buffer, result) = self.stream.recv_exact(Buffer::new(bytes), 0..bytes).await;
+        result.ok().map(|()| buffer.to_vec())
+    }
+
+    /// True when the target closes the connection within this time.
+    pub(crate) async fn closes_within(&self, time: Duration) -> bool {
+        let ended = async {
+            loop {
+                let (_, result) = self.stream.recv(Buffer::new(4096), 0..4096).await;
+                if !matches!(result, Ok(count) if count > 0) {
+                    return;
+                }
+            }
+        };
+        reactor::timeout(time, ended).await.is_ok()
+    }
+
+    pub(crate) async fn command(&self, entry: &SubmissionEntry, data: &[u8]) -> CompletionEntry {
+        self.send(&capsule(entry, data)).await;
+        let response = self.receive(size_of::<ResponseCapsule>()).await.unwrap();
+        ResponseCapsule::read_from_bytes(&response).unwrap().entry
+    }
+
+    pub(crate) async fn connect(&self, connect: &Connect, data: &ConnectData) -> CompletionEntry {
+        self.command(connect.entry(), data.as_bytes()).await
+    }
+}
+
+pub(crate) fn capsule(entry: &SubmissionEntry, data: &[u8]) -> Vec<u8> {
+    let mut common = CommonHeader::new(PduType::COMMAND_CAPSULE, 72);
+    common.pdu_bytes = (72 + data.len() as u32).into();
+    common.data_offset = if data.is_empty() { 0 } else { 72 };
+    let capsule = CommandCapsule {
+        common,
+        entry: *entry,
+    };
+    [capsule.as_bytes(), data].concat()
+}
+
+/// The data of a Connect to the test's subsystem.
+pub(crate) fn connect_data(controller_id: u16) -> ConnectData {
+    ConnectData::new([1; 16], controller_id, SUBSYSTEM, HOST)
+}
