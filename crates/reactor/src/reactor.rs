@@ -57,7 +57,7 @@ impl Reactor {
     /// # Errors
     /// When there is no usable io_uring; the text says what to do about it.
     pub fn io_uring(config: ReactorConfig) -> Result<Reactor, StartError> {
-        let ring = Ring::new(config.ring_entries)?;
+        let ring = Ring::new(config.ring_entries, !config.spin.is_zero())?;
         let inbox = Inbox::register(true).map_err(StartError::Setup)?;
         if let Some(bell) = inbox.bell() {
             ring.watch_bell(bell);
@@ -148,7 +148,7 @@ impl Reactor {
             self.empty_inbox();
         }
         ring.submit();
-        let reaped = ring.reap();
+        let reaped = ring.reap() + ring.try_receives();
         self.fire_timers();
         if reaped == 0 && context.executor.is_idle() {
             self.wait(ring);
@@ -167,7 +167,8 @@ impl Reactor {
         let mut now = context.now();
         while now < give_up {
             for _ in 0..LOOKS_PER_CLOCK_READ {
-                if ring.has_completions() || context.inbox.is_pending() {
+                let received = ring.try_receives() > 0;
+                if received || ring.has_completions() || context.inbox.is_pending() {
                     self.account(Activity::Polling);
                     return;
                 }
@@ -179,7 +180,9 @@ impl Reactor {
         if deadline.is_some_and(|at| at <= context.turn_started.get()) {
             return;
         }
-        if context.inbox.fall_asleep() {
+        ring.hand_over_receives();
+        ring.submit();
+        if !ring.has_completions() && context.inbox.fall_asleep() {
             let timeout = deadline.map(|at| at - context.turn_started.get());
             ring.wait(timeout);
             context.inbox.wake_up();

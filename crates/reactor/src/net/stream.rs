@@ -256,17 +256,7 @@ impl TcpStream {
         flags: i32,
     ) -> (Buffer, io::Result<usize>) {
         let context = &self.connection.context;
-        // SAFETY: the entry points into the buffer, at a range that was checked to lie within it.
-        let operation = unsafe {
-            ring::start_last(context, socket, Resource::Buffer(buffer), |fd, resource| {
-                let Resource::Buffer(buffer) = resource else {
-                    unreachable!("given a buffer in the line above")
-                };
-                let place = buffer[range.clone()].as_mut_ptr();
-                let length = u32::try_from(range.len()).unwrap_or(u32::MAX);
-                opcode::Recv::new(fd, place, length).flags(flags).build()
-            })
-        };
+        let operation = ring::start_receive(context, socket, buffer, range, flags);
         match operation.await {
             (result, Resource::Buffer(buffer)) => (buffer, result.map(|count| count as usize)),
             _ => unreachable!("an operation gives back what it was given"),

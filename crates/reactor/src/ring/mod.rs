@@ -1,20 +1,25 @@
 //! The io_uring of one reactor: queues submissions, enters the kernel, hands out completions.
 #![allow(unsafe_code, reason = "the ring's shared memory; see the SAFETY lines")]
 
+mod receives;
+mod set_up;
+mod start;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::rc::Rc;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
-use crate::context::Context;
-use crate::operation::{Completion, Key, Operation, Operations, Resource};
+use crate::operation::{Completion, Key, Operations};
 use crate::start_error::StartError;
+use receives::{Receive, Receives};
+use set_up::set_up;
+pub(crate) use start::{start, start_receive, start_without_file};
 
 /// The `user_data` of the read that waits for other threads' bell.
 const BELL: u64 = u64::MAX;
@@ -32,8 +37,10 @@ pub(crate) struct Ring {
     operations: RefCell<Operations>,
     /// Submissions that found the queue full.
     backlog: RefCell<VecDeque<squeue::Entry>>,
-    /// Submissions that go behind all others of this turn.
-    last: RefCell<Vec<squeue::Entry>>,
+    /// Receives that the loop tries itself for as long as it does not sleep.
+    receives: RefCell<Receives>,
+    /// Whether the loop polls before it sleeps, so that trying receives makes sense.
+    polls: bool,
     bell: Cell<Option<RawFd>>,
     bell_armed: Cell<bool>,
     /// Where the kernel puts the bell's counter.
@@ -41,7 +48,8 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    pub(crate) fn new(entries: u32) -> Result<Ring, StartError> {
+    /// A ring of `entries` entries, for a loop that does or does not poll before it sleeps.
+    pub(crate) fn new(entries: u32, polls: bool) -> Result<Ring, StartError> {
         let ring = set_up(entries.next_power_of_two()).map_err(StartError::from_setup)?;
         if !ring.params().is_feature_nodrop() {
             return Err(StartError::too_old("IORING_FEAT_NODROP"));
@@ -53,7 +61,8 @@ impl Ring {
             ring: RefCell::new(ring),
             operations: RefCell::default(),
             backlog: RefCell::default(),
-            last: RefCell::default(),
+            receives: RefCell::default(),
+            polls,
             bell: Cell::new(None),
             bell_armed: Cell::new(false),
             bell_counter: Box::new(Cell::new(0)),
@@ -86,29 +95,67 @@ impl Ring {
     /// All memory that the entry points to stays valid until its completion.
     unsafe fn push(&self, entry: &squeue::Entry) {
         let mut ring = self.ring.borrow_mut();
+        let mut backlog = self.backlog.borrow_mut();
         // SAFETY: passed on to the caller.
-        if unsafe { ring.submission().push(entry) }.is_ok() {
+        if backlog.is_empty() && unsafe { ring.submission().push(entry) }.is_ok() {
             return;
         }
         // The kernel takes everything it is given, so one call makes room; if it is short of
         // memory the entry waits here for the next turn.
         let _ = ring.submit();
         // SAFETY: passed on to the caller.
-        if unsafe { ring.submission().push(entry) }.is_err() {
-            self.backlog.borrow_mut().push_back(entry.clone());
+        if !backlog.is_empty() || unsafe { ring.submission().push(entry) }.is_err() {
+            backlog.push_back(entry.clone());
         }
     }
 
-    /// Queues an entry behind all others of this turn.
+    /// Takes in a receive, to be tried directly for a while if it may be.
     ///
     /// # Safety
-    /// As for [`Ring::push`].
-    unsafe fn push_last(&self, entry: squeue::Entry) {
-        self.last.borrow_mut().push(entry);
+    /// The receive's socket and memory stay valid until its completion.
+    unsafe fn add_receive(&self, receive: Receive, may_be_tried: bool) {
+        let to_the_ring = if self.polls && may_be_tried {
+            self.receives.borrow_mut().add(receive)
+        } else {
+            Some(receive.entry)
+        };
+        if let Some(entry) = to_the_ring {
+            // SAFETY: passed on to the caller.
+            unsafe { self.push(&entry) };
+        }
+    }
+
+    /// Receives directly what is there for the latest receives; how many came to an end.
+    pub(crate) fn try_receives(&self) -> usize {
+        let mut count = 0;
+        loop {
+            let done = self.receives.borrow_mut().try_next();
+            let Some((key, result)) = done else {
+                return count;
+            };
+            self.finish(key, result);
+            count += 1;
+        }
+    }
+
+    /// Gives the receives that were tried directly to the ring, which can wait for them.
+    pub(crate) fn hand_over_receives(&self) {
+        loop {
+            let entry = self.receives.borrow_mut().pop();
+            let Some(entry) = entry else {
+                return;
+            };
+            // SAFETY: promised by whoever added the receive.
+            unsafe { self.push(&entry) };
+        }
     }
 
     /// Asks the kernel to end an operation that nobody waits for.
     pub(crate) fn cancel(&self, key: Key) {
+        let never_began = self.receives.borrow_mut().remove(key);
+        if never_began {
+            return self.finish(key, -libc::ECANCELED);
+        }
         let cancel = opcode::AsyncCancel::new(key.user_data())
             .build()
             .user_data(CANCEL);
@@ -128,10 +175,6 @@ impl Ring {
 
     /// Submits everything queued and lets the kernel post what has finished.
     pub(crate) fn submit(&self) {
-        for entry in self.last.borrow_mut().drain(..) {
-            // SAFETY: the entry's memory was promised valid when it was put here.
-            unsafe { self.push(&entry) };
-        }
         let mut ring = self.ring.borrow_mut();
         let idle = {
             let submission = ring.submission();
@@ -187,18 +230,16 @@ impl Ring {
                     self.arm_bell();
                 }
             }
-            user_data => {
-                let key = Key::from_user_data(user_data);
-                let outcome = self
-                    .operations
-                    .borrow_mut()
-                    .complete(key, completion.result());
-                match outcome {
-                    Completion::Wake(waker) => waker.wake(),
-                    Completion::Drop(released) => drop(released),
-                    Completion::Nothing => {}
-                }
-            }
+            user_data => self.finish(Key::from_user_data(user_data), completion.result()),
+        }
+    }
+
+    fn finish(&self, key: Key, result: i32) {
+        let outcome = self.operations.borrow_mut().complete(key, result);
+        match outcome {
+            Completion::Wake(waker) => waker.wake(),
+            Completion::Drop(released) => drop(released),
+            Completion::Nothing => {}
         }
     }
 
@@ -225,39 +266,6 @@ impl Ring {
     }
 }
 
-/// The best ring this kernel offers. Without deferred task work completions interrupt the thread
-/// instead of waiting for it, which costs time but changes nothing else.
-fn set_up(entries: u32) -> io::Result<IoUring> {
-    // A recv in flight on every connection, besides what is submitted in one turn.
-    let completions = entries.saturating_mul(8).min(65536);
-    let deferred = IoUring::builder()
-        .setup_clamp()
-        .setup_cqsize(completions)
-        .setup_submit_all()
-        .setup_single_issuer()
-        .setup_defer_taskrun()
-        .setup_taskrun_flag()
-        .build(entries);
-    match deferred {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
-        other => return other,
-    }
-    let cooperative = IoUring::builder()
-        .setup_clamp()
-        .setup_cqsize(completions)
-        .setup_coop_taskrun()
-        .setup_taskrun_flag()
-        .build(entries);
-    match cooperative {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
-        other => return other,
-    }
-    IoUring::builder()
-        .setup_clamp()
-        .setup_cqsize(completions)
-        .build(entries)
-}
-
 /// # Panics
 /// On errors that only a broken ring can give.
 fn check_entered(result: io::Result<usize>) {
@@ -269,88 +277,4 @@ fn check_entered(result: io::Result<usize>) {
         Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
         _ => panic!("io_uring_enter failed: {error}"),
     }
-}
-
-/// Starts an operation on `file`; `build` makes the entry from the resource's final place.
-///
-/// # Safety
-/// The entry that `build` returns points to no memory but the heap memory of the resource it is
-/// given, within its bounds.
-pub(crate) unsafe fn start(
-    context: &Rc<Context>,
-    file: &Rc<OwnedFd>,
-    resource: Resource,
-    build: impl FnOnce(Fd, &mut Resource) -> squeue::Entry,
-) -> Operation {
-    let (fd, file) = (Fd(file.as_raw_fd()), Some(Rc::clone(file)));
-    // SAFETY: passed on to the caller; `file` is kept open by the entry.
-    unsafe { start_on(context, fd, file, resource, build, Place::Next) }
-}
-
-/// As [`start`], behind everything else of this turn: for operations that are expected to wait,
-/// so that they do not hold up those that do something at once.
-///
-/// # Safety
-/// As for [`start`].
-pub(crate) unsafe fn start_last(
-    context: &Rc<Context>,
-    file: &Rc<OwnedFd>,
-    resource: Resource,
-    build: impl FnOnce(Fd, &mut Resource) -> squeue::Entry,
-) -> Operation {
-    let (fd, file) = (Fd(file.as_raw_fd()), Some(Rc::clone(file)));
-    // SAFETY: passed on to the caller; `file` is kept open by the entry.
-    unsafe { start_on(context, fd, file, resource, build, Place::Last) }
-}
-
-/// As [`start`], for operations on no open file.
-///
-/// # Safety
-/// As for [`start`].
-pub(crate) unsafe fn start_without_file(
-    context: &Rc<Context>,
-    resource: Resource,
-    build: impl FnOnce(Fd, &mut Resource) -> squeue::Entry,
-) -> Operation {
-    // SAFETY: passed on to the caller.
-    unsafe {
-        start_on(
-            context,
-            Fd(libc::AT_FDCWD),
-            None,
-            resource,
-            build,
-            Place::Next,
-        )
-    }
-}
-
-/// Where an operation goes among those of its turn.
-enum Place {
-    Next,
-    Last,
-}
-
-unsafe fn start_on(
-    context: &Rc<Context>,
-    fd: Fd,
-    file: Option<Rc<OwnedFd>>,
-    resource: Resource,
-    build: impl FnOnce(Fd, &mut Resource) -> squeue::Entry,
-    place: Place,
-) -> Operation {
-    let ring = context.ring().expect("this reactor has a ring");
-    let (key, entry) = {
-        let mut operations = ring.operations.borrow_mut();
-        let (key, resource) = operations.insert(resource, file);
-        (key, build(fd, resource).user_data(key.user_data()))
-    };
-    // SAFETY: the entry points only into the resource, which the table keeps until completion.
-    unsafe {
-        match place {
-            Place::Next => ring.push(&entry),
-            Place::Last => ring.push_last(entry),
-        }
-    }
-    Operation::new(Rc::clone(context), key)
 }
