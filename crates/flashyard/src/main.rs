@@ -1,38 +1,85 @@
 //! The `flashyard` program: one noun a module, one function a verb.
-//!
-//! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings, 3 no node answers.
 
+mod connection;
+mod demo;
+mod drive;
+mod event;
 mod exit;
+mod host;
+mod interrupt;
+mod output;
 mod perf;
 mod serve;
+mod session;
+mod status;
+mod volume;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::connection::Connection;
+
+/// Shared flash storage over NVMe/TCP.
+///
+/// Ends with 0 when done, 1 when refused or failed, 2 on wrong usage or settings, 3 when no node
+/// answers.
 #[derive(Parser)]
 #[command(
     name = "flashyard",
     version,
-    about = "Shared flash storage over NVMe/TCP"
+    arg_required_else_help = true,
+    propagate_version = true
 )]
-#[command(arg_required_else_help = true, propagate_version = true)]
 struct Arguments {
+    #[command(flatten)]
+    connection: Connection,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Put load on a volume over NVMe/TCP and measure, in fio's words
-    Perf(Box<perf::Perf>),
     /// Run the storage node
     Serve(serve::Serve),
+    /// Show the node at a glance
+    Status,
+    /// Drives: what a node keeps data on
+    #[command(subcommand)]
+    Drive(drive::Verb),
+    /// Volumes: what hosts connect to
+    #[command(subcommand)]
+    Volume(volume::Verb),
+    /// Hosts: who may be allowed to see volumes
+    #[command(subcommand)]
+    Host(host::Verb),
+    /// Sessions: who is connected now
+    #[command(subcommand)]
+    Session(session::Verb),
+    /// Events: what happened lately
+    #[command(subcommand)]
+    Event(event::Verb),
+    /// Put load on a volume over NVMe/TCP and measure, in fio's words
+    Perf(Box<perf::Perf>),
+    /// Show it all: start a node, load it, kill it, and verify that nothing was lost
+    Demo(demo::Demo),
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
-        Command::Perf(command) => command.run(),
-        Command::Serve(command) => command.run(),
+    let Arguments {
+        connection,
+        command,
+    } = Arguments::parse();
+    let asked = |verb: &dyn Fn(&connection::Node) -> connection::Done| connection.ask(verb);
+    match command {
+        Command::Perf(perf) => perf.run(connection.output),
+        Command::Demo(demo) => demo.run(connection.output),
+        Command::Serve(serve) => serve.run(),
+        Command::Status => asked(&status::show),
+        Command::Drive(verb) => asked(&|node| verb.run(node)),
+        Command::Volume(verb) => asked(&|node| verb.run(node)),
+        Command::Host(verb) => asked(&|node| verb.run(node)),
+        Command::Session(verb) => asked(&|node| verb.run(node)),
+        Command::Event(verb) => asked(&|node| verb.run(node)),
     }
 }

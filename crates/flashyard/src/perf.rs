@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use initiator::{ConnectOptions, Error, Reconnect, TargetAddress};
 use lab::load::{
     Pattern, PerfError, PerfOptions, Report, Snapshot, Stop, Verify, Workload, parse_bytes,
@@ -13,6 +13,7 @@ use lab::load::{
 };
 
 use crate::exit;
+use crate::output::Output;
 
 /// Options named as fio names them.
 #[derive(Args)]
@@ -72,9 +73,6 @@ pub struct Perf {
     /// CPUs to run on, jobs in turn; not pinned if not given
     #[arg(long, value_delimiter = ',', value_name = "CPU")]
     cores: Vec<usize>,
-    /// How the report is printed
-    #[arg(long, value_enum, default_value_t = Output::Table)]
-    output: Output,
 }
 
 /// How jobs connect.
@@ -101,21 +99,14 @@ struct Connection {
     reconnect: Option<Duration>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Table,
-    Json,
-}
-
 impl Perf {
-    pub fn run(self) -> ExitCode {
-        let output = self.output;
+    pub fn run(self, output: Output) -> ExitCode {
         let options = match self.options() {
             Ok(options) => options,
             Err(error) => return exit::usage(&error),
         };
         let stop = Stop::default();
-        stop_on_interrupt(&stop);
+        crate::interrupt::stop_on_interrupt(&stop);
         let mut display = Display::new();
         let outcome = lab::load::run(&options, &stop, |snapshot| display.show(snapshot));
         display.clear();
@@ -163,25 +154,6 @@ impl Perf {
             journal: self.verify_journal,
         })
     }
-}
-
-/// The first Ctrl-C ends the run early, with a report; the second ends the program.
-fn stop_on_interrupt(stop: &Stop) {
-    let stop = stop.clone();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let Ok(runtime) = runtime else { return };
-        runtime.block_on(async {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                stop.stop();
-            }
-            if tokio::signal::ctrl_c().await.is_ok() {
-                std::process::exit(130);
-            }
-        });
-    });
 }
 
 fn print(report: &Report, output: Output) -> ExitCode {

@@ -3,22 +3,49 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use api::Size;
 use clap::Args;
-use server::config::{Config, DEFAULT_CONFIG};
+use server::config::{Address, Config, ConfigError, DEFAULT_CONFIG, LogFormat, LogLevel};
+use server::config::{PortConfig, Spanned};
+use server::daemon::{self, Started};
+use server::develop::Develop;
+use server::logging;
 
 use crate::exit;
 
 #[derive(Args)]
 pub struct Serve {
-    /// Settings file
-    #[arg(long, value_name = "FILE", requires = "check_config")]
+    /// Settings file; without one every setting has its default
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Develop: keep everything in DIR; the first start makes drives there, and a volume `demo`
+    /// that every host may connect to
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    dev: Option<PathBuf>,
+    /// How many drives the first start with --dev makes
+    #[arg(long, value_name = "COUNT", default_value_t = 6, requires = "dev",
+        value_parser = clap::value_parser!(u16).range(1..=64))]
+    drives: u16,
+    /// Size of each of them; space is used as data is written
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "dev")]
+    drive_size: Size,
+    /// Serve NVMe/TCP here, instead of where the settings say; may be repeated, port 0 is any
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Vec<Address>,
+    /// Serve the REST API here, instead of where the settings say; port 0 is any
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    api_listen: Option<Address>,
+    /// CPUs that run the data path, such as 0,1, instead of those in the settings
+    #[arg(long, value_name = "CPUS", value_delimiter = ',')]
+    cores: Vec<u16>,
+    /// Least severe log line, instead of the one in the settings
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<LogLevel>,
+    /// How log lines look, instead of as the settings say
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
     /// Check the settings, say what is wrong with them, and end
-    #[arg(
-        long,
-        requires = "config",
-        required_unless_present = "print_default_config"
-    )]
+    #[arg(long)]
     check_config: bool,
     /// Print the documented default settings, and end
     #[arg(long, exclusive = true)]
@@ -29,16 +56,77 @@ impl Serve {
     pub fn run(self) -> ExitCode {
         if self.print_default_config {
             print!("{DEFAULT_CONFIG}");
-        }
-        let Some(path) = self.config else {
             return exit::done();
-        };
-        match Config::load(&path) {
-            Ok(_) => {
-                println!("{}: correct", path.display());
-                exit::done()
-            }
-            Err(error) => exit::usage(&error),
         }
+        let config = match self.settings() {
+            Ok(config) => config,
+            Err(error) => return exit::usage(&error),
+        };
+        if self.check_config {
+            println!("the settings are correct");
+            return exit::done();
+        }
+        logging::start(&config.log);
+        let develop = self.dev.map(|directory| Develop {
+            directory,
+            drives: self.drives,
+            drive_size: self.drive_size,
+        });
+        match daemon::run(&config, develop.as_ref(), announce) {
+            Ok(()) => exit::done(),
+            Err(error) => exit::failed(&error),
+        }
+    }
+
+    /// The settings file's settings under those of the command line.
+    fn settings(&self) -> Result<Config, ConfigError> {
+        let mut config = match &self.config {
+            Some(path) => Config::load(path)?,
+            None => Config::default(),
+        };
+        if let Some(directory) = &self.dev {
+            config.state_directory.clone_from(directory);
+        }
+        if !self.listen.is_empty() {
+            let port = |listen: &Address| PortConfig {
+                listen: *listen,
+                advertise: None,
+            };
+            config.nvme.ports = self.listen.iter().map(port).collect();
+        }
+        if let Some(address) = self.api_listen {
+            config.api.listen = Spanned::new(0..0, address);
+        }
+        if !self.cores.is_empty() {
+            config.node.cores.clone_from(&self.cores);
+        }
+        config.log.level = self.log_level.unwrap_or(config.log.level);
+        config.log.format = self.log_format.unwrap_or(config.log.format);
+        config.checked()
+    }
+}
+
+/// Says what is served, and how a Linux host connects to it.
+fn announce(started: &Started) {
+    let endpoints = &started.endpoints;
+    println!("REST API   {}", endpoints.api);
+    for address in &endpoints.nvme {
+        println!("NVMe/TCP   {address}");
+    }
+    for volume in &started.volumes {
+        let size = Size(volume.capacity_bytes);
+        println!("volume     {} ({size}), {}", volume.name, volume.nqn);
+    }
+    if let Some(address) = endpoints.nvme.first() {
+        let (ip, port) = (address.ip(), address.port());
+        println!("\nConnect a Linux host (as root, after `modprobe nvme-tcp`):");
+        println!("  nvme discover    -t tcp -a {ip} -s {port}");
+        println!("  nvme connect-all -t tcp -a {ip} -s {port}");
+    }
+    if endpoints.api != client::DEFAULT_NODE {
+        println!(
+            "Manage it: export FLASHYARD_NODE={}; flashyard status",
+            endpoints.api
+        );
     }
 }

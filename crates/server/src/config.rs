@@ -8,7 +8,7 @@ use api::Name;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
-use toml::Spanned;
+pub use toml::Spanned;
 
 /// The documented sample: every setting with its default.
 pub const DEFAULT_CONFIG: &str = include_str!("../../../deploy/flashyard.toml");
@@ -113,6 +113,27 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+impl std::str::FromStr for LogLevel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LogLevel, String> {
+        word(text)
+    }
+}
+
+impl std::str::FromStr for LogFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LogFormat, String> {
+        word(text)
+    }
+}
+
+/// A setting's word on the command line, by the rules of the file.
+fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    T::deserialize(toml::Value::from(text)).map_err(|error| error.message().to_owned())
 }
 
 /// A numeric address and a port: `192.0.2.1:4420` or `[2001:db8::1]:4420`.

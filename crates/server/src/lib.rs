@@ -1,6 +1,18 @@
-//! The daemon around a node.
+//! The daemon around a node: everything about it that is not the data path.
 //!
-//! In this room: the settings file and what can be wrong with it ([`config`]). Not in this room:
-//! the data path, which the daemon only starts and commands, and the command line.
+//! In this room: the settings file ([`config`]), what a node remembers ([`state`]), every change
+//! to it, one at a time ([`control`]), the REST API in front of that ([`routes`]), events, logs,
+//! and the life of the process from start to clean stop ([`daemon`]). tokio lives here and above.
+//! Not in this room: the data path, which [`control`] commands through the `node` handle, and the
+//! command line.
 
 pub mod config;
+pub mod control;
+pub mod daemon;
+pub mod develop;
+pub mod endpoints;
+pub mod events;
+pub mod logging;
+mod notify;
+pub mod routes;
+pub mod state;

@@ -1,0 +1,148 @@
+//! `flashyard demo`: a node, load, a kill in the middle, and proof that nothing was lost.
+//!
+//! Six steps: start a node as a process of its own on file-backed drives, create volumes, measure
+//! verified sequential and random I/O, kill the node with SIGKILL while every volume is written
+//! to, start it again, and read back every write that it had acknowledged.
+
+mod display;
+mod measure;
+mod process;
+mod results;
+mod survive;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use api::{ANY_HOST, BlockSize, Name, Volume, VolumeSpec};
+use clap::Args;
+use client::ClientError;
+use initiator::TargetAddress;
+use lab::load::{PerfError, Stop};
+use thiserror::Error;
+
+use self::display::Display;
+use self::process::NodeProcess;
+use self::results::Results;
+use crate::exit;
+use crate::output::Output;
+
+#[derive(Args)]
+pub struct Demo {
+    /// How long each measurement runs
+    #[arg(long, value_name = "SECONDS", default_value_t = 4,
+        value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: u64,
+    /// Make the drives in a directory below this one, instead of the system's for temporary files
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+/// Why the demonstration did not go through.
+#[derive(Debug, Error)]
+pub enum DemoError {
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+    /// The system refuses something.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The node does not start, or ended by itself.
+    #[error("{what}; its log ends with:\n{log}")]
+    Node {
+        /// What happened.
+        what: String,
+        /// The end of its log.
+        log: String,
+    },
+    /// The node refuses.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// Load could not be put on a volume.
+    #[error(transparent)]
+    Load(#[from] PerfError),
+    /// Something read back was not what was written.
+    #[error("{0}")]
+    Lost(String),
+}
+
+impl Demo {
+    pub fn run(self, output: Output) -> ExitCode {
+        let stop = Stop::default();
+        crate::interrupt::stop_on_interrupt(&stop);
+        let display = Display::new(output);
+        match self.demonstrate(&stop, &display) {
+            Ok(results) => {
+                output.show(&results, Results::text);
+                exit::done()
+            }
+            Err(DemoError::Interrupted) => ExitCode::from(130),
+            Err(error) => exit::failed(&error),
+        }
+    }
+
+    fn demonstrate(&self, stop: &Stop, display: &Display) -> Result<Results, DemoError> {
+        let place = self.directory.clone().unwrap_or_else(std::env::temp_dir);
+        display.step("Starting a node on six file-backed drives");
+        let mut node = NodeProcess::start_new(&place, stop)?;
+        let volumes = create_volumes(&node)?;
+        display.done(&format!("{} volumes served over NVMe/TCP", volumes.len()));
+
+        let runtime = Duration::from_secs(self.seconds);
+        let measured = measure::all(&node, &volumes, runtime, stop, display)?;
+        let survived = survive::kill_and_verify(&mut node, &volumes, runtime, stop, display)?;
+        node.stop()?;
+        Ok(Results {
+            measurements: measured,
+            survival: survived,
+        })
+    }
+}
+
+/// One volume on every drive that has none yet.
+fn create_volumes(node: &NodeProcess) -> Result<Vec<Volume>, DemoError> {
+    let client = node.client()?;
+    for drive in client
+        .drives()?
+        .items
+        .into_iter()
+        .filter(|drive| drive.volume.is_none())
+    {
+        let spec = VolumeSpec {
+            drive: drive.name.clone(),
+            block_bytes: BlockSize::Bytes4096,
+            hosts: vec![name(ANY_HOST)],
+            subsystem: None,
+        };
+        client.create_volume(&name(&format!("demo-{}", drive.name)), &spec)?;
+    }
+    Ok(client.volumes()?.items)
+}
+
+fn name(text: &str) -> Name {
+    text.parse()
+        .expect("the demonstration's own names are names")
+}
+
+/// Where the load generator finds a volume.
+fn target(node: &NodeProcess, volume: &Volume) -> TargetAddress {
+    TargetAddress {
+        address: node.nvme_address(),
+        subsystem_nqn: volume.nqn.clone(),
+        namespace_id: Some(volume.nsid),
+    }
+}
+
+/// Ends the demonstration if somebody asked for that.
+fn unless_stopped(stop: &Stop) -> Result<(), DemoError> {
+    if stop.is_stopped() {
+        Err(DemoError::Interrupted)
+    } else {
+        Ok(())
+    }
+}

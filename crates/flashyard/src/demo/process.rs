@@ -1,0 +1,195 @@
+//! [`NodeProcess`]: the demonstration's node, a process over a temporary directory.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use client::Client;
+use lab::load::Stop;
+use rustix::process::{Pid, Signal};
+use server::endpoints::Endpoints;
+use tempfile::TempDir;
+
+use super::{DemoError, unless_stopped};
+
+/// Longer than a start takes on the slowest machine.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How often the node is looked after while it starts or stops.
+const POLL_PERIOD: Duration = Duration::from_millis(20);
+
+/// How much of the node's log an error shows.
+const LOG_LINES: usize = 10;
+
+const DRIVES: &str = "6";
+const DRIVE_SIZE: &str = "1GiB";
+
+/// A node of its own process; killed, and its directory removed, when dropped.
+pub struct NodeProcess {
+    process: Option<Child>,
+    endpoints: Endpoints,
+    directory: TempDir,
+}
+
+impl NodeProcess {
+    /// Starts a node on new drives in a new directory below `place`, on free ports.
+    pub fn start_new(place: &Path, stop: &Stop) -> Result<NodeProcess, DemoError> {
+        let directory = tempfile::Builder::new()
+            .prefix("flashyard-demo-")
+            .tempdir_in(place)
+            .map_err(system(format!("making a directory in {}", place.display())))?;
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let endpoints = Endpoints {
+            api: format!("http://{any}"),
+            nvme: vec![any],
+            pid: 0,
+        };
+        let mut node = NodeProcess {
+            process: None,
+            endpoints,
+            directory,
+        };
+        node.start(stop)?;
+        Ok(node)
+    }
+
+    /// Starts the process, again on the ports it had, and waits until it serves.
+    pub fn start(&mut self, stop: &Stop) -> Result<(), DemoError> {
+        let program = std::env::current_exe().map_err(system("finding this program"))?;
+        let log = File::create(self.log_path()).map_err(system("making the node's log"))?;
+        let api = self.endpoints.api.trim_start_matches("http://").to_owned();
+        let child = Command::new(program)
+            .arg("serve")
+            .arg("--dev")
+            .arg(self.directory.path())
+            .args(["--drives", DRIVES, "--drive-size", DRIVE_SIZE])
+            .args([
+                "--listen",
+                &self.nvme_address().to_string(),
+                "--api-listen",
+                &api,
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(system("starting the node"))?;
+        let pid = child.id();
+        self.process = Some(child);
+        let started = Instant::now();
+        loop {
+            unless_stopped(stop)?;
+            if let Ok(endpoints) = Endpoints::read(self.directory.path())
+                && endpoints.pid == pid
+            {
+                self.endpoints = endpoints;
+                return Ok(());
+            }
+            if self.has_ended() {
+                return Err(self.failed("the node ended at its start"));
+            }
+            if started.elapsed() > START_TIMEOUT {
+                return Err(self.failed("the node does not start"));
+            }
+            std::thread::sleep(POLL_PERIOD);
+        }
+    }
+
+    /// Ends the process at once with SIGKILL.
+    pub fn kill(&mut self) -> Result<(), DemoError> {
+        let Some(mut process) = self.process.take() else {
+            return Ok(());
+        };
+        process
+            .kill()
+            .and_then(|()| process.wait())
+            .map_err(system("killing the node"))?;
+        Ok(())
+    }
+
+    /// Ends the process with SIGTERM; it has to end well.
+    pub fn stop(&mut self) -> Result<(), DemoError> {
+        let Some(mut process) = self.process.take() else {
+            return Ok(());
+        };
+        let doing = "stopping the node";
+        rustix::process::kill_process(Pid::from_child(&process), Signal::TERM)
+            .map_err(|error| system(doing)(error.into()))?;
+        let status = process.wait().map_err(system(doing))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(self.failed(&format!("the node stopped with {status}")))
+    }
+
+    /// Where it serves NVMe/TCP.
+    pub fn nvme_address(&self) -> SocketAddr {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        self.endpoints.nvme.first().copied().unwrap_or(any)
+    }
+
+    pub fn client(&self) -> Result<Client, DemoError> {
+        Ok(Client::new(&self.endpoints.api)?)
+    }
+
+    /// A file beside the node's own that goes with the directory.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Processor time that the process has used since it started.
+    pub fn processor_time(&self) -> Duration {
+        let read = || {
+            let pid = self.process.as_ref()?.id();
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            // The fields after the command's name, which may hold anything: utime is the 12th
+            // of them, stime the 13th, both in clock ticks.
+            let (_, fields) = stat.rsplit_once(')')?;
+            let ticks: Vec<u64> = fields
+                .split_whitespace()
+                .skip(11)
+                .take(2)
+                .flat_map(str::parse)
+                .collect();
+            let per_second = rustix::param::clock_ticks_per_second();
+            Some(Duration::from_secs_f64(
+                ticks.iter().sum::<u64>() as f64 / per_second as f64,
+            ))
+        };
+        read().unwrap_or_default()
+    }
+
+    fn has_ended(&mut self) -> bool {
+        let ended = self.process.as_mut().map(Child::try_wait);
+        !matches!(ended, Some(Ok(None)))
+    }
+
+    fn failed(&self, what: &str) -> DemoError {
+        let log = std::fs::read_to_string(self.log_path()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let end = lines.split_at(lines.len().saturating_sub(LOG_LINES)).1;
+        DemoError::Node {
+            what: what.to_owned(),
+            log: end.join("\n"),
+        }
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.scratch("node.log")
+    }
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        // Fails only if the process has ended already.
+        let _ = self.kill();
+    }
+}
+
+/// Names what the system refused.
+pub fn system(doing: impl Into<String>) -> impl FnOnce(std::io::Error) -> DemoError {
+    let doing = doing.into();
+    move |source| DemoError::System { doing, source }
+}

@@ -1,0 +1,57 @@
+//! `flashyard host`
+
+use api::{Host, HostSpec, Name};
+use clap::Subcommand;
+
+use crate::connection::{Done, Node};
+use crate::output::{names, table};
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// List hosts
+    List,
+    /// Add a host
+    Add {
+        /// What to call it
+        name: Name,
+        /// Its NVMe Qualified Name: the text in /etc/nvme/hostnqn on a Linux host
+        #[arg(long)]
+        nqn: String,
+    },
+    /// Forget a host that no volume allows
+    Remove {
+        /// The host
+        name: Name,
+    },
+}
+
+impl Verb {
+    pub fn run(&self, node: &Node) -> Done {
+        match self {
+            Verb::List => node
+                .output
+                .show(&node.client.hosts()?, |hosts| list(&hosts.items)),
+            Verb::Add { name, nqn } => {
+                let host = node.client.add_host(name, &HostSpec { nqn: nqn.clone() })?;
+                node.output
+                    .show(&host, |host| list(std::slice::from_ref(host)));
+            }
+            Verb::Remove { name } => {
+                node.client.remove_host(name)?;
+                node.output.say(&format!("host {name} removed"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn list(hosts: &[Host]) -> String {
+    let row = |host: &Host| {
+        vec![
+            host.name.to_string(),
+            names(&host.volumes),
+            host.nqn.clone(),
+        ]
+    };
+    table(&["name", "volumes", "nqn"], hosts.iter().map(row))
+}

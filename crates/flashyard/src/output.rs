@@ -1,0 +1,96 @@
+//! Answers as tables for people, or as JSON for programs.
+
+use std::io::{self, ErrorKind, Write};
+
+use clap::ValueEnum;
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+
+/// How answers are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
+
+impl Output {
+    /// Shows an answer as itself, or as the text that `people` makes of it.
+    pub fn show<T: Serialize>(self, answer: &T, people: impl FnOnce(&T) -> String) {
+        match self {
+            Output::Table => print(&people(answer)),
+            // Serializing to memory fails only for types that are no JSON; ours are.
+            Output::Json => print(&serde_json::to_string_pretty(answer).unwrap_or_default()),
+        }
+    }
+
+    /// Says that something was done which leaves nothing to show.
+    pub fn say(self, done: &str) {
+        if self == Output::Table {
+            print(done);
+        }
+    }
+}
+
+/// Prints lines; a reader that has gone away, such as `head`, has seen enough.
+fn print(text: &str) {
+    let written = writeln!(io::stdout(), "{}", text.trim_end());
+    if let Err(error) = written
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        eprintln!("flashyard: standard output: {error}");
+    }
+}
+
+/// A table with a header line; columns are as wide as their contents.
+pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header.iter().map(|word| word.to_uppercase()));
+    table.add_rows(rows);
+    trimmed(&table)
+}
+
+/// One thing's properties, one a line.
+pub fn properties(rows: &[(&str, String)]) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table.add_rows(
+        rows.iter()
+            .map(|(name, value)| vec![(*name).to_owned(), value.clone()]),
+    );
+    trimmed(&table)
+}
+
+/// Lines without the padding after their last word.
+fn trimmed(table: &Table) -> String {
+    let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
+    lines.join("\n")
+}
+
+/// Names in one cell.
+pub fn names(names: &[api::Name]) -> String {
+    match names {
+        [] => "-".to_owned(),
+        names => names
+            .iter()
+            .map(api::Name::as_str)
+            .collect::<Vec<_>>()
+            .join(","),
+    }
+}
+
+/// The word for a state.
+pub fn state(state: api::ObjectState) -> String {
+    match state {
+        api::ObjectState::Online => "online",
+        api::ObjectState::Offline => "OFFLINE",
+    }
+    .to_owned()
+}

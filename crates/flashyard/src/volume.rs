@@ -1,0 +1,141 @@
+//! `flashyard volume`
+
+use api::{BlockSize, Name, Size, Volume, VolumeSpec};
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser;
+use clap::{Args, Subcommand};
+
+use crate::connection::{Done, Node};
+use crate::output::{names, properties, state, table};
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// List volumes
+    List,
+    /// Show one volume
+    Show {
+        /// The volume
+        name: Name,
+    },
+    /// Create a volume and serve it
+    Create(Create),
+    /// Stop serving a volume and forget it; what was written stays on its drive
+    Delete {
+        /// The volume
+        name: Name,
+    },
+    /// Let a host see a volume
+    Allow {
+        /// The volume
+        volume: Name,
+        /// The host, or `any` for every host
+        host: Name,
+    },
+    /// Hide a volume from a host; its sessions with it end
+    Deny {
+        /// The volume
+        volume: Name,
+        /// The host, or `any` to take back that every host may see it
+        host: Name,
+    },
+}
+
+#[derive(Args)]
+pub struct Create {
+    /// What to call it
+    name: Name,
+    /// The drive it takes whole
+    #[arg(long)]
+    drive: Name,
+    /// Bytes in a logical block as hosts see it
+    #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = block_size())]
+    block_size: BlockSize,
+    /// A host that may see it, or `any` for every host; may be repeated
+    #[arg(long, value_name = "HOST")]
+    allow: Vec<Name>,
+    /// Make it a namespace of this subsystem, with others, instead of one of its own
+    #[arg(long, value_name = "NAME")]
+    subsystem: Option<Name>,
+}
+
+fn block_size() -> impl TypedValueParser<Value = BlockSize> {
+    PossibleValuesParser::new(["4096", "512"]).map(|text| match text.as_str() {
+        "512" => BlockSize::Bytes512,
+        _ => BlockSize::Bytes4096,
+    })
+}
+
+impl Verb {
+    pub fn run(&self, node: &Node) -> Done {
+        let client = &node.client;
+        let one = |volume: &Volume| list(std::slice::from_ref(volume));
+        match self {
+            Verb::List => node
+                .output
+                .show(&client.volumes()?, |volumes| list(&volumes.items)),
+            Verb::Show { name } => node.output.show(&client.volume(name)?, show),
+            Verb::Create(create) => {
+                node.output
+                    .show(&client.create_volume(&create.name, &create.spec())?, one);
+            }
+            Verb::Delete { name } => {
+                client.delete_volume(name)?;
+                node.output.say(&format!("volume {name} deleted"));
+            }
+            Verb::Allow { volume, host } => {
+                node.output.show(&client.allow_host(volume, host)?, one);
+            }
+            Verb::Deny { volume, host } => node.output.show(&client.deny_host(volume, host)?, one),
+        }
+        Ok(())
+    }
+}
+
+impl Create {
+    fn spec(&self) -> VolumeSpec {
+        VolumeSpec {
+            drive: self.drive.clone(),
+            block_bytes: self.block_size,
+            hosts: self.allow.clone(),
+            subsystem: self.subsystem.clone(),
+        }
+    }
+}
+
+fn list(volumes: &[Volume]) -> String {
+    let row = |volume: &Volume| {
+        vec![
+            volume.name.to_string(),
+            state(volume.state),
+            Size(volume.capacity_bytes).to_string(),
+            volume.drive.to_string(),
+            names(&volume.hosts),
+            volume.nsid.to_string(),
+            volume.nqn.clone(),
+        ]
+    };
+    let header = ["name", "state", "capacity", "drive", "hosts", "nsid", "nqn"];
+    table(&header, volumes.iter().map(row))
+}
+
+fn show(volume: &Volume) -> String {
+    let hosts = match volume.hosts.as_slice() {
+        [] => "none: no host can see it".to_owned(),
+        hosts => names(hosts),
+    };
+    properties(&[
+        ("volume", volume.name.to_string()),
+        ("state", state(volume.state)),
+        (
+            "reason",
+            volume.reason.clone().unwrap_or_else(|| "-".into()),
+        ),
+        ("capacity", Size(volume.capacity_bytes).to_string()),
+        ("block size", volume.block_bytes.bytes().to_string()),
+        ("drive", volume.drive.to_string()),
+        ("hosts", hosts),
+        ("nqn", volume.nqn.clone()),
+        ("nsid", volume.nsid.to_string()),
+        ("uuid", volume.uuid.to_string()),
+    ])
+}

@@ -1,0 +1,167 @@
+//! A node as a separate process, and the program run against it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use client::Client;
+use server::endpoints::Endpoints;
+use tempfile::TempDir;
+
+/// Longer than a start takes on the slowest machine.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The program with `arguments`, ended.
+pub fn flashyard(arguments: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
+    program
+        .env_remove("FLASHYARD_NODE")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A name, a drive's or a volume's.
+pub fn name(text: &str) -> api::Name {
+    text.parse().unwrap()
+}
+
+/// A node over a directory that outlives its processes.
+pub struct Node {
+    directory: TempDir,
+    arguments: Vec<String>,
+    process: Option<Child>,
+    endpoints: Endpoints,
+}
+
+impl Node {
+    /// Starts `serve --dev` in a new directory, on free ports.
+    pub fn develop(extra: &[&str]) -> Node {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_str().unwrap().to_owned();
+        let mut arguments = vec!["serve".to_owned(), "--dev".into(), path];
+        arguments.extend(["--drive-size".into(), "16MiB".into()]);
+        arguments.extend(["--listen".into(), "127.0.0.1:0".into()]);
+        arguments.extend(["--api-listen".into(), "127.0.0.1:0".into()]);
+        arguments.extend(extra.iter().map(|argument| (*argument).to_owned()));
+        Node::start_with(directory, arguments)
+    }
+
+    /// Starts `serve --config` with `settings` beside a state directory and free ports.
+    pub fn configured(settings: &str) -> Node {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("flashyard.toml");
+        let state = directory.path().display();
+        std::fs::write(&path, format!("state_directory = \"{state}\"\n{settings}")).unwrap();
+        let mut arguments = vec!["serve".to_owned(), "--config".into()];
+        arguments.push(path.to_str().unwrap().to_owned());
+        arguments.extend(["--listen".into(), "127.0.0.1:0".into()]);
+        arguments.extend(["--api-listen".into(), "127.0.0.1:0".into()]);
+        Node::start_with(directory, arguments)
+    }
+
+    fn start_with(directory: TempDir, arguments: Vec<String>) -> Node {
+        let endpoints = Endpoints {
+            api: String::new(),
+            nvme: Vec::new(),
+            pid: 0,
+        };
+        let mut node = Node {
+            directory,
+            arguments,
+            process: None,
+            endpoints,
+        };
+        node.start();
+        node
+    }
+
+    /// Starts the process again after it ended; its log goes to `log` in the directory.
+    pub fn start(&mut self) {
+        let log = std::fs::File::create(self.log_path()).unwrap();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
+        program.args(&self.arguments).stdin(Stdio::null());
+        program.stdout(log.try_clone().unwrap()).stderr(log);
+        let mut process = program.spawn().unwrap();
+        let started = Instant::now();
+        self.endpoints = loop {
+            match Endpoints::read(self.directory.path()) {
+                Ok(endpoints) if endpoints.pid == process.id() => break endpoints,
+                _ => std::thread::sleep(Duration::from_millis(10)),
+            }
+            if let Some(status) = process.try_wait().unwrap() {
+                panic!("the node ended with {status}:\n{}", self.log());
+            }
+            if started.elapsed() > START_TIMEOUT {
+                process.kill().unwrap();
+                panic!("the node does not start:\n{}", self.log());
+            }
+        };
+        self.process = Some(process);
+    }
+
+    /// Ends the process at once, as a power loss would.
+    pub fn kill(&mut self) {
+        let mut process = self.process.take().unwrap();
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    /// Asks the process to end, and waits for it.
+    pub fn terminate(&mut self) -> ExitStatus {
+        let mut process = self.process.take().unwrap();
+        let pid = rustix::process::Pid::from_child(&process);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        process.wait().unwrap()
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.directory.path().join("log")
+    }
+
+    pub fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(&self.endpoints.api).unwrap()
+    }
+
+    /// The program with `arguments`, against this node.
+    pub fn ask(&self, arguments: &[&str]) -> Output {
+        let mut all = vec!["--node", &self.endpoints.api];
+        all.extend(arguments);
+        flashyard(&all)
+    }
+
+    /// What the program prints, which must succeed.
+    pub fn answer(&self, arguments: &[&str]) -> String {
+        let output = self.ask(arguments);
+        assert!(output.status.success(), "{arguments:?} gave {output:?}");
+        text(&output.stdout)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            // Both fail only if the process has ended already.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}

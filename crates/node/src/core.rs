@@ -1,0 +1,397 @@
+//! [`Core`]: what one core of a node holds, and what is done on it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use access::{AllowedHosts, Nqn};
+use block::{BlockDevice, Geometry};
+use drive::{Drive, FileDrive, FileOptions, MemoryDrive, NullDrive};
+use target::{
+    CloseReason, Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target,
+    TargetError, TargetEvent, TargetSettings,
+};
+
+use crate::NodeError;
+use crate::remote::{Post, RemoteVolume, VolumeId, Wiring};
+use crate::spec::{
+    Backing, DriveFacts, DriveSpec, EventSink, NodeEvent, PortSpec, SessionFacts, VolumeSpec,
+};
+use crate::volume::{Path, Volume};
+use crate::watched::WatchedDrive;
+
+/// Logical block size of drives that have no size of their own to ask for.
+const DRIVE_BLOCK_BYTES: u32 = 4096;
+
+/// What hosts see as the controllers' model number.
+const MODEL: &str = "Flashyard";
+
+/// How long a port in use is tried for.
+const PORT_PATIENCE: Duration = Duration::from_secs(3);
+
+const PORT_RETRY_PERIOD: Duration = Duration::from_millis(50);
+
+/// Names a core of a node in this process.
+pub type CoreKey = (u64, usize);
+
+thread_local! {
+    static CORES: RefCell<HashMap<CoreKey, Rc<Core>>> = RefCell::default();
+}
+
+/// One core of a node, on its own thread.
+pub struct Core {
+    target: Target<Volume>,
+    post: Rc<Post>,
+    drives: RefCell<BTreeMap<String, WatchedDrive>>,
+    subsystems: RefCell<BTreeMap<String, BTreeSet<u32>>>,
+    events: EventSink,
+    next_port: Cell<u16>,
+}
+
+impl Core {
+    /// Starts the core `key` on the current reactor.
+    pub fn start(key: CoreKey, links: Links, wiring: Wiring, events: EventSink) {
+        let target = Target::start(TargetSettings::default(), links);
+        drop(reactor::spawn(tell(target.clone(), Arc::clone(&events))));
+        let core = Core {
+            target,
+            post: Post::start(wiring),
+            drives: RefCell::default(),
+            subsystems: RefCell::default(),
+            events,
+            next_port: Cell::new(1),
+        };
+        CORES.with_borrow_mut(|cores| cores.insert(key, Rc::new(core)));
+    }
+
+    /// The core `key`, which must be one of this thread's.
+    pub fn of(key: CoreKey) -> Result<Rc<Core>, NodeError> {
+        CORES
+            .with_borrow(|cores| cores.get(&key).cloned())
+            .ok_or(NodeError::Stopped)
+    }
+
+    /// Listens at a port; gives the bound address. A port in use is tried for a while: the kernel
+    /// may still be closing the sockets of a node that was killed here a moment ago.
+    pub async fn add_port(&self, port: PortSpec, shared: bool) -> Result<SocketAddr, NodeError> {
+        let id = self.next_port.get();
+        self.next_port.set(id + 1);
+        let settings = PortSettings {
+            id,
+            listen: port.listen,
+            advertise: port.advertise,
+            reuse_port: shared,
+        };
+        let deadline = reactor::now() + PORT_PATIENCE;
+        loop {
+            match self.target.add_port(settings.clone()) {
+                Err(error) if address_in_use(&error) && reactor::now() < deadline => {
+                    reactor::sleep(PORT_RETRY_PERIOD).await;
+                }
+                done => return Ok(done?),
+            }
+        }
+    }
+
+    /// Opens a drive on this core.
+    pub async fn open_drive(&self, name: &str, spec: &DriveSpec) -> Result<DriveFacts, NodeError> {
+        let drive = open(spec).await?;
+        let geometry = drive.geometry();
+        let drive = WatchedDrive::new(name.to_owned(), drive, self.events.clone());
+        self.drives.borrow_mut().insert(name.to_owned(), drive);
+        Ok(DriveFacts {
+            capacity_bytes: geometry.capacity_bytes(),
+            block_bytes: geometry.block_bytes,
+        })
+    }
+
+    /// Closes a drive of this core once its last operation has ended.
+    pub async fn close_drive(&self, name: &str) -> Result<(), NodeError> {
+        let drive = self.drives.borrow_mut().remove(name);
+        match drive {
+            Some(drive) => flush(name, &drive).await,
+            None => Err(NodeError::UnknownDrive(name.to_owned())),
+        }
+    }
+
+    /// Makes a volume of this core; gives its geometry.
+    pub fn make_volume(&self, id: VolumeId, spec: &VolumeSpec) -> Result<Geometry, NodeError> {
+        let volume = Volume::new(self.path(&spec.backing, spec.block_bytes)?);
+        let geometry = volume.geometry();
+        self.post.insert(id, volume);
+        Ok(geometry)
+    }
+
+    /// Makes this core's proxy of a volume of the core `home`.
+    pub fn make_proxy(&self, id: VolumeId, home: usize, geometry: Geometry) {
+        let remote = RemoteVolume::new(Rc::clone(&self.post), home, id, geometry);
+        match self.post.volume(id) {
+            Some(volume) => volume.set_path(Path::Remote(remote)),
+            None => self.post.insert(id, Volume::new(Path::Remote(remote))),
+        }
+    }
+
+    /// Puts a volume of this core on another backing; gives its geometry.
+    pub fn set_backing(
+        &self,
+        id: VolumeId,
+        spec: &VolumeSpec,
+        backing: &Backing,
+    ) -> Result<Geometry, NodeError> {
+        let volume = self
+            .post
+            .volume(id)
+            .ok_or_else(|| NodeError::UnknownVolume(spec.name.clone()))?;
+        volume.set_path(self.path(backing, spec.block_bytes)?);
+        Ok(volume.geometry())
+    }
+
+    /// Tells connected hosts that a volume may have another capacity.
+    pub fn announce_size(&self, spec: &VolumeSpec) -> Result<(), NodeError> {
+        Ok(self.target.namespace_resized(&spec.subsystem, spec.nsid)?)
+    }
+
+    /// Forgets a volume that is no longer served.
+    pub fn drop_volume(&self, id: VolumeId) {
+        self.post.remove(id);
+    }
+
+    /// Serves a volume to hosts, and makes its subsystem if it is the first there.
+    pub fn publish(&self, id: VolumeId, spec: &VolumeSpec) -> Result<(), NodeError> {
+        let volume = self
+            .post
+            .volume(id)
+            .ok_or_else(|| NodeError::UnknownVolume(spec.name.clone()))?;
+        let nqn = spec.subsystem.as_str();
+        let first = !self.subsystems.borrow().contains_key(nqn);
+        if first {
+            self.target.add_subsystem(SubsystemSettings {
+                nqn: spec.subsystem.clone(),
+                serial: serial(nqn),
+                model: MODEL.to_owned(),
+                allowed: spec.allowed.clone(),
+                ports: PortSet::All,
+            })?;
+            self.subsystems
+                .borrow_mut()
+                .insert(nqn.to_owned(), BTreeSet::new());
+        }
+        let identity = *spec.uuid.as_bytes();
+        let settings = NamespaceSettings {
+            nsid: spec.nsid,
+            nguid: identity,
+            uuid: identity,
+            eui64: None,
+        };
+        self.target
+            .add_namespace(&spec.subsystem, settings, volume)?;
+        if let Some(namespaces) = self.subsystems.borrow_mut().get_mut(nqn) {
+            namespaces.insert(spec.nsid);
+        }
+        Ok(())
+    }
+
+    /// Stops serving a volume, and its subsystem if it was the last there; waits for I/O in
+    /// flight.
+    pub async fn withdraw(&self, spec: &VolumeSpec) -> Result<(), NodeError> {
+        let nqn = spec.subsystem.as_str();
+        let left = {
+            let mut subsystems = self.subsystems.borrow_mut();
+            let Some(namespaces) = subsystems.get_mut(nqn) else {
+                return Ok(());
+            };
+            namespaces.remove(&spec.nsid);
+            namespaces.len()
+        };
+        if left == 0 {
+            self.subsystems.borrow_mut().remove(nqn);
+            self.target.remove_subsystem(&spec.subsystem).await?;
+        } else {
+            self.target
+                .remove_namespace(&spec.subsystem, spec.nsid)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Changes who may connect to a subsystem; others are disconnected.
+    pub fn set_allowed_hosts(&self, nqn: &Nqn, allowed: AllowedHosts) -> Result<(), NodeError> {
+        Ok(self.target.set_allowed_hosts(nqn, allowed)?)
+    }
+
+    /// Sessions whose admin queue is on this core.
+    pub fn sessions(&self) -> Vec<SessionFacts> {
+        let sessions = self.target.sessions().into_iter();
+        sessions
+            .filter(|session| !session.discovery)
+            .map(|session| SessionFacts {
+                host_nqn: session.host_nqn.to_string(),
+                remote: session.host_address,
+                subsystem_nqn: session.subsystem_nqn.to_string(),
+                controller_id: session.controller_id,
+                queues: session.io_queues,
+            })
+            .collect()
+    }
+
+    /// Stops accepting, lets I/O in flight end for at most `grace`, closes every connection.
+    pub async fn stop_serving(&self, grace: Duration) {
+        self.target.shutdown(grace).await;
+    }
+
+    /// Makes durable what the drives of this core acknowledged, and lets go of everything.
+    pub async fn finish(&self, key: CoreKey) -> Result<(), NodeError> {
+        let drives = self.drives.take();
+        let mut first_failure = Ok(());
+        for (name, drive) in &drives {
+            first_failure = first_failure.and(flush(name, drive).await);
+        }
+        CORES.with_borrow_mut(|cores| cores.remove(&key));
+        first_failure
+    }
+
+    fn path(&self, backing: &Backing, block_bytes: u32) -> Result<Path, NodeError> {
+        match backing {
+            Backing::Drive(name) => {
+                let drive = self.drives.borrow().get(name).cloned();
+                let drive = drive.ok_or_else(|| NodeError::UnknownDrive(name.clone()))?;
+                Path::to_drive(drive, block_bytes)
+            }
+            Backing::Offline { capacity_bytes } => {
+                let blocks = capacity_bytes / u64::from(block_bytes.max(1));
+                let geometry = Geometry::new(block_bytes, blocks)
+                    .map_err(|error| NodeError::size(*capacity_bytes, error))?;
+                Ok(Path::Offline(geometry))
+            }
+        }
+    }
+}
+
+/// Passes on what the target tells about hosts; failures of devices are told by the drives.
+async fn tell(target: Target<Volume>, sink: EventSink) {
+    loop {
+        for event in target.next_events().await {
+            match event {
+                TargetEvent::HostConnected {
+                    host_nqn,
+                    host_address,
+                    subsystem_nqn,
+                    ..
+                } => {
+                    let (host, subsystem) = (host_nqn.to_string(), subsystem_nqn.to_string());
+                    sink(NodeEvent::HostConnected {
+                        host,
+                        address: host_address,
+                        subsystem,
+                    });
+                }
+                TargetEvent::HostDisconnected {
+                    host_nqn,
+                    subsystem_nqn,
+                    reason,
+                    ..
+                } => {
+                    let (host, subsystem) = (host_nqn.to_string(), subsystem_nqn.to_string());
+                    let reason = reason_in_words(reason);
+                    sink(NodeEvent::HostDisconnected {
+                        host,
+                        subsystem,
+                        reason,
+                    });
+                }
+                TargetEvent::HostRefused {
+                    host_nqn,
+                    host_address,
+                    subsystem_nqn,
+                } => {
+                    let (host, subsystem) = (host_nqn.to_string(), subsystem_nqn.to_string());
+                    sink(NodeEvent::HostRefused {
+                        host,
+                        address: host_address,
+                        subsystem,
+                    });
+                }
+                TargetEvent::DeviceFailed { .. } => {}
+            }
+        }
+    }
+}
+
+fn address_in_use(error: &TargetError) -> bool {
+    let TargetError::Bind { source, .. } = error else {
+        return false;
+    };
+    source.kind() == std::io::ErrorKind::AddrInUse
+}
+
+fn reason_in_words(reason: CloseReason) -> &'static str {
+    match reason {
+        CloseReason::Host => "the host closed the connection",
+        CloseReason::Network => "the connection broke",
+        CloseReason::Protocol => "the host broke the protocol",
+        CloseReason::Silence => "the host kept silent for too long",
+        CloseReason::Controller => "the controller was reset or the host shut out",
+        CloseReason::Shutdown => "the node is stopping",
+    }
+}
+
+async fn open(spec: &DriveSpec) -> Result<Drive, NodeError> {
+    Ok(match spec {
+        DriveSpec::Path {
+            path,
+            create_bytes: None,
+        } => FileDrive::open(path, &FileOptions::default()).await?.into(),
+        DriveSpec::Path {
+            path,
+            create_bytes: Some(bytes),
+        } => {
+            let wanted = geometry(*bytes)?.capacity_bytes();
+            let options = FileOptions {
+                create_bytes: Some(*bytes),
+                ..FileOptions::default()
+            };
+            let drive = FileDrive::open(path, &options).await?;
+            let found = drive.geometry().capacity_bytes();
+            if found != wanted {
+                let reason = format!("{} exists with {found} bytes", path.display());
+                return Err(NodeError::Size {
+                    bytes: *bytes,
+                    reason,
+                });
+            }
+            drive.into()
+        }
+        DriveSpec::Memory { bytes } => MemoryDrive::new(geometry(*bytes)?).into(),
+        DriveSpec::Null { bytes } => NullDrive::new(geometry(*bytes)?).into(),
+    })
+}
+
+/// A drive of exactly `bytes`.
+fn geometry(bytes: u64) -> Result<Geometry, NodeError> {
+    let block_bytes = u64::from(DRIVE_BLOCK_BYTES);
+    if bytes == 0 || !bytes.is_multiple_of(block_bytes) {
+        let reason = format!("allowed: one or more blocks of {block_bytes} bytes");
+        return Err(NodeError::Size { bytes, reason });
+    }
+    Geometry::new(DRIVE_BLOCK_BYTES, bytes / block_bytes)
+        .map_err(|error| NodeError::size(bytes, error))
+}
+
+async fn flush(name: &str, drive: &WatchedDrive) -> Result<(), NodeError> {
+    let flushed = drive.flush().await;
+    flushed.map_err(|error| NodeError::Flush {
+        drive: name.to_owned(),
+        error,
+    })
+}
+
+/// A serial number of 18 characters that is always the same for a subsystem (FNV-1a, 64 bits).
+fn serial(nqn: &str) -> String {
+    let hash = nqn.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("FY{hash:016X}")
+}

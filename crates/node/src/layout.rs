@@ -1,0 +1,330 @@
+//! [`Layout`]: which drive and which volume is on which core; kept on the first core, where
+//! control operations run one at a time.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::time::Duration;
+
+use access::{AllowedHosts, Nqn};
+use block::Geometry;
+use reactor::cores::CoreHandle;
+use reactor::sync::Mutex;
+
+use crate::NodeError;
+use crate::core::Core;
+use crate::remote::VolumeId;
+use crate::spec::{Backing, DriveFacts, DriveSpec, SessionFacts, VolumeSpec};
+
+thread_local! {
+    static LAYOUTS: RefCell<HashMap<u64, Rc<Layout>>> = RefCell::default();
+}
+
+/// What is where in a node.
+pub struct Layout {
+    node: u64,
+    cores: Vec<CoreHandle>,
+    places: Mutex<Places>,
+}
+
+#[derive(Default)]
+struct Places {
+    drives: BTreeMap<String, usize>,
+    volumes: BTreeMap<String, VolumePlace>,
+    next_volume: VolumeId,
+    stopped: bool,
+}
+
+struct VolumePlace {
+    id: VolumeId,
+    core: usize,
+    spec: VolumeSpec,
+}
+
+impl Layout {
+    /// Starts the layout of `node`, on its first core.
+    pub fn start(node: u64, cores: Vec<CoreHandle>) {
+        let layout = Layout {
+            node,
+            cores,
+            places: Mutex::new(Places::default()),
+        };
+        LAYOUTS.with_borrow_mut(|layouts| layouts.insert(node, Rc::new(layout)));
+    }
+
+    /// The layout of `node`, whose first core must be one of this thread's.
+    pub fn of(node: u64) -> Result<Rc<Layout>, NodeError> {
+        LAYOUTS
+            .with_borrow(|layouts| layouts.get(&node).cloned())
+            .ok_or(NodeError::Stopped)
+    }
+
+    /// Opens a drive on the core with the fewest.
+    pub async fn open_drive(&self, name: String, spec: DriveSpec) -> Result<DriveFacts, NodeError> {
+        let mut places = self.places.lock().await;
+        places.running()?;
+        if places.drives.contains_key(&name) {
+            return Err(NodeError::DriveExists(name));
+        }
+        let home = places.least_used(self.cores.len());
+        let key = name.clone();
+        let opened = self.on(
+            home,
+            |core| async move { core.open_drive(&name, &spec).await },
+        );
+        let facts = opened.await?;
+        places.drives.insert(key, home);
+        Ok(facts)
+    }
+
+    /// Closes a drive that no volume uses.
+    pub async fn close_drive(&self, name: String) -> Result<(), NodeError> {
+        let mut places = self.places.lock().await;
+        places.running()?;
+        if let Some(volume) = places.user(&name) {
+            return Err(NodeError::DriveInUse {
+                drive: name,
+                volume,
+            });
+        }
+        let Some(home) = places.drives.remove(&name) else {
+            return Err(NodeError::UnknownDrive(name));
+        };
+        self.on(home, |core| async move { core.close_drive(&name).await })
+            .await
+    }
+
+    /// Serves a volume from every core; gives its capacity in bytes.
+    pub async fn create_volume(&self, spec: VolumeSpec) -> Result<u64, NodeError> {
+        let mut places = self.places.lock().await;
+        places.running()?;
+        if places.volumes.contains_key(&spec.name) {
+            return Err(NodeError::VolumeExists(spec.name));
+        }
+        let home = places.home_of(&spec.backing)?;
+        let id = places.next_volume;
+        places.next_volume += 1;
+        let made = spec.clone();
+        let geometry = self
+            .on(home, move |core| async move { core.make_volume(id, &made) })
+            .await?;
+        for other in self.others(home) {
+            self.make_proxy(other, id, home, geometry).await?;
+        }
+        for index in 0..self.cores.len() {
+            let published = spec.clone();
+            let done = self.on(
+                index,
+                move |core| async move { core.publish(id, &published) },
+            );
+            if let Err(error) = done.await {
+                self.undo_publish(&spec, id, index).await;
+                return Err(error);
+            }
+        }
+        places.volumes.insert(
+            spec.name.clone(),
+            VolumePlace {
+                id,
+                core: home,
+                spec,
+            },
+        );
+        Ok(geometry.capacity_bytes())
+    }
+
+    /// Stops serving a volume on every core, after its I/O in flight.
+    pub async fn delete_volume(&self, name: String) -> Result<(), NodeError> {
+        let mut places = self.places.lock().await;
+        places.running()?;
+        let Some(place) = places.volumes.remove(&name) else {
+            return Err(NodeError::UnknownVolume(name));
+        };
+        for index in 0..self.cores.len() {
+            let spec = place.spec.clone();
+            self.on(index, move |core| async move { core.withdraw(&spec).await })
+                .await?;
+        }
+        self.drop_volume(place.id).await
+    }
+
+    /// Puts a volume on another backing of the core where it lives, or moves it to the backing's
+    /// core; gives its capacity in bytes.
+    pub async fn set_backing(&self, name: String, backing: Backing) -> Result<u64, NodeError> {
+        let mut places = self.places.lock().await;
+        places.running()?;
+        let home = match &backing {
+            Backing::Drive(drive) => Some(places.drive_core(drive)?),
+            Backing::Offline { .. } => None,
+        };
+        let Some(place) = places.volumes.get_mut(&name) else {
+            return Err(NodeError::UnknownVolume(name));
+        };
+        let (id, home) = (place.id, home.unwrap_or(place.core));
+        let (spec, wanted) = (place.spec.clone(), backing.clone());
+        let done = self.on(home, move |core| async move {
+            core.set_backing(id, &spec, &wanted)
+        });
+        let geometry = done.await?;
+        place.core = home;
+        place.spec.backing = backing;
+        for other in self.others(home) {
+            self.make_proxy(other, id, home, geometry).await?;
+        }
+        for index in 0..self.cores.len() {
+            let spec = place.spec.clone();
+            self.on(index, move |core| async move { core.announce_size(&spec) })
+                .await?;
+        }
+        Ok(geometry.capacity_bytes())
+    }
+
+    /// Changes who may connect to a subsystem.
+    pub async fn set_allowed_hosts(&self, nqn: Nqn, to: AllowedHosts) -> Result<(), NodeError> {
+        let places = self.places.lock().await;
+        places.running()?;
+        for index in 0..self.cores.len() {
+            let (nqn, to) = (nqn.clone(), to.clone());
+            self.on(index, move |core| async move {
+                core.set_allowed_hosts(&nqn, to)
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Who is connected.
+    pub async fn sessions(&self) -> Result<Vec<SessionFacts>, NodeError> {
+        let mut sessions = Vec::new();
+        for index in 0..self.cores.len() {
+            sessions.extend(
+                self.on(index, |core| async move { Ok(core.sessions()) })
+                    .await?,
+            );
+        }
+        Ok(sessions)
+    }
+
+    /// Stops serving on all cores at once, then makes everything acknowledged durable.
+    pub async fn shutdown(&self, grace: Duration) -> Result<(), NodeError> {
+        let mut places = self.places.lock().await;
+        places.running()?;
+        places.stopped = true;
+        let stop = |index| {
+            self.on(index, move |core| async move {
+                core.stop_serving(grace).await;
+                Ok(())
+            })
+        };
+        let stopping: Vec<_> = (0..self.cores.len()).map(stop).collect();
+        for stopped in stopping {
+            stopped.await?;
+        }
+        let mut first_failure = Ok(());
+        for index in (0..self.cores.len()).rev() {
+            let key = (self.node, index);
+            let done = self.on(index, move |core| async move { core.finish(key).await });
+            first_failure = first_failure.and(done.await);
+        }
+        LAYOUTS.with_borrow_mut(|layouts| layouts.remove(&self.node));
+        first_failure
+    }
+
+    /// Runs `work` on the core `index`; starts it now.
+    fn on<T, W, F>(&self, index: usize, work: W) -> impl Future<Output = Result<T, NodeError>>
+    where
+        T: Send + 'static,
+        W: FnOnce(Rc<Core>) -> F + Send + 'static,
+        F: Future<Output = Result<T, NodeError>> + 'static,
+    {
+        let key = (self.node, index);
+        let submitted = self
+            .cores
+            .get(index)
+            .map(|core| core.submit(move || async move { work(Core::of(key)?).await }));
+        async move { submitted.ok_or(NodeError::Stopped)?.await? }
+    }
+
+    fn others(&self, home: usize) -> impl Iterator<Item = usize> {
+        (0..self.cores.len()).filter(move |index| *index != home)
+    }
+
+    async fn make_proxy(
+        &self,
+        core: usize,
+        id: VolumeId,
+        home: usize,
+        geometry: Geometry,
+    ) -> Result<(), NodeError> {
+        let made = self.on(core, move |core| async move {
+            core.make_proxy(id, home, geometry);
+            Ok(())
+        });
+        made.await
+    }
+
+    /// Takes back what a failed create did on cores before `failed`.
+    async fn undo_publish(&self, spec: &VolumeSpec, id: VolumeId, failed: usize) {
+        for index in 0..=failed {
+            let spec = spec.clone();
+            // Already failing with the first error, which is the one to report.
+            let _ = self
+                .on(index, move |core| async move { core.withdraw(&spec).await })
+                .await;
+        }
+        let _ = self.drop_volume(id).await;
+    }
+
+    async fn drop_volume(&self, id: VolumeId) -> Result<(), NodeError> {
+        for index in 0..self.cores.len() {
+            let dropped = self.on(index, move |core| async move {
+                core.drop_volume(id);
+                Ok(())
+            });
+            dropped.await?;
+        }
+        Ok(())
+    }
+}
+
+impl Places {
+    fn running(&self) -> Result<(), NodeError> {
+        if self.stopped {
+            Err(NodeError::Stopped)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn least_used(&self, cores: usize) -> usize {
+        let used = |core: usize| self.drives.values().filter(|home| **home == core).count();
+        (0..cores).min_by_key(|core| used(*core)).unwrap_or(0)
+    }
+
+    fn drive_core(&self, drive: &str) -> Result<usize, NodeError> {
+        let core = self.drives.get(drive).copied();
+        core.ok_or_else(|| NodeError::UnknownDrive(drive.to_owned()))
+    }
+
+    /// The core where a new volume lives: its drive's.
+    fn home_of(&self, backing: &Backing) -> Result<usize, NodeError> {
+        match backing {
+            Backing::Offline { .. } => Ok(0),
+            Backing::Drive(drive) => match self.user(drive) {
+                Some(volume) => Err(NodeError::DriveInUse {
+                    drive: drive.clone(),
+                    volume,
+                }),
+                None => self.drive_core(drive),
+            },
+        }
+    }
+
+    fn user(&self, drive: &str) -> Option<String> {
+        let mut volumes = self.volumes.iter();
+        let on = |place: &VolumePlace| place.spec.backing == Backing::Drive(drive.to_owned());
+        volumes
+            .find(|(_, place)| on(place))
+            .map(|(name, _)| name.clone())
+    }
+}

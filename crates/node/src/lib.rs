@@ -1,0 +1,30 @@
+//! A whole storage node: the one crate that sees every layer of the data path.
+//!
+//! In this room: [`Node`], a handle that any thread may hold, whose methods are every control
+//! operation there is; what it is built from ([`NodeSpec`]) and what is added to it
+//! ([`DriveSpec`], [`VolumeSpec`]); and [`Volume`], what a namespace stands on. Not in this room:
+//! what the node remembers between starts, and any interface to people or other programs.
+//!
+//! Every core runs one reactor with its own target. A drive, and the volume on it, lives on one
+//! core; the other cores hold a proxy of the volume that sends each request there and takes the
+//! buffer back, so that a connection may be served by any core. The layout of the node (which
+//! thing is on which core) is kept on the first core, where control operations run one at a time.
+
+mod core;
+mod error;
+mod layout;
+mod node;
+mod remote;
+mod spec;
+mod volume;
+mod watched;
+
+pub use access::{AllowedHosts, Nqn};
+pub use error::NodeError;
+pub use node::Node;
+pub use nvme::fabrics::DISCOVERY_NQN;
+pub use spec::{
+    Backing, DriveFacts, DriveSpec, EventSink, NodeEvent, NodeSpec, PortSpec, SessionFacts,
+    VolumeSpec,
+};
+pub use volume::Volume;

@@ -1,0 +1,191 @@
+//! [`Node`]: the handle that starts, commands and stops a data path.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use access::{AllowedHosts, Nqn};
+use reactor::ReactorConfig;
+use reactor::cores::{CoreHandle, Cores, CoresConfig};
+use target::Links;
+
+use crate::NodeError;
+use crate::core::Core;
+use crate::layout::Layout;
+use crate::remote::wire;
+use crate::spec::{
+    Backing, DriveFacts, DriveSpec, EventSink, NodeSpec, PortSpec, SessionFacts, VolumeSpec,
+};
+
+/// Tells the nodes of one process apart; tests run several.
+static NEXT_NODE: AtomicU64 = AtomicU64::new(0);
+
+/// A running data path. Any thread may hold the handle and await its methods on any executor;
+/// they run on the node's own cores, one after the other. Dropping the last handle stops the
+/// cores without the courtesy of [`Node::shutdown`].
+#[derive(Clone)]
+pub struct Node {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    id: u64,
+    first: CoreHandle,
+    addresses: Vec<SocketAddr>,
+    /// Taken by the shutdown that ends them.
+    cores: Mutex<Option<Cores>>,
+}
+
+impl Node {
+    /// Starts the cores that `spec` names and listens at its ports; `events` is told what happens
+    /// by itself.
+    pub async fn start(spec: NodeSpec, events: EventSink) -> Result<Node, NodeError> {
+        let cores = Cores::start(CoresConfig {
+            cpus: spec.cores.clone(),
+            name: "flashyard".to_owned(),
+            reactor: ReactorConfig::default(),
+        })?;
+        Node::start_on(cores, &spec, events).await
+    }
+
+    /// Starts a node on cores that are there already, simulated ones for instance; `spec.cores`
+    /// does not count.
+    pub async fn start_on(
+        cores: Cores,
+        spec: &NodeSpec,
+        events: EventSink,
+    ) -> Result<Node, NodeError> {
+        let id = NEXT_NODE.fetch_add(1, Ordering::Relaxed);
+        let handles = cores.handles().to_vec();
+        let first = handles.first().cloned().ok_or(NodeError::Stopped)?;
+        let wirings = wire(handles.len());
+        let links = Links::connect(handles.len());
+        for ((handle, wiring), links) in handles.iter().zip(wirings).zip(links) {
+            let (key, events) = ((id, handle.index()), Arc::clone(&events));
+            handle
+                .submit(move || async move { Core::start(key, links, wiring, events) })
+                .await?;
+        }
+        let layout = handles.clone();
+        first
+            .submit(move || async move { Layout::start(id, layout) })
+            .await?;
+        let mut addresses = Vec::with_capacity(spec.ports.len());
+        for port in &spec.ports {
+            addresses.push(listen(id, &handles, *port).await?);
+        }
+        let cores = Mutex::new(Some(cores));
+        Ok(Node {
+            inner: Arc::new(Inner {
+                id,
+                first,
+                addresses,
+                cores,
+            }),
+        })
+    }
+
+    /// Addresses and ports that serve NVMe/TCP, in the order of the specification.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.inner.addresses
+    }
+
+    /// Opens a drive.
+    pub async fn open_drive(&self, name: &str, spec: DriveSpec) -> Result<DriveFacts, NodeError> {
+        let name = name.to_owned();
+        self.run(|layout| async move { layout.open_drive(name, spec).await })
+            .await
+    }
+
+    /// Flushes and closes a drive that no volume uses.
+    pub async fn close_drive(&self, name: &str) -> Result<(), NodeError> {
+        let name = name.to_owned();
+        self.run(|layout| async move { layout.close_drive(name).await })
+            .await
+    }
+
+    /// Serves a volume; gives its capacity in bytes.
+    pub async fn create_volume(&self, spec: VolumeSpec) -> Result<u64, NodeError> {
+        self.run(|layout| async move { layout.create_volume(spec).await })
+            .await
+    }
+
+    /// Puts a volume on another backing while hosts stay connected; gives its capacity in bytes.
+    pub async fn set_backing(&self, volume: &str, backing: Backing) -> Result<u64, NodeError> {
+        let volume = volume.to_owned();
+        self.run(|layout| async move { layout.set_backing(volume, backing).await })
+            .await
+    }
+
+    /// Stops serving a volume, after its I/O in flight.
+    pub async fn delete_volume(&self, name: &str) -> Result<(), NodeError> {
+        let name = name.to_owned();
+        self.run(|layout| async move { layout.delete_volume(name).await })
+            .await
+    }
+
+    /// Changes who may connect to a subsystem; hosts that no longer may are disconnected.
+    pub async fn set_allowed_hosts(&self, nqn: &Nqn, to: AllowedHosts) -> Result<(), NodeError> {
+        let nqn = nqn.clone();
+        self.run(|layout| async move { layout.set_allowed_hosts(nqn, to).await })
+            .await
+    }
+
+    /// Who is connected now.
+    pub async fn sessions(&self) -> Result<Vec<SessionFacts>, NodeError> {
+        self.run(|layout| async move { layout.sessions().await })
+            .await
+    }
+
+    /// Stops accepting connections, lets I/O in flight end for at most `grace`, closes every
+    /// connection, makes everything acknowledged durable, and ends the cores.
+    pub async fn shutdown(&self, grace: Duration) -> Result<(), NodeError> {
+        let done = self
+            .run(move |layout| async move { layout.shutdown(grace).await })
+            .await;
+        let cores = self
+            .inner
+            .cores
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(cores) = cores {
+            cores.stop();
+        }
+        done
+    }
+
+    /// Runs `work` on the first core.
+    async fn run<T, W, F>(&self, work: W) -> Result<T, NodeError>
+    where
+        T: Send + 'static,
+        W: FnOnce(Rc<Layout>) -> F + Send + 'static,
+        F: Future<Output = Result<T, NodeError>> + 'static,
+    {
+        let id = self.inner.id;
+        let submitted = self
+            .inner
+            .first
+            .submit(move || async move { work(Layout::of(id)?).await });
+        submitted.await?
+    }
+}
+
+/// Listens at `port` on every core; the kernel spreads connections over them.
+async fn listen(id: u64, cores: &[CoreHandle], port: PortSpec) -> Result<SocketAddr, NodeError> {
+    let shared = cores.len() > 1;
+    let mut bound = port.listen;
+    for core in cores {
+        let key = (id, core.index());
+        let port = PortSpec {
+            listen: bound,
+            ..port
+        };
+        let submitted =
+            core.submit(move || async move { Core::of(key)?.add_port(port, shared).await });
+        bound = submitted.await??;
+    }
+    Ok(bound)
+}

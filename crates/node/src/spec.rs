@@ -1,0 +1,153 @@
+//! What a node is built from, and what it tells about itself.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use access::{AllowedHosts, Nqn};
+use block::IoError;
+use uuid::Uuid;
+
+/// What a node is built from; drives and volumes are added to the running node.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    /// The node's identity.
+    pub uuid: Uuid,
+    /// One reactor each, pinned to that CPU where one is named. At least one.
+    pub cores: Vec<Option<usize>>,
+    /// Addresses that serve NVMe/TCP.
+    pub ports: Vec<PortSpec>,
+}
+
+/// An address that serves NVMe/TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortSpec {
+    /// Where to listen; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// What discovery tells hosts to connect to, if not the address they asked at.
+    pub advertise: Option<SocketAddr>,
+}
+
+/// What a drive is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriveSpec {
+    /// A block device or a regular file, which is made, sparse, if it is missing and
+    /// `create_bytes` says how large.
+    Path {
+        /// Where it is.
+        path: PathBuf,
+        /// Size of a file to make; an existing file must have it.
+        create_bytes: Option<u64>,
+    },
+    /// Memory of the node.
+    Memory {
+        /// Capacity.
+        bytes: u64,
+    },
+    /// Takes every write and returns zeroes.
+    Null {
+        /// Capacity.
+        bytes: u64,
+    },
+}
+
+/// What an open drive turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriveFacts {
+    /// Capacity.
+    pub capacity_bytes: u64,
+    /// Logical block size.
+    pub block_bytes: u32,
+}
+
+/// A volume to serve.
+#[derive(Clone, Debug)]
+pub struct VolumeSpec {
+    /// Its name, unique in the node.
+    pub name: String,
+    /// What holds its data.
+    pub backing: Backing,
+    /// Logical block size as hosts see it: 512 or 4096.
+    pub block_bytes: u32,
+    /// The subsystem it is a namespace of, made with the first volume that names it.
+    pub subsystem: Nqn,
+    /// Namespace identifier, unique in the subsystem.
+    pub nsid: u32,
+    /// Namespace identity.
+    pub uuid: Uuid,
+    /// Who may connect to the subsystem; counts for the first volume that names it.
+    pub allowed: AllowedHosts,
+}
+
+/// What holds a volume's data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// All of an open drive.
+    Drive(String),
+    /// Nothing for now: the volume is served, and every command answered with Namespace Not
+    /// Ready, so that hosts keep their sessions and retry.
+    Offline {
+        /// Capacity that hosts knew it with.
+        capacity_bytes: u64,
+    },
+}
+
+/// One host's association with one controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionFacts {
+    /// The host's NVMe Qualified Name.
+    pub host_nqn: String,
+    /// Where its admin queue came from.
+    pub remote: SocketAddr,
+    /// The subsystem's NVMe Qualified Name.
+    pub subsystem_nqn: String,
+    /// Controller identifier.
+    pub controller_id: u16,
+    /// Connected I/O queues.
+    pub queues: u16,
+}
+
+/// Something that happened by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeEvent {
+    /// A drive failed an operation. Told for the first failure, and whenever their number has
+    /// doubled.
+    DriveFailed {
+        /// The drive.
+        drive: String,
+        /// How the latest operation failed.
+        error: IoError,
+        /// Failures since the drive was opened.
+        failures: u64,
+    },
+    /// A host connected to a subsystem.
+    HostConnected {
+        /// The host's NVMe Qualified Name.
+        host: String,
+        /// Where it came from.
+        address: SocketAddr,
+        /// The subsystem's NVMe Qualified Name.
+        subsystem: String,
+    },
+    /// A host's session ended.
+    HostDisconnected {
+        /// The host's NVMe Qualified Name.
+        host: String,
+        /// The subsystem's NVMe Qualified Name.
+        subsystem: String,
+        /// Why, in words.
+        reason: &'static str,
+    },
+    /// A host that is not allowed tried to connect to a subsystem.
+    HostRefused {
+        /// The host's NVMe Qualified Name.
+        host: String,
+        /// Where it came from.
+        address: SocketAddr,
+        /// The subsystem's NVMe Qualified Name.
+        subsystem: String,
+    },
+}
+
+/// Where a node tells its events; called on the data path's threads, so it must not block long.
+pub type EventSink = Arc<dyn Fn(NodeEvent) + Send + Sync>;

@@ -1,0 +1,118 @@
+//! [`Volume`]: what a namespace stands on, the same type on every core.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use drive::Emulate512;
+
+use crate::NodeError;
+use crate::remote::RemoteVolume;
+use crate::watched::WatchedDrive;
+
+/// A volume as one core's target serves it. What it stands on may be exchanged under I/O: an
+/// operation finishes on what it began with.
+pub struct Volume {
+    path: RefCell<Rc<Path>>,
+}
+
+/// Where a volume's requests go from this core.
+pub(crate) enum Path {
+    /// To a drive of this core, block for block.
+    Drive(WatchedDrive),
+    /// To a drive of this core with larger blocks.
+    Emulated(Emulate512<WatchedDrive>),
+    /// To the core where the volume lives.
+    Remote(RemoteVolume),
+    /// Nowhere for now.
+    Offline(Geometry),
+}
+
+impl Path {
+    /// The way to `drive` for hosts that see blocks of `block_bytes`.
+    pub fn to_drive(drive: WatchedDrive, block_bytes: u32) -> Result<Path, NodeError> {
+        match (drive.geometry().block_bytes, block_bytes) {
+            (drive_bytes, wanted) if drive_bytes == wanted => Ok(Path::Drive(drive)),
+            (4096, 512) => Ok(Path::Emulated(Emulate512::new(drive))),
+            (drive, wanted) => Err(NodeError::BlockSize { wanted, drive }),
+        }
+    }
+}
+
+impl Volume {
+    pub(crate) fn new(path: Path) -> Rc<Volume> {
+        Rc::new(Volume {
+            path: RefCell::new(Rc::new(path)),
+        })
+    }
+
+    /// Sends requests from now on along `path`.
+    pub(crate) fn set_path(&self, path: Path) {
+        self.path.replace(Rc::new(path));
+    }
+
+    fn path(&self) -> Rc<Path> {
+        Rc::clone(&self.path.borrow())
+    }
+}
+
+impl BlockDevice for Volume {
+    fn geometry(&self) -> Geometry {
+        match &*self.path() {
+            Path::Drive(device) => device.geometry(),
+            Path::Emulated(device) => device.geometry(),
+            Path::Remote(device) => device.geometry(),
+            Path::Offline(geometry) => *geometry,
+        }
+    }
+
+    async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
+        match &*self.path() {
+            Path::Drive(device) => device.read(start, buffer).await,
+            Path::Emulated(device) => device.read(start, buffer).await,
+            Path::Remote(device) => device.read(start, buffer).await,
+            Path::Offline(_) => (buffer, Err(IoError::NotReady)),
+        }
+    }
+
+    async fn write(
+        &self,
+        start: Lba,
+        buffer: Buffer,
+        durability: Durability,
+    ) -> (Buffer, Result<(), IoError>) {
+        match &*self.path() {
+            Path::Drive(device) => device.write(start, buffer, durability).await,
+            Path::Emulated(device) => device.write(start, buffer, durability).await,
+            Path::Remote(device) => device.write(start, buffer, durability).await,
+            Path::Offline(_) => (buffer, Err(IoError::NotReady)),
+        }
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        match &*self.path() {
+            Path::Drive(device) => device.flush().await,
+            Path::Emulated(device) => device.flush().await,
+            Path::Remote(device) => device.flush().await,
+            Path::Offline(_) => Err(IoError::NotReady),
+        }
+    }
+
+    async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
+        match &*self.path() {
+            Path::Drive(device) => device.deallocate(range).await,
+            Path::Emulated(device) => device.deallocate(range).await,
+            Path::Remote(device) => device.deallocate(range).await,
+            Path::Offline(_) => Err(IoError::NotReady),
+        }
+    }
+
+    async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError> {
+        match &*self.path() {
+            Path::Drive(device) => device.write_zeroes(range, durability).await,
+            Path::Emulated(device) => device.write_zeroes(range, durability).await,
+            Path::Remote(device) => device.write_zeroes(range, durability).await,
+            Path::Offline(_) => Err(IoError::NotReady),
+        }
+    }
+}

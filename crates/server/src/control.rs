@@ -1,0 +1,283 @@
+//! [`Control`]: every change to a node goes through here, one at a time.
+//!
+//! A change is checked, done on the data path, made durable in the state, and only then answered;
+//! a change that cannot be remembered is undone. What is shown comes from memory.
+
+mod drives;
+mod hosts;
+mod status;
+mod volumes;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
+use std::time::SystemTime;
+
+use api::{ErrorBody, ErrorCode, HostSpec, Name, Severity};
+use node::{Node, NodeError, NodeEvent, NodeSpec, PortSpec};
+use serde::Serialize;
+use tokio::sync::Mutex;
+
+use crate::config::Config;
+use crate::events::Events;
+use crate::state::{DriveRecord, Identity, Kind, State, StateError, VolumeRecord};
+
+/// A running node with everything it remembers.
+pub struct Control {
+    identity: Identity,
+    started: SystemTime,
+    cores: Vec<u32>,
+    node: Node,
+    state: Arc<State>,
+    events: Arc<Events>,
+    faults: Arc<Faults>,
+    objects: Mutex<Objects>,
+}
+
+/// Everything that exists, working or not.
+#[derive(Default)]
+struct Objects {
+    drives: BTreeMap<Name, DriveEntry>,
+    volumes: BTreeMap<Name, VolumeEntry>,
+    hosts: BTreeMap<Name, HostSpec>,
+}
+
+struct DriveEntry {
+    record: DriveRecord,
+    /// Why the drive is not open.
+    offline: Option<String>,
+}
+
+struct VolumeEntry {
+    record: VolumeRecord,
+    /// Why hosts cannot use the volume.
+    offline: Option<String>,
+}
+
+/// The latest failure of each drive that failed since the node started.
+#[derive(Default)]
+struct Faults {
+    by_drive: BlockingMutex<BTreeMap<String, String>>,
+}
+
+impl Control {
+    /// Starts the data path and brings back everything remembered. What cannot come back is
+    /// offline, with an event; only the data path itself or the state can fail the start.
+    pub async fn start(config: &Config) -> Result<Control, StartError> {
+        let started = SystemTime::now();
+        let state = Arc::new(State::open(&config.state_directory)?);
+        let configured = config.node.name.clone();
+        let identity = state.identity(|| configured.clone().unwrap_or_else(host_name))?;
+        let events = Arc::new(Events::default());
+        if let Some(name) = configured.filter(|name| *name != identity.name) {
+            let message = format!(
+                "settings name the node {name}, its volumes know it as {}: the first name stays",
+                identity.name
+            );
+            events.record(Severity::Warning, "node", &message);
+        }
+        let remembered = state.load()?;
+        let faults = Arc::new(Faults::default());
+        let sink = event_sink(Arc::clone(&events), Arc::clone(&faults));
+        let node = Node::start(node_spec(config, &identity), sink).await?;
+        let objects = Objects {
+            hosts: remembered.hosts,
+            ..Objects::default()
+        };
+        let cores = config
+            .node
+            .cores
+            .iter()
+            .map(|core| u32::from(*core))
+            .collect();
+        let objects = Mutex::new(objects);
+        let control = Control {
+            identity,
+            started,
+            cores,
+            node,
+            state,
+            events,
+            faults,
+            objects,
+        };
+        control.restore_drives(remembered.drives).await;
+        control.restore_volumes(remembered.volumes).await;
+        Ok(control)
+    }
+
+    /// The node underneath.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// What happened.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Makes `record` durable.
+    async fn remember(
+        &self,
+        kind: Kind,
+        name: &Name,
+        record: impl Serialize + Send + 'static,
+    ) -> Result<(), ErrorBody> {
+        let name = name.clone();
+        self.with_state(move |state| state.put(kind, &name, &record))
+            .await
+    }
+
+    /// Makes it durable that `name` is gone.
+    async fn forget(&self, kind: Kind, name: &Name) -> Result<(), ErrorBody> {
+        let name = name.clone();
+        self.with_state(move |state| state.remove(kind, &name))
+            .await
+    }
+
+    async fn with_state(
+        &self,
+        change: impl FnOnce(&State) -> Result<(), StateError> + Send + 'static,
+    ) -> Result<(), ErrorBody> {
+        let state = Arc::clone(&self.state);
+        match tokio::task::spawn_blocking(move || change(&state)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(self.state_failed(&error.to_string())),
+            Err(panicked) => Err(self.state_failed(&panicked.to_string())),
+        }
+    }
+
+    fn state_failed(&self, problem: &str) -> ErrorBody {
+        let message = format!("the change could not be remembered and was undone: {problem}");
+        self.events.record(Severity::Error, "node", &message);
+        ErrorBody::new(ErrorCode::Internal, message)
+    }
+}
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The state cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The data path cannot run.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+}
+
+fn node_spec(config: &Config, identity: &Identity) -> NodeSpec {
+    let cores = match config.node.cores.as_slice() {
+        [] => vec![None],
+        cores => cores.iter().map(|core| Some(usize::from(*core))).collect(),
+    };
+    let ports = config.nvme.ports.iter().map(|port| PortSpec {
+        listen: port.listen.0,
+        advertise: port.advertise.map(|address| address.0),
+    });
+    NodeSpec {
+        uuid: identity.uuid,
+        cores,
+        ports: ports.collect(),
+    }
+}
+
+fn event_sink(events: Arc<Events>, faults: Arc<Faults>) -> node::EventSink {
+    Arc::new(move |event| match event {
+        NodeEvent::DriveFailed {
+            drive,
+            error,
+            failures,
+        } => {
+            let times = if failures == 1 {
+                "once".into()
+            } else {
+                format!("{failures} times")
+            };
+            let message = format!("I/O failed {times}, the last time with: {error}");
+            events.record(Severity::Error, &format!("drive/{drive}"), &message);
+            faults.note(drive, message);
+        }
+        NodeEvent::HostConnected {
+            host,
+            address,
+            subsystem,
+        } => {
+            let message = format!("{host} connected from {address}");
+            events.record(Severity::Info, &format!("subsystem/{subsystem}"), &message);
+        }
+        NodeEvent::HostDisconnected {
+            host,
+            subsystem,
+            reason,
+        } => {
+            let message = format!("{host} disconnected: {reason}");
+            events.record(Severity::Info, &format!("subsystem/{subsystem}"), &message);
+        }
+        NodeEvent::HostRefused {
+            host,
+            address,
+            subsystem,
+        } => {
+            let message = format!("{host} at {address} is not allowed and was refused");
+            events.record(
+                Severity::Warning,
+                &format!("subsystem/{subsystem}"),
+                &message,
+            );
+        }
+    })
+}
+
+impl Faults {
+    fn note(&self, drive: String, message: String) {
+        self.map().insert(drive, message);
+    }
+
+    fn of(&self, drive: &Name) -> Option<String> {
+        self.map().get(drive.as_str()).cloned()
+    }
+
+    fn clear(&self, drive: &Name) {
+        self.map().remove(drive.as_str());
+    }
+
+    fn map(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
+        self.by_drive.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The machine's host name, made a [`Name`]: `DB-7.example` becomes `db-7.example`.
+fn host_name() -> Name {
+    let system = rustix::system::uname();
+    let name: String = system
+        .nodename()
+        .to_string_lossy()
+        .to_ascii_lowercase()
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '-'
+            }
+        })
+        .skip_while(|c| !c.is_ascii_alphanumeric())
+        .take(63)
+        .collect();
+    let name = if name.is_empty() {
+        "node".to_owned()
+    } else {
+        name
+    };
+    name.parse()
+        .expect("only allowed characters are left, and at least one")
+}
+
+fn not_found(kind: &str, name: &Name) -> ErrorBody {
+    ErrorBody::new(ErrorCode::NotFound, format!("no {kind} is named {name}"))
+}
+
+/// A file's path as people gave it must not depend on where the node runs.
+fn is_absolute(path: &str) -> bool {
+    Path::new(path).is_absolute()
+}

@@ -1,0 +1,294 @@
+//! Drives: open, show, close.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use api::{Drive, DriveSpec, ErrorBody, ErrorCode, Name, ObjectState, Severity};
+use node::{DriveFacts, NodeError};
+
+use super::{Control, DriveEntry, Objects, is_absolute, not_found};
+use crate::state::{DriveRecord, Kind};
+
+/// How long drives in use are tried for, all together, when a node starts.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+
+const RETRY_PERIOD: Duration = Duration::from_millis(50);
+
+impl Control {
+    /// Every drive, by name.
+    pub async fn drives(&self) -> Vec<Drive> {
+        let objects = self.objects.lock().await;
+        let users = users(&objects);
+        let show = |(name, entry)| shown(name, entry, users.get(name).copied());
+        objects.drives.iter().map(show).collect()
+    }
+
+    /// One drive.
+    pub async fn drive(&self, name: &Name) -> Result<Drive, ErrorBody> {
+        let objects = self.objects.lock().await;
+        let entry = objects
+            .drives
+            .get(name)
+            .ok_or_else(|| not_found("drive", name))?;
+        Ok(shown(name, entry, user(&objects, name)))
+    }
+
+    /// Makes the drive `name` be what `spec` says. An offline drive is tried again.
+    pub async fn add_drive(&self, name: &Name, spec: DriveSpec) -> Result<Drive, ErrorBody> {
+        check(&spec)?;
+        let mut objects = self.objects.lock().await;
+        if let Some(entry) = objects.drives.get(name) {
+            if entry.record.spec != spec {
+                return Err(differs(name, &entry.record.spec));
+            }
+            if entry.offline.is_some() {
+                self.open_again(&mut objects, name).await?;
+            }
+        } else {
+            self.open_new(&mut objects, name, spec).await?;
+        }
+        let entry = objects
+            .drives
+            .get(name)
+            .ok_or_else(|| not_found("drive", name))?;
+        Ok(shown(name, entry, user(&objects, name)))
+    }
+
+    /// Closes and forgets a drive that no volume uses.
+    pub async fn remove_drive(&self, name: &Name) -> Result<(), ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        let entry = objects
+            .drives
+            .get(name)
+            .ok_or_else(|| not_found("drive", name))?;
+        if let Some(volume) = user(&objects, name) {
+            let message = format!("drive {name} is used by volume {volume}: delete that first");
+            return Err(ErrorBody::new(ErrorCode::InUse, message));
+        }
+        let open = entry.offline.is_none();
+        self.forget(Kind::Drive, name).await?;
+        objects.drives.remove(name);
+        self.faults.clear(name);
+        if open {
+            self.node
+                .close_drive(name.as_str())
+                .await
+                .map_err(|error| refused(&error))?;
+        }
+        self.events
+            .record(Severity::Info, &format!("drive/{name}"), "removed");
+        Ok(())
+    }
+
+    async fn open_new(
+        &self,
+        objects: &mut Objects,
+        name: &Name,
+        spec: DriveSpec,
+    ) -> Result<(), ErrorBody> {
+        let opened = self
+            .node
+            .open_drive(name.as_str(), data_path_spec(&spec))
+            .await;
+        let record = remembered(spec, opened.map_err(|error| refused(&error))?);
+        if let Err(error) = self.remember(Kind::Drive, name, record.clone()).await {
+            // Opened a moment ago under this lock: it is there to be closed.
+            let _ = self.node.close_drive(name.as_str()).await;
+            return Err(error);
+        }
+        let message = format!("added: {}", description(&record.spec));
+        self.events
+            .record(Severity::Info, &format!("drive/{name}"), &message);
+        objects.drives.insert(
+            name.clone(),
+            DriveEntry {
+                record,
+                offline: None,
+            },
+        );
+        Ok(())
+    }
+
+    /// Opens a drive that was offline, and puts its volume back on it.
+    async fn open_again(&self, objects: &mut Objects, name: &Name) -> Result<(), ErrorBody> {
+        let Some(entry) = objects.drives.get_mut(name) else {
+            return Err(not_found("drive", name));
+        };
+        let record = self
+            .reopen(name, &entry.record, Instant::now())
+            .await
+            .map_err(|reason| {
+                ErrorBody::new(
+                    ErrorCode::NotReady,
+                    format!("drive {name} is still offline: {reason}"),
+                )
+            })?;
+        self.remember(Kind::Drive, name, record.clone()).await?;
+        *entry = DriveEntry {
+            record,
+            offline: None,
+        };
+        self.faults.clear(name);
+        self.events
+            .record(Severity::Info, &format!("drive/{name}"), "online again");
+        self.reconnect_volumes(objects, name).await;
+        Ok(())
+    }
+
+    /// Opens a drive that was there before: never makes one anew, never takes a smaller one. One
+    /// in use is tried until `deadline`: the kernel may still be closing the files of a node that
+    /// was killed a moment ago.
+    async fn reopen(
+        &self,
+        name: &Name,
+        record: &DriveRecord,
+        deadline: Instant,
+    ) -> Result<DriveRecord, String> {
+        let facts = loop {
+            let spec = existing(data_path_spec(&record.spec));
+            match self.node.open_drive(name.as_str(), spec).await {
+                Ok(facts) => break facts,
+                Err(error) if error.is_in_use() && Instant::now() < deadline => {
+                    tokio::time::sleep(RETRY_PERIOD).await;
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        if facts.capacity_bytes < record.capacity_bytes {
+            // Opened a moment ago under this lock: it is there to be closed.
+            let _ = self.node.close_drive(name.as_str()).await;
+            return Err(format!(
+                "it has {} bytes and had {}",
+                facts.capacity_bytes, record.capacity_bytes
+            ));
+        }
+        Ok(remembered(record.spec.clone(), facts))
+    }
+
+    /// Opens every remembered drive; one that cannot be opened stays, offline.
+    pub(super) async fn restore_drives(&self, drives: BTreeMap<Name, DriveRecord>) {
+        let mut objects = self.objects.lock().await;
+        let deadline = Instant::now() + START_PATIENCE;
+        for (name, record) in drives {
+            let entry = match self.reopen(&name, &record, deadline).await {
+                Ok(record) => DriveEntry {
+                    record,
+                    offline: None,
+                },
+                Err(reason) => {
+                    let message = format!("offline: {reason}");
+                    self.events
+                        .record(Severity::Error, &format!("drive/{name}"), &message);
+                    DriveEntry {
+                        record,
+                        offline: Some(reason),
+                    }
+                }
+            };
+            objects.drives.insert(name, entry);
+        }
+    }
+}
+
+/// Which volume uses each drive.
+fn users(objects: &Objects) -> BTreeMap<&Name, &Name> {
+    objects
+        .volumes
+        .iter()
+        .map(|(name, volume)| (&volume.record.drive, name))
+        .collect()
+}
+
+pub(super) fn user<'a>(objects: &'a Objects, drive: &Name) -> Option<&'a Name> {
+    let mut volumes = objects.volumes.iter();
+    volumes
+        .find(|(_, volume)| volume.record.drive == *drive)
+        .map(|(name, _)| name)
+}
+
+fn check(spec: &DriveSpec) -> Result<(), ErrorBody> {
+    if let DriveSpec::Path { path, .. } = spec
+        && !is_absolute(path)
+    {
+        let message = format!("path {path:?} is relative; allowed: an absolute path on the node");
+        return Err(ErrorBody::invalid("path", message));
+    }
+    Ok(())
+}
+
+fn data_path_spec(spec: &DriveSpec) -> node::DriveSpec {
+    match spec {
+        DriveSpec::Path { path, size } => node::DriveSpec::Path {
+            path: path.into(),
+            create_bytes: size.map(api::Size::bytes),
+        },
+        DriveSpec::Memory { size } => node::DriveSpec::Memory {
+            bytes: size.bytes(),
+        },
+        DriveSpec::Null { size } => node::DriveSpec::Null {
+            bytes: size.bytes(),
+        },
+    }
+}
+
+/// The same drive, if it is there.
+fn existing(spec: node::DriveSpec) -> node::DriveSpec {
+    match spec {
+        node::DriveSpec::Path { path, .. } => node::DriveSpec::Path {
+            path,
+            create_bytes: None,
+        },
+        other => other,
+    }
+}
+
+fn remembered(spec: DriveSpec, facts: DriveFacts) -> DriveRecord {
+    DriveRecord {
+        spec,
+        capacity_bytes: facts.capacity_bytes,
+        block_bytes: facts.block_bytes,
+    }
+}
+
+fn description(spec: &DriveSpec) -> String {
+    match spec {
+        DriveSpec::Path { path, .. } => path.clone(),
+        DriveSpec::Memory { size } => format!("{size} of memory, lost when the node stops"),
+        DriveSpec::Null { size } => format!("{size} that keep nothing"),
+    }
+}
+
+fn differs(name: &Name, existing: &DriveSpec) -> ErrorBody {
+    let message = format!("drive {name} exists and is {}", description(existing));
+    ErrorBody::new(ErrorCode::AlreadyExists, message)
+}
+
+fn shown(name: &Name, entry: &DriveEntry, volume: Option<&Name>) -> Drive {
+    Drive {
+        name: name.clone(),
+        spec: entry.record.spec.clone(),
+        state: if entry.offline.is_none() {
+            ObjectState::Online
+        } else {
+            ObjectState::Offline
+        },
+        reason: entry.offline.clone(),
+        capacity_bytes: entry.record.capacity_bytes,
+        block_bytes: entry.record.block_bytes,
+        persistent: matches!(entry.record.spec, DriveSpec::Path { .. }),
+        volume: volume.cloned(),
+    }
+}
+
+/// What a client is told when the data path refuses.
+pub(super) fn refused(error: &NodeError) -> ErrorBody {
+    let code = match error {
+        NodeError::Stopped => ErrorCode::NotReady,
+        NodeError::DriveInUse { .. } => ErrorCode::InUse,
+        NodeError::Open { .. } => return ErrorBody::invalid("path", error.to_string()),
+        NodeError::Size { .. } => return ErrorBody::invalid("size", error.to_string()),
+        NodeError::BlockSize { .. } => return ErrorBody::invalid("block_bytes", error.to_string()),
+        _ => ErrorCode::Internal,
+    };
+    ErrorBody::new(code, error.to_string())
+}

@@ -1,0 +1,422 @@
+//! Volumes: serve, show, allow, deny, stop serving.
+
+use std::collections::BTreeMap;
+
+use api::{ANY_HOST, ErrorBody, ErrorCode, Name, ObjectState, Severity, Volume, VolumeSpec};
+use node::{AllowedHosts, Backing, Nqn};
+use uuid::Uuid;
+
+use super::drives::{refused, user};
+use super::hosts::nqn_of;
+use super::{Control, Objects, VolumeEntry, not_found};
+use crate::state::{Kind, VolumeRecord};
+
+/// Every volume's NQN starts with this, then the node's name and the subsystem's.
+const NQN_PREFIX: &str = "nqn.2026-11.example.flashyard";
+
+impl Control {
+    /// Every volume, by name.
+    pub async fn volumes(&self) -> Vec<Volume> {
+        let objects = self.objects.lock().await;
+        objects
+            .volumes
+            .iter()
+            .map(|(name, entry)| shown(name, entry))
+            .collect()
+    }
+
+    /// One volume.
+    pub async fn volume(&self, name: &Name) -> Result<Volume, ErrorBody> {
+        let objects = self.objects.lock().await;
+        let entry = objects
+            .volumes
+            .get(name)
+            .ok_or_else(|| not_found("volume", name))?;
+        Ok(shown(name, entry))
+    }
+
+    /// Makes the volume `name` be what `spec` says, and serves it.
+    pub async fn create_volume(&self, name: &Name, spec: VolumeSpec) -> Result<Volume, ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        if let Some(entry) = objects.volumes.get(name) {
+            return match same(&entry.record, &spec) {
+                true => Ok(shown(name, entry)),
+                false => Err(differs(name, &entry.record)),
+            };
+        }
+        let allowed = check(&objects, name, &spec)?;
+        let mut record = self.new_record(&objects, name, spec);
+        let backing = Backing::Drive(record.drive.to_string());
+        let served = node_volume(name, &record, backing, allowed)?;
+        let created = self.node.create_volume(served).await;
+        record.capacity_bytes = created.map_err(|error| refused(&error))?;
+        if let Err(error) = self.remember(Kind::Volume, name, record.clone()).await {
+            // Created a moment ago under this lock: it is there to be deleted.
+            let _ = self.node.delete_volume(name.as_str()).await;
+            return Err(error);
+        }
+        let message = format!("created on drive {} as {}", record.drive, record.nqn);
+        self.events
+            .record(Severity::Info, &format!("volume/{name}"), &message);
+        let entry = VolumeEntry {
+            record,
+            offline: None,
+        };
+        let volume = shown(name, &entry);
+        objects.volumes.insert(name.clone(), entry);
+        Ok(volume)
+    }
+
+    /// Stops serving a volume and forgets it; what was written to its drive stays there.
+    pub async fn delete_volume(&self, name: &Name) -> Result<(), ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        if !objects.volumes.contains_key(name) {
+            return Err(not_found("volume", name));
+        }
+        self.forget(Kind::Volume, name).await?;
+        objects.volumes.remove(name);
+        self.node
+            .delete_volume(name.as_str())
+            .await
+            .map_err(|error| refused(&error))?;
+        self.events
+            .record(Severity::Info, &format!("volume/{name}"), "deleted");
+        Ok(())
+    }
+
+    /// Lets `host` (or every host) see the volume, and the others of its subsystem with it.
+    pub async fn allow_host(&self, volume: &Name, host: &Name) -> Result<Volume, ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        if host.as_str() != ANY_HOST && !objects.hosts.contains_key(host) {
+            return Err(unknown_host("host", host));
+        }
+        self.change_hosts(&mut objects, volume, |hosts| {
+            if !hosts.contains(host) {
+                hosts.push(host.clone());
+                hosts.sort();
+            }
+        })
+        .await
+    }
+
+    /// Hides the volume from `host`, or takes back that every host may see it.
+    pub async fn deny_host(&self, volume: &Name, host: &Name) -> Result<Volume, ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        self.change_hosts(&mut objects, volume, |hosts| {
+            hosts.retain(|other| other != host)
+        })
+        .await
+    }
+
+    /// Changes the list that all volumes of one subsystem share.
+    async fn change_hosts(
+        &self,
+        objects: &mut Objects,
+        volume: &Name,
+        change: impl FnOnce(&mut Vec<Name>),
+    ) -> Result<Volume, ErrorBody> {
+        let entry = objects
+            .volumes
+            .get(volume)
+            .ok_or_else(|| not_found("volume", volume))?;
+        let nqn = entry.record.nqn.clone();
+        let mut hosts = entry.record.hosts.clone();
+        change(&mut hosts);
+        if hosts != entry.record.hosts {
+            let allowed = allowed_hosts(objects, &hosts)?;
+            for (name, member) in objects
+                .volumes
+                .iter_mut()
+                .filter(|(_, v)| v.record.nqn == nqn)
+            {
+                let record = VolumeRecord {
+                    hosts: hosts.clone(),
+                    ..member.record.clone()
+                };
+                self.remember(Kind::Volume, name, record.clone()).await?;
+                member.record = record;
+            }
+            let done = self.node.set_allowed_hosts(&parsed(&nqn)?, allowed).await;
+            done.map_err(|error| refused(&error))?;
+            let message = match hosts.as_slice() {
+                [] => "visible to no host".to_owned(),
+                hosts => format!("visible to: {}", list(hosts)),
+            };
+            self.events
+                .record(Severity::Info, &format!("volume/{volume}"), &message);
+        }
+        let entry = objects
+            .volumes
+            .get(volume)
+            .ok_or_else(|| not_found("volume", volume))?;
+        Ok(shown(volume, entry))
+    }
+
+    /// The identity of a volume that does not exist yet.
+    fn new_record(&self, objects: &Objects, name: &Name, spec: VolumeSpec) -> VolumeRecord {
+        let subsystem = spec.subsystem.as_ref().unwrap_or(name);
+        let nqn = format!("{NQN_PREFIX}:{}:{subsystem}", self.identity.name);
+        let taken = |nsid| members(objects, &nqn).any(|volume| volume.nsid == nsid);
+        let nsid = (1..).find(|nsid| !taken(*nsid)).unwrap_or(1);
+        VolumeRecord {
+            drive: spec.drive,
+            block_bytes: spec.block_bytes,
+            hosts: sorted(spec.hosts),
+            subsystem: spec.subsystem,
+            nqn,
+            nsid,
+            uuid: Uuid::new_v4(),
+            capacity_bytes: 0,
+        }
+    }
+
+    /// Serves every remembered volume; one without its drive is served as not ready, so that
+    /// hosts keep their sessions and retry.
+    pub(super) async fn restore_volumes(&self, volumes: BTreeMap<Name, VolumeRecord>) {
+        let mut objects = self.objects.lock().await;
+        for (name, record) in volumes {
+            let offline = self.restore_volume(&objects, &name, &record).await.err();
+            if let Some(reason) = &offline {
+                let message = format!("offline: {reason}");
+                self.events
+                    .record(Severity::Error, &format!("volume/{name}"), &message);
+            }
+            objects
+                .volumes
+                .insert(name, VolumeEntry { record, offline });
+        }
+    }
+
+    /// Serves one remembered volume; the error says why it is not online, served or not.
+    async fn restore_volume(
+        &self,
+        objects: &Objects,
+        name: &Name,
+        record: &VolumeRecord,
+    ) -> Result<(), String> {
+        let allowed =
+            allowed_hosts(objects, &record.hosts).map_err(|error| error.message.clone())?;
+        let online = drive_online(objects, &record.drive);
+        let backing = match online {
+            Ok(()) => Backing::Drive(record.drive.to_string()),
+            Err(_) => Backing::Offline {
+                capacity_bytes: record.capacity_bytes,
+            },
+        };
+        let served = node_volume(name, record, backing, allowed).map_err(|error| error.message)?;
+        self.node
+            .create_volume(served)
+            .await
+            .map_err(|error| error.to_string())?;
+        online
+    }
+
+    /// Puts the volume of a drive that came back on it again.
+    pub(super) async fn reconnect_volumes(&self, objects: &mut Objects, drive: &Name) {
+        let members = objects.volumes.iter_mut();
+        for (name, entry) in members.filter(|(_, volume)| volume.record.drive == *drive) {
+            let backing = Backing::Drive(drive.to_string());
+            let object = format!("volume/{name}");
+            match self.node.set_backing(name.as_str(), backing).await {
+                Ok(_) => {
+                    entry.offline = None;
+                    self.events.record(Severity::Info, &object, "online again");
+                }
+                Err(error) => {
+                    let message = format!("still offline: {error}");
+                    self.events.record(Severity::Error, &object, &message);
+                    entry.offline = Some(error.to_string());
+                }
+            }
+        }
+    }
+}
+
+/// Whether a new volume can be; gives the hosts that may see it.
+fn check(objects: &Objects, name: &Name, spec: &VolumeSpec) -> Result<AllowedHosts, ErrorBody> {
+    let drive = &spec.drive;
+    if !objects.drives.contains_key(drive) {
+        let existing: Vec<Name> = objects.drives.keys().cloned().collect();
+        let allowed = if existing.is_empty() {
+            "none exist yet".into()
+        } else {
+            list(&existing)
+        };
+        let message = format!("no drive is named {drive}; drives: {allowed}");
+        return Err(ErrorBody::invalid("drive", message));
+    }
+    if let Some(other) = user(objects, drive) {
+        let message = format!("drive {drive} is used by volume {other}");
+        return Err(ErrorBody {
+            field: Some("drive".into()),
+            ..in_use(message)
+        });
+    }
+    drive_online(objects, drive).map_err(|reason| ErrorBody::new(ErrorCode::NotReady, reason))?;
+    clash(objects, name, spec)?;
+    group_agrees(objects, spec)?;
+    allowed_hosts(objects, &spec.hosts)
+}
+
+/// Hosts connect to a subsystem, so its volumes share one list of hosts.
+fn group_agrees(objects: &Objects, spec: &VolumeSpec) -> Result<(), ErrorBody> {
+    let Some(group) = &spec.subsystem else {
+        return Ok(());
+    };
+    let mut volumes = objects.volumes.iter();
+    let member = volumes.find(|(_, volume)| volume.record.subsystem.as_ref() == Some(group));
+    match member {
+        Some((name, member)) if member.record.hosts != sorted(spec.hosts.clone()) => {
+            let message = format!(
+                "volumes of one subsystem have the same hosts; {name} of subsystem {group} has: {}",
+                list(&member.record.hosts)
+            );
+            Err(ErrorBody::invalid("hosts", message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A volume of its own subsystem and a group must not have one name: they would be one NQN.
+fn clash(objects: &Objects, name: &Name, spec: &VolumeSpec) -> Result<(), ErrorBody> {
+    let mut volumes = objects.volumes.iter();
+    let clash = volumes.find(
+        |(other, volume)| match (&spec.subsystem, &volume.record.subsystem) {
+            (Some(group), None) => *other == group,
+            (None, Some(group)) => name == group,
+            _ => false,
+        },
+    );
+    match (clash, &spec.subsystem) {
+        (None, _) => Ok(()),
+        (Some((other, _)), Some(group)) => {
+            let message = format!("volume {other} has subsystem {group} to itself");
+            Err(ErrorBody {
+                field: Some("subsystem".into()),
+                ..in_use(message)
+            })
+        }
+        (Some((other, _)), None) => {
+            let message = format!("{name} is the subsystem of volume {other}: choose another name");
+            Err(ErrorBody {
+                field: Some("name".into()),
+                ..in_use(message)
+            })
+        }
+    }
+}
+
+fn in_use(message: String) -> ErrorBody {
+    ErrorBody::new(ErrorCode::InUse, message)
+}
+
+fn drive_online(objects: &Objects, drive: &Name) -> Result<(), String> {
+    match objects.drives.get(drive).map(|entry| &entry.offline) {
+        None => Err(format!("no drive is named {drive}")),
+        Some(Some(reason)) => Err(format!("drive {drive} is offline: {reason}")),
+        Some(None) => Ok(()),
+    }
+}
+
+fn allowed_hosts(objects: &Objects, hosts: &[Name]) -> Result<AllowedHosts, ErrorBody> {
+    if hosts.iter().any(|host| host.as_str() == ANY_HOST) {
+        return Ok(AllowedHosts::Any);
+    }
+    let mut nqns = Vec::with_capacity(hosts.len());
+    for (index, host) in hosts.iter().enumerate() {
+        let field = format!("hosts[{index}]");
+        let spec = objects
+            .hosts
+            .get(host)
+            .ok_or_else(|| unknown_host(&field, host))?;
+        nqns.push(nqn_of(spec).map_err(|problem| ErrorBody::invalid(&field, problem))?);
+    }
+    Ok(AllowedHosts::list(nqns))
+}
+
+fn unknown_host(field: &str, host: &Name) -> ErrorBody {
+    let message = format!("no host is named {host}; allowed: a host that was added, or \"any\"");
+    ErrorBody::invalid(field, message)
+}
+
+fn members<'a>(objects: &'a Objects, nqn: &str) -> impl Iterator<Item = &'a VolumeRecord> {
+    let volumes = objects.volumes.values().map(|volume| &volume.record);
+    volumes.filter(move |record| record.nqn == nqn)
+}
+
+fn node_volume(
+    name: &Name,
+    record: &VolumeRecord,
+    backing: Backing,
+    allowed: AllowedHosts,
+) -> Result<node::VolumeSpec, ErrorBody> {
+    Ok(node::VolumeSpec {
+        name: name.to_string(),
+        backing,
+        block_bytes: record.block_bytes.bytes(),
+        subsystem: parsed(&record.nqn)?,
+        nsid: record.nsid,
+        uuid: record.uuid,
+        allowed,
+    })
+}
+
+fn parsed(nqn: &str) -> Result<Nqn, ErrorBody> {
+    let wrong = |error| ErrorBody::new(ErrorCode::Internal, format!("NQN {nqn:?}: {error}"));
+    nqn.parse().map_err(wrong)
+}
+
+/// Whether an existing volume is what `spec` asks for.
+fn same(record: &VolumeRecord, spec: &VolumeSpec) -> bool {
+    record.drive == spec.drive
+        && record.block_bytes == spec.block_bytes
+        && record.subsystem == spec.subsystem
+        && record.hosts == sorted(spec.hosts.clone())
+}
+
+fn differs(name: &Name, record: &VolumeRecord) -> ErrorBody {
+    let message = format!(
+        "volume {name} exists on drive {} with blocks of {} bytes and hosts: {}",
+        record.drive,
+        record.block_bytes.bytes(),
+        list(&record.hosts)
+    );
+    ErrorBody::new(ErrorCode::AlreadyExists, message)
+}
+
+fn sorted(mut hosts: Vec<Name>) -> Vec<Name> {
+    hosts.sort();
+    hosts.dedup();
+    hosts
+}
+
+fn list(names: &[Name]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names
+            .iter()
+            .map(Name::as_str)
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+fn shown(name: &Name, entry: &VolumeEntry) -> Volume {
+    let record = &entry.record;
+    Volume {
+        name: name.clone(),
+        drive: record.drive.clone(),
+        state: if entry.offline.is_none() {
+            ObjectState::Online
+        } else {
+            ObjectState::Offline
+        },
+        reason: entry.offline.clone(),
+        capacity_bytes: record.capacity_bytes,
+        block_bytes: record.block_bytes,
+        hosts: record.hosts.clone(),
+        nqn: record.nqn.clone(),
+        nsid: record.nsid,
+        uuid: record.uuid,
+    }
+}

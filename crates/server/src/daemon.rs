@@ -1,0 +1,198 @@
+//! The daemon's life: start, say where it serves, wait for a signal, stop cleanly.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{ErrorBody, Severity};
+use axum::Router;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::config::Config;
+use crate::control::{Control, StartError};
+use crate::develop::Develop;
+use crate::endpoints::Endpoints;
+use crate::{notify, routes};
+
+/// Why the daemon ended other than by a clean stop.
+#[derive(Debug, Error)]
+pub enum DaemonError {
+    /// The node does not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The REST API cannot listen.
+    #[error("REST API at {address}: {source}")]
+    Listen {
+        /// Where it should.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The development drives or volume cannot be made.
+    #[error("making the development drives: {0}")]
+    Populate(#[from] ErrorBody),
+    /// The system refuses something a daemon cannot do without.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The clean stop did not end in time or not well.
+    #[error("stopping: {0}")]
+    Stop(String),
+}
+
+/// Runs a node until SIGTERM or SIGINT; `announce` is called once everything listens.
+pub fn run(
+    config: &Config,
+    develop: Option<&Develop>,
+    announce: impl FnOnce(&Started),
+) -> Result<(), DaemonError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(system("starting the control plane"))?;
+    runtime.block_on(serve(config, develop, announce))
+}
+
+/// A node that has started, as it is announced.
+pub struct Started {
+    /// Where it is reached.
+    pub endpoints: Endpoints,
+    /// What it serves.
+    pub volumes: Vec<api::Volume>,
+}
+
+async fn serve(
+    config: &Config,
+    develop: Option<&Develop>,
+    announce: impl FnOnce(&Started),
+) -> Result<(), DaemonError> {
+    let mut signals = Signals::new().map_err(system("waiting for signals"))?;
+    let address = config.api.listen.get_ref().0;
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|source| DaemonError::Listen { address, source })?;
+    let api_address = listener
+        .local_addr()
+        .map_err(system("reading the API's address"))?;
+    let control = Arc::new(Control::start(config).await?);
+    if let Some(develop) = develop {
+        develop.populate(&control).await?;
+    }
+    let rest = Rest::start(listener, routes::router(Arc::clone(&control)));
+
+    let endpoints = Endpoints {
+        api: format!("http://{api_address}"),
+        nvme: control.node().addresses().to_vec(),
+        pid: std::process::id(),
+    };
+    endpoints
+        .write(&config.state_directory)
+        .map_err(system("writing endpoints.json"))?;
+    control.events().record(Severity::Info, "node", "serving");
+    announce(&Started {
+        endpoints,
+        volumes: control.volumes().await,
+    });
+    notify::ready();
+
+    let name = signals.next().await;
+    control
+        .events()
+        .record(Severity::Info, "node", &format!("stopping on {name}"));
+    notify::stopping();
+    let timeout = Duration::from_secs(u64::from(config.shutdown.timeout_seconds));
+    tokio::select! {
+        stopped = stop(rest, &control, timeout) => {
+            Endpoints::remove(&config.state_directory);
+            stopped
+        }
+        name = signals.next() => Err(DaemonError::Stop(format!("cut short by a second {name}"))),
+    }
+}
+
+/// Stops taking requests, then the data path: everything acknowledged is on the drives after it.
+async fn stop(rest: Rest, control: &Control, timeout: Duration) -> Result<(), DaemonError> {
+    rest.stop(timeout).await;
+    control
+        .node()
+        .shutdown(timeout)
+        .await
+        .map_err(|error| DaemonError::Stop(error.to_string()))?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn system(doing: &'static str) -> impl Fn(io::Error) -> DaemonError {
+    move |source| DaemonError::System { doing, source }
+}
+
+/// The REST API on its task.
+struct Rest {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<io::Result<()>>,
+}
+
+impl Rest {
+    fn start(listener: TcpListener, router: Router) -> Rest {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let until = async move {
+            // An error means that the sender is gone, which is as good a reason to stop.
+            let _ = stopped.await;
+        };
+        let serving = axum::serve(listener, router).with_graceful_shutdown(until);
+        Rest {
+            stop,
+            task: tokio::spawn(async move { serving.await }),
+        }
+    }
+
+    /// Lets requests in flight end, for at most `timeout`.
+    async fn stop(self, timeout: Duration) {
+        // An error means that the task has ended already.
+        let _ = self.stop.send(());
+        match tokio::time::timeout(timeout, self.task).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => tracing::warn!("the REST API ended with: {error}"),
+            Ok(Err(error)) => tracing::warn!("the REST API ended with: {error}"),
+            Err(_) => tracing::warn!("the REST API still had requests after {timeout:?}"),
+        }
+    }
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    fn next(&mut self) -> impl Future<Output = &'static str> {
+        let Signals {
+            terminate,
+            interrupt,
+        } = self;
+        async {
+            tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            }
+        }
+    }
+}

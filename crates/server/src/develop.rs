@@ -1,0 +1,65 @@
+//! `serve --dev DIR`: a node on drives that it makes itself, with something to connect to.
+
+use std::path::PathBuf;
+
+use api::{ANY_HOST, BlockSize, DriveSpec, ErrorBody, Name, Size, VolumeSpec};
+
+use crate::control::Control;
+
+/// The volume that a first start makes.
+pub const DEMO_VOLUME: &str = "demo";
+
+/// What a first start in a directory makes.
+#[derive(Clone, Debug)]
+pub struct Develop {
+    /// Holds the state and, under `drives/`, the drives.
+    pub directory: PathBuf,
+    /// How many drives, named `d0`, `d1` and so on.
+    pub drives: u16,
+    /// Size of each, sparse.
+    pub drive_size: Size,
+}
+
+impl Develop {
+    /// On a first start: makes the drives, and on the first of them a volume that every host may
+    /// see. A node that remembers drives is left as it is.
+    pub async fn populate(&self, control: &Control) -> Result<(), ErrorBody> {
+        if !control.drives().await.is_empty() {
+            return Ok(());
+        }
+        let directory = self.drive_directory().map_err(|error| {
+            ErrorBody::invalid("dev", format!("{}: {error}", self.directory.display()))
+        })?;
+        for number in 0..self.drives {
+            let name = name(&format!("d{number}"))?;
+            let path = directory
+                .join(format!("{name}.img"))
+                .to_string_lossy()
+                .into_owned();
+            let spec = DriveSpec::Path {
+                path,
+                size: Some(self.drive_size),
+            };
+            control.add_drive(&name, spec).await?;
+        }
+        let spec = VolumeSpec {
+            drive: name("d0")?,
+            block_bytes: BlockSize::default(),
+            hosts: vec![name(ANY_HOST)?],
+            subsystem: None,
+        };
+        control.create_volume(&name(DEMO_VOLUME)?, spec).await?;
+        Ok(())
+    }
+
+    fn drive_directory(&self) -> std::io::Result<PathBuf> {
+        let directory = self.directory.join("drives");
+        std::fs::create_dir_all(&directory)?;
+        directory.canonicalize()
+    }
+}
+
+fn name(text: &str) -> Result<Name, ErrorBody> {
+    text.parse()
+        .map_err(|error: api::NameError| ErrorBody::invalid("name", error.to_string()))
+}

@@ -1,0 +1,44 @@
+//! `endpoints.json`: where a running node is reached, for programs that started it on port 0.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The file's name in the state directory.
+pub const FILE_NAME: &str = "endpoints.json";
+
+/// Where a running node is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoints {
+    /// The REST API, as a client takes it.
+    pub api: String,
+    /// NVMe/TCP addresses and ports.
+    pub nvme: Vec<SocketAddr>,
+    /// The node's process.
+    pub pid: u32,
+}
+
+impl Endpoints {
+    /// Writes the file whole: a reader sees the old one, this one, or none.
+    pub fn write(&self, state_directory: &Path) -> io::Result<PathBuf> {
+        let path = state_directory.join(FILE_NAME);
+        let new = state_directory.join(format!("{FILE_NAME}.new"));
+        std::fs::write(&new, serde_json::to_vec_pretty(self)?)?;
+        std::fs::rename(&new, &path)?;
+        Ok(path)
+    }
+
+    /// Reads what a node wrote under `state_directory`.
+    pub fn read(state_directory: &Path) -> io::Result<Endpoints> {
+        let text = std::fs::read(state_directory.join(FILE_NAME))?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    /// Removes the file; a missing one is as good.
+    pub fn remove(state_directory: &Path) {
+        // Only a note for other programs: a stale one is replaced by the next start.
+        let _ = std::fs::remove_file(state_directory.join(FILE_NAME));
+    }
+}

@@ -1,0 +1,84 @@
+//! [`Events`]: the latest things that happened, kept in memory and written to the log.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use api::{Event, Severity};
+
+/// How many events are kept: a busy day's worth, under a megabyte.
+const KEPT: usize = 2048;
+
+/// The latest events, oldest first. Every event is also one line in the log.
+#[derive(Debug, Default)]
+pub struct Events {
+    ring: Mutex<Ring>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    events: VecDeque<Event>,
+    last_id: u64,
+}
+
+impl Events {
+    /// Records that `message` happened to `object`, such as `drive/d0`.
+    pub fn record(&self, severity: Severity, object: &str, message: &str) {
+        match severity {
+            Severity::Info => tracing::info!(object, "{message}"),
+            Severity::Warning => tracing::warn!(object, "{message}"),
+            Severity::Error => tracing::error!(object, "{message}"),
+        }
+        let mut ring = self.ring();
+        ring.last_id += 1;
+        let event = Event {
+            id: ring.last_id,
+            time: timestamp(SystemTime::now()),
+            severity,
+            object: object.to_owned(),
+            message: message.to_owned(),
+        };
+        if ring.events.len() == KEPT {
+            ring.events.pop_front();
+        }
+        ring.events.push_back(event);
+    }
+
+    /// Kept events with an identifier above `after`, oldest first.
+    pub fn after(&self, after: u64) -> Vec<Event> {
+        let ring = self.ring();
+        ring.events
+            .iter()
+            .filter(|event| event.id > after)
+            .cloned()
+            .collect()
+    }
+
+    /// The ring is whole between any two statements, so a panic elsewhere does not spoil it.
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// UTC as RFC 3339 with milliseconds.
+pub(crate) fn timestamp(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_events_make_room_and_identifiers_go_on() {
+        let events = Events::default();
+        for number in 0..KEPT + 5 {
+            events.record(Severity::Info, "node", &format!("event {number}"));
+        }
+        let kept = events.after(0);
+        assert_eq!(kept.len(), KEPT);
+        assert_eq!(kept[0].id, 6);
+        assert_eq!(events.after(KEPT as u64 + 4).len(), 1);
+        assert_eq!(events.after(KEPT as u64 + 5), []);
+    }
+}

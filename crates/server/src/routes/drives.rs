@@ -1,0 +1,50 @@
+//! `/v1/drives`
+
+use std::sync::Arc;
+
+use api::{Drive, DriveSpec, ErrorBody, List, Name};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::extract::{Body, Named};
+use super::{Answer, Gone};
+use crate::control::Control;
+
+/// Every drive, by name
+#[utoipa::path(get, path = "/v1/drives", operation_id = "list_drives",
+    responses((status = OK, body = List<Drive>), (status = "default", body = ErrorBody)))]
+pub async fn list(State(control): State<Arc<Control>>) -> Answer<List<Drive>> {
+    Ok(Json(List {
+        items: control.drives().await,
+    }))
+}
+
+/// One drive
+#[utoipa::path(get, path = "/v1/drives/{name}", operation_id = "show_drive",
+    params(("name" = Name, Path)),
+    responses((status = OK, body = Drive), (status = "default", body = ErrorBody)))]
+pub async fn show(State(control): State<Arc<Control>>, Named(name): Named) -> Answer<Drive> {
+    Ok(Json(control.drive(&name).await?))
+}
+
+/// Add a drive, or try an offline one again
+#[utoipa::path(put, path = "/v1/drives/{name}", operation_id = "add_drive",
+    params(("name" = Name, Path)), request_body = DriveSpec,
+    responses((status = OK, body = Drive), (status = "default", body = ErrorBody)))]
+pub async fn add(
+    State(control): State<Arc<Control>>,
+    Named(name): Named,
+    Body(spec): Body<DriveSpec>,
+) -> Answer<Drive> {
+    Ok(Json(control.add_drive(&name, spec).await?))
+}
+
+/// Close and forget a drive that no volume uses; its contents stay
+#[utoipa::path(delete, path = "/v1/drives/{name}", operation_id = "remove_drive",
+    params(("name" = Name, Path)),
+    responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]
+pub async fn remove(State(control): State<Arc<Control>>, Named(name): Named) -> Gone {
+    control.remove_drive(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

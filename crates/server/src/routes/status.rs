@@ -1,0 +1,17 @@
+//! `/v1/status`
+
+use std::sync::Arc;
+
+use api::{ErrorBody, Status};
+use axum::Json;
+use axum::extract::State;
+
+use super::Answer;
+use crate::control::Control;
+
+/// The node at a glance
+#[utoipa::path(get, path = "/v1/status", operation_id = "status",
+    responses((status = OK, body = Status), (status = "default", body = ErrorBody)))]
+pub async fn show(State(control): State<Arc<Control>>) -> Answer<Status> {
+    Ok(Json(control.status().await))
+}

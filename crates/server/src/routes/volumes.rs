@@ -1,0 +1,72 @@
+//! `/v1/volumes`
+
+use std::sync::Arc;
+
+use api::{ErrorBody, List, Name, Volume, VolumeSpec};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::extract::{Body, Named, NamedHost};
+use super::{Answer, Gone};
+use crate::control::Control;
+
+/// Every volume, by name
+#[utoipa::path(get, path = "/v1/volumes", operation_id = "list_volumes",
+    responses((status = OK, body = List<Volume>), (status = "default", body = ErrorBody)))]
+pub async fn list(State(control): State<Arc<Control>>) -> Answer<List<Volume>> {
+    Ok(Json(List {
+        items: control.volumes().await,
+    }))
+}
+
+/// One volume
+#[utoipa::path(get, path = "/v1/volumes/{name}", operation_id = "show_volume",
+    params(("name" = Name, Path)),
+    responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
+pub async fn show(State(control): State<Arc<Control>>, Named(name): Named) -> Answer<Volume> {
+    Ok(Json(control.volume(&name).await?))
+}
+
+/// Create a volume and serve it
+#[utoipa::path(put, path = "/v1/volumes/{name}", operation_id = "create_volume",
+    params(("name" = Name, Path)), request_body = VolumeSpec,
+    responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
+pub async fn create(
+    State(control): State<Arc<Control>>,
+    Named(name): Named,
+    Body(spec): Body<VolumeSpec>,
+) -> Answer<Volume> {
+    Ok(Json(control.create_volume(&name, spec).await?))
+}
+
+/// Stop serving a volume and forget it
+#[utoipa::path(delete, path = "/v1/volumes/{name}", operation_id = "delete_volume",
+    params(("name" = Name, Path)),
+    responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]
+pub async fn delete(State(control): State<Arc<Control>>, Named(name): Named) -> Gone {
+    control.delete_volume(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Let a host, or `any`, see the volume
+#[utoipa::path(put, path = "/v1/volumes/{name}/hosts/{host}", operation_id = "allow_host",
+    params(("name" = Name, Path), ("host" = Name, Path)),
+    responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
+pub async fn allow(
+    State(control): State<Arc<Control>>,
+    NamedHost(name, host): NamedHost,
+) -> Answer<Volume> {
+    Ok(Json(control.allow_host(&name, &host).await?))
+}
+
+/// Hide the volume from a host, or no longer show it to `any`
+#[utoipa::path(delete, path = "/v1/volumes/{name}/hosts/{host}", operation_id = "deny_host",
+    params(("name" = Name, Path), ("host" = Name, Path)),
+    responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
+pub async fn deny(
+    State(control): State<Arc<Control>>,
+    NamedHost(name, host): NamedHost,
+) -> Answer<Volume> {
+    Ok(Json(control.deny_host(&name, &host).await?))
+}

@@ -1,0 +1,324 @@
+//! [`State`]: what a node must remember, in a redb database under the state directory.
+//!
+//! One table a kind of object, from name to a JSON record. A change is durable before its request
+//! is answered, so the node comes back with everything it acknowledged, after kill -9 as well.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use api::{BlockSize, DriveSpec, HostSpec, Name};
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use uuid::Uuid;
+
+/// Raised when a record's meaning changes; a newer file is refused rather than misread.
+const FORMAT: u32 = 1;
+
+const FILE_NAME: &str = "state.redb";
+
+const META: Table = TableDefinition::new("meta");
+const IDENTITY: &str = "identity";
+
+type Table = TableDefinition<'static, &'static str, &'static [u8]>;
+
+/// Which table an object is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// [`DriveRecord`]s.
+    Drive,
+    /// [`VolumeRecord`]s.
+    Volume,
+    /// [`HostSpec`]s.
+    Host,
+}
+
+impl Kind {
+    fn table(self) -> Table {
+        TableDefinition::new(match self {
+            Kind::Drive => "drives",
+            Kind::Volume => "volumes",
+            Kind::Host => "hosts",
+        })
+    }
+}
+
+/// Who the node is, from its first start on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Version of every record in the file.
+    pub format: u32,
+    /// The node's name, part of its volumes' NQNs.
+    pub name: Name,
+    /// The node's identity.
+    pub uuid: Uuid,
+}
+
+/// A drive to open at every start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriveRecord {
+    /// What it is made of.
+    pub spec: DriveSpec,
+    /// Capacity when it was last open.
+    pub capacity_bytes: u64,
+    /// Logical block size when it was last open.
+    pub block_bytes: u32,
+}
+
+/// A volume to serve at every start, with the identity hosts know it by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeRecord {
+    /// The drive it takes whole.
+    pub drive: Name,
+    /// Logical block size as hosts see it.
+    pub block_bytes: BlockSize,
+    /// Names of allowed hosts, or `any`.
+    pub hosts: Vec<Name>,
+    /// The subsystem it was asked to join.
+    pub subsystem: Option<Name>,
+    /// NVMe Qualified Name of its subsystem.
+    pub nqn: String,
+    /// Namespace identifier.
+    pub nsid: u32,
+    /// Namespace identity.
+    pub uuid: Uuid,
+    /// Capacity when it was last online.
+    pub capacity_bytes: u64,
+}
+
+/// Everything remembered.
+#[derive(Debug, Default)]
+pub struct Remembered {
+    /// Drives by name.
+    pub drives: BTreeMap<Name, DriveRecord>,
+    /// Volumes by name.
+    pub volumes: BTreeMap<Name, VolumeRecord>,
+    /// Hosts by name.
+    pub hosts: BTreeMap<Name, HostSpec>,
+}
+
+/// Why the state cannot be used.
+#[derive(Debug, Error)]
+pub enum StateError {
+    /// The directory cannot be made or opened.
+    #[error("state directory {path}: {source}", path = path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Another node runs on it.
+    #[error("state directory {path} is in use by another node", path = path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A newer version of the program wrote it.
+    #[error("state file {path} has format {found}; this version reads up to {FORMAT}",
+        path = path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The format it has.
+        found: u32,
+    },
+    /// A record does not say what it should.
+    #[error("state record {name:?}: {source}")]
+    Record {
+        /// The record's name.
+        name: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// The database failed.
+    #[error("state file: {0}")]
+    Database(#[from] redb::Error),
+}
+
+/// The open database. Methods block on the disk.
+#[derive(Debug)]
+pub struct State {
+    database: Database,
+}
+
+impl State {
+    /// Opens the state under `directory`, which is made, with its database, if it is missing.
+    pub fn open(directory: &Path) -> Result<State, StateError> {
+        std::fs::create_dir_all(directory).map_err(|source| StateError::Directory {
+            path: directory.to_owned(),
+            source,
+        })?;
+        let database =
+            Database::create(directory.join(FILE_NAME)).map_err(|error| match error {
+                DatabaseError::DatabaseAlreadyOpen => StateError::InUse {
+                    path: directory.to_owned(),
+                },
+                other => StateError::Database(other.into()),
+            })?;
+        let state = State { database };
+        let format = state
+            .identity_record()?
+            .map_or(FORMAT, |record| record.format);
+        if format > FORMAT {
+            return Err(StateError::Newer {
+                path: directory.join(FILE_NAME),
+                found: format,
+            });
+        }
+        Ok(state)
+    }
+
+    /// The node's identity: remembered, or made now, named `name`.
+    pub fn identity(&self, name: impl FnOnce() -> Name) -> Result<Identity, StateError> {
+        if let Some(identity) = self.identity_record()? {
+            return Ok(identity);
+        }
+        let identity = Identity {
+            format: FORMAT,
+            name: name(),
+            uuid: Uuid::new_v4(),
+        };
+        self.put_in(META, IDENTITY, &identity)?;
+        Ok(identity)
+    }
+
+    /// Everything remembered.
+    pub fn load(&self) -> Result<Remembered, StateError> {
+        Ok(Remembered {
+            drives: self.all(Kind::Drive)?,
+            volumes: self.all(Kind::Volume)?,
+            hosts: self.all(Kind::Host)?,
+        })
+    }
+
+    /// Remembers `record` under `name`; durable when it returns.
+    pub fn put(&self, kind: Kind, name: &Name, record: &impl Serialize) -> Result<(), StateError> {
+        self.put_in(kind.table(), name.as_str(), record)
+    }
+
+    /// Forgets `name`; durable when it returns.
+    pub fn remove(&self, kind: Kind, name: &Name) -> Result<(), StateError> {
+        let transaction = self.database.begin_write().map_err(redb::Error::from)?;
+        {
+            let mut table = transaction
+                .open_table(kind.table())
+                .map_err(redb::Error::from)?;
+            table.remove(name.as_str()).map_err(redb::Error::from)?;
+        }
+        Ok(transaction.commit().map_err(redb::Error::from)?)
+    }
+
+    fn identity_record(&self) -> Result<Option<Identity>, StateError> {
+        let mut records: BTreeMap<String, Identity> = self.all_in(META)?;
+        Ok(records.remove(IDENTITY))
+    }
+
+    fn put_in(&self, table: Table, name: &str, record: &impl Serialize) -> Result<(), StateError> {
+        let record = serde_json::to_vec(record).map_err(|source| StateError::Record {
+            name: name.to_owned(),
+            source,
+        })?;
+        let transaction = self.database.begin_write().map_err(redb::Error::from)?;
+        {
+            let mut table = transaction.open_table(table).map_err(redb::Error::from)?;
+            table
+                .insert(name, record.as_slice())
+                .map_err(redb::Error::from)?;
+        }
+        Ok(transaction.commit().map_err(redb::Error::from)?)
+    }
+
+    fn all<T: DeserializeOwned>(&self, kind: Kind) -> Result<BTreeMap<Name, T>, StateError> {
+        self.all_in(kind.table())
+    }
+
+    fn all_in<N, T>(&self, table: Table) -> Result<BTreeMap<N, T>, StateError>
+    where
+        N: DeserializeOwned + Ord,
+        T: DeserializeOwned,
+    {
+        let transaction = self.database.begin_read().map_err(redb::Error::from)?;
+        let table = match transaction.open_table(table) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(BTreeMap::new()),
+            Err(other) => return Err(StateError::Database(other.into())),
+        };
+        let mut records = BTreeMap::new();
+        for entry in table.iter().map_err(redb::Error::from)? {
+            let (name, record) = entry.map_err(redb::Error::from)?;
+            let wrong = |source| StateError::Record {
+                name: name.value().to_owned(),
+                source,
+            };
+            let key = serde_json::from_value(name.value().into()).map_err(wrong)?;
+            records.insert(key, serde_json::from_slice(record.value()).map_err(wrong)?);
+        }
+        Ok(records)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_was_put_is_there_after_reopening() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = HostSpec {
+            nqn: "nqn.2014-08.org.nvmexpress:uuid:x".into(),
+        };
+        let state = State::open(directory.path()).unwrap();
+        let identity = state.identity(|| name("n1")).unwrap();
+        state.put(Kind::Host, &name("h1"), &host).unwrap();
+        state.put(Kind::Host, &name("h2"), &host).unwrap();
+        state.remove(Kind::Host, &name("h2")).unwrap();
+        drop(state);
+
+        let state = State::open(directory.path()).unwrap();
+        assert_eq!(state.identity(|| name("other")).unwrap(), identity);
+        let remembered = state.load().unwrap();
+        assert_eq!(remembered.hosts, BTreeMap::from([(name("h1"), host)]));
+        assert!(remembered.drives.is_empty() && remembered.volumes.is_empty());
+    }
+
+    #[test]
+    fn two_nodes_cannot_share_a_state_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let _first = State::open(directory.path()).unwrap();
+        let second = State::open(directory.path());
+        assert!(
+            matches!(second, Err(StateError::InUse { .. })),
+            "{second:?}"
+        );
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_and_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::open(directory.path()).unwrap();
+        let future = Identity {
+            format: 9,
+            name: name("n1"),
+            uuid: Uuid::nil(),
+        };
+        state.put_in(META, IDENTITY, &future).unwrap();
+        drop(state);
+        let refused = State::open(directory.path()).unwrap_err().to_string();
+        assert!(refused.contains("format 9"), "{refused}");
+    }
+
+    #[test]
+    fn a_damaged_record_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::open(directory.path()).unwrap();
+        state.put(Kind::Drive, &name("d7"), &"no record").unwrap();
+        let refused = state.load().unwrap_err().to_string();
+        assert!(refused.contains("d7"), "{refused}");
+    }
+}
