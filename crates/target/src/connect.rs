@@ -1,5 +1,6 @@
 //! Connect (NVMe 2.0 §6.3): what a connection becomes.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use access::Nqn;
@@ -19,7 +20,6 @@ use crate::io::IoQueue;
 use crate::report::TargetEvent;
 use crate::session::{Role, Session};
 use crate::transport::{Command, Reply};
-use std::cell::Cell;
 
 /// Executes the first command of a connection, which must be Connect.
 pub(crate) async fn connect<D: BlockDevice + 'static>(
@@ -142,7 +142,6 @@ fn connect_admin<D: BlockDevice + 'static>(
         return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR));
     }
     core.controllers.borrow_mut().insert(id, controller);
-    tracing::info!(host = %host_nqn, subsystem = %subsystem_nqn, controller = id, "host connected");
     core.report(TargetEvent::HostConnected {
         host_nqn,
         host_address: session.host_address,

@@ -50,7 +50,8 @@ fn entry(port: &Port, address: SocketAddr, subsystem_nqn: &str) -> DiscoveryEntr
         SocketAddr::V6(_) => AddressFamily::IPV6,
     };
     entry.subsystem_type = SubsystemType::NVM;
-    entry.requirements = requirements::NO_SECURE_CHANNEL | requirements::FLOW_CONTROL_OPTIONAL;
+    // Not "no secure channel needed": some hosts (libnvme 1.3) then ask for one.
+    entry.requirements = requirements::FLOW_CONTROL_OPTIONAL;
     entry.port_id = port.settings.id.into();
     entry.controller_id = CONTROLLER_ID_DYNAMIC.into();
     entry.admin_queue_size = ADMIN_QUEUE_ENTRIES.into();

@@ -164,13 +164,6 @@ impl<D: BlockDevice + 'static> Core<D> {
             controller_id: controller.id,
             reason,
         });
-        tracing::info!(
-            host = %controller.host_nqn,
-            subsystem = %controller.subsystem_nqn,
-            controller = controller.id,
-            ?reason,
-            "host disconnected"
-        );
     }
 
     /// Closes the connections of a controller's I/O queues.

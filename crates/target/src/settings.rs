@@ -16,6 +16,8 @@ pub struct TargetSettings {
     pub queue_entries_max: u16,
     /// I/O queues that a controller may have, at least 1.
     pub io_queues_max: u16,
+    /// Connections that may be open at once on this core; more are closed at once.
+    pub connections_max: usize,
     /// Data of reads that a connection may have in execution or waiting to be sent; one command
     /// more is let through, so that any size makes progress.
     pub read_bytes_max: usize,
@@ -34,6 +36,7 @@ impl Default for TargetSettings {
             connection: ConnectionSettings::default(),
             queue_entries_max: 1024,
             io_queues_max: 128,
+            connections_max: 4096,
             read_bytes_max: 16 << 20,
             connect_timeout: Duration::from_secs(10),
             network_timeout: Duration::from_secs(60),

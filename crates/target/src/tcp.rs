@@ -55,6 +55,9 @@ pub(crate) async fn accept<D: BlockDevice + 'static>(
 ) {
     loop {
         match listener.accept().await {
+            Ok((_, host)) if core.sessions.borrow().len() >= core.settings.connections_max => {
+                tracing::warn!(port = port_id, %host, "too many connections");
+            }
             Ok((stream, host_address)) => {
                 drop(reactor::spawn(serve(
                     Rc::clone(&core),

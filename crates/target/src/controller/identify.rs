@@ -39,6 +39,9 @@ type Outcome = Result<Reply, Status>;
 
 impl<D: BlockDevice + 'static> Controller<D> {
     pub(super) fn identify(&self, command: &Identify, settings: &TargetSettings) -> Outcome {
+        if (command.data.length.get() as usize) < IDENTIFY_BYTES {
+            return Err(Status::DATA_SGL_LENGTH_INVALID.do_not_retry());
+        }
         let id = command.namespace_id.get();
         if command.cns == Cns::CONTROLLER {
             return page(self.controller_data(settings).as_bytes());

@@ -7,6 +7,7 @@
 mod admin;
 mod connecting;
 mod control;
+mod cores;
 mod device;
 mod io;
 mod raw;

@@ -1,0 +1,151 @@
+//! Several cores: a controller on one, its I/O queues anywhere.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use access::AllowedHosts;
+use nvme::Status;
+use nvme::command::{IoOpcode, ReadWrite};
+use nvme::fabrics::{
+    Configuration, Connect, InvalidParameter, Property, PropertyOffset, connect_offset,
+};
+use nvme::{AdminOpcode, SglDescriptor, SubmissionEntry};
+use target::{Links, PortSettings, Target, TargetSettings};
+
+use crate::device::Memory;
+use crate::io::geometry;
+use crate::raw::{Raw, capsule, connect_data};
+use crate::{SUBSYSTEM, namespace, nqn, simulate, subsystem};
+
+/// Targets of several cores, each with a port of its own so that a test can choose the core.
+fn start(cores: usize) -> Vec<(Target<Memory>, SocketAddr)> {
+    let device = Rc::new(Memory::new(geometry(4096, 64)));
+    let started = Links::connect(cores)
+        .into_iter()
+        .enumerate()
+        .map(|(index, links)| {
+            let target = Target::start(TargetSettings::default(), links);
+            let port = PortSettings {
+                id: 1,
+                listen: SocketAddr::from(([127, 0, 0, 1], 4420 + index as u16)),
+                advertise: None,
+                reuse_port: true,
+            };
+            let address = target.add_port(port).unwrap();
+            target
+                .add_subsystem(subsystem(SUBSYSTEM, AllowedHosts::Any))
+                .unwrap();
+            target
+                .add_namespace(&nqn(SUBSYSTEM), namespace(1), Rc::clone(&device))
+                .unwrap();
+            (target, address)
+        });
+    started.collect()
+}
+
+/// An enabled controller on the core behind `address`; gives its identifier too.
+async fn controller(address: SocketAddr, keep_alive_ms: u32) -> (Raw, u16) {
+    let admin = Raw::initialized(address).await;
+    let connect = Connect::new(0, 31, keep_alive_ms);
+    let connected = admin.connect(&connect, &connect_data(0xffff)).await;
+    let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
+    admin.command(enable.entry(), &[]).await;
+    (admin, connected.result.get() as u16)
+}
+
+fn read() -> SubmissionEntry {
+    *ReadWrite::new(IoOpcode::READ, 1, 0, 1, SglDescriptor::transport(4096)).entry()
+}
+
+/// Queues join from every core, identifiers are unique across cores, I/O works, and closing the
+/// admin connection closes all queues wherever they are.
+#[test]
+fn queues_join_from_any_core_and_go_with_their_controller() {
+    simulate(40, async {
+        let cores = start(3);
+        let (admin, id) = controller(cores[1].1, 0).await;
+        let (_other, other_id) = controller(cores[2].1, 0).await;
+        assert_ne!(id, other_id);
+        let mut queues = Vec::new();
+        for (queue_id, (_, address)) in (1..).zip(&cores) {
+            let queue = Raw::initialized(*address).await;
+            let connected = queue
+                .connect(&Connect::new(queue_id, 31, 0), &connect_data(id))
+                .await;
+            assert!(connected.status().is_success());
+            queue.send(&capsule(&read(), &[])).await;
+            assert_eq!(queue.receive(24 + 4096).await.unwrap()[0], 7);
+            queues.push(queue);
+        }
+        assert_eq!(cores[1].0.sessions()[0].io_queues, 3);
+        let twice = Raw::initialized(cores[0].1).await;
+        let refused = twice
+            .connect(&Connect::new(2, 31, 0), &connect_data(id))
+            .await;
+        assert_eq!(refused.status().code(), Status::COMMAND_SEQUENCE_ERROR);
+        let refused = twice
+            .connect(&Connect::new(9, 31, 0), &connect_data(id + 30))
+            .await;
+        let parameter = InvalidParameter::from_result(refused.result.get() as u32);
+        assert_eq!(parameter.offset, connect_offset::CONTROLLER_ID);
+
+        // A queue that goes away can come back on another core.
+        drop(queues.remove(0));
+        reactor::sleep(Duration::from_secs(3)).await;
+        assert_eq!(cores[1].0.sessions()[0].io_queues, 2);
+        let again = twice
+            .connect(&Connect::new(1, 31, 0), &connect_data(id))
+            .await;
+        assert!(again.status().is_success());
+
+        drop(admin);
+        for queue in queues.iter().chain([&twice]) {
+            assert!(queue.closes_within(Duration::from_secs(3)).await);
+        }
+        assert!(cores[1].0.sessions().is_empty());
+        assert_eq!(
+            cores[2].0.sessions().len(),
+            1,
+            "another controller is untouched"
+        );
+    });
+}
+
+/// Traffic on a queue of another core keeps a controller alive; when it stops, the controller goes.
+#[test]
+fn traffic_on_another_core_counts_as_life() {
+    simulate(41, async {
+        let cores = start(2);
+        let (admin, id) = controller(cores[0].1, 3000).await;
+        let queue = Raw::initialized(cores[1].1).await;
+        queue
+            .connect(&Connect::new(1, 31, 0), &connect_data(id))
+            .await;
+        for _ in 0..20 {
+            reactor::sleep(Duration::from_secs(1)).await;
+            queue.send(&capsule(&read(), &[])).await;
+            assert!(queue.receive(24 + 4096).await.is_some());
+        }
+        assert_eq!(cores[0].0.sessions().len(), 1);
+        assert!(queue.closes_within(Duration::from_secs(8)).await);
+        assert!(admin.closes_within(Duration::from_secs(3)).await);
+        assert_eq!(cores[0].0.counters().keep_alive_expirations, 1);
+    });
+}
+
+/// An admin command that keeps a controller alive by itself: Keep Alive.
+#[test]
+fn keep_alive_keeps_alive() {
+    simulate(42, async {
+        let cores = start(1);
+        let (admin, _) = controller(cores[0].1, 2000).await;
+        let sgl = SglDescriptor::transport(0);
+        let keep_alive = SubmissionEntry::new(AdminOpcode::KEEP_ALIVE.0, 0, sgl);
+        for _ in 0..10 {
+            reactor::sleep(Duration::from_millis(1900)).await;
+            assert!(admin.command(&keep_alive, &[]).await.status().is_success());
+        }
+        assert!(admin.closes_within(Duration::from_secs(6)).await);
+    });
+}
