@@ -28,7 +28,8 @@ pub enum OpenError {
     },
     /// The block size is none that a drive can have, or smaller than the device's own.
     #[error(
-        "{}: blocks of {block_bytes} bytes are not possible here; the smallest possible: {smallest}",
+        "{}: blocks of {block_bytes} bytes are not possible here; the smallest possible are \
+         {smallest}",
         path.display()
     )]
     BlockBytes {

@@ -285,19 +285,7 @@ impl TcpStream {
         };
         let mut sent = 0;
         while sent < batch.len_bytes() {
-            // SAFETY: the entry points to the boxed parts of the batch, and from there to its own
-            // inline bytes and buffers.
-            let operation = unsafe {
-                ring::start(context, socket, Resource::Batch(batch), |fd, resource| {
-                    let Resource::Batch(batch) = resource else {
-                        unreachable!("given a batch in the line above")
-                    };
-                    let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
-                    opcode::SendMsg::new(fd, batch.message(sent))
-                        .flags(flags)
-                        .build()
-                })
-            };
+            let operation = ring::start_send(context, socket, batch, sent);
             let (result, resource) = operation.await;
             batch = match resource {
                 Resource::Batch(batch) => batch,

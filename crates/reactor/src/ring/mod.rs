@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "the ring's shared memory; see the SAFETY lines")]
 
 mod receives;
+mod sends;
 mod set_up;
 mod start;
 
@@ -18,8 +19,9 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use crate::operation::{Completion, Key, Operations};
 use crate::start_error::StartError;
 use receives::{Receive, Receives};
+use sends::{Send, Sends};
 use set_up::set_up;
-pub(crate) use start::{start, start_receive, start_without_file};
+pub(crate) use start::{start, start_receive, start_send, start_without_file};
 
 /// The `user_data` of the read that waits for other threads' bell.
 const BELL: u64 = u64::MAX;
@@ -37,6 +39,8 @@ pub(crate) struct Ring {
     operations: RefCell<Operations>,
     /// Submissions that found the queue full.
     backlog: RefCell<VecDeque<squeue::Entry>>,
+    /// Sends of this turn.
+    sends: RefCell<Sends>,
     /// Receives that the loop tries itself for as long as it does not sleep.
     receives: RefCell<Receives>,
     /// Whether the loop polls before it sleeps, so that trying receives makes sense.
@@ -61,6 +65,7 @@ impl Ring {
             ring: RefCell::new(ring),
             operations: RefCell::default(),
             backlog: RefCell::default(),
+            sends: RefCell::default(),
             receives: RefCell::default(),
             polls,
             bell: Cell::new(None),
@@ -125,6 +130,14 @@ impl Ring {
         }
     }
 
+    /// Takes in a send, to be done when the turn ends.
+    ///
+    /// # Safety
+    /// The send's socket and memory stay valid until its completion.
+    unsafe fn add_send(&self, send: Send) {
+        self.sends.borrow_mut().add(send);
+    }
+
     /// Receives directly what is there for the latest receives; how many came to an end.
     pub(crate) fn try_receives(&self) -> usize {
         let mut count = 0;
@@ -152,7 +165,8 @@ impl Ring {
 
     /// Asks the kernel to end an operation that nobody waits for.
     pub(crate) fn cancel(&self, key: Key) {
-        let never_began = self.receives.borrow_mut().remove(key);
+        let never_began =
+            self.receives.borrow_mut().remove(key) || self.sends.borrow_mut().remove(key);
         if never_began {
             return self.finish(key, -libc::ECANCELED);
         }
@@ -175,6 +189,14 @@ impl Ring {
 
     /// Submits everything queued and lets the kernel post what has finished.
     pub(crate) fn submit(&self) {
+        let sent = self.sends.borrow_mut().try_only();
+        if let Some((key, result)) = sent {
+            self.finish(key, result);
+        }
+        for entry in self.sends.borrow_mut().drain() {
+            // SAFETY: promised by whoever added the send.
+            unsafe { self.push(&entry) };
+        }
         let mut ring = self.ring.borrow_mut();
         let idle = {
             let submission = ring.submission();
@@ -277,4 +299,15 @@ fn check_entered(result: io::Result<usize>) {
         Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
         _ => panic!("io_uring_enter failed: {error}"),
     }
+}
+
+/// The result of a system call as the ring would give it; `None` if the call is to be tried again.
+fn finished(result: isize) -> Option<i32> {
+    if result >= 0 {
+        return Some(i32::try_from(result).unwrap_or(i32::MAX));
+    }
+    let errno = io::Error::last_os_error()
+        .raw_os_error()
+        .unwrap_or(libc::EIO);
+    (errno != libc::EAGAIN && errno != libc::EINTR).then_some(-errno)
 }

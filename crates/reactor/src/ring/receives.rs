@@ -45,13 +45,7 @@ impl Receive {
                 libc::MSG_DONTWAIT,
             )
         };
-        if count >= 0 {
-            return Some(i32::try_from(count).unwrap_or(i32::MAX));
-        }
-        let errno = std::io::Error::last_os_error()
-            .raw_os_error()
-            .unwrap_or(libc::EIO);
-        (errno != libc::EAGAIN && errno != libc::EINTR).then_some(-errno)
+        super::finished(count)
     }
 }
 

@@ -13,7 +13,9 @@ use io_uring::types::Fd;
 use io_uring::{opcode, squeue};
 
 use super::receives::Receive;
+use super::sends::Send;
 use crate::context::Context;
+use crate::net::SendBatch;
 use crate::operation::{Operation, Resource};
 
 /// Starts an operation on `file`; `build` makes the entry from the resource's final place.
@@ -98,5 +100,45 @@ pub(crate) fn start_receive(
     drop(operations);
     // SAFETY: it points into the buffer, which the table keeps until completion.
     unsafe { ring.add_receive(receive, flags == 0) };
+    Operation::new(Rc::clone(context), key)
+}
+
+/// Starts sending the batch, from byte `sent` on: some of it at the start, all of the rest after
+/// that.
+pub(crate) fn start_send(
+    context: &Rc<Context>,
+    socket: &Rc<OwnedFd>,
+    batch: SendBatch,
+    sent: usize,
+) -> Operation {
+    let ring = context.ring().expect("this reactor has a ring");
+    let fd = socket.as_raw_fd();
+    let mut operations = ring.operations.borrow_mut();
+    let file = Some(Rc::clone(socket));
+    let (key, resource) = operations.insert(Resource::Batch(batch), file);
+    let Resource::Batch(batch) = resource else {
+        unreachable!("given a batch in the line above")
+    };
+    let message = batch.message(sent);
+    let entry = opcode::SendMsg::new(Fd(fd), message)
+        .flags((libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32)
+        .build()
+        .user_data(key.user_data());
+    drop(operations);
+    // SAFETY: the message is in the boxed parts of the batch, which the table keeps until
+    // completion, and points to the batch's own bytes and buffers.
+    unsafe {
+        if sent == 0 {
+            ring.add_send(Send {
+                key,
+                socket: fd,
+                message,
+                entry,
+            });
+        } else {
+            // The socket has just refused to take more.
+            ring.push(&entry);
+        }
+    }
     Operation::new(Rc::clone(context), key)
 }
