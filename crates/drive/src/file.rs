@@ -78,15 +78,11 @@ impl FileDrive {
             file = open_existing(path, false).await.map_err(failed)?;
             lock(&file, path)?;
         }
-        let deallocates = deallocates(&file, bytes).await;
+        let geometry = refine(geometry, &file, bytes).await;
         Ok(FileDrive {
             file,
             path: path.to_owned(),
-            geometry: Geometry {
-                volatile_write_cache: true,
-                deallocates,
-                ..geometry
-            },
+            geometry,
             flush_failed: Cell::new(false),
         })
     }
@@ -190,14 +186,24 @@ async fn transfers_blocks(file: &File, block_bytes: u32) -> io::Result<bool> {
     }
 }
 
-/// Whether space can be given back such that it then reads as zeroes.
-async fn deallocates(file: &File, bytes: u64) -> bool {
-    if file.is_block_device() {
-        return file.zeroes_offloaded().await;
+/// Adds what only the file or device itself knows.
+async fn refine(geometry: Geometry, file: &File, bytes: u64) -> Geometry {
+    let Some(queue) = file.block_queue().await else {
+        // Past the end there is nothing to lose, and the file system still says if it could.
+        let past_the_end = bytes.next_multiple_of(4096);
+        return Geometry {
+            volatile_write_cache: true,
+            deallocates: file.punch_hole(past_the_end, 4096).await.is_ok(),
+            ..geometry
+        };
+    };
+    Geometry {
+        // The page cache is volatile whatever the drive has.
+        volatile_write_cache: queue.volatile_write_cache || !file.is_direct(),
+        deallocates: queue.zeroes_offloaded,
+        optimal_write_blocks: (queue.physical_block_bytes / geometry.block_bytes).max(1),
+        ..geometry
     }
-    // Past the end there is nothing to lose, and the file system still says whether it could.
-    let past_the_end = bytes.next_multiple_of(4096);
-    file.punch_hole(past_the_end, 4096).await.is_ok()
 }
 
 /// Which side of the drive failed, for errors that do not say themselves what is wrong.

@@ -33,6 +33,11 @@ fn main() {
     report.median("stream, loopback TCP, 128 KiB sends", "GB/s", || {
         stream(&cores) / 1e9
     });
+    report.median(
+        "idle, 100 connections with a message a second each",
+        "% of a core",
+        || idle(&cores),
+    );
     cores.stop();
     report.write();
 }
@@ -194,7 +199,8 @@ fn requests(cores: &Cores, depth: usize) -> f64 {
         let stream = TcpStream::connect(address, &SocketOptions::default())
             .await
             .unwrap();
-        let rate = drive(&stream, depth).await;
+        let total = if depth == 1 { 50_000 } else { 400_000 };
+        let rate = drive(&stream, depth, total).await;
         drop(stream);
         served.await.unwrap();
         rate
@@ -202,9 +208,9 @@ fn requests(cores: &Cores, depth: usize) -> f64 {
     client.wait().unwrap()
 }
 
-async fn drive(stream: &TcpStream, depth: usize) -> f64 {
+/// Sends `total` requests, `depth` at a time, and takes the replies; requests per second.
+async fn drive(stream: &TcpStream, depth: usize, total: usize) -> f64 {
     const REPLY_BYTES: usize = REPLY_HEADER_BYTES + PAYLOAD_BYTES;
-    let total = if depth == 1 { 50_000 } else { 400_000 };
     let due = Rc::new(Queue::unbounded());
     due.try_push(depth).unwrap();
     let writer = spawn(write_requests(stream.clone(), Rc::clone(&due), total));
@@ -280,4 +286,33 @@ fn stream(cores: &Cores) -> f64 {
         TOTAL as f64 / started.elapsed().as_secs_f64()
     });
     client.wait().unwrap()
+}
+
+/// The share of the serving core that 100 nearly idle connections take.
+fn idle(cores: &Cores) -> f64 {
+    const CONNECTIONS: usize = 100;
+    let server = cores.handles()[0].clone();
+    let used = cores.handles()[1].submit(move || async move {
+        let mut clients = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let (address, served) = listen(&server).await;
+            drop(served);
+            let stream = TcpStream::connect(address, &SocketOptions::default())
+                .await
+                .unwrap();
+            clients.push(spawn(async move {
+                loop {
+                    sleep(Duration::from_secs(1)).await;
+                    drive(&stream, 1, 1).await;
+                }
+            }));
+        }
+        sleep(Duration::from_secs(1)).await;
+        let before = server.usage();
+        sleep(Duration::from_secs(3)).await;
+        let after = server.usage();
+        clients.into_iter().for_each(reactor::Task::cancel);
+        (after.busy + after.polling) - (before.busy + before.polling)
+    });
+    used.wait().unwrap().as_secs_f64() / 3.0 * 100.0
 }

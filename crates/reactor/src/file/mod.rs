@@ -4,9 +4,12 @@
 //! simulation files live in memory, by path, for as long as the simulation.
 #![allow(unsafe_code, reason = "starts ring operations; see the SAFETY lines")]
 
+mod open;
+mod queue;
+
 use std::ffi::CString;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -22,21 +25,9 @@ use crate::operation::Resource;
 use crate::ring;
 use crate::sim::SimulatedFile;
 use crate::time::sleep;
-
-/// How to open a file. By default: an existing one, for reading, through the page cache.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OpenOptions {
-    /// Allow writing.
-    pub write: bool,
-    /// Make the file if it does not exist.
-    pub create: bool,
-    /// Make the file; fail if it exists.
-    pub create_new: bool,
-    /// Bypass the page cache where the file system can; [`File::is_direct`] says whether it does.
-    pub direct: bool,
-    /// Fail on a block device that is mounted, or that someone else has claimed.
-    pub claim: bool,
-}
+pub use open::OpenOptions;
+use open::open_at;
+pub use queue::BlockQueue;
 
 /// The longest simulated operation; the shortest takes a tenth of it.
 const SIMULATED_LATENCY_MAX: Duration = Duration::from_micros(100);
@@ -140,29 +131,15 @@ impl File {
         }
     }
 
-    /// Whether a block device zeroes ranges by itself, giving their space back where it can; only
-    /// then does [`File::punch_hole`] work on it. False for files.
-    pub async fn zeroes_offloaded(&self) -> bool {
-        let Kind::Descriptor(descriptor) = &self.kind else {
-            return false;
-        };
-        let Ok(stat) = rustix::fs::fstat(descriptor) else {
-            return false;
-        };
-        let (major, minor) = (
-            rustix::fs::major(stat.st_rdev),
-            rustix::fs::minor(stat.st_rdev),
-        );
-        let limit = blocking(move || {
-            let device = format!("/sys/dev/block/{major}:{minor}");
-            // A partition has its disk's queue.
-            ["queue", "../queue"].iter().find_map(|queue| {
-                std::fs::read_to_string(format!("{device}/{queue}/write_zeroes_max_bytes")).ok()
-            })
-        });
-        limit
-            .await
-            .is_some_and(|bytes| bytes.trim().parse::<u64>().is_ok_and(|bytes| bytes > 0))
+    /// What the system says about a block device; `None` for files.
+    pub async fn block_queue(&self) -> Option<BlockQueue> {
+        match &self.kind {
+            Kind::Descriptor(descriptor) if self.block_device => {
+                let device = rustix::fs::fstat(descriptor).ok()?.st_rdev;
+                Some(blocking(move || BlockQueue::of(device)).await)
+            }
+            _ => None,
+        }
     }
 
     /// Takes the lock that other processes, and other openings in this one, see; false if one of
@@ -402,42 +379,3 @@ impl File {
 
 /// The kernel transfers at most 2 GiB less a page per call.
 const TRANSFER_BYTES_MAX: usize = 1 << 30;
-
-async fn open_at(
-    context: &Rc<Context>,
-    path: CString,
-    options: &OpenOptions,
-    direct: bool,
-) -> io::Result<OwnedFd> {
-    let mut flags = libc::O_CLOEXEC;
-    flags |= if options.write {
-        libc::O_RDWR
-    } else {
-        libc::O_RDONLY
-    };
-    if options.create || options.create_new {
-        flags |= libc::O_CREAT;
-    }
-    // On a block device, without O_CREAT, this is the claim.
-    if options.create_new || options.claim {
-        flags |= libc::O_EXCL;
-    }
-    if direct {
-        flags |= libc::O_DIRECT;
-    }
-    // SAFETY: the entry points to the heap memory of the path, which does not change.
-    let operation = unsafe {
-        ring::start_without_file(context, Resource::Opened(path), |fd, resource| {
-            let Resource::Opened(path) = resource else {
-                unreachable!("given a path in the line above")
-            };
-            opcode::OpenAt::new(fd, path.as_ptr())
-                .flags(flags)
-                .mode(0o600)
-                .build()
-        })
-    };
-    let descriptor = operation.await.0?;
-    // SAFETY: the kernel has just made this descriptor for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) })
-}
