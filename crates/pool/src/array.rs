@@ -1,0 +1,242 @@
+//! The drives of a pool as columns and rows: reading with reconstruction and repair, writing.
+
+use crate::drive::Drive;
+use crate::join::join_all;
+use crate::level::{Level, Shape};
+use crate::location::{BLOCK_BYTES, Entry};
+use crate::redundancy;
+use crate::segments::Zone;
+use block::{BlockDevice, Buffer, Durability, IoError};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Running totals; plain numbers, read at leisure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Blocks of 4 KiB that hosts wrote and had acknowledged.
+    pub host_blocks_written: u64,
+    /// Blocks that went to the drives for stripes: data, headers, padding, redundancy.
+    pub stripe_blocks_written: u64,
+    /// Blocks that went to the drives for the map, redundancy included.
+    pub map_blocks_written: u64,
+    /// Live blocks that the cleaner moved.
+    pub relocated_blocks: u64,
+    /// Stripes written.
+    pub stripes: u64,
+    /// Checkpoints taken.
+    pub checkpoints: u64,
+    /// Blocks that had to be rebuilt from the rest of their row to be read.
+    pub reconstructed_reads: u64,
+    /// Blocks found bad, rebuilt and written back to their place.
+    pub repaired_blocks: u64,
+    /// Reads that failed with all the redundancy there is.
+    pub unrecovered_reads: u64,
+}
+
+/// The member drives, by their index in the member list.
+pub(crate) struct Array<D> {
+    drives: RefCell<Vec<Option<Rc<Drive<D>>>>>,
+    pub level: Level,
+    pub counters: Cell<Counters>,
+    /// Drives that failed a request and are not yet out of the membership.
+    pub newly_failed: RefCell<Vec<usize>>,
+}
+
+impl<D: BlockDevice> Array<D> {
+    pub fn new(level: Level, drives: Vec<Option<Rc<Drive<D>>>>) -> Array<D> {
+        Array {
+            drives: RefCell::new(drives),
+            level,
+            counters: Cell::default(),
+            newly_failed: RefCell::default(),
+        }
+    }
+
+    pub fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    pub fn drive(&self, index: usize) -> Option<Rc<Drive<D>>> {
+        let drives = self.drives.borrow();
+        drives
+            .get(index)?
+            .as_ref()
+            .filter(|drive| !drive.is_failed())
+            .cloned()
+    }
+
+    pub fn is_live(&self, index: usize) -> bool {
+        let drives = self.drives.borrow();
+        drives
+            .get(index)
+            .and_then(Option::as_ref)
+            .is_some_and(|drive| !drive.is_failed())
+    }
+
+    /// Every drive that works, with its index.
+    pub fn live(&self) -> Vec<(usize, Rc<Drive<D>>)> {
+        let drives = self.drives.borrow();
+        let present = drives.iter().enumerate();
+        present
+            .filter_map(|(index, drive)| Some((index, drive.clone()?)))
+            .filter(|(_, drive)| !drive.is_failed())
+            .collect()
+    }
+
+    pub fn slots(&self) -> usize {
+        self.drives.borrow().len()
+    }
+
+    /// Takes a drive out of use; the membership follows before anything is acknowledged.
+    pub fn fail(&self, index: usize) {
+        let drives = self.drives.borrow();
+        if let Some(Some(drive)) = drives.get(index)
+            && drive.fail()
+        {
+            self.newly_failed.borrow_mut().push(index);
+        }
+    }
+
+    pub fn shape(&self, columns: usize) -> Shape {
+        self.level.shape(columns)
+    }
+
+    /// Reads consecutive rows of one zone, without any check.
+    pub async fn read_zone(
+        &self,
+        zone: Option<Zone>,
+        row: u32,
+        buffer: Buffer,
+    ) -> (Buffer, Result<(), IoError>) {
+        let found = zone.and_then(|zone| Some((zone, self.drive(usize::from(zone.drive))?)));
+        let Some((zone, drive)) = found else {
+            return (buffer, Err(IoError::DeviceGone));
+        };
+        let start = drive.zone_start(zone.index) + u64::from(row);
+        let (buffer, result) = drive.read(start, buffer).await;
+        if result == Err(IoError::DeviceGone) {
+            self.fail(usize::from(zone.drive));
+        }
+        (buffer, result)
+    }
+
+    /// Writes consecutive rows of one zone. A drive that refuses is out.
+    pub async fn write_zone(
+        &self,
+        zone: Zone,
+        row: u32,
+        buffer: Buffer,
+        durability: Durability,
+    ) -> (Buffer, Result<(), IoError>) {
+        let Some(drive) = self.drive(usize::from(zone.drive)) else {
+            return (buffer, Err(IoError::DeviceGone));
+        };
+        let start = drive.zone_start(zone.index) + u64::from(row);
+        let (buffer, result) = drive.write(start, buffer, durability).await;
+        if result.is_err() {
+            self.fail(usize::from(zone.drive));
+        }
+        (buffer, result)
+    }
+
+    /// Writes one buffer to each column that has a zone, all at `row`. Fails only if what is left
+    /// could not be read back.
+    pub async fn write_columns(
+        &self,
+        columns: &[Option<Zone>],
+        row: u32,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> Result<(), IoError> {
+        let writes = columns
+            .iter()
+            .zip(buffers)
+            .map(|(zone, buffer)| async move {
+                match zone {
+                    Some(zone) => self
+                        .write_zone(*zone, row, buffer, durability)
+                        .await
+                        .1
+                        .is_ok(),
+                    None => false,
+                }
+            });
+        let written = join_all(writes).await;
+        let survives = self
+            .shape(columns.len())
+            .survives(|column| !written[column]);
+        if survives {
+            Ok(())
+        } else {
+            Err(IoError::WriteFault)
+        }
+    }
+
+    /// Reads one block and checks it; if it is bad or gone, rebuilds it from its row and, where
+    /// its drive still works, writes it back.
+    pub async fn read_block(
+        &self,
+        columns: &[Option<Zone>],
+        entry: Entry,
+        buffer: Buffer,
+    ) -> (Buffer, Result<(), IoError>) {
+        let column = usize::from(entry.at.column);
+        let zone = columns.get(column).copied().flatten();
+        let (buffer, result) = self.read_zone(zone, entry.at.row, buffer).await;
+        if result.is_ok() && crc32c::crc32c(&buffer) == entry.crc {
+            return (buffer, Ok(()));
+        }
+        self.rescue_block(columns, entry, buffer).await
+    }
+
+    /// As [`read_block`](Array::read_block), for a block whose own copy is known to be bad.
+    pub async fn rescue_block(
+        &self,
+        columns: &[Option<Zone>],
+        entry: Entry,
+        mut buffer: Buffer,
+    ) -> (Buffer, Result<(), IoError>) {
+        let valid = |block: &[u8]| crc32c::crc32c(block) == entry.crc;
+        let column = usize::from(entry.at.column);
+        let Some(found) = self.rebuild(columns, column, entry.at.row, &valid).await else {
+            self.count(|counters| counters.unrecovered_reads += 1);
+            return (buffer, Err(IoError::UnrecoveredRead));
+        };
+        buffer.copy_from_slice(&found);
+        self.count(|counters| counters.reconstructed_reads += 1);
+        if let Some(zone) = columns[column]
+            && self.is_live(usize::from(zone.drive))
+        {
+            let (_, result) = self
+                .write_zone(zone, entry.at.row, found, Durability::Durable)
+                .await;
+            self.count(|counters| counters.repaired_blocks += u64::from(result.is_ok()));
+        }
+        (buffer, Ok(()))
+    }
+
+    /// Rebuilds one block from the other columns of its row.
+    pub async fn rebuild(
+        &self,
+        columns: &[Option<Zone>],
+        column: usize,
+        row: u32,
+        valid: &dyn Fn(&[u8]) -> bool,
+    ) -> Option<Buffer> {
+        if column >= columns.len() {
+            return None;
+        }
+        let reads = columns.iter().enumerate().map(|(other, zone)| async move {
+            if other == column {
+                return None;
+            }
+            let (buffer, result) = self.read_zone(*zone, row, Buffer::new(BLOCK_BYTES)).await;
+            result.is_ok().then_some(buffer)
+        });
+        let row = join_all(reads).await;
+        let row: Vec<Option<&[u8]>> = row.iter().map(Option::as_deref).collect();
+        redundancy::rebuild(self.shape(columns.len()), &row, column, valid)
+    }
+}

@@ -1,0 +1,373 @@
+//! The checkpoint: updates go into the maps, tables into the superblock; then space is free.
+
+use crate::core::{Core, State};
+use crate::error::PoolError;
+use crate::fold;
+use crate::format::body::Body;
+use crate::format::superblock::Superblock;
+use crate::level::Shape;
+use crate::map_writer::MapWriter;
+use crate::overlay::{Change, Overlay};
+use crate::segments::{Kind, Segment, State as SegmentState};
+use crate::space::Size;
+use crate::tree;
+use crate::volumes::Tables;
+use block::{BlockDevice, IoError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// When stripes may start again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resume {
+    /// As soon as the updates are set aside.
+    AtFreeze,
+    /// When the checkpoint is durable: for changes that the log does not know.
+    WhenDurable,
+}
+
+/// Data segments as they were when the updates were set aside.
+struct Cut {
+    sequence: u64,
+    segments: BTreeMap<u32, Segment>,
+    /// Sealed, with nothing in flight.
+    settled: BTreeSet<u32>,
+}
+
+/// Keeps stripes from starting while it lives.
+struct Gate<'a, D: BlockDevice + 'static>(&'a Core<D>);
+
+impl<'a, D: BlockDevice + 'static> Gate<'a, D> {
+    fn close(core: &'a Core<D>) -> Gate<'a, D> {
+        core.state.borrow_mut().gate += 1;
+        Gate(core)
+    }
+}
+
+impl<D: BlockDevice + 'static> Drop for Gate<'_, D> {
+    fn drop(&mut self) {
+        self.0.state.borrow_mut().gate -= 1;
+        self.0.work.notify_one();
+    }
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Zones of every live drive.
+    pub fn zones(&self) -> Vec<usize> {
+        let mut zones = vec![0; self.array.slots()];
+        for (index, drive) in self.array.live() {
+            zones[index] = drive.layout.zones() as usize;
+        }
+        zones
+    }
+
+    pub fn size(&self) -> Size {
+        Size::of(self.array.level, self.width, self.zone_rows, &self.zones())
+    }
+
+    /// Takes zones for a segment, narrower than usual if drives are missing or full.
+    pub fn allocate(&self, state: &mut State, kind: Kind) -> Option<u32> {
+        let is_live = |drive: usize| self.array.is_live(drive);
+        let free = state.segments.free_zones(is_live);
+        let available = free.iter().filter(|zones| **zones > 0).count();
+        let live = self.array.live().len();
+        let rules = self.rules();
+        let wanted: Shape = match kind {
+            Kind::Narrow => rules.narrow(),
+            Kind::Wide | Kind::Map => self.array.level.shape(self.width.min(available)),
+        };
+        // A column may lack a zone only for want of a drive, never for want of space.
+        let missing = wanted.width().saturating_sub(live).min(wanted.redundant);
+        state
+            .segments
+            .allocate(kind, wanted.width(), missing, is_live)
+    }
+
+    /// Takes a checkpoint. `change` alters the tables with no stripe in flight.
+    pub async fn checkpoint_with<T>(
+        &self,
+        resume: Resume,
+        change: impl FnOnce(&mut State) -> Result<T, PoolError>,
+    ) -> Result<T, PoolError> {
+        let _alone = self.upkeep_lock.lock().await;
+        self.checkpoint_locked(resume, change).await
+    }
+
+    /// As [`checkpoint_with`](Core::checkpoint_with), for who holds the upkeep lock.
+    pub async fn checkpoint_locked<T>(
+        &self,
+        resume: Resume,
+        change: impl FnOnce(&mut State) -> Result<T, PoolError>,
+    ) -> Result<T, PoolError> {
+        let mut gate = Some(Gate::close(self));
+        while self.state.borrow().in_flight > 0 && self.offline.get().is_none() {
+            self.landed.notified().await;
+        }
+        if let Some(reason) = self.offline.get() {
+            return Err(PoolError::Offline(reason));
+        }
+        let output = change(&mut self.state.borrow_mut())?;
+        let cut = self.freeze();
+        if resume == Resume::AtFreeze {
+            gate = None;
+        }
+        let result = self.merge_and_publish(&cut).await;
+        if let Err(error) = result {
+            self.go_offline("a checkpoint failed");
+            return Err(error);
+        }
+        drop(gate);
+        self.work.notify_one();
+        Ok(output)
+    }
+
+    /// Sets the updates aside and notes where the log stands.
+    fn freeze(&self) -> Cut {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        self.drop_dead_segments(state);
+        state.frozen = std::mem::take(&mut state.overlay);
+        let data = state
+            .segments
+            .table()
+            .iter()
+            .filter(|(_, found)| found.kind != Kind::Map);
+        let segments: BTreeMap<u32, Segment> = data
+            .map(|(number, segment)| (*number, segment.clone()))
+            .collect();
+        let sealed = segments
+            .iter()
+            .filter(|(_, found)| found.state == SegmentState::Sealed);
+        let settled = sealed.map(|(number, _)| *number).collect();
+        Cut {
+            sequence: state.applied,
+            segments,
+            settled,
+        }
+    }
+
+    /// Seals every segment that is open or ready on a drive that has failed.
+    fn drop_dead_segments(&self, state: &mut State) {
+        let dead = |segment: &Segment| {
+            let mut zones = segment.columns.iter().flatten();
+            segment.kind != Kind::Map
+                && segment.state != SegmentState::Sealed
+                && zones.any(|zone| !self.array.is_live(usize::from(zone.drive)))
+        };
+        let numbers: Vec<u32> = state
+            .segments
+            .table()
+            .iter()
+            .filter(|(_, segment)| dead(segment))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in numbers {
+            if let Some(segment) = state.segments.get_mut(number) {
+                segment.state = SegmentState::Sealed;
+            }
+            for open in &mut state.open {
+                open.take_if(|open| *open == number);
+            }
+        }
+    }
+
+    async fn merge_and_publish(&self, cut: &Cut) -> Result<(), PoolError> {
+        let writer = MapWriter::new(self);
+        let tables = self.merge(&writer, cut).await?;
+        writer.write_out().await?;
+        for (index, drive) in self.array.live() {
+            if drive.flush().await.is_err() {
+                self.array.fail(index);
+            }
+        }
+        let body = self.swap(cut, tables, &writer)?;
+        let bytes = body.encode();
+        let incarnation = self.incarnation.get();
+        let enter = |next: &mut Superblock| {
+            next.incarnation = incarnation.into();
+            next.holder = self.holder.get();
+        };
+        self.publish(enter, Some(Rc::new(bytes))).await?;
+        self.array.count(|counters| counters.checkpoints += 1);
+        self.free(cut);
+        Ok(())
+    }
+
+    /// Merges the frozen updates, gets rid of layers that nobody needs, and makes room for nodes.
+    async fn merge(&self, writer: &MapWriter<'_, D>, cut: &Cut) -> Result<Tables, PoolError> {
+        let mut tables = self.state.borrow().tables.clone();
+        let layers: Vec<u32> = self.state.borrow().frozen.layers().collect();
+        for layer in layers {
+            let changes = self.state.borrow().frozen.changes(layer);
+            let changes = fold::with_markers(writer, &tables, layer, changes).await?;
+            let Some(target) = tables.layers.get_mut(&layer) else {
+                continue;
+            };
+            target.root = tree::merge(writer, layer, target.root, &changes).await?;
+            target.mapped = target.mapped.saturating_add_signed(writer.mapped.take());
+        }
+        fold::remove_unneeded(writer, &mut tables, cut.sequence).await?;
+        self.make_room_for_nodes(writer, &mut tables).await?;
+        let oldest = cut.segments.values().map(|segment| segment.sequence).min();
+        tables.prune_redirects(oldest.unwrap_or(cut.sequence));
+        Ok(tables)
+    }
+
+    /// Moves the nodes of the emptiest map segments when the map takes more than its share.
+    async fn make_room_for_nodes(
+        &self,
+        writer: &MapWriter<'_, D>,
+        tables: &mut Tables,
+    ) -> Result<(), PoolError> {
+        let victims = {
+            let state = self.state.borrow();
+            let changes = writer.changes.borrow();
+            let nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
+            let per_segment = self.size().segment_blocks.max(1);
+            let share = 3 + 3 * nodes.div_ceil(per_segment) as usize;
+            let mut sealed: Vec<(i64, u32)> = state
+                .segments
+                .numbers(Kind::Map, SegmentState::Sealed)
+                .map(|number| {
+                    let tree = state
+                        .segments
+                        .get(number)
+                        .map_or(0, |found| found.live_tree);
+                    (
+                        i64::from(tree) + changes.get(&number).copied().unwrap_or(0),
+                        number,
+                    )
+                })
+                .filter(|(live, _)| *live > 0)
+                .collect();
+            sealed.sort_unstable();
+            let excess = (sealed.len() + 1).saturating_sub(share);
+            sealed.truncate(2 * excess);
+            sealed
+                .into_iter()
+                .map(|(_, number)| number)
+                .collect::<BTreeSet<u32>>()
+        };
+        if victims.is_empty() {
+            return Ok(());
+        }
+        for (id, layer) in &mut tables.layers {
+            if let Some(root) = layer.root {
+                let moves = |entry: crate::location::Entry| victims.contains(&entry.at.segment);
+                layer.root = Some(tree::compact(writer, *id, root, &moves).await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the merged maps in place and writes down the tables of this checkpoint.
+    fn swap(
+        &self,
+        cut: &Cut,
+        tables: Tables,
+        writer: &MapWriter<'_, D>,
+    ) -> Result<Body, PoolError> {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let gone: Vec<u32> = state
+            .tables
+            .layers
+            .keys()
+            .filter(|layer| !tables.layers.contains_key(layer))
+            .copied()
+            .collect();
+        state.tables = tables;
+        state.map_nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
+        state.segments.apply_tree_changes(&writer.changes.borrow());
+        let frozen: Overlay = std::mem::take(&mut state.frozen);
+        for entry in frozen.entries() {
+            state.segments.overlay_lost(entry);
+        }
+        for layer in gone {
+            for entry in state.overlay.remove_layer(layer) {
+                state.segments.overlay_lost(entry);
+            }
+        }
+        state.era += 1;
+        self.make_ready(state);
+        let mut segments = state.segments.table().clone();
+        for (number, at_freeze) in &cut.segments {
+            if let Some(segment) = segments.get_mut(number) {
+                segment.state = at_freeze.state;
+                segment.rows = at_freeze.rows;
+                segment.sequence = at_freeze.sequence;
+            }
+        }
+        for segment in segments.values_mut() {
+            segment.live_overlay = 0;
+        }
+        Ok(Body {
+            sequence: cut.sequence,
+            next_generation: state.segments.next_generation(),
+            map_nodes: state.map_nodes,
+            segments,
+            tables: state.tables.clone(),
+        })
+    }
+
+    /// Makes segments ready for the time after this checkpoint.
+    fn make_ready(&self, state: &mut State) {
+        let size = self.size();
+        let reserve = size.map_reserve(state.map_nodes, self.settings.checkpoint_updates as u64);
+        let rules = self.rules();
+        let narrow = if rules.narrow() == rules.wide() { 0 } else { 2 };
+        for (kind, target) in [(Kind::Wide, size.ready_target()), (Kind::Narrow, narrow)] {
+            while state.segments.numbers(kind, SegmentState::Ready).count() < target
+                && self.spare_segments(state, reserve) > 0
+            {
+                let Some(number) = self.allocate(state, kind) else {
+                    break;
+                };
+                state.unannounced.insert(number);
+            }
+        }
+    }
+
+    /// Wide segments that could be cut from the free zones without touching the map's reserve.
+    pub fn spare_segments(&self, state: &State, reserve: usize) -> usize {
+        let free = state.segments.free_zones(|drive| self.array.is_live(drive));
+        let available = free.iter().filter(|zones| **zones > 0).count();
+        let width = crate::space::formed_width(self.array.level, self.width, available);
+        crate::segments::formable(&free, width.min(available.max(1))).saturating_sub(reserve)
+    }
+
+    /// The checkpoint is durable everywhere: what nothing refers to is free.
+    fn free(&self, cut: &Cut) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        state.unannounced.clear();
+        let waiting: BTreeSet<u32> = state.limbo.iter().map(|(_, number)| *number).collect();
+        let dead: Vec<u32> = state
+            .segments
+            .table()
+            .iter()
+            .filter(|(number, segment)| {
+                let settled = match segment.kind {
+                    Kind::Map => segment.state == SegmentState::Sealed,
+                    Kind::Wide | Kind::Narrow => cut.settled.contains(number),
+                };
+                settled && segment.live() == 0 && !waiting.contains(number)
+            })
+            .map(|(number, _)| *number)
+            .collect();
+        // Readers of this era may have looked the map up before it was merged.
+        let era = state.era;
+        state
+            .limbo
+            .extend(dead.into_iter().map(|number| (era, number)));
+        state.era += 1;
+        state.release_limbo();
+        let settled = cut
+            .settled
+            .iter()
+            .filter(|number| state.segments.get(**number).is_some());
+        state.settled = settled.copied().collect();
+    }
+}
+
+/// The changes of a layer with its deallocations made explicit; see [`fold::with_markers`].
+pub(crate) type Changes = Result<Vec<Change>, IoError>;

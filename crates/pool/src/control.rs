@@ -1,0 +1,339 @@
+//! Volumes and snapshots: every change is one checkpoint, so the log never spans it.
+
+use crate::checkpoint::Resume;
+use crate::core::State;
+use crate::error::PoolError;
+use crate::location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
+use crate::pool::Pool;
+use crate::volume::{PoolVolume, Target};
+use crate::volumes::{Snapshot, Volume};
+use block::BlockDevice;
+
+/// Identifies a volume; never given twice in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VolumeId(pub u32);
+
+/// Identifies a snapshot; never given twice in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SnapshotId(pub u32);
+
+/// What a new volume is to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeOptions {
+    /// Size: a multiple of 4 KiB, up to 4 PiB. Space is taken when it is written.
+    pub bytes: u64,
+    /// Up to 1024 bytes that the pool keeps for its user.
+    pub attributes: Vec<u8>,
+}
+
+/// A volume as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeInfo {
+    /// Its identifier.
+    pub id: VolumeId,
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What it holds that its snapshots do not, as of the last checkpoint.
+    pub unique_bytes: u64,
+    /// The snapshot that it was cloned from or rolled back to last.
+    pub origin: Option<SnapshotId>,
+    /// What its user gave.
+    pub attributes: Vec<u8>,
+}
+
+/// A snapshot as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// Its identifier.
+    pub id: SnapshotId,
+    /// Its name.
+    pub name: String,
+    /// The size of the volume when it was taken.
+    pub bytes: u64,
+    /// The volume it was taken of; that one may be gone.
+    pub volume: VolumeId,
+}
+
+const NAME_BYTES_MAX: usize = 255;
+const ATTRIBUTES_BYTES_MAX: usize = 1024;
+
+fn check_name(state: &State, name: &str) -> Result<(), PoolError> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(PoolError::Invalid("a name has 1 to 255 bytes"));
+    }
+    if state.tables.name_taken(name) {
+        return Err(PoolError::NameTaken(name.to_owned()));
+    }
+    Ok(())
+}
+
+fn blocks_of(bytes: u64) -> Result<u64, PoolError> {
+    let blocks = bytes / BLOCK_BYTES as u64;
+    let whole = bytes.is_multiple_of(BLOCK_BYTES as u64);
+    if !whole || blocks == 0 || blocks > VOLUME_BLOCKS_MAX {
+        return Err(PoolError::Invalid(
+            "a size is a multiple of 4 KiB, up to 4 PiB",
+        ));
+    }
+    Ok(blocks)
+}
+
+fn check_attributes(attributes: &[u8]) -> Result<(), PoolError> {
+    if attributes.len() > ATTRIBUTES_BYTES_MAX {
+        return Err(PoolError::Invalid("attributes have at most 1024 bytes"));
+    }
+    Ok(())
+}
+
+fn volume_mut(state: &mut State, id: VolumeId) -> Result<&mut Volume, PoolError> {
+    state
+        .tables
+        .volumes
+        .get_mut(&id.0)
+        .ok_or(PoolError::NotFound("volume"))
+}
+
+fn snapshot_of(state: &State, id: SnapshotId) -> Result<Snapshot, PoolError> {
+    state
+        .tables
+        .snapshots
+        .get(&id.0)
+        .cloned()
+        .ok_or(PoolError::NotFound("snapshot"))
+}
+
+impl<D: BlockDevice + 'static> Pool<D> {
+    async fn change<T>(
+        &self,
+        change: impl FnOnce(&mut State) -> Result<T, PoolError>,
+    ) -> Result<T, PoolError> {
+        self.core
+            .checkpoint_with(Resume::WhenDurable, |state| {
+                self.check_table_room()?;
+                change(state)
+            })
+            .await
+    }
+
+    /// Makes an empty volume.
+    pub async fn create_volume(
+        &self,
+        name: &str,
+        options: VolumeOptions,
+    ) -> Result<VolumeId, PoolError> {
+        let blocks = blocks_of(options.bytes)?;
+        check_attributes(&options.attributes)?;
+        self.change(|state| {
+            check_name(state, name)?;
+            let layer = state.tables.add_layer(None);
+            let id = state.tables.take_id();
+            let volume = Volume {
+                name: name.to_owned(),
+                blocks,
+                layer,
+                origin: None,
+                attributes: options.attributes,
+            };
+            state.tables.volumes.insert(id, volume);
+            Ok(VolumeId(id))
+        })
+        .await
+    }
+
+    /// Makes a volume larger, or smaller when `allow_shrink` says that what is cut off may go.
+    pub async fn resize_volume(
+        &self,
+        id: VolumeId,
+        bytes: u64,
+        allow_shrink: bool,
+    ) -> Result<(), PoolError> {
+        let blocks = blocks_of(bytes)?;
+        self.change(|state| {
+            let volume = volume_mut(state, id)?;
+            let (layer, before) = (volume.layer, volume.blocks);
+            if blocks < before && !allow_shrink {
+                return Err(PoolError::Invalid(
+                    "shrinking loses data and must be allowed",
+                ));
+            }
+            volume.blocks = blocks;
+            if blocks < before {
+                state.unmap(layer, blocks, before);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Gives a volume another name.
+    pub async fn rename_volume(&self, id: VolumeId, name: &str) -> Result<(), PoolError> {
+        self.change(|state| {
+            check_name(state, name)?;
+            volume_mut(state, id)?.name = name.to_owned();
+            Ok(())
+        })
+        .await
+    }
+
+    /// Replaces what the pool keeps for the volume's user.
+    pub async fn set_attributes(&self, id: VolumeId, attributes: Vec<u8>) -> Result<(), PoolError> {
+        check_attributes(&attributes)?;
+        self.change(|state| {
+            volume_mut(state, id)?.attributes = attributes;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Deletes a volume; its snapshots stay.
+    pub async fn delete_volume(&self, id: VolumeId) -> Result<(), PoolError> {
+        self.change(|state| {
+            state
+                .tables
+                .volumes
+                .remove(&id.0)
+                .ok_or(PoolError::NotFound("volume"))?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Takes snapshots of several volumes at one instant: every write acknowledged before is in
+    /// them, none submitted after.
+    pub async fn snapshot(
+        &self,
+        volumes: &[(VolumeId, String)],
+    ) -> Result<Vec<SnapshotId>, PoolError> {
+        self.change(|state| {
+            let mut names = std::collections::BTreeSet::new();
+            for (id, name) in volumes {
+                check_name(state, name)?;
+                if !names.insert(name) {
+                    return Err(PoolError::NameTaken(name.clone()));
+                }
+                volume_mut(state, *id)?;
+            }
+            volumes
+                .iter()
+                .map(|(id, name)| take_snapshot(state, *id, name))
+                .collect()
+        })
+        .await
+    }
+
+    /// Makes a volume that starts out as a snapshot.
+    pub async fn clone_snapshot(
+        &self,
+        snapshot: SnapshotId,
+        name: &str,
+    ) -> Result<VolumeId, PoolError> {
+        self.change(|state| {
+            check_name(state, name)?;
+            let from = snapshot_of(state, snapshot)?;
+            let layer = state.tables.add_layer(Some(from.layer));
+            let id = state.tables.take_id();
+            let volume = Volume {
+                name: name.to_owned(),
+                blocks: from.blocks,
+                layer,
+                origin: Some(snapshot.0),
+                attributes: Vec::new(),
+            };
+            state.tables.volumes.insert(id, volume);
+            Ok(VolumeId(id))
+        })
+        .await
+    }
+
+    /// Makes a volume what a snapshot of any volume is; what was written since is lost.
+    pub async fn rollback(&self, id: VolumeId, snapshot: SnapshotId) -> Result<(), PoolError> {
+        self.change(|state| {
+            let from = snapshot_of(state, snapshot)?;
+            volume_mut(state, id)?;
+            let layer = state.tables.add_layer(Some(from.layer));
+            let volume = volume_mut(state, id)?;
+            volume.layer = layer;
+            volume.blocks = from.blocks;
+            volume.origin = Some(snapshot.0);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Deletes a snapshot; clones of it and the volume stay as they are.
+    pub async fn delete_snapshot(&self, id: SnapshotId) -> Result<(), PoolError> {
+        self.change(|state| {
+            state
+                .tables
+                .snapshots
+                .remove(&id.0)
+                .ok_or(PoolError::NotFound("snapshot"))?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Every volume.
+    pub fn volumes(&self) -> Vec<VolumeInfo> {
+        let state = self.core.state.borrow();
+        let info = |(id, volume): (&u32, &Volume)| VolumeInfo {
+            id: VolumeId(*id),
+            name: volume.name.clone(),
+            bytes: volume.blocks * BLOCK_BYTES as u64,
+            unique_bytes: state
+                .tables
+                .layers
+                .get(&volume.layer)
+                .map_or(0, |layer| layer.mapped)
+                * BLOCK_BYTES as u64,
+            origin: volume.origin.map(SnapshotId),
+            attributes: volume.attributes.clone(),
+        };
+        state.tables.volumes.iter().map(info).collect()
+    }
+
+    /// Every snapshot.
+    pub fn snapshots(&self) -> Vec<SnapshotInfo> {
+        let state = self.core.state.borrow();
+        let info = |(id, snapshot): (&u32, &Snapshot)| SnapshotInfo {
+            id: SnapshotId(*id),
+            name: snapshot.name.clone(),
+            bytes: snapshot.blocks * BLOCK_BYTES as u64,
+            volume: VolumeId(snapshot.volume),
+        };
+        state.tables.snapshots.iter().map(info).collect()
+    }
+
+    /// A volume to read and write.
+    pub fn volume(&self, id: VolumeId) -> Result<PoolVolume<D>, PoolError> {
+        PoolVolume::new(self.core.clone(), Target::Volume(id.0))
+            .ok_or(PoolError::NotFound("volume"))
+    }
+
+    /// A snapshot to read.
+    pub fn snapshot_device(&self, id: SnapshotId) -> Result<PoolVolume<D>, PoolError> {
+        PoolVolume::new(self.core.clone(), Target::Snapshot(id.0))
+            .ok_or(PoolError::NotFound("snapshot"))
+    }
+}
+
+/// Freezes a volume's layer under the snapshot and puts an empty one on top.
+fn take_snapshot(state: &mut State, id: VolumeId, name: &str) -> Result<SnapshotId, PoolError> {
+    let (frozen, blocks) = {
+        let volume = volume_mut(state, id)?;
+        (volume.layer, volume.blocks)
+    };
+    let top = state.tables.add_layer(Some(frozen));
+    volume_mut(state, id)?.layer = top;
+    let snapshot = state.tables.take_id();
+    let entry = Snapshot {
+        name: name.to_owned(),
+        blocks,
+        layer: frozen,
+        volume: id.0,
+    };
+    state.tables.snapshots.insert(snapshot, entry);
+    Ok(SnapshotId(snapshot))
+}

@@ -1,0 +1,372 @@
+//! [`Core`]: what the parts of an open pool share, and the rules by which its state changes.
+
+use crate::array::Array;
+use crate::cache::NodeCache;
+use crate::entropy::Entropy;
+use crate::format::node::Node;
+use crate::format::stripe::Record;
+use crate::format::superblock::Superblock;
+use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
+use crate::log::{Completed, Item};
+use crate::overlay::Overlay;
+use crate::segments::{Segments, Zone};
+use crate::tree::{self, Nodes};
+use crate::volumes::{Root, Tables};
+use block::{BlockDevice, Buffer, IoError};
+use reactor::sync::{Mutex, Notify};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+/// What an operator may tune; none of it is on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Memory for map nodes. A map takes about 4 GiB for each TiB mapped; what does not fit is
+    /// read from the drives again.
+    pub map_cache_bytes: usize,
+    /// A checkpoint is taken when so many updates wait for the map (about 80 bytes of memory each).
+    pub checkpoint_updates: usize,
+    /// Stripes that may be on their way to the drives at once.
+    pub stripes_in_flight: usize,
+    /// Acknowledge writes before they are durable. For the simulator's own test only: it must
+    /// find this out.
+    #[doc(hidden)]
+    pub broken_early_acknowledgement: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            map_cache_bytes: 64 << 20,
+            checkpoint_updates: 100_000,
+            stripes_in_flight: 4,
+            broken_early_acknowledgement: false,
+        }
+    }
+}
+
+/// The superblock as it was last published, and its tables.
+pub(crate) struct Published {
+    pub superblock: Superblock,
+    pub body: Rc<Vec<u8>>,
+}
+
+/// Everything that changes.
+pub(crate) struct State {
+    pub segments: Segments,
+    /// Updates since the last freeze.
+    pub overlay: Overlay,
+    /// Updates that a checkpoint is merging.
+    pub frozen: Overlay,
+    pub tables: Tables,
+    /// The last sequence number given to a stripe.
+    pub sequence: u64,
+    /// Stripes up to this one are durable and in the overlay (or the map).
+    pub applied: u64,
+    /// Open data segments: wide, narrow, and the one for moved blocks.
+    pub open: [Option<u32>; 3],
+    /// The map's open segment.
+    pub map_open: Option<u32>,
+    /// Stripes that are durable but wait for an earlier one.
+    pub completed: BTreeMap<u64, Completed>,
+    pub in_flight: usize,
+    /// Writes and deallocations not yet in a stripe.
+    pub queue: VecDeque<Item>,
+    pub queued_blocks: u64,
+    /// The writer found no room for the queue's head.
+    pub starved: bool,
+    /// Blocks on their way out of a segment that is being cleaned, and where they were.
+    pub moving: BTreeMap<(u32, u64), Location>,
+    /// While positive, no stripe starts.
+    pub gate: usize,
+    /// Ready segments that no durable checkpoint names yet: not to be written.
+    pub unannounced: BTreeSet<u32>,
+    pub map_nodes: u64,
+    /// Counts the merges; readers hold on to the number at which they began.
+    pub era: u64,
+    pub readers: BTreeMap<u64, usize>,
+    /// Freed segments that a reader may still be in, by the era in which they were freed.
+    pub limbo: VecDeque<(u64, u32)>,
+    /// Data segments that were sealed, with nothing in flight, at the last checkpoint.
+    pub settled: BTreeSet<u32>,
+    /// Segments that hold a live block which cannot be read; cleaning them is of no use.
+    pub stuck: BTreeSet<u32>,
+}
+
+/// An open pool.
+pub(crate) struct Core<D> {
+    pub array: Array<D>,
+    pub settings: Settings,
+    pub entropy: Entropy,
+    pub secret: [u8; 16],
+    pub incarnation: Cell<u64>,
+    pub width: usize,
+    /// Rows of every zone.
+    pub zone_rows: u32,
+    pub published: RefCell<Published>,
+    pub publishing: Mutex<()>,
+    /// Held by whoever changes what is on disk behind the log: checkpoint, cleaner, rebuild.
+    pub upkeep_lock: Mutex<()>,
+    pub state: RefCell<State>,
+    pub cache: RefCell<NodeCache>,
+    /// The writer has something to look at.
+    pub work: Notify,
+    /// The upkeep task has something to look at.
+    pub upkeep: Notify,
+    /// A stripe landed.
+    pub landed: Notify,
+    /// The host that is to be the holder as of the next checkpoint.
+    pub holder: Cell<[u8; 16]>,
+    pub offline: Cell<Option<&'static str>>,
+    pub stopping: Cell<bool>,
+}
+
+/// What the map says, as far as memory knows it.
+pub(crate) enum Lookup {
+    Known(Option<Mapping>),
+    /// Ask these trees, in this order; if none knows the block, this is the answer.
+    Trees(Vec<Root>, Option<Mapping>),
+}
+
+impl State {
+    /// What the updates in memory say about a block of `layer` itself.
+    pub fn recent(&self, layer: u32, block: u64) -> Option<Mapping> {
+        self.overlay
+            .get(layer, block)
+            .or_else(|| self.frozen.get(layer, block))
+    }
+
+    /// Looks a block up through the layers below `layer`, at one instant.
+    pub fn lookup(&self, layer: u32, block: u64) -> Lookup {
+        let mut trees = Vec::new();
+        let mut at = Some(layer);
+        while let Some(id) = at {
+            if let Some(mapping) = self.recent(id, block) {
+                if trees.is_empty() {
+                    return Lookup::Known(Some(mapping));
+                }
+                return Lookup::Trees(trees, Some(mapping));
+            }
+            let Some(layer) = self.tables.layers.get(&id) else {
+                break;
+            };
+            trees.extend(layer.root);
+            at = layer.parent;
+        }
+        if trees.is_empty() {
+            Lookup::Known(None)
+        } else {
+            Lookup::Trees(trees, None)
+        }
+    }
+
+    /// Maps a block that a stripe brought.
+    pub fn map_block(&mut self, layer: u32, block: u64, entry: Entry) {
+        if let Some(old) = self.overlay.put(layer, block, entry) {
+            self.segments.overlay_lost(old);
+        }
+        self.segments.overlay_gained(entry);
+    }
+
+    /// Applies a durable stripe. `moved` decides whether a moved block still counts.
+    pub fn apply(
+        &mut self,
+        stripe: &Completed,
+        mut moved: impl FnMut(&mut State, u32, u64, Location, u32) -> bool,
+    ) {
+        let mut index = 0;
+        for record in &stripe.records {
+            let at = stripe.place(index + 1);
+            index += usize::from(record.crc().is_some());
+            match *record {
+                Record::Data { layer, block, crc } => {
+                    if let Some(layer) = self.tables.resolve(layer) {
+                        self.moving.remove(&(layer, block));
+                        self.map_block(layer, block, Entry { at, crc });
+                    }
+                }
+                Record::Moved {
+                    layer,
+                    block,
+                    crc,
+                    from,
+                    generation,
+                } => {
+                    if let Some(layer) = self.tables.resolve(layer)
+                        && moved(self, layer, block, from, generation)
+                    {
+                        self.map_block(layer, block, Entry { at, crc });
+                    }
+                }
+                Record::Hole {
+                    layer,
+                    block,
+                    blocks,
+                } => {
+                    if let Some(layer) = self.tables.resolve(layer) {
+                        self.unmap(layer, block, block + u64::from(blocks));
+                    }
+                }
+                Record::Pad { .. } => {}
+            }
+        }
+    }
+
+    /// Unmaps blocks that were given back.
+    pub fn unmap(&mut self, layer: u32, start: u64, end: u64) {
+        let held: Vec<(u32, u64)> = self
+            .moving
+            .range((layer, start)..(layer, end))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in held {
+            self.moving.remove(&key);
+        }
+        for entry in self.overlay.clear(layer, start, end) {
+            self.segments.overlay_lost(entry);
+        }
+    }
+
+    /// Frees what was freed in an era that no reader is in any more.
+    pub fn release_limbo(&mut self) {
+        let oldest = self.readers.keys().next().copied().unwrap_or(u64::MAX);
+        while let Some((era, segment)) = self.limbo.front().copied()
+            && era < oldest
+        {
+            self.limbo.pop_front();
+            self.segments.release(segment);
+        }
+    }
+}
+
+/// While it lives, no block that was mapped when it was made is overwritten.
+pub(crate) struct Reading<'a, D> {
+    core: &'a Core<D>,
+    era: u64,
+}
+
+impl<D> Drop for Reading<'_, D> {
+    fn drop(&mut self) {
+        let mut state = self.core.state.borrow_mut();
+        if let Some(count) = state.readers.get_mut(&self.era) {
+            *count -= 1;
+            if *count == 0 {
+                state.readers.remove(&self.era);
+                state.release_limbo();
+            }
+        }
+    }
+}
+
+impl<D: BlockDevice> Core<D> {
+    pub fn reading(&self) -> Reading<'_, D> {
+        let mut state = self.state.borrow_mut();
+        let era = state.era;
+        *state.readers.entry(era).or_default() += 1;
+        Reading { core: self, era }
+    }
+
+    /// Takes the pool out of service: everything waiting fails.
+    pub fn go_offline(&self, reason: &'static str) {
+        if self.offline.get().is_none() {
+            self.offline.set(Some(reason));
+            tracing::error!(reason, "pool offline");
+        }
+        self.work.notify_one();
+        self.upkeep.notify_one();
+        self.landed.notify_all();
+    }
+
+    pub fn columns(&self, segment: u32) -> Option<Vec<Option<Zone>>> {
+        Some(self.state.borrow().segments.get(segment)?.columns.clone())
+    }
+
+    fn zone_of(&self, at: Location) -> Option<Zone> {
+        let state = self.state.borrow();
+        *state
+            .segments
+            .get(at.segment)?
+            .columns
+            .get(usize::from(at.column))?
+    }
+
+    /// Where a block of a volume's layer is; `None` reads as zeroes.
+    pub async fn find(&self, layer: u32, block: u64) -> Result<Option<Entry>, IoError> {
+        let found = self.state.borrow().lookup(layer, block);
+        let mapping = match found {
+            Lookup::Known(mapping) => mapping,
+            Lookup::Trees(roots, otherwise) => {
+                let mut mapping = None;
+                for root in roots {
+                    mapping = tree::lookup(self, root, block).await?;
+                    if mapping.is_some() {
+                        break;
+                    }
+                }
+                mapping.or(otherwise)
+            }
+        };
+        Ok(mapping.and_then(Mapping::entry))
+    }
+
+    /// What `layer` itself says about a block.
+    pub async fn find_own(&self, layer: u32, block: u64) -> Result<Option<Mapping>, IoError> {
+        let root = {
+            let state = self.state.borrow();
+            if let Some(mapping) = state.recent(layer, block) {
+                return Ok(Some(mapping));
+            }
+            state.tables.layers.get(&layer).and_then(|layer| layer.root)
+        };
+        match root {
+            Some(root) => tree::lookup(self, root, block).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Reads blocks that lie one behind the other in one column, and checks each.
+    pub async fn read_run(
+        &self,
+        entries: &[Entry],
+        buffer: Buffer,
+    ) -> (Buffer, Result<(), IoError>) {
+        let Some(first) = entries.first() else {
+            return (buffer, Ok(()));
+        };
+        let zone = self.zone_of(first.at);
+        let (mut buffer, result) = self.array.read_zone(zone, first.at.row, buffer).await;
+        for (index, entry) in entries.iter().enumerate() {
+            let range = index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES;
+            if result.is_ok() && crc32c::crc32c(&buffer[range.clone()]) == entry.crc {
+                continue;
+            }
+            let Some(columns) = self.columns(first.at.segment) else {
+                return (buffer, Err(IoError::UnrecoveredRead));
+            };
+            let scratch = Buffer::new(BLOCK_BYTES);
+            // A run that failed as a whole may be readable block by block.
+            let (block, found) = match result {
+                Ok(()) => self.array.rescue_block(&columns, *entry, scratch).await,
+                Err(_) => self.array.read_block(&columns, *entry, scratch).await,
+            };
+            if found.is_err() {
+                return (buffer, found);
+            }
+            buffer[range].copy_from_slice(&block);
+        }
+        (buffer, Ok(()))
+    }
+}
+
+impl<D: BlockDevice> Nodes for Core<D> {
+    async fn load(&self, entry: Entry) -> Result<Rc<Node>, IoError> {
+        if let Some(node) = self.cache.borrow().get(entry) {
+            return Ok(node);
+        }
+        let (buffer, result) = self.read_run(&[entry], Buffer::new(BLOCK_BYTES)).await;
+        result?;
+        let node = Rc::new(Node::parse(buffer).ok_or(IoError::Internal)?);
+        self.cache.borrow_mut().insert(entry, node.clone());
+        Ok(node)
+    }
+}

@@ -1,0 +1,173 @@
+//! Making a pool: options, sizes, the first superblock.
+
+use crate::core::Settings;
+use crate::drive::{DriveLayout, device_blocks};
+use crate::entropy::Entropy;
+use crate::error::PoolError;
+use crate::format::body::Body;
+use crate::format::superblock::{MAGIC, MEMBER_ACTIVE, NAME_BYTES, Superblock, VERSION};
+use crate::labels::{self, HostId};
+use crate::level::{DRIVES_MAX, Level};
+use crate::location::{BLOCK_BYTES, ROWS_MAX};
+use crate::pool::{OpenOptions, Pool};
+use block::BlockDevice;
+
+/// Zones have at least so many blocks: the largest atomic write fits even one column.
+const ZONE_BLOCKS_MIN: u32 = 32;
+/// A drive has at least so many zones.
+const ZONES_MIN: u32 = 24;
+
+/// What a new pool is to be.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// Its name, 1 to 64 bytes.
+    pub name: String,
+    /// Its redundancy.
+    pub level: Level,
+    /// Columns of a segment; all drives unless said otherwise.
+    pub width: Option<usize>,
+    /// Bytes of a zone; by the smallest drive's size unless said otherwise.
+    pub zone_bytes: Option<u64>,
+    /// The host that will hold it.
+    pub host: HostId,
+    /// Tuning; not on disk.
+    pub settings: Settings,
+    /// Where identifiers come from.
+    pub entropy: Entropy,
+}
+
+impl CreateOptions {
+    /// Everything by default but what has no default.
+    pub fn new(name: &str, level: Level, host: HostId) -> CreateOptions {
+        CreateOptions {
+            name: name.to_owned(),
+            level,
+            width: None,
+            zone_bytes: None,
+            host,
+            settings: Settings::default(),
+            entropy: Entropy::System,
+        }
+    }
+}
+
+fn zone_blocks_for(smallest: u64, asked: Option<u64>) -> u32 {
+    let blocks = match asked {
+        Some(bytes) => bytes / BLOCK_BYTES as u64,
+        // About a thousand zones a drive, at most 1 GiB each.
+        None => (smallest / 1024).next_power_of_two().min(1 << 18),
+    };
+    blocks.clamp(u64::from(ZONE_BLOCKS_MIN), u64::from(ROWS_MAX)) as u32
+}
+
+/// Blocks of a superblock slot: a full segment table for the most drives, and room for the
+/// tables of volumes, which grows with the drive.
+fn slot_blocks_for(smallest: u64, zone_blocks: u32) -> u32 {
+    let zones = smallest / u64::from(zone_blocks) * DRIVES_MAX as u64;
+    let tables = (smallest * BLOCK_BYTES as u64 / 4096).clamp(32 << 10, 4 << 20);
+    (2 + (zones * 12 + tables) / BLOCK_BYTES as u64) as u32
+}
+
+impl<D: BlockDevice + 'static> Pool<D> {
+    /// Makes a pool out of drives that carry none, and opens it.
+    pub async fn create(drives: Vec<D>, options: CreateOptions) -> Result<Pool<D>, PoolError> {
+        let level = options.level;
+        let min = level.drives_min();
+        if !(min..=DRIVES_MAX).contains(&drives.len()) {
+            let found = drives.len();
+            return Err(PoolError::DriveCount {
+                level,
+                min,
+                max: DRIVES_MAX,
+                found,
+            });
+        }
+        for (index, device) in drives.iter().enumerate() {
+            if let Some(label) = labels::probe(device).await? {
+                return Err(PoolError::DriveInUse {
+                    index,
+                    pool: label.pool_name,
+                });
+            }
+        }
+        let superblock = first_superblock(&drives, &options)?;
+        let body = Body::default().encode();
+        for (index, device) in drives.iter().enumerate() {
+            let mut superblock = superblock.clone();
+            superblock.drive_index = index as u8;
+            superblock.drive_id = superblock.members[index].id;
+            let layout = DriveLayout::new(
+                device_blocks(device),
+                superblock.zone_blocks.get(),
+                superblock.slot_blocks.get(),
+            );
+            labels::write(device, &superblock, layout, &body).await?;
+        }
+        let CreateOptions {
+            host,
+            settings,
+            entropy,
+            ..
+        } = options;
+        Pool::open(
+            drives,
+            OpenOptions {
+                host,
+                force: true,
+                settings,
+                entropy,
+            },
+        )
+        .await
+    }
+}
+
+fn first_superblock<D: BlockDevice>(
+    drives: &[D],
+    options: &CreateOptions,
+) -> Result<Superblock, PoolError> {
+    let name = options.name.as_bytes();
+    if name.is_empty() || name.len() > NAME_BYTES {
+        return Err(PoolError::Invalid("a pool's name has 1 to 64 bytes"));
+    }
+    let width = options
+        .width
+        .unwrap_or(options.level.default_width(drives.len()));
+    let shape = options.level.shape(width.min(drives.len()));
+    if width < options.level.drives_min().min(2) || shape.width() > drives.len() {
+        return Err(PoolError::Invalid(
+            "segments are at most as wide as there are drives",
+        ));
+    }
+    let smallest = drives.iter().map(device_blocks).min().unwrap_or(0);
+    let zone_blocks = zone_blocks_for(smallest, options.zone_bytes);
+    let slot_blocks = slot_blocks_for(smallest, zone_blocks);
+    let mut superblock = Superblock::zeroed();
+    superblock.magic = MAGIC;
+    superblock.version = VERSION.into();
+    superblock.pool_id = options.entropy.bytes16()?;
+    superblock.secret = options.entropy.bytes16()?;
+    superblock.zone_blocks = zone_blocks.into();
+    superblock.slot_blocks = slot_blocks.into();
+    superblock.level = options.level.code();
+    superblock.width = shape.width() as u8;
+    superblock.name[..name.len()].copy_from_slice(name);
+    superblock.raise_epoch(options.entropy.word()?);
+    for (index, device) in drives.iter().enumerate() {
+        let blocks = device_blocks(device);
+        if DriveLayout::new(blocks, zone_blocks, slot_blocks).zones() < ZONES_MIN {
+            let min = 2 * u64::from(slot_blocks) + u64::from(zone_blocks * (ZONES_MIN + 1));
+            return Err(PoolError::DriveTooSmall {
+                index,
+                found: blocks,
+                min,
+            });
+        }
+        let member = &mut superblock.members[index];
+        member.id = options.entropy.bytes16()?;
+        member.state = MEMBER_ACTIVE;
+        member.blocks = blocks.into();
+        member.joined = superblock.epoch.number;
+    }
+    Ok(superblock)
+}

@@ -1,0 +1,121 @@
+//! [`PoolError`]: why a pool cannot be made, opened or changed.
+
+use block::IoError;
+
+/// What went wrong with a control operation, in terms of what the caller can do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolError {
+    /// The level needs more drives, or allows fewer.
+    #[error("{level} needs {min} to {max} drives; there are {found}")]
+    DriveCount {
+        /// The level asked for.
+        level: crate::Level,
+        /// Fewest drives it needs.
+        min: usize,
+        /// Most drives a pool may have.
+        max: usize,
+        /// Drives given.
+        found: usize,
+    },
+    /// A drive is too small to be of use.
+    #[error("drive {index} has {found} blocks of 4 KiB; at least {min} are needed")]
+    DriveTooSmall {
+        /// Position among the drives given.
+        index: usize,
+        /// Its size in 4 KiB blocks.
+        found: u64,
+        /// The least size.
+        min: u64,
+    },
+    /// A drive already belongs to a pool.
+    #[error("drive {index} belongs to pool {pool:?}; wipe it first if that pool is not needed")]
+    DriveInUse {
+        /// Position among the drives given.
+        index: usize,
+        /// The pool's name.
+        pool: String,
+    },
+    /// None of the drives carries a pool.
+    #[error("no drive carries a pool")]
+    NoPool,
+    /// Drives of more than one pool were given.
+    #[error("the drives belong to different pools: {0:?} and {1:?}; give those of one")]
+    MixedPools(String, String),
+    /// The same drive was given twice, or a copy of it.
+    #[error("two of the drives are copies of one another (member {0}); give only the true one")]
+    DuplicateDrive(usize),
+    /// A later version wrote the pool.
+    #[error("the pool has format version {0}; this program knows version 1: use a newer one")]
+    NewerFormat(u32),
+    /// Too few members are there.
+    #[error("{present} of {members} members are there and current; {needed} are needed: {missing}")]
+    MembersMissing {
+        /// Members that are there and current.
+        present: usize,
+        /// All members.
+        members: usize,
+        /// How many it takes.
+        needed: usize,
+        /// The missing ones, for the reader.
+        missing: String,
+    },
+    /// Two sets of drives were each used without the other.
+    #[error(
+        "the drives were used apart: some as epoch {left}, some as epoch {right}, and neither \
+         knows the other; open the pool with only the set that is to be kept"
+    )]
+    SplitBrain {
+        /// Epoch number of one set.
+        left: u64,
+        /// Epoch number of the other.
+        right: u64,
+    },
+    /// Another host holds the pool.
+    #[error("host {holder} holds the pool; export it there, or force if that host is off")]
+    Held {
+        /// The holder's identifier in hexadecimal.
+        holder: String,
+    },
+    /// Metadata could not be read with all the redundancy there is.
+    #[error("the pool's {0} is damaged beyond its redundancy")]
+    Damaged(&'static str),
+    /// Acknowledged stripes are missing from the log.
+    #[error("the log misses acknowledged stripe {0}: more drives lost data than the level allows")]
+    LogDamaged(u64),
+    /// Too many drives are gone; nothing more can be written.
+    #[error("the pool is offline: {0}")]
+    Offline(&'static str),
+    /// There is no such volume, snapshot or drive.
+    #[error("no such {0}")]
+    NotFound(&'static str),
+    /// A volume or snapshot is called so already.
+    #[error("the name {0:?} is taken")]
+    NameTaken(String),
+    /// The request makes no sense, whatever the pool's state.
+    #[error("invalid request: {0}")]
+    Invalid(&'static str),
+    /// Not enough space for what was asked.
+    #[error("out of space")]
+    NoSpace,
+    /// A drive failed the request.
+    #[error("drive error: {0}")]
+    Io(IoError),
+    /// The kernel gave no random bytes.
+    #[error("no random bytes from the system")]
+    Entropy,
+}
+
+impl From<IoError> for PoolError {
+    fn from(error: IoError) -> PoolError {
+        match error {
+            IoError::CapacityExceeded => PoolError::NoSpace,
+            other => PoolError::Io(other),
+        }
+    }
+}
+
+impl From<getrandom::Error> for PoolError {
+    fn from(_: getrandom::Error) -> PoolError {
+        PoolError::Entropy
+    }
+}

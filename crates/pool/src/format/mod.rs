@@ -1,0 +1,6 @@
+//! What is on disk, byte by byte; `docs/formats/pool.md` is its specification.
+
+pub(crate) mod body;
+pub(crate) mod node;
+pub(crate) mod stripe;
+pub(crate) mod superblock;

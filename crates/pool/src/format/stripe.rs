@@ -1,0 +1,350 @@
+//! The stripe header: which blocks a stripe holds, and proof that this pool wrote it just here.
+
+use crate::location::{BLOCK_BYTES, Location};
+use siphasher::sip128::{Hasher128, SipHasher24};
+use std::hash::Hasher;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+pub(crate) const MAGIC: [u8; 4] = *b"FYST";
+pub(crate) const VERSION: u16 = 1;
+/// 16-byte records that fit behind the fixed part.
+pub(crate) const RECORDS: usize = (BLOCK_BYTES - FIXED_BYTES) / RECORD_BYTES;
+const FIXED_BYTES: usize = size_of::<Fixed>();
+const RECORD_BYTES: usize = 16;
+const CHECKSUM: std::ops::Range<usize> = 56..72;
+
+/// The fixed part of the header block.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct Fixed {
+    pub magic: [u8; 4],
+    pub version: U16,
+    pub rows: U16,
+    pub records: U16,
+    pub reserved0: [u8; 6],
+    pub segment: U32,
+    pub generation: U32,
+    pub row: U32,
+    pub reserved1: U32,
+    pub incarnation: U64,
+    pub sequence: U64,
+    pub durable_through: U64,
+    pub checksum: [u8; 16],
+    pub reserved2: [u8; 8],
+}
+
+const _: () = assert!(FIXED_BYTES == 80);
+const _: () = assert!(std::mem::offset_of!(Fixed, checksum) == CHECKSUM.start);
+
+/// One record on disk: kind in the top byte of the first word, a block number below it.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct Raw {
+    kind_and_block: U64,
+    layer: U32,
+    value: U32,
+}
+
+const KIND_DATA: u8 = 1;
+const KIND_MOVED: u8 = 2;
+const KIND_FROM: u8 = 3;
+const KIND_HOLE: u8 = 4;
+const KIND_PAD: u8 = 5;
+
+/// What one record says. Data, moved and pad records each own the next block of the stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// A block that the host wrote.
+    Data { layer: u32, block: u64, crc: u32 },
+    /// A live block brought here from a segment that is being cleaned; counts only if the map
+    /// still says `from`, in the segment's life `generation`.
+    Moved {
+        layer: u32,
+        block: u64,
+        crc: u32,
+        from: Location,
+        generation: u32,
+    },
+    /// Blocks that the host gave back; owns no block of the stripe.
+    Hole { layer: u32, block: u64, blocks: u32 },
+    /// A block of zeroes that fills up the last row.
+    Pad { crc: u32 },
+}
+
+impl Record {
+    /// Checksum of the block that the record owns, if it owns one.
+    pub fn crc(&self) -> Option<u32> {
+        match self {
+            Record::Data { crc, .. } | Record::Moved { crc, .. } | Record::Pad { crc } => {
+                Some(*crc)
+            }
+            Record::Hole { .. } => None,
+        }
+    }
+}
+
+/// Where a header claims to be, and in which life of the segment and of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub segment: u32,
+    pub generation: u32,
+    pub row: u32,
+    pub incarnation: u64,
+}
+
+/// A stripe header, decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub place: Place,
+    /// Rows of the stripe, the header's own included.
+    pub rows: u32,
+    pub sequence: u64,
+    /// Every stripe up to this sequence number was durable when this one was built.
+    pub durable_through: u64,
+    pub records: Vec<Record>,
+}
+
+fn raw(kind: u8, block: u64, layer: u32, value: u32) -> Raw {
+    Raw {
+        kind_and_block: (u64::from(kind) << 56 | block).into(),
+        layer: layer.into(),
+        value: value.into(),
+    }
+}
+
+fn keyed_checksum(block: &[u8], secret: &[u8; 16]) -> [u8; 16] {
+    let mut hasher = SipHasher24::new_with_key(secret);
+    hasher.write(&block[..CHECKSUM.start]);
+    hasher.write(&[0; 16]);
+    hasher.write(&block[CHECKSUM.end..]);
+    hasher.finish128().as_bytes()
+}
+
+impl Header {
+    /// Writes the header into `block`, which is one block long.
+    pub fn encode(&self, secret: &[u8; 16], block: &mut [u8]) {
+        block.fill(0);
+        let mut count = 0;
+        let mut push = |record: Raw| {
+            let start = FIXED_BYTES + count * RECORD_BYTES;
+            block[start..start + RECORD_BYTES].copy_from_slice(record.as_bytes());
+            count += 1;
+        };
+        for record in &self.records {
+            match *record {
+                Record::Data { layer, block, crc } => push(raw(KIND_DATA, block, layer, crc)),
+                Record::Moved {
+                    layer,
+                    block,
+                    crc,
+                    from,
+                    generation,
+                } => {
+                    push(raw(KIND_MOVED, block, layer, crc));
+                    push(raw(KIND_FROM, from.pack(), generation, 0));
+                }
+                Record::Hole {
+                    layer,
+                    block,
+                    blocks,
+                } => {
+                    push(raw(KIND_HOLE, block, layer, blocks));
+                }
+                Record::Pad { crc } => push(raw(KIND_PAD, 0, 0, crc)),
+            }
+        }
+        let fixed = Fixed {
+            magic: MAGIC,
+            version: VERSION.into(),
+            rows: (self.rows as u16).into(),
+            records: (count as u16).into(),
+            reserved0: [0; 6],
+            segment: self.place.segment.into(),
+            generation: self.place.generation.into(),
+            row: self.place.row.into(),
+            reserved1: U32::ZERO,
+            incarnation: self.place.incarnation.into(),
+            sequence: self.sequence.into(),
+            durable_through: self.durable_through.into(),
+            checksum: [0; 16],
+            reserved2: [0; 8],
+        };
+        block[..FIXED_BYTES].copy_from_slice(fixed.as_bytes());
+        let checksum = keyed_checksum(block, secret);
+        block[CHECKSUM].copy_from_slice(&checksum);
+    }
+
+    /// The header in `block`, if this pool wrote it at exactly `place`, whose incarnation may be
+    /// any earlier one when `past` is true.
+    pub fn decode(secret: &[u8; 16], place: Place, past: bool, block: &[u8]) -> Option<Header> {
+        let (fixed, rest) = Fixed::read_from_prefix(block).ok()?;
+        let found = Place {
+            segment: fixed.segment.get(),
+            generation: fixed.generation.get(),
+            row: fixed.row.get(),
+            incarnation: fixed.incarnation.get(),
+        };
+        let then = if past {
+            found.incarnation
+        } else {
+            place.incarnation
+        };
+        let here = found
+            == Place {
+                incarnation: then,
+                ..place
+            }
+            && found.incarnation <= place.incarnation;
+        let plausible = fixed.magic == MAGIC && fixed.version.get() == VERSION && here;
+        if !plausible || fixed.checksum != keyed_checksum(block, secret) {
+            return None;
+        }
+        let mut raws = rest
+            .chunks_exact(RECORD_BYTES)
+            .take(usize::from(fixed.records.get()))
+            .filter_map(|bytes| Raw::read_from_bytes(bytes).ok());
+        let mut records = Vec::with_capacity(usize::from(fixed.records.get()));
+        while let Some(raw) = raws.next() {
+            records.push(decode_record(raw, &mut raws)?);
+        }
+        Some(Header {
+            place: found,
+            rows: u32::from(fixed.rows.get()),
+            sequence: fixed.sequence.get(),
+            durable_through: fixed.durable_through.get(),
+            records,
+        })
+    }
+}
+
+fn split(raw: &Raw) -> (u8, u64) {
+    let word = raw.kind_and_block.get();
+    ((word >> 56) as u8, word & ((1 << 56) - 1))
+}
+
+fn decode_record(first: Raw, more: &mut impl Iterator<Item = Raw>) -> Option<Record> {
+    let (kind, block) = split(&first);
+    let (layer, value) = (first.layer.get(), first.value.get());
+    Some(match kind {
+        KIND_DATA => Record::Data {
+            layer,
+            block,
+            crc: value,
+        },
+        KIND_MOVED => {
+            let second = more.next()?;
+            let (kind, from) = split(&second);
+            if kind != KIND_FROM {
+                return None;
+            }
+            Record::Moved {
+                layer,
+                block,
+                crc: value,
+                from: Location::unpack(from),
+                generation: second.layer.get(),
+            }
+        }
+        KIND_HOLE => Record::Hole {
+            layer,
+            block,
+            blocks: value,
+        },
+        KIND_PAD => Record::Pad { crc: value },
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Header {
+        let place = Place {
+            segment: 9,
+            generation: 4,
+            row: 32,
+            incarnation: 3,
+        };
+        Header {
+            place,
+            rows: 2,
+            sequence: 77,
+            durable_through: 70,
+            records: vec![
+                Record::Data {
+                    layer: 1,
+                    block: 5,
+                    crc: 6,
+                },
+                Record::Moved {
+                    layer: 2,
+                    block: (1 << 40) - 1,
+                    crc: 7,
+                    from: Location {
+                        segment: 3,
+                        column: 31,
+                        row: 8,
+                    },
+                    generation: 2,
+                },
+                Record::Hole {
+                    layer: 1,
+                    block: 100,
+                    blocks: u32::MAX,
+                },
+                Record::Pad { crc: 1 },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_header_is_accepted_only_where_and_by_whom_it_was_written() {
+        let header = sample();
+        let mut block = vec![0; BLOCK_BYTES];
+        header.encode(&[7; 16], &mut block);
+        assert_eq!(
+            Header::decode(&[7; 16], header.place, false, &block),
+            Some(header.clone())
+        );
+        assert_eq!(
+            Header::decode(&[8; 16], header.place, false, &block),
+            None,
+            "another pool's"
+        );
+        for place in [
+            Place {
+                segment: 8,
+                ..header.place
+            },
+            Place {
+                generation: 5,
+                ..header.place
+            },
+            Place {
+                row: 33,
+                ..header.place
+            },
+            Place {
+                incarnation: 4,
+                ..header.place
+            },
+        ] {
+            assert_eq!(
+                Header::decode(&[7; 16], place, false, &block),
+                None,
+                "{place:?}"
+            );
+        }
+        for byte in 0..BLOCK_BYTES {
+            block[byte] ^= 0x10;
+            assert_eq!(
+                Header::decode(&[7; 16], header.place, false, &block),
+                None,
+                "byte {byte}"
+            );
+            block[byte] ^= 0x10;
+        }
+    }
+}

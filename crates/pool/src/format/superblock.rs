@@ -1,0 +1,183 @@
+//! The superblock: who the pool and this drive are, and the checkpoint that follows it.
+
+use crate::location::BLOCK_BYTES;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+pub(crate) const MAGIC: [u8; 8] = *b"FLSHYARD";
+pub(crate) const VERSION: u32 = 1;
+pub(crate) const ANCESTORS: usize = 64;
+pub(crate) const MEMBERS: usize = crate::level::DRIVES_MAX;
+pub(crate) const NAME_BYTES: usize = 64;
+
+/// One membership: its number, and a random word that tells two of the same number apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct Epoch {
+    pub number: U64,
+    pub id: U64,
+}
+
+/// One drive of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct Member {
+    pub id: [u8; 16],
+    pub state: u8,
+    pub reserved: [u8; 7],
+    pub blocks: U64,
+    pub joined: U64,
+}
+
+/// [`Member::state`]: no drive has this index.
+pub(crate) const MEMBER_NONE: u8 = 0;
+/// [`Member::state`]: holds everything that its columns should.
+pub(crate) const MEMBER_ACTIVE: u8 = 1;
+/// [`Member::state`]: missed writes; whatever it still holds is stale.
+pub(crate) const MEMBER_FAILED: u8 = 2;
+
+/// The first block of a slot; the checkpoint's tables are its neighbours.
+#[derive(Clone, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct Superblock {
+    pub magic: [u8; 8],
+    pub version: U32,
+    pub checksum: U32,
+    pub pool_id: [u8; 16],
+    pub secret: [u8; 16],
+    pub drive_id: [u8; 16],
+    pub sequence: U64,
+    pub incarnation: U64,
+    pub epoch: Epoch,
+    pub holder: [u8; 16],
+    pub drive_blocks: U64,
+    pub zone_base: U32,
+    pub zone_blocks: U32,
+    pub slot_blocks: U32,
+    pub body_bytes: U32,
+    pub body_checksum: U32,
+    pub level: u8,
+    pub width: u8,
+    pub drive_index: u8,
+    pub reserved0: u8,
+    pub name: [u8; NAME_BYTES],
+    pub ancestors: [Epoch; ANCESTORS],
+    pub members: [Member; MEMBERS],
+    pub reserved: [u8; 1584],
+}
+
+const _: () = assert!(size_of::<Superblock>() == BLOCK_BYTES);
+
+/// Why a block is not a superblock that this version can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotSuperblock {
+    /// It does not start with the magic number.
+    Foreign,
+    /// A later version of the format wrote it.
+    Newer(u32),
+    /// The checksum does not match.
+    Damaged,
+}
+
+impl Superblock {
+    pub fn zeroed() -> Superblock {
+        Superblock::new_zeroed()
+    }
+
+    /// The block as it goes to disk, its checksum filled in.
+    pub fn seal(&self) -> [u8; BLOCK_BYTES] {
+        let mut sealed = self.clone();
+        sealed.checksum = U32::ZERO;
+        sealed.checksum = crc32c::crc32c(sealed.as_bytes()).into();
+        let mut bytes = [0; BLOCK_BYTES];
+        bytes.copy_from_slice(sealed.as_bytes());
+        bytes
+    }
+
+    pub fn parse(bytes: &[u8]) -> Result<Superblock, NotSuperblock> {
+        let found = Superblock::read_from_bytes(bytes).map_err(|_| NotSuperblock::Foreign)?;
+        if found.magic != MAGIC {
+            return Err(NotSuperblock::Foreign);
+        }
+        let mut unsealed = found.clone();
+        unsealed.checksum = U32::ZERO;
+        if found.checksum.get() != crc32c::crc32c(unsealed.as_bytes()) {
+            return Err(NotSuperblock::Damaged);
+        }
+        if found.version.get() != VERSION {
+            return Err(NotSuperblock::Newer(found.version.get()));
+        }
+        Ok(found)
+    }
+
+    pub fn name(&self) -> String {
+        let end = self.name.iter().position(|byte| *byte == 0);
+        String::from_utf8_lossy(&self.name[..end.unwrap_or(NAME_BYTES)]).into_owned()
+    }
+
+    /// True when `epoch` is this superblock's or one that it grew from.
+    pub fn descends_from(&self, epoch: Epoch) -> bool {
+        self.epoch == epoch
+            || self
+                .ancestors
+                .iter()
+                .any(|ancestor| *ancestor == epoch && epoch.number.get() != 0)
+    }
+
+    /// Enters a new membership whose random word is `id`.
+    pub fn raise_epoch(&mut self, id: u64) {
+        self.ancestors.copy_within(0..ANCESTORS - 1, 1);
+        self.ancestors[0] = self.epoch;
+        self.epoch = Epoch {
+            number: (self.epoch.number.get() + 1).into(),
+            id: id.into(),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Superblock {
+        let mut superblock = Superblock::zeroed();
+        superblock.magic = MAGIC;
+        superblock.version = VERSION.into();
+        superblock.name[..4].copy_from_slice(b"tank");
+        superblock
+    }
+
+    #[test]
+    fn any_flipped_bit_is_noticed() {
+        let sealed = sample().seal();
+        assert_eq!(Superblock::parse(&sealed).unwrap().name(), "tank");
+        for bit in (0..BLOCK_BYTES * 8).step_by(37) {
+            let mut flipped = sealed;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(Superblock::parse(&flipped).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_named_not_called_damage() {
+        let mut newer = sample();
+        newer.version = 2.into();
+        assert_eq!(
+            Superblock::parse(&newer.seal()).err(),
+            Some(NotSuperblock::Newer(2))
+        );
+    }
+
+    #[test]
+    fn two_halves_that_reach_one_number_are_strangers() {
+        let mut left = sample();
+        left.raise_epoch(1);
+        let common = left.epoch;
+        let mut right = left.clone();
+        left.raise_epoch(2);
+        right.raise_epoch(3);
+        assert_eq!(left.epoch.number, right.epoch.number);
+        assert!(left.descends_from(common) && right.descends_from(common));
+        assert!(!left.descends_from(right.epoch) && !right.descends_from(left.epoch));
+    }
+}

@@ -1,0 +1,41 @@
+//! [`join_all`]: several futures at once, for the columns of a stripe.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+/// A future that still runs, or what it gave.
+enum Slot<F: Future> {
+    Running(Pin<Box<F>>),
+    Done(F::Output),
+}
+
+/// Waits for all of `futures`; outputs in their order.
+pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut slots: Vec<Slot<F>> = futures
+        .into_iter()
+        .map(|future| Slot::Running(Box::pin(future)))
+        .collect();
+    poll_fn(|context| {
+        let mut waiting = false;
+        for slot in &mut slots {
+            if let Slot::Running(future) = slot {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(output) => *slot = Slot::Done(output),
+                    Poll::Pending => waiting = true,
+                }
+            }
+        }
+        if waiting {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    })
+    .await;
+    let output = |slot| match slot {
+        Slot::Done(output) => Some(output),
+        Slot::Running(_) => None,
+    };
+    slots.into_iter().filter_map(output).collect()
+}

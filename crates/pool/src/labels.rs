@@ -1,0 +1,216 @@
+//! Superblock slots on drives: reading both, writing one, and saying whose a drive is.
+
+use crate::drive::{DriveLayout, FIRST_SLOT, device_blocks, read_blocks, write_blocks};
+use crate::error::PoolError;
+use crate::format::superblock::{NotSuperblock, Superblock};
+use crate::level::Level;
+use crate::location::BLOCK_BYTES;
+use block::{BlockDevice, Buffer, Durability, IoError};
+
+/// Identifies a pool for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolId(pub [u8; 16]);
+
+/// Identifies a drive of a pool for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DriveId(pub [u8; 16]);
+
+/// Identifies a host that holds pools; all zeroes stands for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub [u8; 16]);
+
+/// Sixteen bytes in hexadecimal.
+pub(crate) fn hexadecimal(bytes: &[u8; 16]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What a drive's label says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The pool it belongs to.
+    pub pool: PoolId,
+    /// The pool's name.
+    pub pool_name: String,
+    /// The pool's level.
+    pub level: Level,
+    /// This drive.
+    pub drive: DriveId,
+    /// Its position among the members.
+    pub index: usize,
+    /// How many members the pool has.
+    pub members: usize,
+    /// The newest membership that this drive knows.
+    pub epoch: u64,
+    /// The host that holds the pool; `None` after an export.
+    pub holder: Option<HostId>,
+}
+
+/// A valid slot: the superblock and its tables.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub superblock: Superblock,
+    pub body: Vec<u8>,
+}
+
+impl Slot {
+    /// Orders slots of one lineage: the later one is greater.
+    pub fn rank(&self) -> (u64, u64, u64) {
+        let superblock = &self.superblock;
+        (
+            superblock.epoch.number.get(),
+            superblock.incarnation.get(),
+            superblock.sequence.get(),
+        )
+    }
+
+    pub fn layout(&self) -> DriveLayout {
+        DriveLayout {
+            blocks: self.superblock.drive_blocks.get(),
+            zone_base: self.superblock.zone_base.get(),
+            zone_blocks: self.superblock.zone_blocks.get(),
+            slot_blocks: self.superblock.slot_blocks.get(),
+        }
+    }
+}
+
+/// What a drive carries.
+#[derive(Clone, Debug)]
+pub(crate) enum Found {
+    Blank,
+    Newer(u32),
+    Slot(Box<Slot>),
+}
+
+/// Reads both slots of a drive and returns the later valid one.
+pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
+    let blocks = device_blocks(device);
+    let mut best: Option<Slot> = None;
+    let mut newer = None;
+    let mut failure = None;
+    for odd in [false, true] {
+        let at = if odd {
+            blocks.saturating_sub(1)
+        } else {
+            FIRST_SLOT
+        };
+        if at >= blocks {
+            continue;
+        }
+        let (buffer, result) = read_blocks(device, at, Buffer::new(BLOCK_BYTES)).await;
+        if let Err(error) = result {
+            failure = Some(error);
+            continue;
+        }
+        match Superblock::parse(&buffer) {
+            Ok(superblock) => {
+                let slot = read_body(device, superblock, odd, at).await;
+                let later =
+                    |slot: &Slot| best.as_ref().is_none_or(|best| slot.rank() > best.rank());
+                best = slot.filter(later).or(best);
+            }
+            Err(NotSuperblock::Newer(version)) => newer = Some(version),
+            Err(NotSuperblock::Foreign | NotSuperblock::Damaged) => {}
+        }
+    }
+    match (best, newer, failure) {
+        (_, Some(version), _) => Ok(Found::Newer(version)),
+        (Some(slot), None, _) => Ok(Found::Slot(Box::new(slot))),
+        (None, None, Some(error)) => Err(error),
+        (None, None, None) => Ok(Found::Blank),
+    }
+}
+
+async fn read_body<D: BlockDevice>(
+    device: &D,
+    superblock: Superblock,
+    odd: bool,
+    at: u64,
+) -> Option<Slot> {
+    let bytes = superblock.body_bytes.get() as usize;
+    let blocks = bytes.div_ceil(BLOCK_BYTES) as u64;
+    if blocks >= u64::from(superblock.slot_blocks.get()) {
+        return None;
+    }
+    let start = if odd { at.checked_sub(blocks)? } else { at + 1 };
+    let mut body = Vec::new();
+    if blocks > 0 {
+        let buffer = Buffer::new(blocks as usize * BLOCK_BYTES);
+        let (buffer, result) = read_blocks(device, start, buffer).await;
+        result.ok()?;
+        body.extend_from_slice(&buffer[..bytes]);
+    }
+    (crc32c::crc32c(&body) == superblock.body_checksum.get()).then_some(Slot { superblock, body })
+}
+
+/// Writes a superblock and its tables to the slot of its sequence number, durably.
+pub(crate) async fn write<D: BlockDevice>(
+    device: &D,
+    superblock: &Superblock,
+    layout: DriveLayout,
+    body: &[u8],
+) -> Result<(), IoError> {
+    let mut sealed = superblock.clone();
+    sealed.drive_blocks = layout.blocks.into();
+    sealed.zone_base = layout.zone_base.into();
+    sealed.zone_blocks = layout.zone_blocks.into();
+    sealed.slot_blocks = layout.slot_blocks.into();
+    sealed.body_bytes = (body.len() as u32).into();
+    sealed.body_checksum = crc32c::crc32c(body).into();
+    let blocks = body.len().div_ceil(BLOCK_BYTES);
+    if blocks >= layout.slot_blocks as usize {
+        return Err(IoError::CapacityExceeded);
+    }
+    let sequence = superblock.sequence.get();
+    let mut buffer = Buffer::zeroed((1 + blocks) * BLOCK_BYTES);
+    let (head, tables) = match sequence.is_multiple_of(2) {
+        true => (0, BLOCK_BYTES),
+        false => (blocks * BLOCK_BYTES, 0),
+    };
+    buffer[head..head + BLOCK_BYTES].copy_from_slice(&sealed.seal());
+    buffer[tables..tables + body.len()].copy_from_slice(body);
+    let start = layout.slot(sequence, blocks as u64);
+    write_blocks(device, start, buffer, Durability::Cached)
+        .await
+        .1?;
+    device.flush().await
+}
+
+/// Says which pool a drive belongs to, if any.
+pub async fn probe<D: BlockDevice>(device: &D) -> Result<Option<Label>, PoolError> {
+    match find(device).await? {
+        Found::Blank => Ok(None),
+        Found::Newer(version) => Err(PoolError::NewerFormat(version)),
+        Found::Slot(slot) => {
+            let superblock = &slot.superblock;
+            let level = Level::from_code(superblock.level).ok_or(PoolError::Damaged("label"))?;
+            Ok(Some(Label {
+                pool: PoolId(superblock.pool_id),
+                pool_name: superblock.name(),
+                level,
+                drive: DriveId(superblock.drive_id),
+                index: usize::from(superblock.drive_index),
+                members: superblock
+                    .members
+                    .iter()
+                    .filter(|member| member.state != 0)
+                    .count(),
+                epoch: superblock.epoch.number.get(),
+                holder: (superblock.holder != [0; 16]).then_some(HostId(superblock.holder)),
+            }))
+        }
+    }
+}
+
+/// Makes a drive forget the pool that it belongs to.
+pub async fn wipe<D: BlockDevice>(device: &D) -> Result<(), PoolError> {
+    let blocks = device_blocks(device);
+    for at in [FIRST_SLOT, blocks.saturating_sub(1)] {
+        if at < blocks {
+            let zeroes = Buffer::zeroed(BLOCK_BYTES);
+            write_blocks(device, at, zeroes, Durability::Cached)
+                .await
+                .1?;
+        }
+    }
+    Ok(device.flush().await?)
+}

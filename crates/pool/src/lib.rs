@@ -1,0 +1,62 @@
+//! The pool: volumes and snapshots over a log of write-once RAID stripes.
+//!
+//! In this room: the on-disk format ([`docs/formats/pool.md`]), stripes with redundancy, the log
+//! with group commit, the map and its checkpoint, layers (snapshots, clones), recovery, the
+//! cleaner, and the membership of drives. Not in this room: what a drive is (anything that is a
+//! [`block::BlockDevice`]), threads and time (`reactor`), who may use a volume, and configuration.
+//!
+//! ```text
+//! PoolVolume --> log: queue -> stripe -> drives -> applied in order -> overlay
+//!     |                                                                  |
+//!     +-- read: overlay -> map (tree of nodes) -> block, checked         v
+//!                                     ^---- checkpoint: merge, publish, free <-- upkeep, cleaner
+//! ```
+//!
+//! The pure parts (`segments`, `overlay`, `tree`, `membership`, `space`, `log::batch`) do no I/O.
+//!
+//! [`docs/formats/pool.md`]: ../../../docs/formats/pool.md
+
+mod array;
+mod cache;
+mod checkpoint;
+mod cleaner;
+mod control;
+mod core;
+mod create;
+mod drive;
+mod entropy;
+mod error;
+mod fold;
+mod format;
+mod join;
+mod labels;
+mod level;
+mod location;
+mod log;
+mod map_writer;
+mod membership;
+mod overlay;
+mod pool;
+mod publish;
+mod recovery;
+mod redundancy;
+mod segments;
+mod space;
+mod status;
+mod tree;
+mod upkeep;
+mod volume;
+mod volumes;
+
+pub use array::Counters;
+pub use control::{SnapshotId, SnapshotInfo, VolumeId, VolumeInfo, VolumeOptions};
+pub use core::Settings;
+pub use create::CreateOptions;
+pub use entropy::Entropy;
+pub use error::PoolError;
+pub use labels::{DriveId, HostId, Label, PoolId, probe, wipe};
+pub use level::{DRIVES_MAX, Level, UnknownLevel};
+pub use location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
+pub use pool::{OpenOptions, Pool};
+pub use status::{DriveStatus, PoolState, PoolStatus};
+pub use volume::PoolVolume;

@@ -1,0 +1,117 @@
+//! Where a block is: [`Location`] in a segment, and the map's [`Entry`] with its checksum.
+
+/// Bytes of a pool block, the unit of everything in the pool.
+pub const BLOCK_BYTES: usize = 4096;
+
+/// Volumes have at most this many blocks: 4 PiB.
+pub const VOLUME_BLOCKS_MAX: u64 = 1 << 40;
+
+const ROW_BITS: u32 = 26;
+const COLUMN_BITS: u32 = 5;
+/// Segments are numbered below this.
+pub(crate) const SEGMENTS_MAX: u32 = 1 << 24;
+/// Rows in a zone are at most this many.
+pub(crate) const ROWS_MAX: u32 = 1 << ROW_BITS;
+/// All 56 bits set: a block that was deallocated and hides what lies below its layer.
+const HOLE: u64 = (1 << 56) - 1;
+
+/// A block's place: which row of which column of which segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Location {
+    pub segment: u32,
+    pub column: u8,
+    pub row: u32,
+}
+
+impl Location {
+    /// 56 bits: segment, column, row from the top (bit 55 is always clear, so never the hole).
+    pub fn pack(self) -> u64 {
+        u64::from(self.segment) << (ROW_BITS + COLUMN_BITS)
+            | u64::from(self.column) << ROW_BITS
+            | u64::from(self.row)
+    }
+
+    pub fn unpack(packed: u64) -> Location {
+        let mask = |bits: u32| (1u64 << bits) - 1;
+        Location {
+            segment: (packed >> (ROW_BITS + COLUMN_BITS) & mask(24)) as u32,
+            column: (packed >> ROW_BITS & mask(COLUMN_BITS)) as u8,
+            row: (packed & mask(ROW_BITS)) as u32,
+        }
+    }
+}
+
+/// Where a block is and what its bytes must hash to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Entry {
+    pub at: Location,
+    pub crc: u32,
+}
+
+/// What a layer says about one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mapping {
+    /// The layer holds the block.
+    Block(Entry),
+    /// The layer says it reads as zeroes, whatever is below.
+    Hole,
+}
+
+impl Mapping {
+    pub fn entry(self) -> Option<Entry> {
+        match self {
+            Mapping::Block(entry) => Some(entry),
+            Mapping::Hole => None,
+        }
+    }
+
+    pub fn pack(self) -> (u64, u32) {
+        match self {
+            Mapping::Block(entry) => (entry.at.pack(), entry.crc),
+            Mapping::Hole => (HOLE, 0),
+        }
+    }
+
+    pub fn unpack(packed: u64, crc: u32) -> Mapping {
+        if packed == HOLE {
+            return Mapping::Hole;
+        }
+        Mapping::Block(Entry {
+            at: Location::unpack(packed),
+            crc,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_round_trip_at_their_limits() {
+        for at in [
+            Location {
+                segment: 0,
+                column: 0,
+                row: 0,
+            },
+            Location {
+                segment: SEGMENTS_MAX - 1,
+                column: 31,
+                row: ROWS_MAX - 1,
+            },
+            Location {
+                segment: 77,
+                column: 3,
+                row: 12345,
+            },
+        ] {
+            let mapping = Mapping::Block(Entry { at, crc: 9 });
+            let (packed, crc) = mapping.pack();
+            assert!(packed < HOLE);
+            assert_eq!(Mapping::unpack(packed, crc), mapping);
+        }
+        let (packed, crc) = Mapping::Hole.pack();
+        assert_eq!(Mapping::unpack(packed, crc), Mapping::Hole);
+    }
+}

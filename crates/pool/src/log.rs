@@ -1,0 +1,337 @@
+//! The log: requests queue up, batches become stripes, stripes land and are applied in order.
+
+mod batch;
+
+pub(crate) use batch::{ATOMIC_BLOCKS, Next, ROWS_MAX, Rules, moved_batch, next_batch};
+
+use crate::core::{Core, State};
+use crate::format::stripe::{Header, Place, Record};
+use crate::level::Shape;
+use crate::location::{BLOCK_BYTES, Location};
+use crate::redundancy;
+use crate::segments::Zone;
+use block::{BlockDevice, Buffer, Durability, IoError};
+use reactor::sync::Signal;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// A host's write or deallocation, until all of it is durable.
+pub(crate) struct Request {
+    /// Blocks (of a write) or pieces (of a deallocation) that are not yet durable.
+    remaining: Cell<u64>,
+    error: Cell<Option<IoError>>,
+    done: Signal<()>,
+}
+
+impl Request {
+    pub fn new(parts: u64) -> Rc<Request> {
+        Rc::new(Request {
+            remaining: Cell::new(parts),
+            error: Cell::new(None),
+            done: Signal::new(),
+        })
+    }
+
+    /// `parts` of it are through, or have failed.
+    pub fn finish(&self, parts: u64, result: Result<(), IoError>) {
+        if let Err(error) = result {
+            self.error.set(Some(error));
+        }
+        let remaining = self.remaining.get().saturating_sub(parts);
+        self.remaining.set(remaining);
+        if remaining == 0 {
+            self.done.set(());
+        }
+    }
+
+    pub async fn wait(&self) -> Result<(), IoError> {
+        self.done.wait().await;
+        self.error.get().map_or(Ok(()), Err)
+    }
+}
+
+/// One block of a stripe in memory.
+#[derive(Clone)]
+pub(crate) struct Source {
+    pub buffer: Rc<Buffer>,
+    /// Which block of the buffer.
+    pub block: usize,
+}
+
+/// What waits to be put into a stripe.
+pub(crate) enum Item {
+    Write {
+        request: Rc<Request>,
+        volume: u32,
+        start: u64,
+        blocks: u64,
+        source: Source,
+    },
+    Hole {
+        request: Rc<Request>,
+        volume: u32,
+        start: u64,
+        blocks: u32,
+    },
+}
+
+impl Item {
+    fn request(&self) -> &Rc<Request> {
+        match self {
+            Item::Write { request, .. } | Item::Hole { request, .. } => request,
+        }
+    }
+
+    fn parts(&self) -> u64 {
+        match self {
+            Item::Write { blocks, .. } => *blocks,
+            Item::Hole { .. } => 1,
+        }
+    }
+}
+
+/// A stripe that is to be written.
+pub(crate) struct Batch {
+    pub segment: u32,
+    pub generation: u32,
+    pub columns: Vec<Option<Zone>>,
+    pub shape: Shape,
+    pub row: u32,
+    pub rows: u32,
+    pub sequence: u64,
+    pub durable_through: u64,
+    /// Checksums are filled in when the blocks are copied.
+    pub records: Vec<Record>,
+    pub sources: Vec<Source>,
+    pub requests: Vec<(Rc<Request>, u64)>,
+}
+
+/// A stripe that is on the drives, or that never will be.
+pub(crate) struct Completed {
+    pub segment: u32,
+    pub row: u32,
+    pub rows: u32,
+    pub records: Vec<Record>,
+    pub requests: Vec<(Rc<Request>, u64)>,
+    pub result: Result<(), IoError>,
+}
+
+impl Completed {
+    /// Where block `index` of the stripe lies; block 0 is the header.
+    pub fn place(&self, index: usize) -> Location {
+        place(self.segment, self.row, self.rows, index)
+    }
+}
+
+/// Blocks go down one column after the other.
+pub(crate) fn place(segment: u32, row: u32, rows: u32, index: usize) -> Location {
+    Location {
+        segment,
+        column: (index / rows as usize) as u8,
+        row: row + (index % rows as usize) as u32,
+    }
+}
+
+/// Lays a stripe out: copies and checksums the blocks, writes the header, makes the redundancy.
+fn build(batch: &mut Batch, secret: &[u8; 16], incarnation: u64) -> Vec<Buffer> {
+    let rows = batch.rows as usize;
+    let mut columns: Vec<Buffer> = (0..batch.shape.width())
+        .map(|_| Buffer::new(rows * BLOCK_BYTES))
+        .collect();
+    let mut index = 0;
+    let mut sources = batch.sources.iter();
+    for record in &mut batch.records {
+        if record.crc().is_none() {
+            continue;
+        }
+        index += 1;
+        let at = index % rows * BLOCK_BYTES;
+        let target = &mut columns[index / rows][at..at + BLOCK_BYTES];
+        match record {
+            Record::Pad { crc } => {
+                target.fill(0);
+                *crc = crc32c::crc32c(target);
+            }
+            Record::Data { crc, .. } | Record::Moved { crc, .. } => {
+                if let Some(source) = sources.next() {
+                    let from = source.block * BLOCK_BYTES;
+                    target.copy_from_slice(&source.buffer[from..from + BLOCK_BYTES]);
+                    *crc = crc32c::crc32c(target);
+                }
+            }
+            Record::Hole { .. } => {}
+        }
+    }
+    batch.sources.clear();
+    let header = Header {
+        place: Place {
+            segment: batch.segment,
+            generation: batch.generation,
+            row: batch.row,
+            incarnation,
+        },
+        rows: batch.rows,
+        sequence: batch.sequence,
+        durable_through: batch.durable_through,
+        records: std::mem::take(&mut batch.records),
+    };
+    header.encode(secret, &mut columns[0][..BLOCK_BYTES]);
+    batch.records = header.records;
+    let (data, redundant) = columns.split_at_mut(batch.shape.data);
+    let data: Vec<&[u8]> = data.iter().map(|column| &column[..]).collect();
+    redundancy::generate(batch.shape, &data, redundant);
+    columns
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Queues requests' parts; the writer takes it from here.
+    pub fn enqueue(&self, items: impl IntoIterator<Item = Item>) {
+        let mut state = self.state.borrow_mut();
+        for item in items {
+            state.queued_blocks += item.parts();
+            state.queue.push_back(item);
+        }
+        drop(state);
+        self.work.notify_one();
+    }
+
+    /// Fails everything that waits for a stripe.
+    pub fn fail_queue(&self, error: IoError) {
+        let items = {
+            let mut state = self.state.borrow_mut();
+            state.queued_blocks = 0;
+            state.starved = false;
+            std::mem::take(&mut state.queue)
+        };
+        for item in items {
+            item.request().finish(item.parts(), Err(error));
+        }
+    }
+
+    /// Turns the queue into stripes until the pool stops.
+    pub async fn write_log(self: Rc<Self>) {
+        loop {
+            if self.offline.get().is_some() {
+                self.fail_queue(IoError::DeviceGone);
+            }
+            if self.stopping.get() {
+                self.fail_queue(IoError::NotReady);
+                return;
+            }
+            match self.next_host_batch() {
+                Next::Batch(batch) => self.clone().launch(*batch),
+                Next::NoSpace => {
+                    self.upkeep.notify_one();
+                    self.work.notified().await;
+                }
+                Next::Nothing => self.work.notified().await,
+            }
+        }
+    }
+
+    pub fn rules(&self) -> Rules<'_> {
+        Rules {
+            level: self.array.level,
+            width: self.width,
+            zone_rows: self.zone_rows,
+            is_live: Box::new(|drive| self.array.is_live(drive)),
+        }
+    }
+
+    fn next_host_batch(&self) -> Next {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        if state.gate > 0 || self.offline.get().is_some() || state.queue.is_empty() {
+            return Next::Nothing;
+        }
+        let full = state.queued_blocks >= batch::FULL_BLOCKS;
+        let limit = if full {
+            self.settings.stripes_in_flight
+        } else {
+            1
+        };
+        if state.in_flight >= limit {
+            return Next::Nothing;
+        }
+        next_batch(state, &self.rules())
+    }
+
+    /// Writes a stripe in a task of its own.
+    pub fn launch(self: Rc<Self>, mut batch: Batch) {
+        self.state.borrow_mut().in_flight += 1;
+        drop(reactor::spawn(async move {
+            let buffers = build(&mut batch, &self.secret, self.incarnation.get());
+            if self.settings.broken_early_acknowledgement {
+                for (request, parts) in batch.requests.drain(..) {
+                    request.finish(parts, Ok(()));
+                }
+            }
+            let blocks = u64::from(batch.rows) * batch.shape.width() as u64;
+            let written = self
+                .array
+                .write_columns(&batch.columns, batch.row, buffers, Durability::Durable)
+                .await;
+            self.array.count(|counters| {
+                counters.stripe_blocks_written += blocks;
+                counters.stripes += 1;
+            });
+            let result = match written {
+                // Nobody may learn of a stripe that misses a column before the membership says so.
+                Ok(()) => self.settle_membership().await,
+                Err(error) => {
+                    self.go_offline("too many drives failed");
+                    Err(error)
+                }
+            };
+            let completed = Completed {
+                segment: batch.segment,
+                row: batch.row,
+                rows: batch.rows,
+                records: batch.records,
+                requests: batch.requests,
+                result,
+            };
+            self.land(batch.sequence, completed);
+        }));
+    }
+
+    /// Applies stripes in the order of their sequence numbers, which is the order of a replay.
+    fn land(&self, sequence: u64, completed: Completed) {
+        let mut finished = Vec::new();
+        {
+            let mut state = self.state.borrow_mut();
+            let state = &mut *state;
+            state.in_flight -= 1;
+            state.completed.insert(sequence, completed);
+            while let Some(stripe) = state.completed.remove(&(state.applied + 1)) {
+                state.applied += 1;
+                if stripe.result.is_ok() {
+                    state.apply(&stripe, take_moving);
+                }
+                finished.push(stripe);
+            }
+        }
+        let mut blocks = 0;
+        for stripe in finished {
+            for (request, parts) in stripe.requests {
+                blocks += parts;
+                request.finish(parts, stripe.result);
+            }
+        }
+        self.array
+            .count(|counters| counters.host_blocks_written += blocks);
+        self.landed.notify_all();
+        self.work.notify_one();
+        if self.state.borrow().overlay.len() >= self.settings.checkpoint_updates {
+            self.upkeep.notify_one();
+        }
+    }
+}
+
+/// A moved block counts while nobody wrote or gave back the block in the meantime.
+fn take_moving(state: &mut State, layer: u32, block: u64, from: Location, _: u32) -> bool {
+    match state.moving.get(&(layer, block)) {
+        Some(held) if *held == from => state.moving.remove(&(layer, block)).is_some(),
+        _ => false,
+    }
+}

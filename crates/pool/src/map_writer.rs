@@ -1,0 +1,202 @@
+//! [`MapWriter`]: new map nodes on their way into map segments, and what a merge changes.
+
+use crate::core::Core;
+use crate::fold::Mapped;
+use crate::format::node::Node;
+use crate::location::{BLOCK_BYTES, Entry, Location};
+use crate::redundancy;
+use crate::segments::{Kind, State as SegmentState, Zone};
+use crate::tree::{NodeSink, Nodes};
+use block::{BlockDevice, Buffer, Durability, IoError};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Nodes are written when so many rows are full.
+const ROWS_AT_ONCE: u32 = 16;
+
+/// Rows being filled.
+struct Rows {
+    segment: u32,
+    columns: Vec<Option<Zone>>,
+    row: u32,
+    rows_max: u32,
+    nodes: Vec<Rc<Node>>,
+}
+
+/// Collects the nodes of one checkpoint; nothing of it counts until the superblock names it.
+pub(crate) struct MapWriter<'a, D> {
+    core: &'a Core<D>,
+    rows: RefCell<Option<Rows>>,
+    /// Change of each segment's live count.
+    pub changes: RefCell<BTreeMap<u32, i64>>,
+    /// Change of the number of nodes.
+    pub nodes: Cell<i64>,
+    /// Change of the number of mapped blocks since it was last taken.
+    pub mapped: Cell<i64>,
+}
+
+impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
+    pub fn new(core: &'a Core<D>) -> MapWriter<'a, D> {
+        MapWriter {
+            core,
+            rows: RefCell::new(None),
+            changes: RefCell::default(),
+            nodes: Cell::new(0),
+            mapped: Cell::new(0),
+        }
+    }
+
+    fn change(&self, segment: u32, by: i64) {
+        *self.changes.borrow_mut().entry(segment).or_default() += by;
+    }
+
+    /// Rows in the open map segment, or in a new one.
+    fn begin_rows(&self) -> Result<Rows, IoError> {
+        let core = self.core;
+        let mut state = core.state.borrow_mut();
+        let state = &mut *state;
+        if let Some(number) = state.map_open
+            && let Some(segment) = state.segments.get_mut(number)
+        {
+            let live = |zone: &Zone| core.array.is_live(usize::from(zone.drive));
+            if segment.rows < core.zone_rows && segment.columns.iter().flatten().all(live) {
+                return Ok(Rows {
+                    segment: number,
+                    columns: segment.columns.clone(),
+                    row: segment.rows,
+                    rows_max: (core.zone_rows - segment.rows).min(ROWS_AT_ONCE),
+                    nodes: Vec::new(),
+                });
+            }
+            segment.state = SegmentState::Sealed;
+        }
+        let number = core
+            .allocate(state, Kind::Map)
+            .ok_or(IoError::CapacityExceeded)?;
+        state.map_open = Some(number);
+        let segment = state.segments.get_mut(number).ok_or(IoError::Internal)?;
+        segment.state = SegmentState::Open;
+        Ok(Rows {
+            segment: number,
+            columns: segment.columns.clone(),
+            row: 0,
+            rows_max: core.zone_rows.min(ROWS_AT_ONCE),
+            nodes: Vec::new(),
+        })
+    }
+
+    /// Writes what has been collected; the last row is padded.
+    pub async fn write_out(&self) -> Result<(), IoError> {
+        // The rows stay visible to `load` until they are on the drives.
+        let (segment, columns, row, buffers, rows) = {
+            let collected = self.rows.borrow();
+            let Some(collected) = collected.as_ref().filter(|rows| !rows.nodes.is_empty()) else {
+                return Ok(());
+            };
+            let shape = self.core.array.shape(collected.columns.len());
+            let rows = collected.nodes.len().div_ceil(shape.data);
+            let mut buffers: Vec<Buffer> = (0..shape.width())
+                .map(|_| Buffer::zeroed(rows * BLOCK_BYTES))
+                .collect();
+            for (index, node) in collected.nodes.iter().enumerate() {
+                let start = index / shape.data * BLOCK_BYTES;
+                let column = &mut buffers[index % shape.data];
+                column[start..start + BLOCK_BYTES].copy_from_slice(node.bytes());
+            }
+            let (data, redundant) = buffers.split_at_mut(shape.data);
+            let data: Vec<&[u8]> = data.iter().map(|column| &column[..]).collect();
+            redundancy::generate(shape, &data, redundant);
+            let columns = collected.columns.clone();
+            (
+                collected.segment,
+                columns,
+                collected.row,
+                buffers,
+                rows as u32,
+            )
+        };
+        let blocks = u64::from(rows) * columns.len() as u64;
+        if let Some(segment) = self.core.state.borrow_mut().segments.get_mut(segment) {
+            segment.rows = row + rows;
+        }
+        self.core
+            .array
+            .write_columns(&columns, row, buffers, Durability::Cached)
+            .await?;
+        self.core
+            .array
+            .count(|counters| counters.map_blocks_written += blocks);
+        *self.rows.borrow_mut() = None;
+        Ok(())
+    }
+}
+
+impl<D> Mapped for MapWriter<'_, D> {
+    fn take_mapped(&self) -> i64 {
+        self.mapped.take()
+    }
+}
+
+impl<D: BlockDevice + 'static> Nodes for MapWriter<'_, D> {
+    async fn load(&self, entry: Entry) -> Result<Rc<Node>, IoError> {
+        if let Some(rows) = &*self.rows.borrow()
+            && rows.segment == entry.at.segment
+            && entry.at.row >= rows.row
+        {
+            let data = self.core.array.shape(rows.columns.len()).data;
+            let index = (entry.at.row - rows.row) as usize * data + usize::from(entry.at.column);
+            if let Some(node) = rows.nodes.get(index) {
+                return Ok(node.clone());
+            }
+        }
+        self.core.load(entry).await
+    }
+}
+
+impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
+    async fn store(&self, node: Node) -> Result<Entry, IoError> {
+        if self.rows.borrow().is_none() {
+            let begun = self.begin_rows()?;
+            *self.rows.borrow_mut() = Some(begun);
+        }
+        let crc = node.crc();
+        let (entry, full) = {
+            let mut rows = self.rows.borrow_mut();
+            let rows = rows.as_mut().ok_or(IoError::Internal)?;
+            let data = self.core.array.shape(rows.columns.len()).data;
+            let index = rows.nodes.len();
+            let at = Location {
+                segment: rows.segment,
+                column: (index % data) as u8,
+                row: rows.row + (index / data) as u32,
+            };
+            let node = Rc::new(node);
+            rows.nodes.push(node.clone());
+            let entry = Entry { at, crc };
+            self.core.cache.borrow_mut().insert(entry, node);
+            (entry, rows.nodes.len() == rows.rows_max as usize * data)
+        };
+        self.change(entry.at.segment, 1);
+        self.nodes.set(self.nodes.get() + 1);
+        if full {
+            self.write_out().await?;
+        }
+        Ok(entry)
+    }
+
+    fn discard(&self, entry: Entry) {
+        self.change(entry.at.segment, -1);
+        self.nodes.set(self.nodes.get() - 1);
+    }
+
+    fn gained(&self, entry: Entry) {
+        self.change(entry.at.segment, 1);
+        self.mapped.set(self.mapped.get() + 1);
+    }
+
+    fn lost(&self, entry: Entry) {
+        self.change(entry.at.segment, -1);
+        self.mapped.set(self.mapped.get() - 1);
+    }
+}

@@ -1,0 +1,216 @@
+//! The updates that a map does not hold yet: blocks and holes by layer, in log order.
+
+use crate::location::{Entry, Mapping};
+use std::collections::BTreeMap;
+
+/// One change to a layer's map; changes of a batch are disjoint and sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// `block` is mapped so.
+    Put { block: u64, mapping: Mapping },
+    /// Nothing in `start..end` is mapped.
+    Clear { start: u64, end: u64 },
+}
+
+impl Change {
+    pub fn start(&self) -> u64 {
+        match self {
+            Change::Put { block, .. } => *block,
+            Change::Clear { start, .. } => *start,
+        }
+    }
+
+    /// One past the last block.
+    pub fn end(&self) -> u64 {
+        match self {
+            Change::Put { block, .. } => *block + 1,
+            Change::Clear { end, .. } => *end,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct LayerOverlay {
+    blocks: BTreeMap<u64, Entry>,
+    /// Disjoint runs of deallocated blocks, start to end; a block in `blocks` wins over them.
+    holes: BTreeMap<u64, u64>,
+}
+
+/// Updates of all layers since the last freeze.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overlay {
+    layers: BTreeMap<u32, LayerOverlay>,
+    updates: usize,
+}
+
+impl Overlay {
+    /// How many updates it holds.
+    pub fn len(&self) -> usize {
+        self.updates
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.updates == 0
+    }
+
+    pub fn layers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.layers.keys().copied()
+    }
+
+    /// Maps a block; returns the entry it replaces, if that one was in this overlay.
+    pub fn put(&mut self, layer: u32, block: u64, entry: Entry) -> Option<Entry> {
+        let old = self
+            .layers
+            .entry(layer)
+            .or_default()
+            .blocks
+            .insert(block, entry);
+        self.updates += usize::from(old.is_none());
+        old
+    }
+
+    /// Unmaps `start..end`; returns the entries of this overlay that it replaces.
+    pub fn clear(&mut self, layer: u32, start: u64, end: u64) -> Vec<Entry> {
+        let overlay = self.layers.entry(layer).or_default();
+        let keys: Vec<u64> = overlay
+            .blocks
+            .range(start..end)
+            .map(|(key, _)| *key)
+            .collect();
+        let lost: Vec<Entry> = keys
+            .iter()
+            .filter_map(|key| overlay.blocks.remove(key))
+            .collect();
+        let before = overlay.holes.len();
+        add_run(&mut overlay.holes, start, end);
+        self.updates = self.updates + overlay.holes.len() - before - lost.len();
+        lost
+    }
+
+    pub fn get(&self, layer: u32, block: u64) -> Option<Mapping> {
+        let overlay = self.layers.get(&layer)?;
+        if let Some(entry) = overlay.blocks.get(&block) {
+            return Some(Mapping::Block(*entry));
+        }
+        let (_, end) = overlay.holes.range(..=block).next_back()?;
+        (block < *end).then_some(Mapping::Hole)
+    }
+
+    /// Forgets a layer; returns the entries it had.
+    pub fn remove_layer(&mut self, layer: u32) -> Vec<Entry> {
+        let Some(overlay) = self.layers.remove(&layer) else {
+            return Vec::new();
+        };
+        self.updates -= overlay.blocks.len() + overlay.holes.len();
+        overlay.blocks.into_values().collect()
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        self.layers
+            .values()
+            .flat_map(|overlay| overlay.blocks.values().copied())
+    }
+
+    /// The changes of a layer, sorted and disjoint.
+    pub fn changes(&self, layer: u32) -> Vec<Change> {
+        let Some(overlay) = self.layers.get(&layer) else {
+            return Vec::new();
+        };
+        let mut changes = Vec::with_capacity(overlay.blocks.len() + overlay.holes.len());
+        for (&start, &end) in &overlay.holes {
+            let mut at = start;
+            for &block in overlay.blocks.range(start..end).map(|(key, _)| key) {
+                if at < block {
+                    changes.push(Change::Clear {
+                        start: at,
+                        end: block,
+                    });
+                }
+                at = block + 1;
+            }
+            if at < end {
+                changes.push(Change::Clear { start: at, end });
+            }
+        }
+        for (&block, &entry) in &overlay.blocks {
+            changes.push(Change::Put {
+                block,
+                mapping: Mapping::Block(entry),
+            });
+        }
+        changes.sort_by_key(Change::start);
+        changes
+    }
+}
+
+fn add_run(runs: &mut BTreeMap<u64, u64>, mut start: u64, mut end: u64) {
+    if let Some((&before, &before_end)) = runs.range(..=start).next_back()
+        && before_end >= start
+    {
+        start = before;
+        end = end.max(before_end);
+    }
+    while let Some((&next, &next_end)) = runs.range(start..=end).next() {
+        runs.remove(&next);
+        end = end.max(next_end);
+    }
+    runs.insert(start, end);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::location::Location;
+    use proptest::prelude::*;
+
+    fn entry(number: u32) -> Entry {
+        Entry {
+            at: Location {
+                segment: number,
+                column: 0,
+                row: 0,
+            },
+            crc: number,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_an_array_and_its_changes_rebuild_it(
+            steps in proptest::collection::vec((any::<bool>(), 0u64..64, 1u64..20), 1..100)
+        ) {
+            let mut overlay = Overlay::default();
+            let mut model = [None; 84];
+            for (number, (put, start, len)) in steps.into_iter().enumerate() {
+                if put {
+                    let entry = entry(number as u32);
+                    let old = overlay.put(1, start, entry);
+                    let expected = match model[start as usize] {
+                        Some(Mapping::Block(old)) => Some(old),
+                        _ => None,
+                    };
+                    prop_assert_eq!(old, expected);
+                    model[start as usize] = Some(Mapping::Block(entry));
+                } else {
+                    overlay.clear(1, start, start + len);
+                    model[start as usize..(start + len) as usize].fill(Some(Mapping::Hole));
+                }
+                for (block, expected) in model.iter().enumerate() {
+                    prop_assert_eq!(overlay.get(1, block as u64), *expected);
+                }
+            }
+            let mut rebuilt = [None; 84];
+            let mut last = 0;
+            for change in overlay.changes(1) {
+                prop_assert!(change.start() >= last && change.end() > change.start());
+                last = change.end();
+                let value = match change {
+                    Change::Put { mapping, .. } => mapping,
+                    Change::Clear { .. } => Mapping::Hole,
+                };
+                rebuilt[change.start() as usize..change.end() as usize].fill(Some(value));
+            }
+            prop_assert_eq!(rebuilt, model);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! [`Pool`]: opened and closed.
+
+use crate::array::Array;
+use crate::cache::NodeCache;
+use crate::checkpoint::Resume;
+use crate::core::{Core, Published, Settings, State};
+use crate::drive::{Drive, DriveLayout};
+use crate::entropy::Entropy;
+use crate::error::PoolError;
+use crate::format::body::Body;
+use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
+use crate::labels::{self, DriveId, Found, HostId, Slot, hexadecimal};
+use crate::level::{DRIVES_MAX, Level};
+use crate::location::BLOCK_BYTES;
+use crate::membership;
+use crate::segments::{Kind, Segments, State as SegmentState};
+use block::BlockDevice;
+use reactor::sync::{Mutex, Notify};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+/// How a pool is to be opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// The host that will hold it.
+    pub host: HostId,
+    /// Take it even if another host holds it.
+    pub force: bool,
+    /// Tuning; not on disk.
+    pub settings: Settings,
+    /// Where identifiers come from.
+    pub entropy: Entropy,
+}
+
+impl OpenOptions {
+    /// Everything by default.
+    pub fn new(host: HostId) -> OpenOptions {
+        OpenOptions {
+            host,
+            force: false,
+            settings: Settings::default(),
+            entropy: Entropy::System,
+        }
+    }
+}
+
+/// An open pool; a handle that may be cloned. Must be closed: its tasks hold it open.
+pub struct Pool<D: BlockDevice + 'static> {
+    pub(crate) core: Rc<Core<D>>,
+}
+
+impl<D: BlockDevice + 'static> Clone for Pool<D> {
+    fn clone(&self) -> Pool<D> {
+        Pool {
+            core: self.core.clone(),
+        }
+    }
+}
+
+impl<D: BlockDevice + 'static> Pool<D> {
+    /// Opens the pool that the drives carry; they may come in any order. Nothing is written
+    /// before it is certain that this is the pool's newest state.
+    pub async fn open(drives: Vec<D>, options: OpenOptions) -> Result<Pool<D>, PoolError> {
+        let mut slots = Vec::with_capacity(drives.len());
+        for device in &drives {
+            // A drive that cannot be read is as good as absent.
+            slots.push(match labels::find(device).await {
+                Ok(Found::Slot(slot)) => Some(slot),
+                Ok(Found::Newer(version)) => return Err(PoolError::NewerFormat(version)),
+                Ok(Found::Blank) | Err(_) => None,
+            });
+        }
+        let given: Vec<Option<&Slot>> = slots.iter().map(Option::as_deref).collect();
+        let choice = membership::choose(&given)?;
+        let newest = slots[choice.newest]
+            .as_deref()
+            .cloned()
+            .ok_or(PoolError::NoPool)?;
+        let holder = newest.superblock.holder;
+        if holder != [0; 16] && holder != options.host.0 && !options.force {
+            return Err(PoolError::Held {
+                holder: hexadecimal(&holder),
+            });
+        }
+        let body = Body::decode(&newest.body).map_err(|_| PoolError::Damaged("tables"))?;
+        let mut members: Vec<Option<Rc<Drive<D>>>> = Vec::new();
+        members.resize_with(DRIVES_MAX, || None);
+        for ((device, slot), index) in drives.into_iter().zip(&slots).zip(&choice.current) {
+            let (Some(slot), Some(index)) = (slot, *index) else {
+                continue;
+            };
+            let drive = Drive::new(device, slot.superblock.drive_id, slot.layout());
+            if slot.rank() < newest.rank() {
+                replicate(&drive, index, &newest).await?;
+            }
+            members[index] = Some(Rc::new(drive));
+        }
+        let core = Rc::new(assemble(members, newest, body, options)?);
+        core.start().await?;
+        Ok(Pool { core })
+    }
+
+    /// Puts the map in order and stops. The pool opens quickly the next time.
+    pub async fn close(&self) -> Result<(), PoolError> {
+        let core = &self.core;
+        core.stopping.set(true);
+        core.work.notify_one();
+        let result = core.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
+        core.upkeep.notify_one();
+        result
+    }
+
+    /// Closes the pool and lets go of it, so that any host may open it.
+    pub async fn export(&self) -> Result<(), PoolError> {
+        self.core.holder.set([0; 16]);
+        self.close().await
+    }
+
+    /// Closes the pool and makes its drives forget it.
+    pub async fn destroy(self) -> Result<(), PoolError> {
+        self.close().await?;
+        for (_, drive) in self.core.array.live() {
+            labels::wipe(drive.device()).await?;
+        }
+        self.core.go_offline("destroyed");
+        Ok(())
+    }
+
+    /// Writes the map down now.
+    pub async fn checkpoint(&self) -> Result<(), PoolError> {
+        self.core
+            .checkpoint_with(Resume::AtFreeze, |_| Ok(()))
+            .await
+    }
+
+    /// Takes a drive out of use for good; the pool goes on without it if it can.
+    pub async fn fail_drive(&self, id: DriveId) -> Result<(), PoolError> {
+        let live = self.core.array.live();
+        let (index, _) = live
+            .iter()
+            .find(|(_, drive)| drive.id == id.0)
+            .ok_or(PoolError::NotFound("drive"))?;
+        self.core.array.fail(*index);
+        self.core.settle_membership().await?;
+        self.core.upkeep.notify_one();
+        Ok(())
+    }
+
+    /// Refuses a change that could outgrow the superblock's slot.
+    pub(crate) fn check_table_room(&self) -> Result<(), PoolError> {
+        let used = self.core.published.borrow().body.len();
+        let slots = self.core.array.live().into_iter();
+        let least = slots
+            .map(|(_, drive)| drive.layout.slot_blocks)
+            .min()
+            .unwrap_or(0);
+        let room = least.saturating_sub(1) as usize * BLOCK_BYTES;
+        if used + 4 * BLOCK_BYTES > room {
+            Err(PoolError::NoSpace)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Gives a drive that missed the last superblock exactly that one.
+async fn replicate<D: BlockDevice>(
+    drive: &Drive<D>,
+    index: usize,
+    newest: &Slot,
+) -> Result<(), PoolError> {
+    let mut superblock = newest.superblock.clone();
+    superblock.drive_index = index as u8;
+    superblock.drive_id = drive.id;
+    labels::write(drive.device(), &superblock, drive.layout, &newest.body).await?;
+    Ok(())
+}
+
+fn assemble<D: BlockDevice + 'static>(
+    members: Vec<Option<Rc<Drive<D>>>>,
+    newest: Slot,
+    body: Body,
+    options: OpenOptions,
+) -> Result<Core<D>, PoolError> {
+    let superblock = newest.superblock;
+    let level = Level::from_code(superblock.level).ok_or(PoolError::Damaged("superblock"))?;
+    let (zone_blocks, slot_blocks) = (superblock.zone_blocks.get(), superblock.slot_blocks.get());
+    let zones: Vec<u32> = superblock
+        .members
+        .iter()
+        .map(|member| match member.state {
+            MEMBER_NONE => 0,
+            _ => DriveLayout::new(member.blocks.get(), zone_blocks, slot_blocks).zones(),
+        })
+        .collect();
+    let absent = superblock
+        .members
+        .iter()
+        .enumerate()
+        .filter(|(index, member)| member.state == MEMBER_ACTIVE && members[*index].is_none());
+    let newly_failed: Vec<usize> = absent.map(|(index, _)| index).collect();
+    let array = Array::new(level, members);
+    array.newly_failed.replace(newly_failed);
+    let state = State {
+        segments: Segments::new(&zones, body.segments, body.next_generation),
+        overlay: Default::default(),
+        frozen: Default::default(),
+        tables: body.tables,
+        sequence: body.sequence,
+        applied: body.sequence,
+        open: [None; 3],
+        map_open: None,
+        completed: BTreeMap::new(),
+        in_flight: 0,
+        queue: VecDeque::new(),
+        queued_blocks: 0,
+        starved: false,
+        moving: BTreeMap::new(),
+        gate: 0,
+        unannounced: BTreeSet::new(),
+        map_nodes: body.map_nodes,
+        era: 0,
+        readers: BTreeMap::new(),
+        limbo: VecDeque::new(),
+        settled: BTreeSet::new(),
+        stuck: BTreeSet::new(),
+    };
+    Ok(Core {
+        array,
+        settings: options.settings,
+        entropy: options.entropy,
+        secret: superblock.secret,
+        incarnation: Cell::new(superblock.incarnation.get()),
+        width: usize::from(superblock.width),
+        zone_rows: zone_blocks,
+        published: RefCell::new(Published {
+            superblock,
+            body: Rc::new(newest.body),
+        }),
+        publishing: Mutex::new(()),
+        upkeep_lock: Mutex::new(()),
+        state: RefCell::new(state),
+        cache: RefCell::new(NodeCache::new(
+            options.settings.map_cache_bytes / BLOCK_BYTES,
+        )),
+        work: Notify::new(),
+        upkeep: Notify::new(),
+        landed: Notify::new(),
+        holder: Cell::new(options.host.0),
+        offline: Cell::new(None),
+        stopping: Cell::new(false),
+    })
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Recovers, makes the decisions last, and starts the pool's tasks.
+    async fn start(self: &Rc<Self>) -> Result<(), PoolError> {
+        self.recover().await?;
+        self.incarnation.set(self.incarnation.get() + 1);
+        self.checkpoint_with(Resume::AtFreeze, |state| {
+            // Behind its last row the map's segment may hold nodes that were never published.
+            let open: Vec<u32> = state
+                .segments
+                .numbers(Kind::Map, SegmentState::Open)
+                .collect();
+            for number in open {
+                if let Some(segment) = state.segments.get_mut(number) {
+                    segment.state = SegmentState::Sealed;
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        drop(reactor::spawn(self.clone().write_log()));
+        drop(reactor::spawn(self.clone().keep_up()));
+        self.upkeep.notify_one();
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+//! Publishing a superblock: on every live drive before it counts, and never without a quorum.
+
+use crate::core::Core;
+use crate::error::PoolError;
+use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Superblock};
+use crate::join::join_all;
+use crate::labels::{self, Found};
+use crate::membership::lost_max;
+use block::{BlockDevice, IoError};
+use std::rc::Rc;
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Returns once the membership on the drives knows every drive that has failed so far.
+    pub async fn settle_membership(&self) -> Result<(), IoError> {
+        if self.array.newly_failed.borrow().is_empty() {
+            return match self.offline.get() {
+                None => Ok(()),
+                Some(_) => Err(IoError::DeviceGone),
+            };
+        }
+        self.publish(|_| {}, None)
+            .await
+            .map_err(|_| IoError::DeviceGone)
+    }
+
+    /// Writes the next superblock, changed by `change`, to every live drive, with new tables or
+    /// the last ones again. Without new tables it only settles the membership, if that is needed.
+    pub async fn publish(
+        &self,
+        change: impl FnOnce(&mut Superblock),
+        tables: Option<Rc<Vec<u8>>>,
+    ) -> Result<(), PoolError> {
+        let _alone = self.publishing.lock().await;
+        let mut change = Some(change);
+        let mut settled = tables.is_none();
+        // Another task may have published later tables while this one waited.
+        let body = tables.unwrap_or_else(|| self.published.borrow().body.clone());
+        loop {
+            if let Some(reason) = self.offline.get() {
+                return Err(PoolError::Offline(reason));
+            }
+            let failed = self.array.newly_failed.borrow().clone();
+            if failed.is_empty() && settled {
+                return Ok(());
+            }
+            let mut next = self.published.borrow().superblock.clone();
+            next.sequence = (next.sequence.get() + 1).into();
+            if let Some(change) = change.take() {
+                change(&mut next);
+            }
+            self.exclude(&mut next, &failed)?;
+            self.check_quorum(&next)?;
+            self.check_fence(&next).await?;
+            let written = self.write_everywhere(&next, &body).await;
+            settled = written;
+            {
+                let mut published = self.published.borrow_mut();
+                published.superblock = next;
+                published.body = body.clone();
+            }
+            self.array
+                .newly_failed
+                .borrow_mut()
+                .retain(|drive| !failed.contains(drive));
+        }
+    }
+
+    /// Marks `failed` drives in the member list; a change of members is a new epoch.
+    fn exclude(&self, next: &mut Superblock, failed: &[usize]) -> Result<(), PoolError> {
+        let mut changed = false;
+        for index in failed {
+            let member = next.members.get_mut(*index);
+            if let Some(member) = member.filter(|member| member.state == MEMBER_ACTIVE) {
+                member.state = MEMBER_FAILED;
+                changed = true;
+            }
+        }
+        if changed {
+            next.raise_epoch(self.entropy.word()?);
+        }
+        Ok(())
+    }
+
+    fn check_quorum(&self, next: &Superblock) -> Result<(), PoolError> {
+        let count = |state| {
+            next.members
+                .iter()
+                .filter(|member| member.state == state)
+                .count()
+        };
+        let (active, listed) = (
+            count(MEMBER_ACTIVE),
+            next.members.len() - count(MEMBER_NONE),
+        );
+        if active == 0 || active + lost_max(next) < listed {
+            self.go_offline("too many drives failed");
+            return Err(PoolError::Offline("too many drives failed"));
+        }
+        Ok(())
+    }
+
+    /// Looks whether another host has taken the pool over since the last superblock.
+    async fn check_fence(&self, next: &Superblock) -> Result<(), PoolError> {
+        for (_, drive) in self.array.live().into_iter().take(1 + lost_max(next)) {
+            let Ok(Found::Slot(slot)) = labels::find(drive.device()).await else {
+                continue;
+            };
+            let theirs = &slot.superblock;
+            let later = theirs.incarnation > self.published.borrow().superblock.incarnation
+                || theirs.sequence >= next.sequence;
+            if theirs.pool_id == next.pool_id && later {
+                self.go_offline("another host has taken the pool over");
+                return Err(PoolError::Offline("another host has taken the pool over"));
+            }
+        }
+        Ok(())
+    }
+
+    /// True when every live drive has the superblock.
+    async fn write_everywhere(&self, next: &Superblock, body: &[u8]) -> bool {
+        let writes = self.array.live().into_iter().map(|(index, drive)| {
+            let mut superblock = next.clone();
+            superblock.drive_index = index as u8;
+            superblock.drive_id = drive.id;
+            async move {
+                let result = labels::write(drive.device(), &superblock, drive.layout, body).await;
+                if result.is_err() {
+                    self.array.fail(index);
+                }
+                result.is_ok()
+            }
+        });
+        join_all(writes).await.into_iter().all(|written| written)
+    }
+}

@@ -1,0 +1,284 @@
+//! Recovery: finds the stripes written since the checkpoint, decides about each, applies them.
+//!
+//! Nothing is served until the decisions are in a checkpoint of a new incarnation, so deciding
+//! again after a crash half way is harmless.
+
+use crate::core::Core;
+use crate::error::PoolError;
+use crate::format::stripe::{Header, Place, Record};
+use crate::level::Shape;
+use crate::location::{BLOCK_BYTES, Entry, Mapping};
+use crate::log::{Completed, ROWS_MAX, place};
+use crate::redundancy;
+use crate::segments::{Kind, State as SegmentState, Zone};
+use block::{BlockDevice, Buffer, Durability};
+use std::collections::BTreeMap;
+
+/// Rows read at once: as far as stripes in flight may reach past one that is torn.
+const WINDOW_ROWS: u32 = 8 * ROWS_MAX;
+
+/// A stripe that was found.
+struct Candidate {
+    header: Header,
+    /// Every block checks, from its column or rebuilt.
+    whole: bool,
+}
+
+/// Some rows of a segment in memory.
+struct Image {
+    shape: Shape,
+    first: u32,
+    rows: u32,
+    columns: Vec<Option<Buffer>>,
+}
+
+impl Image {
+    fn block(&self, column: usize, row: u32) -> Option<&[u8]> {
+        let start = (row - self.first) as usize * BLOCK_BYTES;
+        self.columns
+            .get(column)?
+            .as_ref()?
+            .get(start..start + BLOCK_BYTES)
+    }
+
+    /// The block as it should be: from its column or rebuilt. `true`: its column has it wrong.
+    fn valid_block(
+        &self,
+        column: usize,
+        row: u32,
+        valid: &dyn Fn(&[u8]) -> bool,
+    ) -> Option<(Buffer, bool)> {
+        if let Some(block) = self.block(column, row)
+            && valid(block)
+        {
+            return Some((Buffer::copy_of(block), false));
+        }
+        let blocks: Vec<Option<&[u8]>> = (0..self.shape.width())
+            .map(|column| self.block(column, row))
+            .collect();
+        let rebuilt = redundancy::rebuild(self.shape, &blocks, column, valid)?;
+        Some((rebuilt, true))
+    }
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Rolls the log forward from the checkpoint that has been loaded.
+    pub async fn recover(&self) -> Result<(), PoolError> {
+        let mut found: BTreeMap<u64, Candidate> = BTreeMap::new();
+        let (numbers, since) = {
+            let state = self.state.borrow();
+            let table = state.segments.table().iter();
+            let written = table.filter(|(_, segment)| {
+                segment.kind != Kind::Map && segment.state != SegmentState::Sealed
+            });
+            (
+                written.map(|(number, _)| *number).collect::<Vec<u32>>(),
+                state.applied,
+            )
+        };
+        for number in &numbers {
+            self.scan(*number, &mut found).await?;
+        }
+        found.retain(|sequence, _| *sequence > since);
+        let durable = found
+            .values()
+            .map(|found| found.header.durable_through)
+            .max();
+        let durable = durable.unwrap_or(since);
+        if let Some(missing) = (since + 1..=durable).find(|number| !found.contains_key(number)) {
+            return Err(PoolError::LogDamaged(missing));
+        }
+        let last = found.keys().next_back().copied().unwrap_or(since);
+        for (sequence, candidate) in found {
+            // What is known to have been durable counts even if a block has been lost since:
+            // reading that block must fail, not give back what was there before.
+            if candidate.whole || sequence <= durable {
+                self.replay(candidate.header).await?;
+            }
+        }
+        let mut state = self.state.borrow_mut();
+        for number in numbers {
+            if let Some(segment) = state.segments.get_mut(number) {
+                segment.state = SegmentState::Sealed;
+            }
+        }
+        state.sequence = last;
+        state.applied = last;
+        Ok(())
+    }
+
+    /// Looks for stripes in one segment, behind the rows that the checkpoint knows.
+    async fn scan(
+        &self,
+        number: u32,
+        found: &mut BTreeMap<u64, Candidate>,
+    ) -> Result<(), PoolError> {
+        let Some((columns, generation, start)) = ({
+            let state = self.state.borrow();
+            let segment = state.segments.get(number);
+            segment.map(|found| (found.columns.clone(), found.generation, found.rows))
+        }) else {
+            return Ok(());
+        };
+        let shape = self.array.shape(columns.len());
+        let (mut row, mut end) = (start, start);
+        while row < self.zone_rows {
+            let image = self.read_image(shape, &columns, row).await;
+            let mut last_found = None;
+            while row < image.first + image.rows {
+                let place = Place {
+                    segment: number,
+                    generation,
+                    row,
+                    incarnation: self.incarnation.get(),
+                };
+                let decode = |block: &[u8]| Header::decode(&self.secret, place, false, block);
+                let header = image.valid_block(0, row, &|block| decode(block).is_some());
+                let Some(header) = header.and_then(|(block, _)| decode(&block)) else {
+                    row += 1;
+                    continue;
+                };
+                let rows = header.rows.max(1);
+                if row + rows > image.first + image.rows && row > image.first {
+                    last_found = Some(row);
+                    break;
+                }
+                let whole = self.complete(&image, &columns, &header).await;
+                row += rows;
+                last_found = Some(row);
+                end = row;
+                found.insert(header.sequence, Candidate { header, whole });
+            }
+            if last_found.is_none() {
+                break;
+            }
+        }
+        if let Some(segment) = self.state.borrow_mut().segments.get_mut(number) {
+            segment.rows = end.min(self.zone_rows);
+        }
+        Ok(())
+    }
+
+    async fn read_image(&self, shape: Shape, columns: &[Option<Zone>], first: u32) -> Image {
+        let rows = (self.zone_rows - first).min(WINDOW_ROWS);
+        let reads = columns.iter().map(|zone| async move {
+            let buffer = Buffer::new(rows as usize * BLOCK_BYTES);
+            let (mut buffer, result) = self.array.read_zone(*zone, first, buffer).await;
+            if result.is_ok() {
+                return Some(buffer);
+            }
+            // One bad block must not hide the others.
+            for row in 0..rows {
+                let one = Buffer::new(BLOCK_BYTES);
+                let (one, result) = self.array.read_zone(*zone, first + row, one).await;
+                let range = row as usize * BLOCK_BYTES..(row as usize + 1) * BLOCK_BYTES;
+                match result {
+                    Ok(()) => buffer[range].copy_from_slice(&one),
+                    Err(block::IoError::DeviceGone) => return None,
+                    Err(_) => buffer[range].fill(0),
+                }
+            }
+            Some(buffer)
+        });
+        Image {
+            shape,
+            first,
+            rows,
+            columns: crate::join::join_all(reads).await,
+        }
+    }
+
+    /// Checks every block of a stripe, and writes again what its columns have wrong, redundancy
+    /// included. False if a block cannot be had: the stripe is torn.
+    async fn complete(&self, image: &Image, columns: &[Option<Zone>], header: &Header) -> bool {
+        let shape = image.shape;
+        let rows = header.rows as usize;
+        let checksums: Vec<u32> = header.records.iter().filter_map(Record::crc).collect();
+        let end = header.place.row + header.rows;
+        if checksums.len() + 1 != rows * shape.data || image.first + image.rows < end {
+            return false;
+        }
+        let mut good: Vec<Buffer> = (0..shape.width())
+            .map(|_| Buffer::new(rows * BLOCK_BYTES))
+            .collect();
+        for index in 0..rows * shape.data {
+            let at = place(0, header.place.row, header.rows, index);
+            let decode =
+                |block: &[u8]| Header::decode(&self.secret, header.place, false, block).is_some();
+            let valid = |block: &[u8]| match index.checked_sub(1) {
+                Some(data) => crc32c::crc32c(block) == checksums[data],
+                None => decode(block),
+            };
+            let Some((block, _)) = image.valid_block(usize::from(at.column), at.row, &valid) else {
+                return false;
+            };
+            let start = (at.row - header.place.row) as usize * BLOCK_BYTES;
+            good[usize::from(at.column)][start..start + BLOCK_BYTES].copy_from_slice(&block);
+        }
+        let (data, redundant) = good.split_at_mut(shape.data);
+        let data: Vec<&[u8]> = data.iter().map(|column| &column[..]).collect();
+        redundancy::generate(shape, &data, redundant);
+        self.rewrite(image, columns, header.place.row, good).await;
+        true
+    }
+
+    /// Writes the columns that differ from what they should be.
+    async fn rewrite(&self, image: &Image, columns: &[Option<Zone>], row: u32, good: Vec<Buffer>) {
+        for (column, good) in good.into_iter().enumerate() {
+            let start = (row - image.first) as usize * BLOCK_BYTES;
+            let (Some(zone), Some(found)) = (columns[column], &image.columns[column]) else {
+                continue;
+            };
+            if found[start..start + good.len()] != good[..] {
+                // A drive that refuses is out of the pool from here on.
+                let _ = self
+                    .array
+                    .write_zone(zone, row, good, Durability::Durable)
+                    .await;
+            }
+        }
+    }
+
+    async fn replay(&self, header: Header) -> Result<(), PoolError> {
+        let mut counts = BTreeMap::new();
+        for record in &header.records {
+            let Record::Moved {
+                layer,
+                block,
+                from,
+                generation,
+                ..
+            } = *record
+            else {
+                continue;
+            };
+            let layer = self.state.borrow().tables.resolve(layer);
+            let Some(layer) = layer else {
+                continue;
+            };
+            let now = self.find_own(layer, block).await?;
+            let here = matches!(now, Some(Mapping::Block(Entry { at, .. })) if at == from);
+            let same = self
+                .state
+                .borrow()
+                .segments
+                .get(from.segment)
+                .map(|found| found.generation);
+            counts.insert((layer, block), here && same == Some(generation));
+        }
+        let stripe = Completed {
+            segment: header.place.segment,
+            row: header.place.row,
+            rows: header.rows,
+            records: header.records,
+            requests: Vec::new(),
+            result: Ok(()),
+        };
+        self.state
+            .borrow_mut()
+            .apply(&stripe, |_, layer, block, _, _| {
+                counts.get(&(layer, block)).copied().unwrap_or(false)
+            });
+        Ok(())
+    }
+}

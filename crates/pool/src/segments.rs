@@ -1,0 +1,357 @@
+//! The segment table: zones, states, live counts, and which zones a new segment takes.
+
+use crate::location::{Entry, SEGMENTS_MAX};
+use std::collections::BTreeMap;
+
+/// A fixed run of blocks on one drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Zone {
+    pub drive: u8,
+    pub index: u32,
+}
+
+/// What a segment is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// As many columns as the pool is wide; for batches and for what the cleaner moves.
+    Wide,
+    /// One data column and the redundancy; for lone writes.
+    Narrow,
+    /// Nodes of the map, without headers.
+    Map,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Wide, Kind::Narrow, Kind::Map];
+
+    pub fn code(self) -> u8 {
+        self as u8 + 1
+    }
+
+    pub fn from_code(code: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+/// Where a segment is in its life. A free segment is not in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Has zones and may be written from now on: recovery looks into it.
+    Ready,
+    /// Takes stripes (or nodes) behind its last row.
+    Open,
+    /// Written for the last time.
+    Sealed,
+}
+
+impl State {
+    const ALL: [State; 3] = [State::Ready, State::Open, State::Sealed];
+
+    pub fn code(self) -> u8 {
+        self as u8 + 1
+    }
+
+    pub fn from_code(code: u8) -> Option<State> {
+        State::ALL.into_iter().find(|state| state.code() == code)
+    }
+}
+
+/// One zone on each of several drives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub kind: Kind,
+    pub state: State,
+    pub generation: u32,
+    /// `None`: the column was never written, for want of a drive.
+    pub columns: Vec<Option<Zone>>,
+    /// Rows written, or given out to be written.
+    pub rows: u32,
+    /// Blocks that the maps as of the last merge point at.
+    pub live_tree: u32,
+    /// Blocks that updates since then point at.
+    pub live_overlay: u32,
+    /// Sequence number of the log when the segment was opened: its age.
+    pub sequence: u64,
+}
+
+impl Segment {
+    pub fn new(kind: Kind, generation: u32, columns: Vec<Option<Zone>>) -> Segment {
+        Segment {
+            kind,
+            state: State::Ready,
+            generation,
+            columns,
+            rows: 0,
+            live_tree: 0,
+            live_overlay: 0,
+            sequence: 0,
+        }
+    }
+
+    pub fn live(&self) -> u64 {
+        u64::from(self.live_tree) + u64::from(self.live_overlay)
+    }
+}
+
+/// How many segments of `width` zones, each on another drive, can be cut from the free zones.
+pub(crate) fn formable(free: &[usize], width: usize) -> usize {
+    let enough =
+        |count: usize| free.iter().map(|zones| (*zones).min(count)).sum::<usize>() >= width * count;
+    let (mut low, mut high) = (0, free.iter().sum::<usize>() / width.max(1) + 1);
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        if enough(middle) {
+            low = middle
+        } else {
+            high = middle
+        }
+    }
+    low
+}
+
+/// Every segment that is not free, and the free zones.
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    table: BTreeMap<u32, Segment>,
+    /// Free zones by drive; the last is taken first.
+    free: Vec<Vec<u32>>,
+    next_generation: u32,
+    next_number: u32,
+    /// Sum of the live counts of data segments.
+    live_data: u64,
+}
+
+impl Segments {
+    /// The table of a pool whose drives have this many zones.
+    pub fn new(zones: &[u32], table: BTreeMap<u32, Segment>, next_generation: u32) -> Segments {
+        let mut used: Vec<Vec<bool>> = zones
+            .iter()
+            .map(|count| vec![false; *count as usize])
+            .collect();
+        for zone in table
+            .values()
+            .flat_map(|segment| segment.columns.iter().flatten())
+        {
+            if let Some(flag) = used
+                .get_mut(usize::from(zone.drive))
+                .and_then(|drive| drive.get_mut(zone.index as usize))
+            {
+                *flag = true;
+            }
+        }
+        let free_of = |drive: &Vec<bool>| {
+            let zones = drive.iter().enumerate().rev();
+            zones
+                .filter(|(_, used)| !**used)
+                .map(|(zone, _)| zone as u32)
+                .collect()
+        };
+        let data = table.values().filter(|segment| segment.kind != Kind::Map);
+        Segments {
+            live_data: data.map(Segment::live).sum(),
+            free: used.iter().map(free_of).collect(),
+            next_number: table.keys().next_back().map_or(0, |last| last + 1),
+            table,
+            next_generation,
+        }
+    }
+
+    pub fn table(&self) -> &BTreeMap<u32, Segment> {
+        &self.table
+    }
+
+    pub fn get(&self, number: u32) -> Option<&Segment> {
+        self.table.get(&number)
+    }
+
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut Segment> {
+        self.table.get_mut(&number)
+    }
+
+    pub fn next_generation(&self) -> u32 {
+        self.next_generation
+    }
+
+    /// Free zones of each drive for which `usable` holds.
+    pub fn free_zones(&self, usable: impl Fn(usize) -> bool) -> Vec<usize> {
+        let count = |(drive, zones): (usize, &Vec<u32>)| {
+            if usable(drive) { zones.len() } else { 0 }
+        };
+        self.free.iter().enumerate().map(count).collect()
+    }
+
+    /// A new segment on the drives with the most free zones; columns beyond the usable drives
+    /// stay without a zone, at most `missing_max` of them. `None` when there are too few zones.
+    pub fn allocate(
+        &mut self,
+        kind: Kind,
+        width: usize,
+        missing_max: usize,
+        usable: impl Fn(usize) -> bool,
+    ) -> Option<u32> {
+        let mut order: Vec<usize> = (0..self.free.len())
+            .filter(|drive| usable(*drive) && !self.free[*drive].is_empty())
+            .collect();
+        if order.len() + missing_max < width {
+            return None;
+        }
+        // Ties go round by generation so that parity rotates over the drives.
+        let (drives, turn) = (self.free.len(), self.next_generation as usize);
+        order.sort_by_key(|drive| {
+            (
+                usize::MAX - self.free[*drive].len(),
+                (drive + turn) % drives,
+            )
+        });
+        order.truncate(width);
+        order.sort_by_key(|drive| (drive + turn) % drives);
+        let number = self.free_number()?;
+        let mut columns: Vec<Option<Zone>> = Vec::with_capacity(width);
+        for drive in order {
+            let index = self.free[drive].pop()?;
+            columns.push(Some(Zone {
+                drive: drive as u8,
+                index,
+            }));
+        }
+        columns.resize(width, None);
+        self.next_generation += 1;
+        self.table
+            .insert(number, Segment::new(kind, self.next_generation, columns));
+        Some(number)
+    }
+
+    fn free_number(&mut self) -> Option<u32> {
+        for _ in 0..=self.table.len() {
+            let number = self.next_number;
+            self.next_number = (number + 1) % SEGMENTS_MAX;
+            if !self.table.contains_key(&number) {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// Forgets a segment and frees its zones.
+    pub fn release(&mut self, number: u32) {
+        let Some(segment) = self.table.remove(&number) else {
+            return;
+        };
+        for zone in segment.columns.into_iter().flatten() {
+            self.release_zone(zone);
+        }
+    }
+
+    /// Frees a zone that no segment has any more.
+    pub fn release_zone(&mut self, zone: Zone) {
+        if let Some(free) = self.free.get_mut(usize::from(zone.drive)) {
+            free.insert(0, zone.index);
+        }
+    }
+
+    pub fn overlay_gained(&mut self, entry: Entry) {
+        if let Some(segment) = self.table.get_mut(&entry.at.segment) {
+            segment.live_overlay += 1;
+            self.live_data += 1;
+        }
+    }
+
+    pub fn overlay_lost(&mut self, entry: Entry) {
+        if let Some(segment) = self.table.get_mut(&entry.at.segment) {
+            debug_assert!(
+                segment.live_overlay > 0,
+                "segment {} live count",
+                entry.at.segment
+            );
+            segment.live_overlay = segment.live_overlay.saturating_sub(1);
+            self.live_data = self.live_data.saturating_sub(1);
+        }
+    }
+
+    /// Applies what a merge changed in the maps.
+    pub fn apply_tree_changes(&mut self, changes: &BTreeMap<u32, i64>) {
+        for (number, change) in changes {
+            if let Some(segment) = self.table.get_mut(number) {
+                let live = i64::from(segment.live_tree) + change;
+                debug_assert!(live >= 0, "segment {number}: {live} live blocks");
+                segment.live_tree = live.max(0) as u32;
+                if segment.kind != Kind::Map {
+                    self.live_data = self.live_data.saturating_add_signed(*change);
+                }
+            }
+        }
+    }
+
+    /// Live data blocks, as far as is known: updates that await a merge count twice.
+    pub fn live_data(&self) -> u64 {
+        self.live_data
+    }
+
+    pub fn numbers(&self, kind: Kind, state: State) -> impl Iterator<Item = u32> + '_ {
+        self.table
+            .iter()
+            .filter(move |(_, segment)| segment.kind == kind && segment.state == state)
+            .map(|(number, _)| *number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn zones_are_never_in_two_places(steps in proptest::collection::vec(0u32..100, 1..200)) {
+            let zones = [7, 5, 9, 3];
+            let mut segments = Segments::new(&zones, BTreeMap::new(), 0);
+            let mut held: Vec<u32> = Vec::new();
+            for step in steps {
+                if step % 3 == 0 && !held.is_empty() {
+                    let number = held.swap_remove(step as usize % held.len());
+                    segments.release(number);
+                } else {
+                    let width = 1 + step as usize % 4;
+                    let free = segments.free_zones(|_| true);
+                    let found = segments.allocate(Kind::Wide, width, 0, |_| true);
+                    prop_assert_eq!(found.is_some(), formable(&free, width) > 0);
+                    held.extend(found);
+                }
+                let mut seen = std::collections::BTreeSet::new();
+                let mut count = 0;
+                for segment in segments.table().values() {
+                    for zone in segment.columns.iter().flatten() {
+                        prop_assert!(seen.insert(*zone));
+                        count += 1;
+                    }
+                    let drives: std::collections::BTreeSet<u8> =
+                        segment.columns.iter().flatten().map(|zone| zone.drive).collect();
+                    prop_assert_eq!(drives.len(), segment.columns.len());
+                }
+                let free: usize = segments.free_zones(|_| true).iter().sum();
+                prop_assert_eq!(free + count, 24);
+                let again = Segments::new(&zones, segments.table().clone(), 0);
+                prop_assert_eq!(again.free_zones(|_| true), segments.free_zones(|_| true));
+            }
+        }
+    }
+
+    #[test]
+    fn unequal_drives_form_as_many_segments_as_they_can() {
+        assert_eq!(formable(&[10, 10, 10], 3), 10);
+        assert_eq!(formable(&[10, 10, 100], 3), 10);
+        assert_eq!(formable(&[10, 10, 100], 2), 20);
+        assert_eq!(formable(&[4, 4, 4, 4], 3), 5);
+        assert_eq!(formable(&[5], 2), 0);
+    }
+
+    #[test]
+    fn a_generation_is_given_once() {
+        let mut segments = Segments::new(&[2, 2], BTreeMap::new(), 0);
+        let first = segments.allocate(Kind::Wide, 2, 0, |_| true).unwrap();
+        let generation = segments.get(first).unwrap().generation;
+        segments.release(first);
+        let second = segments.allocate(Kind::Wide, 2, 0, |_| true).unwrap();
+        assert!(segments.get(second).unwrap().generation > generation);
+    }
+}

@@ -1,0 +1,184 @@
+//! How much a pool can hold, what is kept back, and what upkeep has to do next. No I/O.
+
+use crate::level::Level;
+use crate::location::BLOCK_BYTES;
+use crate::segments::formable;
+
+/// Of what is not reserved, so much may be live; the rest is what keeps cleaning cheap.
+const FILL_MAX_PERCENT: u64 = 85;
+/// Segments that are always under way: open ones, and the cleaner's.
+const WORKING_SEGMENTS: u64 = 5;
+
+/// The size of a pool, in segments as wide as the drives allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Segments that fit on the live drives.
+    pub segments: u64,
+    /// Data blocks of one of them.
+    pub segment_blocks: u64,
+}
+
+/// The width at which segments are formed on `drives` drives.
+pub(crate) fn formed_width(level: Level, width: usize, drives: usize) -> usize {
+    level.shape(width.min(drives)).width()
+}
+
+impl Size {
+    /// From the zones of every live drive.
+    pub fn of(level: Level, width: usize, zone_rows: u32, zones: &[usize]) -> Size {
+        let live = zones.iter().filter(|zones| **zones > 0).count();
+        let formed = formed_width(level, width, live);
+        let data = level.shape(formed).data as u64;
+        Size {
+            segments: formable(zones, formed.min(live.max(1))) as u64,
+            segment_blocks: data * u64::from(zone_rows),
+        }
+    }
+
+    /// Live data blocks that the pool takes.
+    pub fn usable_blocks(&self) -> u64 {
+        let map = 3 + self.segments * 3 / 100;
+        let left = self.segments.saturating_sub(map + WORKING_SEGMENTS);
+        left * self.segment_blocks * FILL_MAX_PERCENT / 100
+    }
+
+    /// The same in bytes.
+    pub fn usable_bytes(&self) -> u64 {
+        self.usable_blocks() * BLOCK_BYTES as u64
+    }
+
+    /// Segments that must stay free so that a checkpoint can write every node of the map anew,
+    /// and `updates` more.
+    pub fn map_reserve(&self, map_nodes: u64, updates: u64) -> usize {
+        let nodes = map_nodes + updates / 64 + 8;
+        1 + nodes.div_ceil(self.segment_blocks.max(1)) as usize
+    }
+
+    /// How many wide segments should lie ready.
+    pub fn ready_target(&self) -> usize {
+        (self.segments / 10).clamp(4, 16) as usize
+    }
+}
+
+/// What upkeep sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Situation {
+    /// The writer waits for a segment.
+    pub starved: bool,
+    /// Updates wait for the map, more than they should.
+    pub overlay_full: bool,
+    /// A checkpoint would change something: updates, or segments to free.
+    pub dirty: bool,
+    /// Wide segments ready to be written, and how many there should be.
+    pub ready: usize,
+    pub ready_target: usize,
+    /// Segments that could be made ready: free ones beyond the map's reserve.
+    pub spare: usize,
+    /// Wide segments that are ready, for the cleaner or anybody.
+    pub victim: bool,
+    /// Cleaning the best victim frees much for little.
+    pub victim_cheap: bool,
+}
+
+/// What upkeep does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Rest,
+    Checkpoint,
+    Clean,
+    /// Nothing would free a segment: the writes that wait are refused.
+    Refuse,
+}
+
+/// Decides; each action but the last brings the writer nearer to a segment.
+pub(crate) fn plan(seen: Situation) -> Action {
+    let more_ready = seen.ready < seen.ready_target && seen.spare > 0;
+    if seen.overlay_full {
+        return Action::Checkpoint;
+    }
+    if seen.starved {
+        return match (more_ready, seen.victim && seen.ready > 0, seen.dirty) {
+            (true, _, _) => Action::Checkpoint,
+            (false, true, _) => Action::Clean,
+            (false, false, true) => Action::Checkpoint,
+            (false, false, false) => Action::Refuse,
+        };
+    }
+    if more_ready && seen.ready * 2 < seen.ready_target {
+        return Action::Checkpoint;
+    }
+    let low = seen.ready + seen.spare < 2 * seen.ready_target;
+    match (low, seen.victim_cheap && seen.ready > 0, seen.dirty) {
+        (true, true, _) => Action::Clean,
+        (true, false, true) if seen.ready < seen.ready_target => Action::Checkpoint,
+        _ => Action::Rest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_starved_writer_gets_a_segment_or_an_answer() {
+        let starved = Situation {
+            starved: true,
+            ready_target: 4,
+            ..Situation::default()
+        };
+        assert_eq!(plan(starved), Action::Refuse);
+        assert_eq!(
+            plan(Situation {
+                dirty: true,
+                ..starved
+            }),
+            Action::Checkpoint
+        );
+        assert_eq!(
+            plan(Situation {
+                spare: 1,
+                ..starved
+            }),
+            Action::Checkpoint
+        );
+        let victim = Situation {
+            victim: true,
+            ready: 2,
+            dirty: true,
+            ..starved
+        };
+        assert_eq!(plan(victim), Action::Clean);
+        assert_eq!(plan(Situation { ready: 0, ..victim }), Action::Checkpoint);
+    }
+
+    #[test]
+    fn a_pool_with_room_rests() {
+        let easy = Situation {
+            dirty: true,
+            ready: 4,
+            ready_target: 4,
+            spare: 20,
+            victim: true,
+            victim_cheap: true,
+            ..Situation::default()
+        };
+        assert_eq!(plan(easy), Action::Rest);
+        assert_eq!(plan(Situation { spare: 0, ..easy }), Action::Clean);
+        assert_eq!(
+            plan(Situation {
+                overlay_full: true,
+                ..easy
+            }),
+            Action::Checkpoint
+        );
+    }
+
+    #[test]
+    fn capacity_follows_the_drives_that_are_left() {
+        let six = Size::of(Level::Raid6, 6, 16, &[64; 6]);
+        assert_eq!((six.segments, six.segment_blocks), (64, 64));
+        let five = Size::of(Level::Raid6, 6, 16, &[64, 64, 64, 64, 64, 0]);
+        assert_eq!((five.segments, five.segment_blocks), (64, 48));
+        assert!(five.usable_blocks() < six.usable_blocks());
+    }
+}

@@ -1,0 +1,114 @@
+//! What a pool says about itself.
+
+use crate::array::Counters;
+use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
+use crate::labels::{DriveId, PoolId};
+use crate::level::Level;
+use crate::location::BLOCK_BYTES;
+use crate::pool::Pool;
+use block::BlockDevice;
+
+/// How well a pool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolState {
+    /// Every member works.
+    Online,
+    /// Members are missing; everything can be read and written.
+    Degraded,
+    /// Nothing can be written.
+    Offline,
+}
+
+/// One member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriveStatus {
+    /// Which drive.
+    pub id: DriveId,
+    /// Its position among the members.
+    pub index: usize,
+    /// Its size.
+    pub bytes: u64,
+    /// False: it failed or is absent.
+    pub active: bool,
+}
+
+/// A pool as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolStatus {
+    /// Its identifier.
+    pub id: PoolId,
+    /// Its name.
+    pub name: String,
+    /// Its redundancy.
+    pub level: Level,
+    /// How well it is.
+    pub state: PoolState,
+    /// Why it is offline, if it is.
+    pub reason: Option<&'static str>,
+    /// What it can hold, redundancy and reserves taken off.
+    pub usable_bytes: u64,
+    /// What it holds; blocks overwritten since the last checkpoint count twice.
+    pub used_bytes: u64,
+    /// Memory that map nodes take.
+    pub map_cache_bytes: usize,
+    /// Every member.
+    pub drives: Vec<DriveStatus>,
+}
+
+impl<D: BlockDevice + 'static> Pool<D> {
+    /// The pool as it stands.
+    pub fn status(&self) -> PoolStatus {
+        let core = &self.core;
+        let published = core.published.borrow();
+        let superblock = &published.superblock;
+        let listed = superblock.members.iter().enumerate();
+        let drives: Vec<DriveStatus> = listed
+            .filter(|(_, member)| member.state != MEMBER_NONE)
+            .map(|(index, member)| DriveStatus {
+                id: DriveId(member.id),
+                index,
+                bytes: member.blocks.get() * BLOCK_BYTES as u64,
+                active: member.state == MEMBER_ACTIVE && core.array.is_live(index),
+            })
+            .collect();
+        let state = match core.offline.get() {
+            Some(_) => PoolState::Offline,
+            None if drives.iter().all(|drive| drive.active) => PoolState::Online,
+            None => PoolState::Degraded,
+        };
+        PoolStatus {
+            id: PoolId(superblock.pool_id),
+            name: superblock.name(),
+            level: core.array.level,
+            state,
+            reason: core.offline.get(),
+            usable_bytes: core.size().usable_bytes(),
+            used_bytes: core.state.borrow().segments.live_data() * BLOCK_BYTES as u64,
+            map_cache_bytes: core.cache.borrow().len() * BLOCK_BYTES,
+            drives,
+        }
+    }
+
+    /// A few words about what the pool is doing, for a log or a report of a fault.
+    pub fn describe(&self) -> String {
+        let situation = self.core.situation();
+        let state = self.core.state.borrow();
+        format!(
+            "{situation:?}, {} queued, {} in flight, gate {}, sequence {}, applied {}, open {:?}, \
+             {} moving, offline {:?}",
+            state.queue.len(),
+            state.in_flight,
+            state.gate,
+            state.sequence,
+            state.applied,
+            state.open,
+            state.moving.len(),
+            self.core.offline.get(),
+        )
+    }
+
+    /// Running totals.
+    pub fn counters(&self) -> Counters {
+        self.core.array.counters.get()
+    }
+}

@@ -1,0 +1,279 @@
+//! Changing a tree: a batch of changes goes down once, new nodes come up packed.
+
+use super::{LEVELS_MAX, NodeSink, load_level};
+use crate::format::node::{NODE_RECORDS, Node, NodeRecord};
+use crate::location::{Entry, Mapping};
+use crate::overlay::Change;
+use crate::volumes::Root;
+use block::IoError;
+use std::pin::Pin;
+
+/// A changed node with fewer records than this is merged with a neighbour, so that a map's size
+/// stays bounded by what it maps.
+const SMALL: usize = NODE_RECORDS / 4;
+
+/// A child after the changes: untouched, or the records it now holds.
+enum Child {
+    Kept(NodeRecord),
+    Changed(Vec<NodeRecord>),
+}
+
+type Recursion<'a, T> = Pin<Box<dyn Future<Output = Result<T, IoError>> + 'a>>;
+
+/// Applies `changes`, sorted and disjoint, to the tree of `layer`; returns its new root.
+pub(crate) async fn merge<S: NodeSink>(
+    sink: &S,
+    layer: u32,
+    root: Option<Root>,
+    changes: &[Change],
+) -> Result<Option<Root>, IoError> {
+    if changes.is_empty() {
+        return Ok(root);
+    }
+    let (mut level, mut content) = match root {
+        Some(root) => (
+            root.level,
+            changed_content(sink, layer, root.mapping, root.level, changes).await?,
+        ),
+        None => (0, merge_records(sink, Vec::new(), changes)),
+    };
+    loop {
+        if content.is_empty() {
+            return Ok(None);
+        }
+        if let [only] = content[..]
+            && level > 0
+        {
+            return Ok(Some(Root {
+                level: level - 1,
+                mapping: only.mapping,
+            }));
+        }
+        content = store_packed(sink, layer, level, &content).await?;
+        if let [only] = content[..] {
+            return Ok(Some(Root {
+                level,
+                mapping: only.mapping,
+            }));
+        }
+        level += 1;
+        if level >= LEVELS_MAX {
+            return Err(IoError::Internal);
+        }
+    }
+}
+
+/// What the node at `at` holds after `changes`; its old self is discarded.
+fn changed_content<'a, S: NodeSink>(
+    sink: &'a S,
+    layer: u32,
+    at: Mapping,
+    level: u8,
+    changes: &'a [Change],
+) -> Recursion<'a, Vec<NodeRecord>> {
+    Box::pin(async move {
+        let node = load_level(sink, at, level).await?;
+        let old: Vec<NodeRecord> = node.records().collect();
+        if let Some(entry) = at.entry() {
+            sink.discard(entry);
+        }
+        if level == 0 {
+            return Ok(merge_records(sink, old, changes));
+        }
+        let mut children = Vec::with_capacity(old.len());
+        for (index, record) in old.iter().enumerate() {
+            let low = if index == 0 { 0 } else { record.block };
+            let high = old.get(index + 1).map_or(u64::MAX, |next| next.block);
+            let inside = clip(changes, low, high);
+            if inside.is_empty() {
+                children.push(Child::Kept(*record));
+                continue;
+            }
+            let content = changed_content(sink, layer, record.mapping, level - 1, &inside).await?;
+            if !content.is_empty() {
+                children.push(Child::Changed(content));
+            }
+        }
+        pack_children(sink, layer, level - 1, children).await
+    })
+}
+
+/// The parts of `changes` within `low..high`.
+fn clip(changes: &[Change], low: u64, high: u64) -> Vec<Change> {
+    let first = changes.partition_point(|change| change.end() <= low);
+    let inside = changes[first..]
+        .iter()
+        .take_while(|change| change.start() < high);
+    inside
+        .map(|change| match *change {
+            Change::Clear { start, end } => Change::Clear {
+                start: start.max(low),
+                end: end.min(high),
+            },
+            put => put,
+        })
+        .collect()
+}
+
+/// Joins runs of changed children, a small run with a neighbour too, and stores them packed.
+async fn pack_children<S: NodeSink>(
+    sink: &S,
+    layer: u32,
+    level: u8,
+    children: Vec<Child>,
+) -> Result<Vec<NodeRecord>, IoError> {
+    let mut packed: Vec<NodeRecord> = Vec::with_capacity(children.len());
+    let mut children = children.into_iter().peekable();
+    while let Some(child) = children.next() {
+        let mut run = match child {
+            Child::Kept(record) => {
+                packed.push(record);
+                continue;
+            }
+            Child::Changed(content) => content,
+        };
+        while let Some(next) =
+            children.next_if(|next| matches!(next, Child::Changed(_)) || run.len() < SMALL)
+        {
+            match next {
+                Child::Changed(content) => run.extend(content),
+                Child::Kept(record) => run.extend(absorb(sink, record, level).await?),
+            }
+        }
+        if run.len() < SMALL
+            && let Some(record) = packed.pop()
+        {
+            let mut joined = absorb(sink, record, level).await?;
+            joined.append(&mut run);
+            run = joined;
+        }
+        packed.extend(store_packed(sink, layer, level, &run).await?);
+    }
+    Ok(packed)
+}
+
+/// Takes a node out of the tree and returns what it held.
+async fn absorb<S: NodeSink>(
+    sink: &S,
+    record: NodeRecord,
+    level: u8,
+) -> Result<Vec<NodeRecord>, IoError> {
+    let node = load_level(sink, record.mapping, level).await?;
+    if let Some(entry) = record.mapping.entry() {
+        sink.discard(entry);
+    }
+    Ok(node.records().collect())
+}
+
+/// Stores `content` in as few nodes as hold it, evenly filled.
+async fn store_packed<S: NodeSink>(
+    sink: &S,
+    layer: u32,
+    level: u8,
+    content: &[NodeRecord],
+) -> Result<Vec<NodeRecord>, IoError> {
+    let nodes = content.len().div_ceil(NODE_RECORDS).max(1);
+    let mut stored = Vec::with_capacity(nodes);
+    for chunk in content.chunks(content.len().div_ceil(nodes).max(1)) {
+        let entry = sink.store(Node::build(layer, level, chunk)).await?;
+        stored.push(NodeRecord {
+            block: chunk[0].block,
+            mapping: Mapping::Block(entry),
+        });
+    }
+    Ok(stored)
+}
+
+/// The records of a leaf after `changes`, with gains and losses reported.
+fn merge_records<S: NodeSink>(
+    sink: &S,
+    old: Vec<NodeRecord>,
+    changes: &[Change],
+) -> Vec<NodeRecord> {
+    let mut merged = Vec::with_capacity(old.len() + changes.len());
+    let mut old = old.into_iter().peekable();
+    for change in changes {
+        while let Some(record) = old.next_if(|record| record.block < change.start()) {
+            merged.push(record);
+        }
+        while let Some(record) = old.next_if(|record| record.block < change.end()) {
+            if let Mapping::Block(entry) = record.mapping {
+                sink.lost(entry);
+            }
+        }
+        if let Change::Put { block, mapping } = *change {
+            if let Mapping::Block(entry) = mapping {
+                sink.gained(entry);
+            }
+            merged.push(NodeRecord { block, mapping });
+        }
+    }
+    merged.extend(old);
+    merged
+}
+
+/// Takes a whole tree out of use: every node discarded, every block reported lost.
+pub(crate) fn remove<'a, S: NodeSink>(sink: &'a S, at: Mapping, level: u8) -> Recursion<'a, ()> {
+    Box::pin(async move {
+        let node = load_level(sink, at, level).await?;
+        if let Some(entry) = at.entry() {
+            sink.discard(entry);
+        }
+        for record in node.records() {
+            if level > 0 {
+                remove(sink, record.mapping, level - 1).await?;
+            } else if let Mapping::Block(entry) = record.mapping {
+                sink.lost(entry);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Rewrites every node for which `moves` holds, and with it its ancestors. Leaves that stay are
+/// not read.
+pub(crate) async fn compact<S: NodeSink>(
+    sink: &S,
+    layer: u32,
+    root: Root,
+    moves: &dyn Fn(Entry) -> bool,
+) -> Result<Root, IoError> {
+    let mapping = compact_node(sink, layer, root.mapping, root.level, moves).await?;
+    Ok(Root {
+        level: root.level,
+        mapping,
+    })
+}
+
+fn compact_node<'a, S: NodeSink>(
+    sink: &'a S,
+    layer: u32,
+    at: Mapping,
+    level: u8,
+    moves: &'a dyn Fn(Entry) -> bool,
+) -> Recursion<'a, Mapping> {
+    Box::pin(async move {
+        let entry = at.entry().ok_or(IoError::Internal)?;
+        let own = moves(entry);
+        if level == 0 && !own {
+            return Ok(at);
+        }
+        let node = load_level(sink, at, level).await?;
+        let mut records: Vec<NodeRecord> = node.records().collect();
+        let mut changed = own;
+        if level > 0 {
+            for record in &mut records {
+                let moved = compact_node(sink, layer, record.mapping, level - 1, moves).await?;
+                changed |= moved != record.mapping;
+                record.mapping = moved;
+            }
+        }
+        if !changed {
+            return Ok(at);
+        }
+        sink.discard(entry);
+        Ok(Mapping::Block(
+            sink.store(Node::build(layer, level, &records)).await?,
+        ))
+    })
+}

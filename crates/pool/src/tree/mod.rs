@@ -1,0 +1,99 @@
+//! A layer's map: a copy-on-write tree of [`Node`]s, changed by whole sorted batches.
+//!
+//! Pure over [`Nodes`]: where nodes are kept, cached and written is somebody else's concern.
+
+mod merge;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use merge::{compact, merge, remove};
+
+use crate::format::node::{Node, NodeRecord};
+use crate::location::{Entry, Mapping};
+use crate::volumes::Root;
+use block::IoError;
+use std::rc::Rc;
+
+/// Trees higher than this do not exist: 254^6 is more than a volume's blocks.
+const LEVELS_MAX: u8 = 8;
+
+/// Where nodes are read from.
+#[allow(
+    async_fn_in_trait,
+    reason = "one reactor per core: futures are never sent"
+)]
+pub(crate) trait Nodes {
+    /// The node at `entry`, checked against its checksum.
+    async fn load(&self, entry: Entry) -> Result<Rc<Node>, IoError>;
+}
+
+/// Where a changed tree goes, and who keeps count of what lives.
+pub(crate) trait NodeSink: Nodes {
+    /// Gives a new node a place. It can be loaded from there at once.
+    async fn store(&self, node: Node) -> Result<Entry, IoError>;
+    /// The node at `entry` is no longer part of the tree.
+    fn discard(&self, entry: Entry);
+    /// A leaf now points at a data block.
+    fn gained(&self, entry: Entry);
+    /// A leaf no longer points at a data block.
+    fn lost(&self, entry: Entry);
+}
+
+async fn load_level<N: Nodes>(nodes: &N, at: Mapping, level: u8) -> Result<Rc<Node>, IoError> {
+    let entry = at.entry().ok_or(IoError::Internal)?;
+    let node = nodes.load(entry).await?;
+    if node.level() != level || level >= LEVELS_MAX || node.len() == 0 {
+        return Err(IoError::Internal);
+    }
+    Ok(node)
+}
+
+/// What the tree says about `block`.
+pub(crate) async fn lookup<N: Nodes>(
+    nodes: &N,
+    root: Root,
+    block: u64,
+) -> Result<Option<Mapping>, IoError> {
+    let mut at = root.mapping;
+    for level in (0..=root.level).rev() {
+        let node = load_level(nodes, at, level).await?;
+        let rank = node.rank(block);
+        if rank == 0 {
+            return Ok(None);
+        }
+        let record = node.record(rank - 1);
+        if level == 0 {
+            return Ok((record.block == block).then_some(record.mapping));
+        }
+        at = record.mapping;
+    }
+    Ok(None)
+}
+
+/// The records of the leaf in which `from` belongs, from there on, and the first block of the
+/// next leaf; calling again with that one walks the whole tree.
+pub(crate) async fn leaf_from<N: Nodes>(
+    nodes: &N,
+    root: Root,
+    from: u64,
+) -> Result<(Vec<NodeRecord>, Option<u64>), IoError> {
+    let mut at = root.mapping;
+    let mut next = None;
+    for level in (0..=root.level).rev() {
+        let node = load_level(nodes, at, level).await?;
+        let rank = node.rank(from);
+        if level == 0 {
+            let records = node
+                .records()
+                .filter(|record| record.block >= from)
+                .collect();
+            return Ok((records, next));
+        }
+        let index = rank.max(1) - 1;
+        if index + 1 < node.len() {
+            next = Some(node.record(index + 1).block);
+        }
+        at = node.record(index).mapping;
+    }
+    Ok((Vec::new(), None))
+}

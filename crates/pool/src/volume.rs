@@ -1,0 +1,278 @@
+//! [`PoolVolume`]: a volume or a snapshot as a block device.
+
+use crate::checkpoint::Resume;
+use crate::core::Core;
+use crate::location::{BLOCK_BYTES, Entry};
+use crate::log::{ATOMIC_BLOCKS, Item, Request, Source};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Writes within a run of so many blocks may be atomic; the runs are what cores share out.
+const ATOMIC_BOUNDARY_BLOCKS: u32 = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Volume(u32),
+    Snapshot(u32),
+}
+
+/// A volume, or a snapshot that cannot be written; 4 KiB blocks.
+///
+/// A write is acknowledged when it is durable, so `flush` has nothing to do. Writes of up to 64 KiB
+/// that do not cross a multiple of 1 MiB are whole or absent after a power loss.
+pub struct PoolVolume<D: BlockDevice + 'static> {
+    core: Rc<Core<D>>,
+    target: Target,
+    /// The last size seen: a deleted volume keeps it.
+    blocks: Cell<u64>,
+}
+
+impl<D: BlockDevice + 'static> Clone for PoolVolume<D> {
+    fn clone(&self) -> PoolVolume<D> {
+        PoolVolume {
+            core: self.core.clone(),
+            target: self.target,
+            blocks: self.blocks.clone(),
+        }
+    }
+}
+
+impl<D: BlockDevice + 'static> PoolVolume<D> {
+    pub(crate) fn new(core: Rc<Core<D>>, target: Target) -> Option<PoolVolume<D>> {
+        let volume = PoolVolume {
+            core,
+            target,
+            blocks: Cell::new(1),
+        };
+        volume.layer().ok()?;
+        Some(volume)
+    }
+
+    /// The layer that reads start from; refreshes the size.
+    fn layer(&self) -> Result<u32, IoError> {
+        let state = self.core.state.borrow();
+        let found = match self.target {
+            Target::Volume(id) => state
+                .tables
+                .volumes
+                .get(&id)
+                .map(|volume| (volume.layer, volume.blocks)),
+            Target::Snapshot(id) => state
+                .tables
+                .snapshots
+                .get(&id)
+                .map(|found| (found.layer, found.blocks)),
+        };
+        let (layer, blocks) = found.ok_or(IoError::DeviceGone)?;
+        self.blocks.set(blocks);
+        Ok(layer)
+    }
+
+    fn writable(&self) -> Result<u32, IoError> {
+        if self.core.offline.get().is_some() {
+            return Err(IoError::DeviceGone);
+        }
+        if self.core.stopping.get() {
+            return Err(IoError::NotReady);
+        }
+        match self.target {
+            Target::Volume(id) => self.layer().map(|_| id),
+            Target::Snapshot(_) => Err(IoError::WriteProtected),
+        }
+    }
+
+    /// Which blocks a transfer covers, or why there is no such transfer.
+    fn range(&self, start: Lba, bytes: usize) -> Result<BlockRange, IoError> {
+        if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) {
+            return Err(IoError::InvalidRequest);
+        }
+        let range = BlockRange::new(start, (bytes / BLOCK_BYTES) as u64);
+        self.check(range)?;
+        Ok(range)
+    }
+
+    fn check(&self, range: BlockRange) -> Result<(), IoError> {
+        let inside = range.end().is_some_and(|end| end.0 <= self.blocks.get());
+        if inside {
+            Ok(())
+        } else {
+            Err(IoError::OutOfRange)
+        }
+    }
+
+    /// Sees to it that `blocks` more blocks fit, or says that they do not.
+    async fn admit(&self, blocks: u64) -> Result<(), IoError> {
+        let usable = self.core.size().usable_blocks();
+        let fits = || {
+            let state = self.core.state.borrow();
+            state.segments.live_data() + state.queued_blocks + blocks <= usable
+        };
+        if fits() {
+            return Ok(());
+        }
+        // Blocks that were overwritten count twice until the next merge.
+        let pending = !self.core.state.borrow().overlay.is_empty();
+        if pending {
+            let merged = self
+                .core
+                .checkpoint_with(Resume::AtFreeze, |_| Ok(()))
+                .await;
+            merged.map_err(|_| IoError::DeviceGone)?;
+        }
+        if fits() {
+            Ok(())
+        } else {
+            Err(IoError::CapacityExceeded)
+        }
+    }
+
+    async fn read_blocks(
+        &self,
+        layer: u32,
+        range: BlockRange,
+        mut buffer: Buffer,
+    ) -> (Buffer, Result<(), IoError>) {
+        let _reading = self.core.reading();
+        let mut run: Vec<Entry> = Vec::new();
+        for index in 0..range.blocks as usize {
+            let found = match self.core.find(layer, range.start.0 + index as u64).await {
+                Ok(found) => found,
+                Err(error) => return (buffer, Err(error)),
+            };
+            let follows = run.last().zip(found).is_some_and(|(last, next)| {
+                (last.at.segment, last.at.column, last.at.row + 1)
+                    == (next.at.segment, next.at.column, next.at.row)
+            });
+            if !follows && !run.is_empty() {
+                let end = index * BLOCK_BYTES;
+                if let Err(error) = self.read_part(&run, end, &mut buffer).await {
+                    return (buffer, Err(error));
+                }
+                run.clear();
+            }
+            match found {
+                Some(entry) => run.push(entry),
+                None => buffer[index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES].fill(0),
+            }
+        }
+        if run.len() == range.blocks as usize {
+            // All in one piece: no copy.
+            return self.core.read_run(&run, buffer).await;
+        }
+        let end = buffer.len();
+        let result = self.read_part(&run, end, &mut buffer).await;
+        (buffer, result)
+    }
+
+    /// Reads `run` into the bytes of `buffer` that end at `end`.
+    async fn read_part(
+        &self,
+        run: &[Entry],
+        end: usize,
+        buffer: &mut Buffer,
+    ) -> Result<(), IoError> {
+        let bytes = run.len() * BLOCK_BYTES;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (part, result) = self.core.read_run(run, Buffer::new(bytes)).await;
+        buffer[end - bytes..end].copy_from_slice(&part);
+        result
+    }
+
+    async fn unmap(&self, range: BlockRange) -> Result<(), IoError> {
+        let volume = self.writable()?;
+        if range.blocks == 0 && range.start.0 <= self.blocks.get() {
+            return Ok(());
+        }
+        self.check(range)?;
+        let pieces = range.blocks.div_ceil(u64::from(u32::MAX));
+        let request = Request::new(pieces);
+        let items = (0..pieces).map(|piece| {
+            let offset = piece * u64::from(u32::MAX);
+            Item::Hole {
+                request: request.clone(),
+                volume,
+                start: range.start.0 + offset,
+                blocks: (range.blocks - offset).min(u64::from(u32::MAX)) as u32,
+            }
+        });
+        self.core.enqueue(items);
+        request.wait().await
+    }
+}
+
+impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
+    fn geometry(&self) -> Geometry {
+        let _ = self.layer();
+        Geometry {
+            block_bytes: BLOCK_BYTES as u32,
+            block_count: self.blocks.get(),
+            optimal_write_blocks: 1,
+            power_fail_atomic_blocks: ATOMIC_BLOCKS as u32,
+            power_fail_atomic_boundary_blocks: ATOMIC_BOUNDARY_BLOCKS,
+            volatile_write_cache: false,
+            deallocates: true,
+        }
+    }
+
+    async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
+        let checked = self
+            .layer()
+            .and_then(|layer| Ok((layer, self.range(start, buffer.len())?)));
+        match checked {
+            Ok((layer, range)) => self.read_blocks(layer, range, buffer).await,
+            Err(error) => (buffer, Err(error)),
+        }
+    }
+
+    async fn write(
+        &self,
+        start: Lba,
+        buffer: Buffer,
+        _: Durability,
+    ) -> (Buffer, Result<(), IoError>) {
+        let checked = self
+            .writable()
+            .and_then(|volume| Ok((volume, self.range(start, buffer.len())?)));
+        let (volume, range) = match checked {
+            Ok(checked) => checked,
+            Err(error) => return (buffer, Err(error)),
+        };
+        if let Err(error) = self.admit(range.blocks).await {
+            return (buffer, Err(error));
+        }
+        let buffer = Rc::new(buffer);
+        let request = Request::new(range.blocks);
+        self.core.enqueue([Item::Write {
+            request: request.clone(),
+            volume,
+            start: range.start.0,
+            blocks: range.blocks,
+            source: Source {
+                buffer: buffer.clone(),
+                block: 0,
+            },
+        }]);
+        let result = request.wait().await;
+        // The stripes have given the buffer back before they were written.
+        let buffer = Rc::try_unwrap(buffer).unwrap_or_else(|shared| Buffer::copy_of(&shared));
+        (buffer, result)
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        match self.core.offline.get() {
+            None => self.layer().map(|_| ()),
+            Some(_) => Err(IoError::DeviceGone),
+        }
+    }
+
+    async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
+        self.unmap(range).await
+    }
+
+    async fn write_zeroes(&self, range: BlockRange, _: Durability) -> Result<(), IoError> {
+        self.unmap(range).await
+    }
+}

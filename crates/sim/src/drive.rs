@@ -1,0 +1,334 @@
+//! [`SimDrive`]: a drive whose power can be cut, and everything that drives do wrong.
+
+use crate::random::Random;
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use reactor::sync::Notify;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
+use std::rc::Rc;
+use std::time::Duration;
+
+const BLOCK: usize = 4096;
+const SECTOR: usize = 512;
+
+type Content = Box<[u8]>;
+
+/// The power of the whole machine: it fails when so many drive operations have begun.
+pub struct Power {
+    /// Operations left until the power fails.
+    fuse: Cell<u64>,
+    on: Cell<bool>,
+    cut: Notify,
+    random: Random,
+}
+
+impl Power {
+    /// Power that is off.
+    pub fn new(seed: u64) -> Rc<Power> {
+        Rc::new(Power {
+            fuse: Cell::new(0),
+            on: Cell::new(false),
+            cut: Notify::new(),
+            random: Random::new(seed),
+        })
+    }
+
+    /// Switches on, to fail after `fuse` operations.
+    pub fn switch_on(&self, fuse: u64) {
+        self.fuse.set(fuse);
+        self.on.set(true);
+    }
+
+    /// Waits until the power fails.
+    pub async fn failed(&self) {
+        while self.on.get() {
+            self.cut.notified().await;
+        }
+    }
+
+    /// True until it fails.
+    pub fn is_on(&self) -> bool {
+        self.on.get()
+    }
+
+    /// An operation begins, or never does.
+    async fn spend(&self) {
+        if self.on.get() {
+            let left = self.fuse.get();
+            self.fuse.set(left.saturating_sub(1));
+            if left == 0 {
+                self.on.set(false);
+                self.cut.notify_all();
+            }
+        }
+        self.go_on().await;
+    }
+
+    async fn go_on(&self) {
+        if !self.on.get() {
+            pending::<()>().await;
+        }
+    }
+}
+
+/// A write that power loss may undo, in whole or by sectors.
+struct Unflushed {
+    number: u64,
+    block: u64,
+    content: Content,
+}
+
+#[derive(Default)]
+struct Media {
+    durable: BTreeMap<u64, Content>,
+    /// What reads see where it is not (yet) what is durable.
+    cached: BTreeMap<u64, Content>,
+    unflushed: Vec<Unflushed>,
+    next_number: u64,
+    latent: BTreeSet<u64>,
+}
+
+/// A drive with a volatile cache. Clones are one drive: it outlives the pool that uses it.
+#[derive(Clone)]
+pub struct SimDrive {
+    blocks: u64,
+    media: Rc<RefCell<Media>>,
+    power: Rc<Power>,
+    dead: Rc<Cell<bool>>,
+    /// Operations until the drive dies on its own.
+    life: Rc<Cell<Option<u64>>>,
+}
+
+impl SimDrive {
+    /// An empty drive.
+    pub fn new(blocks: u64, power: Rc<Power>) -> SimDrive {
+        SimDrive {
+            blocks,
+            media: Rc::default(),
+            power,
+            dead: Rc::new(Cell::new(false)),
+            life: Rc::new(Cell::new(None)),
+        }
+    }
+
+    /// Dies after so many more operations.
+    pub fn die_after(&self, operations: u64) {
+        self.life.set(Some(operations));
+    }
+
+    /// Answers again, with what it had.
+    pub fn revive(&self) {
+        self.life.set(None);
+        self.dead.set(false);
+    }
+
+    /// Whether it answers nothing any more.
+    pub fn is_dead(&self) -> bool {
+        self.dead.get()
+    }
+
+    /// What power loss does: each write that was not flushed is kept, lost or torn by sectors, in
+    /// any order.
+    pub fn lose_power(&self) {
+        let random = &self.power.random;
+        let mut media = self.media.borrow_mut();
+        let mut writes = std::mem::take(&mut media.unflushed);
+        media.cached.clear();
+        while !writes.is_empty() {
+            let write = writes.swap_remove(random.below(writes.len() as u64) as usize);
+            let fate = random.below(3);
+            if fate == 0 {
+                continue;
+            }
+            let old = media
+                .durable
+                .entry(write.block)
+                .or_insert_with(|| vec![0; BLOCK].into());
+            for sector in 0..BLOCK / SECTOR {
+                if fate == 1 || random.once_in(2) {
+                    let range = sector * SECTOR..(sector + 1) * SECTOR;
+                    old[range.clone()].copy_from_slice(&write.content[range]);
+                }
+            }
+        }
+    }
+
+    /// Flips bits in, or makes unreadable, some blocks that were written.
+    pub fn decay(&self, count: u64) {
+        let random = &self.power.random;
+        let mut media = self.media.borrow_mut();
+        let written: Vec<u64> = media.durable.keys().copied().collect();
+        for _ in 0..count.min(written.len() as u64) {
+            let block = written[random.below(written.len() as u64) as usize];
+            if random.once_in(2) {
+                media.latent.insert(block);
+            } else if let Some(content) = media.durable.get_mut(&block) {
+                content[random.below(BLOCK as u64) as usize] ^= 1 << random.below(8);
+            }
+        }
+    }
+
+    async fn begin(&self) -> Result<(), IoError> {
+        self.power.spend().await;
+        match self.life.get() {
+            Some(0) => self.dead.set(true),
+            Some(left) => self.life.set(Some(left - 1)),
+            None => {}
+        }
+        if self.dead.get() {
+            Err(IoError::DeviceGone)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Time passes: operations finish in another order than they began.
+    async fn take_time(&self) -> Result<(), IoError> {
+        let nanoseconds = self.power.random.below(50_000);
+        reactor::sleep(Duration::from_nanos(nanoseconds)).await;
+        self.power.go_on().await;
+        if self.dead.get() {
+            Err(IoError::DeviceGone)
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn store(
+        &self,
+        start: Lba,
+        buffer: &[u8],
+        durability: Durability,
+    ) -> Result<(), IoError> {
+        self.begin().await?;
+        let numbers: Vec<u64> = {
+            let mut media = self.media.borrow_mut();
+            let blocks = buffer.chunks(BLOCK).enumerate();
+            blocks
+                .map(|(index, content)| {
+                    media.next_number += 1;
+                    let number = media.next_number;
+                    let block = start.0 + index as u64;
+                    media.unflushed.push(Unflushed {
+                        number,
+                        block,
+                        content: content.into(),
+                    });
+                    number
+                })
+                .collect()
+        };
+        self.take_time().await?;
+        let mut media = self.media.borrow_mut();
+        for (index, content) in buffer.chunks(BLOCK).enumerate() {
+            let block = start.0 + index as u64;
+            media.latent.remove(&block);
+            if durability == Durability::Durable {
+                let own = numbers[index];
+                media
+                    .unflushed
+                    .retain(|write| write.block != block || write.number > own);
+                media.cached.remove(&block);
+                media.durable.insert(block, content.into());
+            } else {
+                media.cached.insert(block, content.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BlockDevice for SimDrive {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            block_bytes: BLOCK as u32,
+            block_count: self.blocks,
+            optimal_write_blocks: 1,
+            power_fail_atomic_blocks: 1,
+            power_fail_atomic_boundary_blocks: 0,
+            volatile_write_cache: true,
+            deallocates: false,
+        }
+    }
+
+    async fn read(&self, start: Lba, mut buffer: Buffer) -> (Buffer, Result<(), IoError>) {
+        let Some(range) = self.geometry().range_of_bytes(start, buffer.len()) else {
+            return (buffer, Err(IoError::OutOfRange));
+        };
+        if let Err(error) = self.begin().await {
+            return (buffer, Err(error));
+        }
+        if let Err(error) = self.take_time().await {
+            return (buffer, Err(error));
+        }
+        let media = self.media.borrow();
+        for (block, target) in (range.start.0..).zip(buffer.chunks_mut(BLOCK)) {
+            if media.latent.contains(&block) {
+                drop(media);
+                return (buffer, Err(IoError::UnrecoveredRead));
+            }
+            match media
+                .cached
+                .get(&block)
+                .or_else(|| media.durable.get(&block))
+            {
+                Some(content) => target.copy_from_slice(content),
+                None => target.fill(0),
+            }
+        }
+        drop(media);
+        (buffer, Ok(()))
+    }
+
+    async fn write(
+        &self,
+        start: Lba,
+        buffer: Buffer,
+        durability: Durability,
+    ) -> (Buffer, Result<(), IoError>) {
+        if self
+            .geometry()
+            .range_of_bytes(start, buffer.len())
+            .is_none()
+        {
+            return (buffer, Err(IoError::OutOfRange));
+        }
+        let result = self.store(start, &buffer, durability).await;
+        (buffer, result)
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        self.begin().await?;
+        let before: Vec<u64> = {
+            let media = self.media.borrow();
+            let cached = media
+                .unflushed
+                .iter()
+                .filter(|write| media.cached.contains_key(&write.block));
+            cached.map(|write| write.number).collect()
+        };
+        self.take_time().await?;
+        let mut media = self.media.borrow_mut();
+        let media = &mut *media;
+        let flushed: BTreeSet<u64> = before.into_iter().collect();
+        let writes = std::mem::take(&mut media.unflushed);
+        let (done, left): (Vec<Unflushed>, Vec<Unflushed>) = writes
+            .into_iter()
+            .partition(|write| flushed.contains(&write.number));
+        media.unflushed = left;
+        for write in done {
+            media.durable.insert(write.block, write.content);
+        }
+        Ok(())
+    }
+
+    async fn deallocate(&self, _: BlockRange) -> Result<(), IoError> {
+        self.begin().await
+    }
+
+    async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError> {
+        let zeroes = vec![0; range.blocks as usize * BLOCK];
+        self.store(range.start, &zeroes, durability).await
+    }
+}

@@ -1,0 +1,276 @@
+//! The reference model: for every block of every volume and snapshot, what it may read as.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Stands for the contents of a block: zero for zeroes, else filled from this word.
+pub type Stamp = u64;
+
+const BLOCK: usize = 4096;
+
+/// Fills a block so that any mixture of two stamps shows.
+pub fn fill(stamp: Stamp, block: &mut [u8]) {
+    if stamp == 0 {
+        block.fill(0);
+        return;
+    }
+    for (index, word) in block.chunks_exact_mut(8).enumerate() {
+        word.copy_from_slice(&stamp.wrapping_add((index as u64) << 48).to_le_bytes());
+    }
+}
+
+/// The stamp of a block, or `None` if it is a mixture.
+pub fn stamp_of(block: &[u8]) -> Option<Stamp> {
+    let mut first = [0; 8];
+    first.copy_from_slice(block.get(..8)?);
+    let stamp = Stamp::from_le_bytes(first);
+    let mut expected = [0; BLOCK];
+    fill(stamp, &mut expected);
+    (block == expected).then_some(stamp)
+}
+
+/// A write from its submission on.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// When it was submitted.
+    pub submitted: u64,
+    /// First block, and the stamp of each block.
+    pub start: u64,
+    /// A stamp a block.
+    pub stamps: Vec<Stamp>,
+    /// It is whole or absent after a crash.
+    pub atomic: bool,
+}
+
+/// One block: acknowledged values, of which the latest cannot be told, and unacknowledged ones.
+#[derive(Clone, Debug, Default)]
+struct BlockModel {
+    /// Acknowledged, with the time of acknowledgement; empty stands for zeroes at time 0.
+    settled: Vec<(Stamp, u64)>,
+    /// Submitted and not (or not successfully) acknowledged, with the time of submission.
+    open: Vec<(Stamp, u64)>,
+}
+
+impl BlockModel {
+    fn allowed(&self) -> impl Iterator<Item = Stamp> + '_ {
+        let zero = self.settled.is_empty().then_some(0);
+        let settled = self.settled.iter().map(|(stamp, _)| *stamp);
+        zero.into_iter()
+            .chain(settled)
+            .chain(self.open.iter().map(|(stamp, _)| *stamp))
+    }
+}
+
+/// One volume or snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    blocks: BTreeMap<u64, BlockModel>,
+    /// Size in blocks.
+    pub size: u64,
+    /// Writes in flight, by number.
+    pub writes: BTreeMap<u64, Write>,
+    /// Reads in flight.
+    pub reads: u64,
+}
+
+impl Image {
+    /// An image that reads as zeroes.
+    pub fn zeroes(size: u64) -> Image {
+        Image {
+            size,
+            ..Image::default()
+        }
+    }
+
+    /// A write is about to be submitted.
+    pub fn submit(&mut self, number: u64, write: Write) {
+        for (block, stamp) in (write.start..).zip(&write.stamps) {
+            let model = self.blocks.entry(block).or_insert_with(zero_block);
+            model.open.push((*stamp, write.submitted));
+        }
+        self.writes.insert(number, write);
+    }
+
+    /// A write was acknowledged at `now`: nothing acknowledged before its submission is left.
+    pub fn acknowledge(&mut self, number: u64, now: u64) {
+        let Some(write) = self.writes.remove(&number) else {
+            return;
+        };
+        for (block, stamp) in (write.start..).zip(&write.stamps) {
+            let model = self.blocks.entry(block).or_insert_with(zero_block);
+            model
+                .settled
+                .retain(|(_, settled)| *settled > write.submitted);
+            model.settled.push((*stamp, now));
+            let own = (*stamp, write.submitted);
+            if let Some(found) = model.open.iter().position(|open| *open == own) {
+                model.open.remove(found);
+            }
+            // Failed writes that were submitted and failed before this one are behind it.
+            let running: BTreeSet<(Stamp, u64)> = self
+                .writes
+                .values()
+                .filter(|other| {
+                    (other.start..)
+                        .zip(&other.stamps)
+                        .any(|(at, _)| at == block)
+                })
+                .flat_map(|other| other.stamps.iter().map(|stamp| (*stamp, other.submitted)))
+                .collect();
+            model
+                .open
+                .retain(|open| open.1 > write.submitted || running.contains(open));
+        }
+    }
+
+    /// A write failed: each of its blocks may or may not have it, now or later.
+    pub fn fail(&mut self, number: u64) {
+        self.writes.remove(&number);
+    }
+
+    /// The stamps that `block` may read as.
+    pub fn allowed(&self, block: u64) -> Vec<Stamp> {
+        self.blocks
+            .get(&block)
+            .map_or(vec![0], |model| model.allowed().collect())
+    }
+
+    /// True when a write to the block is in flight.
+    pub fn is_busy(&self, block: u64) -> bool {
+        self.writes
+            .values()
+            .any(|write| (write.start..write.start + write.stamps.len() as u64).contains(&block))
+    }
+
+    /// A block was read with nothing in flight: it must stay so.
+    pub fn pin(&mut self, block: u64, stamp: Stamp) {
+        if stamp == 0 {
+            self.blocks.remove(&block);
+        } else {
+            let model = BlockModel {
+                settled: vec![(stamp, 0)],
+                open: Vec::new(),
+            };
+            self.blocks.insert(block, model);
+        }
+    }
+
+    /// Adds everything that `other` may read as.
+    pub fn widen(&mut self, other: &Image) {
+        let both: BTreeSet<u64> = self
+            .blocks
+            .keys()
+            .chain(other.blocks.keys())
+            .copied()
+            .collect();
+        for block in both {
+            let stamps = other.allowed(block);
+            let model = self.blocks.entry(block).or_insert_with(zero_block);
+            for stamp in stamps {
+                if !model.allowed().any(|known| known == stamp) {
+                    model.settled.push((stamp, 0));
+                }
+            }
+        }
+    }
+
+    /// What it is at this instant, without the writes in flight as such.
+    pub fn copy(&self) -> Image {
+        let mut copy = self.clone();
+        copy.writes.clear();
+        copy.reads = 0;
+        copy
+    }
+
+    /// After a crash: writes that had to be whole or absent and were not. `now` gives what each
+    /// block reads as. Blocks that another write in flight also touched say nothing.
+    pub fn torn(&self, now: &BTreeMap<u64, Stamp>) -> Option<u64> {
+        self.writes.iter().find_map(|(number, write)| {
+            let range = write.start..write.start + write.stamps.len() as u64;
+            let alone = self.writes.iter().all(|(other, write)| {
+                let end = write.start + write.stamps.len() as u64;
+                other == number || write.start >= range.end || end <= range.start
+            });
+            if !write.atomic || !alone {
+                return None;
+            }
+            let mut have = range
+                .clone()
+                .zip(&write.stamps)
+                .map(|(block, stamp)| now.get(&block).copied().unwrap_or(0) == *stamp);
+            let first = have.next()?;
+            (!have.all(|other| other == first)).then_some(*number)
+        })
+    }
+
+    /// Nothing is in flight any more.
+    pub fn crash(&mut self) {
+        self.writes.clear();
+        self.reads = 0;
+    }
+}
+
+fn zero_block() -> BlockModel {
+    BlockModel {
+        settled: vec![(0, 0)],
+        open: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(submitted: u64, stamp: Stamp) -> Write {
+        Write {
+            submitted,
+            start: 3,
+            stamps: vec![stamp],
+            atomic: true,
+        }
+    }
+
+    #[test]
+    fn an_acknowledged_write_leaves_only_what_overlapped_it() {
+        let mut image = Image::zeroes(10);
+        image.submit(1, write(1, 11));
+        assert_eq!(image.allowed(3), [0, 11]);
+        image.submit(2, write(2, 22));
+        image.acknowledge(1, 3);
+        assert_eq!(image.allowed(3), [11, 22]);
+        image.acknowledge(2, 4);
+        assert_eq!(image.allowed(3), [11, 22], "both were in flight together");
+        image.submit(3, write(5, 33));
+        image.acknowledge(3, 6);
+        assert_eq!(image.allowed(3), [33]);
+        image.submit(4, write(7, 44));
+        image.fail(4);
+        assert_eq!(image.allowed(3), [33, 44]);
+        image.submit(5, write(8, 55));
+        image.acknowledge(5, 9);
+        assert_eq!(image.allowed(3), [55]);
+    }
+
+    #[test]
+    fn half_of_an_atomic_write_is_noticed() {
+        let mut image = Image::zeroes(10);
+        let both = Write {
+            submitted: 1,
+            start: 3,
+            stamps: vec![7, 8],
+            atomic: true,
+        };
+        image.submit(1, both);
+        assert_eq!(image.torn(&BTreeMap::from([(3, 7), (4, 8)])), None);
+        assert_eq!(image.torn(&BTreeMap::new()), None);
+        assert_eq!(image.torn(&BTreeMap::from([(3, 7)])), Some(1));
+    }
+
+    #[test]
+    fn mixtures_have_no_stamp() {
+        let mut block = [0; BLOCK];
+        fill(77, &mut block);
+        assert_eq!(stamp_of(&block), Some(77));
+        block[512..1024].fill(0);
+        assert_eq!(stamp_of(&block), None);
+    }
+}

@@ -1,0 +1,324 @@
+//! [`World`]: the drives, the model, and a life of the pool between two power failures.
+
+mod changes;
+mod clients;
+
+use crate::drive::{Power, SimDrive};
+use crate::model::{self, Image};
+use crate::random::Random;
+use crate::run::{Options, Report};
+use block::{BlockDevice, Buffer, Lba};
+use changes::Pending;
+use pool::{
+    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, PoolVolume, Settings, SnapshotId,
+    VolumeId, VolumeOptions,
+};
+use reactor::Reactor;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+const BLOCK: usize = 4096;
+const HOST: HostId = HostId([7; 16]);
+/// Virtual time after which clients that still work are stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A life that is to end by itself has this many drive operations to do so.
+const OPERATIONS_MAX: u64 = 3_000_000;
+
+/// What the pool should hold.
+#[derive(Default)]
+pub(crate) struct Model {
+    pub volumes: BTreeMap<u32, Image>,
+    pub snapshots: BTreeMap<u32, Image>,
+    pub pending: Vec<Pending>,
+    /// Volumes that a change needs for itself.
+    pub reserved: BTreeSet<u32>,
+}
+
+pub(crate) struct World {
+    pub options: Options,
+    pub level: Level,
+    drives: Vec<SimDrive>,
+    pub power: Rc<Power>,
+    pub random: Random,
+    bad: Vec<usize>,
+    pub model: RefCell<Model>,
+    pub report: Cell<Report>,
+    /// Volumes outgrow the pool, and clients write much.
+    pub crowded: bool,
+    /// A clock for the model: each event has its own time.
+    now: Cell<u64>,
+    names: Cell<u64>,
+}
+
+impl World {
+    pub fn new(
+        options: Options,
+        level: Level,
+        drives: Vec<SimDrive>,
+        power: Rc<Power>,
+        random: Random,
+        bad: Vec<usize>,
+    ) -> World {
+        World {
+            crowded: random.once_in(4),
+            options,
+            level,
+            drives,
+            power,
+            random,
+            bad,
+            model: RefCell::default(),
+            report: Cell::default(),
+            now: Cell::new(1),
+            names: Cell::new(0),
+        }
+    }
+
+    pub fn report(&self) -> Report {
+        self.report.get()
+    }
+
+    pub fn count(&self, change: impl FnOnce(&mut Report)) {
+        let mut report = self.report.get();
+        change(&mut report);
+        self.report.set(report);
+    }
+
+    pub fn tick(&self) -> u64 {
+        self.now.set(self.now.get() + 1);
+        self.now.get()
+    }
+
+    pub fn fresh_name(&self) -> String {
+        self.names.set(self.names.get() + 1);
+        format!("name-{}", self.names.get())
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            map_cache_bytes: BLOCK * (16 + self.random.below(64) as usize),
+            checkpoint_updates: 20 + self.random.below(400) as usize,
+            stripes_in_flight: 1 + self.random.below(6) as usize,
+            broken_early_acknowledgement: self.options.broken,
+        }
+    }
+
+    /// Makes the pool; a power failure on the way makes it start over.
+    pub fn create(&self) {
+        for attempt in 0.. {
+            let fuse = if attempt == 0 {
+                1 + self.random.below(400)
+            } else {
+                OPERATIONS_MAX
+            };
+            self.power.switch_on(fuse);
+            let reactor = Reactor::simulated(self.random.word());
+            let made = reactor.run(race(self.power.failed(), self.create_pool()));
+            drop(reactor);
+            for drive in &self.drives {
+                drive.lose_power();
+            }
+            if made.is_some() {
+                return;
+            }
+            assert!(
+                attempt == 0,
+                "seed={}: a pool cannot be made",
+                self.options.seed
+            );
+        }
+    }
+
+    async fn create_pool(&self) {
+        *self.model.borrow_mut() = Model::default();
+        let options = CreateOptions {
+            zone_bytes: Some(32 * BLOCK as u64),
+            settings: self.settings(),
+            entropy: Entropy::seeded(self.random.word()),
+            ..CreateOptions::new("tank", self.level, HOST)
+        };
+        for drive in &self.drives {
+            pool::wipe(drive).await.expect("a new drive can be wiped");
+        }
+        let pool = Pool::create(self.drives.clone(), options)
+            .await
+            .expect("a pool can be made");
+        let volumes = 1 + self.random.below(3);
+        for _ in 0..volumes {
+            let blocks = 40 + self.random.below(if self.crowded { 3000 } else { 360 });
+            let options = VolumeOptions {
+                bytes: blocks * BLOCK as u64,
+                attributes: Vec::new(),
+            };
+            let id = pool
+                .create_volume(&self.fresh_name(), options)
+                .await
+                .expect("a volume");
+            self.model
+                .borrow_mut()
+                .volumes
+                .insert(id.0, Image::zeroes(blocks));
+        }
+        pool.close().await.expect("a new pool can be closed");
+    }
+
+    /// What happens to bad drives while the power is off. Returns the absent ones.
+    fn misfortune(&self, last: bool) -> BTreeSet<usize> {
+        let mut absent = BTreeSet::new();
+        for &index in &self.bad {
+            let drive = &self.drives[index];
+            match self.random.below(6) {
+                0 => drive.die_after(self.random.below(2000)),
+                1 => drive.decay(1 + self.random.below(20)),
+                2 => drive.revive(),
+                3 if !last => {
+                    absent.insert(index);
+                }
+                _ => {}
+            }
+        }
+        absent
+    }
+
+    /// One life: open, compare, work, and lose power on the way, or close in the end.
+    pub fn live(self: &Rc<Self>, _life: u64, last: bool) -> Result<(), String> {
+        let absent = self.misfortune(last);
+        let fuse = match last {
+            true => OPERATIONS_MAX,
+            false => self.random.below(16 << self.random.below(10)),
+        };
+        self.power.switch_on(fuse);
+        let reactor = Reactor::simulated(self.random.word());
+        let outcome = reactor.run(race(self.power.failed(), self.clone().work(absent, last)));
+        drop(reactor);
+        for drive in &self.drives {
+            drive.lose_power();
+        }
+        self.count(|report| report.crashes += u64::from(outcome.is_none()));
+        match outcome {
+            Some(result) => result,
+            None if last => Err("does not come to rest".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    async fn work(self: Rc<Self>, absent: BTreeSet<usize>, last: bool) -> Result<(), String> {
+        let mut drives: Vec<SimDrive> = (0..self.drives.len())
+            .filter(|index| !absent.contains(index))
+            .map(|index| self.drives[index].clone())
+            .collect();
+        for index in (1..drives.len()).rev() {
+            drives.swap(index, self.random.below(index as u64 + 1) as usize);
+        }
+        let options = OpenOptions {
+            settings: self.settings(),
+            entropy: Entropy::seeded(self.random.word()),
+            ..OpenOptions::new(HOST)
+        };
+        let opened = Pool::open(drives, options).await;
+        let pool = opened.map_err(|error| format!("the pool does not open: {error}"))?;
+        self.reconcile(&pool)?;
+        self.compare(&pool).await?;
+        if !last {
+            let working = reactor::timeout(PATIENCE, self.let_clients_work(&pool)).await;
+            working.map_err(|_| format!("requests are never answered: {}", pool.describe()))??;
+            self.compare(&pool).await?;
+        }
+        let counters = pool.counters();
+        self.count(|report| {
+            report.relocated += counters.relocated_blocks;
+            report.reconstructed += counters.reconstructed_reads;
+        });
+        pool.close()
+            .await
+            .map_err(|error| format!("the pool does not close: {error}"))
+    }
+
+    /// Compares every block of everything, with nothing in flight.
+    async fn compare(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+        let volumes: Vec<u32> = self.model.borrow().volumes.keys().copied().collect();
+        for id in volumes {
+            let device = pool
+                .volume(VolumeId(id))
+                .map_err(|error| format!("{id}: {error}"))?;
+            self.compare_image(&device, |model| model.volumes.get_mut(&id), id)
+                .await?;
+        }
+        let snapshots: Vec<u32> = self.model.borrow().snapshots.keys().copied().collect();
+        for id in snapshots {
+            let device = pool.snapshot_device(SnapshotId(id));
+            let device = device.map_err(|error| format!("snapshot {id}: {error}"))?;
+            self.compare_image(&device, |model| model.snapshots.get_mut(&id), id)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn compare_image(
+        &self,
+        device: &PoolVolume<SimDrive>,
+        image: impl Fn(&mut Model) -> Option<&mut Image>,
+        id: u32,
+    ) -> Result<(), String> {
+        let size = device.geometry().block_count;
+        let expected = image(&mut self.model.borrow_mut()).map_or(0, |image| image.size);
+        if size != expected {
+            return Err(format!("{id} has {size} blocks, not {expected}"));
+        }
+        let mut now = BTreeMap::new();
+        let mut at = 0;
+        while at < size {
+            let blocks = (size - at).min(16);
+            let buffer = Buffer::new(blocks as usize * BLOCK);
+            let (buffer, result) = device.read(Lba(at), buffer).await;
+            result.map_err(|error| format!("{id}: blocks {at}+{blocks} do not read: {error}"))?;
+            let mut model = self.model.borrow_mut();
+            let Some(image) = image(&mut model) else {
+                return Ok(());
+            };
+            for (block, content) in (at..).zip(buffer.chunks(BLOCK)) {
+                let allowed = image.allowed(block);
+                let Some(stamp) = model::stamp_of(content) else {
+                    return Err(format!("{id}: block {block} is a mixture"));
+                };
+                if !allowed.contains(&stamp) {
+                    return Err(format!(
+                        "{id}: block {block} reads {stamp}, not {allowed:?}"
+                    ));
+                }
+                now.insert(block, stamp);
+                image.pin(block, stamp);
+            }
+            at += blocks;
+        }
+        let mut model = self.model.borrow_mut();
+        if let Some(image) = image(&mut model) {
+            if let Some(write) = image.torn(&now) {
+                return Err(format!(
+                    "{id}: write {:?} is torn",
+                    image.writes.get(&write)
+                ));
+            }
+            image.crash();
+        }
+        Ok(())
+    }
+}
+
+/// Runs both until one ends; `None` if it was the first.
+async fn race<T>(stop: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+    let mut stop = pin!(stop);
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        if stop.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        work.as_mut().poll(context).map(Some)
+    })
+    .await
+}

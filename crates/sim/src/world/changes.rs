@@ -1,0 +1,287 @@
+//! Changes of what there is: volumes made, cloned, rolled back, resized, deleted; snapshots.
+
+use super::{BLOCK, World};
+use crate::drive::SimDrive;
+use crate::model::{Image, Write};
+use pool::{Pool, PoolError, SnapshotId, VolumeId, VolumeOptions};
+use std::time::Duration;
+
+/// A change that was asked for and not yet answered.
+pub(crate) struct Pending {
+    /// The name of what is to be made.
+    name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Snapshot { volume: u32, image: Image },
+    Volume { image: Image },
+    DeleteVolume(u32),
+    DeleteSnapshot(u32),
+    Rollback { volume: u32, image: Image },
+    Resize { volume: u32, blocks: u64 },
+}
+
+impl Pending {
+    /// A write goes on while a snapshot is being taken: it may be in it.
+    pub fn saw_write(&mut self, id: u32, number: u64, write: &Write) {
+        if let Kind::Snapshot { volume, image } = &mut self.kind
+            && *volume == id
+        {
+            image.submit(number, write.clone());
+            image.fail(number);
+        }
+    }
+}
+
+/// Most volumes and snapshots there are at once.
+const IMAGES_MAX: usize = 6;
+
+impl World {
+    pub(super) async fn change_something(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+        let (volumes, snapshots) = {
+            let model = self.model.borrow();
+            let volumes: Vec<u32> = model.volumes.keys().copied().collect();
+            let snapshots: Vec<u32> = model.snapshots.keys().copied().collect();
+            (volumes, snapshots)
+        };
+        let pick = |from: &[u32]| {
+            from.get(self.random.below(from.len() as u64) as usize)
+                .copied()
+        };
+        let few = volumes.len() + snapshots.len() < IMAGES_MAX;
+        let (volume, snapshot) = (pick(&volumes), pick(&snapshots));
+        self.count(|report| report.changes += 1);
+        match (self.random.below(8), volume, snapshot) {
+            (0..=1, Some(volume), _) if few => self.snapshot(pool, volume).await,
+            (2, _, Some(snapshot)) if few => self.clone_snapshot(pool, snapshot).await,
+            (3, Some(volume), Some(snapshot)) => self.rollback(pool, volume, snapshot).await,
+            (4, _, Some(snapshot)) => self.delete_snapshot(pool, snapshot).await,
+            (5, Some(volume), _) if volumes.len() > 1 => self.delete_volume(pool, volume).await,
+            (6, Some(volume), _) => self.resize(pool, volume).await,
+            (7, _, _) if few => self.create_volume(pool).await,
+            _ => pool
+                .checkpoint()
+                .await
+                .map_err(|error| format!("checkpoint: {error}")),
+        }
+    }
+
+    fn begin(&self, name: &str, kind: Kind) {
+        self.model.borrow_mut().pending.push(Pending {
+            name: name.to_owned(),
+            kind,
+        });
+    }
+
+    /// The answer is there. Nothing else changes at the same time, so it is about the only one.
+    fn end<T>(&self, result: Result<T, PoolError>) -> Result<Option<(T, Kind)>, String> {
+        let pending = self.model.borrow_mut().pending.pop();
+        match (result, pending) {
+            (Ok(output), Some(pending)) => Ok(Some((output, pending.kind))),
+            (Err(PoolError::NoSpace), _) => Ok(None),
+            (Err(error), _) => Err(format!("a change failed: {error}")),
+            (Ok(_), None) => Err("a change ended twice".to_owned()),
+        }
+    }
+
+    /// Waits until no client writes to the volume, and keeps them off it.
+    async fn reserve(&self, volume: u32) {
+        self.model.borrow_mut().reserved.insert(volume);
+        let busy = || {
+            let model = self.model.borrow();
+            model
+                .volumes
+                .get(&volume)
+                .is_some_and(|image| !image.writes.is_empty() || image.reads > 0)
+        };
+        while busy() {
+            reactor::sleep(Duration::from_micros(20)).await;
+        }
+    }
+
+    fn let_go(&self, volume: u32) {
+        self.model.borrow_mut().reserved.remove(&volume);
+    }
+
+    async fn snapshot(&self, pool: &Pool<SimDrive>, volume: u32) -> Result<(), String> {
+        let name = self.fresh_name();
+        let image = self.model.borrow().volumes.get(&volume).map(Image::copy);
+        let image = image.ok_or("no such volume")?;
+        self.begin(&name, Kind::Snapshot { volume, image });
+        let result = pool.snapshot(&[(VolumeId(volume), name)]).await;
+        if let Some((ids, Kind::Snapshot { image, .. })) = self.end(result)?
+            && let Some(id) = ids.first()
+        {
+            self.model.borrow_mut().snapshots.insert(id.0, image);
+        }
+        Ok(())
+    }
+
+    async fn clone_snapshot(&self, pool: &Pool<SimDrive>, snapshot: u32) -> Result<(), String> {
+        let name = self.fresh_name();
+        let image = self
+            .model
+            .borrow()
+            .snapshots
+            .get(&snapshot)
+            .map(Image::copy);
+        let image = image.ok_or("no such snapshot")?;
+        self.begin(&name, Kind::Volume { image });
+        let result = pool.clone_snapshot(SnapshotId(snapshot), &name).await;
+        if let Some((id, Kind::Volume { image })) = self.end(result)? {
+            self.model.borrow_mut().volumes.insert(id.0, image);
+        }
+        Ok(())
+    }
+
+    async fn create_volume(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+        let name = self.fresh_name();
+        let blocks = 20 + self.random.below(300);
+        self.begin(
+            &name,
+            Kind::Volume {
+                image: Image::zeroes(blocks),
+            },
+        );
+        let options = VolumeOptions {
+            bytes: blocks * BLOCK as u64,
+            attributes: vec![1, 2, 3],
+        };
+        let result = pool.create_volume(&name, options).await;
+        if let Some((id, Kind::Volume { image })) = self.end(result)? {
+            self.model.borrow_mut().volumes.insert(id.0, image);
+        }
+        Ok(())
+    }
+
+    async fn rollback(
+        &self,
+        pool: &Pool<SimDrive>,
+        volume: u32,
+        snapshot: u32,
+    ) -> Result<(), String> {
+        let image = {
+            let model = self.model.borrow();
+            let image = model
+                .snapshots
+                .get(&snapshot)
+                .map(Image::copy)
+                .unwrap_or_default();
+            if model
+                .volumes
+                .get(&volume)
+                .is_none_or(|found| found.size != image.size)
+            {
+                return Ok(());
+            }
+            image
+        };
+        self.reserve(volume).await;
+        self.begin("", Kind::Rollback { volume, image });
+        let result = pool.rollback(VolumeId(volume), SnapshotId(snapshot)).await;
+        if let Some(((), Kind::Rollback { image, .. })) = self.end(result)? {
+            self.model.borrow_mut().volumes.insert(volume, image);
+        }
+        self.let_go(volume);
+        Ok(())
+    }
+
+    async fn delete_snapshot(&self, pool: &Pool<SimDrive>, id: u32) -> Result<(), String> {
+        self.begin("", Kind::DeleteSnapshot(id));
+        let result = pool.delete_snapshot(SnapshotId(id)).await;
+        if self.end(result)?.is_some() {
+            self.model.borrow_mut().snapshots.remove(&id);
+        }
+        Ok(())
+    }
+
+    async fn delete_volume(&self, pool: &Pool<SimDrive>, id: u32) -> Result<(), String> {
+        self.reserve(id).await;
+        self.begin("", Kind::DeleteVolume(id));
+        let result = pool.delete_volume(VolumeId(id)).await;
+        if self.end(result)?.is_some() {
+            self.model.borrow_mut().volumes.remove(&id);
+        }
+        self.let_go(id);
+        Ok(())
+    }
+
+    async fn resize(&self, pool: &Pool<SimDrive>, id: u32) -> Result<(), String> {
+        let blocks = 20 + self.random.below(400);
+        self.reserve(id).await;
+        self.begin("", Kind::Resize { volume: id, blocks });
+        let result = pool
+            .resize_volume(VolumeId(id), blocks * BLOCK as u64, true)
+            .await;
+        if self.end(result)?.is_some() {
+            self.resized(id, blocks);
+        }
+        self.let_go(id);
+        Ok(())
+    }
+
+    fn resized(&self, id: u32, blocks: u64) {
+        if let Some(image) = self.model.borrow_mut().volumes.get_mut(&id) {
+            for block in blocks..image.size {
+                image.pin(block, 0);
+            }
+            image.size = blocks;
+        }
+    }
+
+    /// After a crash: each change that was under way has happened, or has not.
+    pub(super) fn reconcile(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+        let pending = std::mem::take(&mut self.model.borrow_mut().pending);
+        self.model.borrow_mut().reserved.clear();
+        let (volumes, snapshots) = (pool.volumes(), pool.snapshots());
+        for Pending { name, kind } in pending {
+            let mut model = self.model.borrow_mut();
+            match kind {
+                Kind::Snapshot { image, .. } => {
+                    if let Some(found) = snapshots.iter().find(|found| found.name == name) {
+                        model.snapshots.insert(found.id.0, image);
+                    }
+                }
+                Kind::Volume { image } => {
+                    if let Some(found) = volumes.iter().find(|found| found.name == name) {
+                        model.volumes.insert(found.id.0, image);
+                    }
+                }
+                Kind::DeleteVolume(id) => {
+                    if !volumes.iter().any(|found| found.id.0 == id) {
+                        model.volumes.remove(&id);
+                    }
+                }
+                Kind::DeleteSnapshot(id) => {
+                    if !snapshots.iter().any(|found| found.id.0 == id) {
+                        model.snapshots.remove(&id);
+                    }
+                }
+                Kind::Rollback { volume, image } => {
+                    if let Some(found) = model.volumes.get_mut(&volume) {
+                        found.widen(&image);
+                    }
+                }
+                Kind::Resize { volume, blocks } => {
+                    drop(model);
+                    let found = volumes.iter().find(|found| found.id.0 == volume);
+                    if found.is_some_and(|found| found.bytes == blocks * BLOCK as u64) {
+                        self.resized(volume, blocks);
+                    }
+                }
+            }
+        }
+        let model = self.model.borrow();
+        if volumes.len() != model.volumes.len() || snapshots.len() != model.snapshots.len() {
+            return Err(format!(
+                "{} volumes and {} snapshots, not {} and {}",
+                volumes.len(),
+                snapshots.len(),
+                model.volumes.len(),
+                model.snapshots.len()
+            ));
+        }
+        Ok(())
+    }
+}

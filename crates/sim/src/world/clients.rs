@@ -1,0 +1,211 @@
+//! Clients: tasks that read, write and give back blocks, several at once.
+
+use super::{BLOCK, World};
+use crate::drive::SimDrive;
+use crate::model::{self, Write};
+use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
+use pool::{Pool, PoolVolume, VolumeId};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Writes of up to so many blocks are atomic within a run of 256.
+const ATOMIC_BLOCKS: u64 = 16;
+
+impl World {
+    pub(super) async fn let_clients_work(
+        self: &Rc<Self>,
+        pool: &Pool<SimDrive>,
+    ) -> Result<(), String> {
+        let clients = 1 + self.random.below(5);
+        let steps = 5 + self.random.below(if self.crowded { 200 } else { 60 });
+        let mut tasks = Vec::new();
+        for client in 0..clients {
+            let (world, pool) = (self.clone(), pool.clone());
+            tasks.push(reactor::spawn(async move {
+                for _ in 0..steps {
+                    if client == 0 && world.random.once_in(3) {
+                        world.change_something(&pool).await?;
+                    } else {
+                        world.step(&pool).await?;
+                    }
+                }
+                Ok::<(), String>(())
+            }));
+        }
+        for task in tasks {
+            task.await?;
+        }
+        Ok(())
+    }
+
+    async fn step(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+        let Some((id, size)) = self.pick_volume() else {
+            reactor::sleep(Duration::from_micros(10)).await;
+            return Ok(());
+        };
+        let longest = match self.random.below(if self.crowded { 3 } else { 8 }) {
+            0 => 250,
+            1 => ATOMIC_BLOCKS,
+            2..4 => 4,
+            _ => 1,
+        };
+        // Hot and cold: most requests go to the first quarter.
+        let span = if self.random.once_in(3) {
+            size
+        } else {
+            size / 4 + 1
+        };
+        let start = self.random.below(span);
+        let blocks = 1 + self.random.below(longest.min(size - start));
+        let device = pool
+            .volume(VolumeId(id))
+            .map_err(|error| error.to_string())?;
+        match self.random.below(10) {
+            0..=1 => {
+                self.count_read(id, 1);
+                let result = self.read(&device, id, start, blocks).await;
+                self.count_read(id, -1);
+                result
+            }
+            2 => self.erase(&device, id, start, blocks).await,
+            _ => self.write(&device, id, start, blocks).await,
+        }
+    }
+
+    fn count_read(&self, id: u32, change: i64) {
+        if let Some(image) = self.model.borrow_mut().volumes.get_mut(&id) {
+            image.reads = image.reads.saturating_add_signed(change);
+        }
+    }
+
+    fn pick_volume(&self) -> Option<(u32, u64)> {
+        let model = self.model.borrow();
+        let free: Vec<(u32, u64)> = model
+            .volumes
+            .iter()
+            .filter(|(id, _)| !model.reserved.contains(id))
+            .map(|(id, image)| (*id, image.size))
+            .collect();
+        let index = self.random.below(free.len() as u64) as usize;
+        free.get(index).copied()
+    }
+
+    /// Enters a write into the model; `None` when it would overlap another, most of the time.
+    fn submit(&self, id: u32, start: u64, stamps: Vec<u64>, atomic: bool) -> Option<u64> {
+        let number = self.tick();
+        let mut model = self.model.borrow_mut();
+        let model = &mut *model;
+        let image = model.volumes.get_mut(&id)?;
+        let busy = (start..start + stamps.len() as u64).any(|block| image.is_busy(block));
+        if busy && !self.random.once_in(5) {
+            return None;
+        }
+        let write = Write {
+            submitted: number,
+            start,
+            stamps,
+            atomic,
+        };
+        for pending in &mut model.pending {
+            pending.saw_write(id, number, &write);
+        }
+        image.submit(number, write);
+        Some(number)
+    }
+
+    fn settle(&self, id: u32, number: u64, result: Result<(), IoError>) -> Result<(), String> {
+        let now = self.tick();
+        self.count(|report| report.requests += 1);
+        let mut model = self.model.borrow_mut();
+        let Some(image) = model.volumes.get_mut(&id) else {
+            return Ok(());
+        };
+        match result {
+            Ok(()) => image.acknowledge(number, now),
+            Err(IoError::CapacityExceeded) => {
+                image.fail(number);
+                self.count(|report| report.refused += 1);
+            }
+            Err(error) => return Err(format!("{id}: a write failed: {error}")),
+        }
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        device: &PoolVolume<SimDrive>,
+        id: u32,
+        start: u64,
+        blocks: u64,
+    ) -> Result<(), String> {
+        let first = self.tick() << 8;
+        let stamps: Vec<u64> = (0..blocks).map(|index| first + index + 1).collect();
+        let mut buffer = Buffer::new(blocks as usize * BLOCK);
+        for (block, stamp) in buffer.chunks_mut(BLOCK).zip(&stamps) {
+            model::fill(*stamp, block);
+        }
+        let atomic = blocks <= ATOMIC_BLOCKS && start / 256 == (start + blocks - 1) / 256;
+        let Some(number) = self.submit(id, start, stamps, atomic) else {
+            return Ok(());
+        };
+        let (_, result) = device.write(Lba(start), buffer, Durability::Cached).await;
+        self.settle(id, number, result)
+    }
+
+    async fn erase(
+        &self,
+        device: &PoolVolume<SimDrive>,
+        id: u32,
+        start: u64,
+        blocks: u64,
+    ) -> Result<(), String> {
+        let Some(number) = self.submit(id, start, vec![0; blocks as usize], false) else {
+            return Ok(());
+        };
+        let range = BlockRange::new(Lba(start), blocks);
+        let result = match self.random.below(2) {
+            0 => device.deallocate(range).await,
+            _ => device.write_zeroes(range, Durability::Cached).await,
+        };
+        self.settle(id, number, result)
+    }
+
+    async fn read(
+        &self,
+        device: &PoolVolume<SimDrive>,
+        id: u32,
+        start: u64,
+        blocks: u64,
+    ) -> Result<(), String> {
+        let allowed = |block: u64| {
+            let model = self.model.borrow();
+            model.volumes.get(&id).map(|image| image.allowed(block))
+        };
+        let before: Vec<_> = (start..start + blocks).map(allowed).collect();
+        let began = self.now.get();
+        let buffer = Buffer::new(blocks as usize * BLOCK);
+        let (buffer, result) = device.read(Lba(start), buffer).await;
+        let changed = self.now.get() - began;
+        self.count(|report| report.requests += 1);
+        if !self.model.borrow().volumes.contains_key(&id) {
+            return Ok(());
+        }
+        result.map_err(|error| format!("{id}: {start}+{blocks} does not read: {error}"))?;
+        for (index, content) in buffer.chunks(BLOCK).enumerate() {
+            let block = start + index as u64;
+            let stamp = model::stamp_of(content)
+                .ok_or_else(|| format!("{id}: block {block} reads as a mixture"))?;
+            let known =
+                |allowed: Option<Vec<u64>>| allowed.is_none_or(|allowed| allowed.contains(&stamp));
+            // While much went on, a value may have come and gone again.
+            if changed < 4 && !known(before[index].clone()) && !known(allowed(block)) {
+                return Err(format!(
+                    "{id}: block {block} reads {stamp}, not {:?} or {:?}",
+                    before[index],
+                    allowed(block)
+                ));
+            }
+        }
+        Ok(())
+    }
+}

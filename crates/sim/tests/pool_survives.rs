@@ -1,0 +1,67 @@
+//! The pool loses nothing, and the simulation would notice if it did.
+
+use pool::Level;
+use sim::{Options, run};
+
+fn survives(seeds: std::ops::Range<u64>, level: Option<Level>) {
+    for seed in seeds {
+        let options = Options {
+            level,
+            ..Options::new(seed)
+        };
+        let report = run(&options).unwrap_or_else(|found| panic!("{found}"));
+        assert!(
+            report.requests > 0 || report.crashes > 0,
+            "seed={seed} did nothing"
+        );
+    }
+}
+
+#[test]
+fn a_pool_of_any_level_survives_power_failures_and_bad_drives() {
+    survives(1..41, None);
+}
+
+#[test]
+fn raid6_survives_power_failures_and_two_bad_drives() {
+    survives(1000..1030, Some(Level::Raid6));
+}
+
+/// The seed comes from the commit, so that every commit is tried on worlds nobody has seen.
+#[test]
+fn a_pool_survives_the_seed_of_this_commit() {
+    let seed = std::env::var("FLASHYARD_SIM_SEED")
+        .ok()
+        .and_then(|word| word.parse().ok());
+    let first: u64 = seed.unwrap_or(77);
+    survives(first..first + 5, None);
+}
+
+#[test]
+fn acknowledging_before_the_stripe_is_durable_is_noticed() {
+    let caught = (1..41)
+        .filter(|seed| {
+            let options = Options {
+                broken: true,
+                bad_drives: false,
+                ..Options::new(*seed)
+            };
+            run(&options).is_err()
+        })
+        .count();
+    assert!(
+        caught > 0,
+        "a pool that acknowledges too early passed every seed"
+    );
+}
+
+#[test]
+fn a_seed_says_everything() {
+    for seed in 1..4 {
+        assert_eq!(
+            run(&Options::new(seed)),
+            run(&Options::new(seed)),
+            "seed={seed}"
+        );
+    }
+}
