@@ -151,7 +151,7 @@ proptest! {
     #[test]
     fn merges_as_a_sorted_map_would_and_discards_every_old_node(
         batches in proptest::collection::vec(
-            proptest::collection::vec((0u64..4000, 1u64..300, proptest::bool::weighted(0.9)), 1..700),
+            proptest::collection::vec((0u64..4000, 1u64..300, prop::bool::weighted(0.9)), 1..700),
             1..8,
         )
     ) {
