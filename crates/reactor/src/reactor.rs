@@ -58,11 +58,15 @@ impl Reactor {
     /// When there is no usable io_uring; the text says what to do about it.
     pub fn io_uring(config: ReactorConfig) -> Result<Reactor, StartError> {
         let ring = Ring::new(config.ring_entries, !config.spin.is_zero())?;
+        Reactor::on_ring(ring, config.spin)
+    }
+
+    fn on_ring(ring: Ring, spin: Duration) -> Result<Reactor, StartError> {
         let inbox = Inbox::register(true).map_err(StartError::Setup)?;
         if let Some(bell) = inbox.bell() {
             ring.watch_bell(bell);
         }
-        Ok(Reactor::new(Driver::Ring(ring), inbox, config.spin))
+        Ok(Reactor::new(Driver::Ring(ring), inbox, spin))
     }
 
     /// A reactor in virtual time, whose every choice follows from `seed`.
@@ -266,5 +270,66 @@ impl Drop for Reactor {
             ring.drain();
         }
         drop(entered);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::{Buffer, Durability};
+
+    use super::*;
+    use crate::file::{File, OpenOptions};
+    use crate::net::{ListenOptions, SendBatch, SocketOptions, TcpListener, TcpStream};
+    use crate::ring::RING_KINDS;
+    use crate::{blocking, sleep, spawn};
+
+    /// A stream, a file, a timer and another thread, on the current reactor.
+    async fn a_bit_of_everything() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let listener = TcpListener::bind(any, &ListenOptions::default()).unwrap();
+        let to = listener.local_address();
+        let client = spawn(async move { TcpStream::connect(to, &SocketOptions::default()).await });
+        let (server, _) = listener.accept().await.unwrap();
+        let client = client.await.unwrap();
+        for _ in 0..20 {
+            let mut batch = SendBatch::new();
+            batch.push_buffer(Buffer::copy_of(&[1; 100_000]), 0..100_000);
+            let sending = {
+                let client = client.clone();
+                spawn(async move { client.send(batch).await.1 })
+            };
+            let (buffer, result) = server.recv_exact(Buffer::new(100_000), 0..100_000).await;
+            result.unwrap();
+            sending.await.unwrap();
+            assert!(buffer.iter().all(|byte| *byte == 1));
+            sleep(Duration::from_micros(100)).await;
+            blocking(|| std::thread::sleep(Duration::from_micros(100))).await;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let options = OpenOptions {
+            write: true,
+            create: true,
+            ..OpenOptions::default()
+        };
+        let file = File::open(directory.path().join("file"), &options)
+            .await
+            .unwrap();
+        let data = Buffer::copy_of(&[2; 5000]);
+        file.write_at(data, 0, Durability::Durable).await.1.unwrap();
+        let (buffer, result) = file.read_at(Buffer::new(5000), 0).await;
+        assert_eq!((result.unwrap(), buffer[4999]), (5000, 2));
+    }
+
+    /// Older kernels have lesser rings, and some users want no polling: all of them do the work.
+    #[test]
+    fn every_kind_of_ring_does_the_work_polled_or_not() {
+        for kind in RING_KINDS {
+            for spin in [Duration::ZERO, Duration::from_micros(50)] {
+                let ring = Ring::of_kind(kind, !spin.is_zero()).unwrap();
+                Reactor::on_ring(ring, spin)
+                    .unwrap()
+                    .run(a_bit_of_everything());
+            }
+        }
     }
 }

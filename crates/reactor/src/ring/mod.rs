@@ -21,6 +21,8 @@ use crate::start_error::StartError;
 use receives::{Receive, Receives};
 use sends::{Send, Sends};
 use set_up::set_up;
+#[cfg(test)]
+pub(crate) use set_up::{RING_KINDS, RingKind};
 pub(crate) use start::{start, start_receive, start_send, start_without_file};
 
 /// The `user_data` of the read that waits for other threads' bell.
@@ -55,6 +57,17 @@ impl Ring {
     /// A ring of `entries` entries, for a loop that does or does not poll before it sleeps.
     pub(crate) fn new(entries: u32, polls: bool) -> Result<Ring, StartError> {
         let ring = set_up(entries.next_power_of_two()).map_err(StartError::from_setup)?;
+        Ring::over(ring, polls)
+    }
+
+    /// A ring of a given kind, which this kernel has.
+    #[cfg(test)]
+    pub(crate) fn of_kind(kind: RingKind, polls: bool) -> Result<Ring, StartError> {
+        let ring = set_up::set_up_kind(kind, 64).map_err(StartError::from_setup)?;
+        Ring::over(ring, polls)
+    }
+
+    fn over(ring: IoUring, polls: bool) -> Result<Ring, StartError> {
         if !ring.params().is_feature_nodrop() {
             return Err(StartError::too_old("IORING_FEAT_NODROP"));
         }

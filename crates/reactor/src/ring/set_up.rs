@@ -2,37 +2,56 @@
 
 use std::io;
 
-use io_uring::IoUring;
+use io_uring::{Builder, IoUring};
 
-/// The best ring this kernel offers. Without deferred task work completions interrupt the thread
-/// instead of waiting for it, which costs time but changes nothing else.
+/// How completions reach the thread; the later ones cost time but change nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RingKind {
+    /// They wait until the thread asks for them (Linux 6.1).
+    Deferred,
+    /// They wait until the thread enters the kernel for any reason (Linux 5.19).
+    Cooperative,
+    /// They interrupt the thread.
+    Plain,
+}
+
+/// Best first.
+pub(crate) const RING_KINDS: [RingKind; 3] =
+    [RingKind::Deferred, RingKind::Cooperative, RingKind::Plain];
+
+/// The best ring this kernel offers.
 pub(super) fn set_up(entries: u32) -> io::Result<IoUring> {
+    for kind in RING_KINDS {
+        match set_up_kind(kind, entries) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            other => return other,
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+pub(super) fn set_up_kind(kind: RingKind, entries: u32) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
     // A recv in flight on every connection, besides what is submitted in one turn.
-    let completions = entries.saturating_mul(8).min(65536);
-    let deferred = IoUring::builder()
+    builder
         .setup_clamp()
-        .setup_cqsize(completions)
-        .setup_submit_all()
-        .setup_single_issuer()
-        .setup_defer_taskrun()
-        .setup_taskrun_flag()
-        .build(entries);
-    match deferred {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
-        other => return other,
+        .setup_cqsize(entries.saturating_mul(8).min(65536));
+    options_of(kind, &mut builder);
+    builder.build(entries)
+}
+
+fn options_of(kind: RingKind, builder: &mut Builder) {
+    match kind {
+        RingKind::Deferred => {
+            builder
+                .setup_submit_all()
+                .setup_single_issuer()
+                .setup_defer_taskrun()
+                .setup_taskrun_flag();
+        }
+        RingKind::Cooperative => {
+            builder.setup_coop_taskrun().setup_taskrun_flag();
+        }
+        RingKind::Plain => {}
     }
-    let cooperative = IoUring::builder()
-        .setup_clamp()
-        .setup_cqsize(completions)
-        .setup_coop_taskrun()
-        .setup_taskrun_flag()
-        .build(entries);
-    match cooperative {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
-        other => return other,
-    }
-    IoUring::builder()
-        .setup_clamp()
-        .setup_cqsize(completions)
-        .build(entries)
 }
