@@ -11,6 +11,7 @@ mod output;
 mod perf;
 mod serve;
 mod session;
+mod ssd;
 mod status;
 mod volume;
 
@@ -61,6 +62,9 @@ enum Command {
     Event(event::Verb),
     /// Put load on a volume over NVMe/TCP and measure, in fio's words
     Perf(Box<perf::Perf>),
+    /// The drive model in virtual time: what a drive makes of a load and a namespace
+    #[command(subcommand)]
+    Ssd(ssd::Verb),
     /// Show it all: start a node, load it, kill it, and verify that nothing was lost
     Demo(demo::Demo),
 }
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
     match command {
         Command::Perf(perf) => perf.run(connection.output),
         Command::Demo(demo) => demo.run(connection.output),
+        Command::Ssd(verb) => verb.run(connection.output),
         Command::Serve(serve) => serve.run(),
         Command::Status => asked(&status::show),
         Command::Drive(verb) => asked(&|node| verb.run(node)),

@@ -10,7 +10,7 @@ use ssd::{Fidelity, Flash, FlashGeometry, Load, Precondition, Profile, Random, S
 const RUNS: usize = 5;
 
 fn main() {
-    // `cargo test --benches` runs this too, and asks for a listing or a quick check: this is neither.
+    // `cargo test --benches` asks for a listing or a quick check: this is neither.
     if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
         return;
     }

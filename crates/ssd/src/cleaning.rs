@@ -11,6 +11,10 @@ use crate::profile::{PAGE_BYTES, Profile};
 /// Copies are counted in 1/65,536 of a page.
 pub(crate) const COPY_UNIT: u64 = 1 << 16;
 
+/// Cleaning reclaims now one superblock for each that the host fills, now several. Paid over the
+/// writes of this many, the copies come evenly.
+const SPREAD_SUPERBLOCKS: u64 = 4;
+
 /// The share of copies among programs at which flash programs at the rate it has while cleaning.
 /// Below it, the rate goes over to the sequential one. An assumption: figures are published only
 /// for no copies at all and for a share of a third and more.
@@ -52,10 +56,8 @@ impl Debt {
             return;
         }
         self.outstanding += u64::from(cleaned.copied) * COPY_UNIT;
-        // It runs when the host's open superblock is full, so next after as many pages again.
-        self.per_host_page = self
-            .outstanding
-            .div_ceil(u64::from(self.pages_per_superblock));
+        let spread = u64::from(self.pages_per_superblock) * SPREAD_SUPERBLOCKS;
+        self.per_host_page = self.outstanding.div_ceil(spread);
         let copies = self.per_host_page as f64 / COPY_UNIT as f64;
         self.cleaning_cost = program_cost(self.idle_cost, self.full_cost, copies / (1.0 + copies));
     }

@@ -56,6 +56,7 @@ pub(crate) fn outcome(study: &Study) -> Outcome {
         mapped_share: if steady { 1.0 } else { 0.0 },
         requests: 0,
         simulated_seconds: 0.0,
+        intervals: Vec::new(),
     };
     if load.read_percent < 100 {
         outcome.wear(study, write_amplification);

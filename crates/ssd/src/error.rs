@@ -44,7 +44,7 @@ pub enum ProfileError {
         /// What was found.
         value: f64,
         /// What it has to be.
-        rule: &'static str,
+        rule: String,
     },
     /// A value without a line in `[source]`, or a source that names no value.
     #[error("source of {key}: {problem}")]

@@ -38,11 +38,11 @@ pub use error::{FitError, FlashError, ProfileError};
 pub use fit::{Figures, Fitted, MixFigure, Residual, WriteFigure, fit};
 pub use flash::{Cleaned, Flash, FlashCounters, FlashGeometry, Isolation, UNMAPPED};
 pub use health::{EnduranceLog, Health};
-pub use load::{Load, Pattern, Size};
+pub use load::{Load, Pattern};
 pub use namespaces::{
     Capacity, NAMESPACES_MAX, Namespace, NamespaceError, NamespaceRequest, Namespaces,
 };
-pub use outcome::{Latency, Outcome};
+pub use outcome::{Interval, Latency, Outcome};
 pub use precondition::Precondition;
 pub use profile::{PAGE_BYTES, Profile, Provenance, TERABYTE};
 pub use random::Random;

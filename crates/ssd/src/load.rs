@@ -1,7 +1,5 @@
 //! [`Load`]: what a host asks of a drive, in fio's words.
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use crate::error::ProfileError;
@@ -110,53 +108,9 @@ impl Load {
     }
 }
 
-/// A size in bytes, from digits with an optional suffix: `KB MB GB TB` are decimal, `KiB MiB GiB
-/// TiB` binary, and a bare `k` or `m` is what it is to fio, 1,024 and 1,048,576.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Size(pub u64);
-
-impl FromStr for Size {
-    type Err = ProfileError;
-
-    fn from_str(text: &str) -> Result<Size, ProfileError> {
-        let refuse = || ProfileError::Load(format!("{text:?} is no size, as 6.4TB or 128KiB"));
-        let text_end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
-        let (digits, suffix) = text.split_at(text_end.unwrap_or(text.len()));
-        let number: f64 = digits.parse().map_err(|_| refuse())?;
-        let factor = match suffix.trim() {
-            "" | "B" => 1.0,
-            "KB" | "kB" => 1e3,
-            "MB" => 1e6,
-            "GB" => 1e9,
-            "TB" => 1e12,
-            "KiB" | "k" | "K" => 1024.0,
-            "MiB" | "m" | "M" => 1024.0 * 1024.0,
-            "GiB" => 1024.0 * 1024.0 * 1024.0,
-            "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-            _ => return Err(refuse()),
-        };
-        let bytes = number * factor;
-        if !(bytes.is_finite() && (1.0..=1e15).contains(&bytes)) {
-            return Err(refuse());
-        }
-        Ok(Size(bytes.round() as u64))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_read_as_people_write_them() {
-        assert_eq!("6.4TB".parse(), Ok(Size(6_400_000_000_000)));
-        assert_eq!("128k".parse(), Ok(Size(131_072)));
-        assert_eq!("4KiB".parse(), Ok(Size(4096)));
-        assert_eq!("512".parse(), Ok(Size(512)));
-        for text in ["", "TB", "-1", "1.2.3", "1PB", "9e9", "0", "99999999TB"] {
-            assert!(text.parse::<Size>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn impossible_loads_are_refused_by_name() {

@@ -15,6 +15,25 @@ pub(crate) struct Measured {
     pub(crate) ended_at_ns: u64,
     pub(crate) counters: FlashCounters,
     pub(crate) mapped_pages: u32,
+    intervals: Vec<Interval>,
+    requests_per_interval: u64,
+    left_in_interval: u64,
+    interval_began_at_ns: u64,
+    interval_counters: FlashCounters,
+}
+
+/// Intervals that a run is divided into.
+const INTERVALS: u64 = 100;
+
+/// One hundredth of the requests of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Device time from the start of measuring to the end of the interval.
+    pub ends_at_seconds: f64,
+    /// Requests a second in it.
+    pub iops: f64,
+    /// Media writes per host write in it; 1 where nothing was written.
+    pub write_amplification: f64,
 }
 
 /// Two significant digits: a bin is at most 1% wide.
@@ -24,7 +43,8 @@ const DIGITS: u8 = 2;
 const LATENCY_NS_MAX: u64 = 100_000_000_000;
 
 impl Measured {
-    pub(crate) fn new() -> Measured {
+    /// For a run that measures `requests`.
+    pub(crate) fn new(requests: u64) -> Measured {
         let bounds = || Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS);
         let histogram = || bounds().expect("the bounds are ones that a histogram takes");
         Measured {
@@ -34,7 +54,41 @@ impl Measured {
             ended_at_ns: 0,
             counters: FlashCounters::default(),
             mapped_pages: 0,
+            intervals: Vec::with_capacity(INTERVALS as usize + 1),
+            requests_per_interval: requests.div_ceil(INTERVALS),
+            left_in_interval: requests.div_ceil(INTERVALS),
+            interval_began_at_ns: 0,
+            interval_counters: FlashCounters::default(),
         }
+    }
+
+    /// Measuring begins.
+    pub(crate) fn begin(&mut self, now: u64, counters: FlashCounters) {
+        self.began_at_ns = now;
+        self.interval_began_at_ns = now;
+        self.interval_counters = counters;
+    }
+
+    /// Whether the request just recorded was the last of its interval.
+    #[inline]
+    pub(crate) fn interval_ends(&mut self) -> bool {
+        self.left_in_interval -= 1;
+        self.left_in_interval == 0
+    }
+
+    /// Ends the interval.
+    pub(crate) fn end_interval(&mut self, now: u64, counters: FlashCounters) {
+        let seconds = (now - self.interval_began_at_ns).max(1) as f64 / 1e9;
+        self.intervals.push(Interval {
+            ends_at_seconds: (now - self.began_at_ns) as f64 / 1e9,
+            iops: self.requests_per_interval as f64 / seconds,
+            write_amplification: counters
+                .since(&self.interval_counters)
+                .write_amplification(),
+        });
+        self.left_in_interval = self.requests_per_interval;
+        self.interval_began_at_ns = now;
+        self.interval_counters = counters;
     }
 
     #[inline]
@@ -107,6 +161,8 @@ pub struct Outcome {
     pub requests: u64,
     /// Device time that was measured.
     pub simulated_seconds: f64,
+    /// The run in hundredths; empty for the closed form.
+    pub intervals: Vec<Interval>,
 }
 
 impl Outcome {
@@ -128,6 +184,7 @@ impl Outcome {
             mapped_share: f64::from(measured.mapped_pages) / (geometry_pages * share),
             requests: reads + writes,
             simulated_seconds: seconds,
+            intervals: measured.intervals.clone(),
         };
         outcome.bytes_per_second = outcome.iops * f64::from(study.load.block_bytes);
         if writes > 0 {

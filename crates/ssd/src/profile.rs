@@ -15,9 +15,6 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Bytes in a terabyte as drives are sold.
 pub const TERABYTE: f64 = 1e12;
 
-/// The largest drive the model's arithmetic is checked for.
-const CAPACITY_TB_MAX: f64 = 64.0;
-
 /// A drive: capacity, flash, timing and endurance, and where each value comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,6 +119,100 @@ pub struct Provenance {
     pub source: String,
 }
 
+/// A value's key, where it is, the least and the most it may be.
+type Bound = (&'static str, fn(&Profile) -> f64, f64, f64);
+
+/// Every value of a profile. The largest drive is the one that the arithmetic is checked for.
+const BOUNDS: [Bound; 22] = [
+    ("drive.capacity_tb", |p| p.drive.capacity_tb, 0.001, 64.0),
+    (
+        "endurance.drive_writes_per_day",
+        |p| p.endurance.drive_writes_per_day,
+        0.001,
+        1e3,
+    ),
+    (
+        "endurance.warranty_years",
+        |p| p.endurance.warranty_years,
+        0.001,
+        1e3,
+    ),
+    (
+        "link.pcie_generation",
+        |p| f64::from(p.link.pcie_generation),
+        3.0,
+        6.0,
+    ),
+    ("link.lanes", |p| f64::from(p.link.lanes), 1.0, 16.0),
+    (
+        "link.sequential_read_gb_s",
+        |p| p.link.sequential_read_gb_s,
+        0.001,
+        1e3,
+    ),
+    (
+        "link.sequential_write_gb_s",
+        |p| p.link.sequential_write_gb_s,
+        0.001,
+        1e3,
+    ),
+    (
+        "controller.command_kiops",
+        |p| p.controller.command_kiops,
+        0.1,
+        1e5,
+    ),
+    (
+        "controller.read_overhead_us",
+        |p| p.controller.read_overhead_us,
+        0.0,
+        1e6,
+    ),
+    (
+        "controller.write_acknowledge_us",
+        |p| p.controller.write_acknowledge_us,
+        0.0,
+        1e6,
+    ),
+    (
+        "controller.buffer_pages",
+        |p| f64::from(p.controller.buffer_pages),
+        1.0,
+        1e8,
+    ),
+    ("nand.raw_tb", |p| p.nand.raw_tb, 0.001, 128.0),
+    (
+        "nand.superblocks",
+        |p| f64::from(p.nand.superblocks),
+        1.0,
+        65536.0,
+    ),
+    (
+        "nand.low_water",
+        |p| f64::from(p.nand.low_water),
+        1.0,
+        4096.0,
+    ),
+    ("nand.dies", |p| f64::from(p.nand.dies), 1.0, 4096.0),
+    (
+        "nand.plane_groups",
+        |p| f64::from(p.nand.plane_groups),
+        1.0,
+        64.0,
+    ),
+    ("nand.page_kib", |p| f64::from(p.nand.page_kib), 4.0, 1024.0),
+    ("nand.read_us", |p| p.nand.read_us, 0.1, 1e6),
+    ("nand.program_gb_s", |p| p.nand.program_gb_s, 0.001, 1e3),
+    (
+        "nand.copy_read_share",
+        |p| p.nand.copy_read_share,
+        0.0,
+        10.0,
+    ),
+    ("nand.suspend_wait_us", |p| p.nand.suspend_wait_us, 0.0, 1e6),
+    ("nand.suspend_copy_us", |p| p.nand.suspend_copy_us, 0.1, 1e6),
+];
+
 impl Profile {
     /// Reads and checks a profile.
     pub fn parse(text: &str) -> Result<Profile, ProfileError> {
@@ -138,18 +229,28 @@ impl Profile {
 
     /// Checks every value, and that each has a source.
     pub fn validate(&self) -> Result<(), ProfileError> {
-        for (key, value, lowest, highest, rule) in self.bounds() {
-            if !(value.is_finite() && value >= lowest && value <= highest) {
+        for (key, value, lowest, highest) in BOUNDS {
+            let value = value(self);
+            if !(lowest..=highest).contains(&value) {
+                let rule = format!("it has to be from {lowest} to {highest}");
                 return Err(ProfileError::Value { key, value, rule });
             }
         }
+        let refuse = |key, value, rule: &str| {
+            let rule = rule.to_owned();
+            Err(ProfileError::Value { key, value, rule })
+        };
         if !self.nand.page_kib.is_multiple_of(4) {
-            let (key, value) = ("nand.page_kib", f64::from(self.nand.page_kib));
-            return Err(ProfileError::Value {
-                key,
+            let value = f64::from(self.nand.page_kib);
+            return refuse("nand.page_kib", value, "it has to be a multiple of 4");
+        }
+        if self.nand.suspend_copy_us < self.nand.read_us {
+            let value = self.nand.suspend_copy_us;
+            return refuse(
+                "nand.suspend_copy_us",
                 value,
-                rule: "it has to be a multiple of 4",
-            });
+                "it has to be at least nand.read_us",
+            );
         }
         self.check_sources()?;
         let link = self.link_gb_s();
@@ -161,8 +262,7 @@ impl Profile {
             ),
         ] {
             if value > link {
-                let rule = "more than the PCI Express link carries";
-                return Err(ProfileError::Value { key, value, rule });
+                return refuse(key, value, "more than the PCI Express link carries");
             }
         }
         if self.nand.raw_tb < self.drive.capacity_tb {
@@ -172,135 +272,9 @@ impl Profile {
         Ok(())
     }
 
-    fn bounds(&self) -> [(&'static str, f64, f64, f64, &'static str); 22] {
-        const CAPACITY: &str = "it has to be from 0.001 to 64";
-        const RATE: &str = "it has to be from 0.001 to 1000";
-        const TIME: &str = "it has to be from 0 to 1000000";
-        let (nand, controller) = (&self.nand, &self.controller);
-        let (largest, warranty) = (CAPACITY_TB_MAX, &self.endurance);
-        let count = |key, value: u32, highest: f64| {
-            (
-                key,
-                f64::from(value),
-                1.0,
-                highest,
-                "it has to be at least 1, and not beyond reason",
-            )
-        };
-        [
-            (
-                "drive.capacity_tb",
-                self.drive.capacity_tb,
-                0.001,
-                largest,
-                CAPACITY,
-            ),
-            (
-                "nand.raw_tb",
-                nand.raw_tb,
-                0.001,
-                2.0 * largest,
-                "it has to be from 0.001 to 128",
-            ),
-            (
-                "endurance.drive_writes_per_day",
-                warranty.drive_writes_per_day,
-                0.001,
-                1e3,
-                RATE,
-            ),
-            (
-                "endurance.warranty_years",
-                warranty.warranty_years,
-                0.001,
-                1e3,
-                RATE,
-            ),
-            (
-                "link.pcie_generation",
-                f64::from(self.link.pcie_generation),
-                3.0,
-                6.0,
-                "it has to be from 3 to 6",
-            ),
-            count("link.lanes", self.link.lanes, 16.0),
-            (
-                "link.sequential_read_gb_s",
-                self.link.sequential_read_gb_s,
-                0.001,
-                1e3,
-                RATE,
-            ),
-            (
-                "link.sequential_write_gb_s",
-                self.link.sequential_write_gb_s,
-                0.001,
-                1e3,
-                RATE,
-            ),
-            (
-                "controller.command_kiops",
-                controller.command_kiops,
-                0.1,
-                1e5,
-                "0.1 to 100000",
-            ),
-            (
-                "controller.read_overhead_us",
-                controller.read_overhead_us,
-                0.0,
-                1e6,
-                TIME,
-            ),
-            (
-                "controller.write_acknowledge_us",
-                controller.write_acknowledge_us,
-                0.0,
-                1e6,
-                TIME,
-            ),
-            count("controller.buffer_pages", controller.buffer_pages, 1e8),
-            count("nand.superblocks", nand.superblocks, 65_536.0),
-            count("nand.low_water", nand.low_water, 4096.0),
-            count("nand.dies", nand.dies, 4096.0),
-            count("nand.plane_groups", nand.plane_groups, 64.0),
-            (
-                "nand.page_kib",
-                f64::from(nand.page_kib),
-                4.0,
-                1024.0,
-                "it has to be a multiple of 4, from 4 to 1024",
-            ),
-            (
-                "nand.read_us",
-                nand.read_us,
-                0.1,
-                1e6,
-                "it has to be from 0.1 to 1000000",
-            ),
-            ("nand.program_gb_s", nand.program_gb_s, 0.001, 1e3, RATE),
-            (
-                "nand.copy_read_share",
-                nand.copy_read_share,
-                0.0,
-                10.0,
-                "it has to be from 0 to 10",
-            ),
-            ("nand.suspend_wait_us", nand.suspend_wait_us, 0.0, 1e6, TIME),
-            (
-                "nand.suspend_copy_us",
-                nand.suspend_copy_us,
-                nand.read_us,
-                1e6,
-                "it has to be at least nand.read_us",
-            ),
-        ]
-    }
-
     fn check_sources(&self) -> Result<(), ProfileError> {
-        let keys = self.bounds().map(|bound| bound.0);
-        let known = |key: &str| keys.contains(&key);
-        for key in keys {
+        let known = |key: &str| BOUNDS.iter().any(|bound| bound.0 == key);
+        for (key, ..) in BOUNDS {
             if !self.source.contains_key(key) {
                 let problem = "missing: every value says where it comes from";
                 return Err(ProfileError::Source {

@@ -49,9 +49,12 @@ pub struct Study<'a> {
     /// How long to measure, in namespace writes (a load without writes: in requests of one for
     /// each page).
     pub passes: f64,
+    /// Warm-up before measuring, as a share of what is measured; the write buffer's fill comes
+    /// on top, unless it is 0.
+    pub warm_up: f64,
 }
 
-/// Warm-up before measuring, as a share of what is measured.
+/// Warm-up where nothing else is said.
 const WARM_UP: f64 = 0.25;
 
 /// Requests between two looks at whether to go on.
@@ -77,6 +80,7 @@ impl<'a> Study<'a> {
             scale: profile.study_scale().min(1.0),
             seed: 1,
             passes: 1.0,
+            warm_up: WARM_UP,
         }
     }
 
@@ -118,6 +122,12 @@ impl<'a> Study<'a> {
             return refuse(format!(
                 "{} passes; it has to be above 0, at most 1000",
                 self.passes
+            ));
+        }
+        if !(0.0..=100.0).contains(&self.warm_up) {
+            return refuse(format!(
+                "warm-up of {}; it has to be from 0 to 100",
+                self.warm_up
             ));
         }
         let geometry = self.profile.geometry(self.scale)?;
@@ -164,7 +174,10 @@ impl Run {
         let measured = measured.ceil() as u64 + 16 * u64::from(load.outstanding());
         let buffer = u64::from(study.profile.controller.buffer_pages / load.pages());
         let buffer = (buffer as f64 / writes.max(0.01)) as u64 * 2;
-        let warm_up = (measured as f64 * WARM_UP) as u64 + buffer;
+        let warm_up = match study.warm_up {
+            0.0 => 0,
+            share => (measured as f64 * share) as u64 + buffer,
+        };
         Run {
             load,
             flash,
@@ -179,7 +192,7 @@ impl Run {
     fn timeline(mut self, progress: &mut dyn FnMut(f64) -> bool) -> Option<Measured> {
         let pages = self.flash.geometry().pages_per_superblock;
         let mut timeline = Timeline::new(&self.profile, pages);
-        let mut measured = Measured::new();
+        let mut measured = Measured::new(self.total - self.warm_up);
         let mut outstanding = BinaryHeap::with_capacity(self.load.outstanding() as usize);
         for _ in 0..self.load.outstanding() {
             let request = self.requests.next();
@@ -199,6 +212,9 @@ impl Run {
                 self.begin(&mut measured, now);
             } else if number > self.warm_up {
                 measured.record(reads, now - issued_at);
+                if measured.interval_ends() {
+                    measured.end_interval(now, self.flash.counters());
+                }
             }
             let request = self.requests.next();
             *first = Reverse((self.start(&mut timeline, now, request), now, request.reads));
@@ -225,7 +241,7 @@ impl Run {
         let slots = self.load.outstanding();
         let pages = self.flash.geometry().pages_per_superblock;
         let mut model = EventModel::new(&self.profile, pages, slots);
-        let mut measured = Measured::new();
+        let mut measured = Measured::new(self.total - self.warm_up);
         let mut under_way = vec![(Request::default(), 0_u64); slots as usize];
         for slot in 0..slots {
             let request = self.requests.next();
@@ -246,6 +262,9 @@ impl Run {
                 self.begin(&mut measured, now);
             } else if number > self.warm_up {
                 measured.record(request.reads, now - issued_at);
+                if measured.interval_ends() {
+                    measured.end_interval(now, self.flash.counters());
+                }
             }
             let request = self.requests.next();
             under_way[slot as usize] = (request, now);
@@ -256,8 +275,8 @@ impl Run {
     }
 
     fn begin(&mut self, measured: &mut Measured, now: u64) {
-        measured.began_at_ns = now;
         self.counters = self.flash.counters();
+        measured.begin(now, self.counters);
     }
 
     fn end(self, mut measured: Measured) -> Measured {

@@ -4,8 +4,8 @@ use crate::profiles;
 fn run(profile: &Profile, namespace_tb: f64, load: Load, fidelity: Fidelity) -> Outcome {
     let mut study = Study::new(profile, (namespace_tb * 1e12) as u64, load);
     study.fidelity = fidelity;
-    study.scale /= 2.0;
-    study.passes = 0.5;
+    study.scale /= 4.0;
+    study.passes = 0.6;
     study.run(&mut |_| true).unwrap().unwrap()
 }
 
@@ -142,4 +142,22 @@ fn a_study_stops_when_told_to() {
     let profile = profiles::named("cm7-r-7.68").unwrap();
     let study = Study::new(&profile, 6_400_000_000_000, load("randwrite", 4096, 1, 1));
     assert_eq!(study.run(&mut |_| false), Ok(None));
+}
+
+/// The first drive write after a sequential fill goes to spare that cleaning has not yet had to
+/// touch; then throughput falls to a fraction.
+#[test]
+fn random_writes_after_a_sequential_fill_run_over_the_write_cliff() {
+    let profile = profiles::named("cm7-r-7.68").unwrap();
+    let mut study = Study::new(&profile, 7_680_000_000_000, load("randwrite", 4096, 8, 4));
+    study.scale /= 4.0;
+    study.precondition = Precondition::Sequential;
+    study.warm_up = 0.0;
+    study.passes = 2.0;
+    let outcome = study.run(&mut |_| true).unwrap().unwrap();
+    let (first, last) = (outcome.intervals[3], outcome.intervals[98]);
+    assert_eq!(first.write_amplification, 1.0);
+    assert!((last.write_amplification - 3.69).abs() < 0.4, "{last:?}");
+    assert!(first.iops > 4.0 * last.iops, "{first:?} {last:?}");
+    assert!(outcome.intervals.len() >= 99);
 }

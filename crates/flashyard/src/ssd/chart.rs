@@ -1,0 +1,159 @@
+//! Charts of one value over another: in the terminal, and as SVG.
+
+use plotters::prelude::*;
+use textplots::{Chart as TerminalChart, Plot, Shape};
+
+use super::Error;
+
+/// Points to be joined by a line, and others to be marked.
+pub struct Chart<'a> {
+    pub title: &'a str,
+    pub x_label: &'a str,
+    pub y_label: &'a str,
+    pub points: Vec<(f64, f64)>,
+    /// Points from elsewhere to compare with, and what they are.
+    pub marks: Vec<(f64, f64)>,
+    pub marks_label: &'a str,
+}
+
+const WIDTH: u32 = 720;
+const HEIGHT: u32 = 440;
+
+impl Chart<'_> {
+    /// The x range, and the y range from zero to above the highest point.
+    fn ranges(&self) -> ((f64, f64), f64) {
+        let all = self.points.iter().chain(&self.marks);
+        let (mut left, mut right, mut top) = (f64::INFINITY, f64::NEG_INFINITY, 0.0_f64);
+        for (x, y) in all {
+            (left, right, top) = (left.min(*x), right.max(*x), top.max(*y));
+        }
+        if left > right {
+            (left, right) = (0.0, 0.0);
+        }
+        if left == right {
+            (left, right) = (left - 0.5, left + 0.5);
+        }
+        ((left, right), top.max(1e-9) * 1.1)
+    }
+
+    /// The chart in braille characters.
+    pub fn terminal(&self) -> String {
+        let ((left, right), top) = self.ranges();
+        let points: Vec<(f32, f32)> = self
+            .points
+            .iter()
+            .map(|(x, y)| (*x as f32, *y as f32))
+            .collect();
+        let shape = Shape::Lines(&points);
+        let mut chart =
+            TerminalChart::new_with_y_range(110, 44, left as f32, right as f32, 0.0, top as f32);
+        let chart = chart.lineplot(&shape);
+        chart.axis();
+        chart.figures();
+        format!(
+            "{} ({} over {})\n{chart}",
+            self.title, self.y_label, self.x_label
+        )
+    }
+
+    /// The chart as SVG.
+    pub fn svg(&self) -> Result<String, Error> {
+        let mut text = String::new();
+        self.draw(&mut text)
+            .map_err(|error| Error::Chart(error.to_string()))?;
+        Ok(text)
+    }
+
+    fn draw(&self, text: &mut String) -> Result<(), Box<dyn std::error::Error + '_>> {
+        let ((left, right), top) = self.ranges();
+        let margin = (right - left) * 0.04;
+        let area = SVGBackend::with_string(text, (WIDTH, HEIGHT)).into_drawing_area();
+        area.fill(&WHITE).map_err(described)?;
+        let mut chart = ChartBuilder::on(&area)
+            .caption(self.title, ("sans-serif", 18))
+            .margin(14)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(left - margin..right + margin, 0.0..top)
+            .map_err(described)?;
+        chart
+            .configure_mesh()
+            .x_desc(self.x_label)
+            .y_desc(self.y_label)
+            .light_line_style(WHITE)
+            .draw()
+            .map_err(described)?;
+        let line = LineSeries::new(self.points.iter().copied(), BLUE.stroke_width(2));
+        chart
+            .draw_series(line)
+            .map_err(described)?
+            .label("model")
+            .legend(|(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], BLUE.stroke_width(2)));
+        if !self.marks.is_empty() {
+            let marks = self
+                .marks
+                .iter()
+                .map(|at| Circle::new(*at, 5, RED.filled()));
+            chart
+                .draw_series(marks)
+                .map_err(described)?
+                .label(self.marks_label)
+                .legend(|(x, y)| Circle::new((x + 8, y), 4, RED.filled()));
+            chart
+                .configure_series_labels()
+                .background_style(WHITE)
+                .border_style(BLACK)
+                .draw()
+                .map_err(described)?;
+        }
+        area.present().map_err(described)?;
+        Ok(())
+    }
+}
+
+/// The library's error without its borrow of the drawing.
+fn described(error: impl std::fmt::Display) -> Box<dyn std::error::Error> {
+    error.to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(points: Vec<(f64, f64)>) -> Chart<'static> {
+        Chart {
+            title: "Random writes",
+            x_label: "namespace, TB",
+            y_label: "K IOPS",
+            points,
+            marks: vec![(7.0, 310.0)],
+            marks_label: "published",
+        }
+    }
+
+    #[test]
+    fn a_chart_carries_its_labels_line_and_marks() {
+        let svg = chart(vec![(6.0, 700.0), (7.0, 300.0)]).svg().unwrap();
+        for part in [
+            "<svg",
+            "Random writes",
+            "namespace, TB",
+            "published",
+            "polyline",
+            "circle",
+        ] {
+            assert!(svg.contains(part), "{part}");
+        }
+        let terminal = chart(vec![(6.0, 700.0), (7.0, 300.0)]).terminal();
+        assert!(terminal.contains("Random writes") && terminal.lines().count() > 8);
+    }
+
+    #[test]
+    fn a_single_point_and_none_draw_too() {
+        assert!(chart(vec![(7.0, 300.0)]).svg().is_ok());
+        let mut empty = chart(Vec::new());
+        empty.marks.clear();
+        assert!(empty.svg().is_ok());
+        empty.terminal();
+    }
+}
