@@ -5,6 +5,7 @@
 )]
 
 mod admin;
+mod commands;
 mod connecting;
 mod control;
 mod cores;
