@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::{Context as PollContext, Poll, Waker};
 use std::thread::JoinHandle;
 
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::context;
 use crate::inbox::Inbox;
@@ -41,10 +41,25 @@ impl CoresConfig {
         }
     }
 
-    /// `count` reactors on the processors 0, 1, ...
+    /// `count` reactors on the first processors that this thread may use, one on each; if there
+    /// are fewer, some share.
     pub fn pinned(count: usize) -> CoresConfig {
+        let allowed: Vec<usize> = match sched_getaffinity(None) {
+            Ok(set) => (0..CpuSet::MAX_CPU)
+                .filter(|cpu| set.is_set(*cpu))
+                .collect(),
+            Err(_) => Vec::new(),
+        };
+        let mut cpus: Vec<_> = allowed
+            .iter()
+            .copied()
+            .map(Some)
+            .cycle()
+            .take(count)
+            .collect();
+        cpus.resize(count, None);
         CoresConfig {
-            cpus: (0..count).map(Some).collect(),
+            cpus,
             ..CoresConfig::unpinned(0)
         }
     }
@@ -183,6 +198,11 @@ impl CoreHandle {
     /// Which of the [`Cores`] this is.
     pub fn index(&self) -> usize {
         self.index
+    }
+
+    /// False once the reactor has ended, be it by a panic in one of its tasks.
+    pub fn is_running(&self) -> bool {
+        !self.inbox.is_closed()
     }
 
     /// How the reactor's time is spent.

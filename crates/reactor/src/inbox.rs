@@ -85,6 +85,10 @@ impl Inbox {
         self.id
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.content().closed
+    }
+
     pub(crate) fn bell(&self) -> Option<BorrowedFd<'_>> {
         self.bell.as_ref().map(AsFd::as_fd)
     }

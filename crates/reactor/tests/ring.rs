@@ -389,9 +389,28 @@ fn cores_do_what_is_submitted_and_report_when_they_stop() {
     }
     let never = first.submit(|| async { Notify::new().notified().await });
     let handle = first.clone();
+    assert!(handle.is_running());
     cores.stop();
+    assert!(!handle.is_running());
     assert_eq!(never.wait(), Err(CoreStopped));
     assert_eq!(handle.submit(|| async { 1 }).wait(), Err(CoreStopped));
+}
+
+#[test]
+fn a_panic_stops_its_core_only_and_is_seen() {
+    let mut config = CoresConfig::pinned(2);
+    config.name = "panics".to_owned();
+    let cores = Cores::start(config).unwrap();
+    let (first, second) = (cores.handles()[0].clone(), cores.handles()[1].clone());
+    let answer = first.submit(|| async { panic!("on purpose") });
+    assert_eq!(answer.wait(), Err::<(), _>(CoreStopped));
+    assert_eq!(second.submit(|| async { 5 }).wait(), Ok(5));
+    assert!(second.is_running());
+    while first.is_running() {
+        std::thread::yield_now();
+    }
+    let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cores.stop()));
+    assert_eq!(stopped.unwrap_err().downcast_ref(), Some(&"on purpose"));
 }
 
 #[test]
