@@ -240,6 +240,38 @@ fn dropped_operations_are_cancelled_and_shutdown_ends_a_pending_recv() {
     });
 }
 
+/// The kernel may write to a buffer until the operation has ended, so a buffer whose receive was
+/// given up must not go to anyone else before that.
+#[test]
+fn buffers_of_abandoned_receives_are_not_reused_too_early() {
+    reactor().run(async {
+        let (client, server) = pair("127.0.0.1:0").await;
+        for _ in 0..100 {
+            let recv = server.recv(Buffer::zeroed(1 << 20), 0..1 << 20);
+            let mut recv = Box::pin(recv);
+            // Long enough to be handed to the kernel in some rounds, and not in others.
+            let patience = Duration::from_micros(now().as_nanos() % 150);
+            // Nothing is there to receive, but for what an earlier round may have left.
+            drop(timeout(patience, recv.as_mut()).await);
+            drop(recv);
+            // If the pool had it back already, these would be the same memory.
+            let mut ours: Vec<_> = (0..3).map(|_| Buffer::zeroed(1 << 20)).collect();
+            ours.iter_mut().for_each(|buffer| buffer.fill(7));
+            let mut batch = SendBatch::new();
+            batch.push_bytes(&[1; 64]);
+            client.send(batch).await.1.unwrap();
+            yield_now().await;
+            assert!(
+                ours.iter()
+                    .all(|buffer| buffer.iter().all(|byte| *byte == 7))
+            );
+            // Whether the abandoned receive has taken the bytes is open; take the rest.
+            let rest = server.recv(Buffer::new(64), 0..64);
+            drop(timeout(Duration::from_micros(200), rest).await);
+        }
+    });
+}
+
 /// Connections that arrive while the accept is being given up must not leak descriptors.
 #[test]
 fn accepts_given_up_leave_no_descriptor_behind() {
