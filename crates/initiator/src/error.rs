@@ -40,8 +40,10 @@ pub enum Error {
         source: io::Error,
     },
     /// The controller refused the Connect command.
-    #[error("connect refused: {status:?}{}", parameter_text(*.result))]
+    #[error("connect of queue {queue_id} refused: {status:?}{}", parameter_text(*.result))]
     Refused {
+        /// The queue that was to be connected; 0 is the admin queue.
+        queue_id: u16,
         /// Its status.
         status: Status,
         /// For invalid parameters: which one, as [`nvme::fabrics::InvalidParameter`] reads it.

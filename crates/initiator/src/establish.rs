@@ -121,6 +121,7 @@ impl Session {
         let result = completion.result.get() as u32;
         if !completion.status().is_success() {
             return Err(Error::Refused {
+                queue_id,
                 status: completion.status(),
                 result,
             });

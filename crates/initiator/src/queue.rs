@@ -191,6 +191,9 @@ impl Queue {
                 waker.wake();
             }
         }
+        if connection.take_released() {
+            self.freed.notify_all();
+        }
         if connection.loss().is_some() {
             self.output.notify_one();
             self.freed.notify_all();

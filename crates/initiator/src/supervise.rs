@@ -70,7 +70,12 @@ async fn reconnect(shared: &Shared, policy: Reconnect) -> Option<Session> {
         let attempt = Session::establish(address, &shared.subsystem_nqn, options);
         match timeout(options.connect_timeout, attempt).await {
             Ok(Ok(session)) => return Some(session),
-            Ok(Err(Error::Refused { status, .. })) if status.is_do_not_retry() => return None,
+            // An I/O queue is refused when its controller has just been lost, which will pass.
+            Ok(Err(Error::Refused {
+                queue_id: 0,
+                status,
+                ..
+            })) if status.is_do_not_retry() => return None,
             _ => sleep(policy.delay).await,
         }
     }

@@ -92,6 +92,8 @@ pub struct Connection {
     finished: VecDeque<u16>,
     decoder: Decoder,
     reads: Reads,
+    /// Slots of orphaned commands have become free.
+    released: bool,
 }
 
 /// Commands in flight that bring data: what the receiver sizes its receives by.
@@ -128,6 +130,7 @@ impl Connection {
             finished: VecDeque::with_capacity(usize::from(settings.depth)),
             decoder: Decoder::default(),
             reads: Reads::default(),
+            released: false,
         }
     }
 
@@ -255,6 +258,11 @@ impl Connection {
         }
     }
 
+    /// True once after slots of orphaned commands have become free: whoever waits for one may try.
+    pub fn take_released(&mut self) -> bool {
+        std::mem::take(&mut self.released)
+    }
+
     /// Ends the connection: everything in flight finishes with `reason`. Buffers lent out are
     /// waited for, so every command still ends only once its memory is back.
     pub fn fail(&mut self, reason: LossReason) {
@@ -295,6 +303,7 @@ impl Connection {
         slot.stage = Stage::Finished;
         if slot.orphaned {
             drop(self.take(CommandId(id)));
+            self.released = true;
         } else {
             self.finished.push_back(id);
         }
