@@ -1,12 +1,12 @@
 //! [`FileDrive`]: a regular file or a block device.
 
-use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 use reactor::file::{File, OpenOptions};
 
+use crate::flush_group::FlushGroup;
 use crate::open_error::OpenError;
 use crate::transfer::{check_range, check_transfer};
 
@@ -38,8 +38,7 @@ pub struct FileDrive {
     file: File,
     path: PathBuf,
     geometry: Geometry,
-    /// A flush has failed: what it covered may be lost, and the system says so only once.
-    flush_failed: Cell<bool>,
+    flushes: FlushGroup,
 }
 
 impl FileDrive {
@@ -83,7 +82,7 @@ impl FileDrive {
             file,
             path: path.to_owned(),
             geometry,
-            flush_failed: Cell::new(false),
+            flushes: FlushGroup::default(),
         })
     }
 
@@ -257,13 +256,11 @@ impl BlockDevice for FileDrive {
     }
 
     async fn flush(&self) -> Result<(), IoError> {
-        if self.flush_failed.get() {
-            return Err(IoError::WriteFault);
-        }
-        self.file.sync().await.map_err(|error| {
-            self.flush_failed.set(true);
-            io_error(&error, IoError::WriteFault)
-        })
+        let sync = || async {
+            let synced = self.file.sync().await;
+            synced.map_err(|error| io_error(&error, IoError::WriteFault))
+        };
+        self.flushes.join(sync).await
     }
 
     async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {

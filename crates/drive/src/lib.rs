@@ -10,6 +10,7 @@ mod drive;
 mod emulate512;
 mod faulty;
 mod file;
+mod flush_group;
 mod memory;
 mod null;
 mod open_error;
