@@ -96,6 +96,7 @@ impl Demo {
         let runtime = Duration::from_secs(self.seconds);
         let measured = measure::all(&node, &volumes, runtime, stop, display)?;
         let survived = survive::kill_and_verify(&mut node, &volumes, runtime, stop, display)?;
+        display.step("Stopping the node");
         node.stop()?;
         Ok(Results {
             measurements: measured,

@@ -244,10 +244,13 @@ impl Core {
 
     /// Makes durable what the drives of this core acknowledged, and lets go of everything.
     pub async fn finish(&self, key: CoreKey) -> Result<(), NodeError> {
-        let drives = self.drives.take();
+        let flushing: Vec<_> = std::mem::take(&mut *self.drives.borrow_mut())
+            .into_iter()
+            .map(|(name, drive)| reactor::spawn(async move { flush(&name, &drive).await }))
+            .collect();
         let mut first_failure = Ok(());
-        for (name, drive) in &drives {
-            first_failure = first_failure.and(flush(name, drive).await);
+        for flushed in flushing {
+            first_failure = first_failure.and(flushed.await);
         }
         CORES.with_borrow_mut(|cores| cores.remove(&key));
         first_failure

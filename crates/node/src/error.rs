@@ -10,6 +10,14 @@ pub enum NodeError {
     /// The reactors cannot run on this machine.
     #[error("the data path cannot start: {0}")]
     Start(#[from] reactor::StartError),
+    /// A core should run on a CPU that this process may not use, or that does not exist.
+    #[error("CPU {cpu} is not there for this process; allowed: {allowed}")]
+    NoSuchCpu {
+        /// What was asked for.
+        cpu: usize,
+        /// What there is.
+        allowed: String,
+    },
     /// A drive cannot be opened.
     #[error("{0}")]
     Open(#[from] drive::OpenError),

@@ -21,7 +21,7 @@ mod watched;
 
 pub use access::{AllowedHosts, Nqn};
 pub use error::NodeError;
-pub use node::Node;
+pub use node::{CORE_THREAD_NAME, Node};
 pub use nvme::fabrics::DISCOVERY_NQN;
 pub use spec::{
     Backing, DriveFacts, DriveSpec, EventSink, NodeEvent, NodeSpec, PortSpec, SessionFacts,

@@ -19,6 +19,9 @@ use crate::spec::{
     Backing, DriveFacts, DriveSpec, EventSink, NodeSpec, PortSpec, SessionFacts, VolumeSpec,
 };
 
+/// What the names of the threads that run cores start with.
+pub const CORE_THREAD_NAME: &str = "flashyard-core";
+
 /// Tells the nodes of one process apart; tests run several.
 static NEXT_NODE: AtomicU64 = AtomicU64::new(0);
 
@@ -42,9 +45,10 @@ impl Node {
     /// Starts the cores that `spec` names and listens at its ports; `events` is told what happens
     /// by itself.
     pub async fn start(spec: NodeSpec, events: EventSink) -> Result<Node, NodeError> {
+        check_cpus(&spec.cores)?;
         let cores = Cores::start(CoresConfig {
             cpus: spec.cores.clone(),
-            name: "flashyard".to_owned(),
+            name: CORE_THREAD_NAME.to_owned(),
             reactor: ReactorConfig::default(),
         })?;
         Node::start_on(cores, &spec, events).await
@@ -170,6 +174,26 @@ impl Node {
             .first
             .submit(move || async move { work(Layout::of(id)?).await });
         submitted.await?
+    }
+}
+
+/// Refuses CPUs that the process may not run on.
+fn check_cpus(cores: &[Option<usize>]) -> Result<(), NodeError> {
+    let Ok(available) = rustix::thread::sched_getaffinity(None) else {
+        // Pinning itself will say what is wrong.
+        return Ok(());
+    };
+    let usable = |cpu: usize| cpu < rustix::thread::CpuSet::MAX_CPU && available.is_set(cpu);
+    match cores.iter().flatten().find(|cpu| !usable(**cpu)) {
+        None => Ok(()),
+        Some(cpu) => {
+            let all = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| usable(*cpu));
+            let allowed: Vec<String> = all.map(|cpu| cpu.to_string()).collect();
+            Err(NodeError::NoSuchCpu {
+                cpu: *cpu,
+                allowed: allowed.join(", "),
+            })
+        }
     }
 }
 

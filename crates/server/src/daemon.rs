@@ -56,11 +56,28 @@ pub fn run(
     develop: Option<&Develop>,
     announce: impl FnOnce(&Started),
 ) -> Result<(), DaemonError> {
+    abort_on_data_path_panic();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(system("starting the control plane"))?;
     runtime.block_on(serve(config, develop, announce))
+}
+
+/// A panic on a core takes its connections and volumes with it: the process ends, and whoever
+/// started it starts it again, rather than limp on. A panic elsewhere fails one request.
+fn abort_on_data_path_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        let thread = std::thread::current();
+        if thread
+            .name()
+            .is_some_and(|name| name.starts_with(node::CORE_THREAD_NAME))
+        {
+            std::process::abort();
+        }
+    }));
 }
 
 /// A node that has started, as it is announced.

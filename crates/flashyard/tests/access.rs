@@ -1,0 +1,99 @@
+//! Who sees a volume: hosts that are allowed, and nobody else, from the moment it is said.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use block::{BlockDevice, Buffer, Lba};
+use initiator::{ConnectOptions, Controller, discover};
+use reactor::{Reactor, ReactorConfig, sleep};
+use support::Node;
+
+const FRIEND: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
+const STRANGER: &str = "nqn.2014-08.org.nvmexpress:uuid:77777777-3f0e-4a54-a7c0-8ea4e0f8a8aa";
+
+async fn visible(address: SocketAddr, host: &str) -> Vec<String> {
+    let records = discover(address, &ConnectOptions::new(host)).await.unwrap();
+    let mut names: Vec<String> = records
+        .into_iter()
+        .map(|record| record.subsystem_nqn)
+        .collect();
+    names.retain(|name| !name.contains("discovery"));
+    names
+}
+
+#[test]
+fn a_volume_is_invisible_to_hosts_that_are_not_allowed() {
+    let node = Node::develop(&["--drives", "2"]);
+    node.answer(&["volume", "deny", "demo", "any"]);
+    node.answer(&["host", "add", "friend", "--nqn", FRIEND]);
+    node.answer(&[
+        "volume", "create", "v", "--drive", "d1", "--allow", "friend",
+    ]);
+    let nqn = node.client().volume(&support::name("v")).unwrap().nqn;
+    let address = node.endpoints().nvme[0];
+    Reactor::io_uring(ReactorConfig::default())
+        .unwrap()
+        .run(async {
+            assert_eq!(visible(address, FRIEND).await, [nqn.as_str()]);
+            assert_eq!(visible(address, STRANGER).await, [""; 0]);
+            let refused = Controller::connect(address, &nqn, ConnectOptions::new(STRANGER)).await;
+            assert!(refused.is_err());
+
+            let friend = Controller::connect(address, &nqn, ConnectOptions::new(FRIEND))
+                .await
+                .unwrap();
+            let namespace = friend.namespace(1).await.unwrap();
+            assert_eq!(namespace.geometry().capacity_bytes(), 16 << 20);
+            assert_eq!(namespace.read(Lba(0), Buffer::new(4096)).await.1, Ok(()));
+            let sessions = node.client().sessions().unwrap().items;
+            assert_eq!(sessions.len(), 1);
+            assert_eq!(sessions[0].host, Some(support::name("friend")));
+            assert_eq!(
+                (sessions[0].nqn.as_str(), sessions[0].queues),
+                (nqn.as_str(), 1)
+            );
+            assert!(node.answer(&["session", "list"]).contains("friend"));
+            assert_eq!(node.client().status().unwrap().sessions, 1);
+
+            node.answer(&["volume", "deny", "v", "friend"]);
+            assert!(namespace.read(Lba(0), Buffer::new(4096)).await.1.is_err());
+            assert_eq!(visible(address, FRIEND).await, [""; 0]);
+            while !node.client().sessions().unwrap().items.is_empty() {
+                sleep(Duration::from_millis(10)).await;
+            }
+            let events = node.answer(&["event", "list"]);
+            assert!(
+                events.contains(STRANGER) && events.contains("refused"),
+                "{events}"
+            );
+        });
+}
+
+#[test]
+fn namespaces_come_and_go_in_a_shared_subsystem() {
+    let node = Node::develop(&["--drives", "3"]);
+    let create = |volume: &str, drive: &str| {
+        let verb = ["volume", "create", volume, "--drive", drive];
+        node.answer(&[&verb[..], &["--subsystem", "group", "--allow", "any"]].concat())
+    };
+    create("a", "d1");
+    let nqn = node.client().volume(&support::name("a")).unwrap().nqn;
+    let address = node.endpoints().nvme[0];
+    Reactor::io_uring(ReactorConfig::default())
+        .unwrap()
+        .run(async {
+            let options = ConnectOptions::new(FRIEND);
+            let controller = Controller::connect(address, &nqn, options).await.unwrap();
+            assert_eq!(controller.active_namespaces().await.unwrap(), [1]);
+            create("b", "d2");
+            assert_eq!(controller.active_namespaces().await.unwrap(), [1, 2]);
+            node.answer(&["volume", "delete", "a"]);
+            assert_eq!(controller.active_namespaces().await.unwrap(), [2]);
+            let left = controller.namespace(2).await.unwrap();
+            assert_eq!(left.read(Lba(0), Buffer::new(4096)).await.1, Ok(()));
+        });
+}
