@@ -1,10 +1,15 @@
 //! Messages between the cores: a controller lives where its admin queue is, its I/O queues may be
 //! elsewhere. Only connecting, closing and signs of life cross; never an I/O command.
 
+use std::cmp::Reverse;
+
 use access::Nqn;
 use nvme::Status;
 use nvme::fabrics::{CONTROLLER_ID_MAX, InvalidParameter};
+use nvme::log::ErrorEntry;
 use reactor::mailbox;
+
+use crate::subsystem::ERROR_LOG_ENTRIES;
 
 /// Messages that may wait at one core.
 const MAILBOX_MESSAGES: usize = 1024;
@@ -58,6 +63,33 @@ impl Refusal {
     }
 }
 
+/// What hosts did to a subsystem, or to one namespace of it, on one core or on several.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Account {
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub writes: u64,
+    pub write_bytes: u64,
+    /// The error log, newest first.
+    pub errors: Vec<ErrorEntry>,
+    pub error_count: u64,
+}
+
+impl Account {
+    /// Adds what another core has.
+    pub fn add(&mut self, other: Account) {
+        self.reads += other.reads;
+        self.read_bytes += other.read_bytes;
+        self.writes += other.writes;
+        self.write_bytes += other.write_bytes;
+        self.error_count += other.error_count;
+        self.errors.extend(other.errors);
+        self.errors
+            .sort_by_key(|entry| Reverse(entry.error_count.get()));
+        self.errors.truncate(ERROR_LOG_ENTRIES);
+    }
+}
+
 /// What one core tells another.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -68,6 +100,16 @@ pub(crate) enum Message {
         token: u64,
         result: Result<(), Refusal>,
     },
+    /// What has your part of this subsystem done?
+    Account {
+        token: u64,
+        from: u16,
+        subsystem_nqn: Nqn,
+        /// One namespace, or all.
+        nsid: Option<u32>,
+    },
+    /// The answer.
+    Accounted { token: u64, account: Account },
     /// This queue's connection is gone.
     Detach {
         controller_id: u16,
@@ -128,6 +170,11 @@ impl Identifiers {
             Some(next) if last >= first && next <= CONTROLLER_ID_MAX => next,
             _ => first,
         }
+    }
+
+    /// A number for this core's error `count` that rises and that no other core gives.
+    pub fn error_number(self, count: u64) -> u64 {
+        (count - 1) * u64::from(self.cores) + u64::from(self.index) + 1
     }
 
     /// How many identifiers this core has.

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 
 use access::Nqn;
 use block::BlockDevice;
@@ -13,7 +14,7 @@ use reactor::sync::{Notify, oneshot};
 use reactor::{Instant, mailbox};
 
 use crate::controller::Controller;
-use crate::home::{AttachRequest, Identifiers, Message, QueuePlace, Refusal};
+use crate::home::{Account, AttachRequest, Identifiers, Message, QueuePlace, Refusal};
 use crate::port::Port;
 use crate::report::{CloseReason, TargetEvent};
 use crate::session::{Role, Session};
@@ -22,6 +23,9 @@ use crate::subsystem::Subsystem;
 
 /// Events kept for the node until it takes them; older ones go.
 const EVENTS_MAX: usize = 256;
+
+/// How long another core may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Answer = Result<(), Refusal>;
 
@@ -45,6 +49,7 @@ pub(crate) struct Core<D> {
     last_controller_id: Cell<u16>,
     others: Vec<mailbox::Sender<Message>>,
     answers: RefCell<BTreeMap<u64, oneshot::Sender<Answer>>>,
+    accounts: RefCell<BTreeMap<u64, oneshot::Sender<Account>>>,
     last_token: Cell<u64>,
 }
 
@@ -75,6 +80,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             last_controller_id: Cell::new(0),
             others,
             answers: RefCell::default(),
+            accounts: RefCell::default(),
             last_token: Cell::new(0),
         }
     }
@@ -195,13 +201,53 @@ impl<D: BlockDevice + 'static> Core<D> {
         if home == self.identifiers.index {
             return self.attach_here(request);
         }
-        let token = self.last_token.get() + 1;
-        self.last_token.set(token);
+        let token = self.next_token();
         let (sender, receiver) = oneshot::channel();
         self.answers.borrow_mut().insert(token, sender);
+        let (controller_id, queue_id) = (request.controller_id, request.queue_id);
+        let session = request.place.session;
         self.post(home, Message::Attach { token, request });
-        let gone = Err(Refusal::in_data(connect_offset::CONTROLLER_ID));
-        receiver.await.unwrap_or(gone)
+        let answer = reactor::timeout(ANSWER_TIMEOUT, receiver).await;
+        self.answers.borrow_mut().remove(&token);
+        if let Ok(Ok(answer)) = answer {
+            return answer;
+        }
+        // Whatever that core makes of it later, this connection does not wait for it.
+        self.detach(controller_id, queue_id, session);
+        Err(Refusal::in_data(connect_offset::CONTROLLER_ID))
+    }
+
+    fn next_token(&self) -> u64 {
+        let token = self.last_token.get() + 1;
+        self.last_token.set(token);
+        token
+    }
+
+    /// What hosts did to a subsystem on all cores; a core that has stopped is left out.
+    pub async fn account(&self, subsystem: &Subsystem<D>, nsid: Option<u32>) -> Account {
+        let mut account = subsystem.account(nsid);
+        let from = self.identifiers.index;
+        for core in (0..self.identifiers.cores).filter(|core| *core != from) {
+            let token = self.next_token();
+            let (sender, receiver) = oneshot::channel();
+            self.accounts.borrow_mut().insert(token, sender);
+            let subsystem_nqn = subsystem.settings.nqn.clone();
+            self.post(
+                core,
+                Message::Account {
+                    token,
+                    from,
+                    subsystem_nqn,
+                    nsid,
+                },
+            );
+            let answer = reactor::timeout(ANSWER_TIMEOUT, receiver).await;
+            self.accounts.borrow_mut().remove(&token);
+            if let Ok(Ok(other)) = answer {
+                account.add(other);
+            }
+        }
+        account
     }
 
     fn attach_here(&self, request: AttachRequest) -> Answer {
@@ -306,6 +352,24 @@ impl<D: BlockDevice + 'static> Core<D> {
                 if let Some(waiting) = waiting {
                     // The connection that asked may be gone; its end detaches the queue.
                     let _ = waiting.send(result);
+                }
+            }
+            Message::Account {
+                token,
+                from,
+                subsystem_nqn,
+                nsid,
+            } => {
+                let subsystem = self.subsystem(&subsystem_nqn);
+                let account = subsystem.map(|subsystem| subsystem.account(nsid));
+                let account = account.unwrap_or_default();
+                self.post(from, Message::Accounted { token, account });
+            }
+            Message::Accounted { token, account } => {
+                let waiting = self.accounts.borrow_mut().remove(&token);
+                if let Some(waiting) = waiting {
+                    // Who asked may have given up.
+                    let _ = waiting.send(account);
                 }
             }
             Message::Detach {

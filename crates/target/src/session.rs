@@ -177,7 +177,7 @@ impl<D: BlockDevice + 'static> Session<D> {
             }
             (Work::One(command), Some(Role::Admin(controller))) => {
                 let tag = command.tag;
-                if let Some(reply) = controller.execute(self, command) {
+                if let Some(reply) = controller.execute(self, command).await {
                     self.respond(tag, reply);
                 }
             }

@@ -10,6 +10,7 @@ use nvme::Status;
 use nvme::log::ErrorEntry;
 use zerocopy::FromZeros;
 
+use crate::home::{Account, Identifiers};
 use crate::namespace::Namespace;
 use crate::settings::SubsystemSettings;
 
@@ -21,6 +22,7 @@ pub(crate) struct Subsystem<D> {
     pub settings: SubsystemSettings,
     pub allowed: RefCell<AllowedHosts>,
     pub namespaces: RefCell<BTreeMap<u32, Rc<Namespace<D>>>>,
+    identifiers: Identifiers,
     errors: RefCell<VecDeque<ErrorEntry>>,
     error_count: Cell<u64>,
     errors_reported: Cell<u64>,
@@ -36,8 +38,9 @@ pub(crate) struct Failure {
 }
 
 impl<D: BlockDevice> Subsystem<D> {
-    pub fn new(settings: SubsystemSettings) -> Subsystem<D> {
+    pub fn new(settings: SubsystemSettings, identifiers: Identifiers) -> Subsystem<D> {
         Subsystem {
+            identifiers,
             allowed: RefCell::new(settings.allowed.clone()),
             settings,
             namespaces: RefCell::new(BTreeMap::new()),
@@ -56,7 +59,7 @@ impl<D: BlockDevice> Subsystem<D> {
         let count = self.error_count.get() + 1;
         self.error_count.set(count);
         let mut entry = ErrorEntry::new_zeroed();
-        entry.error_count = count.into();
+        entry.error_count = self.identifiers.error_number(count).into();
         entry.submission_queue = failure.queue_id.into();
         entry.command_id = failure.command_id.into();
         entry.status = failure.status.wire().into();
@@ -80,9 +83,21 @@ impl<D: BlockDevice> Subsystem<D> {
         Some((nsid, count))
     }
 
-    /// The error log, newest first, and how many errors there ever were.
-    pub fn errors(&self) -> (Vec<ErrorEntry>, u64) {
-        let errors = self.errors.borrow().iter().copied().collect();
-        (errors, self.error_count.get())
+    /// What hosts did to it on this core; `nsid` asks for one namespace.
+    pub fn account(&self, nsid: Option<u32>) -> Account {
+        let mut account = Account {
+            errors: self.errors.borrow().iter().copied().collect(),
+            error_count: self.error_count.get(),
+            ..Account::default()
+        };
+        for (id, namespace) in self.namespaces.borrow().iter() {
+            if nsid.is_none_or(|nsid| nsid == *id) {
+                account.reads += namespace.counters.reads.get();
+                account.read_bytes += namespace.counters.read_bytes.get();
+                account.writes += namespace.counters.writes.get();
+                account.write_bytes += namespace.counters.write_bytes.get();
+            }
+        }
+        account
     }
 }

@@ -104,7 +104,7 @@ impl<D: BlockDevice + 'static> Target<D> {
         if nqn.as_str() == DISCOVERY_NQN || subsystems.contains_key(&nqn) {
             return Err(TargetError::SubsystemExists(nqn));
         }
-        subsystems.insert(nqn, Rc::new(Subsystem::new(settings)));
+        subsystems.insert(nqn, Rc::new(Subsystem::new(settings, self.0.identifiers)));
         drop(subsystems);
         self.0.discovery_changed();
         Ok(())

@@ -146,7 +146,9 @@ async fn receive<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: TcpS
             }
             None => {
                 make_room(&mut buffer, &mut filled);
-                let (back, received) = stream.recv(buffer, filled.end..RECEIVE_BYTES).await;
+                let room = RECEIVE_BYTES - filled.end;
+                let end = filled.end + session.machine.borrow().receive_hint(room);
+                let (back, received) = stream.recv(buffer, filled.end..end).await;
                 buffer = back;
                 filled.end += *received.as_ref().unwrap_or(&0);
                 let bytes = buffer.get(filled.clone()).unwrap_or_default();

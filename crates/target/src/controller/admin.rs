@@ -19,7 +19,7 @@ const NOT_ABORTED: u64 = 1;
 
 impl<D: BlockDevice + 'static> Controller<D> {
     /// Executes an admin command. `None`: it is answered later, by an event.
-    pub fn execute(&self, session: &Rc<Session<D>>, command: Command) -> Option<Reply> {
+    pub async fn execute(&self, session: &Rc<Session<D>>, command: Command) -> Option<Reply> {
         self.last_seen.set(reactor::turn_started());
         let entry = &command.entry;
         let result = if entry.flags & command_flags::FUSED_MASK != 0 {
@@ -39,7 +39,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
             }
             Err(Status::EVENT_REQUEST_LIMIT_EXCEEDED.do_not_retry())
         } else {
-            self.admin_command(&command, session)
+            self.admin_command(&command, session).await
         };
         Some(result.unwrap_or_else(Reply::status))
     }
@@ -62,12 +62,16 @@ impl<D: BlockDevice + 'static> Controller<D> {
         }
     }
 
-    fn admin_command(&self, command: &Command, session: &Rc<Session<D>>) -> Result<Reply, Status> {
+    async fn admin_command(
+        &self,
+        command: &Command,
+        session: &Rc<Session<D>>,
+    ) -> Result<Reply, Status> {
         let entry = &command.entry;
         let settings = &session.core.settings;
         match AdminOpcode(entry.opcode) {
             AdminOpcode::IDENTIFY => self.identify(Identify::of(entry), settings),
-            AdminOpcode::GET_LOG_PAGE => self.log_page(GetLogPage::of(entry), session),
+            AdminOpcode::GET_LOG_PAGE => self.log_page(GetLogPage::of(entry), session).await,
             AdminOpcode::GET_FEATURES => self.get_features(Features::of(entry), session),
             AdminOpcode::SET_FEATURES => {
                 self.set_features(Features::of(entry), command.data.as_deref(), session)

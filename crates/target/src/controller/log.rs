@@ -37,7 +37,7 @@ const IO_PAGES: [LogPage; 8] = [
 const DISCOVERY_PAGES: [LogPage; 2] = [LogPage::SUPPORTED, LogPage::DISCOVERY];
 
 impl<D: BlockDevice + 'static> Controller<D> {
-    pub(super) fn log_page(
+    pub(super) async fn log_page(
         &self,
         command: &GetLogPage,
         session: &Session<D>,
@@ -50,7 +50,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
             return Err(Status::DATA_SGL_LENGTH_INVALID.do_not_retry());
         }
         let page = match &self.kind {
-            Kind::Io(subsystem) => self.io_log_page(command, subsystem, session)?,
+            Kind::Io(subsystem) => self.io_log_page(command, subsystem, session).await?,
             Kind::Discovery => match command.page {
                 LogPage::SUPPORTED => supported(&DISCOVERY_PAGES),
                 LogPage::DISCOVERY => crate::discovery::log(&session.core, self),
@@ -65,7 +65,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         reply
     }
 
-    fn io_log_page(
+    async fn io_log_page(
         &self,
         command: &GetLogPage,
         subsystem: &Subsystem<D>,
@@ -73,11 +73,19 @@ impl<D: BlockDevice + 'static> Controller<D> {
     ) -> Result<Vec<u8>, Status> {
         Ok(match command.page {
             LogPage::SUPPORTED => supported(&IO_PAGES),
-            LogPage::ERROR => subsystem.errors().0.as_bytes().to_vec(),
-            LogPage::SMART => self
-                .smart(command.namespace_id.get(), subsystem, session)?
+            LogPage::ERROR => session
+                .core
+                .account(subsystem, None)
+                .await
+                .errors
                 .as_bytes()
                 .to_vec(),
+            LogPage::SMART => {
+                let health = self
+                    .smart(command.namespace_id.get(), subsystem, session)
+                    .await?;
+                health.as_bytes().to_vec()
+            }
             LogPage::FIRMWARE => firmware(),
             LogPage::CHANGED_NAMESPACES => self.changed_list(command.retains_event()),
             LogPage::COMMAND_EFFECTS => command_effects(),
@@ -88,39 +96,27 @@ impl<D: BlockDevice + 'static> Controller<D> {
     }
 
     /// SMART of one namespace, or of the controller (NSID 0 or FFFFFFFFh).
-    fn smart(
+    async fn smart(
         &self,
         id: u32,
         subsystem: &Subsystem<D>,
         session: &Session<D>,
     ) -> Result<SmartHealth, Status> {
-        let all = id == 0 || id == ALL_NAMESPACES;
-        if !all && subsystem.namespace(id).is_none() {
+        let nsid = Some(id).filter(|id| *id != 0 && *id != ALL_NAMESPACES);
+        if nsid.is_some_and(|id| subsystem.namespace(id).is_none()) {
             return Err(Status::INVALID_NAMESPACE.do_not_retry());
         }
+        let account = session.core.account(subsystem, nsid).await;
+        let units = |bytes: u64| u128::from(bytes.div_ceil(DATA_UNIT_BYTES));
         let mut health = SmartHealth::new_zeroed();
         health.spare = 100;
         health.spare_threshold = 10;
-        let (mut reads, mut read_bytes, mut writes, mut write_bytes) = (0u64, 0u64, 0u64, 0u64);
-        for (_, namespace) in subsystem
-            .namespaces
-            .borrow()
-            .iter()
-            .filter(|(nsid, _)| all || **nsid == id)
-        {
-            let counters = &namespace.counters;
-            reads += counters.reads.get();
-            read_bytes += counters.read_bytes.get();
-            writes += counters.writes.get();
-            write_bytes += counters.write_bytes.get();
-        }
-        let errors = subsystem.errors().1;
-        health.read_commands = u128::from(reads).into();
-        health.write_commands = u128::from(writes).into();
-        health.data_units_read = u128::from(read_bytes.div_ceil(DATA_UNIT_BYTES)).into();
-        health.data_units_written = u128::from(write_bytes.div_ceil(DATA_UNIT_BYTES)).into();
-        health.media_errors = u128::from(errors).into();
-        health.error_entries = u128::from(errors).into();
+        health.read_commands = u128::from(account.reads).into();
+        health.write_commands = u128::from(account.writes).into();
+        health.data_units_read = units(account.read_bytes).into();
+        health.data_units_written = units(account.write_bytes).into();
+        health.media_errors = u128::from(account.error_count).into();
+        health.error_entries = u128::from(account.error_count).into();
         let uptime = reactor::now() - session.core.started;
         health.power_on_hours = u128::from(uptime.as_secs() / 3600).into();
         Ok(health)

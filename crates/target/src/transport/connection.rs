@@ -131,6 +131,11 @@ pub enum End {
 /// Commands that may be outstanding before Connect says how large the queue is.
 const ENTRIES_BEFORE_CONNECT: u16 = 2;
 
+/// Awaited data of this length on average is worth a receive of its own.
+const LONG_DATA_BYTES: usize = 16 << 10;
+/// A receive that is to bring the header of such data and little of the data.
+const SHORT_RECEIVE_BYTES: usize = 2 << 10;
+
 /// One NVMe/TCP connection, seen from the controller, without its socket.
 #[derive(Debug)]
 pub struct Connection {
@@ -145,6 +150,9 @@ pub struct Connection {
     /// Transfers that wait for room under `write_bytes_max`, in order of arrival.
     pub(super) waiting: VecDeque<u16>,
     pub(super) write_bytes: usize,
+    /// R2Ts that are not answered in full, and the bytes they asked for.
+    pub(super) requests_open: usize,
+    pub(super) bytes_awaited: usize,
     /// First of a fused pair whose second has not come yet.
     pub(super) fused_first: Option<u16>,
     pub(super) transfers_per_command: u8,
@@ -244,6 +252,8 @@ impl Connection {
             work: VecDeque::new(),
             waiting: VecDeque::new(),
             write_bytes: 0,
+            requests_open: 0,
+            bytes_awaited: 0,
             fused_first: None,
             transfers_per_command: 1,
             host_alignment: 4,
@@ -289,6 +299,16 @@ impl Connection {
         match self.phase {
             Phase::Ended(end) => Some(end),
             Phase::Initialize | Phase::Live => None,
+        }
+    }
+
+    /// How much to receive at once, of `most`: little while long data is awaited, so that what
+    /// follows its header can be received straight into place (see [`Connection::take_direct`]).
+    pub fn receive_hint(&self, most: usize) -> usize {
+        if self.requests_open > 0 && self.bytes_awaited / self.requests_open >= LONG_DATA_BYTES {
+            most.min(SHORT_RECEIVE_BYTES)
+        } else {
+            most
         }
     }
 

@@ -99,6 +99,8 @@ impl Connection {
             window.at = transfer.requested;
             window.end = transfer.requested + length;
             transfer.requested += length;
+            self.requests_open += 1;
+            self.bytes_awaited += length as usize;
             let request = ReadyToTransfer {
                 common: CommonHeader::new(PduType::READY_TO_TRANSFER, 24),
                 command_id: U16::new(slot.command_id),
@@ -168,8 +170,11 @@ impl Connection {
                 let Some(window) = transfer.windows.get_mut(number) else {
                     return;
                 };
-                transfer.received += payload.end - window.at;
+                let came = payload.end - window.at;
+                transfer.received += came;
                 window.at = payload.end;
+                self.bytes_awaited -= came as usize;
+                self.requests_open -= usize::from(window.at == window.end);
             }
         }
         if transfer.received == transfer.length {

@@ -10,8 +10,11 @@ use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::{
     Configuration, Connect, InvalidParameter, Property, PropertyOffset, connect_offset,
 };
+use nvme::log::{ErrorEntry, GetLogPage, LogPage, SmartHealth};
 use nvme::{AdminOpcode, SglDescriptor, SubmissionEntry};
 use target::{Links, PortSettings, Target, TargetSettings};
+
+use zerocopy::FromBytes;
 
 use crate::device::Memory;
 use crate::io::geometry;
@@ -19,7 +22,7 @@ use crate::raw::{Raw, capsule, connect_data};
 use crate::{SUBSYSTEM, namespace, nqn, simulate, subsystem};
 
 /// Targets of several cores, each with a port of its own so that a test can choose the core.
-fn start(cores: usize) -> Vec<(Target<Memory>, SocketAddr)> {
+fn start(cores: usize) -> Vec<(Target<Memory>, SocketAddr, Rc<Memory>)> {
     let device = Rc::new(Memory::new(geometry(4096, 64)));
     let started = Links::connect(cores)
         .into_iter()
@@ -39,7 +42,7 @@ fn start(cores: usize) -> Vec<(Target<Memory>, SocketAddr)> {
             target
                 .add_namespace(&nqn(SUBSYSTEM), namespace(1), Rc::clone(&device))
                 .unwrap();
-            (target, address)
+            (target, address, Rc::clone(&device))
         });
     started.collect()
 }
@@ -68,7 +71,7 @@ fn queues_join_from_any_core_and_go_with_their_controller() {
         let (_other, other_id) = controller(cores[2].1, 0).await;
         assert_ne!(id, other_id);
         let mut queues = Vec::new();
-        for (queue_id, (_, address)) in (1..).zip(&cores) {
+        for (queue_id, (_, address, _)) in (1..).zip(&cores) {
             let queue = Raw::initialized(*address).await;
             let connected = queue
                 .connect(&Connect::new(queue_id, 31, 0), &connect_data(id))
@@ -147,5 +150,47 @@ fn keep_alive_keeps_alive() {
             assert!(admin.command(&keep_alive, &[]).await.status().is_success());
         }
         assert!(admin.closes_within(Duration::from_secs(6)).await);
+    });
+}
+
+/// The SMART and error logs count what hosts did on every core.
+#[test]
+fn logs_account_for_all_cores() {
+    simulate(43, async {
+        let cores = start(3);
+        let (admin, id) = controller(cores[0].1, 0).await;
+        for (queue_id, (_, address, _)) in (1..).zip(&cores) {
+            let queue = Raw::initialized(*address).await;
+            queue
+                .connect(&Connect::new(queue_id, 31, 0), &connect_data(id))
+                .await;
+            queue.send(&capsule(&read(), &[])).await;
+            assert!(queue.receive(24 + 4096).await.is_some());
+            cores[0]
+                .2
+                .failing
+                .set(Some(block::IoError::UnrecoveredRead));
+            assert!(!queue.command(&read(), &[]).await.status().is_success());
+            cores[0].2.failing.set(None);
+        }
+        let log = async |page| {
+            let command = GetLogPage::new(page, u32::MAX, 0, 512);
+            admin.send(&capsule(command.entry(), &[])).await;
+            admin.receive(24 + 512).await.unwrap()[24..].to_vec()
+        };
+        let smart = SmartHealth::read_from_bytes(&log(LogPage::SMART).await).unwrap();
+        assert_eq!(
+            (smart.read_commands.get(), smart.media_errors.get()),
+            (6, 3)
+        );
+        let errors = log(LogPage::ERROR).await;
+        let entry = |number: usize| {
+            let bytes = &errors[number * 64..number * 64 + 64];
+            ErrorEntry::read_from_bytes(bytes)
+                .unwrap()
+                .error_count
+                .get()
+        };
+        assert_eq!([entry(0), entry(1), entry(2), entry(3)], [3, 2, 1, 0]);
     });
 }
