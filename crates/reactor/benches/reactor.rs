@@ -30,6 +30,11 @@ fn main() {
         let what = format!("requests, 4 KiB replies, loopback TCP, {depth} in flight");
         report.median(&what, "k/s", || requests(&cores, depth) / 1e3);
     }
+    report.median(
+        "requests, 4 KiB replies, 8 connections, 1 in flight each",
+        "k/s",
+        || many_connections(&cores) / 1e3,
+    );
     report.median("stream, loopback TCP, 128 KiB sends", "GB/s", || {
         stream(&cores) / 1e9
     });
@@ -204,6 +209,35 @@ fn requests(cores: &Cores, depth: usize) -> f64 {
         drop(stream);
         served.await.unwrap();
         rate
+    });
+    client.wait().unwrap()
+}
+
+/// Replies per second with one request in flight on each of 8 connections.
+fn many_connections(cores: &Cores) -> f64 {
+    const CONNECTIONS: usize = 8;
+    const TOTAL: usize = 20_000;
+    let server = cores.handles()[0].clone();
+    let client = cores.handles()[1].submit(move || async move {
+        let mut streams = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let (address, served) = listen(&server).await;
+            drop(served);
+            streams.push(
+                TcpStream::connect(address, &SocketOptions::default())
+                    .await
+                    .unwrap(),
+            );
+        }
+        let started = Instant::now();
+        let tasks: Vec<_> = streams
+            .into_iter()
+            .map(|stream| spawn(async move { drive(&stream, 1, TOTAL).await }))
+            .collect();
+        for task in tasks {
+            task.await;
+        }
+        (CONNECTIONS * TOTAL) as f64 / started.elapsed().as_secs_f64()
     });
     client.wait().unwrap()
 }

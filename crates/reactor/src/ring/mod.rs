@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::rc::Rc;
 use std::time::Duration;
 
 use io_uring::types::{Fd, SubmitArgs, Timespec};
@@ -50,7 +51,7 @@ pub(crate) struct Ring {
     bell: Cell<Option<RawFd>>,
     bell_armed: Cell<bool>,
     /// Where the kernel puts the bell's counter.
-    bell_counter: Box<Cell<u64>>,
+    bell_counter: Rc<Cell<u64>>,
 }
 
 impl Ring {
@@ -83,7 +84,7 @@ impl Ring {
             polls,
             bell: Cell::new(None),
             bell_armed: Cell::new(false),
-            bell_counter: Box::new(Cell::new(0)),
+            bell_counter: Rc::new(Cell::new(0)),
         })
     }
 
@@ -290,7 +291,9 @@ impl Ring {
         let started = std::time::Instant::now();
         while self.operations.borrow().in_flight() > 0 || self.bell_armed.get() {
             if started.elapsed() > DRAIN_TIMEOUT {
+                // Rather lose the memory than let the kernel write to it after it is freed.
                 self.operations.borrow_mut().leak();
+                std::mem::forget(Rc::clone(&self.bell_counter));
                 return;
             }
             self.submit();
