@@ -118,6 +118,17 @@ fn a_deadlock_names_its_seed() {
 }
 
 #[test]
+#[should_panic(expected = "simulation seed=43 has run past its time limit")]
+fn a_run_that_never_ends_names_its_seed() {
+    Reactor::simulated(43).run(async {
+        sim::set_time_limit(Duration::from_secs(3600));
+        loop {
+            sleep(Duration::from_secs(1)).await;
+        }
+    });
+}
+
+#[test]
 fn streams_deliver_all_bytes_in_order_however_they_are_cut() {
     for seed in 0..30 {
         Reactor::simulated(seed).run(async {

@@ -104,3 +104,9 @@ pub fn reset_all() {
 pub fn set_partitioned(partitioned: bool) {
     with_world(|world| world.set_partitioned(partitioned));
 }
+
+/// Fails the run, naming the seed, once this much virtual time has passed from now on. Against
+/// runs that never end because timers keep them going.
+pub fn set_time_limit(limit: Duration) {
+    with_world(|world| world.set_time_limit(limit));
+}

@@ -51,6 +51,8 @@ pub(crate) struct World {
     events: RefCell<BinaryHeap<Reverse<Event>>>,
     sequence: Cell<u64>,
     partitioned: Cell<bool>,
+    /// The run fails when time gets this far.
+    limit: Cell<Option<Instant>>,
     trace: Cell<u64>,
     network: RefCell<Network>,
     files: RefCell<Files>,
@@ -65,6 +67,7 @@ impl World {
             events: RefCell::default(),
             sequence: Cell::new(0),
             partitioned: Cell::new(false),
+            limit: Cell::new(None),
             trace: Cell::new(seed),
             network: RefCell::default(),
             files: RefCell::default(),
@@ -124,6 +127,18 @@ impl World {
         self.partitioned.set(partitioned);
     }
 
+    pub(crate) fn set_time_limit(&self, limit: Duration) {
+        self.limit.set(Some(self.now.get() + limit));
+    }
+
+    /// # Panics
+    /// When the run has taken longer than it may.
+    fn check_limit(&self) {
+        if self.limit.get().is_some_and(|limit| self.now.get() > limit) {
+            panic!("simulation seed={} has run past its time limit", self.seed);
+        }
+    }
+
     /// Delivers `piece` to `endpoint` at `at`; pieces due together arrive in order of posting.
     pub(crate) fn post(&self, at: Instant, to: &Rc<Endpoint>, piece: Piece) {
         self.sequence.set(self.sequence.get() + 1);
@@ -138,6 +153,7 @@ impl World {
     /// Moves time a little, for tasks that yield instead of sleeping.
     pub(crate) fn tick(&self) {
         self.now.set(self.now.get() + TICK);
+        self.check_limit();
         while self.deliver_due() {}
     }
 
@@ -151,6 +167,7 @@ impl World {
             return false;
         };
         self.now.set(self.now.get().max(next));
+        self.check_limit();
         self.deliver_due();
         true
     }
