@@ -93,7 +93,13 @@ impl File {
             // A file system without O_DIRECT says so at open.
             Err(error) if direct && error.raw_os_error() == Some(libc::EINVAL) => {
                 direct = false;
-                open_at(&context, path, options, direct).await?
+                // By then it has made a file that was to be new.
+                let again = OpenOptions {
+                    create: options.create || options.create_new,
+                    create_new: false,
+                    ..*options
+                };
+                open_at(&context, path, &again, direct).await?
             }
             other => other?,
         };
