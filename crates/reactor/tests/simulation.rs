@@ -1,7 +1,7 @@
 //! The simulated driver: virtual time, seeded order, the model network and files.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use reactor::cores::Cores;
 use reactor::file::{File, OpenOptions};
 use reactor::net::{ListenOptions, SendBatch, SocketOptions, TcpListener, TcpStream};
 use reactor::sim::NetworkModel;
-use reactor::{Reactor, now, sim, sleep, spawn, timeout, yield_now};
+use reactor::{Reactor, Task, now, sim, sleep, spawn, timeout, yield_now};
 
 fn listen(address: &str) -> TcpListener {
     TcpListener::bind(address.parse().unwrap(), &ListenOptions::default()).unwrap()
@@ -109,6 +109,64 @@ fn time_jumps_and_yielding_does_not_stop_it() {
         }
     });
     assert!(wall.elapsed() < Duration::from_secs(60));
+}
+
+/// Counts the futures that exist.
+struct Alive(Rc<Cell<i32>>);
+
+impl Alive {
+    fn new(count: &Rc<Cell<i32>>) -> Alive {
+        count.set(count.get() + 1);
+        Alive(Rc::clone(count))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Tasks that start, await, cancel and outlive each other at random, themselves included: each
+/// future is dropped exactly once, and none runs after it was cancelled.
+#[test]
+fn tasks_end_once_however_they_end() {
+    type Handles = Rc<RefCell<Vec<Task<()>>>>;
+    fn start(depth: u32, alive: &Rc<Cell<i32>>, handles: &Handles) {
+        let (count, others) = (Rc::clone(alive), Rc::clone(handles));
+        let living = Alive::new(alive);
+        let task = spawn(async move {
+            let _living = living;
+            for _ in 0..sim::random_below(6) {
+                sleep(Duration::from_micros(sim::random_below(4))).await;
+                let number = others.borrow().len() as u64;
+                let chosen = sim::random_below(number.max(1)) as usize;
+                let other = (number > 0).then(|| others.borrow_mut().swap_remove(chosen));
+                match (sim::random_below(5), other) {
+                    (0, Some(other)) => other.cancel(),
+                    (1, Some(other)) => drop(other.cancel_on_drop()),
+                    (2, Some(other)) => drop(timeout(Duration::from_micros(3), other).await),
+                    (3, Some(other)) => others.borrow_mut().push(other),
+                    _ if depth < 4 => start(depth + 1, &count, &others),
+                    _ => yield_now().await,
+                }
+            }
+        });
+        handles.borrow_mut().push(task);
+    }
+    for seed in 0..200 {
+        let alive = Rc::new(Cell::new(0));
+        let reactor = Reactor::simulated(seed);
+        reactor.run(async {
+            let handles = Handles::default();
+            for _ in 0..10 {
+                start(0, &alive, &handles);
+            }
+            sleep(Duration::from_micros(sim::random_below(20))).await;
+        });
+        drop(reactor);
+        assert_eq!(alive.get(), 0, "seed={seed}");
+    }
 }
 
 #[test]
