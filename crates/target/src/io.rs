@@ -36,13 +36,11 @@ type Refused = Status;
 
 impl<D: BlockDevice> IoQueue<D> {
     /// Executes one command.
-    pub async fn execute(&self, command: Command) -> Reply {
+    pub async fn execute(&self, entry: &SubmissionEntry, data: Option<Buffer>) -> Reply {
         self.traffic.set(true);
-        let entry = command.entry;
-        let result = self.dispatch(&entry, command.data).await;
-        match result {
+        match self.dispatch(entry, data).await {
             Ok(reply) => reply,
-            Err(status) => self.failed(&entry, status),
+            Err(status) => self.failed(entry, status),
         }
     }
 

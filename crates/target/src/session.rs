@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use block::BlockDevice;
-use nvme::command::command_flags;
 use nvme::fabrics::{Fabrics, FabricsType};
-use nvme::{AdminOpcode, Direction, Status};
+use nvme::{AdminOpcode, Status};
 use reactor::sync::{Notify, Signal};
 
 use crate::connect;
@@ -15,7 +14,7 @@ use crate::controller::Controller;
 use crate::io::IoQueue;
 use crate::per_core::Core;
 use crate::report::CloseReason;
-use crate::transport::{Command, Connection, End, Reply, Tag, Work};
+use crate::transport::{Command, Connection, End, Ready, Reply, Tag};
 
 /// What a connection is, once Connect has said so.
 pub(crate) enum Role<D> {
@@ -53,8 +52,15 @@ pub(crate) struct Session<D> {
     ended: Notify,
 }
 
-/// Where a looping task gets its next command from; `None` ends it.
-type Slot = Signal<Option<Work>>;
+/// Where a looping task gets what to do next from; `None` ends it.
+type Slot = Signal<Option<Errand>>;
+
+/// What a looping task is to execute, and how much data the answer may carry.
+#[derive(Clone, Copy)]
+struct Errand {
+    ready: Ready,
+    answer_bytes: usize,
+}
 
 impl<D: BlockDevice + 'static> Session<D> {
     pub fn new(
@@ -123,14 +129,21 @@ impl<D: BlockDevice + 'static> Session<D> {
             if unsent > self.core.settings.read_bytes_max {
                 return machine.has_work();
             }
-            let Some(work) = machine.take_work() else {
+            let Some(ready) = machine.take_ready() else {
                 return false;
             };
+            let answer_bytes = match ready {
+                Ready::One(tag) => machine.answer_bytes(tag) as usize,
+                Ready::Fused(..) => 0,
+            };
             drop(machine);
-            self.reading.set(self.reading.get() + read_bytes(&work));
+            self.reading.set(self.reading.get() + answer_bytes);
             let idle = self.idle.borrow_mut().pop();
             let slot = idle.unwrap_or_else(|| self.start_slot());
-            slot.set(Some(work));
+            slot.set(Some(Errand {
+                ready,
+                answer_bytes,
+            }));
         }
     }
 
@@ -142,10 +155,12 @@ impl<D: BlockDevice + 'static> Session<D> {
     }
 
     async fn run_slot(self: Rc<Self>, slot: Rc<Slot>) {
-        while let Some(work) = slot.wait().await {
-            let bytes = read_bytes(&work);
-            self.execute(work).await;
-            self.reading.set(self.reading.get() - bytes);
+        while let Some(errand) = slot.wait().await {
+            match errand.ready {
+                Ready::One(tag) => self.execute(tag).await,
+                Ready::Fused(first, second) => self.execute_fused(first, second).await,
+            }
+            self.reading.set(self.reading.get() - errand.answer_bytes);
             if self.closing.get().is_some() {
                 break;
             }
@@ -165,39 +180,39 @@ impl<D: BlockDevice + 'static> Session<D> {
         }
     }
 
-    async fn execute(self: &Rc<Self>, work: Work) {
-        match (work, self.role.get()) {
-            (Work::One(command), Some(Role::Io(queue))) => {
-                if command.entry.opcode == AdminOpcode::FABRICS.0 {
-                    return self.queue_fabrics(command);
-                }
-                let tag = command.tag;
-                let reply = queue.execute(command).await;
-                self.respond(tag, reply);
+    async fn execute(self: &Rc<Self>, tag: Tag) {
+        let command = self.machine.borrow_mut().command(tag);
+        let Some(mut command) = command else {
+            return;
+        };
+        let reply = match self.role.get() {
+            Some(Role::Io(_)) if command.entry.opcode == AdminOpcode::FABRICS.0 => {
+                return self.queue_fabrics(command);
             }
-            (Work::One(command), Some(Role::Admin(controller))) => {
-                let tag = command.tag;
-                if let Some(reply) = controller.execute(self, command).await {
-                    self.respond(tag, reply);
-                }
+            Some(Role::Io(queue)) => queue.execute(&command.entry, command.data.take()).await,
+            Some(Role::Admin(controller)) => match controller.execute(self, command).await {
+                Some(reply) => reply,
+                None => return,
+            },
+            None => connect::connect(self, &command).await,
+        };
+        self.respond(tag, reply);
+    }
+
+    async fn execute_fused(&self, first: Tag, second: Tag) {
+        let commands = {
+            let mut machine = self.machine.borrow_mut();
+            (machine.command(first), machine.command(second))
+        };
+        let invalid = || Reply::status(Status::INVALID_FIELD.do_not_retry());
+        let replies = match (self.role.get(), commands) {
+            (Some(Role::Io(queue)), (Some(first), Some(second))) => {
+                queue.execute_fused(first, second).await
             }
-            (Work::One(command), None) => {
-                let tag = command.tag;
-                let reply = connect::connect(self, &command).await;
-                self.respond(tag, reply);
-            }
-            (Work::Fused(first, second), Some(Role::Io(queue))) => {
-                let tags = (first.tag, second.tag);
-                let (first, second) = queue.execute_fused(first, second).await;
-                self.respond(tags.0, first);
-                self.respond(tags.1, second);
-            }
-            (Work::Fused(first, second), _) => {
-                let invalid = Status::INVALID_FIELD.do_not_retry();
-                self.respond(first.tag, Reply::status(invalid));
-                self.respond(second.tag, Reply::status(invalid));
-            }
-        }
+            _ => (invalid(), invalid()),
+        };
+        self.respond(first, replies.0);
+        self.respond(second, replies.1);
     }
 
     /// Fabrics commands of an I/O queue: only Disconnect has a meaning there.
@@ -245,18 +260,5 @@ impl<D: BlockDevice + 'static> Session<D> {
             }
             None => {}
         }
-    }
-}
-
-/// Bytes of data that the answer may carry.
-fn read_bytes(work: &Work) -> usize {
-    match work {
-        Work::One(command)
-            if Direction::of(command.entry.opcode) == Direction::ToHost
-                && command.entry.flags & command_flags::FUSED_MASK == 0 =>
-        {
-            command.entry.data.length.get() as usize
-        }
-        _ => 0,
     }
 }

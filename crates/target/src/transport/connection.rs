@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use block::Buffer;
-use nvme::{FatalError, HeaderRules, Receiver, RunningDigest, Status, SubmissionEntry};
+use nvme::{Direction, FatalError, HeaderRules, Receiver, RunningDigest, Status, SubmissionEntry};
 
 use super::outbox::Outbox;
 use super::transfer::Transfer;
@@ -64,7 +64,16 @@ pub struct Command {
     pub data: Option<Buffer>,
 }
 
-/// What there is to execute.
+/// What there is to execute, by tag: small, so that it travels cheaply between tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// One command.
+    One(Tag),
+    /// A fused pair: both are answered, the first one first.
+    Fused(Tag, Tag),
+}
+
+/// What there is to execute, with the commands themselves.
 #[derive(Debug)]
 pub enum Work {
     /// One command.
@@ -146,7 +155,7 @@ pub struct Connection {
     pub(super) slots: Vec<Slot>,
     pub(super) free: Vec<u16>,
     pub(super) outstanding: u16,
-    pub(super) work: VecDeque<Work>,
+    pub(super) work: VecDeque<Ready>,
     /// Transfers that wait for room under `write_bytes_max`, in order of arrival.
     pub(super) waiting: VecDeque<u16>,
     pub(super) write_bytes: usize,
@@ -273,12 +282,43 @@ impl Connection {
         self.submission_head %= self.queue_entries;
     }
 
-    /// The next thing to execute.
+    /// The next thing to execute, with its commands.
     pub fn take_work(&mut self) -> Option<Work> {
+        match self.take_ready()? {
+            Ready::One(tag) => Some(Work::One(self.command(tag)?)),
+            Ready::Fused(first, second) => {
+                Some(Work::Fused(self.command(first)?, self.command(second)?))
+            }
+        }
+    }
+
+    /// The next thing to execute; [`Connection::command`] gives its commands when they are wanted.
+    pub fn take_ready(&mut self) -> Option<Ready> {
         self.work.pop_front()
     }
 
-    /// True when [`Connection::take_work`] has something.
+    /// A command that is ready, with its data, which is given once.
+    pub fn command(&mut self, tag: Tag) -> Option<Command> {
+        let slot = self.slots.get_mut(usize::from(tag.0))?;
+        Some(Command {
+            tag,
+            entry: slot.transfer.entry,
+            data: slot.transfer.data.take(),
+        })
+    }
+
+    /// Bytes of data that the answer to a command may carry.
+    pub fn answer_bytes(&self, tag: Tag) -> u32 {
+        self.slots.get(usize::from(tag.0)).map_or(0, |slot| {
+            let entry = &slot.transfer.entry;
+            match Direction::of(entry.opcode) {
+                Direction::ToHost => entry.data.length.get(),
+                _ => 0,
+            }
+        })
+    }
+
+    /// True when [`Connection::take_ready`] has something.
     pub fn has_work(&self) -> bool {
         !self.work.is_empty()
     }

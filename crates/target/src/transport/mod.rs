@@ -2,7 +2,7 @@
 //! bytes and buffers out.
 //!
 //! ```text
-//!   socket bytes -> Connection::receive -> take_work -> whoever executes commands
+//!   socket bytes -> Connection::receive -> take_ready -> whoever executes commands
 //!   socket bytes <- Outbox <- Connection::respond <-----------'
 //! ```
 //!
@@ -17,5 +17,5 @@ mod respond;
 mod tests;
 mod transfer;
 
-pub use connection::{Command, Connection, ConnectionSettings, End, Reply, Tag, Work};
+pub use connection::{Command, Connection, ConnectionSettings, End, Ready, Reply, Tag, Work};
 pub use outbox::{Outbox, Part};

@@ -16,7 +16,7 @@ use nvme::{
 use zerocopy::FromBytes;
 
 use super::connection::{
-    Command, Connection, End, Partner, Payload, Phase, Receiving, SlotState, Tag, Work,
+    Connection, End, Partner, Payload, Phase, Ready, Receiving, SlotState, Tag,
 };
 use super::transfer::padding;
 
@@ -135,7 +135,7 @@ impl Connection {
         match layout.pdu_type {
             PduType::COMMAND_CAPSULE => {
                 let capsule = CommandCapsule::ref_from_bytes(header).map_err(|_| cut)?;
-                self.receiving = self.command(layout, &capsule.entry)?;
+                self.receiving = self.receive_command(layout, &capsule.entry)?;
             }
             PduType::HOST_DATA => {
                 let header = DataHeader::ref_from_bytes(header).map_err(|_| cut)?;
@@ -182,7 +182,7 @@ impl Connection {
     }
 
     /// A command capsule came.
-    fn command(
+    fn receive_command(
         &mut self,
         layout: &PduLayout,
         entry: &SubmissionEntry,
@@ -366,12 +366,7 @@ impl Connection {
         }
         slot.state = SlotState::Ready;
         let (first, second) = match slot.partner {
-            Partner::None => {
-                if let Some(command) = self.hand_out(index) {
-                    self.work.push_back(Work::One(command));
-                }
-                return;
-            }
+            Partner::None => return self.hand_out(Ready::One(Tag(index))),
             Partner::Awaited => return,
             Partner::First(second) => (index, second),
             Partner::Second(first) => (first, index),
@@ -381,22 +376,20 @@ impl Connection {
                 .get(usize::from(index))
                 .is_some_and(|slot| slot.state == SlotState::Ready)
         };
-        if ready(first)
-            && ready(second)
-            && let (Some(first), Some(second)) = (self.hand_out(first), self.hand_out(second))
-        {
-            self.work.push_back(Work::Fused(first, second));
+        if ready(first) && ready(second) {
+            self.hand_out(Ready::Fused(Tag(first), Tag(second)));
         }
     }
 
-    fn hand_out(&mut self, index: u16) -> Option<Command> {
-        let slot = self.slots.get_mut(usize::from(index))?;
-        slot.state = SlotState::Executing;
-        Some(Command {
-            tag: Tag(index),
-            entry: slot.transfer.entry,
-            data: slot.transfer.data.take(),
-        })
+    fn hand_out(&mut self, ready: Ready) {
+        let (Ready::One(first) | Ready::Fused(first, _)) = ready;
+        let (Ready::One(last) | Ready::Fused(_, last)) = ready;
+        for tag in [first, last] {
+            if let Some(slot) = self.slots.get_mut(usize::from(tag.0)) {
+                slot.state = SlotState::Executing;
+            }
+        }
+        self.work.push_back(ready);
     }
 
     fn receive_data(&mut self, mut payload: Payload, rest: &[u8]) -> usize {
