@@ -15,6 +15,8 @@ FLASHYARD := $${CARGO_TARGET_DIR:-target}/release/flashyard
 # What the virtual machine needs beside the kernels, which the tests fetch by themselves.
 VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux kmod \
 	xz-utils
+# What benchmarks are compared with.
+BENCH_PACKAGES := libisal2
 
 help: ## list the targets
 	@echo "Flashyard's developer command. Targets:"
@@ -26,7 +28,7 @@ build: ## the flashyard binary, optimised
 demo: build ## start a node, run verified I/O, kill it, verify again, print figures
 	$(FLASHYARD) demo $(ARGS)
 
-test: check process-tests ## everything that guards data (allow half an hour when cold)
+test: check process-tests vm-test ## everything that guards data (allow half an hour when cold)
 
 check: rust-tools ## format, lints, layering and tidy rules, unit tests: before every commit
 	cargo fmt --all --check
@@ -41,10 +43,12 @@ process-tests: rust-tools ## whole processes, connections, drives on files; fuzz
 	cargo test --workspace --exclude vm --test '*'
 
 vm-test: rust-tools vm-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
+	cargo build -p flashyard
 	cargo test -p vm -- --test-threads=1 --nocapture
 
 bench: ## throughput and latency tables (target/bench/*.json); see docs/TESTING.md
-	cargo bench $(ARGS)
+	@.ci/install --packages $(BENCH_PACKAGES)
+	cargo bench --bench '*' $(ARGS)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS each (needs a nightly toolchain and cargo-fuzz)
 	for target in $$(cd fuzz && cargo +nightly fuzz list); do \

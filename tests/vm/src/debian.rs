@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::command::output_of;
 
@@ -120,39 +120,50 @@ impl Kernel {
     }
 }
 
-/// Apt with lists, sources and caches of its own; everything else is the machine's configuration.
+/// Apt with lists and caches of its own; everything else is the machine's configuration.
 struct Apt {
     directory: PathBuf,
+    sources: Option<PathBuf>,
 }
 
 impl Apt {
+    /// Knows `suite` only, from the mirror that the machine is set to.
     fn for_suite(suite: Suite, directory: &Path) -> Result<Apt> {
+        let mut apt = Apt::as_configured(directory)?;
+        let sources = apt.directory.join("sources.list");
+        fs::write(
+            &sources,
+            format!("deb {} {} main\n", apt.mirror()?, suite.name()),
+        )?;
+        apt.sources = Some(sources);
+        Ok(apt)
+    }
+
+    fn as_configured(directory: &Path) -> Result<Apt> {
         for name in ["lists/partial", "archives/partial"] {
             fs::create_dir_all(directory.join(name))?;
         }
-        let mirror = configured_mirror()?;
-        let source = format!("deb {mirror} {} main\n", suite.name());
-        fs::write(directory.join("sources.list"), source)?;
         // Apt wants absolute paths.
         Ok(Apt {
             directory: directory.canonicalize()?,
+            sources: None,
         })
     }
 
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        for (option, file) in [
-            ("Dir::State::lists", "lists"),
-            ("Dir::Cache", "."),
-            ("Dir::Cache::archives", "archives"),
-            ("Dir::Etc::sourcelist", "sources.list"),
-            ("Dir::Etc::sourceparts", "none"),
-        ] {
+        let directory = self.directory.display();
+        command
+            .arg("-o")
+            .arg(format!("Dir::State::lists={directory}/lists"));
+        command.arg("-o").arg(format!("Dir::Cache={directory}"));
+        if let Some(sources) = &self.sources {
             command
                 .arg("-o")
-                .arg(format!("{option}={}/{file}", self.directory.display()));
+                .arg(format!("Dir::Etc::sourcelist={}", sources.display()));
+            command.args(["-o", "Dir::Etc::sourceparts=/dev/null"]);
         }
-        // Unpacking package lists in the user `_apt` would need it to reach this directory.
+        // The user that apt otherwise drops to may not reach this directory.
         command.args([
             "-o",
             "APT::Sandbox::User=root",
@@ -161,27 +172,23 @@ impl Apt {
         ]);
         command
     }
-}
 
-/// The mirror that this machine gets Debian's main archive from.
-fn configured_mirror() -> Result<String> {
-    let targets = output_of(Command::new("apt-get").args([
-        "indextargets",
-        "--format",
-        "$(CREATED_BY) $(COMPONENT) $(RELEASE) $(REPO_URI)",
-    ]))?;
-    // Updates and security live beside a suite of the plain name, which the archive proper has.
-    let main = targets.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let package_list = fields.next() == Some("Packages") && fields.next() == Some("main");
-        let release = fields.next()?;
-        (package_list && ["bookworm", "trixie", "stable"].contains(&release)).then(|| fields.next())
-    });
-    let mirror = main
-        .flatten()
-        .context("apt has no source for Debian's main archive")?;
-    ensure!(!mirror.is_empty(), "apt named no mirror:\n{targets}");
-    Ok(mirror.to_owned())
+    /// Where the machine gets Debian's main archive from. Apt tells once it has fetched lists.
+    fn mirror(&self) -> Result<String> {
+        output_of(self.command("apt-get").arg("update"))?;
+        let format = "$(CREATED_BY) $(COMPONENT) $(RELEASE) $(REPO_URI)";
+        let mut targets = self.command("apt-get");
+        let targets = output_of(targets.args(["indextargets", "--format", format]))?;
+        // Updates and security have releases of longer names.
+        let main = targets
+            .lines()
+            .find_map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
+                ["Packages", "main", "bookworm" | "trixie" | "stable", mirror] => Some(mirror),
+                _ => None,
+            });
+        let mirror = main.context("apt has no source for Debian's main archive")?;
+        Ok(mirror.to_owned())
+    }
 }
 
 fn files_in(directory: &Path) -> Result<Vec<PathBuf>> {

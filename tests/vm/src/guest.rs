@@ -16,6 +16,17 @@ use crate::initramfs::Image;
 const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long one step may take.
 const STEP_TIMEOUT: Duration = Duration::from_secs(180);
+/// Two processors, a user network that reaches this machine, and no firmware for what boots fast
+/// without.
+const MACHINE: &str = "-nodefaults -no-reboot -display none -monitor none
+    -accel tcg,thread=multi -cpu max -smp 2 -m 1024
+    -netdev user,id=net,ipv4=on,ipv6=on -device virtio-net-pci,netdev=net,romfile=
+    -object rng-random,id=rng,filename=/dev/urandom -device virtio-rng-pci,rng=rng";
+/// The guest's second serial port is QEMU's standard input and output.
+const AGENT_PORT: &str = "-chardev stdio,id=agent,signal=off -serial chardev:agent";
+/// Emulated timers run late on a busy machine: the kernel must not take that for broken hardware.
+const KERNEL_OPTIONS: &str =
+    "console=ttyS0 panic=-1 no_timer_check nowatchdog mitigations=off nvme_core.multipath=Y";
 const CONSOLE_LINES_SHOWN: usize = 30;
 
 /// One virtual machine. It ends when this is dropped.
@@ -66,7 +77,10 @@ impl Guest {
             label,
             number: 0,
         };
-        match guest.answer(BOOT_TIMEOUT)? {
+        match guest
+            .answer(BOOT_TIMEOUT)
+            .with_context(|| guest.console_end())?
+        {
             Answer::Ready => guest.report(&format!("boot of Linux {}", image.release), started),
             Answer::Result { .. } => bail!("the agent answered before it was asked"),
         }
@@ -189,6 +203,20 @@ impl Guest {
         }
     }
 
+    /// What the guest's kernel said last.
+    fn console_end(&self) -> String {
+        let console = fs::read(&self.console).unwrap_or_default();
+        let console = String::from_utf8_lossy(&console);
+        let lines: Vec<&str> = console.lines().collect();
+        let first = lines.len().saturating_sub(CONSOLE_LINES_SHOWN);
+        let place = self.console.display();
+        format!(
+            "--- end of the console of {} ({place})\n{}",
+            self.label,
+            lines[first..].join("\n")
+        )
+    }
+
     fn report(&self, step: &str, started: Instant) {
         println!(
             "    {}: {step} ({:.1} s)",
@@ -204,16 +232,7 @@ impl Drop for Guest {
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
         if thread::panicking() {
-            let console = fs::read(&self.console).unwrap_or_default();
-            let console = String::from_utf8_lossy(&console);
-            let lines: Vec<&str> = console.lines().collect();
-            let first = lines.len().saturating_sub(CONSOLE_LINES_SHOWN);
-            println!(
-                "--- end of the console of {} ({})",
-                self.label,
-                self.console.display()
-            );
-            println!("{}", lines[first..].join("\n"));
+            println!("{}", self.console_end());
         }
     }
 }
@@ -221,46 +240,15 @@ impl Drop for Guest {
 /// `setpriv` ends QEMU with the thread that started it, however that thread ends.
 fn qemu(image: &Image, console: &Path) -> Command {
     let mut command = Command::new("setpriv");
-    command.args([
-        "--pdeathsig",
-        "KILL",
-        "qemu-system-x86_64",
-        "-nodefaults",
-        "-no-reboot",
-    ]);
-    command.args([
-        "-accel",
-        "tcg,thread=multi",
-        "-cpu",
-        "max",
-        "-smp",
-        "2",
-        "-m",
-        "1024",
-    ]);
-    command.args(["-display", "none", "-monitor", "none"]);
-    command.args(["-netdev", "user,id=net,ipv6=on,ipv4=on"]);
-    command.args(["-device", "virtio-net-pci,netdev=net,romfile="]);
-    command.args(["-object", "rng-random,id=rng,filename=/dev/urandom"]);
-    command.args(["-device", "virtio-rng-pci,rng=rng"]);
+    command.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
+    command.args(MACHINE.split_whitespace());
     command
         .arg("-serial")
         .arg(format!("file:{}", console.display()));
-    command.args([
-        "-chardev",
-        "stdio,id=agent,signal=off",
-        "-serial",
-        "chardev:agent",
-    ]);
-    command
-        .arg("-kernel")
-        .arg(&image.kernel)
-        .arg("-initrd")
-        .arg(&image.initramfs);
-    command.args([
-        "-append",
-        "console=ttyS0 panic=-1 mitigations=off nvme_core.multipath=Y",
-    ]);
+    command.args(AGENT_PORT.split_whitespace());
+    command.arg("-kernel").arg(&image.kernel);
+    command.arg("-initrd").arg(&image.initramfs);
+    command.arg("-append").arg(KERNEL_OPTIONS);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }

@@ -1,6 +1,6 @@
 //! What the tests with real Linux kernels stand on: fetching Debian's kernels (`debian`), packing
 //! an initramfs of the host's tools around them (`initramfs`, `cpio`), running it in QEMU and
-//! speaking to the shell inside (`guest`), and what serves it (`storage`). The scenarios
+//! speaking to the shell inside (`guest`), and the storage node under test (`node`). The scenarios
 //! themselves are in `tests/`.
 //!
 //! ```text
@@ -14,9 +14,9 @@ mod cpio;
 mod debian;
 mod guest;
 mod initramfs;
-mod storage;
+mod node;
 
 pub use debian::Suite;
 pub use guest::{Guest, Output};
 pub use initramfs::Image;
-pub use storage::{HOST_NQN, Storage};
+pub use node::{HOST_NQN, Node};

@@ -15,6 +15,8 @@ for disk in /sys/block/nvme*; do
     case $name in *c*n*) continue ;; esac
     [ "$(cat "$disk/nsid" 2>/dev/null)" = "$2" ] || continue
     [ "$(cat "$disk/device/subsysnqn" 2>/dev/null)" = "$1" ] || continue
+    # It is in sysfs before it can be opened.
+    [ -b "/dev/$name" ] || continue
     echo "/dev/$name"
     exit 0
 done

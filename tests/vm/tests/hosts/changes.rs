@@ -1,12 +1,12 @@
 //! Changes while the host is connected: it hears of them by an event and follows by itself.
 
-use vm::{Guest, Storage};
+use vm::{Guest, Node};
 
-pub fn scenario(guest: &mut Guest, mut storage: Storage) {
-    let nqn = storage.shared().to_owned();
+pub fn scenario(guest: &mut Guest, node: Node) {
+    let nqn = node.shared();
     guest.check(
         "connect",
-        &format!("nvme connect {} -n {nqn}", storage.over_ipv4()),
+        &format!("nvme connect {} -n {nqn}", node.over_ipv4()),
     );
     guest.eventually(
         "both namespaces appear",
@@ -14,7 +14,8 @@ pub fn scenario(guest: &mut Guest, mut storage: Storage) {
         &format!("nvme-device {nqn} 1 && nvme-device {nqn} 2"),
     );
     guest.check("there is no third", &format!("! nvme-device {nqn} 3"));
-    storage.add_namespace(guest);
+    node.add_volume("six", "64MiB", "--subsystem shared --allow guest")
+        .expect("the node adds it");
     guest.eventually(
         "the host sees the new namespace",
         10,
@@ -27,7 +28,8 @@ pub fn scenario(guest: &mut Guest, mut storage: Storage) {
         dd if=/dev/urandom of=$(nvme-device {nqn} 3) bs=1M count=4 oflag=direct 2>/dev/null"
         ),
     );
-    storage.remove_namespace(guest);
+    node.command("volume delete six")
+        .expect("the node removes it");
     guest.eventually(
         "the host sees it gone",
         10,

@@ -1,25 +1,25 @@
 //! Blocks in and out: verified I/O with and without digests, over several queues, at every size,
 //! and the commands beside read and write.
 
-use vm::{Guest, Storage};
+use vm::{Guest, Node};
 
-pub fn scenario(guest: &mut Guest, storage: Storage) {
-    let nqn = storage.shared().to_owned();
+pub fn scenario(guest: &mut Guest, node: Node) {
+    let nqn = node.shared();
     let connections = [
-        ("over IPv4", storage.over_ipv4(), ""),
+        ("over IPv4", node.over_ipv4(), ""),
         (
             "with both digests",
-            storage.over_ipv4(),
+            node.over_ipv4(),
             "--hdr-digest --data-digest",
         ),
         (
             "over IPv6, small queues",
-            storage.over_ipv6(),
+            node.over_ipv6(),
             "--queue-size 16 --data-digest",
         ),
         (
             "with write and poll queues",
-            storage.over_ipv4(),
+            node.over_ipv4(),
             "--nr-write-queues 1 --nr-poll-queues 1",
         ),
     ];
@@ -32,26 +32,31 @@ pub fn scenario(guest: &mut Guest, storage: Storage) {
             &format!("nvme-device {nqn} 1 && nvme-device {nqn} 2"),
         );
         for space in [1, 2] {
-            verified(guest, &nqn, space, words);
+            verified(guest, nqn, space, words);
         }
-        queues(guest, &nqn, options);
+        queues(guest, nqn, options);
         guest.check("disconnect", &format!("nvme disconnect -n {nqn}"));
     }
     guest.check(
         "connect again",
-        &format!("nvme connect {} -n {nqn}", storage.over_ipv4()),
+        &format!("nvme connect {} -n {nqn}", node.over_ipv4()),
     );
     guest.eventually("namespace appears", 10, &format!("nvme-device {nqn} 1"));
-    single_commands(guest, &nqn);
-    discard(guest, &nqn);
+    single_commands(guest, nqn);
+    discard(guest, nqn);
 }
 
+/// Every length from one block to one longer than the largest transfer, written out of order by
+/// two jobs and read back with their checksums compared.
 fn verified(guest: &mut Guest, nqn: &str, space: u32, words: &str) {
+    // The second namespace has blocks of 512 bytes.
+    let smallest = if space == 2 { "512" } else { "4k" };
     let fio = format!(
-        "space=$(nvme-device {nqn} {space})\n\
-         fio --name=mixed --filename=$space --direct=1 --ioengine=libaio --iodepth=32 \
-             --rw=randwrite --bs=4k --size=8M --io_size=4M \
-             --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed=7\n"
+        "space=$(nvme-device {nqn} {space})
+        fio --name=mixed --filename=$space --direct=1 --ioengine=libaio --iodepth=32 \
+            --numjobs=2 --offset_increment=16M --rw=randwrite --randseed=7 --size=6M \
+            --bssplit={smallest}/25:4k/50:16k/10:64k/10:1m/5 \
+            --verify=crc32c --verify_fatal=1 --do_verify=1"
     );
     guest.check(&format!("fio verifies namespace {space} {words}"), &fio);
 }

@@ -1,10 +1,10 @@
 //! File systems that a host puts on a namespace: made, filled, read back after a mount, checked.
 
-use vm::{Guest, Storage};
+use vm::{Guest, Node};
 
-pub fn scenario(guest: &mut Guest, storage: Storage) {
-    let nqn = storage.shared().to_owned();
-    let connect = format!("nvme connect {} -n {nqn}", storage.over_ipv4());
+pub fn scenario(guest: &mut Guest, node: Node) {
+    let nqn = node.shared();
+    let connect = format!("nvme connect {} -n {nqn}", node.over_ipv4());
     guest.check("connect", &connect);
     guest.eventually(
         "both namespaces appear",
@@ -21,8 +21,8 @@ pub fn scenario(guest: &mut Guest, storage: Storage) {
         cd /tmp/tree; find . -type f -exec md5sum {} + >/tmp/sums",
     );
     // Each on its own namespace, so that the second also meets the other block size.
-    file_system(guest, &nqn, 1, "ext4", "mkfs.ext4 -q", "e2fsck -f -n");
-    file_system(guest, &nqn, 2, "xfs", "mkfs.xfs -q -f", "xfs_repair -n");
+    file_system(guest, nqn, 1, "ext4", "mkfs.ext4 -q", "e2fsck -f -n");
+    file_system(guest, nqn, 2, "xfs", "mkfs.xfs -q -f", "xfs_repair -n");
     guest.check("disconnect", &format!("nvme disconnect -n {nqn}"));
 }
 

@@ -6,28 +6,25 @@ mod file_systems;
 mod queries;
 mod restart;
 
-use std::path::PathBuf;
+use vm::{Guest, Image, Node, Suite};
 
-use vm::{Guest, Image, Storage, Suite};
-
-/// Boots `suite` and runs `scenario` in it.
-fn run(suite: Suite, name: &str, scenario: fn(&mut Guest, Storage)) {
-    let directory = directory();
-    let image = Image::build(suite, &directory).expect("kernel and tools are at hand");
-    let label = format!("{} {name}", suite.name());
-    let mut guest = Guest::boot(&image, &directory, &label).expect("the guest boots");
-    let storage = Storage::in_kernel(&mut guest);
-    scenario(&mut guest, storage);
-}
-
-/// `vm` in cargo's target directory: downloads, images and consoles.
-fn directory() -> PathBuf {
+/// Starts a node, boots `suite` and runs `scenario` in it.
+fn run(suite: Suite, name: &str, scenario: fn(&mut Guest, Node)) {
     let test = std::env::current_exe().expect("a test has a path");
-    let target = test
+    let profile = test
         .ancestors()
-        .nth(3)
+        .nth(2)
         .expect("tests are in TARGET/PROFILE/deps");
-    target.join("vm")
+    let target = profile.parent().expect("tests are in TARGET/PROFILE/deps");
+    // Downloads, images, drives and logs.
+    let directory = target.join("vm");
+    let label = format!("{} {name}", suite.name());
+
+    let image = Image::build(suite, &directory).expect("kernel and tools are at hand");
+    let node =
+        Node::start(&profile.join("flashyard"), &directory, &label).expect("the node serves");
+    let mut guest = Guest::boot(&image, &directory, &label).expect("the guest boots");
+    scenario(&mut guest, node);
 }
 
 macro_rules! scenarios {

@@ -1,10 +1,10 @@
 //! Finding, connecting and asking: discovery, every query an administrator has, refusals.
 
-use vm::{Guest, Storage};
+use vm::{Guest, Node};
 
-pub fn scenario(guest: &mut Guest, storage: Storage) {
-    let (four, six) = (storage.over_ipv4(), storage.over_ipv6());
-    let (shared, private) = (storage.shared(), storage.private());
+pub fn scenario(guest: &mut Guest, node: Node) {
+    let (four, six) = (node.over_ipv4(), node.over_ipv6());
+    let (shared, private) = (node.shared(), node.private());
     for (family, target) in [("IPv4", &four), ("IPv6", &six)] {
         let found = guest.check(&format!("nvme discover over {family}"), &discover(target));
         assert!(found.contains(shared), "discovery lacks {shared}:\n{found}");
@@ -23,8 +23,8 @@ pub fn scenario(guest: &mut Guest, storage: Storage) {
         "[ -z \"$(ls /sys/class/nvme)\" ]",
     );
 
-    refusals(guest, &storage);
-    persistent_discovery(guest, &storage);
+    refusals(guest, &node);
+    persistent_discovery(guest, &node);
 }
 
 fn discover(target: &str) -> String {
@@ -71,12 +71,12 @@ fn ask(guest: &mut Guest, nqn: &str) {
 }
 
 /// What must be refused, and in which words.
-fn refusals(guest: &mut Guest, storage: &Storage) {
-    let four = storage.over_ipv4();
+fn refusals(guest: &mut Guest, node: &Node) {
+    let four = node.over_ipv4();
     let connect = |nqn: &str| {
         format!("dmesg -c >/run/seen; nvme connect {four} -n {nqn}; code=$?; dmesg; exit $code")
     };
-    let unknown = format!("{}-of-nobody", storage.shared());
+    let unknown = format!("{}-of-nobody", node.shared());
     guest.refused(
         "connect to an unknown subsystem",
         &connect(&unknown),
@@ -84,7 +84,7 @@ fn refusals(guest: &mut Guest, storage: &Storage) {
     );
     guest.refused(
         "connect where not admitted",
-        &connect(storage.private()),
+        &connect(node.private()),
         "not allowed",
     );
     let wrong_port = "nvme connect -t tcp -a 127.0.0.1 -s 9 -n nqn.2026-11.example:none";
@@ -92,8 +92,8 @@ fn refusals(guest: &mut Guest, storage: &Storage) {
 }
 
 /// A discovery controller that stays, and hears of changes.
-fn persistent_discovery(guest: &mut Guest, storage: &Storage) {
-    let four = storage.over_ipv4();
+fn persistent_discovery(guest: &mut Guest, node: &Node) {
+    let four = node.over_ipv4();
     guest.check(
         "persistent discovery",
         &format!("nvme discover {four} --persistent"),
@@ -103,9 +103,19 @@ fn persistent_discovery(guest: &mut Guest, storage: &Storage) {
         "the discovery controller stays",
         &format!("sleep 1; nvme-device {nqn}"),
     );
-    guest.check(
-        "it answers again",
-        &format!("nvme discover --device $(basename $(nvme-device {nqn}))"),
+    guest.spawn("uevents", "uevent sh -c 'env >>/run/uevents'");
+    node.add_volume("late", "64MiB", "--subsystem late --allow guest")
+        .expect("the node adds it");
+    guest.eventually(
+        "it hears of a new subsystem",
+        20,
+        "grep NVME_AEN=0x70f002 /run/uevents",
+    );
+    let again = format!("nvme discover --device $(basename $(nvme-device {nqn}))");
+    let found = guest.check("it answers again", &again);
+    assert!(
+        found.contains(":late"),
+        "discovery lacks the new subsystem:\n{found}"
     );
     guest.check(
         "disconnect from discovery",

@@ -1,13 +1,13 @@
 //! The target dies in the middle of verified I/O and comes back: the host rides it out.
 
-use vm::{Guest, Storage};
+use vm::{Guest, Node};
 
-pub fn scenario(guest: &mut Guest, mut storage: Storage) {
-    let nqn = storage.shared().to_owned();
+pub fn scenario(guest: &mut Guest, mut node: Node) {
+    let nqn = node.shared();
     let patient = "--reconnect-delay 1 --ctrl-loss-tmo 600 --keep-alive-tmo 5";
     guest.check(
         "connect",
-        &format!("nvme connect {} -n {nqn} {patient}", storage.over_ipv4()),
+        &format!("nvme connect {} -n {nqn} {patient}", node.over_ipv4()),
     );
     guest.eventually(
         "both namespaces appear",
@@ -30,7 +30,7 @@ pub fn scenario(guest: &mut Guest, mut storage: Storage) {
         20,
         "cat /sys/block/nvme*/stat | awk '{writes += $5} END {exit writes < 600}'",
     );
-    storage.stop(guest);
+    node.kill().expect("the node runs");
     guest.eventually(
         "the host notices",
         20,
@@ -40,7 +40,7 @@ pub fn scenario(guest: &mut Guest, mut storage: Storage) {
         ),
     );
     guest.check("I/O waits", "sleep 2; [ ! -e /run/fio.code ]");
-    storage.start(guest);
+    node.restart().expect("the node serves again");
     guest.eventually(
         "the host is back",
         30,

@@ -1,0 +1,224 @@
+//! The storage node under test: the `flashyard` binary on this machine, on loopback, on drives in
+//! files.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::command::output_of;
+
+/// The host NQN the guest connects with.
+pub const HOST_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:2cd2c43b-a90a-45c1-a8cd-86b33ab273b5";
+
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A node with two volumes in the subsystem `shared`, which admits the guest, and one in the
+/// subsystem `private`, which does not. The first volume has blocks of 4096 bytes, the others of
+/// 512. It ends when this is dropped.
+pub struct Node {
+    program: PathBuf,
+    directory: PathBuf,
+    log: PathBuf,
+    ports: [u16; 2],
+    process: Option<Child>,
+}
+
+impl Node {
+    /// Starts `program` with its files below `directory`.
+    ///
+    /// # Errors
+    /// The node does not start, or refuses its volumes.
+    pub fn start(program: &Path, directory: &Path, label: &str) -> Result<Node> {
+        let label = label.replace(' ', "-");
+        let log = directory.join(format!("{label}.node"));
+        let directory = directory.join(format!("{label}.drives"));
+        remove(&directory)?;
+        fs::create_dir_all(&directory)?;
+        File::create(&log)?;
+        let mut node = Node {
+            program: program.to_path_buf(),
+            directory,
+            log,
+            ports: free_ports()?,
+            process: None,
+        };
+        node.write_settings()?;
+        node.restart()?;
+        node.command(&format!("host add guest --nqn {HOST_NQN}"))?;
+        node.add_volume(
+            "four",
+            "600MiB",
+            "--block-size 4096 --subsystem shared --allow guest",
+        )?;
+        node.add_volume(
+            "five",
+            "600MiB",
+            "--block-size 512 --subsystem shared --allow guest",
+        )?;
+        node.add_volume("hidden", "64MiB", "--block-size 512 --subsystem private")?;
+        Ok(node)
+    }
+
+    /// `-t`, `-a` and `-s` of nvme-cli in the guest, over IPv4.
+    #[must_use]
+    pub fn over_ipv4(&self) -> String {
+        format!("-t tcp -a 10.0.2.2 -s {}", self.ports[0])
+    }
+
+    /// `-t`, `-a` and `-s` of nvme-cli in the guest, over IPv6.
+    #[must_use]
+    pub fn over_ipv6(&self) -> String {
+        format!("-t tcp -a fec0::2 -s {}", self.ports[1])
+    }
+
+    /// NQN of the subsystem whose two namespaces the guest may use.
+    #[must_use]
+    pub fn shared(&self) -> &'static str {
+        "nqn.2026-11.example.flashyard:vm:shared"
+    }
+
+    /// NQN of the subsystem that does not admit the guest.
+    #[must_use]
+    pub fn private(&self) -> &'static str {
+        "nqn.2026-11.example.flashyard:vm:private"
+    }
+
+    /// Makes a drive of `size` and a volume of the same name on it.
+    ///
+    /// # Errors
+    /// The node refuses.
+    pub fn add_volume(&self, name: &str, size: &str, options: &str) -> Result<()> {
+        let drive = self.directory.join(name);
+        self.command(&format!(
+            "drive add {name} {} --size {size}",
+            drive.display()
+        ))?;
+        self.command(&format!("volume create {name} --drive {name} {options}"))?;
+        Ok(())
+    }
+
+    /// Runs a verb of the command line against the node and returns what it printed.
+    ///
+    /// # Errors
+    /// The node refuses, or does not run.
+    pub fn command(&self, words: &str) -> Result<String> {
+        let api = self.endpoints()?;
+        let api = api["api"].as_str().context("endpoints.json names no API")?;
+        let mut command = Command::new(&self.program);
+        output_of(command.args(["--node", api]).args(words.split_whitespace()))
+    }
+
+    /// Ends the node as a crash would, with SIGKILL.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn kill(&mut self) -> Result<()> {
+        let mut process = self.process.take().context("the node does not run")?;
+        process.kill()?;
+        process.wait()?;
+        Ok(())
+    }
+
+    /// Starts the node again, on the same settings, state and drives.
+    ///
+    /// # Errors
+    /// It does not serve in time.
+    pub fn restart(&mut self) -> Result<()> {
+        let log = File::options().append(true).open(&self.log)?;
+        // `setpriv` ends the node with the thread that started it, however that thread ends.
+        let process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .arg(&self.program)
+            .args(["serve", "--config"])
+            .arg(self.settings())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("cannot start the node")?;
+        let wanted = process.id();
+        self.process = Some(process);
+        let started = Instant::now();
+        while started.elapsed() < START_TIMEOUT {
+            // The file of a killed node stays until the new one has written its own.
+            if self
+                .endpoints()
+                .is_ok_and(|endpoints| endpoints["pid"] == wanted)
+            {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        bail!("the node does not serve within {START_TIMEOUT:?}");
+    }
+
+    fn settings(&self) -> PathBuf {
+        self.directory.join("flashyard.toml")
+    }
+
+    /// Listens on loopback; discovery tells the guest where it finds that.
+    fn write_settings(&self) -> Result<()> {
+        let state = self.directory.join("state");
+        let [four, six] = self.ports;
+        let settings = format!(
+            r#"state_directory = "{}"
+[node]
+name = "vm"
+[[nvme.ports]]
+listen = "127.0.0.1:{four}"
+advertise = "10.0.2.2:{four}"
+[[nvme.ports]]
+listen = "[::1]:{six}"
+advertise = "[fec0::2]:{six}"
+[api]
+listen = "127.0.0.1:0"
+"#,
+            state.display()
+        );
+        fs::write(self.settings(), settings)?;
+        Ok(())
+    }
+
+    fn endpoints(&self) -> Result<Value> {
+        let text = fs::read(self.directory.join("state/endpoints.json"))?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It fails only when a scenario has ended the node already.
+        let _ = self.kill();
+        // What stays behind is removed before the next run.
+        let _ = remove(&self.directory);
+        if thread::panicking() {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            println!("--- log of the node ({})\n{log}", self.log.display());
+        }
+    }
+}
+
+fn remove(directory: &Path) -> Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory)?;
+    }
+    Ok(())
+}
+
+/// Two ports that nobody listens on now. Discovery has to name them, so they are chosen up front.
+fn free_ports() -> Result<[u16; 2]> {
+    let listeners = [
+        TcpListener::bind("127.0.0.1:0")?,
+        TcpListener::bind("[::1]:0")?,
+    ];
+    Ok([
+        listeners[0].local_addr()?.port(),
+        listeners[1].local_addr()?.port(),
+    ])
+}
