@@ -18,7 +18,7 @@ use api::{ANY_HOST, BlockSize, Name, Volume, VolumeSpec};
 use clap::Args;
 use client::ClientError;
 use initiator::TargetAddress;
-use lab::load::{PerfError, Stop};
+use lab::load::{PerfError, Stop, parse_duration};
 use thiserror::Error;
 
 use self::display::Display;
@@ -30,9 +30,8 @@ use crate::output::Output;
 #[derive(Args)]
 pub struct Demo {
     /// How long each measurement runs
-    #[arg(long, value_name = "SECONDS", default_value_t = 4,
-        value_parser = clap::value_parser!(u64).range(1..=60))]
-    seconds: u64,
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration)]
+    runtime: Duration,
     /// Make the drives in a directory below this one, instead of the system's for temporary files
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -93,9 +92,8 @@ impl Demo {
         let volumes = create_volumes(&node)?;
         display.done(&format!("{} volumes served over NVMe/TCP", volumes.len()));
 
-        let runtime = Duration::from_secs(self.seconds);
-        let measured = measure::all(&node, &volumes, runtime, stop, display)?;
-        let survived = survive::kill_and_verify(&mut node, &volumes, runtime, stop, display)?;
+        let measured = measure::all(&node, &volumes, self.runtime, stop, display)?;
+        let survived = survive::kill_and_verify(&mut node, &volumes, self.runtime, stop, display)?;
         display.step("Stopping the node");
         node.stop()?;
         Ok(Results {

@@ -21,8 +21,8 @@ fn every_acknowledged_write_survives_the_kill() {
     let path = directory.path().to_str().unwrap();
     let verb = [
         "demo",
-        "--seconds",
-        "1",
+        "--runtime",
+        "1s",
         "--directory",
         path,
         "--output",

@@ -22,6 +22,7 @@ fn help_is_as_documented() {
         &["session"],
         &["event"],
         &["event", "list"],
+        &["demo"],
     ];
     for verb in verbs {
         let mut arguments = verb.to_vec();

@@ -9,7 +9,7 @@ use lab::load::Snapshot;
 use crate::output::Output;
 
 /// Steps of the bar in a second.
-const STEPS_PER_SECOND: u64 = 10;
+const STEPS_PER_SECOND: f64 = 10.0;
 
 /// Where progress is shown: nowhere when the answer is for programs.
 pub struct Display {
@@ -37,7 +37,7 @@ impl Display {
 
     /// A bar for something that takes `expected`.
     pub fn bar(&self, what: &str, expected: Duration) -> Bar {
-        let steps = expected.as_secs() * STEPS_PER_SECOND;
+        let steps = (expected.as_secs_f64() * STEPS_PER_SECOND) as u64;
         let bar = if self.quiet {
             ProgressBar::hidden()
         } else {
@@ -83,8 +83,7 @@ impl Bar {
             let (iops, rate) = (operations as f64 / passed, bytes as f64 / passed / 1e6);
             format!("{iops:8.0} IOPS  {rate:7.0} MB/s")
         };
-        self.bar
-            .set_position((seconds * STEPS_PER_SECOND as f64) as u64);
+        self.bar.set_position((seconds * STEPS_PER_SECOND) as u64);
         self.bar.set_message(message);
         (self.last, self.last_seconds) = (snapshot, seconds);
     }
