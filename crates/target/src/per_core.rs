@@ -39,6 +39,8 @@ pub(crate) struct Core<D> {
     pub controllers: RefCell<BTreeMap<u16, Rc<Controller<D>>>>,
     pub sessions: RefCell<BTreeMap<u64, Rc<Session<D>>>>,
     pub session_count: Cell<u64>,
+    /// Connections whose last command has not ended yet, closed ones included.
+    pub serving: Cell<u64>,
     /// Of what discovery reports.
     pub generation: Cell<u64>,
     pub protocol_errors: Cell<u64>,
@@ -71,6 +73,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             controllers: RefCell::default(),
             sessions: RefCell::default(),
             session_count: Cell::new(0),
+            serving: Cell::new(0),
             generation: Cell::new(1),
             protocol_errors: Cell::new(0),
             keep_alive_expirations: Cell::new(0),

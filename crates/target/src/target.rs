@@ -235,24 +235,21 @@ impl<D: BlockDevice + 'static> Target<D> {
         }
     }
 
-    /// Stops listening, waits up to `grace` for commands in flight, and closes every connection.
-    pub async fn shutdown(&self, grace: Duration) {
+    /// Stops listening, waits up to `grace` for commands in flight, closes every connection, and
+    /// waits as long again for commands that devices still hold. False when some are left even so.
+    pub async fn shutdown(&self, grace: Duration) -> bool {
         let core = &self.0;
         core.stopping.set(true);
         core.ports.take();
-        let until = reactor::now() + grace;
-        while core.is_busy() && reactor::now() < until {
-            reactor::sleep(Duration::from_millis(5)).await;
-        }
+        wait_until(grace, || !core.is_busy()).await;
         for controller in core.all_controllers() {
             core.end_controller(&controller, CloseReason::Shutdown);
         }
         for session in core.all_sessions() {
             session.close(CloseReason::Shutdown);
         }
-        while !core.sessions.borrow().is_empty() {
-            reactor::sleep(Duration::from_millis(5)).await;
-        }
+        // Closing by itself takes a moment: the last words of each connection.
+        wait_until(grace + tcp::LINGER * 3, || core.serving.get() == 0).await
     }
 
     fn subsystem(&self, nqn: &Nqn) -> Result<Rc<Subsystem<D>>, TargetError> {
@@ -260,6 +257,15 @@ impl<D: BlockDevice + 'static> Target<D> {
             .subsystem(nqn)
             .ok_or_else(|| TargetError::UnknownSubsystem(nqn.clone()))
     }
+}
+
+/// Waits until `done`, at most this long; true when it is done.
+async fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
+    let until = reactor::now() + limit;
+    while !done() && reactor::now() < until {
+        reactor::sleep(Duration::from_millis(5)).await;
+    }
+    done()
 }
 
 fn counters_of<D>(nqn: &Nqn, nsid: u32, namespace: &Namespace<D>) -> NamespaceCounters {

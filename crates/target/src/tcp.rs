@@ -22,7 +22,7 @@ const DIRECT_BYTES_MIN: usize = 8 << 10;
 /// One send carries about this much.
 const SEND_BYTES: usize = 512 << 10;
 /// How long a last word (C2HTermReq, the reply to Disconnect) may take to reach the host.
-const LINGER: Duration = Duration::from_secs(1);
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
 /// How long to wait after an accept that failed, when descriptors are used up, say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Unanswered TCP probes after which a silent peer is given up.
@@ -83,6 +83,7 @@ async fn serve<D: BlockDevice + 'static>(
 ) {
     let id = core.session_count.get() + 1;
     core.session_count.set(id);
+    core.serving.set(core.serving.get() + 1);
     let session = Rc::new(Session::new(
         Rc::clone(&core),
         id,
@@ -110,6 +111,7 @@ async fn serve<D: BlockDevice + 'static>(
         transmitting.await;
     }
     session.drain().await;
+    core.serving.set(core.serving.get() - 1);
 }
 
 /// Returns when the connection is to be closed: by the host, by us, or because Connect did not

@@ -347,7 +347,12 @@ fn shutdown_finishes_what_is_in_flight() {
         fixture.device.delay.set(Duration::from_millis(500));
         let read = reactor::spawn(async move { namespace.read(Lba(0), Buffer::new(4096)).await.1 });
         reactor::sleep(Duration::from_millis(100)).await;
-        fixture.target.shutdown(Duration::from_secs(5)).await;
+        assert!(fixture.target.shutdown(Duration::from_secs(5)).await);
+        assert_eq!(
+            std::rc::Rc::strong_count(&fixture.device),
+            2,
+            "no command has the device"
+        );
         assert_eq!(read.await, Ok(()));
         let counters = fixture.target.counters();
         assert_eq!((counters.connections, counters.controllers), (0, 0));

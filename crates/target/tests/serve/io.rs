@@ -42,7 +42,7 @@ fn a_namespace_through_the_wire_is_a_conforming_device() {
                 .await
                 .unwrap();
             controller.disconnect().await;
-            fixture.target.shutdown(Duration::from_secs(1)).await;
+            assert!(fixture.target.shutdown(Duration::from_secs(1)).await);
         });
     }
 }
