@@ -253,6 +253,7 @@ impl Connection {
         if let Some(slot) = self.slots.get_mut(usize::from(id.0)) {
             slot.orphaned = true;
             if slot.stage == Stage::Finished {
+                self.finished.retain(|finished| *finished != id.0);
                 drop(self.take(id));
             }
         }

@@ -255,6 +255,18 @@ fn an_orphaned_command_frees_its_slot_when_it_ends() {
 }
 
 #[test]
+fn a_command_orphaned_after_it_finished_is_not_announced_any_more() {
+    let (mut connection, mut controller) = connected(settings(), Options::default());
+    let id = connection
+        .submit(command(IoOpcode::FLUSH, 1), Data::None)
+        .unwrap();
+    controller.exchange(&mut connection);
+    connection.orphan(id);
+    assert_eq!(connection.free_slots(), 4);
+    assert_eq!(connection.next_finished(), None);
+}
+
+#[test]
 fn fused_commands_stay_together_and_need_two_slots() {
     let (mut connection, mut controller) = connected(settings(), Options::default());
     for _ in 0..3 {

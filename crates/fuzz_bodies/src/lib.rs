@@ -1,0 +1,29 @@
+//! What the fuzzers run.
+//!
+//! In this room: one function per fuzz target, from bytes to a panic if something is wrong: PDU
+//! headers, names, the host's and the controller's connection as machines, and the two of them
+//! talking. `fuzz/` holds the `cargo fuzz` targets around them and the corpora, which a test of
+//! this crate replays with a stable compiler. Not in this room: anything the product runs.
+
+mod controller;
+mod headers;
+mod host;
+mod input;
+mod names;
+
+pub use controller::controller;
+pub use headers::headers;
+pub use host::host;
+pub use input::Input;
+pub use names::names;
+
+/// Runs one input, and panics if something is wrong.
+pub type Body = fn(&[u8]);
+
+/// Every body by the name of its fuzz target and corpus directory.
+pub const BODIES: [(&str, Body); 4] = [
+    ("controller", controller),
+    ("headers", headers),
+    ("host", host),
+    ("names", names),
+];
