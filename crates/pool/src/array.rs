@@ -8,6 +8,7 @@ use crate::redundancy;
 use crate::segments::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Running totals; plain numbers, read at leisure.
@@ -40,6 +41,8 @@ pub(crate) struct Array<D> {
     pub counters: Cell<Counters>,
     /// Drives that failed a request and are not yet out of the membership.
     pub newly_failed: RefCell<Vec<usize>>,
+    /// Drives that are being emptied so that they can be removed.
+    pub leaving: RefCell<BTreeSet<usize>>,
 }
 
 impl<D: BlockDevice> Array<D> {
@@ -49,6 +52,7 @@ impl<D: BlockDevice> Array<D> {
             level,
             counters: Cell::default(),
             newly_failed: RefCell::default(),
+            leaving: RefCell::default(),
         }
     }
 
@@ -73,6 +77,26 @@ impl<D: BlockDevice> Array<D> {
             .get(index)
             .and_then(Option::as_ref)
             .is_some_and(|drive| !drive.is_failed())
+    }
+
+    /// True when new segments may use the drive.
+    pub fn takes_data(&self, index: usize) -> bool {
+        self.is_live(index) && !self.leaving.borrow().contains(&index)
+    }
+
+    /// How many drives take data.
+    pub fn taking(&self) -> usize {
+        (0..self.slots())
+            .filter(|index| self.takes_data(*index))
+            .count()
+    }
+
+    /// Puts a drive at `index`, or nothing.
+    pub fn place(&self, index: usize, drive: Option<Rc<Drive<D>>>) {
+        if let Some(place) = self.drives.borrow_mut().get_mut(index) {
+            *place = drive;
+        }
+        self.leaving.borrow_mut().remove(&index);
     }
 
     /// Every drive that works, with its index.

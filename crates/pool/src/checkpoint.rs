@@ -5,7 +5,7 @@ use crate::error::PoolError;
 use crate::fold;
 use crate::format::body::Body;
 use crate::format::superblock::Superblock;
-use crate::level::Shape;
+use crate::level::{Level, Shape};
 use crate::map_writer::MapWriter;
 use crate::overlay::{Change, Overlay};
 use crate::segments::{Kind, Segment, State as SegmentState};
@@ -54,7 +54,8 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// Zones of every live drive.
     pub fn zones(&self) -> Vec<usize> {
         let mut zones = vec![0; self.array.slots()];
-        for (index, drive) in self.array.live() {
+        let live = self.array.live().into_iter();
+        for (index, drive) in live.filter(|(index, _)| self.array.takes_data(*index)) {
             zones[index] = drive.layout.zones() as usize;
         }
         zones
@@ -66,13 +67,15 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Takes zones for a segment, narrower than usual if drives are missing or full.
     pub fn allocate(&self, state: &mut State, kind: Kind) -> Option<u32> {
-        let is_live = |drive: usize| self.array.is_live(drive);
+        let is_live = |drive: usize| self.array.takes_data(drive);
         let free = state.segments.free_zones(is_live);
         let available = free.iter().filter(|zones| **zones > 0).count();
-        let live = self.array.live().len();
+        let live = self.array.taking();
         let rules = self.rules();
         let wanted: Shape = match kind {
             Kind::Narrow => rules.narrow(),
+            // A mirror keeps its copies: narrower would be less redundant.
+            Kind::Wide | Kind::Map if self.array.level == Level::Raid1 => rules.wide(),
             Kind::Wide | Kind::Map => self.array.level.shape(self.width.min(available)),
         };
         // A column may lack a zone only for want of a drive, never for want of space.
@@ -112,6 +115,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         let result = self.merge_and_publish(&cut).await;
         if let Err(error) = result {
+            tracing::error!(%error, "checkpoint failed");
             self.go_offline("a checkpoint failed");
             return Err(error);
         }
@@ -145,13 +149,11 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    /// Seals every segment that is open or ready on a drive that has failed.
+    /// Seals every segment that is open or ready and lacks a drive.
     fn drop_dead_segments(&self, state: &mut State) {
+        let rules = self.rules();
         let dead = |segment: &Segment| {
-            let mut zones = segment.columns.iter().flatten();
-            segment.kind != Kind::Map
-                && segment.state != SegmentState::Sealed
-                && zones.any(|zone| !self.array.is_live(usize::from(zone.drive)))
+            segment.state != SegmentState::Sealed && !rules.accepts(&segment.columns)
         };
         let numbers: Vec<u32> = state
             .segments
@@ -164,7 +166,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             if let Some(segment) = state.segments.get_mut(number) {
                 segment.state = SegmentState::Sealed;
             }
-            for open in &mut state.open {
+            for open in state.open.iter_mut().chain([&mut state.map_open]) {
                 open.take_if(|open| *open == number);
             }
         }
@@ -212,7 +214,8 @@ impl<D: BlockDevice + 'static> Core<D> {
         Ok(tables)
     }
 
-    /// Moves the nodes of the emptiest map segments when the map takes more than its share.
+    /// Moves the nodes of the emptiest map segments when the map takes more than its share, and
+    /// those of every segment that lacks a drive.
     async fn make_room_for_nodes(
         &self,
         writer: &MapWriter<'_, D>,
@@ -242,10 +245,13 @@ impl<D: BlockDevice + 'static> Core<D> {
             sealed.sort_unstable();
             let excess = (sealed.len() + 1).saturating_sub(share);
             sealed.truncate(2 * excess);
-            sealed
-                .into_iter()
-                .map(|(_, number)| number)
-                .collect::<BTreeSet<u32>>()
+            let mut victims: BTreeSet<u32> = sealed.into_iter().map(|(_, number)| number).collect();
+            victims.extend(
+                self.degraded(&state)
+                    .filter(|(_, kind)| *kind == Kind::Map)
+                    .map(|(number, _)| number),
+            );
+            victims
         };
         if victims.is_empty() {
             return Ok(());

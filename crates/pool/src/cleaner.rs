@@ -9,6 +9,9 @@ use crate::segments::{Kind, Segment, State as SegmentState, Zone};
 use block::{BlockDevice, Buffer, IoError};
 use std::rc::Rc;
 
+/// A segment that is not empty after so many cleanings will not be.
+const ATTEMPTS_MAX: u32 = 4;
+
 /// How much cleaning a segment frees for what it costs, weighed by how long it has been cold;
 /// `None` if it would free nothing.
 pub(crate) fn score(segment: &Segment, zone_rows: u32, moved_width: f64, now: u64) -> Option<f64> {
@@ -58,7 +61,14 @@ impl<D: BlockDevice + 'static> Core<D> {
     pub async fn clean(self: &Rc<Self>, number: u32) -> Result<bool, IoError> {
         let _reading = self.reading();
         let victim = {
-            let state = self.state.borrow();
+            let mut state = self.state.borrow_mut();
+            let attempts = state.attempts.entry(number).or_default();
+            *attempts += 1;
+            if *attempts > ATTEMPTS_MAX {
+                // Its live count will not fall: better degraded than cleaned for ever.
+                state.stuck.insert(number);
+                return Ok(true);
+            }
             let Some(segment) = state.segments.get(number) else {
                 return Ok(true);
             };

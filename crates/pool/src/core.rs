@@ -91,6 +91,8 @@ pub(crate) struct State {
     pub settled: BTreeSet<u32>,
     /// Segments that hold a live block which cannot be read; cleaning them is of no use.
     pub stuck: BTreeSet<u32>,
+    /// How often each segment has been cleaned.
+    pub attempts: BTreeMap<u32, u32>,
 }
 
 /// An open pool.
@@ -235,6 +237,8 @@ impl State {
         {
             self.limbo.pop_front();
             self.segments.release(segment);
+            self.stuck.remove(&segment);
+            self.attempts.remove(&segment);
         }
     }
 }
@@ -252,7 +256,11 @@ impl<D> Drop for Reading<'_, D> {
             *count -= 1;
             if *count == 0 {
                 state.readers.remove(&self.era);
+                let waiting = state.limbo.len();
                 state.release_limbo();
+                if state.limbo.len() < waiting {
+                    self.core.upkeep.notify_one();
+                }
             }
         }
     }

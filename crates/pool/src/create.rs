@@ -15,7 +15,7 @@ use block::BlockDevice;
 /// Zones have at least so many blocks: the largest atomic write fits even one column.
 const ZONE_BLOCKS_MIN: u32 = 32;
 /// A drive has at least so many zones.
-const ZONES_MIN: u32 = 24;
+pub(crate) const ZONES_MIN: u32 = 24;
 
 /// What a new pool is to be.
 #[derive(Clone, Debug)]

@@ -38,6 +38,7 @@ mod membership;
 mod overlay;
 mod pool;
 mod publish;
+mod rebuild;
 mod recovery;
 mod redundancy;
 mod segments;

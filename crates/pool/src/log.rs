@@ -234,7 +234,8 @@ impl<D: BlockDevice + 'static> Core<D> {
             level: self.array.level,
             width: self.width,
             zone_rows: self.zone_rows,
-            is_live: Box::new(|drive| self.array.is_live(drive)),
+            is_live: Box::new(|drive| self.array.takes_data(drive)),
+            drives_enough: self.drives_enough(),
         }
     }
 

@@ -59,8 +59,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         if let Some(number) = state.map_open
             && let Some(segment) = state.segments.get_mut(number)
         {
-            let live = |zone: &Zone| core.array.is_live(usize::from(zone.drive));
-            if segment.rows < core.zone_rows && segment.columns.iter().flatten().all(live) {
+            if segment.rows < core.zone_rows && core.rules().accepts(&segment.columns) {
                 return Ok(Rows {
                     segment: number,
                     columns: segment.columns.clone(),
@@ -71,9 +70,12 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             }
             segment.state = SegmentState::Sealed;
         }
-        let number = core
-            .allocate(state, Kind::Map)
-            .ok_or(IoError::CapacityExceeded)?;
+        let number = core.allocate(state, Kind::Map).or_else(|| {
+            // A removal that leaves no room for the map is given up.
+            core.array.leaving.borrow_mut().clear();
+            core.allocate(state, Kind::Map)
+        });
+        let number = number.ok_or(IoError::CapacityExceeded)?;
         state.map_open = Some(number);
         let segment = state.segments.get_mut(number).ok_or(IoError::Internal)?;
         segment.state = SegmentState::Open;

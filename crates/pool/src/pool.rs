@@ -150,17 +150,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Refuses a change that could outgrow the superblock's slot.
     pub(crate) fn check_table_room(&self) -> Result<(), PoolError> {
         let used = self.core.published.borrow().body.len();
-        let slots = self.core.array.live().into_iter();
-        let least = slots
-            .map(|(_, drive)| drive.layout.slot_blocks)
-            .min()
-            .unwrap_or(0);
-        let room = least.saturating_sub(1) as usize * BLOCK_BYTES;
-        if used + 4 * BLOCK_BYTES > room {
-            Err(PoolError::NoSpace)
-        } else {
-            Ok(())
+        if used + 4 * BLOCK_BYTES > self.core.table_room() {
+            return Err(PoolError::NoSpace);
         }
+        Ok(())
     }
 }
 
@@ -202,30 +195,7 @@ fn assemble<D: BlockDevice + 'static>(
     let newly_failed: Vec<usize> = absent.map(|(index, _)| index).collect();
     let array = Array::new(level, members);
     array.newly_failed.replace(newly_failed);
-    let state = State {
-        segments: Segments::new(&zones, body.segments, body.next_generation),
-        overlay: Default::default(),
-        frozen: Default::default(),
-        tables: body.tables,
-        sequence: body.sequence,
-        applied: body.sequence,
-        open: [None; 3],
-        map_open: None,
-        completed: BTreeMap::new(),
-        in_flight: 0,
-        queue: VecDeque::new(),
-        queued_blocks: 0,
-        starved: false,
-        moving: BTreeMap::new(),
-        gate: 0,
-        unannounced: BTreeSet::new(),
-        map_nodes: body.map_nodes,
-        era: 0,
-        readers: BTreeMap::new(),
-        limbo: VecDeque::new(),
-        settled: BTreeSet::new(),
-        stuck: BTreeSet::new(),
-    };
+    let state = state_of(&zones, body);
     Ok(Core {
         array,
         settings: options.settings,
@@ -253,7 +223,46 @@ fn assemble<D: BlockDevice + 'static>(
     })
 }
 
+/// The state as the checkpoint's tables have it.
+fn state_of(zones: &[u32], body: Body) -> State {
+    State {
+        segments: Segments::new(zones, body.segments, body.next_generation),
+        overlay: Default::default(),
+        frozen: Default::default(),
+        tables: body.tables,
+        sequence: body.sequence,
+        applied: body.sequence,
+        open: [None; 3],
+        map_open: None,
+        completed: BTreeMap::new(),
+        in_flight: 0,
+        queue: VecDeque::new(),
+        queued_blocks: 0,
+        starved: false,
+        moving: BTreeMap::new(),
+        gate: 0,
+        unannounced: BTreeSet::new(),
+        map_nodes: body.map_nodes,
+        era: 0,
+        readers: BTreeMap::new(),
+        limbo: VecDeque::new(),
+        settled: BTreeSet::new(),
+        stuck: BTreeSet::new(),
+        attempts: BTreeMap::new(),
+    }
+}
+
 impl<D: BlockDevice + 'static> Core<D> {
+    /// Bytes that the tables may take on every live drive.
+    pub fn table_room(&self) -> usize {
+        let live = self.array.live().into_iter();
+        let slot = live
+            .map(|(_, drive)| drive.layout.slot_blocks)
+            .min()
+            .unwrap_or(0);
+        slot.saturating_sub(2) as usize * BLOCK_BYTES
+    }
+
     /// Recovers, makes the decisions last, and starts the pool's tasks.
     async fn start(self: &Rc<Self>) -> Result<(), PoolError> {
         self.recover().await?;

@@ -35,6 +35,9 @@ impl<D: BlockDevice + 'static> Core<D> {
         let mut settled = tables.is_none();
         // Another task may have published later tables while this one waited.
         let body = tables.unwrap_or_else(|| self.published.borrow().body.clone());
+        if body.len() > self.table_room() {
+            return Err(PoolError::NoSpace);
+        }
         loop {
             if let Some(reason) = self.offline.get() {
                 return Err(PoolError::Offline(reason));

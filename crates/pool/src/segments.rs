@@ -249,6 +249,13 @@ impl Segments {
         }
     }
 
+    /// Adds the zones of a drive that joined, or takes away those of one that left.
+    pub fn set_drive(&mut self, drive: usize, zones: u32) {
+        if let Some(free) = self.free.get_mut(drive) {
+            *free = (0..zones).rev().collect();
+        }
+    }
+
     pub fn overlay_gained(&mut self, entry: Entry) {
         if let Some(segment) = self.table.get_mut(&entry.at.segment) {
             segment.live_overlay += 1;

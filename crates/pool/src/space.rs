@@ -9,6 +9,9 @@ const FILL_MAX_PERCENT: u64 = 85;
 /// Segments that are always under way: open ones, and the cleaner's.
 const WORKING_SEGMENTS: u64 = 5;
 
+/// Wide segments that hosts and rebuilds leave to the cleaner.
+pub(crate) const KEPT_FOR_CLEANER: usize = 2;
+
 /// The size of a pool, in segments as wide as the drives allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
@@ -50,6 +53,7 @@ impl Size {
     /// Segments that must stay free so that a checkpoint can write every node of the map anew,
     /// and `updates` more.
     pub fn map_reserve(&self, map_nodes: u64, updates: u64) -> usize {
+        let updates = updates.min(self.segments * self.segment_blocks);
         let nodes = map_nodes + updates / 64 + 8;
         1 + nodes.div_ceil(self.segment_blocks.max(1)) as usize
     }
@@ -74,7 +78,13 @@ pub(crate) struct Situation {
     pub ready_target: usize,
     /// Segments that could be made ready: free ones beyond the map's reserve.
     pub spare: usize,
-    /// Wide segments that are ready, for the cleaner or anybody.
+    /// Segments hold nothing and only wait for a checkpoint to be free.
+    pub freeable: bool,
+    /// A segment lacks a drive, and its blocks can be moved to where none is lacking.
+    pub degraded: bool,
+    /// As `degraded`, but a checkpoint is needed before or instead of moving blocks.
+    pub degraded_waits: bool,
+    /// Some segment would free space if it were cleaned.
     pub victim: bool,
     /// Cleaning the best victim frees much for little.
     pub victim_cheap: bool,
@@ -86,6 +96,8 @@ pub(crate) enum Action {
     Rest,
     Checkpoint,
     Clean,
+    /// Move the blocks of a segment that lacks a drive.
+    Rebuild,
     /// Nothing would free a segment: the writes that wait are refused.
     Refuse,
 }
@@ -105,6 +117,12 @@ pub(crate) fn plan(seen: Situation) -> Action {
         };
     }
     if more_ready && seen.ready * 2 < seen.ready_target {
+        return Action::Checkpoint;
+    }
+    if seen.degraded && seen.ready > KEPT_FOR_CLEANER {
+        return Action::Rebuild;
+    }
+    if seen.degraded_waits || seen.degraded && (seen.freeable || more_ready) {
         return Action::Checkpoint;
     }
     let low = seen.ready + seen.spare < 2 * seen.ready_target;
@@ -171,6 +189,31 @@ mod tests {
             }),
             Action::Checkpoint
         );
+    }
+
+    #[test]
+    fn a_rebuild_never_takes_the_reserve_of_the_cleaner() {
+        let seen = Situation {
+            degraded: true,
+            ready: 3,
+            ready_target: 4,
+            ..Situation::default()
+        };
+        assert_eq!(plan(seen), Action::Rebuild);
+        assert_eq!(plan(Situation { ready: 2, ..seen }), Action::Rest);
+        let freeable = Situation {
+            ready: 2,
+            freeable: true,
+            dirty: true,
+            ..seen
+        };
+        assert_eq!(plan(freeable), Action::Checkpoint);
+        let starved = Situation {
+            starved: true,
+            dirty: true,
+            ..seen
+        };
+        assert_eq!(plan(starved), Action::Checkpoint, "the writer comes first");
     }
 
     #[test]

@@ -18,6 +18,11 @@ impl<D: BlockDevice + 'static> Core<D> {
             if self.stopping.get() || self.offline.get().is_some() {
                 return;
             }
+            if let Some(member) = self.retirable() {
+                // A failure has taken the pool offline, or will be found again.
+                let _ = self.retire(member).await;
+                continue;
+            }
             let situation = self.situation();
             futile = if situation.starved { futile + 1 } else { 0 };
             let segments = self.state.borrow().segments.table().len();
@@ -32,7 +37,18 @@ impl<D: BlockDevice + 'static> Core<D> {
                     // A failure has taken the pool offline, which ends the loop.
                     let _ = self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
                 }
-                Action::Clean => self.clean_one().await,
+                Action::Clean => {
+                    let _alone = self.upkeep_lock.lock().await;
+                    if let Some((victim, _)) = self.victim() {
+                        self.clean_victim(victim).await;
+                    }
+                }
+                Action::Rebuild => {
+                    let _alone = self.upkeep_lock.lock().await;
+                    if let Some(victim) = self.degraded_victim() {
+                        self.clean_victim(victim).await;
+                    }
+                }
                 Action::Refuse => {
                     self.fail_queue(IoError::CapacityExceeded);
                     self.work.notify_one();
@@ -41,14 +57,11 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    async fn clean_one(self: &Rc<Self>) {
-        let _alone = self.upkeep_lock.lock().await;
-        let Some((victim, _)) = self.victim() else {
-            return;
-        };
+    async fn clean_victim(self: &Rc<Self>, victim: u32) {
         match self.clean(victim).await {
             Ok(true) => {}
             Ok(false) => {
+                self.state.borrow_mut().attempts.remove(&victim);
                 let _ = self.checkpoint_locked(Resume::AtFreeze, |_| Ok(())).await;
             }
             Err(error) => {
@@ -60,10 +73,19 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     pub fn situation(&self) -> Situation {
         let victim = self.victim();
+        let degraded = self.degraded_victim().is_some();
         let state = self.state.borrow();
+        let degraded_waits = !degraded && self.lingering(&state);
         let size = self.size();
         let reserve = size.map_reserve(state.map_nodes, self.settings.checkpoint_updates as u64);
-        let ready = state.segments.numbers(Kind::Wide, SegmentState::Ready);
+        let rules = self.rules();
+        let ready = state
+            .segments
+            .numbers(Kind::Wide, SegmentState::Ready)
+            .filter(|number| {
+                let found = state.segments.get(*number);
+                found.is_some_and(|segment| rules.accepts(&segment.columns))
+            });
         let freeable = state.segments.table().iter().any(|(number, segment)| {
             let sealed = segment.state == SegmentState::Sealed && segment.live() == 0;
             sealed && !state.limbo.iter().any(|(_, limbo)| limbo == number)
@@ -71,6 +93,9 @@ impl<D: BlockDevice + 'static> Core<D> {
         Situation {
             starved: state.starved && !state.queue.is_empty(),
             overlay_full: state.overlay.len() >= self.settings.checkpoint_updates,
+            freeable,
+            degraded,
+            degraded_waits,
             dirty: freeable || !state.overlay.is_empty(),
             ready: ready.count(),
             ready_target: size.ready_target(),

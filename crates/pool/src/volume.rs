@@ -129,13 +129,17 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
 
     async fn read_blocks(
         &self,
-        layer: u32,
         range: BlockRange,
         mut buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
         let _reading = self.core.reading();
         let mut run: Vec<Entry> = Vec::new();
         for index in 0..range.blocks as usize {
+            // Layers come and go while a read waits: each block asks for its own.
+            let layer = match self.layer() {
+                Ok(layer) => layer,
+                Err(error) => return (buffer, Err(error)),
+            };
             let found = match self.core.find(layer, range.start.0 + index as u64).await {
                 Ok(found) => found,
                 Err(error) => return (buffer, Err(error)),
@@ -218,11 +222,9 @@ impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
     }
 
     async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
-        let checked = self
-            .layer()
-            .and_then(|layer| Ok((layer, self.range(start, buffer.len())?)));
+        let checked = self.layer().and_then(|_| self.range(start, buffer.len()));
         match checked {
-            Ok((layer, range)) => self.read_blocks(layer, range, buffer).await,
+            Ok(range) => self.read_blocks(range, buffer).await,
             Err(error) => (buffer, Err(error)),
         }
     }

@@ -5,9 +5,11 @@
 //!   Every write that was not flushed, or was in flight, is then kept, lost, or torn by 512-byte
 //!   sectors, each on its own, in any order. Flushed and forced writes stay.
 //! - Operations in flight finish in any order.
-//! - Up to as many drives as the level allows are bad, the same ones for all lives: each may die at
-//!   any operation, be absent for a life and return with what it had, have bits flipped, or refuse
-//!   to read some blocks. The others do nothing wrong but lose what was not flushed.
+//! - Up to as many drives as the level allows are bad at a time: each may die at any operation, be
+//!   absent for a life and return with what it had, have bits flipped, or refuse to read some
+//!   blocks. The others do nothing wrong but lose what was not flushed. Once the pool has rebuilt
+//!   what bad drives held and has forgotten them, others may become bad.
+//! - Drives join, new ones and former members with old labels, and are asked to leave.
 //!
 //! What is checked, after every crash and while clients work: an acknowledged write reads back; an
 //! unacknowledged one reads as old or new, never mixed within a block; writes that promise it are

@@ -10,8 +10,8 @@ use crate::run::{Options, Report};
 use block::{BlockDevice, Buffer, Lba};
 use changes::Pending;
 use pool::{
-    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, PoolVolume, Settings, SnapshotId,
-    VolumeId, VolumeOptions,
+    CreateOptions, DriveId, Entropy, HostId, Level, OpenOptions, Pool, PoolState, PoolVolume,
+    Settings, SnapshotId, VolumeId, VolumeOptions,
 };
 use reactor::Reactor;
 use std::cell::{Cell, RefCell};
@@ -42,10 +42,14 @@ pub(crate) struct Model {
 pub(crate) struct World {
     pub options: Options,
     pub level: Level,
-    drives: Vec<SimDrive>,
+    /// Every drive there has ever been; the pool's members are among them.
+    drives: RefCell<Vec<SimDrive>>,
+    /// By the place in `drives`: as what the pool knows it, if it does.
+    ids: RefCell<Vec<Option<DriveId>>>,
+    lost_max: usize,
     pub power: Rc<Power>,
     pub random: Random,
-    bad: Vec<usize>,
+    bad: RefCell<Vec<usize>>,
     pub model: RefCell<Model>,
     pub report: Cell<Report>,
     /// Volumes outgrow the pool, and clients write much.
@@ -68,10 +72,12 @@ impl World {
             crowded: random.once_in(4),
             options,
             level,
-            drives,
+            lost_max: level.drives_lost_max(level.default_width(drives.len())),
+            ids: RefCell::new(vec![None; drives.len()]),
+            drives: RefCell::new(drives),
             power,
             random,
-            bad,
+            bad: RefCell::new(bad),
             model: RefCell::default(),
             report: Cell::default(),
             now: Cell::new(1),
@@ -120,9 +126,7 @@ impl World {
             let reactor = Reactor::simulated(self.random.word());
             let made = reactor.run(race(self.power.failed(), self.create_pool()));
             drop(reactor);
-            for drive in &self.drives {
-                drive.lose_power();
-            }
+            self.lose_power();
             if made.is_some() {
                 return;
             }
@@ -142,10 +146,11 @@ impl World {
             entropy: Entropy::seeded(self.random.word()),
             ..CreateOptions::new("tank", self.level, HOST)
         };
-        for drive in &self.drives {
+        let drives = self.drives.borrow().clone();
+        for drive in &drives {
             pool::wipe(drive).await.expect("a new drive can be wiped");
         }
-        let pool = Pool::create(self.drives.clone(), options)
+        let pool = Pool::create(drives, options)
             .await
             .expect("a pool can be made");
         let volumes = 1 + self.random.below(3);
@@ -167,11 +172,40 @@ impl World {
         pool.close().await.expect("a new pool can be closed");
     }
 
+    fn lose_power(&self) {
+        for drive in self.drives.borrow().iter() {
+            drive.lose_power();
+        }
+    }
+
+    /// A pool that has got over its bad drives may meet others: at most so many at once.
+    fn spoil_others(&self, pool: &Pool<SimDrive>) {
+        let status = pool.status();
+        if !self.options.bad_drives || status.state != PoolState::Online {
+            return;
+        }
+        let ids = self.ids.borrow();
+        let is_member = |index: &usize| {
+            let id = ids[*index];
+            status.drives.iter().any(|drive| Some(drive.id) == id)
+        };
+        let mut bad = self.bad.borrow_mut();
+        bad.retain(is_member);
+        let members: Vec<usize> = (0..ids.len()).filter(is_member).collect();
+        while bad.len() < self.lost_max && self.random.once_in(2) {
+            let index = members[self.random.below(members.len() as u64) as usize];
+            if !bad.contains(&index) {
+                bad.push(index);
+            }
+        }
+    }
+
     /// What happens to bad drives while the power is off. Returns the absent ones.
     fn misfortune(&self, last: bool) -> BTreeSet<usize> {
         let mut absent = BTreeSet::new();
-        for &index in &self.bad {
-            let drive = &self.drives[index];
+        let drives = self.drives.borrow();
+        for &index in self.bad.borrow().iter() {
+            let drive = &drives[index];
             match self.random.below(6) {
                 0 => drive.die_after(self.random.below(2000)),
                 1 => drive.decay(1 + self.random.below(20)),
@@ -196,9 +230,7 @@ impl World {
         let reactor = Reactor::simulated(self.random.word());
         let outcome = reactor.run(race(self.power.failed(), self.clone().work(absent, last)));
         drop(reactor);
-        for drive in &self.drives {
-            drive.lose_power();
-        }
+        self.lose_power();
         self.count(|report| report.crashes += u64::from(outcome.is_none()));
         match outcome {
             Some(result) => result,
@@ -208,10 +240,16 @@ impl World {
     }
 
     async fn work(self: Rc<Self>, absent: BTreeSet<usize>, last: bool) -> Result<(), String> {
-        let mut drives: Vec<SimDrive> = (0..self.drives.len())
-            .filter(|index| !absent.contains(index))
-            .map(|index| self.drives[index].clone())
-            .collect();
+        let all = self.drives.borrow().clone();
+        for (index, drive) in all.iter().enumerate() {
+            let label = pool::probe(drive).await.ok().flatten();
+            self.ids.borrow_mut()[index] = label.map(|label| label.drive);
+        }
+        let present = all
+            .into_iter()
+            .enumerate()
+            .filter(|(index, _)| !absent.contains(index));
+        let mut drives: Vec<SimDrive> = present.map(|(_, drive)| drive).collect();
         for index in (1..drives.len()).rev() {
             drives.swap(index, self.random.below(index as u64 + 1) as usize);
         }
@@ -228,6 +266,9 @@ impl World {
             let working = reactor::timeout(PATIENCE, self.let_clients_work(&pool)).await;
             working.map_err(|_| format!("requests are never answered: {}", pool.describe()))??;
             self.compare(&pool).await?;
+        }
+        if !last {
+            self.spoil_others(&pool);
         }
         let counters = pool.counters();
         self.count(|report| {

@@ -4,7 +4,8 @@ use super::{Batch, Item, Source};
 use crate::core::State;
 use crate::format::stripe::{RECORDS, Record};
 use crate::level::{Level, Shape};
-use crate::segments::{Kind, State as SegmentState};
+use crate::segments::{Kind, State as SegmentState, Zone};
+use crate::space::KEPT_FOR_CLEANER;
 use block::IoError;
 use std::rc::Rc;
 
@@ -14,8 +15,6 @@ pub(crate) const ROWS_MAX: u32 = 32;
 pub(crate) const BLOCKS_MAX: u64 = 200;
 /// With so much waiting, a stripe starts although others are in flight.
 pub(super) const FULL_BLOCKS: u64 = 64;
-/// Wide segments that hosts leave to the cleaner.
-const KEPT_FOR_CLEANER: usize = 2;
 /// Writes up to this many blocks go into one stripe.
 pub(crate) const ATOMIC_BLOCKS: u64 = 16;
 
@@ -33,11 +32,22 @@ pub(crate) struct Rules<'a> {
     pub width: usize,
     pub zone_rows: u32,
     pub is_live: Box<dyn Fn(usize) -> bool + 'a>,
+    /// There are drives enough for every column of the narrowest segment.
+    pub drives_enough: bool,
 }
 
 impl Rules<'_> {
     pub fn wide(&self) -> Shape {
         self.level.shape(self.width)
+    }
+
+    /// True when a segment with these columns may be written: none lacks a drive, unless there
+    /// are too few.
+    pub fn accepts(&self, columns: &[Option<Zone>]) -> bool {
+        columns.iter().all(|zone| match zone {
+            Some(zone) => (self.is_live)(usize::from(zone.drive)),
+            None => !self.drives_enough,
+        })
     }
 
     pub fn narrow(&self) -> Shape {
@@ -61,12 +71,7 @@ fn open_segment(state: &mut State, rules: &Rules<'_>, class: Class, least: u64) 
         let usable = state.segments.get(number).is_some_and(|segment| {
             // The segment may be narrower than usual: its own shape counts.
             let rows = rows_for(least, rules.level.shape(segment.columns.len()));
-            rules.zone_rows - segment.rows >= rows
-                && segment
-                    .columns
-                    .iter()
-                    .flatten()
-                    .all(|zone| (rules.is_live)(usize::from(zone.drive)))
+            rules.zone_rows - segment.rows >= rows && rules.accepts(&segment.columns)
         });
         if usable {
             return Some(number);
@@ -86,9 +91,8 @@ fn open_segment(state: &mut State, rules: &Rules<'_>, class: Class, least: u64) 
         .numbers(kind, SegmentState::Ready)
         .filter(|number| !state.unannounced.contains(number))
         .filter(|number| {
-            let columns = state.segments.get(*number).map(|segment| &segment.columns);
-            let mut zones = columns.into_iter().flatten().flatten();
-            zones.all(|zone| (rules.is_live)(usize::from(zone.drive)))
+            let found = state.segments.get(*number);
+            found.is_some_and(|segment| rules.accepts(&segment.columns))
         })
         .collect();
     let kept = if class == Class::HostWide {
@@ -230,29 +234,33 @@ enum Taken {
     Part(u64, Item),
 }
 
-/// Puts as much of an item into the batch as fits.
-fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
-    let (volume, end) = match &item {
+/// The layer that an item goes to. The volume may have been deleted or cut short since the request
+/// was checked.
+fn layer_of(state: &State, item: &Item) -> Result<u32, IoError> {
+    let (volume, start, blocks) = match item {
         Item::Write {
             volume,
             start,
             blocks,
             ..
-        } => (*volume, start + blocks),
+        } => (volume, *start, *blocks),
         Item::Hole {
             volume,
             start,
             blocks,
             ..
-        } => (*volume, start + u64::from(*blocks)),
+        } => (volume, *start, u64::from(*blocks)),
     };
-    // The volume may have been deleted or cut short since the request was checked.
-    let found = match state.tables.volumes.get(&volume) {
-        Some(found) if end <= found.blocks => Ok(found.layer),
+    match state.tables.volumes.get(volume) {
+        Some(found) if start + blocks <= found.blocks => Ok(found.layer),
         Some(_) => Err(IoError::OutOfRange),
         None => Err(IoError::DeviceGone),
-    };
-    let layer = match found {
+    }
+}
+
+/// Puts as much of an item into the batch as fits.
+fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
+    let layer = match layer_of(state, &item) {
         Ok(layer) => layer,
         Err(error) => {
             state.queued_blocks = state.queued_blocks.saturating_sub(item.parts());
@@ -260,7 +268,7 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
             return Taken::Refused;
         }
     };
-    match item {
+    let (request, volume, start, blocks, source) = match item {
         Item::Hole {
             request,
             start,
@@ -274,7 +282,7 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
             });
             batch.requests.push((request, 1));
             state.queued_blocks = state.queued_blocks.saturating_sub(1);
-            Taken::Whole(0)
+            return Taken::Whole(0);
         }
         Item::Write {
             request,
@@ -282,45 +290,43 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
             start,
             blocks,
             source,
-        } => {
-            let whole = blocks <= ATOMIC_BLOCKS;
-            let taken = match blocks <= space {
-                true => blocks,
-                false if whole => 0,
-                false => space,
-            };
-            for offset in 0..taken {
-                batch.records.push(Record::Data {
-                    layer,
-                    block: start + offset,
-                    crc: 0,
-                });
-                let block = source.block + offset as usize;
-                batch.sources.push(Source {
-                    buffer: source.buffer.clone(),
-                    block,
-                });
-            }
-            if taken > 0 {
-                batch.requests.push((Rc::clone(&request), taken));
-                state.queued_blocks = state.queued_blocks.saturating_sub(taken);
-            }
-            if taken == blocks {
-                return Taken::Whole(taken);
-            }
-            let rest = Item::Write {
-                request,
-                volume,
-                start: start + taken,
-                blocks: blocks - taken,
-                source: Source {
-                    block: source.block + taken as usize,
-                    ..source
-                },
-            };
-            Taken::Part(taken, rest)
-        }
+        } => (request, volume, start, blocks, source),
+    };
+    let taken = match blocks <= space {
+        true => blocks,
+        false if blocks <= ATOMIC_BLOCKS => 0,
+        false => space,
+    };
+    for offset in 0..taken {
+        batch.records.push(Record::Data {
+            layer,
+            block: start + offset,
+            crc: 0,
+        });
+        let block = source.block + offset as usize;
+        batch.sources.push(Source {
+            buffer: source.buffer.clone(),
+            block,
+        });
     }
+    if taken > 0 {
+        batch.requests.push((Rc::clone(&request), taken));
+        state.queued_blocks = state.queued_blocks.saturating_sub(taken);
+    }
+    if taken == blocks {
+        return Taken::Whole(taken);
+    }
+    let rest = Item::Write {
+        request,
+        volume,
+        start: start + taken,
+        blocks: blocks - taken,
+        source: Source {
+            block: source.block + taken as usize,
+            ..source
+        },
+    };
+    Taken::Part(taken, rest)
 }
 
 /// A stripe of moved blocks in the cleaner's segment: as many of `moves` as fit, from the front.

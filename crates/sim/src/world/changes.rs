@@ -3,7 +3,7 @@
 use super::{BLOCK, World};
 use crate::drive::SimDrive;
 use crate::model::{Image, Write};
-use pool::{Pool, PoolError, SnapshotId, VolumeId, VolumeOptions};
+use pool::{DriveId, Pool, PoolError, SnapshotId, VolumeId, VolumeOptions};
 use std::time::Duration;
 
 /// A change that was asked for and not yet answered.
@@ -34,6 +34,9 @@ impl Pending {
     }
 }
 
+/// Most drives that a pool gets to.
+const DRIVES_MAX: usize = 9;
+
 /// Most volumes and snapshots there are at once.
 const IMAGES_MAX: usize = 6;
 
@@ -52,7 +55,7 @@ impl World {
         let few = volumes.len() + snapshots.len() < IMAGES_MAX;
         let (volume, snapshot) = (pick(&volumes), pick(&snapshots));
         self.count(|report| report.changes += 1);
-        match (self.random.below(8), volume, snapshot) {
+        match (self.random.below(11), volume, snapshot) {
             (0..=1, Some(volume), _) if few => self.snapshot(pool, volume).await,
             (2, _, Some(snapshot)) if few => self.clone_snapshot(pool, snapshot).await,
             (3, Some(volume), Some(snapshot)) => self.rollback(pool, volume, snapshot).await,
@@ -60,10 +63,58 @@ impl World {
             (5, Some(volume), _) if volumes.len() > 1 => self.delete_volume(pool, volume).await,
             (6, Some(volume), _) => self.resize(pool, volume).await,
             (7, _, _) if few => self.create_volume(pool).await,
+            (8, _, _) => self.add_drive(pool).await,
+            (9, _, _) if self.random.once_in(3) => self.remove_drive(pool).await,
             _ => pool
                 .checkpoint()
                 .await
                 .map_err(|error| format!("checkpoint: {error}")),
+        }
+    }
+
+    /// A new drive joins, or one that was a member once.
+    async fn add_drive(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+        let members: Vec<DriveId> = pool.status().drives.iter().map(|drive| drive.id).collect();
+        if members.len() >= DRIVES_MAX {
+            return Ok(());
+        }
+        let stranger = |id: &Option<DriveId>| id.is_none_or(|id| !members.contains(&id));
+        let spare = self.ids.borrow().iter().position(stranger);
+        let index = spare.unwrap_or_else(|| {
+            let mut drives = self.drives.borrow_mut();
+            let blocks = 1150 + 40 * self.random.below(8);
+            drives.push(SimDrive::new(blocks, self.power.clone()));
+            self.ids.borrow_mut().push(None);
+            drives.len() - 1
+        });
+        let drive = self.drives.borrow()[index].clone();
+        if drive.is_dead() || self.bad.borrow().contains(&index) {
+            return Ok(());
+        }
+        let id = match pool.add_drive(drive).await {
+            Ok(id) => id,
+            // It was bad once and cannot be read in all places.
+            Err(PoolError::Io(_)) => return Ok(()),
+            Err(error) => return Err(format!("adding a drive: {error}")),
+        };
+        self.ids.borrow_mut()[index] = Some(id);
+        Ok(())
+    }
+
+    /// A drive is asked to leave; with too little space it may take for ever.
+    async fn remove_drive(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+        let status = pool.status();
+        let active = status.drives.iter().filter(|drive| drive.active);
+        let active: Vec<DriveId> = active.map(|drive| drive.id).collect();
+        let Some(id) = active.get(self.random.below(active.len() as u64) as usize) else {
+            return Ok(());
+        };
+        let removed = reactor::timeout(Duration::from_secs(2), pool.remove_drive(*id)).await;
+        match removed {
+            Err(_) | Ok(Ok(()) | Err(PoolError::NoSpace | PoolError::NotFound(_))) => Ok(()),
+            // A bad drive may die while it is being wiped.
+            Ok(Err(PoolError::Io(_))) => Ok(()),
+            Ok(Err(error)) => Err(format!("removing a drive: {error}")),
         }
     }
 

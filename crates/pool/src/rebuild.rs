@@ -1,0 +1,228 @@
+//! Rebuild: what lies on segments that lack a drive moves to segments that do not; then the drive
+//! is forgotten. Drives join and leave.
+
+use crate::core::{Core, State};
+use crate::create::ZONES_MIN;
+use crate::drive::{Drive, DriveLayout, device_blocks};
+use crate::error::PoolError;
+use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Member, Superblock};
+use crate::labels::{self, DriveId};
+use crate::level::{DRIVES_MAX, Level};
+use crate::pool::Pool;
+use crate::segments::{Kind, Segment};
+use block::BlockDevice;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How often a graceful removal looks whether the drive is empty.
+const REMOVAL_POLL: Duration = Duration::from_millis(20);
+
+impl<D: BlockDevice + 'static> Core<D> {
+    fn lacks_drive(&self, segment: &Segment) -> bool {
+        let gone = |drive: u8| !self.array.takes_data(usize::from(drive));
+        segment
+            .columns
+            .iter()
+            .any(|zone| zone.is_none_or(|zone| gone(zone.drive)))
+    }
+
+    /// True when there are drives enough to write segments that lack none.
+    pub fn drives_enough(&self) -> bool {
+        let narrowest = match self.array.level {
+            Level::Raid1 => self.width,
+            level => level.shape(1).width(),
+        };
+        self.array.taking() >= narrowest
+    }
+
+    /// Segments with live blocks that lack a drive, if there are drives enough to do better.
+    pub fn degraded<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (u32, Kind)> + 'a {
+        let better = self.drives_enough();
+        let table = state.segments.table().iter();
+        table
+            .filter(move |(number, segment)| {
+                better
+                    && segment.live() > 0
+                    && !state.stuck.contains(number)
+                    && self.lacks_drive(segment)
+            })
+            .map(|(number, segment)| (*number, segment.kind))
+    }
+
+    /// True when a checkpoint would get rid of a segment that lacks a drive, or let it be emptied.
+    pub fn lingering(&self, state: &State) -> bool {
+        let mut table = state.segments.table().iter();
+        self.drives_enough()
+            && table.any(|(number, segment)| {
+                self.lacks_drive(segment)
+                    && !state.stuck.contains(number)
+                    && !state.limbo.iter().any(|(_, limbo)| limbo == number)
+            })
+    }
+
+    /// The next segment whose blocks are to be moved for want of a drive.
+    pub fn degraded_victim(&self) -> Option<u32> {
+        let state = self.state.borrow();
+        let mut degraded = self.degraded(&state);
+        let settled = |number: &u32| state.settled.contains(number);
+        degraded
+            .find(|(number, kind)| *kind != Kind::Map && settled(number))
+            .map(|found| found.0)
+    }
+
+    /// A member that failed or is leaving, once nothing is on it and no segment lacks a drive: a
+    /// pool that forgets a member promises to survive the loss of others again.
+    pub fn retirable(&self) -> Option<usize> {
+        let published = self.published.borrow();
+        let members = published.superblock.members.iter().enumerate();
+        let mut going = members.filter(|(index, member)| {
+            member.state == MEMBER_FAILED
+                || member.state == MEMBER_ACTIVE && self.array.leaving.borrow().contains(index)
+        });
+        let (index, _) = going.next()?;
+        let state = self.state.borrow();
+        let whole = |segment: &Segment| {
+            !self.lacks_drive(segment)
+                && segment
+                    .columns
+                    .iter()
+                    .flatten()
+                    .all(|zone| usize::from(zone.drive) != index)
+        };
+        let ready = self.drives_enough() && state.segments.table().values().all(whole);
+        ready.then_some(index)
+    }
+
+    /// Takes a member off the list.
+    pub async fn retire(&self, index: usize) -> Result<(), PoolError> {
+        let word = self.entropy.word()?;
+        let body = self.published.borrow().body.clone();
+        self.state.borrow_mut().segments.set_drive(index, 0);
+        self.array.place(index, None);
+        let forget = |next: &mut Superblock| {
+            next.members[index].state = MEMBER_NONE;
+            next.members[index].id = [0; 16];
+            next.raise_epoch(word);
+        };
+        self.publish(forget, Some(body)).await
+    }
+}
+
+impl<D: BlockDevice + 'static> Pool<D> {
+    /// Adds a drive: it takes new segments from now on, and what lacks a drive is moved.
+    pub async fn add_drive(&self, device: D) -> Result<DriveId, PoolError> {
+        let core = &self.core;
+        let _alone = core.upkeep_lock.lock().await;
+        let (index, slot_blocks) = {
+            let published = core.published.borrow();
+            let superblock = &published.superblock;
+            let found = superblock
+                .members
+                .iter()
+                .position(|member| member.state == MEMBER_NONE);
+            (found, superblock.slot_blocks.get())
+        };
+        let index = index.ok_or(PoolError::Invalid("a pool has at most 32 drives"))?;
+        self.check_joinable(&device).await?;
+        let layout = DriveLayout::new(device_blocks(&device), core.zone_rows, slot_blocks);
+        if layout.zones() < ZONES_MIN {
+            let min = 2 * u64::from(slot_blocks) + u64::from(core.zone_rows * (ZONES_MIN + 1));
+            return Err(PoolError::DriveTooSmall {
+                index,
+                found: layout.blocks,
+                min,
+            });
+        }
+        labels::wipe(&device).await?;
+        let (id, word) = (core.entropy.bytes16()?, core.entropy.word()?);
+        let join = |next: &mut Superblock| {
+            next.raise_epoch(word);
+            next.members[index] = Member {
+                id,
+                state: MEMBER_ACTIVE,
+                reserved: [0; 7],
+                blocks: layout.blocks.into(),
+                joined: next.epoch.number,
+            };
+        };
+        // The newcomer first: no membership may list a drive that does not know of it.
+        let (mut first, body) = {
+            let published = core.published.borrow();
+            (published.superblock.clone(), published.body.clone())
+        };
+        join(&mut first);
+        first.drive_index = index as u8;
+        first.drive_id = id;
+        labels::write(&device, &first, layout, &body).await?;
+        core.array
+            .place(index, Some(Rc::new(Drive::new(device, id, layout))));
+        core.state
+            .borrow_mut()
+            .segments
+            .set_drive(index, layout.zones());
+        let body = core.published.borrow().body.clone();
+        core.publish(join, Some(body)).await?;
+        core.upkeep.notify_one();
+        Ok(DriveId(id))
+    }
+
+    /// A drive may join if it carries no pool, or is a stale one of this.
+    async fn check_joinable(&self, device: &D) -> Result<(), PoolError> {
+        let Some(label) = labels::probe(device).await? else {
+            return Ok(());
+        };
+        let published = self.core.published.borrow();
+        let superblock = &published.superblock;
+        let active = |member: &Member| member.id == label.drive.0 && member.state == MEMBER_ACTIVE;
+        if label.pool.0 != superblock.pool_id || superblock.members.iter().any(active) {
+            return Err(PoolError::DriveInUse {
+                index: label.index,
+                pool: label.pool_name,
+            });
+        }
+        Ok(())
+    }
+
+    /// Moves everything off a drive and lets go of it; it is blank afterwards. Fails with
+    /// [`PoolError::NoSpace`] when the others cannot hold it all.
+    pub async fn remove_drive(&self, id: DriveId) -> Result<(), PoolError> {
+        let core = &self.core;
+        let live = core.array.live();
+        let found = live.into_iter().find(|(_, drive)| drive.id == id.0);
+        let (index, drive) = found.ok_or(PoolError::NotFound("drive"))?;
+        core.array.leaving.borrow_mut().insert(index);
+        let enough = core.drives_enough();
+        let fits = core.state.borrow().segments.live_data() <= core.size().usable_blocks();
+        if !enough || !fits {
+            core.array.leaving.borrow_mut().remove(&index);
+            return Err(PoolError::NoSpace);
+        }
+        core.upkeep.notify_one();
+        while core.array.is_live(index) && core.array.leaving.borrow().contains(&index) {
+            if let Some(reason) = core.offline.get() {
+                return Err(PoolError::Offline(reason));
+            }
+            if core.stopping.get() {
+                return Err(PoolError::Offline("closing"));
+            }
+            reactor::sleep(REMOVAL_POLL).await;
+        }
+        if core.array.is_live(index) {
+            return Err(PoolError::NoSpace);
+        }
+        labels::wipe(drive.device()).await
+    }
+
+    /// Members that the pool can still lose.
+    pub fn spare_members(&self) -> usize {
+        let published = self.core.published.borrow();
+        let superblock = &published.superblock;
+        let failed = superblock
+            .members
+            .iter()
+            .filter(|member| member.state == MEMBER_FAILED);
+        crate::membership::lost_max(superblock).saturating_sub(failed.count())
+    }
+}
+
+const _: () = assert!(DRIVES_MAX == crate::format::superblock::MEMBERS);
