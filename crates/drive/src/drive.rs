@@ -2,7 +2,7 @@
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 
-use crate::{FaultyDrive, FileDrive, MemoryDrive, NullDrive};
+use crate::{EmulatedNamespace, FaultyDrive, FileDrive, MemoryDrive, NullDrive};
 
 /// Any drive. A closed enum, so that a read costs a branch and no allocation.
 pub enum Drive {
@@ -14,6 +14,8 @@ pub enum Drive {
     Null(NullDrive),
     /// Fails on command; for tests.
     Faulty(FaultyDrive),
+    /// A namespace of a modelled drive, with real data, paced in real time.
+    Emulated(EmulatedNamespace),
 }
 
 impl Drive {
@@ -24,6 +26,7 @@ impl Drive {
             Drive::Memory(_) => "memory",
             Drive::Null(_) => "null",
             Drive::Faulty(_) => "faulty",
+            Drive::Emulated(_) => "emulated",
         }
     }
 }
@@ -52,6 +55,12 @@ impl From<FaultyDrive> for Drive {
     }
 }
 
+impl From<EmulatedNamespace> for Drive {
+    fn from(namespace: EmulatedNamespace) -> Drive {
+        Drive::Emulated(namespace)
+    }
+}
+
 /// Calls a method of whichever drive it is.
 macro_rules! dispatch {
     ($self:ident, $drive:ident => $call:expr) => {
@@ -60,6 +69,7 @@ macro_rules! dispatch {
             Drive::Memory($drive) => $call,
             Drive::Null($drive) => $call,
             Drive::Faulty($drive) => $call,
+            Drive::Emulated($drive) => $call,
         }
     };
 }

@@ -1,13 +1,17 @@
 //! One drive: what the layers above keep their blocks on.
 //!
 //! In this room: [`Drive`], a closed choice of a file or block device, memory, a null device that
-//! keeps nothing, and a faulty one for tests; and [`Emulate512`], which shows any device of 4 KiB
+//! keeps nothing, an emulated one (a model of `ssd` with real data, paced in real time), and a
+//! faulty one for tests; and [`Emulate512`], which shows any device of 4 KiB
 //! blocks as one of 512-byte blocks. Not in this room: anything that knows more than one drive.
 //! Everything here implements [`BlockDevice`](block::BlockDevice) and passes its conformance test
 //! on both drivers of the reactor.
 
 mod drive;
 mod emulate512;
+mod emulated;
+mod emulated_namespace;
+mod emulated_store;
 mod faulty;
 mod file;
 mod flush_group;
@@ -19,6 +23,8 @@ mod transfer;
 
 pub use drive::Drive;
 pub use emulate512::Emulate512;
+pub use emulated::{EmulatedDrive, EmulatedError, EmulatedOptions, Payload, Punctuality};
+pub use emulated_namespace::EmulatedNamespace;
 pub use faulty::{FaultControl, FaultyDrive, Operation};
 pub use file::{FileDrive, FileOptions};
 pub use memory::MemoryDrive;

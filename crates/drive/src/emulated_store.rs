@@ -1,0 +1,127 @@
+//! Where an emulated drive's namespaces keep their data: [`Store`] and [`Directory`].
+
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use ssd::DeviceState;
+
+use crate::emulated::EmulatedError;
+use crate::open_error::OpenError;
+use crate::{FileDrive, FileOptions, MemoryDrive};
+
+/// Namespaces, controllers and counters, as JSON.
+const STATE_FILE: &str = "state.json";
+
+/// The directory of one emulated drive.
+pub(crate) struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Makes the directory where it is missing.
+    pub(crate) fn open(path: PathBuf) -> Result<Directory, OpenError> {
+        std::fs::create_dir_all(&path).map_err(|error| OpenError::from_io(&path, error))?;
+        Ok(Directory { path })
+    }
+
+    /// What was kept; `None` in a new directory.
+    pub(crate) fn load(&self) -> Result<Option<DeviceState>, EmulatedError> {
+        let path = self.path.join(STATE_FILE);
+        let refuse = |reason: String| EmulatedError::State {
+            path: path.clone(),
+            reason,
+        };
+        match std::fs::read(&path) {
+            Ok(text) => {
+                let state = serde_json::from_slice(&text);
+                state.map(Some).map_err(|error| refuse(error.to_string()))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(refuse(error.to_string())),
+        }
+    }
+
+    /// Keeps `state`, whole or not at all.
+    pub(crate) fn save(&self, state: &DeviceState) -> Result<(), EmulatedError> {
+        let path = self.path.join(STATE_FILE);
+        let fresh = self.path.join("state.json.new");
+        let text = serde_json::to_vec(state).map_err(io::Error::from);
+        let written = text.and_then(|text| std::fs::write(&fresh, text));
+        let written = written.and_then(|()| std::fs::rename(&fresh, &path));
+        written.map_err(|error| EmulatedError::State {
+            path,
+            reason: error.to_string(),
+        })
+    }
+
+    /// Removes the data of a namespace.
+    pub(crate) fn remove(&self, nsid: u32) -> Result<(), OpenError> {
+        let path = self.namespace(nsid);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(OpenError::from_io(&path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn namespace(&self, nsid: u32) -> PathBuf {
+        self.path.join(format!("namespace-{nsid}.img"))
+    }
+}
+
+/// The data of one namespace.
+pub(crate) enum Store {
+    Memory(MemoryDrive),
+    File(FileDrive),
+}
+
+/// Calls a method of whichever store it is.
+macro_rules! dispatch {
+    ($self:ident, $store:ident => $call:expr) => {
+        match $self {
+            Store::Memory($store) => $call,
+            Store::File($store) => $call,
+        }
+    };
+}
+
+impl Store {
+    pub(crate) async fn open(
+        directory: Option<&Directory>,
+        nsid: u32,
+        geometry: Geometry,
+    ) -> Result<Store, OpenError> {
+        let Some(directory) = directory else {
+            return Ok(Store::Memory(MemoryDrive::new(geometry)));
+        };
+        let options = FileOptions {
+            block_bytes: geometry.block_bytes,
+            create_bytes: Some(geometry.capacity_bytes()),
+        };
+        FileDrive::open(directory.namespace(nsid), &options)
+            .await
+            .map(Store::File)
+    }
+
+    pub(crate) fn geometry(&self) -> Geometry {
+        dispatch!(self, store => store.geometry())
+    }
+
+    pub(crate) async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
+        dispatch!(self, store => store.read(start, buffer).await)
+    }
+
+    pub(crate) async fn write(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
+        dispatch!(self, store => store.write(start, buffer, Durability::Cached).await)
+    }
+
+    pub(crate) async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
+        dispatch!(self, store => store.deallocate(range).await)
+    }
+
+    pub(crate) async fn write_zeroes(&self, range: BlockRange) -> Result<(), IoError> {
+        dispatch!(self, store => store.write_zeroes(range, Durability::Cached).await)
+    }
+}
