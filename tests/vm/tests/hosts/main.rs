@@ -6,25 +6,40 @@ mod file_systems;
 mod queries;
 mod restart;
 
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
 use vm::{Guest, Image, Node, Suite};
 
 /// Starts a node, boots `suite` and runs `scenario` in it.
 fn run(suite: Suite, name: &str, scenario: fn(&mut Guest, Node)) {
-    let test = std::env::current_exe().expect("a test has a path");
-    let profile = test
-        .ancestors()
-        .nth(2)
-        .expect("tests are in TARGET/PROFILE/deps");
-    let target = profile.parent().expect("tests are in TARGET/PROFILE/deps");
-    // Downloads, images, drives and logs.
-    let directory = target.join("vm");
+    let directory = profile_directory().with_file_name("vm");
     let label = format!("{} {name}", suite.name());
-
-    let image = Image::build(suite, &directory).expect("kernel and tools are at hand");
-    let node =
-        Node::start(&profile.join("flashyard"), &directory, &label).expect("the node serves");
-    let mut guest = Guest::boot(&image, &directory, &label).expect("the guest boots");
+    let image = image(suite, &directory);
+    let program = profile_directory().join("flashyard");
+    let node = Node::start(&program, &directory, &label).expect("the node serves");
+    let mut guest = Guest::boot(image, &directory, &label).expect("the guest boots");
     scenario(&mut guest, node);
+}
+
+/// Fetches and packs each suite's image once in a run.
+fn image(suite: Suite, directory: &Path) -> &'static Image {
+    static BOOKWORM: OnceLock<Image> = OnceLock::new();
+    static TRIXIE: OnceLock<Image> = OnceLock::new();
+    let image = match suite {
+        Suite::Bookworm => &BOOKWORM,
+        Suite::Trixie => &TRIXIE,
+    };
+    image.get_or_init(|| Image::build(suite, directory).expect("kernel and tools are at hand"))
+}
+
+/// Where cargo puts programs: TARGET/PROFILE, of which a test is in `deps`.
+fn profile_directory() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let profile = test.parent().and_then(Path::parent);
+    profile
+        .expect("a test is in TARGET/PROFILE/deps")
+        .to_path_buf()
 }
 
 macro_rules! scenarios {
