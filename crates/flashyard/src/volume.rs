@@ -73,7 +73,11 @@ impl Verb {
             Verb::List => node
                 .output
                 .show(&client.volumes()?, |volumes| list(&volumes.items)),
-            Verb::Show { name } => node.output.show(&client.volume(name)?, show),
+            Verb::Show { name } => {
+                let volume = client.volume(name)?;
+                let addresses = client.status()?.nvme_addresses;
+                node.output.show(&volume, |volume| show(volume, &addresses));
+            }
             Verb::Create(create) => {
                 node.output
                     .show(&client.create_volume(&create.name, &create.spec())?, one);
@@ -118,7 +122,14 @@ fn list(volumes: &[Volume]) -> String {
     table(&header, volumes.iter().map(row))
 }
 
-fn show(volume: &Volume) -> String {
+/// One volume, and how a Linux host connects to it at each of the node's addresses.
+fn show(volume: &Volume, addresses: &[String]) -> String {
+    let connect = |address: &String| {
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, "4420"));
+        let host = host.trim_matches(['[', ']']);
+        format!("nvme connect -t tcp -a {host} -s {port} -n {}", volume.nqn)
+    };
+    let connect: Vec<String> = addresses.iter().map(connect).collect();
     let hosts = match volume.hosts.as_slice() {
         [] => "none: no host can see it".to_owned(),
         hosts => names(hosts),
@@ -137,5 +148,6 @@ fn show(volume: &Volume) -> String {
         ("nqn", volume.nqn.clone()),
         ("nsid", volume.nsid.to_string()),
         ("uuid", volume.uuid.to_string()),
+        ("connect", connect.join("\n")),
     ])
 }

@@ -35,6 +35,10 @@ fn tables_are_as_documented() {
             .replace(&status.started, "TIME")
             .replace(&status.version, "VERSION")
             .replace(&node.endpoints().nvme[0].to_string(), "ADDRESS")
+            .replace(
+                &format!("-s {}", node.endpoints().nvme[0].port()),
+                "-s PORT",
+            )
     };
     let verbs: &[&[&str]] = &[
         &["status"],

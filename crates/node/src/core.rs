@@ -159,8 +159,9 @@ impl Core {
         self.post.remove(id);
     }
 
-    /// Serves a volume to hosts, and makes its subsystem if it is the first there.
-    pub fn publish(&self, id: VolumeId, spec: &VolumeSpec) -> Result<(), NodeError> {
+    /// Serves a volume to hosts, and makes its subsystem if it is the first there; or leaves
+    /// everything as it was.
+    pub async fn publish(&self, id: VolumeId, spec: &VolumeSpec) -> Result<(), NodeError> {
         let volume = self
             .post
             .volume(id)
@@ -186,8 +187,14 @@ impl Core {
             uuid: identity,
             eui64: None,
         };
-        self.target
-            .add_namespace(&spec.subsystem, settings, volume)?;
+        let added = self.target.add_namespace(&spec.subsystem, settings, volume);
+        if let Err(error) = added {
+            if first {
+                self.subsystems.borrow_mut().remove(nqn);
+                self.target.remove_subsystem(&spec.subsystem).await?;
+            }
+            return Err(error.into());
+        }
         if let Some(namespaces) = self.subsystems.borrow_mut().get_mut(nqn) {
             namespaces.insert(spec.nsid);
         }

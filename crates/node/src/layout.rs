@@ -113,10 +113,9 @@ impl Layout {
         }
         for index in 0..self.cores.len() {
             let published = spec.clone();
-            let done = self.on(
-                index,
-                move |core| async move { core.publish(id, &published) },
-            );
+            let done = self.on(index, move |core| async move {
+                core.publish(id, &published).await
+            });
             if let Err(error) = done.await {
                 self.undo_publish(&spec, id, index).await;
                 return Err(error);
@@ -265,7 +264,7 @@ impl Layout {
 
     /// Takes back what a failed create did on cores before `failed`.
     async fn undo_publish(&self, spec: &VolumeSpec, id: VolumeId, failed: usize) {
-        for index in 0..=failed {
+        for index in 0..failed {
             let spec = spec.clone();
             // Already failing with the first error, which is the one to report.
             let _ = self

@@ -128,6 +128,18 @@ impl Control {
             .await
     }
 
+    /// Makes `records` durable, all or none.
+    async fn remember_all(
+        &self,
+        kind: Kind,
+        records: Vec<(Name, impl Serialize + Send + 'static)>,
+    ) -> Result<(), ErrorBody> {
+        self.with_state(move |state| {
+            state.put_all(kind, records.iter().map(|(name, record)| (name, record)))
+        })
+        .await
+    }
+
     /// Makes it durable that `name` is gone.
     async fn forget(&self, kind: Kind, name: &Name) -> Result<(), ErrorBody> {
         let name = name.clone();

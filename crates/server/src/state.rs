@@ -180,7 +180,7 @@ impl State {
             name: name(),
             uuid: Uuid::new_v4(),
         };
-        self.put_in(META, IDENTITY, &identity)?;
+        self.put_in(META, [(IDENTITY, &identity)])?;
         Ok(identity)
     }
 
@@ -195,7 +195,19 @@ impl State {
 
     /// Remembers `record` under `name`; durable when it returns.
     pub fn put(&self, kind: Kind, name: &Name, record: &impl Serialize) -> Result<(), StateError> {
-        self.put_in(kind.table(), name.as_str(), record)
+        self.put_in(kind.table(), [(name.as_str(), record)])
+    }
+
+    /// Remembers several records, all or none; durable when it returns.
+    pub fn put_all<'a, T: Serialize + 'a>(
+        &self,
+        kind: Kind,
+        records: impl IntoIterator<Item = (&'a Name, &'a T)>,
+    ) -> Result<(), StateError> {
+        let named = records
+            .into_iter()
+            .map(|(name, record)| (name.as_str(), record));
+        self.put_in(kind.table(), named)
     }
 
     /// Forgets `name`; durable when it returns.
@@ -215,17 +227,23 @@ impl State {
         Ok(records.remove(IDENTITY))
     }
 
-    fn put_in(&self, table: Table, name: &str, record: &impl Serialize) -> Result<(), StateError> {
-        let record = serde_json::to_vec(record).map_err(|source| StateError::Record {
-            name: name.to_owned(),
-            source,
-        })?;
+    fn put_in<'a, T: Serialize + 'a>(
+        &self,
+        table: Table,
+        records: impl IntoIterator<Item = (&'a str, &'a T)>,
+    ) -> Result<(), StateError> {
         let transaction = self.database.begin_write().map_err(redb::Error::from)?;
         {
             let mut table = transaction.open_table(table).map_err(redb::Error::from)?;
-            table
-                .insert(name, record.as_slice())
-                .map_err(redb::Error::from)?;
+            for (name, record) in records {
+                let record = serde_json::to_vec(record).map_err(|source| StateError::Record {
+                    name: name.to_owned(),
+                    source,
+                })?;
+                table
+                    .insert(name, record.as_slice())
+                    .map_err(redb::Error::from)?;
+            }
         }
         Ok(transaction.commit().map_err(redb::Error::from)?)
     }
@@ -307,7 +325,7 @@ mod tests {
             name: name("n1"),
             uuid: Uuid::nil(),
         };
-        state.put_in(META, IDENTITY, &future).unwrap();
+        state.put_in(META, [(IDENTITY, &future)]).unwrap();
         drop(state);
         let refused = State::open(directory.path()).unwrap_err().to_string();
         assert!(refused.contains("format 9"), "{refused}");

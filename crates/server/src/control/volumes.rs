@@ -124,17 +124,21 @@ impl Control {
         change(&mut hosts);
         if hosts != entry.record.hosts {
             let allowed = allowed_hosts(objects, &hosts)?;
-            for (name, member) in objects
-                .volumes
-                .iter_mut()
-                .filter(|(_, v)| v.record.nqn == nqn)
-            {
-                let record = VolumeRecord {
-                    hosts: hosts.clone(),
-                    ..member.record.clone()
-                };
-                self.remember(Kind::Volume, name, record.clone()).await?;
-                member.record = record;
+            let members = objects.volumes.iter().filter(|(_, v)| v.record.nqn == nqn);
+            let changed: Vec<(Name, VolumeRecord)> = members
+                .map(|(name, member)| {
+                    let record = VolumeRecord {
+                        hosts: hosts.clone(),
+                        ..member.record.clone()
+                    };
+                    (name.clone(), record)
+                })
+                .collect();
+            self.remember_all(Kind::Volume, changed.clone()).await?;
+            for (name, record) in changed {
+                if let Some(member) = objects.volumes.get_mut(&name) {
+                    member.record = record;
+                }
             }
             let done = self.node.set_allowed_hosts(&parsed(&nqn)?, allowed).await;
             done.map_err(|error| refused(&error))?;
