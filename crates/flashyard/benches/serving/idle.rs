@@ -25,8 +25,14 @@ pub struct Idle {
 
 impl fmt::Display for Idle {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Idle { queue_pairs, percent } = self;
-        write!(formatter, "Idle with {queue_pairs} queue pairs: {percent:.2}% of one core")
+        let Idle {
+            queue_pairs,
+            percent,
+        } = self;
+        write!(
+            formatter,
+            "Idle with {queue_pairs} queue pairs: {percent:.2}% of one core"
+        )
     }
 }
 
@@ -55,7 +61,10 @@ pub fn measure(directory: &Path) -> Result<Idle> {
         }
         anyhow::Ok(percent)
     })?;
-    Ok(Idle { queue_pairs: CONTROLLERS * (1 + usize::from(IO_QUEUES_EACH)), percent })
+    Ok(Idle {
+        queue_pairs: CONTROLLERS * (1 + usize::from(IO_QUEUES_EACH)),
+        percent,
+    })
 }
 
 /// User and system time of a process so far: nanoseconds from its threads' schedstat.

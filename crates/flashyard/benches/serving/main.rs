@@ -32,11 +32,15 @@ fn main() -> Result<()> {
     let mut theirs = vec![Vec::new(); ROWS.len()];
     for round in 1..=rounds {
         let node = node::Node::start(&directory.path().join(format!("round{round}")), &file)?;
-        measure("flashyard", round, &mut ours, |row| node.measure(row, seconds))?;
+        measure("flashyard", round, &mut ours, |row| {
+            node.measure(row, seconds)
+        })?;
         drop(node);
         if let Some(tree) = &spdk {
             let target = spdk::Target::start(tree, &file)?;
-            measure("spdk", round, &mut theirs, |row| target.measure(row, seconds))?;
+            measure("spdk", round, &mut theirs, |row| {
+                target.measure(row, seconds)
+            })?;
         }
     }
     let idle = idle::measure(&directory.path().join("idle"))?;
@@ -59,9 +63,10 @@ fn measure(
 
 fn setting<T: std::str::FromStr>(name: &str, default: T) -> Result<T> {
     match std::env::var(name) {
-        Ok(text) => {
-            text.parse().ok().with_context(|| format!("{name}={text}: a whole number is wanted"))
-        }
+        Ok(text) => text
+            .parse()
+            .ok()
+            .with_context(|| format!("{name}={text}: a whole number is wanted")),
         Err(_) => Ok(default),
     }
 }

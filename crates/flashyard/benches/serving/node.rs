@@ -28,7 +28,9 @@ impl Node {
         node.call("drive add memory --memory 256MiB")?;
         node.call(&format!("drive add file {}", file.display()))?;
         for volume in ["null", "memory", "file"] {
-            node.call(&format!("volume create {volume} --drive {volume} --allow any"))?;
+            node.call(&format!(
+                "volume create {volume} --drive {volume} --allow any"
+            ))?;
         }
         Ok(node)
     }
@@ -52,7 +54,11 @@ impl Node {
             .stderr(Stdio::null())
             .spawn()
             .context("starting the node")?;
-        let mut node = Node { process, api: String::new(), nvme: String::new() };
+        let mut node = Node {
+            process,
+            api: String::new(),
+            nvme: String::new(),
+        };
         node.wait_until_ready(&directory.join("endpoints.json"))?;
         Ok(node)
     }
@@ -62,7 +68,10 @@ impl Node {
             if let Ok(text) = std::fs::read_to_string(endpoints) {
                 let found: Value = serde_json::from_str(&text)?;
                 self.api = found["api"].as_str().context("endpoints: api")?.to_owned();
-                self.nvme = found["nvme"][0].as_str().context("endpoints: nvme")?.to_owned();
+                self.nvme = found["nvme"][0]
+                    .as_str()
+                    .context("endpoints: nvme")?
+                    .to_owned();
                 return Ok(());
             }
             if let Some(status) = self.process.try_wait()? {
@@ -79,13 +88,20 @@ impl Node {
     }
 
     fn call(&self, words: &str) -> Result<Value> {
-        run_json(Command::new(FLASHYARD).args(["--node", &self.api]).args(words.split(' ')))
+        run_json(
+            Command::new(FLASHYARD)
+                .args(["--node", &self.api])
+                .args(words.split(' ')),
+        )
     }
 
     /// The NQN under which a volume is served.
     pub fn volume_nqn(&self, volume: &str) -> Result<String> {
         let shown = self.call(&format!("volume show {volume}"))?;
-        Ok(shown["nqn"].as_str().context("volume show: no nqn")?.to_owned())
+        Ok(shown["nqn"]
+            .as_str()
+            .context("volume show: no nqn")?
+            .to_owned())
     }
 
     /// Runs `flashyard perf` for one row, on CPU 1.
@@ -98,12 +114,17 @@ impl Node {
         let target = format!("tcp://{}/{}?nsid=1", self.nvme, self.volume_nqn(volume)?);
         let report = run_json(
             Command::new(FLASHYARD)
-                .args(["perf", &target, "--rw", row.pattern, "--numjobs", "1", "--cores", "1"])
+                .args(["perf", &target, "--rw", row.pattern, "--cores", "1"])
+                .arg("--norandommap")
                 .args(["--bs", &row.block_bytes.to_string()])
                 .args(["--iodepth", &row.depth.to_string()])
                 .args(["--runtime", &format!("{seconds}s")]),
         )?;
-        let direction = if row.pattern.ends_with("read") { "read" } else { "write" };
+        let direction = if row.pattern.ends_with("read") {
+            "read"
+        } else {
+            "write"
+        };
         let found = &report[direction];
         let number = |value: &Value| value.as_f64().context("perf: a figure is missing");
         Ok(Sample {
@@ -117,7 +138,10 @@ impl Node {
 fn run_json(command: &mut Command) -> Result<Value> {
     let output = command.args(["--output", "json"]).output()?;
     if !output.status.success() {
-        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     if output.stdout.is_empty() {
         return Ok(Value::Null);

@@ -31,7 +31,12 @@ pub struct Row {
 }
 
 const fn row(device: Device, pattern: &'static str, block_bytes: u32, depth: u32) -> Row {
-    Row { device, pattern, block_bytes, depth }
+    Row {
+        device,
+        pattern,
+        block_bytes,
+        depth,
+    }
 }
 
 /// The whole table, in the order it is run.
@@ -75,8 +80,15 @@ pub struct Sample {
 
 impl fmt::Display for Sample {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Sample { iops, mean_us, p99_us } = self;
-        write!(formatter, "{iops:.0} IOPS, mean {mean_us:.1} us, p99 {p99_us:.1} us")
+        let Sample {
+            iops,
+            mean_us,
+            p99_us,
+        } = self;
+        write!(
+            formatter,
+            "{iops:.0} IOPS, mean {mean_us:.1} us, p99 {p99_us:.1} us"
+        )
     }
 }
 

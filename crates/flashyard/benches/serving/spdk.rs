@@ -29,7 +29,11 @@ impl Target {
             .stderr(Stdio::null())
             .spawn()
             .context("starting nvmf_tgt")?;
-        let target = Target { tree: tree.to_owned(), socket, process };
+        let target = Target {
+            tree: tree.to_owned(),
+            socket,
+            process,
+        };
         target.wait_until_ready()?;
         target.call("nvmf_create_transport -t TCP -o")?;
         target.call("bdev_null_create null0 102400 4096")?;
@@ -63,7 +67,10 @@ impl Target {
             .output()
             .context("running rpc.py")?;
         if !output.status.success() {
-            bail!("{request}: {}", String::from_utf8_lossy(&output.stderr).trim());
+            bail!(
+                "{request}: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
         }
         Ok(())
     }
@@ -101,8 +108,22 @@ impl Drop for Target {
 fn parse(text: &str) -> Option<Sample> {
     let totals = text.lines().find(|line| line.starts_with("TCP"))?;
     let mut last_five = totals.split_whitespace().rev().take(5);
-    let (mean_us, iops) = (last_five.nth(2)?.parse().ok()?, last_five.nth(1)?.parse().ok()?);
-    let p99 = text.lines().find(|line| line.trim_start().starts_with("99.00000%"))?;
-    let p99_us = p99.split_whitespace().last()?.trim_end_matches("us").parse().ok()?;
-    Some(Sample { iops, mean_us, p99_us })
+    let (mean_us, iops) = (
+        last_five.nth(2)?.parse().ok()?,
+        last_five.nth(1)?.parse().ok()?,
+    );
+    let p99 = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("99.00000%"))?;
+    let p99_us = p99
+        .split_whitespace()
+        .last()?
+        .trim_end_matches("us")
+        .parse()
+        .ok()?;
+    Some(Sample {
+        iops,
+        mean_us,
+        p99_us,
+    })
 }

@@ -29,9 +29,20 @@ pub fn print_and_save(
     idle: &Idle,
 ) -> Result<()> {
     println!("Machine: {}\n", machine());
-    let beside = if theirs.is_some() { " SPDK IOPS | mean us | p99 us | ratio |" } else { "" };
+    let beside = if theirs.is_some() {
+        " SPDK IOPS | mean us | p99 us | ratio |"
+    } else {
+        ""
+    };
     println!("| workload | IOPS | MB/s | mean us | p99 us |{beside}");
-    println!("|---|---|---|---|---|{}", if theirs.is_some() { "---|---|---|---|" } else { "" });
+    println!(
+        "|---|---|---|---|---|{}",
+        if theirs.is_some() {
+            "---|---|---|---|"
+        } else {
+            ""
+        }
+    );
     let mut saved = Vec::new();
     for (number, row) in ROWS.iter().enumerate() {
         let our = summary(&ours[number]);
@@ -40,7 +51,10 @@ pub fn print_and_save(
         print!(" {:.1} | {:.1} |", our.mean_us, our.p99_us);
         let their = theirs.map(|samples| summary(&samples[number]));
         if let Some(their) = their {
-            print!(" {:.0} | {:.1} | {:.1} |", their.iops, their.mean_us, their.p99_us);
+            print!(
+                " {:.0} | {:.1} | {:.1} |",
+                their.iops, their.mean_us, their.p99_us
+            );
             print!(" {:.2} |", our.iops / their.iops);
         }
         println!();
@@ -73,8 +87,13 @@ fn machine() -> String {
     let model = processors
         .lines()
         .find_map(|line| line.strip_prefix("model name"))
-        .map_or("unknown processor", |rest| rest.trim_start_matches([' ', '\t', ':']));
-    let cores = processors.lines().filter(|line| line.starts_with("processor")).count();
+        .map_or("unknown processor", |rest| {
+            rest.trim_start_matches([' ', '\t', ':'])
+        });
+    let cores = processors
+        .lines()
+        .filter(|line| line.starts_with("processor"))
+        .count();
     let kernel = of_file("/proc/sys/kernel/osrelease");
     format!("{model}, {cores} cores, Linux {}", kernel.trim())
 }
