@@ -47,7 +47,7 @@ pub fn measure(directory: &Path) -> Result<Idle> {
         let mut controllers = Vec::new();
         for number in 0..CONTROLLERS {
             let mut options =
-                ConnectOptions::new(&format!("nqn.2014-08.org.nvmexpress:idle-host-{number}"));
+                ConnectOptions::new(format!("nqn.2014-08.org.nvmexpress:idle-host-{number}"));
             options.io_queues = IO_QUEUES_EACH;
             controllers.push(Controller::connect(address, &subsystem, options).await?);
         }

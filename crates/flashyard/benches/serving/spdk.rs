@@ -83,7 +83,8 @@ impl Target {
             Device::File => 3,
         };
         let transport = format!(
-            "trtype:TCP adrfam:IPv4 traddr:127.0.0.1 trsvcid:{PORT} subnqn:{SUBSYSTEM} ns:{namespace}"
+            "trtype:TCP adrfam:IPv4 traddr:127.0.0.1 trsvcid:{PORT} \
+             subnqn:{SUBSYSTEM} ns:{namespace}"
         );
         let output = Command::new(self.tree.join("build/bin/spdk_nvme_perf"))
             .args(["-c", "0x2", "-s", "256", "-i", "7", "-L", "-w", row.pattern])
