@@ -29,6 +29,31 @@ pub enum DriveSpec {
         /// Capacity.
         size: Size,
     },
+    /// A model of a drive with real data, as fast as the drive and as slow.
+    Emulated {
+        /// A profile that comes with the node, or the absolute path of one of your own.
+        #[schema(examples("cm7-r-7.68"))]
+        profile: String,
+        /// Its capacity in millionths of the drive's; speed is not scaled.
+        #[serde(default = "thousandth")]
+        scale_ppm: u32,
+        /// Everything takes this many percent of the drive's time: above 100 where the host or
+        /// the network is slower than the drive.
+        #[serde(default = "real_time")]
+        dilation_percent: u32,
+        /// Where its data is kept, in sparse files: an absolute path on the node. Without one it
+        /// is kept in memory and lost when the node stops.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        directory: Option<String>,
+    },
+}
+
+fn thousandth() -> u32 {
+    1000
+}
+
+fn real_time() -> u32 {
+    100
 }
 
 impl DriveSpec {
@@ -38,6 +63,7 @@ impl DriveSpec {
             DriveSpec::Path { .. } => "path",
             DriveSpec::Memory { .. } => "memory",
             DriveSpec::Null { .. } => "null",
+            DriveSpec::Emulated { .. } => "emulated",
         }
     }
 }

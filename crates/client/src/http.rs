@@ -82,6 +82,14 @@ impl Client {
         self.read(self.agent.put(self.at(path)).send_json(body))
     }
 
+    pub(crate) fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.read(self.agent.post(self.at(path)).send_json(body))
+    }
+
     pub(crate) fn put_empty<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.read(self.agent.put(self.at(path)).send_empty())
     }

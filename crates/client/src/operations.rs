@@ -1,7 +1,8 @@
 //! One method per operation of the API.
 
 use api::{
-    Drive, DriveSpec, Event, Host, HostSpec, List, Name, Session, Status, Volume, VolumeSpec,
+    Drive, DriveHealth, DriveSpec, Event, Host, HostSpec, List, Name, Namespace, NamespaceSpec,
+    Namespaces, Session, Status, Volume, VolumeSpec,
 };
 
 use crate::{Client, ClientError};
@@ -30,6 +31,30 @@ impl Client {
     /// Closes and forgets a drive that no volume uses; its contents stay.
     pub fn remove_drive(&self, name: &Name) -> Result<(), ClientError> {
         self.delete_object(&format!("/v1/drives/{name}"))
+    }
+
+    /// The namespaces of a drive.
+    pub fn namespaces(&self, drive: &Name) -> Result<Namespaces, ClientError> {
+        self.get(&format!("/v1/drives/{drive}/namespaces"))
+    }
+
+    /// Creates a namespace on a drive that no volume uses.
+    pub fn create_namespace(
+        &self,
+        drive: &Name,
+        spec: &NamespaceSpec,
+    ) -> Result<Namespace, ClientError> {
+        self.post(&format!("/v1/drives/{drive}/namespaces"), spec)
+    }
+
+    /// Deletes a namespace, with its data, of a drive that no volume uses.
+    pub fn delete_namespace(&self, drive: &Name, nsid: u32) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/drives/{drive}/namespaces/{nsid}"))
+    }
+
+    /// The health of a drive that can tell.
+    pub fn drive_health(&self, drive: &Name) -> Result<DriveHealth, ClientError> {
+        self.get(&format!("/v1/drives/{drive}/health"))
     }
 
     /// Every volume, by name.

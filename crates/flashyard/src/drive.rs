@@ -1,6 +1,6 @@
 //! `flashyard drive`
 
-use api::{Drive, DriveSpec, Name, Size};
+use api::{Drive, DriveHealth, DriveSpec, Name, Size};
 use clap::{Args, Subcommand};
 
 use crate::connection::{Done, Node};
@@ -12,6 +12,11 @@ pub enum Verb {
     List,
     /// Show one drive
     Show {
+        /// The drive
+        name: Name,
+    },
+    /// Show the health of a drive that can tell: an emulated one
+    Smart {
         /// The drive
         name: Name,
     },
@@ -33,6 +38,35 @@ pub struct Add {
     /// Make the file, sparse, this large if it is missing
     #[arg(long, value_name = "SIZE", requires = "path")]
     size: Option<Size>,
+    #[command(flatten)]
+    emulation: Emulation,
+    /// Keep an emulated drive's data here, an absolute path on the node, instead of in memory
+    #[arg(long, value_name = "PATH", requires = "emulated")]
+    directory: Option<String>,
+}
+
+/// How a model behaves.
+#[derive(Args, Clone, Copy)]
+pub struct Emulation {
+    /// Capacity of an emulated drive, as a share of the real one's; speed is not scaled
+    #[arg(long, value_name = "SHARE", default_value_t = 0.001)]
+    scale: f64,
+    /// Times as long as the real drive that an emulated one takes for everything
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    dilation: f64,
+}
+
+impl Emulation {
+    /// An emulated drive of this kind. Shares and factors beyond reason become ones that the node
+    /// refuses.
+    pub fn spec(self, profile: &str, directory: Option<String>) -> DriveSpec {
+        DriveSpec::Emulated {
+            profile: profile.to_owned(),
+            scale_ppm: (self.scale * 1e6).round() as u32,
+            dilation_percent: (self.dilation * 100.0).round() as u32,
+            directory,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -46,6 +80,9 @@ pub struct Source {
     /// Keeps nothing and reads as zeroes: for measuring everything above it
     #[arg(long, value_name = "SIZE")]
     null: Option<Size>,
+    /// A model of a drive: a profile's name (see `flashyard ssd profiles`) or its path on the node
+    #[arg(long, value_name = "PROFILE")]
+    emulated: Option<String>,
 }
 
 impl Verb {
@@ -55,6 +92,7 @@ impl Verb {
                 .output
                 .show(&node.client.drives()?, |drives| list(&drives.items)),
             Verb::Show { name } => node.output.show(&node.client.drive(name)?, show),
+            Verb::Smart { name } => node.output.show(&node.client.drive_health(name)?, smart),
             Verb::Add(add) => {
                 let drive = node.client.add_drive(&add.name, &add.spec())?;
                 node.output
@@ -78,8 +116,12 @@ impl Add {
             Source {
                 null: Some(size), ..
             } => DriveSpec::Null { size: *size },
+            Source {
+                emulated: Some(profile),
+                ..
+            } => self.emulation.spec(profile, self.directory.clone()),
             Source { path, .. } => DriveSpec::Path {
-                // clap lets none of the three be missing.
+                // clap lets none of the four be missing.
                 path: path.clone().unwrap_or_default(),
                 size: self.size,
             },
@@ -138,5 +180,37 @@ fn source(spec: &DriveSpec) -> String {
         DriveSpec::Path { path, .. } => path.clone(),
         DriveSpec::Memory { .. } => "memory (test only)".to_owned(),
         DriveSpec::Null { .. } => "null (test only)".to_owned(),
+        DriveSpec::Emulated {
+            profile, directory, ..
+        } => match directory {
+            Some(directory) => format!("emulated {profile}, {directory}"),
+            None => format!("emulated {profile}, memory (test only)"),
+        },
     }
+}
+
+fn smart(health: &DriveHealth) -> String {
+    let billions = |count: u64| format!("{count} x 10^9 bytes");
+    let units = |count: u64| format!("{count} x 512,000 bytes");
+    let amplification = health.write_amplification_thousandths as f64 / 1e3;
+    let late = format!("{} of {}", health.completed_late, health.completed);
+    properties(&[
+        ("model", health.model.clone()),
+        (
+            "available spare",
+            format!("{}%", health.available_spare_percent),
+        ),
+        ("percentage used", format!("{}%", health.percentage_used)),
+        ("data units read", units(health.data_units_read)),
+        ("data units written", units(health.data_units_written)),
+        ("read commands", health.host_read_commands.to_string()),
+        ("write commands", health.host_write_commands.to_string()),
+        ("media written", billions(health.media_written_billions)),
+        (
+            "endurance estimate",
+            billions(health.endurance_estimate_billions),
+        ),
+        ("write amplification", format!("{amplification:.3}")),
+        ("completed late", late),
+    ])
 }

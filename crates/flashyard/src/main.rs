@@ -7,6 +7,7 @@ mod event;
 mod exit;
 mod host;
 mod interrupt;
+mod namespace;
 mod output;
 mod perf;
 mod serve;
@@ -48,6 +49,9 @@ enum Command {
     /// Drives: what a node keeps data on
     #[command(subcommand)]
     Drive(drive::Verb),
+    /// Namespaces: how much of a drive's flash is handed out; the rest is over-provisioning
+    #[command(subcommand)]
+    Namespace(namespace::Verb),
     /// Volumes: what hosts connect to
     #[command(subcommand)]
     Volume(volume::Verb),
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Status => asked(&status::show),
         Command::Drive(verb) => asked(&|node| verb.run(node)),
+        Command::Namespace(verb) => asked(&|node| verb.run(node)),
         Command::Volume(verb) => asked(&|node| verb.run(node)),
         Command::Host(verb) => asked(&|node| verb.run(node)),
         Command::Session(verb) => asked(&|node| verb.run(node)),

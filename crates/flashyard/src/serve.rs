@@ -11,6 +11,7 @@ use server::daemon::{self, Started};
 use server::develop::Develop;
 use server::logging;
 
+use crate::drive::Emulation;
 use crate::exit;
 
 #[derive(Args)]
@@ -29,6 +30,12 @@ pub struct Serve {
     /// Size of each of them; space is used as data is written
     #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "dev")]
     drive_size: Size,
+    /// Make them models of this drive, scaled in capacity, instead of files of that size: a
+    /// profile's name, see `flashyard ssd profiles`
+    #[arg(long, value_name = "PROFILE", requires = "dev")]
+    profile: Option<String>,
+    #[command(flatten)]
+    emulation: Emulation,
     /// Serve NVMe/TCP here, instead of where the settings say; may be repeated, port 0 is any
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Vec<Address>,
@@ -67,10 +74,13 @@ impl Serve {
             return exit::done();
         }
         logging::start(&config.log);
+        let emulation = self.emulation;
+        let emulated = self.profile.map(|profile| emulation.spec(&profile, None));
         let develop = self.dev.map(|directory| Develop {
             directory,
             drives: self.drives,
             drive_size: self.drive_size,
+            emulated,
         });
         match daemon::run(&config, develop.as_ref(), announce) {
             Ok(()) => exit::done(),

@@ -9,16 +9,18 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use block::{BlockDevice, Geometry};
-use drive::{Drive, FileDrive, FileOptions, MemoryDrive, NullDrive};
+use drive::{Drive, EmulatedDrive, FileDrive, FileOptions, MemoryDrive, NullDrive};
 use target::{
     CloseReason, Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target,
     TargetError, TargetEvent, TargetSettings,
 };
 
 use crate::NodeError;
+use crate::managed;
 use crate::remote::{Post, RemoteVolume, VolumeId, Wiring};
 use crate::spec::{
-    Backing, DriveFacts, DriveSpec, EventSink, NodeEvent, PortSpec, SessionFacts, VolumeSpec,
+    Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, NodeEvent, PortSpec, SessionFacts,
+    VolumeSpec,
 };
 use crate::volume::{Path, Volume};
 use crate::watched::WatchedDrive;
@@ -46,6 +48,8 @@ pub struct Core {
     target: Target<Volume>,
     post: Rc<Post>,
     drives: RefCell<BTreeMap<String, WatchedDrive>>,
+    /// Drives whose namespaces can be managed; the one in use is among `drives`.
+    managed: RefCell<BTreeMap<String, EmulatedDrive>>,
     subsystems: RefCell<BTreeMap<String, BTreeSet<u32>>>,
     events: EventSink,
     next_port: Cell<u16>,
@@ -60,6 +64,7 @@ impl Core {
             target,
             post: Post::start(wiring),
             drives: RefCell::default(),
+            managed: RefCell::default(),
             subsystems: RefCell::default(),
             events,
             next_port: Cell::new(1),
@@ -98,21 +103,81 @@ impl Core {
 
     /// Opens a drive on this core.
     pub async fn open_drive(&self, name: &str, spec: &DriveSpec) -> Result<DriveFacts, NodeError> {
-        let drive = open(spec).await?;
+        let drive = match spec {
+            DriveSpec::Path { path, create_bytes } => open_path(path, *create_bytes).await?.into(),
+            DriveSpec::Memory { bytes } => MemoryDrive::new(geometry(*bytes)?).into(),
+            DriveSpec::Null { bytes } => NullDrive::new(geometry(*bytes)?).into(),
+            DriveSpec::Emulated(emulated) => {
+                let drive = managed::open(emulated).await?;
+                self.managed.borrow_mut().insert(name.to_owned(), drive);
+                return self.use_namespace(name);
+            }
+        };
+        Ok(self.watch(name, drive))
+    }
+
+    fn watch(&self, name: &str, drive: Drive) -> DriveFacts {
         let geometry = drive.geometry();
         let drive = WatchedDrive::new(name.to_owned(), drive, self.events.clone());
         self.drives.borrow_mut().insert(name.to_owned(), drive);
-        Ok(DriveFacts {
+        DriveFacts {
             capacity_bytes: geometry.capacity_bytes(),
             block_bytes: geometry.block_bytes,
-        })
+        }
+    }
+
+    /// The drive `name`, whose namespaces can be managed.
+    fn managed(&self, name: &str) -> Result<EmulatedDrive, NodeError> {
+        let found = self.managed.borrow().get(name).cloned();
+        found.ok_or_else(|| NodeError::Unmanaged(name.to_owned()))
+    }
+
+    /// Makes the namespace with the lowest identifier the drive `name`; without one the drive is
+    /// there to get one, and has no capacity.
+    fn use_namespace(&self, name: &str) -> Result<DriveFacts, NodeError> {
+        let managed = self.managed(name)?;
+        match managed.geometries().first() {
+            Some((nsid, _)) => Ok(self.watch(name, managed.namespace(*nsid)?.into())),
+            None => Ok(DriveFacts {
+                capacity_bytes: 0,
+                block_bytes: DRIVE_BLOCK_BYTES,
+            }),
+        }
+    }
+
+    /// The namespaces of a drive, and its health.
+    pub fn managed_facts(&self, name: &str) -> Result<ManagedFacts, NodeError> {
+        Ok(managed::facts(&self.managed(name)?))
+    }
+
+    /// Creates a namespace on a drive of this core that no volume uses.
+    pub async fn create_namespace(
+        &self,
+        name: &str,
+        request: ssd::NamespaceRequest,
+    ) -> Result<(u32, DriveFacts), NodeError> {
+        let nsid = self.managed(name)?.create_namespace(request).await?;
+        self.drives.borrow_mut().remove(name);
+        Ok((nsid, self.use_namespace(name)?))
+    }
+
+    /// Deletes a namespace of a drive of this core that no volume uses.
+    pub fn delete_namespace(&self, name: &str, nsid: u32) -> Result<DriveFacts, NodeError> {
+        let managed = self.managed(name)?;
+        self.drives.borrow_mut().remove(name);
+        let deleted = managed.delete_namespace(nsid);
+        let facts = self.use_namespace(name)?;
+        deleted?;
+        Ok(facts)
     }
 
     /// Closes a drive of this core once its last operation has ended.
     pub async fn close_drive(&self, name: &str) -> Result<(), NodeError> {
         let drive = self.drives.borrow_mut().remove(name);
+        let managed = self.managed.borrow_mut().remove(name);
         match drive {
             Some(drive) => flush(name, &drive).await,
+            None if managed.is_some() => Ok(()),
             None => Err(NodeError::UnknownDrive(name.to_owned())),
         }
     }
@@ -348,35 +413,25 @@ fn reason_in_words(reason: CloseReason) -> &'static str {
     }
 }
 
-async fn open(spec: &DriveSpec) -> Result<Drive, NodeError> {
-    Ok(match spec {
-        DriveSpec::Path {
-            path,
-            create_bytes: None,
-        } => FileDrive::open(path, &FileOptions::default()).await?.into(),
-        DriveSpec::Path {
-            path,
-            create_bytes: Some(bytes),
-        } => {
-            let wanted = geometry(*bytes)?.capacity_bytes();
-            let options = FileOptions {
-                create_bytes: Some(*bytes),
-                ..FileOptions::default()
-            };
-            let drive = FileDrive::open(path, &options).await?;
-            let found = drive.geometry().capacity_bytes();
-            if found != wanted {
-                let reason = format!("{} exists with {found} bytes", path.display());
-                return Err(NodeError::Size {
-                    bytes: *bytes,
-                    reason,
-                });
-            }
-            drive.into()
-        }
-        DriveSpec::Memory { bytes } => MemoryDrive::new(geometry(*bytes)?).into(),
-        DriveSpec::Null { bytes } => NullDrive::new(geometry(*bytes)?).into(),
-    })
+async fn open_path(
+    path: &std::path::Path,
+    create_bytes: Option<u64>,
+) -> Result<FileDrive, NodeError> {
+    let Some(bytes) = create_bytes else {
+        return Ok(FileDrive::open(path, &FileOptions::default()).await?);
+    };
+    let wanted = geometry(bytes)?.capacity_bytes();
+    let options = FileOptions {
+        create_bytes,
+        ..FileOptions::default()
+    };
+    let drive = FileDrive::open(path, &options).await?;
+    let found = drive.geometry().capacity_bytes();
+    if found != wanted {
+        let reason = format!("{} exists with {found} bytes", path.display());
+        return Err(NodeError::Size { bytes, reason });
+    }
+    Ok(drive)
 }
 
 /// A drive of exactly `bytes`.

@@ -21,6 +21,14 @@ pub enum NodeError {
     /// A drive cannot be opened.
     #[error("{0}")]
     Open(#[from] drive::OpenError),
+    /// A drive cannot be emulated, or its namespaces cannot be what was asked.
+    #[error("{0}")]
+    Emulated(#[from] drive::EmulatedError),
+    /// A drive whose namespaces this program cannot manage.
+    #[error(
+        "drive {0} is not one whose namespaces can be managed here; those of kind emulated are"
+    )]
+    Unmanaged(String),
     /// The size of a drive in memory is no size for a drive.
     #[error("drive of {bytes} bytes: {reason}")]
     Size {
@@ -85,7 +93,12 @@ impl From<CoreStopped> for NodeError {
 impl NodeError {
     /// True when a drive is used by somebody else, which may pass.
     pub fn is_in_use(&self) -> bool {
-        matches!(self, NodeError::Open(drive::OpenError::InUse(_)))
+        use drive::{EmulatedError, OpenError};
+        matches!(
+            self,
+            NodeError::Open(OpenError::InUse(_))
+                | NodeError::Emulated(EmulatedError::Payload(OpenError::InUse(_)))
+        )
     }
 
     pub(crate) fn size(bytes: u64, error: GeometryError) -> NodeError {

@@ -14,7 +14,7 @@ use reactor::sync::Mutex;
 use crate::NodeError;
 use crate::core::Core;
 use crate::remote::VolumeId;
-use crate::spec::{Backing, DriveFacts, DriveSpec, SessionFacts, VolumeSpec};
+use crate::spec::{Backing, DriveFacts, DriveSpec, ManagedFacts, SessionFacts, VolumeSpec};
 
 thread_local! {
     static LAYOUTS: RefCell<HashMap<u64, Rc<Layout>>> = RefCell::default();
@@ -92,6 +92,40 @@ impl Layout {
         };
         self.on(home, |core| async move { core.close_drive(&name).await })
             .await
+    }
+
+    /// The namespaces of a drive, and its health.
+    pub async fn managed_facts(&self, drive: String) -> Result<ManagedFacts, NodeError> {
+        let places = self.places.lock().await;
+        places.running()?;
+        let home = places.drive_core(&drive)?;
+        let work = move |core: Rc<Core>| async move { core.managed_facts(&drive) };
+        self.on(home, work).await
+    }
+
+    /// Creates a namespace on a drive that no volume uses.
+    pub async fn create_namespace(
+        &self,
+        drive: String,
+        request: ssd::NamespaceRequest,
+    ) -> Result<(u32, DriveFacts), NodeError> {
+        let places = self.places.lock().await;
+        let home = places.unused_drive(&drive)?;
+        let work =
+            move |core: Rc<Core>| async move { core.create_namespace(&drive, request).await };
+        self.on(home, work).await
+    }
+
+    /// Deletes a namespace of a drive that no volume uses.
+    pub async fn delete_namespace(
+        &self,
+        drive: String,
+        nsid: u32,
+    ) -> Result<DriveFacts, NodeError> {
+        let places = self.places.lock().await;
+        let home = places.unused_drive(&drive)?;
+        let work = move |core: Rc<Core>| async move { core.delete_namespace(&drive, nsid) };
+        self.on(home, work).await
     }
 
     /// Serves a volume from every core; gives its capacity in bytes.
@@ -317,6 +351,12 @@ impl Places {
                 None => self.drive_core(drive),
             },
         }
+    }
+
+    /// The core of a drive that no volume uses.
+    fn unused_drive(&self, drive: &str) -> Result<usize, NodeError> {
+        self.running()?;
+        self.home_of(&Backing::Drive(drive.to_owned()))
     }
 
     fn user(&self, drive: &str) -> Option<String> {

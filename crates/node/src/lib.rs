@@ -13,6 +13,7 @@
 mod core;
 mod error;
 mod layout;
+mod managed;
 mod node;
 mod remote;
 mod spec;
@@ -20,11 +21,12 @@ mod volume;
 mod watched;
 
 pub use access::{AllowedHosts, Nqn};
+pub use drive::EmulatedError;
 pub use error::NodeError;
 pub use node::{CORE_THREAD_NAME, Node};
 pub use nvme::fabrics::DISCOVERY_NQN;
 pub use spec::{
-    Backing, DriveFacts, DriveSpec, EventSink, NodeEvent, NodeSpec, PortSpec, SessionFacts,
-    VolumeSpec,
+    Backing, DriveFacts, DriveSpec, EmulatedSpec, EventSink, ManagedFacts, NamespaceFacts,
+    NodeEvent, NodeSpec, PortSpec, SessionFacts, VolumeSpec,
 };
 pub use volume::Volume;

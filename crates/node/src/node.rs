@@ -16,7 +16,8 @@ use crate::core::Core;
 use crate::layout::Layout;
 use crate::remote::wire;
 use crate::spec::{
-    Backing, DriveFacts, DriveSpec, EventSink, NodeSpec, PortSpec, SessionFacts, VolumeSpec,
+    Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, NodeSpec, PortSpec, SessionFacts,
+    VolumeSpec,
 };
 
 /// What the names of the threads that run cores start with.
@@ -107,6 +108,33 @@ impl Node {
     pub async fn close_drive(&self, name: &str) -> Result<(), NodeError> {
         let name = name.to_owned();
         self.run(|layout| async move { layout.close_drive(name).await })
+            .await
+    }
+
+    /// The namespaces of a drive whose namespaces can be managed, and its health.
+    pub async fn managed_facts(&self, drive: &str) -> Result<ManagedFacts, NodeError> {
+        let drive = drive.to_owned();
+        self.run(|layout| async move { layout.managed_facts(drive).await })
+            .await
+    }
+
+    /// Creates a namespace on a drive that no volume uses; gives its identifier, and what the
+    /// drive is now.
+    pub async fn create_namespace(
+        &self,
+        drive: &str,
+        request: ssd::NamespaceRequest,
+    ) -> Result<(u32, DriveFacts), NodeError> {
+        let drive = drive.to_owned();
+        self.run(move |layout| async move { layout.create_namespace(drive, request).await })
+            .await
+    }
+
+    /// Deletes a namespace, with its data, of a drive that no volume uses; gives what the drive
+    /// is now.
+    pub async fn delete_namespace(&self, drive: &str, nsid: u32) -> Result<DriveFacts, NodeError> {
+        let drive = drive.to_owned();
+        self.run(move |layout| async move { layout.delete_namespace(drive, nsid).await })
             .await
     }
 

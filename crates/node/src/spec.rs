@@ -49,6 +49,49 @@ pub enum DriveSpec {
         /// Capacity.
         bytes: u64,
     },
+    /// A model with real data; the drive is its namespace with the lowest identifier.
+    Emulated(EmulatedSpec),
+}
+
+/// What an emulated drive is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmulatedSpec {
+    /// A shipped profile's name, or the absolute path of another.
+    pub profile: String,
+    /// Capacity in millionths of the profile's.
+    pub scale_ppm: u32,
+    /// Time in percent of the profile's.
+    pub dilation_percent: u32,
+    /// Where the data is; memory without one.
+    pub directory: Option<PathBuf>,
+}
+
+/// A namespace of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceFacts {
+    /// Its identifier.
+    pub nsid: u32,
+    /// Its size.
+    pub bytes: u64,
+    /// Its logical block size.
+    pub block_bytes: u32,
+}
+
+/// The namespaces of a drive, and its health.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManagedFacts {
+    /// The drive's model.
+    pub model: String,
+    /// Capacity in all, and unallocated.
+    pub capacity: ssd::Capacity,
+    /// Each namespace, by identifier.
+    pub namespaces: Vec<NamespaceFacts>,
+    /// The SMART log.
+    pub health: ssd::Health,
+    /// The endurance group log.
+    pub endurance: ssd::EnduranceLog,
+    /// Requests completed, and completed late.
+    pub punctuality: drive::Punctuality,
 }
 
 /// What an open drive turned out to be.

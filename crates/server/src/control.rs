@@ -5,6 +5,7 @@
 
 mod drives;
 mod hosts;
+mod namespaces;
 mod status;
 mod volumes;
 

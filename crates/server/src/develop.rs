@@ -1,6 +1,6 @@
 //! `serve --dev DIR`: a node on drives that it makes itself, with something to connect to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use api::{ANY_HOST, BlockSize, DriveSpec, ErrorBody, Name, Size, VolumeSpec};
 
@@ -18,6 +18,8 @@ pub struct Develop {
     pub drives: u16,
     /// Size of each, sparse.
     pub drive_size: Size,
+    /// Make them like this one instead, each with a directory of its own.
+    pub emulated: Option<DriveSpec>,
 }
 
 impl Develop {
@@ -32,14 +34,7 @@ impl Develop {
         })?;
         for number in 0..self.drives {
             let name = name(&format!("d{number}"))?;
-            let path = directory
-                .join(format!("{name}.img"))
-                .to_string_lossy()
-                .into_owned();
-            let spec = DriveSpec::Path {
-                path,
-                size: Some(self.drive_size),
-            };
+            let spec = self.spec_in(&directory, &name);
             control.add_drive(&name, spec).await?;
         }
         let spec = VolumeSpec {
@@ -50,6 +45,27 @@ impl Develop {
         };
         control.create_volume(&name(DEMO_VOLUME)?, spec).await?;
         Ok(())
+    }
+
+    fn spec_in(&self, drives: &Path, name: &Name) -> DriveSpec {
+        let at = |file: String| drives.join(file).to_string_lossy().into_owned();
+        match &self.emulated {
+            Some(DriveSpec::Emulated {
+                profile,
+                scale_ppm,
+                dilation_percent,
+                ..
+            }) => DriveSpec::Emulated {
+                profile: profile.clone(),
+                scale_ppm: *scale_ppm,
+                dilation_percent: *dilation_percent,
+                directory: Some(at(name.to_string())),
+            },
+            _ => DriveSpec::Path {
+                path: at(format!("{name}.img")),
+                size: Some(self.drive_size),
+            },
+        }
     }
 
     fn drive_directory(&self) -> std::io::Result<PathBuf> {

@@ -7,6 +7,7 @@ mod drives;
 mod events;
 mod extract;
 mod hosts;
+mod namespaces;
 mod sessions;
 mod status;
 mod volumes;
@@ -61,6 +62,9 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(status::show))
         .routes(routes!(drives::list))
         .routes(routes!(drives::show, drives::add, drives::remove))
+        .routes(routes!(namespaces::list, namespaces::create))
+        .routes(routes!(namespaces::delete))
+        .routes(routes!(namespaces::health))
         .routes(routes!(volumes::list))
         .routes(routes!(volumes::show, volumes::create, volumes::delete))
         .routes(routes!(volumes::allow, volumes::deny))

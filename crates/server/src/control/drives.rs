@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use api::{Drive, DriveSpec, ErrorBody, ErrorCode, Name, ObjectState, Severity};
-use node::{DriveFacts, NodeError};
+use node::{DriveFacts, EmulatedError, NodeError};
+use ssd::{NamespaceError, ProfileError};
 
 use super::{Control, DriveEntry, Objects, is_absolute, not_found};
 use crate::state::{DriveRecord, Kind};
@@ -207,11 +208,18 @@ pub(super) fn user<'a>(objects: &'a Objects, drive: &Name) -> Option<&'a Name> {
 }
 
 fn check(spec: &DriveSpec) -> Result<(), ErrorBody> {
-    if let DriveSpec::Path { path, .. } = spec
-        && !is_absolute(path)
-    {
-        let message = format!("path {path:?} is relative; allowed: an absolute path on the node");
-        return Err(ErrorBody::invalid("path", message));
+    let (field, path) = match spec {
+        DriveSpec::Path { path, .. } => ("path", path),
+        DriveSpec::Emulated {
+            directory: Some(directory),
+            ..
+        } => ("directory", directory),
+        _ => return Ok(()),
+    };
+    if !is_absolute(path) {
+        let message =
+            format!("{field} {path:?} is relative; allowed: an absolute path on the node");
+        return Err(ErrorBody::invalid(field, message));
     }
     Ok(())
 }
@@ -228,6 +236,17 @@ fn data_path_spec(spec: &DriveSpec) -> node::DriveSpec {
         DriveSpec::Null { size } => node::DriveSpec::Null {
             bytes: size.bytes(),
         },
+        DriveSpec::Emulated {
+            profile,
+            scale_ppm,
+            dilation_percent,
+            directory,
+        } => node::DriveSpec::Emulated(node::EmulatedSpec {
+            profile: profile.clone(),
+            scale_ppm: *scale_ppm,
+            dilation_percent: *dilation_percent,
+            directory: directory.as_ref().map(Into::into),
+        }),
     }
 }
 
@@ -255,6 +274,7 @@ fn description(spec: &DriveSpec) -> String {
         DriveSpec::Path { path, .. } => path.clone(),
         DriveSpec::Memory { size } => format!("{size} of memory, lost when the node stops"),
         DriveSpec::Null { size } => format!("{size} that keep nothing"),
+        DriveSpec::Emulated { profile, .. } => format!("an emulated {profile}"),
     }
 }
 
@@ -275,7 +295,11 @@ fn shown(name: &Name, entry: &DriveEntry, volume: Option<&Name>) -> Drive {
         reason: entry.offline.clone(),
         capacity_bytes: entry.record.capacity_bytes,
         block_bytes: entry.record.block_bytes,
-        persistent: matches!(entry.record.spec, DriveSpec::Path { .. }),
+        persistent: match &entry.record.spec {
+            DriveSpec::Path { .. } => true,
+            DriveSpec::Emulated { directory, .. } => directory.is_some(),
+            DriveSpec::Memory { .. } | DriveSpec::Null { .. } => false,
+        },
         volume: volume.cloned(),
     }
 }
@@ -288,7 +312,26 @@ pub(super) fn refused(error: &NodeError) -> ErrorBody {
         NodeError::Open { .. } => return ErrorBody::invalid("path", error.to_string()),
         NodeError::Size { .. } => return ErrorBody::invalid("size", error.to_string()),
         NodeError::BlockSize { .. } => return ErrorBody::invalid("block_bytes", error.to_string()),
+        NodeError::Emulated(error) => return emulated_refused(error),
+        NodeError::Unmanaged(_) => return ErrorBody::invalid("name", error.to_string()),
         _ => ErrorCode::Internal,
     };
     ErrorBody::new(code, error.to_string())
+}
+
+fn emulated_refused(error: &EmulatedError) -> ErrorBody {
+    let field = match error {
+        EmulatedError::Profile(ProfileError::Scale { .. }) => "scale_ppm",
+        EmulatedError::Profile(_) => "profile",
+        EmulatedError::Dilation(_) => "dilation_percent",
+        EmulatedError::Payload(_) | EmulatedError::State { .. } => "directory",
+        EmulatedError::Namespace(NamespaceError::Unknown(_)) => {
+            return ErrorBody::new(ErrorCode::NotFound, error.to_string());
+        }
+        EmulatedError::Namespace(NamespaceError::InUse(_)) => {
+            return ErrorBody::new(ErrorCode::InUse, error.to_string());
+        }
+        EmulatedError::Namespace(_) => "size",
+    };
+    ErrorBody::invalid(field, error.to_string())
 }

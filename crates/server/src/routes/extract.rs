@@ -46,6 +46,26 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     }
 }
 
+/// The `{name}` and the `{nsid}` of a path.
+pub struct NamedNamespace(pub Name, pub u32);
+
+impl<S: Send + Sync> FromRequestParts<S> for NamedNamespace {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<NamedNamespace, Refusal> {
+        let Path((name, nsid)) = Path::<(String, String)>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| Refusal(ErrorBody::invalid("name", rejection.body_text())))?;
+        Ok(NamedNamespace(
+            parse("name", &name)?,
+            nsid.parse().map_err(|_| {
+                let message = format!("namespace {nsid:?}; allowed: a number");
+                Refusal(ErrorBody::invalid("nsid", message))
+            })?,
+        ))
+    }
+}
+
 /// The `{name}` and the `{host}` of a path.
 pub struct NamedHost(pub Name, pub Name);
 
