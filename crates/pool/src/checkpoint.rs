@@ -8,7 +8,7 @@ use crate::format::superblock::Superblock;
 use crate::level::{Level, Shape};
 use crate::map_writer::MapWriter;
 use crate::overlay::{Change, Overlay};
-use crate::segments::{Kind, Segment, State as SegmentState};
+use crate::segments::{Kind, Segment, State as SegmentState, formable};
 use crate::space::Size;
 use crate::tree;
 use crate::volumes::Tables;
@@ -65,24 +65,30 @@ impl<D: BlockDevice + 'static> Core<D> {
         Size::of(self.array.level, self.width, self.zone_rows, &self.zones())
     }
 
-    /// Takes zones for a segment, narrower than usual if drives are missing or full.
-    pub fn allocate(&self, state: &mut State, kind: Kind) -> Option<u32> {
-        let is_live = |drive: usize| self.array.takes_data(drive);
-        let free = state.segments.free_zones(is_live);
+    /// The shape that a new segment gets, and how many of its columns will lack a zone: it is
+    /// narrower than usual if drives are missing or full.
+    fn shape_of_new(&self, free: &[usize], kind: Kind) -> (Shape, usize) {
         let available = free.iter().filter(|zones| **zones > 0).count();
-        let live = self.array.taking();
         let rules = self.rules();
-        let wanted: Shape = match kind {
+        let shape = match kind {
             Kind::Narrow => rules.narrow(),
             // A mirror keeps its copies: narrower would be less redundant.
             Kind::Wide | Kind::Map if self.array.level == Level::Raid1 => rules.wide(),
             Kind::Wide | Kind::Map => self.array.level.shape(self.width.min(available)),
         };
         // A column may lack a zone only for want of a drive, never for want of space.
-        let missing = wanted.width().saturating_sub(live).min(wanted.redundant);
+        let missing = shape.width().saturating_sub(self.array.taking());
+        (shape, missing.min(shape.redundant))
+    }
+
+    /// Takes zones for a segment.
+    pub fn allocate(&self, state: &mut State, kind: Kind) -> Option<u32> {
+        let usable = |drive: usize| self.array.takes_data(drive);
+        let free = state.segments.free_zones(usable);
+        let (shape, missing) = self.shape_of_new(&free, kind);
         state
             .segments
-            .allocate(kind, wanted.width(), missing, is_live)
+            .allocate(kind, shape.width(), missing, usable)
     }
 
     /// Takes a checkpoint. `change` alters the tables with no stripe in flight.
@@ -297,7 +303,9 @@ impl<D: BlockDevice + 'static> Core<D> {
         self.make_ready(state);
         let mut segments = state.segments.table().clone();
         for (number, at_freeze) in &cut.segments {
-            if let Some(segment) = segments.get_mut(number) {
+            // One that lay ready may have gone to the map since.
+            let segment = segments.get_mut(number);
+            if let Some(segment) = segment.filter(|segment| segment.kind == at_freeze.kind) {
                 segment.state = at_freeze.state;
                 segment.rows = at_freeze.rows;
                 segment.sequence = at_freeze.sequence;
@@ -318,12 +326,11 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// Makes segments ready for the time after this checkpoint.
     fn make_ready(&self, state: &mut State) {
         let size = self.size();
-        let reserve = size.map_reserve(state.map_nodes, self.settings.checkpoint_updates as u64);
         let rules = self.rules();
         let narrow = if rules.narrow() == rules.wide() { 0 } else { 2 };
         for (kind, target) in [(Kind::Wide, size.ready_target()), (Kind::Narrow, narrow)] {
             while state.segments.numbers(kind, SegmentState::Ready).count() < target
-                && self.spare_segments(state, reserve) > 0
+                && self.spare_segments(state) > 0
             {
                 let Some(number) = self.allocate(state, kind) else {
                     break;
@@ -333,12 +340,32 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
+    /// A segment that lay ready for stripes becomes the map's: recovery finds no header in it.
+    pub fn take_ready_for_map(&self, state: &mut State) -> Option<u32> {
+        let rules = self.rules();
+        let ready: Vec<u32> = state
+            .segments
+            .numbers(Kind::Wide, SegmentState::Ready)
+            .collect();
+        let number = ready.into_iter().find(|number| {
+            let found = state.segments.get(*number);
+            found.is_some_and(|segment| rules.accepts(&segment.columns))
+        })?;
+        state.unannounced.remove(&number);
+        state.segments.get_mut(number)?.kind = Kind::Map;
+        Some(number)
+    }
+
     /// Wide segments that could be cut from the free zones without touching the map's reserve.
-    pub fn spare_segments(&self, state: &State, reserve: usize) -> usize {
-        let free = state.segments.free_zones(|drive| self.array.is_live(drive));
-        let available = free.iter().filter(|zones| **zones > 0).count();
-        let width = crate::space::formed_width(self.array.level, self.width, available);
-        crate::segments::formable(&free, width.min(available.max(1))).saturating_sub(reserve)
+    pub fn spare_segments(&self, state: &State) -> usize {
+        let free = state
+            .segments
+            .free_zones(|drive| self.array.takes_data(drive));
+        let (shape, missing) = self.shape_of_new(&free, Kind::Wide);
+        let holds = shape.data as u64 * u64::from(self.zone_rows);
+        let updates = self.settings.checkpoint_updates as u64;
+        let reserve = self.size().map_reserve(state.map_nodes, updates, holds);
+        formable(&free, shape.width() - missing).saturating_sub(reserve)
     }
 
     /// The checkpoint is durable everywhere: what nothing refers to is free.

@@ -132,11 +132,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         for record in &header.records {
             let at = place(victim.number, row, header.rows, index + 1);
             index += usize::from(record.crc().is_some());
-            let (Record::Data { layer, block, crc }
-            | Record::Moved {
-                layer, block, crc, ..
-            }) = *record
-            else {
+            let Some((layer, block, crc)) = record.owner() else {
                 continue;
             };
             let layer = self.state.borrow().tables.resolve(layer);

@@ -343,6 +343,9 @@ impl<D: BlockDevice> Core<D> {
         };
         let zone = self.zone_of(first.at);
         let (mut buffer, result) = self.array.read_zone(zone, first.at.row, buffer).await;
+        if !self.array.newly_failed.borrow().is_empty() {
+            self.upkeep.notify_one();
+        }
         for (index, entry) in entries.iter().enumerate() {
             let range = index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES;
             if result.is_ok() && crc32c::crc32c(&buffer[range.clone()]) == entry.crc {

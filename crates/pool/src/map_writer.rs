@@ -75,6 +75,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             core.array.leaving.borrow_mut().clear();
             core.allocate(state, Kind::Map)
         });
+        let number = number.or_else(|| core.take_ready_for_map(state));
         let number = number.ok_or(IoError::CapacityExceeded)?;
         state.map_open = Some(number);
         let segment = state.segments.get_mut(number).ok_or(IoError::Internal)?;

@@ -91,8 +91,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 continue;
             };
             let drive = Drive::new(device, slot.superblock.drive_id, slot.layout());
-            if slot.rank() < newest.rank() {
-                replicate(&drive, index, &newest).await?;
+            // A drive that refuses is as good as absent.
+            if slot.rank() < newest.rank() && replicate(&drive, index, &newest).await.is_err() {
+                continue;
             }
             members[index] = Some(Rc::new(drive));
         }

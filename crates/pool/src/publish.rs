@@ -18,9 +18,10 @@ impl<D: BlockDevice + 'static> Core<D> {
                 Some(_) => Err(IoError::DeviceGone),
             };
         }
-        self.publish(|_| {}, None)
-            .await
-            .map_err(|_| IoError::DeviceGone)
+        let settled = self.publish(|_| {}, None).await;
+        // There may be something to rebuild.
+        self.upkeep.notify_one();
+        settled.map_err(|_| IoError::DeviceGone)
     }
 
     /// Writes the next superblock, changed by `change`, to every live drive, with new tables or

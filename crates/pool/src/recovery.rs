@@ -12,10 +12,10 @@ use crate::log::{Completed, ROWS_MAX, place};
 use crate::redundancy;
 use crate::segments::{Kind, State as SegmentState, Zone};
 use block::{BlockDevice, Buffer, Durability};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows read at once: as far as stripes in flight may reach past one that is torn.
-const WINDOW_ROWS: u32 = 8 * ROWS_MAX;
+pub(crate) const WINDOW_ROWS: u32 = 8 * ROWS_MAX;
 
 /// A stripe that was found.
 struct Candidate {
@@ -25,24 +25,31 @@ struct Candidate {
 }
 
 /// Some rows of a segment in memory.
-struct Image {
-    shape: Shape,
-    first: u32,
-    rows: u32,
-    columns: Vec<Option<Buffer>>,
+pub(crate) struct Image {
+    pub shape: Shape,
+    pub first: u32,
+    pub rows: u32,
+    pub columns: Vec<Option<ImageColumn>>,
+}
+
+/// Some rows of one column.
+pub(crate) struct ImageColumn {
+    bytes: Buffer,
+    /// Rows of the image that the drive would not read.
+    unreadable: BTreeSet<u32>,
 }
 
 impl Image {
-    fn block(&self, column: usize, row: u32) -> Option<&[u8]> {
-        let start = (row - self.first) as usize * BLOCK_BYTES;
-        self.columns
-            .get(column)?
-            .as_ref()?
-            .get(start..start + BLOCK_BYTES)
+    pub fn block(&self, column: usize, row: u32) -> Option<&[u8]> {
+        let found = self.columns.get(column)?.as_ref()?;
+        let row = row - self.first;
+        let start = row as usize * BLOCK_BYTES;
+        let bytes = found.bytes.get(start..start + BLOCK_BYTES)?;
+        (!found.unreadable.contains(&row)).then_some(bytes)
     }
 
     /// The block as it should be: from its column or rebuilt. `true`: its column has it wrong.
-    fn valid_block(
+    pub fn valid_block(
         &self,
         column: usize,
         row: u32,
@@ -123,7 +130,8 @@ impl<D: BlockDevice + 'static> Core<D> {
         let shape = self.array.shape(columns.len());
         let (mut row, mut end) = (start, start);
         while row < self.zone_rows {
-            let image = self.read_image(shape, &columns, row).await;
+            let rows = (self.zone_rows - row).min(WINDOW_ROWS);
+            let image = self.read_image(shape, &columns, row, rows).await;
             let mut last_found = None;
             while row < image.first + image.rows {
                 let place = Place {
@@ -159,13 +167,23 @@ impl<D: BlockDevice + 'static> Core<D> {
         Ok(())
     }
 
-    async fn read_image(&self, shape: Shape, columns: &[Option<Zone>], first: u32) -> Image {
-        let rows = (self.zone_rows - first).min(WINDOW_ROWS);
+    /// Reads some rows of every column; a column whose drive is gone is not there.
+    pub async fn read_image(
+        &self,
+        shape: Shape,
+        columns: &[Option<Zone>],
+        first: u32,
+        rows: u32,
+    ) -> Image {
         let reads = columns.iter().map(|zone| async move {
             let buffer = Buffer::new(rows as usize * BLOCK_BYTES);
             let (mut buffer, result) = self.array.read_zone(*zone, first, buffer).await;
+            let mut unreadable = BTreeSet::new();
             if result.is_ok() {
-                return Some(buffer);
+                return Some(ImageColumn {
+                    bytes: buffer,
+                    unreadable,
+                });
             }
             // One bad block must not hide the others.
             for row in 0..rows {
@@ -175,10 +193,13 @@ impl<D: BlockDevice + 'static> Core<D> {
                 match result {
                     Ok(()) => buffer[range].copy_from_slice(&one),
                     Err(block::IoError::DeviceGone) => return None,
-                    Err(_) => buffer[range].fill(0),
+                    Err(_) => drop(unreadable.insert(row)),
                 }
             }
-            Some(buffer)
+            Some(ImageColumn {
+                bytes: buffer,
+                unreadable,
+            })
         });
         Image {
             shape,
@@ -190,7 +211,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Checks every block of a stripe, and writes again what its columns have wrong, redundancy
     /// included. False if a block cannot be had: the stripe is torn.
-    async fn complete(&self, image: &Image, columns: &[Option<Zone>], header: &Header) -> bool {
+    pub async fn complete(&self, image: &Image, columns: &[Option<Zone>], header: &Header) -> bool {
         let shape = image.shape;
         let rows = header.rows as usize;
         let checksums: Vec<u32> = header.records.iter().filter_map(Record::crc).collect();
@@ -223,18 +244,27 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Writes the columns that differ from what they should be.
-    async fn rewrite(&self, image: &Image, columns: &[Option<Zone>], row: u32, good: Vec<Buffer>) {
+    pub async fn rewrite(
+        &self,
+        image: &Image,
+        columns: &[Option<Zone>],
+        row: u32,
+        good: Vec<Buffer>,
+    ) {
         for (column, good) in good.into_iter().enumerate() {
-            let start = (row - image.first) as usize * BLOCK_BYTES;
-            let (Some(zone), Some(found)) = (columns[column], &image.columns[column]) else {
+            let (Some(zone), Some(_)) = (columns[column], &image.columns[column]) else {
                 continue;
             };
-            if found[start..start + good.len()] != good[..] {
+            let wrong = (row..)
+                .zip(good.chunks(BLOCK_BYTES))
+                .filter(|(row, block)| image.block(column, *row) != Some(*block));
+            let wrong = wrong.count() as u64;
+            if wrong > 0 {
+                self.array
+                    .count(|counters| counters.repaired_blocks += wrong);
                 // A drive that refuses is out of the pool from here on.
-                let _ = self
-                    .array
-                    .write_zone(zone, row, good, Durability::Durable)
-                    .await;
+                let write = self.array.write_zone(zone, row, good, Durability::Durable);
+                let _ = write.await;
             }
         }
     }

@@ -51,11 +51,12 @@ impl Size {
     }
 
     /// Segments that must stay free so that a checkpoint can write every node of the map anew,
-    /// and `updates` more.
-    pub fn map_reserve(&self, map_nodes: u64, updates: u64) -> usize {
+    /// and those of `updates` more.
+    /// `holds` is what a segment that could be formed now would take.
+    pub fn map_reserve(&self, map_nodes: u64, updates: u64, holds: u64) -> usize {
         let updates = updates.min(self.segments * self.segment_blocks);
         let nodes = map_nodes + updates / 64 + 8;
-        1 + nodes.div_ceil(self.segment_blocks.max(1)) as usize
+        1 + nodes.div_ceil(holds.max(1)) as usize
     }
 
     /// How many wide segments should lie ready.

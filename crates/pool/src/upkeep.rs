@@ -18,6 +18,11 @@ impl<D: BlockDevice + 'static> Core<D> {
             if self.stopping.get() || self.offline.get().is_some() {
                 return;
             }
+            if !self.array.newly_failed.borrow().is_empty()
+                && self.settle_membership().await.is_err()
+            {
+                continue;
+            }
             if let Some(member) = self.retirable() {
                 // A failure has taken the pool offline, or will be found again.
                 let _ = self.retire(member).await;
@@ -77,7 +82,6 @@ impl<D: BlockDevice + 'static> Core<D> {
         let state = self.state.borrow();
         let degraded_waits = !degraded && self.lingering(&state);
         let size = self.size();
-        let reserve = size.map_reserve(state.map_nodes, self.settings.checkpoint_updates as u64);
         let rules = self.rules();
         let ready = state
             .segments
@@ -99,7 +103,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             dirty: freeable || !state.overlay.is_empty(),
             ready: ready.count(),
             ready_target: size.ready_target(),
-            spare: self.spare_segments(&state, reserve),
+            spare: self.spare_segments(&state),
             victim: victim.is_some(),
             victim_cheap: victim.is_some_and(|(_, filled)| filled <= CHEAP_FILL),
         }

@@ -117,6 +117,11 @@ impl SimDrive {
         self.life.set(Some(operations));
     }
 
+    /// Will not die of itself after all.
+    pub fn live_on(&self) {
+        self.life.set(None);
+    }
+
     /// Answers again, with what it had.
     pub fn revive(&self) {
         self.life.set(None);

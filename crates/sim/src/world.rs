@@ -190,7 +190,13 @@ impl World {
             status.drives.iter().any(|drive| Some(drive.id) == id)
         };
         let mut bad = self.bad.borrow_mut();
-        bad.retain(is_member);
+        bad.retain(|index| {
+            let stays = is_member(index);
+            if !stays {
+                self.drives.borrow()[*index].live_on();
+            }
+            stays
+        });
         let members: Vec<usize> = (0..ids.len()).filter(is_member).collect();
         while bad.len() < self.lost_max && self.random.once_in(2) {
             let index = members[self.random.below(members.len() as u64) as usize];

@@ -1,7 +1,9 @@
 //! Every fault that the simulation found in the pool, as small as it could be made.
 
 use block::{BlockDevice, Buffer, Durability, Lba};
-use pool::{CreateOptions, Entropy, HostId, Level, Pool, Settings, VolumeId, VolumeOptions};
+use pool::{
+    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, Settings, VolumeId, VolumeOptions,
+};
 use reactor::Reactor;
 use sim::{Power, SimDrive};
 
@@ -110,6 +112,38 @@ fn writes_go_on_in_the_narrower_segments_of_a_degraded_pool() {
     });
 }
 
+/// What decayed on two drives of a raid6 pool is put right, redundancy and map included: after a
+/// scrub two other drives may go and everything is there.
+#[test]
+fn a_scrub_makes_good_what_has_decayed() {
+    with_pool(Level::Raid6, 6, async |pool, drives| {
+        let id = volume(&pool, "a", 400).await;
+        for start in 0..25 {
+            write(&pool, id, start * 16, 16, start as u8).await;
+        }
+        pool.checkpoint().await.expect("checkpoint");
+        drives[1].decay(40);
+        drives[4].decay(40);
+        let first = pool.scrub().await.expect("a scrub");
+        assert!(
+            first.repaired > 10 && first.lost.is_empty() && first.lost_nodes == 0,
+            "{first:?}"
+        );
+        let second = pool.scrub().await.expect("a scrub");
+        assert_eq!(second.repaired, 0, "{second:?}");
+        drives[0].die_after(0);
+        drives[2].die_after(0);
+        for start in 0..25 {
+            assert!(
+                read(&pool, id, start * 16, 16)
+                    .await
+                    .iter()
+                    .all(|byte| *byte == start as u8)
+            );
+        }
+    });
+}
+
 /// A lost drive's blocks move to the others, the pool forgets the drive, and may lose more.
 #[test]
 fn a_pool_that_has_rebuilt_survives_the_next_losses() {
@@ -140,4 +174,50 @@ fn a_pool_that_has_rebuilt_survives_the_next_losses() {
             );
         }
     });
+}
+
+/// A drive that died while the newest superblock was being copied to it kept the pool from opening.
+#[test]
+fn a_drive_that_dies_while_the_pool_opens_is_as_good_as_absent() {
+    for operations in 0..40 {
+        let power = Power::new(operations);
+        power.switch_on(u64::MAX);
+        let drives: Vec<SimDrive> = (0..3).map(|_| SimDrive::new(1300, power.clone())).collect();
+        let host = HostId([1; 16]);
+        Reactor::simulated(1).run(async {
+            let options = CreateOptions {
+                zone_bytes: Some(32 * BLOCK as u64),
+                entropy: Entropy::seeded(3),
+                ..CreateOptions::new("tank", Level::Raid5, host)
+            };
+            let pool = Pool::create(drives.clone(), options).await.expect("a pool");
+            let id = volume(&pool, "a", 100).await;
+            write(&pool, id, 5, 16, 7).await;
+        });
+        // Without the last superblock, drive 1 has to be brought up to date.
+        Reactor::simulated(2).run(async {
+            let blocks = drives[1].geometry().block_count;
+            let zeroes = || Buffer::zeroed(BLOCK);
+            let newest = match pool::probe(&drives[1]).await {
+                Ok(Some(_)) => blocks - 1,
+                _ => 1,
+            };
+            let _ = drives[1]
+                .write(Lba(newest), zeroes(), Durability::Durable)
+                .await;
+        });
+        drives[1].die_after(operations);
+        Reactor::simulated(3).run(async {
+            let options = OpenOptions {
+                entropy: Entropy::seeded(4),
+                ..OpenOptions::new(host)
+            };
+            let pool = Pool::open(drives.clone(), options)
+                .await
+                .expect("two of three are enough");
+            let id = pool.volumes()[0].id;
+            assert!(read(&pool, id, 5, 16).await.iter().all(|byte| *byte == 7));
+            pool.close().await.expect("closed");
+        });
+    }
 }

@@ -73,6 +73,17 @@ pub(crate) enum Record {
 }
 
 impl Record {
+    /// Layer, block number and checksum of a block of a host.
+    pub fn owner(&self) -> Option<(u32, u64, u32)> {
+        match *self {
+            Record::Data { layer, block, crc }
+            | Record::Moved {
+                layer, block, crc, ..
+            } => Some((layer, block, crc)),
+            Record::Hole { .. } | Record::Pad { .. } => None,
+        }
+    }
+
     /// Checksum of the block that the record owns, if it owns one.
     pub fn crc(&self) -> Option<u32> {
         match self {

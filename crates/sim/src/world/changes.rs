@@ -3,7 +3,7 @@
 use super::{BLOCK, World};
 use crate::drive::SimDrive;
 use crate::model::{Image, Write};
-use pool::{DriveId, Pool, PoolError, SnapshotId, VolumeId, VolumeOptions};
+use pool::{DriveId, Pool, PoolError, PoolState, SnapshotId, VolumeId, VolumeOptions};
 use std::time::Duration;
 
 /// A change that was asked for and not yet answered.
@@ -64,6 +64,16 @@ impl World {
             (6, Some(volume), _) => self.resize(pool, volume).await,
             (7, _, _) if few => self.create_volume(pool).await,
             (8, _, _) => self.add_drive(pool).await,
+            (10, _, _) => {
+                let report = pool
+                    .scrub()
+                    .await
+                    .map_err(|error| format!("scrub: {error}"))?;
+                match report.lost.is_empty() && report.lost_nodes == 0 {
+                    true => Ok(()),
+                    false => Err(format!("scrub: {report:?}")),
+                }
+            }
             (9, _, _) if self.random.once_in(3) => self.remove_drive(pool).await,
             _ => pool
                 .checkpoint()
@@ -126,7 +136,17 @@ impl World {
     }
 
     /// The answer is there. Nothing else changes at the same time, so it is about the only one.
-    fn end<T>(&self, result: Result<T, PoolError>) -> Result<Option<(T, Kind)>, String> {
+    fn end<T>(
+        &self,
+        pool: &Pool<SimDrive>,
+        result: Result<T, PoolError>,
+    ) -> Result<Option<(T, Kind)>, String> {
+        if pool.status().state == PoolState::Offline {
+            return Err(format!(
+                "a change took the pool offline: {:?}",
+                result.err()
+            ));
+        }
         let pending = self.model.borrow_mut().pending.pop();
         match (result, pending) {
             (Ok(output), Some(pending)) => Ok(Some((output, pending.kind))),
@@ -161,7 +181,7 @@ impl World {
         let image = image.ok_or("no such volume")?;
         self.begin(&name, Kind::Snapshot { volume, image });
         let result = pool.snapshot(&[(VolumeId(volume), name)]).await;
-        if let Some((ids, Kind::Snapshot { image, .. })) = self.end(result)?
+        if let Some((ids, Kind::Snapshot { image, .. })) = self.end(pool, result)?
             && let Some(id) = ids.first()
         {
             self.model.borrow_mut().snapshots.insert(id.0, image);
@@ -180,7 +200,7 @@ impl World {
         let image = image.ok_or("no such snapshot")?;
         self.begin(&name, Kind::Volume { image });
         let result = pool.clone_snapshot(SnapshotId(snapshot), &name).await;
-        if let Some((id, Kind::Volume { image })) = self.end(result)? {
+        if let Some((id, Kind::Volume { image })) = self.end(pool, result)? {
             self.model.borrow_mut().volumes.insert(id.0, image);
         }
         Ok(())
@@ -200,7 +220,7 @@ impl World {
             attributes: vec![1, 2, 3],
         };
         let result = pool.create_volume(&name, options).await;
-        if let Some((id, Kind::Volume { image })) = self.end(result)? {
+        if let Some((id, Kind::Volume { image })) = self.end(pool, result)? {
             self.model.borrow_mut().volumes.insert(id.0, image);
         }
         Ok(())
@@ -231,7 +251,7 @@ impl World {
         self.reserve(volume).await;
         self.begin("", Kind::Rollback { volume, image });
         let result = pool.rollback(VolumeId(volume), SnapshotId(snapshot)).await;
-        if let Some(((), Kind::Rollback { image, .. })) = self.end(result)? {
+        if let Some(((), Kind::Rollback { image, .. })) = self.end(pool, result)? {
             self.model.borrow_mut().volumes.insert(volume, image);
         }
         self.let_go(volume);
@@ -241,7 +261,7 @@ impl World {
     async fn delete_snapshot(&self, pool: &Pool<SimDrive>, id: u32) -> Result<(), String> {
         self.begin("", Kind::DeleteSnapshot(id));
         let result = pool.delete_snapshot(SnapshotId(id)).await;
-        if self.end(result)?.is_some() {
+        if self.end(pool, result)?.is_some() {
             self.model.borrow_mut().snapshots.remove(&id);
         }
         Ok(())
@@ -251,7 +271,7 @@ impl World {
         self.reserve(id).await;
         self.begin("", Kind::DeleteVolume(id));
         let result = pool.delete_volume(VolumeId(id)).await;
-        if self.end(result)?.is_some() {
+        if self.end(pool, result)?.is_some() {
             self.model.borrow_mut().volumes.remove(&id);
         }
         self.let_go(id);
@@ -265,7 +285,7 @@ impl World {
         let result = pool
             .resize_volume(VolumeId(id), blocks * BLOCK as u64, true)
             .await;
-        if self.end(result)?.is_some() {
+        if self.end(pool, result)?.is_some() {
             self.resized(id, blocks);
         }
         self.let_go(id);

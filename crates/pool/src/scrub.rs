@@ -1,0 +1,285 @@
+//! Scrub: reads everything that lives, data, map and redundancy, and repairs what it can.
+
+use crate::checkpoint::Resume;
+use crate::core::Core;
+use crate::error::PoolError;
+use crate::format::stripe::{Header, Place};
+use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
+use crate::log::place;
+use crate::pool::Pool;
+use crate::recovery::{Image, WINDOW_ROWS};
+use crate::redundancy;
+use crate::segments::{Kind, Segment, State as SegmentState};
+use crate::tree::Nodes;
+use block::{BlockDevice, Buffer, IoError};
+use std::collections::BTreeMap;
+
+/// Every node of every map and its checksum: about 24 MiB for each TiB mapped, while a scrub runs.
+type LiveNodes = BTreeMap<Location, u32>;
+
+/// A block that could not be read with all the redundancy there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostBlock {
+    /// The layer that holds it: of a volume, or of a snapshot below it.
+    pub layer: u32,
+    /// Which block of it.
+    pub block: u64,
+}
+
+/// What a scrub found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubReport {
+    /// Stripes checked, redundancy included.
+    pub stripes: u64,
+    /// Map nodes checked.
+    pub nodes: u64,
+    /// Blocks that were wrong and are right now.
+    pub repaired: u64,
+    /// Data that is lost.
+    pub lost: Vec<LostBlock>,
+    /// Map nodes that are lost, and everything below them.
+    pub lost_nodes: u64,
+}
+
+impl<D: BlockDevice + 'static> Pool<D> {
+    /// Checks every stripe and every node of the map, and repairs what redundancy allows.
+    pub async fn scrub(&self) -> Result<ScrubReport, PoolError> {
+        let core = &self.core;
+        let sealed = core.checkpoint_with(Resume::AtFreeze, |state| {
+            for number in state.open.iter_mut().filter_map(Option::take) {
+                if let Some(segment) = state.segments.get_mut(number) {
+                    segment.state = SegmentState::Sealed;
+                }
+            }
+            let table = state.segments.table().iter();
+            Ok(table
+                .map(|(number, found)| (*number, found.clone()))
+                .collect::<Vec<_>>())
+        });
+        let segments = sealed.await?;
+        let before = core.array.counters.get().repaired_blocks;
+        let mut report = ScrubReport::default();
+        let live = core.scrub_nodes(&mut report).await;
+        for (number, segment) in segments {
+            if let Some(reason) = core.offline.get() {
+                return Err(PoolError::Offline(reason));
+            }
+            core.scrub_segment(number, &segment, &live, &mut report)
+                .await;
+        }
+        report.repaired = core.array.counters.get().repaired_blocks - before;
+        Ok(report)
+    }
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Checks a segment as far as it was written when the scrub began, if it is still there.
+    async fn scrub_segment(
+        &self,
+        number: u32,
+        begun: &Segment,
+        live: &LiveNodes,
+        report: &mut ScrubReport,
+    ) {
+        let map = begun.kind == Kind::Map;
+        // While the map's redundancy is set right nobody may write behind it.
+        let _alone = if map {
+            Some(self.upkeep_lock.lock().await)
+        } else {
+            None
+        };
+        let _reading = self.reading();
+        let segment = {
+            let state = self.state.borrow();
+            let found = state.segments.get(number);
+            let same = found.filter(|found| found.generation == begun.generation);
+            same.filter(|_| map || state.settled.contains(&number))
+                .cloned()
+        };
+        let Some(segment) = segment else {
+            return;
+        };
+        let shape = self.array.shape(segment.columns.len());
+        let mut row = 0;
+        let end = if map { begun.rows } else { segment.rows };
+        while row < end {
+            let rows = (end - row).min(WINDOW_ROWS);
+            let image = self.read_image(shape, &segment.columns, row, rows).await;
+            row = if map {
+                self.scrub_rows(number, &segment, &image, live).await;
+                row + rows
+            } else {
+                self.scrub_stripes(number, &segment, &image, report).await
+            };
+        }
+    }
+
+    /// Checks the stripes in an image; returns the row to go on from.
+    async fn scrub_stripes(
+        &self,
+        number: u32,
+        segment: &Segment,
+        image: &Image,
+        report: &mut ScrubReport,
+    ) -> u32 {
+        let end = image.first + image.rows;
+        let mut row = image.first;
+        while row < end {
+            let place = Place {
+                segment: number,
+                generation: segment.generation,
+                row,
+                incarnation: self.incarnation.get(),
+            };
+            let decode = |block: &[u8]| Header::decode(&self.secret, place, true, block);
+            let header = image.valid_block(0, row, &|block| decode(block).is_some());
+            let Some(header) = header.and_then(|(block, _)| decode(&block)) else {
+                row += 1;
+                continue;
+            };
+            let rows = header.rows.max(1);
+            if row + rows > end && row > image.first {
+                return row;
+            }
+            report.stripes += 1;
+            if !self.complete(image, &segment.columns, &header).await {
+                self.list_lost(segment, &header, report).await;
+            }
+            row += rows;
+        }
+        row
+    }
+
+    /// A stripe that is not whole: which of its live blocks cannot be read. One that was torn by
+    /// a power failure has none.
+    async fn list_lost(&self, segment: &Segment, header: &Header, report: &mut ScrubReport) {
+        let mut index = 0;
+        for record in &header.records {
+            let at = place(
+                header.place.segment,
+                header.place.row,
+                header.rows,
+                index + 1,
+            );
+            index += usize::from(record.crc().is_some());
+            let Some((layer, block, crc)) = record.owner() else {
+                continue;
+            };
+            let Some(layer) = self.state.borrow().tables.resolve(layer) else {
+                continue;
+            };
+            let entry = Entry { at, crc };
+            if self.find_own(layer, block).await != Ok(Some(Mapping::Block(entry))) {
+                continue;
+            }
+            let buffer = Buffer::new(BLOCK_BYTES);
+            if self
+                .array
+                .read_block(&segment.columns, entry, buffer)
+                .await
+                .1
+                .is_err()
+            {
+                report.lost.push(LostBlock { layer, block });
+            }
+        }
+    }
+
+    /// Makes the redundancy of map rows agree with their nodes. `live` has every node of these
+    /// rows: what is not in it is dead, and its content does not matter.
+    async fn scrub_rows(&self, number: u32, segment: &Segment, image: &Image, live: &LiveNodes) {
+        let shape = image.shape;
+        for row in image.first..image.first + image.rows {
+            let node = |column: usize| {
+                live.get(&Location {
+                    segment: number,
+                    column: column as u8,
+                    row,
+                })
+            };
+            if (0..shape.data).all(|column| node(column).is_none()) {
+                continue;
+            }
+            let mut good: Vec<Buffer> = Vec::with_capacity(shape.width());
+            for column in 0..shape.data {
+                let found = image.block(column, row);
+                good.push(match (found, node(column)) {
+                    (Some(block), Some(crc)) if crc32c::crc32c(block) == *crc => {
+                        Buffer::copy_of(block)
+                    }
+                    (Some(block), None) => Buffer::copy_of(block),
+                    (None, None) => Buffer::zeroed(BLOCK_BYTES),
+                    // It has been lost again, or its drive is: reading it will repair it.
+                    (_, Some(_)) => break,
+                });
+            }
+            if good.len() < shape.data {
+                continue;
+            }
+            let mut redundant: Vec<Buffer> = (0..shape.redundant)
+                .map(|_| Buffer::new(BLOCK_BYTES))
+                .collect();
+            let data: Vec<&[u8]> = good.iter().map(|block| &block[..]).collect();
+            redundancy::generate(shape, &data, &mut redundant);
+            good.append(&mut redundant);
+            self.rewrite(image, &segment.columns, row, good).await;
+        }
+    }
+
+    /// Reads every node of every map from the drives.
+    async fn scrub_nodes(&self, report: &mut ScrubReport) -> LiveNodes {
+        let mut live = LiveNodes::new();
+        let layers: Vec<u32> = self.state.borrow().tables.layers.keys().copied().collect();
+        for layer in layers {
+            let mut from = Some(0);
+            while let Some(block) = from {
+                from = match self.scrub_path(layer, block, &mut live, report).await {
+                    Ok(next) => next,
+                    Err(_) => {
+                        report.lost_nodes += 1;
+                        None
+                    }
+                };
+            }
+        }
+        live
+    }
+
+    /// Reads the nodes from a layer's root to the leaf of `block`; returns where the next leaf
+    /// begins. The tree may change between two calls.
+    async fn scrub_path(
+        &self,
+        layer: u32,
+        block: u64,
+        live: &mut LiveNodes,
+        report: &mut ScrubReport,
+    ) -> Result<Option<u64>, IoError> {
+        let _reading = self.reading();
+        let root = self
+            .state
+            .borrow()
+            .tables
+            .layers
+            .get(&layer)
+            .and_then(|layer| layer.root);
+        let Some(root) = root else {
+            return Ok(None);
+        };
+        let (mut at, mut next) = (root.mapping, None);
+        for level in (0..=root.level).rev() {
+            let entry = at.entry().ok_or(IoError::Internal)?;
+            self.read_run(&[entry], Buffer::new(BLOCK_BYTES)).await.1?;
+            report.nodes += 1;
+            live.insert(entry.at, entry.crc);
+            let node = self.load(entry).await?;
+            if level > 0 {
+                let index = node.rank(block).max(1) - 1;
+                if index + 1 < node.len() {
+                    next = Some(node.record(index + 1).block);
+                }
+                at = node.record(index).mapping;
+            }
+        }
+        Ok(next)
+    }
+}
