@@ -194,7 +194,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             next.incarnation = incarnation.into();
             next.holder = self.holder.get();
         };
-        self.publish(enter, Some(Rc::new(bytes))).await?;
+        self.publish(Some(enter), Some(Rc::new(bytes))).await?;
         self.array.count(|counters| counters.checkpoints += 1);
         self.free(cut);
         Ok(())

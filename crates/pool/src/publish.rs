@@ -18,23 +18,22 @@ impl<D: BlockDevice + 'static> Core<D> {
                 Some(_) => Err(IoError::DeviceGone),
             };
         }
-        let settled = self.publish(|_| {}, None).await;
+        let settled = self.publish(None::<fn(&mut Superblock)>, None).await;
         // There may be something to rebuild.
         self.upkeep.notify_one();
         settled.map_err(|_| IoError::DeviceGone)
     }
 
     /// Writes the next superblock, changed by `change`, to every live drive, with new tables or
-    /// the last ones again. Without new tables it only settles the membership, if that is needed.
+    /// the last ones again. With neither it only settles the membership, if that is needed.
     pub async fn publish(
         &self,
-        change: impl FnOnce(&mut Superblock),
+        mut change: Option<impl FnOnce(&mut Superblock)>,
         tables: Option<Rc<Vec<u8>>>,
     ) -> Result<(), PoolError> {
         let _alone = self.publishing.lock().await;
-        let mut change = Some(change);
-        let mut settled = tables.is_none();
-        // Another task may have published later tables while this one waited.
+        let mut settled = tables.is_none() && change.is_none();
+        // Only now: another task may have published later tables while this one waited.
         let body = tables.unwrap_or_else(|| self.published.borrow().body.clone());
         if body.len() > self.table_room() {
             return Err(PoolError::NoSpace);

@@ -96,7 +96,6 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// Takes a member off the list.
     pub async fn retire(&self, index: usize) -> Result<(), PoolError> {
         let word = self.entropy.word()?;
-        let body = self.published.borrow().body.clone();
         self.state.borrow_mut().segments.set_drive(index, 0);
         self.array.place(index, None);
         let forget = |next: &mut Superblock| {
@@ -104,7 +103,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             next.members[index].id = [0; 16];
             next.raise_epoch(word);
         };
-        self.publish(forget, Some(body)).await
+        self.publish(Some(forget), None).await
     }
 }
 
@@ -160,8 +159,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             .borrow_mut()
             .segments
             .set_drive(index, layout.zones());
-        let body = core.published.borrow().body.clone();
-        core.publish(join, Some(body)).await?;
+        core.publish(Some(join), None).await?;
         core.upkeep.notify_one();
         Ok(DriveId(id))
     }

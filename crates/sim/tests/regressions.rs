@@ -5,7 +5,7 @@ use pool::{
     CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, Settings, VolumeId, VolumeOptions,
 };
 use reactor::Reactor;
-use sim::{Power, SimDrive};
+use sim::{Options, Power, SimDrive, run};
 
 const BLOCK: usize = 4096;
 
@@ -219,5 +219,14 @@ fn a_drive_that_dies_while_the_pool_opens_is_as_good_as_absent() {
             assert!(read(&pool, id, 5, 16).await.iter().all(|byte| *byte == 7));
             pool.close().await.expect("closed");
         });
+    }
+}
+
+/// While a member was being forgotten somebody published a snapshot, or another size of a volume;
+/// the member list then went out with the tables from before. These worlds met it.
+#[test]
+fn forgetting_a_member_does_not_take_back_what_was_published_meanwhile() {
+    for seed in [101_407, 103_872] {
+        run(&Options::new(seed)).unwrap_or_else(|found| panic!("{found}"));
     }
 }
