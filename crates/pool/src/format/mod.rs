@@ -4,3 +4,5 @@ pub(crate) mod body;
 pub(crate) mod node;
 pub(crate) mod stripe;
 pub(crate) mod superblock;
+#[cfg(test)]
+mod tests;
