@@ -8,8 +8,8 @@ use std::rc::Rc;
 use block::Geometry;
 use reactor::Instant;
 use ssd::{
-    Capacity, Device, DeviceOptions, EnduranceLog, Health, NamespaceError, NamespaceRequest,
-    Precondition, Profile, ProfileError,
+    Capacity, Device, DeviceOptions, EnduranceLog, FlashCounters, Health, NamespaceError,
+    NamespaceRequest, Precondition, Profile, ProfileError,
 };
 
 use crate::emulated_namespace::EmulatedNamespace;
@@ -206,6 +206,11 @@ impl EmulatedDrive {
     /// The profile's name, as the drive's model.
     pub fn model(&self) -> String {
         self.0.device.borrow().profile().drive.name.clone()
+    }
+
+    /// Pages written by the host and copied by the drive, over its life.
+    pub fn flash_counters(&self) -> FlashCounters {
+        self.0.device.borrow().flash_counters()
     }
 
     /// The values of the SMART log.
