@@ -12,6 +12,9 @@ ARGS ?=
 # Seconds each fuzz target runs for under `make fuzz`.
 FUZZ_SECONDS ?= 60
 FLASHYARD := $${CARGO_TARGET_DIR:-target}/release/flashyard
+# Always the whole workspace: another choice of packages would build dependencies again, with other
+# features.
+
 # What the virtual machine needs beside the kernels, which the tests fetch by themselves.
 VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux kmod \
 	xz-utils
@@ -33,18 +36,18 @@ test: check process-tests vm-test ## everything that guards data (allow half an 
 check: rust-tools ## format, lints, layering and tidy rules, unit tests: before every commit
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- --deny warnings
-	cargo test --quiet -p tidy
+	cargo test --workspace --quiet --test layering --test pages --test sources
 	$(MAKE) --no-print-directory units
 
 units: rust-tools
-	cargo test --quiet --lib --bins
+	cargo test --workspace --quiet --lib --bins
 
 process-tests: rust-tools ## whole processes, connections, drives on files; fuzz corpora
 	cargo test --workspace --exclude vm --test '*'
 
 vm-test: rust-tools vm-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
-	cargo build -p flashyard
-	cargo test -p vm -- --test-threads=1 --nocapture
+	cargo build --workspace --bin flashyard
+	cargo test --workspace --test hosts -- --test-threads=1 --nocapture
 
 bench: ## throughput and latency tables (target/bench/*.json); see docs/TESTING.md
 	@.ci/install --packages $(BENCH_PACKAGES)
