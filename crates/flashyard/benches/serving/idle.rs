@@ -37,9 +37,8 @@ impl fmt::Display for Idle {
 }
 
 /// Connects, waits, and reads the node's processor time before and after.
-pub fn measure(directory: &Path) -> Result<Idle> {
-    let file = crate::rows::prepare_file(directory.parent().context("a directory to work in")?)?;
-    let node = Node::start(directory, &file)?;
+pub fn measure(directory: &Path, file: &Path) -> Result<Idle> {
+    let node = Node::start(directory, file)?;
     let address = node.nvme.parse()?;
     let subsystem = node.volume_nqn("null")?;
     let reactor = Reactor::io_uring(ReactorConfig::default())?;

@@ -2,8 +2,9 @@
 //!
 //! One core for the target and one for the load; every row is measured in each round, and the
 //! table shows medians. With `SPDK` set to the directory of a built SPDK tree, its target and its
-//! own load generator take the same rows in the same rounds, so that the ratio of the two columns
-//! belongs to one machine at one time. `ROUNDS` and `SECONDS` change the defaults of 3 and 5.
+//! own load generator take each row right after ours, so that the ratio, the median of the rounds'
+//! ratios, belongs to one machine at one time. `ROUNDS` and `SECONDS` change the defaults of 3
+//! and 5.
 
 mod idle;
 mod node;
@@ -11,11 +12,11 @@ mod rows;
 mod spdk;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use rows::{ROWS, Sample};
+use rows::ROWS;
 
 fn main() -> Result<()> {
     // `cargo test --benches` runs bench programs with `--test`; there is nothing to check here.
@@ -28,37 +29,38 @@ fn main() -> Result<()> {
     let directory = tempfile::tempdir().context("making a temporary directory")?;
     let file = rows::prepare_file(directory.path())?;
 
+    let node = node::Node::start(&directory.path().join("node"), &file)?;
+    let peer = spdk
+        .map(|tree| start_peer(&tree, directory.path()))
+        .transpose()?;
     let mut ours = vec![Vec::new(); ROWS.len()];
     let mut theirs = vec![Vec::new(); ROWS.len()];
     for round in 1..=rounds {
-        let node = node::Node::start(&directory.path().join(format!("round{round}")), &file)?;
-        measure("flashyard", round, &mut ours, |row| {
-            node.measure(row, seconds)
-        })?;
-        drop(node);
-        if let Some(tree) = &spdk {
-            let target = spdk::Target::start(tree, &file)?;
-            measure("spdk", round, &mut theirs, |row| {
-                target.measure(row, seconds)
-            })?;
+        for (number, row) in ROWS.iter().enumerate() {
+            let sample = node.measure(row, seconds)?;
+            eprintln!("round {round} flashyard {row}: {sample}");
+            ours[number].push(sample);
+            if let Some(peer) = &peer {
+                let sample = peer.measure(row, seconds)?;
+                eprintln!("round {round}      spdk {row}: {sample}");
+                theirs[number].push(sample);
+            }
         }
     }
-    let idle = idle::measure(&directory.path().join("idle"))?;
-    table::print_and_save(&ours, spdk.is_some().then_some(&theirs[..]), &idle)
+    drop(node);
+    let compared = peer.is_some().then_some(&theirs[..]);
+    drop(peer);
+    let idle = idle::measure(&directory.path().join("idle"), &file)?;
+    table::print_and_save(&ours, compared, &idle)
 }
 
-fn measure(
-    who: &str,
-    round: usize,
-    samples: &mut [Vec<Sample>],
-    mut run: impl FnMut(&rows::Row) -> Result<Sample>,
-) -> Result<()> {
-    for (row, samples) in ROWS.iter().zip(samples) {
-        let sample = run(row).with_context(|| format!("{who}: {row}"))?;
-        eprintln!("round {round} {who:>9} {row}: {sample}");
-        samples.push(sample);
-    }
-    Ok(())
+/// SPDK's target on a file of its own, paused until it is measured.
+fn start_peer(tree: &Path, directory: &Path) -> Result<spdk::Target> {
+    let directory = directory.join("spdk");
+    std::fs::create_dir(&directory)?;
+    let target = spdk::Target::start(tree, &rows::prepare_file(&directory)?)?;
+    target.pause()?;
+    Ok(target)
 }
 
 fn setting<T: std::str::FromStr>(name: &str, default: T) -> Result<T> {

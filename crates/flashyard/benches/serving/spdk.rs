@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::rows::{Device, Row, Sample};
 
@@ -75,8 +76,24 @@ impl Target {
         Ok(())
     }
 
-    /// Runs SPDK's own load generator for one row, on CPU 1.
+    /// Stops it from polling while somebody else is measured on its CPU.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        kill_process(Pid::from_child(&self.process), signal).context("signalling nvmf_tgt")
+    }
+
+    /// Runs SPDK's own load generator for one row, on CPU 1; the target runs for that time only.
     pub fn measure(&self, row: &Row, seconds: u64) -> Result<Sample> {
+        self.signal(Signal::CONT)?;
+        let sample = self.load(row, seconds);
+        self.pause()?;
+        sample
+    }
+
+    fn load(&self, row: &Row, seconds: u64) -> Result<Sample> {
         let namespace = match row.device {
             Device::Null => 1,
             Device::Memory => 2,

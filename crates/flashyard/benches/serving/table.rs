@@ -22,6 +22,17 @@ fn summary(samples: &[Sample]) -> Sample {
     }
 }
 
+/// Median of what each round's two neighbours had to each other.
+fn ratio(ours: &[Sample], theirs: &[Sample]) -> f64 {
+    let mut ratios: Vec<f64> = ours
+        .iter()
+        .zip(theirs)
+        .map(|(our, their)| our.iops / their.iops)
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 /// Prints a Markdown table, so that it can be pasted into `docs/performance.md` as it is.
 pub fn print_and_save(
     ours: &[Vec<Sample>],
@@ -55,7 +66,10 @@ pub fn print_and_save(
                 " {:.0} | {:.1} | {:.1} |",
                 their.iops, their.mean_us, their.p99_us
             );
-            print!(" {:.2} |", our.iops / their.iops);
+            print!(
+                " {:.2} |",
+                ratio(&ours[number], theirs.map_or(&[], |all| &all[number]))
+            );
         }
         println!();
         saved.push(json!({
