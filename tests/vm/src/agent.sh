@@ -14,7 +14,6 @@ ln -s /proc/self/mounts /etc/mtab
 for module in /modules/*.ko; do
     insmod "$module" || echo "cannot load $module"
 done
-mount -t configfs config /sys/kernel/config
 
 # The user network of QEMU: the machine outside is 10.0.2.2 and fec0::2.
 ip link set lo up

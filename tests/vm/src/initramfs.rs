@@ -26,21 +26,18 @@ pub struct Image {
 }
 
 /// The programs a host is tested with. Everything else is busybox.
-const PROGRAMS: [&str; 9] = [
+const PROGRAMS: [&str; 7] = [
     "/usr/sbin/nvme",
     "/usr/bin/fio",
     "/usr/sbin/mke2fs",
     "/usr/sbin/e2fsck",
-    "/usr/sbin/resize2fs",
     "/usr/sbin/mkfs.xfs",
     "/usr/sbin/xfs_repair",
-    "/usr/sbin/xfs_growfs",
     "/usr/sbin/blkdiscard",
 ];
 
-/// Modules to load at boot, in this order, each after what it depends on. The last two are the
-/// kernel's own target, against which the scenarios themselves are proven.
-const MODULES: [&str; 9] = [
+/// Modules to load at boot, in this order, each after what it depends on.
+const MODULES: [&str; 8] = [
     "virtio_pci",
     "virtio_net",
     "virtio_rng",
@@ -49,7 +46,6 @@ const MODULES: [&str; 9] = [
     "nvme-tcp",
     "ext4",
     "xfs",
-    "nvmet-tcp",
 ];
 
 const DIRECTORIES: [&str; 15] = [

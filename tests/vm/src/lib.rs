@@ -19,4 +19,4 @@ mod node;
 pub use debian::Suite;
 pub use guest::{Guest, Output};
 pub use initramfs::Image;
-pub use node::{HOST_NQN, Node};
+pub use node::Node;

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::command::output_of;
 
-/// The host NQN the guest connects with.
-pub const HOST_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:2cd2c43b-a90a-45c1-a8cd-86b33ab273b5";
+/// The host NQN the guest connects with; `agent.sh` sets it there.
+const HOST_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:2cd2c43b-a90a-45c1-a8cd-86b33ab273b5";
 
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
