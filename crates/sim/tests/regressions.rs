@@ -65,6 +65,21 @@ async fn read(pool: &Pool<SimDrive>, id: VolumeId, start: u64, blocks: u64) -> V
     buffer.to_vec()
 }
 
+/// Writes `count` runs of 16 blocks, each full of its own number.
+async fn write_runs(pool: &Pool<SimDrive>, id: VolumeId, count: u64) {
+    for run in 0..count {
+        write(pool, id, run * 16, 16, run as u8).await;
+    }
+}
+
+/// Every byte is what [`write_runs`] left.
+async fn assert_runs(pool: &Pool<SimDrive>, id: VolumeId, count: u64) {
+    for run in 0..count {
+        let found = read(pool, id, run * 16, 16).await;
+        assert!(found.iter().all(|byte| *byte == run as u8));
+    }
+}
+
 /// The read had looked up the volume's layer once; the layer was folded away under it and the rest
 /// of its blocks read as zeroes.
 #[test]
@@ -98,17 +113,8 @@ fn writes_go_on_in_the_narrower_segments_of_a_degraded_pool() {
         let id = volume(&pool, "a", 600).await;
         let drive = pool.status().drives[2].id;
         pool.fail_drive(drive).await.expect("one drive may fail");
-        for start in 0..36 {
-            write(&pool, id, start * 16, 16, start as u8).await;
-        }
-        for start in 0..36 {
-            assert!(
-                read(&pool, id, start * 16, 16)
-                    .await
-                    .iter()
-                    .all(|byte| *byte == start as u8)
-            );
-        }
+        write_runs(&pool, id, 36).await;
+        assert_runs(&pool, id, 36).await;
     });
 }
 
@@ -118,9 +124,7 @@ fn writes_go_on_in_the_narrower_segments_of_a_degraded_pool() {
 fn a_scrub_makes_good_what_has_decayed() {
     with_pool(Level::Raid6, 6, async |pool, drives| {
         let id = volume(&pool, "a", 400).await;
-        for start in 0..25 {
-            write(&pool, id, start * 16, 16, start as u8).await;
-        }
+        write_runs(&pool, id, 25).await;
         pool.checkpoint().await.expect("checkpoint");
         drives[1].decay(40);
         drives[4].decay(40);
@@ -133,14 +137,7 @@ fn a_scrub_makes_good_what_has_decayed() {
         assert_eq!(second.repaired, 0, "{second:?}");
         drives[0].die_after(0);
         drives[2].die_after(0);
-        for start in 0..25 {
-            assert!(
-                read(&pool, id, start * 16, 16)
-                    .await
-                    .iter()
-                    .all(|byte| *byte == start as u8)
-            );
-        }
+        assert_runs(&pool, id, 25).await;
     });
 }
 
@@ -149,9 +146,7 @@ fn a_scrub_makes_good_what_has_decayed() {
 fn a_pool_that_has_rebuilt_survives_the_next_losses() {
     with_pool(Level::Raid6, 7, async |pool, drives| {
         let id = volume(&pool, "a", 400).await;
-        for start in 0..25 {
-            write(&pool, id, start * 16, 16, start as u8).await;
-        }
+        write_runs(&pool, id, 25).await;
         for lost in 0..4 {
             let drive = pool.status().drives[0].id;
             pool.fail_drive(drive).await.expect("a drive may fail");
@@ -165,14 +160,7 @@ fn a_pool_that_has_rebuilt_survives_the_next_losses() {
             );
             assert_eq!(pool.spare_members(), 2);
         }
-        for start in 0..25 {
-            assert!(
-                read(&pool, id, start * 16, 16)
-                    .await
-                    .iter()
-                    .all(|byte| *byte == start as u8)
-            );
-        }
+        assert_runs(&pool, id, 25).await;
     });
 }
 
