@@ -1,6 +1,8 @@
 //! The drives of a pool as columns and rows: reading with reconstruction and repair, writing.
 
 use crate::drive::Drive;
+use crate::events::Events;
+use crate::health::Kind;
 use crate::join::join_all;
 use crate::level::{Level, Shape};
 use crate::location::{BLOCK_BYTES, Entry};
@@ -39,6 +41,9 @@ pub(crate) struct Array<D> {
     drives: RefCell<Vec<Option<Rc<Drive<D>>>>>,
     pub level: Level,
     pub counters: Cell<Counters>,
+    pub events: Events,
+    /// Recovery is over: what is found wrong from now on is a drive's fault.
+    pub serving: Cell<bool>,
     /// Drives that failed a request and are not yet out of the membership.
     pub newly_failed: RefCell<Vec<usize>>,
     /// Drives that are being emptied so that they can be removed.
@@ -51,6 +56,8 @@ impl<D: BlockDevice> Array<D> {
             drives: RefCell::new(drives),
             level,
             counters: Cell::default(),
+            events: Events::default(),
+            serving: Cell::new(false),
             newly_failed: RefCell::default(),
             leaving: RefCell::default(),
         }
@@ -77,6 +84,11 @@ impl<D: BlockDevice> Array<D> {
             .get(index)
             .and_then(Option::as_ref)
             .is_some_and(|drive| !drive.is_failed())
+    }
+
+    /// True when there is a drive at `index`, be it a failed one.
+    pub fn is_placed(&self, index: usize) -> bool {
+        self.drives.borrow().get(index).is_some_and(Option::is_some)
     }
 
     /// True when new segments may use the drive.
@@ -139,9 +151,13 @@ impl<D: BlockDevice> Array<D> {
             return (buffer, Err(IoError::DeviceGone));
         };
         let start = drive.zone_start(zone.index) + u64::from(row);
+        let begun = reactor::turn_started();
         let (buffer, result) = drive.read(start, buffer).await;
-        if result == Err(IoError::DeviceGone) {
-            self.fail(usize::from(zone.drive));
+        let index = usize::from(zone.drive);
+        match result {
+            Ok(()) => self.measured(index, &drive, Kind::Read, begun),
+            Err(IoError::DeviceGone) => self.fail(index),
+            Err(_) => self.read_failed(index, &drive),
         }
         (buffer, result)
     }
@@ -158,9 +174,11 @@ impl<D: BlockDevice> Array<D> {
             return (buffer, Err(IoError::DeviceGone));
         };
         let start = drive.zone_start(zone.index) + u64::from(row);
+        let begun = reactor::turn_started();
         let (buffer, result) = drive.write(start, buffer, durability).await;
-        if result.is_err() {
-            self.fail(usize::from(zone.drive));
+        match result {
+            Ok(()) => self.measured(usize::from(zone.drive), &drive, Kind::Write, begun),
+            Err(_) => self.fail(usize::from(zone.drive)),
         }
         (buffer, result)
     }
@@ -212,6 +230,9 @@ impl<D: BlockDevice> Array<D> {
         if result.is_ok() && crc32c::crc32c(&buffer) == entry.crc {
             return (buffer, Ok(()));
         }
+        if result.is_ok() {
+            self.corrupt_in(zone);
+        }
         self.rescue_block(columns, entry, buffer).await
     }
 
@@ -239,6 +260,13 @@ impl<D: BlockDevice> Array<D> {
             self.count(|counters| counters.repaired_blocks += u64::from(result.is_ok()));
         }
         (buffer, Ok(()))
+    }
+
+    /// A block of a zone came back other than it was written.
+    pub fn corrupt_in(&self, zone: Option<Zone>) {
+        if let Some(zone) = zone {
+            self.corrupt(usize::from(zone.drive), 1);
+        }
     }
 
     /// Rebuilds one block from the other columns of its row.

@@ -197,6 +197,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         self.publish(Some(enter), Some(Rc::new(bytes))).await?;
         self.array.count(|counters| counters.checkpoints += 1);
         self.free(cut);
+        self.watch_space();
         Ok(())
     }
 

@@ -154,6 +154,10 @@ impl<D: BlockDevice + 'static> Core<D> {
                 let mut state = self.state.borrow_mut();
                 state.moving.remove(&(layer, block));
                 state.stuck.insert(victim.number);
+                drop(state);
+                if result == Err(IoError::UnrecoveredRead) {
+                    self.lose_block(layer, block);
+                }
                 continue;
             }
             let generation = victim.generation;

@@ -3,6 +3,7 @@
 use crate::array::Array;
 use crate::cache::NodeCache;
 use crate::entropy::Entropy;
+use crate::events::PoolEvent;
 use crate::format::node::Node;
 use crate::format::stripe::Record;
 use crate::format::superblock::Superblock;
@@ -10,8 +11,10 @@ use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::{Completed, Item};
 use crate::overlay::Overlay;
 use crate::segments::{Segments, Zone};
+use crate::status::PoolState;
 use crate::tree::{self, Nodes};
 use crate::volumes::{Root, Tables};
+use crate::watch::Watch;
 use block::{BlockDevice, Buffer, IoError};
 use reactor::sync::{Mutex, Notify};
 use std::cell::{Cell, RefCell};
@@ -121,6 +124,8 @@ pub(crate) struct Core<D> {
     pub holder: Cell<[u8; 16]>,
     pub offline: Cell<Option<&'static str>>,
     pub stopping: Cell<bool>,
+    /// What has been told.
+    pub watch: Watch,
 }
 
 /// What the map says, as far as memory knows it.
@@ -279,6 +284,10 @@ impl<D: BlockDevice> Core<D> {
         if self.offline.get().is_none() {
             self.offline.set(Some(reason));
             tracing::error!(reason, "pool offline");
+            let state = PoolState::Offline;
+            let reason = Some(reason);
+            self.array.events.push(PoolEvent::State { state, reason });
+            self.array.events.close();
         }
         self.work.notify_one();
         self.upkeep.notify_one();
@@ -357,7 +366,10 @@ impl<D: BlockDevice> Core<D> {
             let scratch = Buffer::new(BLOCK_BYTES);
             // A run that failed as a whole may be readable block by block.
             let (block, found) = match result {
-                Ok(()) => self.array.rescue_block(&columns, *entry, scratch).await,
+                Ok(()) => {
+                    self.array.corrupt_in(zone);
+                    self.array.rescue_block(&columns, *entry, scratch).await
+                }
                 Err(_) => self.array.read_block(&columns, *entry, scratch).await,
             };
             if found.is_err() {

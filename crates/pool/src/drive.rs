@@ -1,5 +1,6 @@
 //! One member drive in units of pool blocks, and where its superblocks and zones lie.
 
+use crate::health::Health;
 use crate::location::BLOCK_BYTES;
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use std::cell::Cell;
@@ -55,6 +56,7 @@ pub(crate) struct Drive<D> {
     pub id: [u8; 16],
     pub layout: DriveLayout,
     failed: Cell<bool>,
+    pub health: Health,
 }
 
 /// Size of a device in pool blocks.
@@ -88,6 +90,7 @@ impl<D: BlockDevice> Drive<D> {
             id,
             layout,
             failed: Cell::new(false),
+            health: Health::default(),
         }
     }
 

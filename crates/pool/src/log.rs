@@ -323,7 +323,8 @@ impl<D: BlockDevice + 'static> Core<D> {
             .count(|counters| counters.host_blocks_written += blocks);
         self.landed.notify_all();
         self.work.notify_one();
-        if self.state.borrow().overlay.len() >= self.settings.checkpoint_updates {
+        let full = self.state.borrow().overlay.len() >= self.settings.checkpoint_updates;
+        if full || self.space_wants_a_look() {
             self.upkeep.notify_one();
         }
     }

@@ -7,6 +7,7 @@ use crate::core::{Core, Published, Settings, State};
 use crate::drive::{Drive, DriveLayout};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
+use crate::events::DriveChange;
 use crate::format::body::Body;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
 use crate::labels::{self, DriveId, Found, HostId, Slot, hexadecimal};
@@ -98,6 +99,18 @@ impl<D: BlockDevice + 'static> Pool<D> {
             members[index] = Some(Rc::new(drive));
         }
         let core = Rc::new(assemble(members, newest, body, options)?);
+        for (slot, _) in slots
+            .iter()
+            .zip(&choice.current)
+            .filter(|(_, index)| index.is_none())
+        {
+            if let Some(slot) = slot {
+                let superblock = &slot.superblock;
+                let index = usize::from(superblock.drive_index);
+                core.array
+                    .tell(index, superblock.drive_id, DriveChange::Stale);
+            }
+        }
         core.start().await?;
         Ok(Pool { core })
     }
@@ -109,6 +122,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         core.work.notify_one();
         let result = core.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
         core.upkeep.notify_one();
+        core.array.events.close();
         result
     }
 
@@ -221,6 +235,7 @@ fn assemble<D: BlockDevice + 'static>(
         holder: Cell::new(options.host.0),
         offline: Cell::new(None),
         stopping: Cell::new(false),
+        watch: Default::default(),
     })
 }
 
@@ -282,6 +297,8 @@ impl<D: BlockDevice + 'static> Core<D> {
             Ok(())
         })
         .await?;
+        self.array.serving.set(true);
+        self.watch_state();
         drop(reactor::spawn(self.clone().write_log()));
         drop(reactor::spawn(self.clone().keep_up()));
         self.upkeep.notify_one();

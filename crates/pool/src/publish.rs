@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::error::PoolError;
+use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Superblock};
 use crate::join::join_all;
 use crate::labels::{self, Found};
@@ -65,6 +66,9 @@ impl<D: BlockDevice + 'static> Core<D> {
                 .newly_failed
                 .borrow_mut()
                 .retain(|drive| !failed.contains(drive));
+            if self.array.serving.get() {
+                self.watch_state();
+            }
         }
     }
 
@@ -76,6 +80,11 @@ impl<D: BlockDevice + 'static> Core<D> {
             if let Some(member) = member.filter(|member| member.state == MEMBER_ACTIVE) {
                 member.state = MEMBER_FAILED;
                 changed = true;
+                let change = match self.array.is_placed(*index) {
+                    true => DriveChange::Failed,
+                    false => DriveChange::Missing,
+                };
+                self.array.tell(*index, member.id, change);
             }
         }
         if changed {

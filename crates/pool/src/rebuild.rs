@@ -5,6 +5,7 @@ use crate::core::{Core, State};
 use crate::create::ZONES_MIN;
 use crate::drive::{Drive, DriveLayout, device_blocks};
 use crate::error::PoolError;
+use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Member, Superblock};
 use crate::labels::{self, DriveId};
 use crate::level::{DRIVES_MAX, Level};
@@ -18,7 +19,7 @@ use std::time::Duration;
 const REMOVAL_POLL: Duration = Duration::from_millis(20);
 
 impl<D: BlockDevice + 'static> Core<D> {
-    fn lacks_drive(&self, segment: &Segment) -> bool {
+    pub fn lacks_drive(&self, segment: &Segment) -> bool {
         let gone = |drive: u8| !self.array.takes_data(usize::from(drive));
         segment
             .columns
@@ -103,7 +104,10 @@ impl<D: BlockDevice + 'static> Core<D> {
             next.members[index].id = [0; 16];
             next.raise_epoch(word);
         };
-        self.publish(Some(forget), None).await
+        let id = self.published.borrow().superblock.members[index].id;
+        self.publish(Some(forget), None).await?;
+        self.array.tell(index, id, DriveChange::Left);
+        Ok(())
     }
 }
 
@@ -160,6 +164,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             .segments
             .set_drive(index, layout.zones());
         core.publish(Some(join), None).await?;
+        core.array.tell(index, id, DriveChange::Joined);
         core.upkeep.notify_one();
         Ok(DriveId(id))
     }

@@ -262,6 +262,9 @@ impl<D: BlockDevice + 'static> Core<D> {
             if wrong > 0 {
                 self.array
                     .count(|counters| counters.repaired_blocks += wrong);
+                if self.array.serving.get() {
+                    self.array.corrupt(usize::from(zone.drive), wrong);
+                }
                 // A drive that refuses is out of the pool from here on.
                 let write = self.array.write_zone(zone, row, good, Durability::Durable);
                 let _ = write.await;

@@ -3,6 +3,7 @@
 use crate::checkpoint::Resume;
 use crate::core::Core;
 use crate::error::PoolError;
+use crate::events::PoolEvent;
 use crate::format::stripe::{Header, Place};
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::place;
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 type LiveNodes = BTreeMap<Location, u32>;
 
 /// A block that could not be read with all the redundancy there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LostBlock {
     /// The layer that holds it: of a volume, or of a snapshot below it.
     pub layer: u32,
@@ -60,7 +61,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let before = core.array.counters.get().repaired_blocks;
         let mut report = ScrubReport::default();
         let live = core.scrub_nodes(&mut report).await;
-        for (number, segment) in segments {
+        let total_segments = segments.len() as u64;
+        for (done_segments, (number, segment)) in (0..).zip(segments) {
+            core.array.events.push(PoolEvent::Scrub {
+                done_segments,
+                total_segments,
+            });
             if let Some(reason) = core.offline.get() {
                 return Err(PoolError::Offline(reason));
             }
@@ -68,6 +74,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 .await;
         }
         report.repaired = core.array.counters.get().repaired_blocks - before;
+        core.array.events.push(PoolEvent::ScrubEnded {
+            repaired_blocks: report.repaired,
+            lost_blocks: report.lost.len() as u64,
+            lost_nodes: report.lost_nodes,
+        });
         Ok(report)
     }
 }
@@ -181,6 +192,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 .is_err()
             {
                 report.lost.push(LostBlock { layer, block });
+                self.lose_block(layer, block);
             }
         }
     }

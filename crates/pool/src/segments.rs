@@ -294,6 +294,12 @@ impl Segments {
         self.live_data
     }
 
+    /// Live data blocks as of the last merge, exactly.
+    pub fn live_in_maps(&self) -> u64 {
+        let data = self.table.values().filter(|found| found.kind != Kind::Map);
+        data.map(|segment| u64::from(segment.live_tree)).sum()
+    }
+
     pub fn numbers(&self, kind: Kind, state: State) -> impl Iterator<Item = u32> + '_ {
         self.table
             .iter()

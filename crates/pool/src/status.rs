@@ -30,6 +30,23 @@ pub struct DriveStatus {
     pub bytes: u64,
     /// False: it failed or is absent.
     pub active: bool,
+    /// How it behaved since the pool was opened.
+    pub health: DriveHealth,
+}
+
+/// How a drive behaved since the pool was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriveHealth {
+    /// Half its latest reads took longer; `None` before the first few hundred.
+    pub read_median_us: Option<u64>,
+    /// Half its latest writes took longer.
+    pub write_median_us: Option<u64>,
+    /// It takes three times as long as the others.
+    pub slow: bool,
+    /// Reads that failed.
+    pub read_errors: u64,
+    /// Blocks that came back other than they were written.
+    pub corrupt_blocks: u64,
 }
 
 /// A pool as it stands.
@@ -69,18 +86,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 index,
                 bytes: member.blocks.get() * BLOCK_BYTES as u64,
                 active: member.state == MEMBER_ACTIVE && core.array.is_live(index),
+                health: core.array.health(index),
             })
             .collect();
-        let state = match core.offline.get() {
-            Some(_) => PoolState::Offline,
-            None if drives.iter().all(|drive| drive.active) => PoolState::Online,
-            None => PoolState::Degraded,
-        };
         PoolStatus {
             id: PoolId(superblock.pool_id),
             name: superblock.name(),
             level: core.array.level,
-            state,
+            state: core.state_now(),
             reason: core.offline.get(),
             usable_bytes: core.size().usable_bytes(),
             used_bytes: core.state.borrow().segments.live_data() * BLOCK_BYTES as u64,

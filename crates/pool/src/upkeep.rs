@@ -28,6 +28,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 let _ = self.retire(member).await;
                 continue;
             }
+            self.watch_rebuild();
             let situation = self.situation();
             futile = if situation.starved { futile + 1 } else { 0 };
             let segments = self.state.borrow().segments.table().len();
@@ -55,6 +56,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                     }
                 }
                 Action::Refuse => {
+                    self.refused();
                     self.fail_queue(IoError::CapacityExceeded);
                     self.work.notify_one();
                 }
@@ -96,7 +98,8 @@ impl<D: BlockDevice + 'static> Core<D> {
         });
         Situation {
             starved: state.starved && !state.queue.is_empty(),
-            overlay_full: state.overlay.len() >= self.settings.checkpoint_updates,
+            overlay_full: state.overlay.len() >= self.settings.checkpoint_updates
+                || self.space_wants_a_look() && !state.overlay.is_empty(),
             freeable,
             degraded,
             degraded_waits,

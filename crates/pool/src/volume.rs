@@ -123,6 +123,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         if fits() {
             Ok(())
         } else {
+            self.core.refused();
             Err(IoError::CapacityExceeded)
         }
     }
@@ -151,6 +152,8 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             if !follows && !run.is_empty() {
                 let end = index * BLOCK_BYTES;
                 if let Err(error) = self.read_part(&run, end, &mut buffer).await {
+                    self.tell_lost(&run, range.start.0 + index as u64, error)
+                        .await;
                     return (buffer, Err(error));
                 }
                 run.clear();
@@ -162,11 +165,39 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         }
         if run.len() == range.blocks as usize {
             // All in one piece: no copy.
-            return self.core.read_run(&run, buffer).await;
+            let (whole, result) = self.core.read_run(&run, buffer).await;
+            if let Err(error) = result {
+                self.tell_lost(&run, range.start.0 + range.blocks, error)
+                    .await;
+            }
+            return (whole, result);
         }
         let end = buffer.len();
         let result = self.read_part(&run, end, &mut buffer).await;
+        if let Err(error) = result {
+            self.tell_lost(&run, range.start.0 + range.blocks, error)
+                .await;
+        }
         (buffer, result)
+    }
+
+    /// Finds out which blocks of a run, which ends before block `end`, are lost.
+    async fn tell_lost(&self, run: &[Entry], end: u64, error: IoError) {
+        if error != IoError::UnrecoveredRead {
+            return;
+        }
+        let first = end - run.len() as u64;
+        for (block, entry) in (first..).zip(run) {
+            let one = self
+                .core
+                .read_run(&[*entry], Buffer::new(BLOCK_BYTES))
+                .await;
+            if one.1.is_err()
+                && let Ok(layer) = self.layer()
+            {
+                self.core.lose_block(layer, block);
+            }
+        }
     }
 
     /// Reads `run` into the bytes of `buffer` that end at `end`.

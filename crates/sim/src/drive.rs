@@ -98,6 +98,8 @@ pub struct SimDrive {
     dead: Rc<Cell<bool>>,
     /// Operations until the drive dies on its own.
     life: Rc<Cell<Option<u64>>>,
+    /// Operations take so many times as long.
+    slowness: Rc<Cell<u32>>,
 }
 
 impl SimDrive {
@@ -109,7 +111,13 @@ impl SimDrive {
             power,
             dead: Rc::new(Cell::new(false)),
             life: Rc::new(Cell::new(None)),
+            slowness: Rc::new(Cell::new(1)),
         }
+    }
+
+    /// From now on everything takes `times` as long as usual.
+    pub fn slow_down(&self, times: u32) {
+        self.slowness.set(times);
     }
 
     /// Dies after so many more operations.
@@ -191,7 +199,7 @@ impl SimDrive {
     /// Time passes: operations finish in another order than they began.
     async fn take_time(&self) -> Result<(), IoError> {
         let nanoseconds = self.power.random.below(50_000);
-        reactor::sleep(Duration::from_nanos(nanoseconds)).await;
+        reactor::sleep(Duration::from_nanos(nanoseconds) * self.slowness.get()).await;
         self.power.go_on().await;
         if self.dead.get() {
             Err(IoError::DeviceGone)

@@ -1,84 +1,10 @@
 //! Every fault that the simulation found in the pool, as small as it could be made.
 
+use crate::support::{BLOCK, assert_runs, read, volume, with_pool, write, write_runs};
 use block::{BlockDevice, Buffer, Durability, Lba};
-use pool::{
-    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, Settings, VolumeId, VolumeOptions,
-};
+use pool::{CreateOptions, Entropy, HostId, Level, OpenOptions, Pool};
 use reactor::Reactor;
 use sim::{Options, Power, SimDrive, run};
-
-const BLOCK: usize = 4096;
-
-/// Runs `work` on a new pool of `level` over `drives` drives that do nothing wrong.
-fn with_pool<F: Future>(
-    level: Level,
-    drives: usize,
-    work: impl FnOnce(Pool<SimDrive>, Vec<SimDrive>) -> F,
-) {
-    let power = Power::new(1);
-    power.switch_on(u64::MAX);
-    let drives: Vec<SimDrive> = (0..drives)
-        .map(|_| SimDrive::new(1300, power.clone()))
-        .collect();
-    let reactor = Reactor::simulated(7);
-    reactor.run(async {
-        let options = CreateOptions {
-            zone_bytes: Some(32 * BLOCK as u64),
-            settings: Settings {
-                map_cache_bytes: 0,
-                ..Settings::default()
-            },
-            entropy: Entropy::seeded(3),
-            ..CreateOptions::new("tank", level, HostId([1; 16]))
-        };
-        let pool = Pool::create(drives.clone(), options).await.expect("a pool");
-        work(pool.clone(), drives).await;
-        pool.close().await.expect("closed");
-    });
-}
-
-async fn volume(pool: &Pool<SimDrive>, name: &str, blocks: u64) -> VolumeId {
-    let options = VolumeOptions {
-        bytes: blocks * BLOCK as u64,
-        attributes: Vec::new(),
-    };
-    pool.create_volume(name, options).await.expect("a volume")
-}
-
-async fn write(pool: &Pool<SimDrive>, id: VolumeId, start: u64, blocks: u64, byte: u8) {
-    let mut buffer = Buffer::new(blocks as usize * BLOCK);
-    buffer.fill(byte);
-    let device = pool.volume(id).expect("the volume");
-    device
-        .write(Lba(start), buffer, Durability::Durable)
-        .await
-        .1
-        .expect("written");
-}
-
-async fn read(pool: &Pool<SimDrive>, id: VolumeId, start: u64, blocks: u64) -> Vec<u8> {
-    let device = pool.volume(id).expect("the volume");
-    let (buffer, result) = device
-        .read(Lba(start), Buffer::new(blocks as usize * BLOCK))
-        .await;
-    result.expect("read");
-    buffer.to_vec()
-}
-
-/// Writes `count` runs of 16 blocks, each full of its own number.
-async fn write_runs(pool: &Pool<SimDrive>, id: VolumeId, count: u64) {
-    for run in 0..count {
-        write(pool, id, run * 16, 16, run as u8).await;
-    }
-}
-
-/// Every byte is what [`write_runs`] left.
-async fn assert_runs(pool: &Pool<SimDrive>, id: VolumeId, count: u64) {
-    for run in 0..count {
-        let found = read(pool, id, run * 16, 16).await;
-        assert!(found.iter().all(|byte| *byte == run as u8));
-    }
-}
 
 /// The read had looked up the volume's layer once; the layer was folded away under it and the rest
 /// of its blocks read as zeroes.

@@ -1,0 +1,223 @@
+//! [`Health`]: how fast a drive answers and how often it errs, and when that is worth telling.
+//! No I/O.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+/// A verdict on a drive's pace is given after so many requests of one kind.
+const WINDOW: u32 = 256;
+/// A drive is slow whose median is so many times that of the others, in two windows running.
+const SLOW_TIMES: u64 = 3;
+/// It is no longer slow below so many times.
+const STEADY_TIMES: u64 = 2;
+/// Drives that answer within this are not compared: what differs then is not the drives.
+const FLOOR: Duration = Duration::from_micros(100);
+/// Errors are told when there are so many, and whenever they have doubled.
+const ERRORS_TOLD_FIRST: u64 = 8;
+/// Buckets of a histogram: four for each doubling of a time in microseconds.
+const BUCKETS: usize = 128;
+const BUCKETS_PER_DOUBLING: f64 = 4.0;
+
+/// Reads and writes are timed apart: drives may be slow in one only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+}
+
+/// What is known of a drive since the pool was opened.
+#[derive(Debug)]
+pub(crate) struct Health {
+    paces: [Pace; 2],
+    slow: Cell<bool>,
+    read_errors: Cell<u64>,
+    corrupt_blocks: Cell<u64>,
+    tell_errors_at: Cell<u64>,
+}
+
+impl Default for Health {
+    fn default() -> Health {
+        Health {
+            paces: Default::default(),
+            slow: Cell::new(false),
+            read_errors: Cell::new(0),
+            corrupt_blocks: Cell::new(0),
+            tell_errors_at: Cell::new(ERRORS_TOLD_FIRST),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Pace {
+    histogram: RefCell<[u16; BUCKETS]>,
+    count: Cell<u32>,
+    /// Of the last full window.
+    median_us: Cell<Option<u64>>,
+    /// Windows running in which it was slow.
+    slow_windows: Cell<u32>,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            histogram: RefCell::new([0; BUCKETS]),
+            count: Cell::new(0),
+            median_us: Cell::new(None),
+            slow_windows: Cell::new(0),
+        }
+    }
+}
+
+fn bucket(time: Duration) -> usize {
+    let us = time.as_micros().max(1) as f64;
+    ((us.log2() * BUCKETS_PER_DOUBLING) as usize).min(BUCKETS - 1)
+}
+
+fn bucket_us(bucket: usize) -> u64 {
+    ((bucket as f64 + 0.5) / BUCKETS_PER_DOUBLING).exp2() as u64
+}
+
+/// A change in what is thought of a drive's pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Slow { median_us: u64, others_us: u64 },
+    Steady,
+}
+
+impl Health {
+    /// Enters a request's time. True when a window is full and [`judge`](Health::judge) may say
+    /// something new.
+    pub fn measured(&self, kind: Kind, time: Duration) -> bool {
+        let pace = &self.paces[kind as usize];
+        let mut histogram = pace.histogram.borrow_mut();
+        histogram[bucket(time)] += 1;
+        pace.count.set(pace.count.get() + 1);
+        if pace.count.get() < WINDOW {
+            return false;
+        }
+        pace.count.set(0);
+        let mut seen = 0;
+        let middle = histogram.iter().position(|count| {
+            seen += u32::from(*count);
+            seen * 2 >= WINDOW
+        });
+        histogram.fill(0);
+        pace.median_us.set(middle.map(bucket_us));
+        true
+    }
+
+    /// Half the requests of the last window took longer, in microseconds.
+    pub fn median_us(&self, kind: Kind) -> Option<u64> {
+        self.paces[kind as usize].median_us.get()
+    }
+
+    /// Compares the drive's last window with the medians of the other drives.
+    pub fn judge(&self, kind: Kind, others: &mut [u64]) -> Option<Verdict> {
+        let pace = &self.paces[kind as usize];
+        let median_us = pace.median_us.get()?;
+        others.sort_unstable();
+        let others_us = *others.get(others.len() / 2)?;
+        let base = others_us.max(FLOOR.as_micros() as u64);
+        if median_us >= SLOW_TIMES * base {
+            pace.slow_windows.set(pace.slow_windows.get() + 1);
+        } else if median_us < STEADY_TIMES * base {
+            pace.slow_windows.set(0);
+        }
+        let slow = self.paces.iter().any(|pace| pace.slow_windows.get() >= 2);
+        if self.slow.replace(slow) == slow {
+            return None;
+        }
+        Some(match slow {
+            true => Verdict::Slow {
+                median_us,
+                others_us,
+            },
+            false => Verdict::Steady,
+        })
+    }
+
+    pub fn is_slow(&self) -> bool {
+        self.slow.get()
+    }
+
+    /// A read failed. True when the errors are worth telling.
+    pub fn read_failed(&self) -> bool {
+        self.read_errors.set(self.read_errors.get() + 1);
+        self.errors_worth_telling()
+    }
+
+    /// Blocks came back other than they were written. True when the errors are worth telling.
+    pub fn corrupt(&self, blocks: u64) -> bool {
+        self.corrupt_blocks.set(self.corrupt_blocks.get() + blocks);
+        self.errors_worth_telling()
+    }
+
+    fn errors_worth_telling(&self) -> bool {
+        let errors = self.read_errors() + self.corrupt_blocks();
+        let tell = errors >= self.tell_errors_at.get();
+        if tell {
+            self.tell_errors_at.set(2 * errors);
+        }
+        tell
+    }
+
+    pub fn read_errors(&self) -> u64 {
+        self.read_errors.get()
+    }
+
+    pub fn corrupt_blocks(&self) -> u64 {
+        self.corrupt_blocks.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window of requests that take `us` each; what comes of it beside `others`.
+    fn window(health: &Health, us: u64, others: &[u64]) -> Option<Verdict> {
+        for request in 1..=WINDOW {
+            let full = health.measured(Kind::Write, Duration::from_micros(us));
+            assert_eq!(full, request == WINDOW);
+        }
+        health.judge(Kind::Write, &mut others.to_vec())
+    }
+
+    #[test]
+    fn three_times_the_median_for_long_is_slow() {
+        let health = Health::default();
+        assert_eq!(window(&health, 1000, &[200, 210, 190]), None, "once");
+        assert!(matches!(
+            window(&health, 1000, &[200, 210, 190]),
+            Some(Verdict::Slow {
+                others_us: 200,
+                median_us: 900..1100
+            })
+        ));
+        assert!(health.is_slow());
+        assert_eq!(window(&health, 1000, &[200, 210, 190]), None, "told");
+        assert_eq!(window(&health, 500, &[200, 210, 190]), None, "in between");
+        assert_eq!(
+            window(&health, 220, &[200, 210, 190]),
+            Some(Verdict::Steady)
+        );
+    }
+
+    #[test]
+    fn drives_that_are_all_alike_or_all_fast_are_not_slow() {
+        let health = Health::default();
+        for _ in 0..4 {
+            assert_eq!(window(&health, 5000, &[4000, 6000]), None);
+            assert_eq!(window(&health, 90, &[2, 3]), None, "below the floor");
+            assert_eq!(window(&health, 5000, &[]), None, "alone");
+        }
+    }
+
+    #[test]
+    fn errors_are_told_when_they_have_doubled() {
+        let health = Health::default();
+        let told: Vec<u64> = (1..40).filter(|_| health.read_failed()).collect();
+        assert_eq!(told, [8, 16, 32]);
+        assert!(health.corrupt(30));
+    }
+}

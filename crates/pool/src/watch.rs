@@ -1,0 +1,278 @@
+//! What becomes an event: space, the state of the pool, drives, rebuilds, lost blocks.
+
+use crate::array::Array;
+use crate::core::Core;
+use crate::drive::Drive;
+use crate::events::{DriveChange, PoolEvent};
+use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
+use crate::health::{Kind as Request, Verdict};
+use crate::labels::DriveId;
+use crate::location::BLOCK_BYTES;
+use crate::scrub::LostBlock;
+use crate::status::{DriveHealth, PoolState};
+use crate::volumes::Tables;
+use block::BlockDevice;
+use reactor::Instant;
+use std::cell::Cell;
+
+/// Shares of the usable space at which an operator hears of it, in percent.
+const MARKS: [u8; 3] = [80, 90, 95];
+/// So much below a mark the space counts as below again, in percent.
+const HYSTERESIS: u64 = 2;
+/// A rebuild tells of itself so many times.
+const REBUILD_STEPS: u64 = 100;
+
+/// What was told last.
+#[derive(Default)]
+pub(crate) struct Watch {
+    mark_percent: Cell<u8>,
+    /// Live blocks at which a checkpoint is worth it, to see whether a mark is passed.
+    look_at_blocks: Cell<u64>,
+    state: Cell<Option<PoolState>>,
+    rebuild: Cell<Option<Rebuild>>,
+}
+
+#[derive(Clone, Copy)]
+struct Rebuild {
+    total_blocks: u64,
+    told_blocks: u64,
+}
+
+/// The highest mark that `used` of `usable` passes, coming from `before`.
+fn mark(used: u64, usable: u64, before: u8) -> u8 {
+    let passes = |mark: &&u8| {
+        let slack = if **mark <= before { HYSTERESIS } else { 0 };
+        used * 100 >= usable * (u64::from(**mark) - slack)
+    };
+    MARKS.iter().rev().find(passes).copied().unwrap_or(0)
+}
+
+/// Names of the volumes and snapshots that a layer is part of.
+fn holders(tables: &Tables, layer: u32) -> Vec<String> {
+    let within = |top: u32| {
+        let mut at = Some(top);
+        while let Some(id) = at.filter(|id| *id != layer) {
+            at = tables.parent(id);
+        }
+        at.is_some()
+    };
+    let volumes = tables.volumes.values();
+    let volumes = volumes.map(|volume| (volume.layer, &volume.name));
+    let snapshots = tables.snapshots.values();
+    let all = volumes.chain(snapshots.map(|snapshot| (snapshot.layer, &snapshot.name)));
+    all.filter(|(top, _)| within(*top))
+        .map(|(_, name)| name.clone())
+        .collect()
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Tells of the space in use, as of the last checkpoint, if a mark was passed.
+    pub fn watch_space(&self) {
+        let (used, with_pending) = {
+            let state = self.state.borrow();
+            (state.segments.live_in_maps(), state.segments.live_data())
+        };
+        let usable = self.size().usable_blocks();
+        let before = self.watch.mark_percent.get();
+        let now = mark(used, usable, before);
+        let next = MARKS.iter().find(|mark| **mark > now);
+        let next = next.map_or(u64::MAX, |mark| usable * u64::from(*mark) / 100);
+        // Blocks that were overwritten count twice until a checkpoint: not at every one of them.
+        let later = with_pending + (usable / 64).max(1);
+        self.watch.look_at_blocks.set(next.max(later));
+        self.tell_space(now);
+    }
+
+    /// A write was refused for want of space.
+    pub fn refused(&self) {
+        self.tell_space(100);
+    }
+
+    fn tell_space(&self, mark_percent: u8) {
+        if self.watch.mark_percent.replace(mark_percent) == mark_percent {
+            return;
+        }
+        let bytes = |blocks: u64| blocks * BLOCK_BYTES as u64;
+        self.array.events.push(PoolEvent::Space {
+            mark_percent,
+            used_bytes: bytes(self.state.borrow().segments.live_in_maps()),
+            usable_bytes: bytes(self.size().usable_blocks()),
+        });
+    }
+
+    /// True when the space in use may have passed a mark.
+    pub fn space_wants_a_look(&self) -> bool {
+        self.state.borrow().segments.live_data() >= self.watch.look_at_blocks.get()
+    }
+
+    /// How well the pool is now.
+    pub fn state_now(&self) -> PoolState {
+        if self.offline.get().is_some() {
+            return PoolState::Offline;
+        }
+        let published = self.published.borrow();
+        let members = published.superblock.members.iter().enumerate();
+        let mut listed = members.filter(|(_, member)| member.state != MEMBER_NONE);
+        let works = |(index, member): (usize, &crate::format::superblock::Member)| {
+            member.state == MEMBER_ACTIVE && self.array.is_live(index)
+        };
+        match listed.all(works) {
+            true => PoolState::Online,
+            false => PoolState::Degraded,
+        }
+    }
+
+    /// Tells of the pool's state if it changed.
+    pub fn watch_state(&self) {
+        let state = self.state_now();
+        let before = self.watch.state.replace(Some(state));
+        // A pool is online unless it says otherwise.
+        if before.unwrap_or(PoolState::Online) != state {
+            let reason = self.offline.get();
+            self.array.events.push(PoolEvent::State { state, reason });
+        }
+    }
+
+    /// Tells how far a rebuild is.
+    pub fn watch_rebuild(&self) {
+        let (left, stuck) = {
+            let state = self.state.borrow();
+            let lacking = state.segments.table().iter().filter(|(_, segment)| {
+                segment.live() > 0 && self.drives_enough() && self.lacks_drive(segment)
+            });
+            lacking.fold((0, 0), |(left, stuck), (number, segment)| {
+                match state.stuck.contains(number) {
+                    true => (left, stuck + segment.live()),
+                    false => (left + segment.live(), stuck),
+                }
+            })
+        };
+        let told = |left_blocks, total_blocks| {
+            self.array.events.push(PoolEvent::Rebuild {
+                left_blocks,
+                total_blocks,
+            });
+        };
+        let next = match self.watch.rebuild.get() {
+            None if left > 0 => {
+                told(left, left);
+                Some(Rebuild {
+                    total_blocks: left,
+                    told_blocks: left,
+                })
+            }
+            Some(_) if left == 0 && stuck > 0 => {
+                self.array
+                    .events
+                    .push(PoolEvent::RebuildStuck { left_blocks: stuck });
+                None
+            }
+            Some(rebuild) if left == 0 => {
+                told(0, rebuild.total_blocks);
+                None
+            }
+            Some(mut rebuild) => {
+                // Another drive may have gone meanwhile.
+                rebuild.total_blocks = rebuild.total_blocks.max(left);
+                if left + rebuild.total_blocks / REBUILD_STEPS < rebuild.told_blocks {
+                    told(left, rebuild.total_blocks);
+                    rebuild.told_blocks = left;
+                }
+                Some(rebuild)
+            }
+            None => None,
+        };
+        self.watch.rebuild.set(next);
+    }
+
+    /// A block of `layer` cannot be read with all the redundancy there is.
+    pub fn lose_block(&self, layer: u32, block: u64) {
+        self.array.events.lose(LostBlock { layer, block }, || {
+            holders(&self.state.borrow().tables, layer)
+        });
+    }
+}
+
+impl<D: BlockDevice> Array<D> {
+    pub fn tell(&self, index: usize, drive: [u8; 16], change: DriveChange) {
+        let id = DriveId(drive);
+        self.events.push(PoolEvent::Drive { id, index, change });
+    }
+
+    /// A drive has answered a request that began at `begun`.
+    pub fn measured(&self, index: usize, drive: &Drive<D>, kind: Request, begun: Instant) {
+        let time = reactor::turn_started().saturating_since(begun);
+        if !drive.health.measured(kind, time) {
+            return;
+        }
+        let live = self.live();
+        let others = live.iter().filter(|(other, _)| *other != index);
+        let mut others: Vec<u64> = others
+            .filter_map(|(_, drive)| drive.health.median_us(kind))
+            .collect();
+        let change = match drive.health.judge(kind, &mut others) {
+            None => return,
+            Some(Verdict::Steady) => DriveChange::Steady,
+            Some(Verdict::Slow {
+                median_us,
+                others_us,
+            }) => DriveChange::Slow {
+                median_us,
+                others_us,
+            },
+        };
+        self.tell(index, drive.id, change);
+    }
+
+    /// A drive failed to read.
+    pub fn read_failed(&self, index: usize, drive: &Drive<D>) {
+        if drive.health.read_failed() {
+            self.tell_errors(index, drive);
+        }
+    }
+
+    /// Blocks came back from a drive other than they were written.
+    pub fn corrupt(&self, index: usize, blocks: u64) {
+        if let Some(drive) = self.drive(index)
+            && drive.health.corrupt(blocks)
+        {
+            self.tell_errors(index, &drive);
+        }
+    }
+
+    pub fn health(&self, index: usize) -> DriveHealth {
+        let drive = self.drive(index);
+        drive.map_or(DriveHealth::default(), |drive| DriveHealth {
+            read_median_us: drive.health.median_us(Request::Read),
+            write_median_us: drive.health.median_us(Request::Write),
+            slow: drive.health.is_slow(),
+            read_errors: drive.health.read_errors(),
+            corrupt_blocks: drive.health.corrupt_blocks(),
+        })
+    }
+
+    fn tell_errors(&self, index: usize, drive: &Drive<D>) {
+        let change = DriveChange::Errors {
+            read_errors: drive.health.read_errors(),
+            corrupt_blocks: drive.health.corrupt_blocks(),
+        };
+        self.tell(index, drive.id, change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_passed_at_once_and_left_with_some_slack() {
+        assert_eq!(mark(79, 100, 0), 0);
+        assert_eq!(mark(80, 100, 0), 80);
+        assert_eq!(mark(96, 100, 0), 95);
+        assert_eq!(mark(94, 100, 95), 95, "not back yet");
+        assert_eq!(mark(92, 100, 95), 90);
+        assert_eq!(mark(79, 100, 80), 80);
+        assert_eq!(mark(77, 100, 80), 0);
+        assert_eq!(mark(50, 100, 100), 0, "after a write was refused");
+    }
+}

@@ -1,0 +1,118 @@
+//! What the scenarios share: a pool over simulated drives, and blocks that say who wrote them.
+
+use block::{BlockDevice, Buffer, Durability, Lba};
+use pool::{
+    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, PoolState, Settings, VolumeId,
+    VolumeOptions,
+};
+use reactor::Reactor;
+use sim::{Power, SimDrive};
+use std::time::Duration;
+
+/// Bytes of a block.
+pub const BLOCK: usize = 4096;
+
+/// Who opens the pools.
+pub const HOST: HostId = HostId([1; 16]);
+
+/// Runs `work` on a new pool of `level` over `drives` drives that do nothing wrong, then closes it.
+pub fn with_pool<F: Future>(
+    level: Level,
+    drives: usize,
+    work: impl FnOnce(Pool<SimDrive>, Vec<SimDrive>) -> F,
+) {
+    with_drives(drives, async |drives| {
+        let pool = create(&drives, level).await;
+        work(pool.clone(), drives).await;
+        if pool.status().state != PoolState::Offline {
+            pool.close().await.expect("closed");
+        }
+    });
+}
+
+/// Runs `work` with drives that carry nothing.
+pub fn with_drives<F: Future>(drives: usize, work: impl FnOnce(Vec<SimDrive>) -> F) {
+    let power = Power::new(1);
+    power.switch_on(u64::MAX);
+    let drives: Vec<SimDrive> = (0..drives)
+        .map(|_| SimDrive::new(1300, power.clone()))
+        .collect();
+    Reactor::simulated(7).run(async {
+        work(drives).await;
+    });
+}
+
+/// A new pool of segments so small that everything happens soon, and no cache for the map.
+pub async fn create(drives: &[SimDrive], level: Level) -> Pool<SimDrive> {
+    let options = CreateOptions {
+        zone_bytes: Some(32 * BLOCK as u64),
+        settings: Settings {
+            map_cache_bytes: 0,
+            ..Settings::default()
+        },
+        entropy: Entropy::seeded(3),
+        ..CreateOptions::new("tank", level, HOST)
+    };
+    Pool::create(drives.to_vec(), options)
+        .await
+        .expect("a pool")
+}
+
+pub async fn volume(pool: &Pool<SimDrive>, name: &str, blocks: u64) -> VolumeId {
+    let options = VolumeOptions {
+        bytes: blocks * BLOCK as u64,
+        attributes: Vec::new(),
+    };
+    pool.create_volume(name, options).await.expect("a volume")
+}
+
+pub async fn write(pool: &Pool<SimDrive>, id: VolumeId, start: u64, blocks: u64, byte: u8) {
+    let mut buffer = Buffer::new(blocks as usize * BLOCK);
+    buffer.fill(byte);
+    let device = pool.volume(id).expect("the volume");
+    device
+        .write(Lba(start), buffer, Durability::Durable)
+        .await
+        .1
+        .expect("written");
+}
+
+pub async fn read(pool: &Pool<SimDrive>, id: VolumeId, start: u64, blocks: u64) -> Vec<u8> {
+    let device = pool.volume(id).expect("the volume");
+    let (buffer, result) = device
+        .read(Lba(start), Buffer::new(blocks as usize * BLOCK))
+        .await;
+    result.expect("read");
+    buffer.to_vec()
+}
+
+/// Writes `count` runs of 16 blocks, each full of its own number.
+pub async fn write_runs(pool: &Pool<SimDrive>, id: VolumeId, count: u64) {
+    for run in 0..count {
+        write(pool, id, run * 16, 16, run as u8).await;
+    }
+}
+
+/// Every byte is what [`write_runs`] left.
+pub async fn assert_runs(pool: &Pool<SimDrive>, id: VolumeId, count: u64) {
+    for run in 0..count {
+        let found = read(pool, id, run * 16, 16).await;
+        assert!(found.iter().all(|byte| *byte == run as u8));
+    }
+}
+
+/// Opens the pool on `drives`.
+pub async fn open(drives: &[SimDrive]) -> Pool<SimDrive> {
+    let options = OpenOptions {
+        entropy: Entropy::seeded(4),
+        ..OpenOptions::new(HOST)
+    };
+    Pool::open(drives.to_vec(), options)
+        .await
+        .expect("the pool opens")
+}
+
+/// Time for what the pool does by itself.
+pub async fn settle() {
+    reactor::sleep(Duration::from_secs(1)).await;
+}
