@@ -1,5 +1,7 @@
 //! [`Core`]: what one core of a node holds, and what is done on it.
 
+mod pools;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -17,6 +19,7 @@ use target::{
 
 use crate::NodeError;
 use crate::managed;
+use crate::pools::Pools;
 use crate::remote::{Post, RemoteVolume, VolumeId, Wiring};
 use crate::spec::{
     Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, NodeEvent, PortSpec, SessionFacts,
@@ -47,6 +50,10 @@ thread_local! {
 pub struct Core {
     target: Target<Volume>,
     post: Rc<Post>,
+    /// For drives that pools of other cores use: a request to a volume waits for requests to
+    /// drives, so these must not queue behind those.
+    drive_post: Rc<Post>,
+    pools: Pools,
     drives: RefCell<BTreeMap<String, WatchedDrive>>,
     /// Drives whose namespaces can be managed; the one in use is among `drives`.
     managed: RefCell<BTreeMap<String, EmulatedDrive>>,
@@ -57,12 +64,15 @@ pub struct Core {
 
 impl Core {
     /// Starts the core `key` on the current reactor.
-    pub fn start(key: CoreKey, links: Links, wiring: Wiring, events: EventSink) {
+    pub fn start(key: CoreKey, links: Links, wirings: [Wiring; 2], events: EventSink) {
         let target = Target::start(TargetSettings::default(), links);
         drop(reactor::spawn(tell(target.clone(), Arc::clone(&events))));
+        let [volumes, drives] = wirings;
         let core = Core {
             target,
-            post: Post::start(wiring),
+            post: Post::start(volumes),
+            drive_post: Post::start(drives),
+            pools: Pools::default(),
             drives: RefCell::default(),
             managed: RefCell::default(),
             subsystems: RefCell::default(),
@@ -330,10 +340,9 @@ impl Core {
 
     fn path(&self, backing: &Backing, block_bytes: u32) -> Result<Path, NodeError> {
         match backing {
-            Backing::Drive(name) => {
-                let drive = self.drives.borrow().get(name).cloned();
-                let drive = drive.ok_or_else(|| NodeError::UnknownDrive(name.clone()))?;
-                Path::to_drive(drive, block_bytes)
+            Backing::Drive(name) => Path::to_drive(self.drive(name)?, block_bytes),
+            Backing::Pool { pool, volume } => {
+                Path::to_pool(self.pools.volume(pool, *volume)?, block_bytes)
             }
             Backing::Offline { capacity_bytes } => {
                 let blocks = capacity_bytes / u64::from(block_bytes.max(1));

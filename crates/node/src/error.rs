@@ -1,6 +1,7 @@
 //! [`NodeError`]: what a caller of a control operation can act on.
 
 use block::GeometryError;
+use pool::PoolError;
 use reactor::cores::CoreStopped;
 use thiserror::Error;
 
@@ -43,13 +44,46 @@ pub enum NodeError {
     /// No drive of that name is open.
     #[error("drive {0} is not open")]
     UnknownDrive(String),
-    /// A volume stands on the drive.
-    #[error("drive {drive} is used by volume {volume}")]
+    /// Something stands on the drive.
+    #[error("drive {drive} is used by {user}")]
     DriveInUse {
         /// The drive.
         drive: String,
-        /// The volume on it.
+        /// The volume or the pool on it.
+        user: String,
+    },
+    /// A drive was named twice.
+    #[error("drive {0} is named twice")]
+    DriveTwice(String),
+    /// A pool of that name is open.
+    #[error("pool {0} is open already")]
+    PoolExists(String),
+    /// No pool of that name is open.
+    #[error("pool {0} is not open")]
+    UnknownPool(String),
+    /// A volume of the pool is served.
+    #[error("pool {pool} is used by volume {volume}")]
+    PoolInUse {
+        /// The pool.
+        pool: String,
+        /// A volume of it.
         volume: String,
+    },
+    /// Something that takes long is under way on the pool.
+    #[error("pool {pool} is busy with {with}; wait until that has ended")]
+    PoolBusy {
+        /// The pool.
+        pool: String,
+        /// What is under way.
+        with: &'static str,
+    },
+    /// A pool refused or failed.
+    #[error("{message}")]
+    Pool {
+        /// In terms of what can be done about it.
+        error: PoolError,
+        /// The same for people, with drives by their names.
+        message: String,
     },
     /// A volume of that name is served.
     #[error("volume {0} is served already")]
@@ -99,6 +133,37 @@ impl NodeError {
             NodeError::Open(OpenError::InUse(_))
                 | NodeError::Emulated(EmulatedError::Payload(OpenError::InUse(_)))
         )
+    }
+
+    /// What a pool refused, said with the names of the drives that it was given.
+    pub(crate) fn pool(pool: &str, error: PoolError, drives: &[String]) -> NodeError {
+        let name = |index: usize| drives.get(index).map_or("?", String::as_str);
+        let said = match &error {
+            PoolError::DriveInUse { index, pool } => format!(
+                "drive {} belongs to pool {pool:?}: import that, or wipe the drive if its \
+                 contents are not needed",
+                name(*index)
+            ),
+            PoolError::DriveTooSmall { index, found, min } => {
+                let drive = if drives.len() == 1 { 0 } else { *index };
+                format!(
+                    "drive {} has {} bytes; at least {} are needed",
+                    name(drive),
+                    found * 4096,
+                    min * 4096
+                )
+            }
+            PoolError::NoPool => {
+                format!("no pool is on any of the drives: {}", drives.join(", "))
+            }
+            other => other.to_string(),
+        };
+        let message = if pool.is_empty() {
+            said
+        } else {
+            format!("pool {pool}: {said}")
+        };
+        NodeError::Pool { error, message }
     }
 
     pub(crate) fn size(bytes: u64, error: GeometryError) -> NodeError {

@@ -1,6 +1,8 @@
 //! [`Layout`]: which drive and which volume is on which core; kept on the first core, where
 //! control operations run one at a time.
 
+mod pools;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -8,13 +10,18 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use block::Geometry;
+use pool::HostId;
 use reactor::cores::CoreHandle;
 use reactor::sync::Mutex;
+use uuid::Uuid;
 
 use crate::NodeError;
 use crate::core::Core;
 use crate::remote::VolumeId;
 use crate::spec::{Backing, DriveFacts, DriveSpec, ManagedFacts, SessionFacts, VolumeSpec};
+
+pub use self::pools::PoolEnd;
+use self::pools::PoolPlace;
 
 thread_local! {
     static LAYOUTS: RefCell<HashMap<u64, Rc<Layout>>> = RefCell::default();
@@ -24,6 +31,8 @@ thread_local! {
 pub struct Layout {
     node: u64,
     cores: Vec<CoreHandle>,
+    /// Who holds the node's pools.
+    host: HostId,
     places: Mutex<Places>,
 }
 
@@ -31,6 +40,7 @@ pub struct Layout {
 struct Places {
     drives: BTreeMap<String, usize>,
     volumes: BTreeMap<String, VolumePlace>,
+    pools: BTreeMap<String, PoolPlace>,
     next_volume: VolumeId,
     stopped: bool,
 }
@@ -43,10 +53,11 @@ struct VolumePlace {
 
 impl Layout {
     /// Starts the layout of `node`, on its first core.
-    pub fn start(node: u64, cores: Vec<CoreHandle>) {
+    pub fn start(node: u64, cores: Vec<CoreHandle>, uuid: Uuid) {
         let layout = Layout {
             node,
             cores,
+            host: HostId(*uuid.as_bytes()),
             places: Mutex::new(Places::default()),
         };
         LAYOUTS.with_borrow_mut(|layouts| layouts.insert(node, Rc::new(layout)));
@@ -80,12 +91,9 @@ impl Layout {
     /// Closes a drive that no volume uses.
     pub async fn close_drive(&self, name: String) -> Result<(), NodeError> {
         let mut places = self.places.lock().await;
-        places.running()?;
-        if let Some(volume) = places.user(&name) {
-            return Err(NodeError::DriveInUse {
-                drive: name,
-                volume,
-            });
+        self.refresh_all(&mut places).await?;
+        if let Some(user) = places.user(&name) {
+            return Err(NodeError::DriveInUse { drive: name, user });
         }
         let Some(home) = places.drives.remove(&name) else {
             return Err(NodeError::UnknownDrive(name));
@@ -109,7 +117,8 @@ impl Layout {
         drive: String,
         request: ssd::NamespaceRequest,
     ) -> Result<(u32, DriveFacts), NodeError> {
-        let places = self.places.lock().await;
+        let mut places = self.places.lock().await;
+        self.refresh_all(&mut places).await?;
         let home = places.unused_drive(&drive)?;
         let work =
             move |core: Rc<Core>| async move { core.create_namespace(&drive, request).await };
@@ -122,7 +131,8 @@ impl Layout {
         drive: String,
         nsid: u32,
     ) -> Result<DriveFacts, NodeError> {
-        let places = self.places.lock().await;
+        let mut places = self.places.lock().await;
+        self.refresh_all(&mut places).await?;
         let home = places.unused_drive(&drive)?;
         let work = move |core: Rc<Core>| async move { core.delete_namespace(&drive, nsid) };
         self.on(home, work).await
@@ -131,7 +141,7 @@ impl Layout {
     /// Serves a volume from every core; gives its capacity in bytes.
     pub async fn create_volume(&self, spec: VolumeSpec) -> Result<u64, NodeError> {
         let mut places = self.places.lock().await;
-        places.running()?;
+        self.refresh_all(&mut places).await?;
         if places.volumes.contains_key(&spec.name) {
             return Err(NodeError::VolumeExists(spec.name));
         }
@@ -188,6 +198,7 @@ impl Layout {
         places.running()?;
         let home = match &backing {
             Backing::Drive(drive) => Some(places.drive_core(drive)?),
+            Backing::Pool { pool, .. } => Some(places.pool(pool)?.core),
             Backing::Offline { .. } => None,
         };
         let Some(place) = places.volumes.get_mut(&name) else {
@@ -201,15 +212,22 @@ impl Layout {
         let geometry = done.await?;
         place.core = home;
         place.spec.backing = backing;
-        for other in self.others(home) {
-            self.make_proxy(other, id, home, geometry).await?;
+        self.announce(place, geometry).await?;
+        Ok(geometry.capacity_bytes())
+    }
+
+    /// Brings a volume's size to the other cores, and to hosts.
+    async fn announce(&self, place: &VolumePlace, geometry: Geometry) -> Result<(), NodeError> {
+        for other in self.others(place.core) {
+            self.make_proxy(other, place.id, place.core, geometry)
+                .await?;
         }
         for index in 0..self.cores.len() {
             let spec = place.spec.clone();
             self.on(index, move |core| async move { core.announce_size(&spec) })
                 .await?;
         }
-        Ok(geometry.capacity_bytes())
+        Ok(())
     }
 
     /// Changes who may connect to a subsystem.
@@ -254,6 +272,10 @@ impl Layout {
             stopped.await?;
         }
         let mut first_failure = Ok(());
+        for index in 0..self.cores.len() {
+            let closed = self.on(index, |core| async move { core.pools().close_all().await });
+            first_failure = first_failure.and(closed.await);
+        }
         for index in (0..self.cores.len()).rev() {
             let key = (self.node, index);
             let done = self.on(index, move |core| async move { core.finish(key).await });
@@ -343,27 +365,41 @@ impl Places {
     fn home_of(&self, backing: &Backing) -> Result<usize, NodeError> {
         match backing {
             Backing::Offline { .. } => Ok(0),
+            Backing::Pool { pool, .. } => Ok(self.pool(pool)?.core),
             Backing::Drive(drive) => match self.user(drive) {
-                Some(volume) => Err(NodeError::DriveInUse {
+                Some(user) => Err(NodeError::DriveInUse {
                     drive: drive.clone(),
-                    volume,
+                    user,
                 }),
                 None => self.drive_core(drive),
             },
         }
     }
 
-    /// The core of a drive that no volume uses.
+    /// The core of a drive that nothing uses.
     fn unused_drive(&self, drive: &str) -> Result<usize, NodeError> {
         self.running()?;
         self.home_of(&Backing::Drive(drive.to_owned()))
     }
 
     fn user(&self, drive: &str) -> Option<String> {
-        let mut volumes = self.volumes.iter();
         let on = |place: &VolumePlace| place.spec.backing == Backing::Drive(drive.to_owned());
-        volumes
-            .find(|(_, place)| on(place))
-            .map(|(name, _)| name.clone())
+        let volume = self.volumes.iter().find(|(_, place)| on(place));
+        let seated = |place: &PoolPlace| place.seats.iter().any(|seat| seat.drive == drive);
+        let pool = self.pools.iter().find(|(_, place)| seated(place));
+        volume
+            .map(|(name, _)| format!("volume {name}"))
+            .or_else(|| pool.map(|(name, _)| format!("pool {name}")))
+    }
+
+    /// A volume that is served from a pool.
+    fn volume_on(&self, name: &str) -> Option<String> {
+        let on = |backing: &Backing| match backing {
+            Backing::Pool { pool, .. } => pool == name,
+            _ => false,
+        };
+        let mut volumes = self.volumes.iter();
+        let found = volumes.find(|(_, place)| on(&place.spec.backing));
+        found.map(|(name, _)| name.clone())
     }
 }

@@ -9,12 +9,15 @@
 //! core; the other cores hold a proxy of the volume that sends each request there and takes the
 //! buffer back, so that a connection may be served by any core. The layout of the node (which
 //! thing is on which core) is kept on the first core, where control operations run one at a time.
+//! A pool lives on one core with all its volumes, and reaches drives of other cores by proxies too.
 
 mod core;
 mod error;
 mod layout;
 mod managed;
+mod member;
 mod node;
+mod pools;
 mod remote;
 mod spec;
 mod volume;
@@ -25,8 +28,13 @@ pub use drive::EmulatedError;
 pub use error::NodeError;
 pub use node::{CORE_THREAD_NAME, Node};
 pub use nvme::fabrics::DISCOVERY_NQN;
+pub use pool::{
+    Counters, DriveId, DriveStatus, HostId, Label, Level, LostBlock, PoolError, PoolState,
+    PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, VolumeId, VolumeInfo, VolumeOptions,
+};
+pub use pools::PoolSpec;
 pub use spec::{
-    Backing, DriveFacts, DriveSpec, EmulatedSpec, EventSink, ManagedFacts, NamespaceFacts,
-    NodeEvent, NodeSpec, PortSpec, SessionFacts, VolumeSpec,
+    Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, ManagedFacts,
+    NamespaceFacts, NodeEvent, NodeSpec, PoolFacts, PortSpec, SessionFacts, VolumeSpec,
 };
 pub use volume::Volume;

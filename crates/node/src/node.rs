@@ -1,5 +1,7 @@
 //! [`Node`]: the handle that starts, commands and stops a data path.
 
+mod pools;
+
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,17 +67,17 @@ impl Node {
         let id = NEXT_NODE.fetch_add(1, Ordering::Relaxed);
         let handles = cores.handles().to_vec();
         let first = handles.first().cloned().ok_or(NodeError::Stopped)?;
-        let wirings = wire(handles.len());
+        let wirings = wire(handles.len()).into_iter().zip(wire(handles.len()));
         let links = Links::connect(handles.len());
         for ((handle, wiring), links) in handles.iter().zip(wirings).zip(links) {
             let (key, events) = ((id, handle.index()), Arc::clone(&events));
             handle
-                .submit(move || async move { Core::start(key, links, wiring, events) })
+                .submit(move || async move { Core::start(key, links, wiring.into(), events) })
                 .await?;
         }
-        let layout = handles.clone();
+        let (layout, uuid) = (handles.clone(), spec.uuid);
         first
-            .submit(move || async move { Layout::start(id, layout) })
+            .submit(move || async move { Layout::start(id, layout, uuid) })
             .await?;
         let mut addresses = Vec::with_capacity(spec.ports.len());
         for port in &spec.ports {

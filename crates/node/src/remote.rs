@@ -272,6 +272,7 @@ impl Operation {
 }
 
 /// A volume that lives on another core.
+#[derive(Clone)]
 pub struct RemoteVolume {
     post: Rc<Post>,
     home: usize,

@@ -1,11 +1,13 @@
 //! What a node is built from, and what it tells about itself.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use access::{AllowedHosts, Nqn};
 use block::IoError;
+use pool::{Counters, DriveId, Label, PoolStatus, VolumeId};
 use uuid::Uuid;
 
 /// What a node is built from; drives and volumes are added to the running node.
@@ -103,6 +105,32 @@ pub struct DriveFacts {
     pub block_bytes: u32,
 }
 
+/// What a drive carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriveLabel {
+    /// No pool.
+    Blank,
+    /// It belongs to a pool, or did.
+    Pool(Label),
+    /// It belongs to a pool of a newer format, with this version.
+    Newer(u32),
+    /// It cannot be read; why.
+    Unreadable(String),
+}
+
+/// A pool as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolFacts {
+    /// What the pool says of itself.
+    pub status: PoolStatus,
+    /// Running totals since it was opened.
+    pub counters: Counters,
+    /// What its members are called in this node.
+    pub names: BTreeMap<DriveId, String>,
+    /// What takes long and is under way.
+    pub busy: Option<&'static str>,
+}
+
 /// A volume to serve.
 #[derive(Clone, Debug)]
 pub struct VolumeSpec {
@@ -127,6 +155,13 @@ pub struct VolumeSpec {
 pub enum Backing {
     /// All of an open drive.
     Drive(String),
+    /// A volume of an open pool.
+    Pool {
+        /// The pool's name.
+        pool: String,
+        /// Which of its volumes.
+        volume: VolumeId,
+    },
     /// Nothing for now: the volume is served, and every command answered with Namespace Not
     /// Ready, so that hosts keep their sessions and retry.
     Offline {

@@ -5,8 +5,10 @@ use std::rc::Rc;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 use drive::Emulate512;
+use pool::PoolVolume;
 
 use crate::NodeError;
+use crate::member::Member;
 use crate::remote::RemoteVolume;
 use crate::watched::WatchedDrive;
 
@@ -22,6 +24,10 @@ pub(crate) enum Path {
     Drive(WatchedDrive),
     /// To a drive of this core with larger blocks.
     Emulated(Emulate512<WatchedDrive>),
+    /// To a volume of a pool of this core, block for block.
+    Pool(PoolVolume<Member>),
+    /// The same, for hosts that see smaller blocks.
+    PoolEmulated(Emulate512<PoolVolume<Member>>),
     /// To the core where the volume lives.
     Remote(RemoteVolume),
     /// Nowhere for now.
@@ -34,6 +40,15 @@ impl Path {
         match (drive.geometry().block_bytes, block_bytes) {
             (drive_bytes, wanted) if drive_bytes == wanted => Ok(Path::Drive(drive)),
             (4096, 512) => Ok(Path::Emulated(Emulate512::new(drive))),
+            (drive, wanted) => Err(NodeError::BlockSize { wanted, drive }),
+        }
+    }
+
+    /// The way to `volume` for hosts that see blocks of `block_bytes`.
+    pub fn to_pool(volume: PoolVolume<Member>, block_bytes: u32) -> Result<Path, NodeError> {
+        match (volume.geometry().block_bytes, block_bytes) {
+            (pool_bytes, wanted) if pool_bytes == wanted => Ok(Path::Pool(volume)),
+            (4096, 512) => Ok(Path::PoolEmulated(Emulate512::new(volume))),
             (drive, wanted) => Err(NodeError::BlockSize { wanted, drive }),
         }
     }
@@ -61,6 +76,8 @@ impl BlockDevice for Volume {
         match &*self.path() {
             Path::Drive(device) => device.geometry(),
             Path::Emulated(device) => device.geometry(),
+            Path::Pool(device) => device.geometry(),
+            Path::PoolEmulated(device) => device.geometry(),
             Path::Remote(device) => device.geometry(),
             Path::Offline(geometry) => *geometry,
         }
@@ -70,6 +87,8 @@ impl BlockDevice for Volume {
         match &*self.path() {
             Path::Drive(device) => device.read(start, buffer).await,
             Path::Emulated(device) => device.read(start, buffer).await,
+            Path::Pool(device) => device.read(start, buffer).await,
+            Path::PoolEmulated(device) => device.read(start, buffer).await,
             Path::Remote(device) => device.read(start, buffer).await,
             Path::Offline(_) => (buffer, Err(IoError::NotReady)),
         }
@@ -84,6 +103,8 @@ impl BlockDevice for Volume {
         match &*self.path() {
             Path::Drive(device) => device.write(start, buffer, durability).await,
             Path::Emulated(device) => device.write(start, buffer, durability).await,
+            Path::Pool(device) => device.write(start, buffer, durability).await,
+            Path::PoolEmulated(device) => device.write(start, buffer, durability).await,
             Path::Remote(device) => device.write(start, buffer, durability).await,
             Path::Offline(_) => (buffer, Err(IoError::NotReady)),
         }
@@ -93,6 +114,8 @@ impl BlockDevice for Volume {
         match &*self.path() {
             Path::Drive(device) => device.flush().await,
             Path::Emulated(device) => device.flush().await,
+            Path::Pool(device) => device.flush().await,
+            Path::PoolEmulated(device) => device.flush().await,
             Path::Remote(device) => device.flush().await,
             Path::Offline(_) => Err(IoError::NotReady),
         }
@@ -102,6 +125,8 @@ impl BlockDevice for Volume {
         match &*self.path() {
             Path::Drive(device) => device.deallocate(range).await,
             Path::Emulated(device) => device.deallocate(range).await,
+            Path::Pool(device) => device.deallocate(range).await,
+            Path::PoolEmulated(device) => device.deallocate(range).await,
             Path::Remote(device) => device.deallocate(range).await,
             Path::Offline(_) => Err(IoError::NotReady),
         }
@@ -111,6 +136,8 @@ impl BlockDevice for Volume {
         match &*self.path() {
             Path::Drive(device) => device.write_zeroes(range, durability).await,
             Path::Emulated(device) => device.write_zeroes(range, durability).await,
+            Path::Pool(device) => device.write_zeroes(range, durability).await,
+            Path::PoolEmulated(device) => device.write_zeroes(range, durability).await,
             Path::Remote(device) => device.write_zeroes(range, durability).await,
             Path::Offline(_) => Err(IoError::NotReady),
         }

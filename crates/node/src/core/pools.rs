@@ -1,0 +1,85 @@
+//! What a core does for pools, its own and those of other cores.
+
+use std::rc::Rc;
+
+use block::Geometry;
+use pool::PoolError;
+
+use super::Core;
+use crate::NodeError;
+use crate::member::{Member, Seat};
+use crate::pools::{Pools, Seated};
+use crate::remote::{RemoteVolume, VolumeId};
+use crate::spec::DriveLabel;
+use crate::volume::{Path, Volume};
+use crate::watched::WatchedDrive;
+
+impl Core {
+    /// The pools that this core holds.
+    pub fn pools(&self) -> &Pools {
+        &self.pools
+    }
+
+    /// Handles to the drives of a pool of this core.
+    pub fn members(&self, seats: &[Seat]) -> Result<Vec<Seated>, NodeError> {
+        let seated = seats
+            .iter()
+            .map(|seat| Ok((seat.drive.clone(), self.member(seat)?)));
+        seated.collect()
+    }
+
+    /// A handle to a drive of a pool of this core.
+    pub fn member(&self, seat: &Seat) -> Result<Member, NodeError> {
+        Ok(match seat.elsewhere {
+            None => Member::Here(self.drive(&seat.drive)?),
+            Some((home, id, geometry)) => {
+                let post = Rc::clone(&self.drive_post);
+                Member::Elsewhere(RemoteVolume::new(post, home, id, geometry))
+            }
+        })
+    }
+
+    /// Answers for a drive of this core, as `id`, when other cores ask.
+    pub fn lend(&self, drive: &str, id: VolumeId) -> Result<Geometry, NodeError> {
+        let drive = self.drive(drive)?;
+        let volume = Volume::new(Path::Drive(drive));
+        let geometry = block::BlockDevice::geometry(&*volume);
+        self.drive_post.insert(id, volume);
+        Ok(geometry)
+    }
+
+    /// Stops answering for a drive.
+    pub fn take_back(&self, id: VolumeId) {
+        self.drive_post.remove(id);
+    }
+
+    /// What a drive of this core carries.
+    pub async fn label(&self, drive: &str) -> Result<DriveLabel, NodeError> {
+        let found = pool::probe(&self.drive(drive)?).await;
+        Ok(match found {
+            Ok(None) => DriveLabel::Blank,
+            Ok(Some(label)) => DriveLabel::Pool(label),
+            Err(PoolError::NewerFormat(version)) => DriveLabel::Newer(version),
+            Err(error) => DriveLabel::Unreadable(error.to_string()),
+        })
+    }
+
+    /// Makes a drive of this core forget the pool that it carries.
+    pub async fn wipe(&self, drive: &str) -> Result<(), NodeError> {
+        let wiped = pool::wipe(&self.drive(drive)?).await;
+        wiped.map_err(|error| NodeError::pool("", error, &[drive.to_owned()]))
+    }
+
+    /// What a volume of this core is now.
+    pub fn volume_geometry(&self, id: VolumeId) -> Result<Geometry, NodeError> {
+        let volume = self.post.volume(id);
+        let volume = volume.ok_or_else(|| NodeError::UnknownVolume(id.to_string()))?;
+        Ok(block::BlockDevice::geometry(&*volume))
+    }
+
+    /// The drive `name` of this core, with a namespace to use.
+    pub(super) fn drive(&self, name: &str) -> Result<WatchedDrive, NodeError> {
+        let drive = self.drives.borrow().get(name).cloned();
+        drive.ok_or_else(|| NodeError::UnknownDrive(name.to_owned()))
+    }
+}

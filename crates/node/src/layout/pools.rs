@@ -1,0 +1,339 @@
+//! Pools in the layout: which core holds one, and which drives it takes.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use block::Geometry;
+use pool::{Pool, PoolError, ScrubReport};
+
+use super::{Layout, Places};
+use crate::NodeError;
+use crate::core::Core;
+use crate::member::{Member, Seat};
+use crate::pools::PoolSpec;
+use crate::remote::VolumeId;
+use crate::spec::{DriveLabel, PoolFacts};
+
+/// A pool, and the drives that it was given.
+pub(super) struct PoolPlace {
+    pub core: usize,
+    pub seats: Vec<Seat>,
+}
+
+impl Layout {
+    /// Makes a pool on the core with the fewest.
+    pub async fn create_pool(&self, name: String, spec: PoolSpec) -> Result<PoolFacts, NodeError> {
+        let mut places = self.places.lock().await;
+        self.check_new(&mut places, &name, &spec.drives).await?;
+        let core = places.least_pools(self.cores.len());
+        let seats = self.seat_all(&mut places, core, &spec.drives).await?;
+        let (host, key, seated) = (self.host, name.clone(), seats.clone());
+        let made = self.on(core, move |core| async move {
+            let members = core.members(&seated)?;
+            core.pools().create(&key, &spec, host, members).await
+        });
+        let made = made.await;
+        self.settle(&mut places, name, PoolPlace { core, seats }, made)
+            .await
+    }
+
+    /// Opens the pool that `drives` carry; those of them that are no current members stay free.
+    pub async fn open_pool(
+        &self,
+        name: String,
+        drives: Vec<String>,
+        force: bool,
+    ) -> Result<PoolFacts, NodeError> {
+        let mut places = self.places.lock().await;
+        self.check_new(&mut places, &name, &drives).await?;
+        let core = places.least_pools(self.cores.len());
+        let seats = self.seat_all(&mut places, core, &drives).await?;
+        let (host, key, seated) = (self.host, name.clone(), seats.clone());
+        let opened = self.on(core, move |core| async move {
+            let members = core.members(&seated)?;
+            core.pools().open(&key, host, force, members).await
+        });
+        let opened = opened.await;
+        self.settle(&mut places, name, PoolPlace { core, seats }, opened)
+            .await
+    }
+
+    /// Closes a pool whose volumes are not served any more: kept for this host, let go of so that
+    /// any host may open it, or destroyed.
+    pub async fn close_pool(&self, name: String, how: PoolEnd) -> Result<(), NodeError> {
+        let mut places = self.places.lock().await;
+        places.running()?;
+        let core = places.pool(&name)?.core;
+        if let Some(volume) = places.volume_on(&name) {
+            return Err(NodeError::PoolInUse { pool: name, volume });
+        }
+        let key = name.clone();
+        let closed = self.on(core, move |core| async move {
+            let open = core.pools().remove(&key)?;
+            let pool = open.pool().clone();
+            let done = match how {
+                PoolEnd::Export => pool.export().await,
+                PoolEnd::Destroy => pool.destroy().await,
+            };
+            done.map_err(|error| NodeError::pool(&key, error, &[]))
+        });
+        let closed = closed.await;
+        if matches!(closed, Err(NodeError::PoolBusy { .. })) {
+            return closed;
+        }
+        if let Some(place) = places.pools.remove(&name) {
+            self.unseat(&place.seats).await?;
+        }
+        closed
+    }
+
+    /// A pool as it stands.
+    pub async fn pool_facts(&self, name: String) -> Result<PoolFacts, NodeError> {
+        let mut places = self.places.lock().await;
+        places.running()?;
+        self.refresh(&mut places, &name).await
+    }
+
+    /// What a drive carries.
+    pub async fn drive_label(&self, drive: String) -> Result<DriveLabel, NodeError> {
+        let places = self.places.lock().await;
+        places.running()?;
+        let home = places.drive_core(&drive)?;
+        let work = move |core: Rc<Core>| async move { core.label(&drive).await };
+        self.on(home, work).await
+    }
+
+    /// Makes a drive that nothing uses forget the pool that it carries.
+    pub async fn wipe_drive(&self, drive: String) -> Result<(), NodeError> {
+        let mut places = self.places.lock().await;
+        self.refresh_all(&mut places).await?;
+        let home = places.unused_drive(&drive)?;
+        let work = move |core: Rc<Core>| async move { core.wipe(&drive).await };
+        self.on(home, work).await
+    }
+
+    /// Adds a drive that nothing uses to a pool.
+    pub async fn add_pool_drive(&self, name: String, drive: String) -> Result<(), NodeError> {
+        let mut places = self.places.lock().await;
+        self.refresh_all(&mut places).await?;
+        places.unused_drive(&drive)?;
+        let core = places.pool(&name)?.core;
+        let seat = self.seat(&mut places, core, &drive).await?;
+        let (key, seated) = (name.clone(), seat.clone());
+        let added = self.on(core, move |core| async move {
+            let member = core.member(&seated)?;
+            let open = core.pools().get(&key)?;
+            let added = open.add_drive(seated.drive.clone(), member).await;
+            added.map_err(|error| NodeError::pool(&key, error, &[seated.drive]))
+        });
+        let added = added.await;
+        match places.pools.get_mut(&name) {
+            Some(place) if added.is_ok() => place.seats.push(seat),
+            _ => self.unseat(&[seat]).await?,
+        }
+        added
+    }
+
+    /// Takes a drive of a pool out of use for good.
+    pub async fn fail_pool_drive(&self, name: String, drive: String) -> Result<(), NodeError> {
+        let core = self.pool_core(&name).await?;
+        let work = move |core: Rc<Core>| async move {
+            let failed = core.pools().get(&name)?.fail_drive(&drive).await;
+            failed.map_err(|error| NodeError::pool(&name, error, &[]))
+        };
+        self.on(core, work).await
+    }
+
+    /// Moves everything off a drive of a pool and lets go of it: takes as long as that takes.
+    pub async fn remove_pool_drive(&self, name: String, drive: String) -> Result<(), NodeError> {
+        let core = self.pool_core(&name).await?;
+        let key = name.clone();
+        let work = move |core: Rc<Core>| async move {
+            core.pools().get(&key)?.remove_drive(&key, &drive).await
+        };
+        self.on(core, work).await?;
+        let mut places = self.places.lock().await;
+        self.refresh(&mut places, &name).await.map(drop)
+    }
+
+    /// Checks everything that lives in a pool: takes as long as that takes.
+    pub async fn scrub_pool(&self, name: String) -> Result<ScrubReport, NodeError> {
+        let core = self.pool_core(&name).await?;
+        let work = move |core: Rc<Core>| async move { core.pools().get(&name)?.scrub(&name).await };
+        self.on(core, work).await
+    }
+
+    /// Runs `work` with a pool on its core.
+    pub async fn with_pool<T, W, F>(&self, name: String, work: W) -> Result<T, NodeError>
+    where
+        T: Send + 'static,
+        W: FnOnce(Pool<Member>) -> F + Send + 'static,
+        F: Future<Output = Result<T, PoolError>> + 'static,
+    {
+        let core = self.pool_core(&name).await?;
+        let work = move |core: Rc<Core>| async move {
+            let open = core.pools().get(&name)?;
+            let done = work(open.pool().clone()).await;
+            done.map_err(|error| NodeError::pool(&name, error, &[]))
+        };
+        self.on(core, work).await
+    }
+
+    /// Tells hosts that a volume has another size.
+    pub async fn volume_resized(&self, name: String) -> Result<u64, NodeError> {
+        let places = self.places.lock().await;
+        places.running()?;
+        let place = places.volumes.get(&name);
+        let place = place.ok_or_else(|| NodeError::UnknownVolume(name.clone()))?;
+        let (id, home) = (place.id, place.core);
+        let measured = self.on(home, move |core| async move { core.volume_geometry(id) });
+        let geometry = measured.await?;
+        self.announce(place, geometry).await?;
+        Ok(geometry.capacity_bytes())
+    }
+
+    /// Forgets drives that pools have let go of by themselves.
+    pub(super) async fn refresh_all(&self, places: &mut Places) -> Result<(), NodeError> {
+        places.running()?;
+        let names: Vec<String> = places.pools.keys().cloned().collect();
+        for name in names {
+            self.refresh(places, &name).await?;
+        }
+        Ok(())
+    }
+
+    async fn refresh(&self, places: &mut Places, name: &str) -> Result<PoolFacts, NodeError> {
+        let core = places.pool(name)?.core;
+        let key = name.to_owned();
+        let asked = self.on(core, move |core| async move {
+            Ok(core.pools().get(&key)?.facts())
+        });
+        let facts = asked.await?;
+        if let Some(place) = places.pools.get_mut(name) {
+            let let_go = release(place, &facts);
+            self.unseat(&let_go).await?;
+        }
+        Ok(facts)
+    }
+
+    async fn pool_core(&self, name: &str) -> Result<usize, NodeError> {
+        let places = self.places.lock().await;
+        places.running()?;
+        Ok(places.pool(name)?.core)
+    }
+
+    async fn check_new(
+        &self,
+        places: &mut Places,
+        name: &str,
+        drives: &[String],
+    ) -> Result<(), NodeError> {
+        self.refresh_all(places).await?;
+        if places.pools.contains_key(name) {
+            return Err(NodeError::PoolExists(name.to_owned()));
+        }
+        let mut seen = BTreeSet::new();
+        for drive in drives {
+            places.unused_drive(drive)?;
+            if !seen.insert(drive) {
+                return Err(NodeError::DriveTwice(drive.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers where an opened pool is, or takes back what was done for it.
+    async fn settle(
+        &self,
+        places: &mut Places,
+        name: String,
+        mut place: PoolPlace,
+        opened: Result<PoolFacts, NodeError>,
+    ) -> Result<PoolFacts, NodeError> {
+        let unused = match &opened {
+            Ok(facts) => release(&mut place, facts),
+            Err(_) => std::mem::take(&mut place.seats),
+        };
+        self.unseat(&unused).await?;
+        if opened.is_ok() {
+            places.pools.insert(name, place);
+        }
+        opened
+    }
+
+    async fn seat_all(
+        &self,
+        places: &mut Places,
+        core: usize,
+        drives: &[String],
+    ) -> Result<Vec<Seat>, NodeError> {
+        let mut seats = Vec::with_capacity(drives.len());
+        for drive in drives {
+            seats.push(self.seat(places, core, drive).await?);
+        }
+        Ok(seats)
+    }
+
+    /// Makes a drive reachable from the core `core`.
+    async fn seat(&self, places: &mut Places, core: usize, drive: &str) -> Result<Seat, NodeError> {
+        let home = places.drive_core(drive)?;
+        let mut seat = Seat {
+            drive: drive.to_owned(),
+            elsewhere: None,
+        };
+        if home != core {
+            let id = places.next_volume;
+            places.next_volume += 1;
+            let name = drive.to_owned();
+            let lent = self.on(home, move |core| async move { core.lend(&name, id) });
+            let geometry: Geometry = lent.await?;
+            seat.elsewhere = Some((home, id, geometry));
+        }
+        Ok(seat)
+    }
+
+    /// Takes back what [`seat`](Layout::seat) did.
+    async fn unseat(&self, seats: &[Seat]) -> Result<(), NodeError> {
+        let lent = seats.iter().filter_map(|seat| seat.elsewhere);
+        let lent: Vec<(usize, VolumeId)> = lent.map(|(home, id, _)| (home, id)).collect();
+        for (home, id) in lent {
+            let taken = self.on(home, move |core| async move {
+                core.take_back(id);
+                Ok(())
+            });
+            taken.await?;
+        }
+        Ok(())
+    }
+}
+
+/// How a pool is closed for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolEnd {
+    /// Any host may open it.
+    Export,
+    /// Its drives forget it.
+    Destroy,
+}
+
+/// Takes out the drives that the pool does not have among its members.
+fn release(place: &mut PoolPlace, facts: &PoolFacts) -> Vec<Seat> {
+    let member = |seat: &Seat| facts.names.values().any(|name| *name == seat.drive);
+    let (kept, let_go) = std::mem::take(&mut place.seats)
+        .into_iter()
+        .partition(member);
+    place.seats = kept;
+    let_go
+}
+
+impl Places {
+    pub(super) fn pool(&self, name: &str) -> Result<&PoolPlace, NodeError> {
+        let found = self.pools.get(name);
+        found.ok_or_else(|| NodeError::UnknownPool(name.to_owned()))
+    }
+
+    fn least_pools(&self, cores: usize) -> usize {
+        let on = |core: usize| self.pools.values().filter(|pool| pool.core == core).count();
+        (0..cores).min_by_key(|core| on(*core)).unwrap_or(0)
+    }
+}

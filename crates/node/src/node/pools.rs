@@ -1,0 +1,253 @@
+//! What a node does with pools: each method is one control operation.
+
+use pool::{ScrubReport, SnapshotId, SnapshotInfo, VolumeId, VolumeInfo, VolumeOptions};
+
+use super::Node;
+use crate::NodeError;
+use crate::layout::PoolEnd;
+use crate::pools::PoolSpec;
+use crate::spec::{DriveLabel, PoolFacts};
+
+impl Node {
+    /// Makes a pool out of open drives that nothing uses and that carry none, and holds it.
+    pub async fn create_pool(&self, name: &str, spec: PoolSpec) -> Result<PoolFacts, NodeError> {
+        let name = name.to_owned();
+        self.run(move |layout| async move { layout.create_pool(name, spec).await })
+            .await
+    }
+
+    /// Opens the pool that `drives` carry, and holds it; `force` takes it from a host that holds
+    /// it. Drives that are no current members of it are not used.
+    pub async fn open_pool(
+        &self,
+        name: &str,
+        drives: Vec<String>,
+        force: bool,
+    ) -> Result<PoolFacts, NodeError> {
+        let name = name.to_owned();
+        self.run(move |layout| async move { layout.open_pool(name, drives, force).await })
+            .await
+    }
+
+    /// Closes a pool of which no volume is served, and lets go of it, so that any host may open
+    /// it.
+    pub async fn export_pool(&self, name: &str) -> Result<(), NodeError> {
+        let name = name.to_owned();
+        self.run(move |layout| async move { layout.close_pool(name, PoolEnd::Export).await })
+            .await
+    }
+
+    /// Makes the drives of a pool of which no volume is served forget it, with all its data.
+    pub async fn destroy_pool(&self, name: &str) -> Result<(), NodeError> {
+        let name = name.to_owned();
+        self.run(move |layout| async move { layout.close_pool(name, PoolEnd::Destroy).await })
+            .await
+    }
+
+    /// A pool as it stands.
+    pub async fn pool_facts(&self, name: &str) -> Result<PoolFacts, NodeError> {
+        let name = name.to_owned();
+        self.run(move |layout| async move { layout.pool_facts(name).await })
+            .await
+    }
+
+    /// What an open drive carries.
+    pub async fn drive_label(&self, drive: &str) -> Result<DriveLabel, NodeError> {
+        let drive = drive.to_owned();
+        self.run(move |layout| async move { layout.drive_label(drive).await })
+            .await
+    }
+
+    /// Makes a drive that nothing uses forget the pool that it carries.
+    pub async fn wipe_drive(&self, drive: &str) -> Result<(), NodeError> {
+        let drive = drive.to_owned();
+        self.run(move |layout| async move { layout.wipe_drive(drive).await })
+            .await
+    }
+
+    /// Adds a drive that nothing uses to a pool.
+    pub async fn add_pool_drive(&self, pool: &str, drive: &str) -> Result<(), NodeError> {
+        let (pool, drive) = (pool.to_owned(), drive.to_owned());
+        self.run(move |layout| async move { layout.add_pool_drive(pool, drive).await })
+            .await
+    }
+
+    /// Moves everything off a drive of a pool and lets go of it; returns when that is done.
+    pub async fn remove_pool_drive(&self, pool: &str, drive: &str) -> Result<(), NodeError> {
+        let (pool, drive) = (pool.to_owned(), drive.to_owned());
+        self.run(move |layout| async move { layout.remove_pool_drive(pool, drive).await })
+            .await
+    }
+
+    /// Takes a drive of a pool out of use for good; what was on it is rebuilt.
+    pub async fn fail_pool_drive(&self, pool: &str, drive: &str) -> Result<(), NodeError> {
+        let (pool, drive) = (pool.to_owned(), drive.to_owned());
+        self.run(move |layout| async move { layout.fail_pool_drive(pool, drive).await })
+            .await
+    }
+
+    /// Checks every block, node and redundancy of a pool and repairs what can be; returns when
+    /// that is done.
+    pub async fn scrub_pool(&self, pool: &str) -> Result<ScrubReport, NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move { layout.scrub_pool(pool).await })
+            .await
+    }
+
+    /// The volumes and snapshots of a pool.
+    pub async fn pool_contents(
+        &self,
+        pool: &str,
+    ) -> Result<(Vec<VolumeInfo>, Vec<SnapshotInfo>), NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let read = |pool: pool::Pool<_>| async move { Ok((pool.volumes(), pool.snapshots())) };
+            layout.with_pool(pool, read).await
+        })
+        .await
+    }
+
+    /// Makes an empty volume in a pool; it is not served yet.
+    pub async fn create_pool_volume(
+        &self,
+        pool: &str,
+        name: &str,
+        options: VolumeOptions,
+    ) -> Result<VolumeId, NodeError> {
+        let (pool, name) = (pool.to_owned(), name.to_owned());
+        self.run(move |layout| async move {
+            let work =
+                |pool: pool::Pool<_>| async move { pool.create_volume(&name, options).await };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
+    /// Deletes a volume of a pool that is not served any more; its snapshots stay.
+    pub async fn delete_pool_volume(&self, pool: &str, id: VolumeId) -> Result<(), NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let work = move |pool: pool::Pool<_>| async move { pool.delete_volume(id).await };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
+    /// Changes the size of a volume of a pool; see [`Node::volume_resized`].
+    pub async fn resize_pool_volume(
+        &self,
+        pool: &str,
+        id: VolumeId,
+        bytes: u64,
+        allow_shrink: bool,
+    ) -> Result<(), NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let work = move |pool: pool::Pool<_>| async move {
+                pool.resize_volume(id, bytes, allow_shrink).await
+            };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
+    /// Tells connected hosts the size that a served volume has now; gives it in bytes.
+    pub async fn volume_resized(&self, volume: &str) -> Result<u64, NodeError> {
+        let volume = volume.to_owned();
+        self.run(move |layout| async move { layout.volume_resized(volume).await })
+            .await
+    }
+
+    /// Replaces what a pool keeps for the user of a volume.
+    pub async fn set_pool_volume_attributes(
+        &self,
+        pool: &str,
+        id: VolumeId,
+        attributes: Vec<u8>,
+    ) -> Result<(), NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let work =
+                move |pool: pool::Pool<_>| async move { pool.set_attributes(id, attributes).await };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
+    /// Gives a volume of a pool another name.
+    pub async fn rename_pool_volume(
+        &self,
+        pool: &str,
+        id: VolumeId,
+        name: &str,
+    ) -> Result<(), NodeError> {
+        let (pool, name) = (pool.to_owned(), name.to_owned());
+        self.run(move |layout| async move {
+            let work =
+                move |pool: pool::Pool<_>| async move { pool.rename_volume(id, &name).await };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
+    /// Takes snapshots of several volumes of a pool at one instant.
+    pub async fn snapshot_pool_volumes(
+        &self,
+        pool: &str,
+        volumes: Vec<(VolumeId, String)>,
+    ) -> Result<Vec<SnapshotId>, NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let work = move |pool: pool::Pool<_>| async move { pool.snapshot(&volumes).await };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
+    /// Makes a volume that starts out as a snapshot; it is not served yet.
+    pub async fn clone_pool_snapshot(
+        &self,
+        pool: &str,
+        snapshot: SnapshotId,
+        name: &str,
+    ) -> Result<VolumeId, NodeError> {
+        let (pool, name) = (pool.to_owned(), name.to_owned());
+        self.run(move |layout| async move {
+            let work = move |pool: pool::Pool<_>| async move {
+                pool.clone_snapshot(snapshot, &name).await
+            };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
+    /// Makes a volume what a snapshot is; what was written since is lost.
+    pub async fn rollback_pool_volume(
+        &self,
+        pool: &str,
+        id: VolumeId,
+        snapshot: SnapshotId,
+    ) -> Result<(), NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let work = move |pool: pool::Pool<_>| async move { pool.rollback(id, snapshot).await };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
+    /// Deletes a snapshot; clones of it, and its volume, stay as they are.
+    pub async fn delete_pool_snapshot(
+        &self,
+        pool: &str,
+        snapshot: SnapshotId,
+    ) -> Result<(), NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let work =
+                move |pool: pool::Pool<_>| async move { pool.delete_snapshot(snapshot).await };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+}

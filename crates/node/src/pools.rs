@@ -1,0 +1,217 @@
+//! [`Pools`]: the pools of one core. The one place that owns their handles, and the one that makes
+//! a device out of a volume of a pool.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use pool::{
+    CreateOptions, DriveId, HostId, Level, OpenOptions, Pool, PoolError, PoolVolume, ScrubReport,
+    VolumeId,
+};
+
+use crate::NodeError;
+use crate::member::Member;
+use crate::spec::PoolFacts;
+
+/// A drive by its name, and the handle to it.
+pub type Seated = (String, Member);
+
+/// What a new pool is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolSpec {
+    /// Its redundancy.
+    pub level: Level,
+    /// Columns of a segment; by the level and the drives unless said otherwise.
+    pub width: Option<usize>,
+    /// Names of open drives, in any order.
+    pub drives: Vec<String>,
+}
+
+/// The open pools of a core, by name.
+#[derive(Default)]
+pub struct Pools {
+    open: RefCell<BTreeMap<String, Rc<OpenPool>>>,
+}
+
+/// A pool, and what its members are called in this node.
+pub struct OpenPool {
+    pool: Pool<Member>,
+    names: RefCell<BTreeMap<DriveId, String>>,
+    /// What takes long and is under way.
+    busy: Cell<Option<&'static str>>,
+}
+
+/// Says that something long is under way while it lives.
+struct Busy<'a>(&'a OpenPool);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.busy.set(None);
+    }
+}
+
+impl Pools {
+    /// Makes a pool, which this core holds.
+    pub async fn create(
+        &self,
+        name: &str,
+        spec: &PoolSpec,
+        host: HostId,
+        seated: Vec<Seated>,
+    ) -> Result<PoolFacts, NodeError> {
+        let options = CreateOptions {
+            width: spec.width,
+            ..CreateOptions::new(name, spec.level, host)
+        };
+        let made = Pool::create(devices(&seated), options).await;
+        let pool = made.map_err(|error| NodeError::pool(name, error, &named(&seated)))?;
+        Ok(self.insert(name, pool, &seated).await)
+    }
+
+    /// Opens the pool that drives carry, which this core holds from now on.
+    pub async fn open(
+        &self,
+        name: &str,
+        host: HostId,
+        force: bool,
+        seated: Vec<Seated>,
+    ) -> Result<PoolFacts, NodeError> {
+        let options = OpenOptions {
+            force,
+            ..OpenOptions::new(host)
+        };
+        let opened = Pool::open(devices(&seated), options).await;
+        let pool = opened.map_err(|error| NodeError::pool(name, error, &named(&seated)))?;
+        Ok(self.insert(name, pool, &seated).await)
+    }
+
+    async fn insert(&self, name: &str, pool: Pool<Member>, seated: &[Seated]) -> PoolFacts {
+        let mut names = BTreeMap::new();
+        for (drive, member) in seated {
+            // A drive that cannot be read is no member that works.
+            if let Ok(Some(label)) = pool::probe(member).await {
+                names.insert(label.drive, drive.clone());
+            }
+        }
+        let open = Rc::new(OpenPool {
+            pool,
+            names: RefCell::new(names),
+            busy: Cell::new(None),
+        });
+        let facts = open.facts();
+        self.open.borrow_mut().insert(name.to_owned(), open);
+        facts
+    }
+
+    /// The pool `name`.
+    pub fn get(&self, name: &str) -> Result<Rc<OpenPool>, NodeError> {
+        let found = self.open.borrow().get(name).cloned();
+        found.ok_or_else(|| NodeError::UnknownPool(name.to_owned()))
+    }
+
+    /// A volume of a pool as a device.
+    pub fn volume(&self, pool: &str, id: VolumeId) -> Result<PoolVolume<Member>, NodeError> {
+        let found = self.get(pool)?.pool.volume(id);
+        found.map_err(|error| NodeError::pool(pool, error, &[]))
+    }
+
+    /// Takes a pool out, so that it can be closed.
+    pub fn remove(&self, name: &str) -> Result<Rc<OpenPool>, NodeError> {
+        let open = self.get(name)?;
+        open.idle(name)?;
+        self.open.borrow_mut().remove(name);
+        Ok(open)
+    }
+
+    /// Closes every pool: they open quickly the next time.
+    pub async fn close_all(&self) -> Result<(), NodeError> {
+        let pools = std::mem::take(&mut *self.open.borrow_mut());
+        let mut first_failure = Ok(());
+        for (name, open) in pools {
+            let closed = open.pool.close().await;
+            let closed = closed.map_err(|error| NodeError::pool(&name, error, &[]));
+            first_failure = first_failure.and(closed);
+        }
+        first_failure
+    }
+}
+
+impl OpenPool {
+    /// The handle itself.
+    pub fn pool(&self) -> &Pool<Member> {
+        &self.pool
+    }
+
+    /// The pool as it stands, its members by the names that drives have here.
+    pub fn facts(&self) -> PoolFacts {
+        let status = self.pool.status();
+        let member = |id: &DriveId| status.drives.iter().any(|drive| drive.id == *id);
+        self.names.borrow_mut().retain(|id, _| member(id));
+        PoolFacts {
+            counters: self.pool.counters(),
+            names: self.names.borrow().clone(),
+            busy: self.busy.get(),
+            status,
+        }
+    }
+
+    /// Adds a drive.
+    pub async fn add_drive(&self, drive: String, member: Member) -> Result<(), PoolError> {
+        let id = self.pool.add_drive(member).await?;
+        self.names.borrow_mut().insert(id, drive);
+        Ok(())
+    }
+
+    /// Takes a drive out of use for good.
+    pub async fn fail_drive(&self, drive: &str) -> Result<(), PoolError> {
+        self.pool.fail_drive(self.id_of(drive)?).await
+    }
+
+    /// Moves everything off a drive and lets go of it.
+    pub async fn remove_drive(&self, pool: &str, drive: &str) -> Result<(), NodeError> {
+        let _busy = self.start(pool, "the removal of a drive")?;
+        let named = |error| NodeError::pool(pool, error, &[]);
+        let id = self.id_of(drive).map_err(named)?;
+        self.pool.remove_drive(id).await.map_err(named)
+    }
+
+    /// Checks everything that lives, and repairs what can be.
+    pub async fn scrub(&self, pool: &str) -> Result<ScrubReport, NodeError> {
+        let _busy = self.start(pool, "a scrub")?;
+        let scrubbed = self.pool.scrub().await;
+        scrubbed.map_err(|error| NodeError::pool(pool, error, &[]))
+    }
+
+    fn start(&self, pool: &str, what: &'static str) -> Result<Busy<'_>, NodeError> {
+        self.idle(pool)?;
+        self.busy.set(Some(what));
+        Ok(Busy(self))
+    }
+
+    fn idle(&self, pool: &str) -> Result<(), NodeError> {
+        match self.busy.get() {
+            None => Ok(()),
+            Some(with) => Err(NodeError::PoolBusy {
+                pool: pool.to_owned(),
+                with,
+            }),
+        }
+    }
+
+    fn id_of(&self, drive: &str) -> Result<DriveId, PoolError> {
+        let names = self.names.borrow();
+        let found = names.iter().find(|(_, name)| *name == drive);
+        found
+            .map(|(id, _)| *id)
+            .ok_or(PoolError::NotFound("drive in the pool"))
+    }
+}
+
+fn devices(seated: &[Seated]) -> Vec<Member> {
+    seated.iter().map(|(_, member)| member.clone()).collect()
+}
+
+fn named(seated: &[Seated]) -> Vec<String> {
+    seated.iter().map(|(drive, _)| drive.clone()).collect()
+}
