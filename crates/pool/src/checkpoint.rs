@@ -28,6 +28,8 @@ pub(crate) enum Resume {
 /// Data segments as they were when the updates were set aside.
 struct Cut {
     sequence: u64,
+    /// The last that a segment was given.
+    generation: u32,
     segments: BTreeMap<u32, Segment>,
     /// Sealed, with nothing in flight.
     settled: BTreeSet<u32>,
@@ -150,6 +152,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let settled = sealed.map(|(number, _)| *number).collect();
         Cut {
             sequence: state.applied,
+            generation: state.segments.next_generation(),
             segments,
             settled,
         }
@@ -214,10 +217,10 @@ impl<D: BlockDevice + 'static> Core<D> {
             target.root = tree::merge(writer, layer, target.root, &changes).await?;
             target.mapped = target.mapped.saturating_add_signed(writer.mapped.take());
         }
-        fold::remove_unneeded(writer, &mut tables, cut.sequence).await?;
+        fold::remove_unneeded(writer, &mut tables, cut.generation).await?;
         self.make_room_for_nodes(writer, &mut tables).await?;
-        let oldest = cut.segments.values().map(|segment| segment.sequence).min();
-        tables.prune_redirects(oldest.unwrap_or(cut.sequence));
+        let oldest = cut.segments.values().map(|found| found.generation).min();
+        tables.prune_redirects(oldest.unwrap_or(cut.generation));
         Ok(tables)
     }
 
@@ -316,7 +319,8 @@ impl<D: BlockDevice + 'static> Core<D> {
             segment.live_overlay = 0;
         }
         Ok(Body {
-            sequence: cut.sequence,
+            slice_blocks: state.share.slice_blocks as u32,
+            sequences: vec![cut.sequence; state.share.shards as usize],
             next_generation: state.segments.next_generation(),
             map_nodes: state.map_nodes,
             segments,

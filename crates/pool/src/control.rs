@@ -160,7 +160,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
             }
             volume.blocks = blocks;
             if blocks < before {
-                state.unmap(layer, blocks, before);
+                let share = state.share;
+                state.unmap(share, layer, blocks..before);
             }
             Ok(())
         })

@@ -11,6 +11,7 @@ use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::{Completed, Item};
 use crate::overlay::Overlay;
 use crate::segments::{Segments, Zone};
+use crate::slices::{SLICE_BLOCKS, Share};
 use crate::status::PoolState;
 use crate::tree::{self, Nodes};
 use crate::volumes::{Root, Tables};
@@ -19,6 +20,7 @@ use block::{BlockDevice, Buffer, IoError};
 use reactor::sync::{Mutex, Notify};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// What an operator may tune; none of it is on disk.
@@ -29,6 +31,9 @@ pub struct Settings {
     pub map_cache_bytes: usize,
     /// A checkpoint is taken when so many updates wait for the map (about 80 bytes of memory each).
     pub checkpoint_updates: usize,
+    /// Blocks of a slice: the unit in which volumes are dealt to cores, within which writes of up
+    /// to 64 KiB are atomic. A multiple of 16.
+    pub slice_blocks: u32,
     /// Stripes that may be on their way to the drives at once.
     pub stripes_in_flight: usize,
     /// Acknowledge writes before they are durable. For the simulator's own test only: it must
@@ -42,6 +47,7 @@ impl Default for Settings {
         Settings {
             map_cache_bytes: 64 << 20,
             checkpoint_updates: 100_000,
+            slice_blocks: SLICE_BLOCKS as u32,
             stripes_in_flight: 4,
             broken_early_acknowledgement: false,
         }
@@ -62,6 +68,8 @@ pub(crate) struct State {
     /// Updates that a checkpoint is merging.
     pub frozen: Overlay,
     pub tables: Tables,
+    /// The blocks that this shard serves.
+    pub share: Share,
     /// The last sequence number given to a stripe.
     pub sequence: u64,
     /// Stripes up to this one are durable and in the overlay (or the map).
@@ -175,10 +183,12 @@ impl State {
         self.segments.overlay_gained(entry);
     }
 
-    /// Applies a durable stripe. `moved` decides whether a moved block still counts.
+    /// Applies a durable stripe of the shard that has `share`. `moved` decides whether a moved
+    /// block still counts.
     pub fn apply(
         &mut self,
         stripe: &Completed,
+        share: Share,
         mut moved: impl FnMut(&mut State, u32, u64, Location, u32) -> bool,
     ) {
         let mut index = 0;
@@ -211,7 +221,7 @@ impl State {
                     blocks,
                 } => {
                     if let Some(layer) = self.tables.resolve(layer) {
-                        self.unmap(layer, block, block + u64::from(blocks));
+                        self.unmap(share, layer, block..block + u64::from(blocks));
                     }
                 }
                 Record::Pad { .. } => {}
@@ -219,8 +229,14 @@ impl State {
         }
     }
 
-    /// Unmaps blocks that were given back.
-    pub fn unmap(&mut self, layer: u32, start: u64, end: u64) {
+    /// Unmaps blocks that were given back, those in `share`.
+    pub fn unmap(&mut self, share: Share, layer: u32, blocks: Range<u64>) {
+        for piece in share.pieces(blocks) {
+            self.unmap_piece(layer, piece.start, piece.end);
+        }
+    }
+
+    fn unmap_piece(&mut self, layer: u32, start: u64, end: u64) {
         let held: Vec<(u32, u64)> = self
             .moving
             .range((layer, start)..(layer, end))

@@ -78,7 +78,7 @@ async fn mapped_below<S: NodeSink>(
 pub(crate) async fn remove_unneeded<S: NodeSink + Mapped>(
     sink: &S,
     tables: &mut Tables,
-    sequence: u64,
+    generation: u32,
 ) -> Result<(), IoError> {
     while let Some(unneeded) = tables.unneeded() {
         match unneeded {
@@ -88,9 +88,15 @@ pub(crate) async fn remove_unneeded<S: NodeSink + Mapped>(
                     tree::remove(sink, root.mapping, root.level).await?;
                 }
                 sink.take_mapped();
-                tables.redirects.insert(id, Redirect { to: None, sequence });
+                tables.redirects.insert(
+                    id,
+                    Redirect {
+                        to: None,
+                        generation,
+                    },
+                );
             }
-            Unneeded::Fold { layer, child } => fold(sink, tables, layer, child, sequence).await?,
+            Unneeded::Fold { layer, child } => fold(sink, tables, layer, child, generation).await?,
         }
     }
     Ok(())
@@ -108,7 +114,7 @@ async fn fold<S: NodeSink + Mapped>(
     tables: &mut Tables,
     layer: u32,
     child: u32,
-    sequence: u64,
+    generation: u32,
 ) -> Result<(), IoError> {
     let lower = tables.layers.remove(&layer).unwrap_or_default();
     let Some(upper) = tables.layers.get(&child).cloned() else {
@@ -148,7 +154,7 @@ async fn fold<S: NodeSink + Mapped>(
         layer,
         Redirect {
             to: Some(child),
-            sequence,
+            generation,
         },
     );
     Ok(())

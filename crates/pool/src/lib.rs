@@ -45,6 +45,7 @@ mod recovery;
 mod redundancy;
 mod scrub;
 mod segments;
+mod slices;
 mod space;
 mod status;
 mod tree;

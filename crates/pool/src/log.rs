@@ -98,6 +98,7 @@ pub(crate) struct Batch {
     pub shape: Shape,
     pub row: u32,
     pub rows: u32,
+    pub shard: u32,
     pub sequence: u64,
     pub durable_through: u64,
     /// Checksums are filled in when the blocks are copied.
@@ -171,6 +172,7 @@ fn build(batch: &mut Batch, secret: &[u8; 16], incarnation: u64) -> Vec<Buffer> 
             incarnation,
         },
         rows: batch.rows,
+        shard: batch.shard,
         sequence: batch.sequence,
         durable_through: batch.durable_through,
         records: std::mem::take(&mut batch.records),
@@ -307,7 +309,8 @@ impl<D: BlockDevice + 'static> Core<D> {
             while let Some(stripe) = state.completed.remove(&(state.applied + 1)) {
                 state.applied += 1;
                 if stripe.result.is_ok() {
-                    state.apply(&stripe, take_moving);
+                    let share = state.share;
+                    state.apply(&stripe, share, take_moving);
                 }
                 finished.push(stripe);
             }

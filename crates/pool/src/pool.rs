@@ -13,8 +13,11 @@ use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
 use crate::labels::{self, DriveId, Found, HostId, Slot, hexadecimal};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::BLOCK_BYTES;
+use crate::log::ATOMIC_BLOCKS;
 use crate::membership;
+use crate::recovery::Before;
 use crate::segments::{Kind, Segments, State as SegmentState};
+use crate::slices::Share;
 use block::BlockDevice;
 use reactor::sync::{Mutex, Notify};
 use std::cell::{Cell, RefCell};
@@ -63,6 +66,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Opens the pool that the drives carry; they may come in any order. Nothing is written
     /// before it is certain that this is the pool's newest state.
     pub async fn open(drives: Vec<D>, options: OpenOptions) -> Result<Pool<D>, PoolError> {
+        let slice = u64::from(options.settings.slice_blocks);
+        if slice == 0 || !slice.is_multiple_of(ATOMIC_BLOCKS) {
+            return Err(PoolError::Invalid("a slice is a multiple of 16 blocks"));
+        }
         let mut slots = Vec::with_capacity(drives.len());
         for device in &drives {
             // A drive that cannot be read is as good as absent.
@@ -98,6 +105,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
             }
             members[index] = Some(Rc::new(drive));
         }
+        let before = Before {
+            slice_blocks: u64::from(body.slice_blocks),
+            sequences: body.sequences.clone(),
+        };
         let core = Rc::new(assemble(members, newest, body, options)?);
         for (slot, _) in slots
             .iter()
@@ -111,7 +122,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                     .tell(index, superblock.drive_id, DriveChange::Stale);
             }
         }
-        core.start().await?;
+        core.start(before).await?;
         Ok(Pool { core })
     }
 
@@ -210,7 +221,8 @@ fn assemble<D: BlockDevice + 'static>(
     let newly_failed: Vec<usize> = absent.map(|(index, _)| index).collect();
     let array = Array::new(level, members);
     array.newly_failed.replace(newly_failed);
-    let state = state_of(&zones, body);
+    let share = Share::whole(u64::from(options.settings.slice_blocks));
+    let state = state_of(&zones, body, share);
     Ok(Core {
         array,
         settings: options.settings,
@@ -240,14 +252,15 @@ fn assemble<D: BlockDevice + 'static>(
 }
 
 /// The state as the checkpoint's tables have it.
-fn state_of(zones: &[u32], body: Body) -> State {
+fn state_of(zones: &[u32], body: Body, share: Share) -> State {
     State {
         segments: Segments::new(zones, body.segments, body.next_generation),
         overlay: Default::default(),
         frozen: Default::default(),
         tables: body.tables,
-        sequence: body.sequence,
-        applied: body.sequence,
+        share,
+        sequence: 0,
+        applied: 0,
         open: [None; 3],
         map_open: None,
         completed: BTreeMap::new(),
@@ -280,8 +293,8 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Recovers, makes the decisions last, and starts the pool's tasks.
-    async fn start(self: &Rc<Self>) -> Result<(), PoolError> {
-        self.recover().await?;
+    async fn start(self: &Rc<Self>, before: Before) -> Result<(), PoolError> {
+        self.recover(before).await?;
         self.incarnation.set(self.incarnation.get() + 1);
         self.checkpoint_with(Resume::AtFreeze, |state| {
             // Behind its last row the map's segment may hold nodes that were never published.

@@ -11,11 +11,19 @@ use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::log::{Completed, ROWS_MAX, place};
 use crate::redundancy;
 use crate::segments::{Kind, State as SegmentState, Zone};
+use crate::slices::Share;
 use block::{BlockDevice, Buffer, Durability};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows read at once: as far as stripes in flight may reach past one that is torn.
 pub(crate) const WINDOW_ROWS: u32 = 8 * ROWS_MAX;
+
+/// How the pool was dealt to shards when it was open last, and where their logs begin.
+pub(crate) struct Before {
+    pub slice_blocks: u64,
+    /// For each shard, the last stripe that the maps have.
+    pub sequences: Vec<u64>,
+}
 
 /// A stripe that was found.
 struct Candidate {
@@ -69,39 +77,32 @@ impl Image {
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// Rolls the log forward from the checkpoint that has been loaded.
-    pub async fn recover(&self) -> Result<(), PoolError> {
-        let mut found: BTreeMap<u64, Candidate> = BTreeMap::new();
-        let (numbers, since) = {
+    /// Rolls the logs forward from the checkpoint that has been loaded.
+    pub async fn recover(&self, before: Before) -> Result<(), PoolError> {
+        let mut found: BTreeMap<(u32, u64), Candidate> = BTreeMap::new();
+        let numbers: Vec<u32> = {
             let state = self.state.borrow();
             let table = state.segments.table().iter();
             let written = table.filter(|(_, segment)| {
                 segment.kind != Kind::Map && segment.state != SegmentState::Sealed
             });
-            (
-                written.map(|(number, _)| *number).collect::<Vec<u32>>(),
-                state.applied,
-            )
+            written.map(|(number, _)| *number).collect()
         };
         for number in &numbers {
             self.scan(*number, &mut found).await?;
         }
-        found.retain(|sequence, _| *sequence > since);
-        let durable = found
-            .values()
-            .map(|found| found.header.durable_through)
-            .max();
-        let durable = durable.unwrap_or(since);
-        if let Some(missing) = (since + 1..=durable).find(|number| !found.contains_key(number)) {
-            return Err(PoolError::LogDamaged(missing));
-        }
-        let last = found.keys().next_back().copied().unwrap_or(since);
-        for (sequence, candidate) in found {
-            // What is known to have been durable counts even if a block has been lost since:
-            // reading that block must fail, not give back what was there before.
-            if candidate.whole || sequence <= durable {
-                self.replay(candidate.header).await?;
-            }
+        let mut last = before.sequences.iter().copied().max().unwrap_or(0);
+        for (shard, since) in (0..).zip(&before.sequences) {
+            let later = found.split_off(&(shard + 1, 0));
+            let own = std::mem::replace(&mut found, later);
+            let log = own.into_iter().map(|((_, at), candidate)| (at, candidate));
+            let log = log.filter(|(at, _)| at > since).collect();
+            let share = Share {
+                slice_blocks: before.slice_blocks,
+                shards: before.sequences.len() as u64,
+                shard: u64::from(shard),
+            };
+            last = last.max(self.roll_forward(share, *since, log).await?);
         }
         let mut state = self.state.borrow_mut();
         for number in numbers {
@@ -114,11 +115,35 @@ impl<D: BlockDevice + 'static> Core<D> {
         Ok(())
     }
 
+    /// Applies what one shard wrote; returns its last sequence number. Shards have no block in
+    /// common, so their order does not matter.
+    async fn roll_forward(
+        &self,
+        share: Share,
+        since: u64,
+        log: BTreeMap<u64, Candidate>,
+    ) -> Result<u64, PoolError> {
+        let durable = log.values().map(|found| found.header.durable_through).max();
+        let durable = durable.unwrap_or(since);
+        if let Some(missing) = (since + 1..=durable).find(|number| !log.contains_key(number)) {
+            return Err(PoolError::LogDamaged(missing));
+        }
+        let last = log.keys().next_back().copied().unwrap_or(since);
+        for (sequence, candidate) in log {
+            // What is known to have been durable counts even if a block has been lost since:
+            // reading that block must fail, not give back what was there before.
+            if candidate.whole || sequence <= durable {
+                self.replay(share, candidate.header).await?;
+            }
+        }
+        Ok(last)
+    }
+
     /// Looks for stripes in one segment, behind the rows that the checkpoint knows.
     async fn scan(
         &self,
         number: u32,
-        found: &mut BTreeMap<u64, Candidate>,
+        found: &mut BTreeMap<(u32, u64), Candidate>,
     ) -> Result<(), PoolError> {
         let Some((columns, generation, start)) = ({
             let state = self.state.borrow();
@@ -155,7 +180,8 @@ impl<D: BlockDevice + 'static> Core<D> {
                 row += rows;
                 last_found = Some(row);
                 end = row;
-                found.insert(header.sequence, Candidate { header, whole });
+                let key = (header.shard, header.sequence);
+                found.insert(key, Candidate { header, whole });
             }
             if last_found.is_none() {
                 break;
@@ -272,7 +298,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    async fn replay(&self, header: Header) -> Result<(), PoolError> {
+    async fn replay(&self, share: Share, header: Header) -> Result<(), PoolError> {
         let mut counts = BTreeMap::new();
         for record in &header.records {
             let Record::Moved {
@@ -309,7 +335,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         };
         self.state
             .borrow_mut()
-            .apply(&stripe, |_, layer, block, _, _| {
+            .apply(&stripe, share, |_, layer, block, _, _| {
                 counts.get(&(layer, block)).copied().unwrap_or(false)
             });
         Ok(())

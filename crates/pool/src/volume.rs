@@ -8,9 +8,6 @@ use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba}
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Writes within a run of so many blocks may be atomic; the runs are what cores share out.
-const ATOMIC_BOUNDARY_BLOCKS: u32 = 256;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Volume(u32),
@@ -20,7 +17,7 @@ pub(crate) enum Target {
 /// A volume, or a snapshot that cannot be written; 4 KiB blocks.
 ///
 /// A write is acknowledged when it is durable, so `flush` has nothing to do. Writes of up to 64 KiB
-/// that do not cross a multiple of 1 MiB are whole or absent after a power loss.
+/// that do not cross from one slice to the next are whole or absent after a power loss.
 pub struct PoolVolume<D: BlockDevice + 'static> {
     core: Rc<Core<D>>,
     target: Target,
@@ -246,7 +243,7 @@ impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
             block_count: self.blocks.get(),
             optimal_write_blocks: 1,
             power_fail_atomic_blocks: ATOMIC_BLOCKS as u32,
-            power_fail_atomic_boundary_blocks: ATOMIC_BOUNDARY_BLOCKS,
+            power_fail_atomic_boundary_blocks: self.core.settings.slice_blocks,
             volatile_write_cache: false,
             deallocates: true,
         }

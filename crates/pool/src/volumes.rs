@@ -19,12 +19,12 @@ pub(crate) struct Layer {
     pub root: Option<Root>,
 }
 
-/// Headers written before `sequence` may still name a layer that is gone.
+/// Headers in segments up to `generation` may still name a layer that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Redirect {
     /// Who owns its blocks now; nobody if the layer was deleted.
     pub to: Option<u32>,
-    pub sequence: u64,
+    pub generation: u32,
 }
 
 /// A volume: a size, and the layer that takes its writes.
@@ -118,10 +118,10 @@ impl Tables {
         })
     }
 
-    /// Forgets redirects that no header can need: every segment left was begun after them.
-    pub fn prune_redirects(&mut self, oldest_segment_sequence: u64) {
+    /// Forgets redirects that no header can need: every segment left was made after them.
+    pub fn prune_redirects(&mut self, oldest_generation: u32) {
         self.redirects
-            .retain(|_, redirect| redirect.sequence >= oldest_segment_sequence);
+            .retain(|_, redirect| redirect.generation >= oldest_generation);
     }
 
     /// True when a volume or snapshot is called so.
@@ -177,21 +177,21 @@ mod tests {
             90,
             Redirect {
                 to: Some(91),
-                sequence: 5,
+                generation: 5,
             },
         );
         tables.redirects.insert(
             91,
             Redirect {
                 to: Some(heir),
-                sequence: 9,
+                generation: 9,
             },
         );
         tables.redirects.insert(
             92,
             Redirect {
                 to: None,
-                sequence: 9,
+                generation: 9,
             },
         );
         assert_eq!(tables.resolve(90), Some(heir));

@@ -111,6 +111,7 @@ impl World {
             checkpoint_updates: 20 + self.random.below(400) as usize,
             stripes_in_flight: 1 + self.random.below(6) as usize,
             broken_early_acknowledgement: self.options.broken,
+            ..Settings::default()
         }
     }
 

@@ -2,19 +2,36 @@
 
 use crate::location::Mapping;
 use crate::segments::{Kind, Segment, State, Zone};
+use crate::slices::{SHARDS_MAX, SLICE_BLOCKS};
 use crate::volumes::{Layer, Redirect, Root, Snapshot, Tables, Volume};
 use std::collections::BTreeMap;
 
 /// Everything that a checkpoint says besides the superblock itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Body {
-    /// Stripes up to this sequence number are in the map.
-    pub sequence: u64,
+    /// Blocks of a slice, by which the blocks of volumes are dealt to shards.
+    pub slice_blocks: u32,
+    /// For each shard: stripes up to this sequence number are in the map.
+    pub sequences: Vec<u64>,
     pub next_generation: u32,
     /// Nodes of all maps together.
     pub map_nodes: u64,
     pub segments: BTreeMap<u32, Segment>,
     pub tables: Tables,
+}
+
+impl Default for Body {
+    /// Of a pool that holds nothing.
+    fn default() -> Body {
+        Body {
+            slice_blocks: SLICE_BLOCKS as u32,
+            sequences: vec![0],
+            next_generation: 0,
+            map_nodes: 0,
+            segments: BTreeMap::new(),
+            tables: Tables::default(),
+        }
+    }
 }
 
 /// The tables do not parse although their checksum is right: another version, or a bug.
@@ -72,7 +89,11 @@ impl<'a> Reader<'a> {
 impl Body {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::new());
-        out.number(self.sequence, 8);
+        out.number(u64::from(self.slice_blocks), 4);
+        out.count(self.sequences.len());
+        for sequence in &self.sequences {
+            out.number(*sequence, 8);
+        }
         out.number(u64::from(self.next_generation), 4);
         out.number(self.map_nodes, 8);
         out.count(self.segments.len());
@@ -85,8 +106,15 @@ impl Body {
 
     pub fn decode(bytes: &[u8]) -> Result<Body, Malformed> {
         let mut from = Reader(bytes);
+        let slice_blocks = from.word()?;
+        let shards = from.word()? as usize;
+        if slice_blocks == 0 || !(1..=SHARDS_MAX).contains(&shards) {
+            return Err(Malformed);
+        }
+        let sequences: Result<Vec<u64>, Malformed> = (0..shards).map(|_| from.number(8)).collect();
         let mut body = Body {
-            sequence: from.number(8)?,
+            slice_blocks,
+            sequences: sequences?,
             next_generation: from.word()?,
             map_nodes: from.number(8)?,
             ..Body::default()
@@ -163,7 +191,7 @@ fn write_tables(out: &mut Writer, tables: &Tables) {
     for (from, redirect) in &tables.redirects {
         out.number(u64::from(*from), 4);
         out.number(redirect.to.map_or(0, u64::from), 4);
-        out.number(redirect.sequence, 8);
+        out.number(u64::from(redirect.generation), 4);
     }
     out.count(tables.volumes.len());
     for (id, volume) in &tables.volumes {
@@ -216,8 +244,8 @@ fn read_tables(from: &mut Reader<'_>) -> Result<Tables, Malformed> {
     for _ in 0..from.word()? {
         let id = from.word()?;
         let to = some(from.word()?);
-        let sequence = from.number(8)?;
-        tables.redirects.insert(id, Redirect { to, sequence });
+        let generation = from.word()?;
+        tables.redirects.insert(id, Redirect { to, generation });
     }
     for _ in 0..from.word()? {
         let id = from.word()?;
@@ -264,7 +292,8 @@ mod tests {
             mapping: Mapping::Block(Entry { at, crc: 3 }),
         };
         let mut body = Body {
-            sequence: 8,
+            slice_blocks: 256,
+            sequences: vec![8, 3],
             next_generation: 6,
             map_nodes: 4,
             ..Body::default()
@@ -292,7 +321,7 @@ mod tests {
             9,
             Redirect {
                 to: Some(2),
-                sequence: 3,
+                generation: 3,
             },
         );
         let volume = Volume {

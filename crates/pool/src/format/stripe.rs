@@ -26,7 +26,7 @@ pub(crate) struct Fixed {
     pub segment: U32,
     pub generation: U32,
     pub row: U32,
-    pub reserved1: U32,
+    pub shard: U32,
     pub incarnation: U64,
     pub sequence: U64,
     pub durable_through: U64,
@@ -110,6 +110,8 @@ pub(crate) struct Header {
     pub place: Place,
     /// Rows of the stripe, the header's own included.
     pub rows: u32,
+    /// Which shard wrote it; sequence numbers of different shards say nothing about each other.
+    pub shard: u32,
     pub sequence: u64,
     /// Every stripe up to this sequence number was durable when this one was built.
     pub durable_through: u64,
@@ -174,7 +176,7 @@ impl Header {
             segment: self.place.segment.into(),
             generation: self.place.generation.into(),
             row: self.place.row.into(),
-            reserved1: U32::ZERO,
+            shard: self.shard.into(),
             incarnation: self.place.incarnation.into(),
             sequence: self.sequence.into(),
             durable_through: self.durable_through.into(),
@@ -222,6 +224,7 @@ impl Header {
         Some(Header {
             place: found,
             rows: u32::from(fixed.rows.get()),
+            shard: fixed.shard.get(),
             sequence: fixed.sequence.get(),
             durable_through: fixed.durable_through.get(),
             records,
@@ -281,6 +284,7 @@ mod tests {
         Header {
             place,
             rows: 2,
+            shard: 1,
             sequence: 77,
             durable_through: 70,
             records: vec![

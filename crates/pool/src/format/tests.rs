@@ -60,6 +60,6 @@ fn the_page_has_the_superblock_as_it_is() {
 #[test]
 fn the_page_has_the_stripe_header_as_it_is() {
     let fields = offsets!(stripe::Fixed: magic, version, rows, records, reserved0, segment,
-        generation, row, reserved1, incarnation, sequence, durable_through, checksum, reserved2);
+        generation, row, shard, incarnation, sequence, durable_through, checksum, reserved2);
     check("## Stripe", &fields, size_of::<stripe::Fixed>());
 }
