@@ -1,5 +1,6 @@
 //! The checkpoint: updates go into the maps, tables into the superblock; then space is free.
 
+use crate::coordinator::Coordinator;
 use crate::core::{Core, State};
 use crate::error::PoolError;
 use crate::fold;
@@ -67,6 +68,31 @@ impl<D: BlockDevice + 'static> Core<D> {
         Size::of(self.array.level, self.width, self.zone_rows, &self.zones())
     }
 
+    /// Seals every segment that is open or ready and lacks a drive.
+    pub fn drop_dead_segments(&self, state: &mut State) {
+        let rules = self.rules();
+        let dead = |segment: &Segment| {
+            segment.state != SegmentState::Sealed && !rules.accepts(&segment.columns)
+        };
+        let numbers: Vec<u32> = state
+            .segments
+            .table()
+            .iter()
+            .filter(|(_, segment)| dead(segment))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in numbers {
+            if let Some(segment) = state.segments.get_mut(number) {
+                segment.state = SegmentState::Sealed;
+            }
+            for open in state.open.iter_mut().chain([&mut state.map_open]) {
+                open.take_if(|open| *open == number);
+            }
+        }
+    }
+}
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
     /// The shape that a new segment gets, and how many of its columns will lack a zone: it is
     /// narrower than usual if drives are missing or full.
     fn shape_of_new(&self, free: &[usize], kind: Kind) -> (Shape, usize) {
@@ -155,29 +181,6 @@ impl<D: BlockDevice + 'static> Core<D> {
             generation: state.segments.next_generation(),
             segments,
             settled,
-        }
-    }
-
-    /// Seals every segment that is open or ready and lacks a drive.
-    fn drop_dead_segments(&self, state: &mut State) {
-        let rules = self.rules();
-        let dead = |segment: &Segment| {
-            segment.state != SegmentState::Sealed && !rules.accepts(&segment.columns)
-        };
-        let numbers: Vec<u32> = state
-            .segments
-            .table()
-            .iter()
-            .filter(|(_, segment)| dead(segment))
-            .map(|(number, _)| *number)
-            .collect();
-        for number in numbers {
-            if let Some(segment) = state.segments.get_mut(number) {
-                segment.state = SegmentState::Sealed;
-            }
-            for open in state.open.iter_mut().chain([&mut state.map_open]) {
-                open.take_if(|open| *open == number);
-            }
         }
     }
 

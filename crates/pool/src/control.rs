@@ -309,13 +309,13 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// A volume to read and write.
     pub fn volume(&self, id: VolumeId) -> Result<PoolVolume<D>, PoolError> {
-        PoolVolume::new(self.core.clone(), Target::Volume(id.0))
+        PoolVolume::new(self.core.shard.clone(), Target::Volume(id.0))
             .ok_or(PoolError::NotFound("volume"))
     }
 
     /// A snapshot to read.
     pub fn snapshot_device(&self, id: SnapshotId) -> Result<PoolVolume<D>, PoolError> {
-        PoolVolume::new(self.core.clone(), Target::Snapshot(id.0))
+        PoolVolume::new(self.core.shard.clone(), Target::Snapshot(id.0))
             .ok_or(PoolError::NotFound("snapshot"))
     }
 }

@@ -2,11 +2,10 @@
 
 use crate::array::Array;
 use crate::cache::NodeCache;
-use crate::entropy::Entropy;
+use crate::coordinator::Coordinator;
 use crate::events::PoolEvent;
 use crate::format::node::Node;
 use crate::format::stripe::Record;
-use crate::format::superblock::Superblock;
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::{Completed, Item};
 use crate::overlay::Overlay;
@@ -15,13 +14,12 @@ use crate::slices::{SLICE_BLOCKS, Share};
 use crate::status::PoolState;
 use crate::tree::{self, Nodes};
 use crate::volumes::{Root, Tables};
-use crate::watch::Watch;
 use block::{BlockDevice, Buffer, IoError};
-use reactor::sync::{Mutex, Notify};
-use std::cell::{Cell, RefCell};
+use reactor::sync::Notify;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// What an operator may tune; none of it is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +50,6 @@ impl Default for Settings {
             broken_early_acknowledgement: false,
         }
     }
-}
-
-/// The superblock as it was last published, and its tables.
-pub(crate) struct Published {
-    pub superblock: Superblock,
-    pub body: Rc<Vec<u8>>,
 }
 
 /// Everything that changes.
@@ -106,20 +98,15 @@ pub(crate) struct State {
     pub attempts: BTreeMap<u32, u32>,
 }
 
-/// An open pool.
+/// One shard of an open pool: the log, the latest updates and the cache of one core.
 pub(crate) struct Core<D> {
     pub array: Array<D>,
     pub settings: Settings,
-    pub entropy: Entropy,
     pub secret: [u8; 16],
     pub incarnation: Cell<u64>,
     pub width: usize,
     /// Rows of every zone.
     pub zone_rows: u32,
-    pub published: RefCell<Published>,
-    pub publishing: Mutex<()>,
-    /// Held by whoever changes what is on disk behind the log: checkpoint, cleaner, rebuild.
-    pub upkeep_lock: Mutex<()>,
     pub state: RefCell<State>,
     pub cache: RefCell<NodeCache>,
     /// The writer has something to look at.
@@ -128,12 +115,12 @@ pub(crate) struct Core<D> {
     pub upkeep: Notify,
     /// A stripe landed.
     pub landed: Notify,
-    /// The host that is to be the holder as of the next checkpoint.
-    pub holder: Cell<[u8; 16]>,
     pub offline: Cell<Option<&'static str>>,
     pub stopping: Cell<bool>,
-    /// What has been told.
-    pub watch: Watch,
+    /// Live blocks at which the space in use is worth a look.
+    pub look_at_blocks: Cell<u64>,
+    /// Who decides for the whole pool.
+    pub coordinator: OnceCell<Weak<Coordinator<D>>>,
 }
 
 /// What the map says, as far as memory knows it.
@@ -293,6 +280,11 @@ impl<D: BlockDevice> Core<D> {
         let era = state.era;
         *state.readers.entry(era).or_default() += 1;
         Reading { core: self, era }
+    }
+
+    /// Who decides for the whole pool; gone once the pool is.
+    pub fn coordinator(&self) -> Option<Rc<Coordinator<D>>> {
+        self.coordinator.get()?.upgrade()
     }
 
     /// Takes the pool out of service: everything waiting fails.

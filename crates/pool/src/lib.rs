@@ -21,6 +21,7 @@ mod cache;
 mod checkpoint;
 mod cleaner;
 mod control;
+mod coordinator;
 mod core;
 mod create;
 mod drive;

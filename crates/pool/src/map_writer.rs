@@ -1,6 +1,6 @@
 //! [`MapWriter`]: new map nodes on their way into map segments, and what a merge changes.
 
-use crate::core::Core;
+use crate::coordinator::Coordinator;
 use crate::fold::Mapped;
 use crate::format::node::Node;
 use crate::location::{BLOCK_BYTES, Entry, Location};
@@ -26,7 +26,7 @@ struct Rows {
 
 /// Collects the nodes of one checkpoint; nothing of it counts until the superblock names it.
 pub(crate) struct MapWriter<'a, D> {
-    core: &'a Core<D>,
+    core: &'a Coordinator<D>,
     rows: RefCell<Option<Rows>>,
     /// Change of each segment's live count.
     pub changes: RefCell<BTreeMap<u32, i64>>,
@@ -37,7 +37,7 @@ pub(crate) struct MapWriter<'a, D> {
 }
 
 impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
-    pub fn new(core: &'a Core<D>) -> MapWriter<'a, D> {
+    pub fn new(core: &'a Coordinator<D>) -> MapWriter<'a, D> {
         MapWriter {
             core,
             rows: RefCell::new(None),

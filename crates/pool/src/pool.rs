@@ -3,7 +3,8 @@
 use crate::array::Array;
 use crate::cache::NodeCache;
 use crate::checkpoint::Resume;
-use crate::core::{Core, Published, Settings, State};
+use crate::coordinator::{Coordinator, Published};
+use crate::core::{Core, Settings, State};
 use crate::drive::{Drive, DriveLayout};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
@@ -20,7 +21,7 @@ use crate::segments::{Kind, Segments, State as SegmentState};
 use crate::slices::Share;
 use block::BlockDevice;
 use reactor::sync::{Mutex, Notify};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
@@ -51,7 +52,7 @@ impl OpenOptions {
 
 /// An open pool; a handle that may be cloned. Must be closed: its tasks hold it open.
 pub struct Pool<D: BlockDevice + 'static> {
-    pub(crate) core: Rc<Core<D>>,
+    pub(crate) core: Rc<Coordinator<D>>,
 }
 
 impl<D: BlockDevice + 'static> Clone for Pool<D> {
@@ -109,7 +110,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             slice_blocks: u64::from(body.slice_blocks),
             sequences: body.sequences.clone(),
         };
-        let core = Rc::new(assemble(members, newest, body, options)?);
+        let core = assemble(members, newest, body, options)?;
         for (slot, _) in slots
             .iter()
             .zip(&choice.current)
@@ -201,7 +202,7 @@ fn assemble<D: BlockDevice + 'static>(
     newest: Slot,
     body: Body,
     options: OpenOptions,
-) -> Result<Core<D>, PoolError> {
+) -> Result<Rc<Coordinator<D>>, PoolError> {
     let superblock = newest.superblock;
     let level = Level::from_code(superblock.level).ok_or(PoolError::Damaged("superblock"))?;
     let (zone_blocks, slot_blocks) = (superblock.zone_blocks.get(), superblock.slot_blocks.get());
@@ -223,20 +224,13 @@ fn assemble<D: BlockDevice + 'static>(
     array.newly_failed.replace(newly_failed);
     let share = Share::whole(u64::from(options.settings.slice_blocks));
     let state = state_of(&zones, body, share);
-    Ok(Core {
+    let shard = Rc::new(Core {
         array,
         settings: options.settings,
-        entropy: options.entropy,
         secret: superblock.secret,
         incarnation: Cell::new(superblock.incarnation.get()),
         width: usize::from(superblock.width),
         zone_rows: zone_blocks,
-        published: RefCell::new(Published {
-            superblock,
-            body: Rc::new(newest.body),
-        }),
-        publishing: Mutex::new(()),
-        upkeep_lock: Mutex::new(()),
         state: RefCell::new(state),
         cache: RefCell::new(NodeCache::new(
             options.settings.map_cache_bytes / BLOCK_BYTES,
@@ -244,11 +238,26 @@ fn assemble<D: BlockDevice + 'static>(
         work: Notify::new(),
         upkeep: Notify::new(),
         landed: Notify::new(),
-        holder: Cell::new(options.host.0),
+        look_at_blocks: Cell::new(0),
+        coordinator: OnceCell::new(),
         offline: Cell::new(None),
         stopping: Cell::new(false),
-        watch: Default::default(),
-    })
+    });
+    Ok(Rc::new_cyclic(|this| {
+        let _ = shard.coordinator.set(this.clone());
+        Coordinator {
+            shard,
+            entropy: options.entropy,
+            published: RefCell::new(Published {
+                superblock,
+                body: Rc::new(newest.body),
+            }),
+            publishing: Mutex::new(()),
+            upkeep_lock: Mutex::new(()),
+            holder: Cell::new(options.host.0),
+            watch: Default::default(),
+        }
+    }))
 }
 
 /// The state as the checkpoint's tables have it.
@@ -281,7 +290,7 @@ fn state_of(zones: &[u32], body: Body, share: Share) -> State {
     }
 }
 
-impl<D: BlockDevice + 'static> Core<D> {
+impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Bytes that the tables may take on every live drive.
     pub fn table_room(&self) -> usize {
         let live = self.array.live().into_iter();
@@ -312,7 +321,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         .await?;
         self.array.serving.set(true);
         self.watch_state();
-        drop(reactor::spawn(self.clone().write_log()));
+        drop(reactor::spawn(self.shard.clone().write_log()));
         drop(reactor::spawn(self.clone().keep_up()));
         self.upkeep.notify_one();
         Ok(())

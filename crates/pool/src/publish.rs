@@ -1,5 +1,6 @@
 //! Publishing a superblock: on every live drive before it counts, and never without a quorum.
 
+use crate::coordinator::Coordinator;
 use crate::core::Core;
 use crate::error::PoolError;
 use crate::events::DriveChange;
@@ -19,12 +20,15 @@ impl<D: BlockDevice + 'static> Core<D> {
                 Some(_) => Err(IoError::DeviceGone),
             };
         }
-        let settled = self.publish(None::<fn(&mut Superblock)>, None).await;
+        let coordinator = self.coordinator().ok_or(IoError::DeviceGone)?;
+        let settled = coordinator.publish(None::<fn(&mut Superblock)>, None).await;
         // There may be something to rebuild.
         self.upkeep.notify_one();
         settled.map_err(|_| IoError::DeviceGone)
     }
+}
 
+impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Writes the next superblock, changed by `change`, to every live drive, with new tables or
     /// the last ones again. With neither it only settles the membership, if that is needed.
     pub async fn publish(

@@ -1,6 +1,7 @@
 //! Rebuild: what lies on segments that lack a drive moves to segments that do not; then the drive
 //! is forgotten. Drives join and leave.
 
+use crate::coordinator::Coordinator;
 use crate::core::{Core, State};
 use crate::create::ZONES_MIN;
 use crate::drive::{Drive, DriveLayout, device_blocks};
@@ -35,7 +36,9 @@ impl<D: BlockDevice + 'static> Core<D> {
         };
         self.array.taking() >= narrowest
     }
+}
 
+impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Segments with live blocks that lack a drive, if there are drives enough to do better.
     pub fn degraded<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (u32, Kind)> + 'a {
         let better = self.drives_enough();

@@ -1,7 +1,7 @@
 //! Scrub: reads everything that lives, data, map and redundancy, and repairs what it can.
 
 use crate::checkpoint::Resume;
-use crate::core::Core;
+use crate::coordinator::Coordinator;
 use crate::error::PoolError;
 use crate::events::PoolEvent;
 use crate::format::stripe::{Header, Place};
@@ -83,7 +83,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     }
 }
 
-impl<D: BlockDevice + 'static> Core<D> {
+impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Checks a segment as far as it was written when the scrub began, if it is still there.
     async fn scrub_segment(
         &self,

@@ -1,7 +1,7 @@
 //! Upkeep: the task that checkpoints and cleans when it is time, and refuses writes when it must.
 
 use crate::checkpoint::Resume;
-use crate::core::Core;
+use crate::coordinator::Coordinator;
 use crate::segments::{Kind, State as SegmentState};
 use crate::space::{Action, Situation, plan};
 use block::{BlockDevice, IoError};
@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// A victim with no more than this share of live blocks is worth cleaning ahead of need.
 const CHEAP_FILL: f64 = 0.9;
 
-impl<D: BlockDevice + 'static> Core<D> {
+impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Runs until the pool stops.
     pub async fn keep_up(self: Rc<Self>) {
         let mut futile = 0;
@@ -65,7 +65,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     async fn clean_victim(self: &Rc<Self>, victim: u32) {
-        match self.clean(victim).await {
+        match self.shard.clean(victim).await {
             Ok(true) => {}
             Ok(false) => {
                 self.state.borrow_mut().attempts.remove(&victim);

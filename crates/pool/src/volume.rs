@@ -108,11 +108,11 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         if fits() {
             return Ok(());
         }
+        let coordinator = self.core.coordinator().ok_or(IoError::DeviceGone)?;
         // Blocks that were overwritten count twice until the next merge.
         let pending = !self.core.state.borrow().overlay.is_empty();
         if pending {
-            let merged = self
-                .core
+            let merged = coordinator
                 .checkpoint_with(Resume::AtFreeze, |_| Ok(()))
                 .await;
             merged.map_err(|_| IoError::DeviceGone)?;
@@ -120,7 +120,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         if fits() {
             Ok(())
         } else {
-            self.core.refused();
+            coordinator.refused();
             Err(IoError::CapacityExceeded)
         }
     }

@@ -1,6 +1,7 @@
 //! What becomes an event: space, the state of the pool, drives, rebuilds, lost blocks.
 
 use crate::array::Array;
+use crate::coordinator::Coordinator;
 use crate::core::Core;
 use crate::drive::Drive;
 use crate::events::{DriveChange, PoolEvent};
@@ -26,8 +27,6 @@ const REBUILD_STEPS: u64 = 100;
 #[derive(Default)]
 pub(crate) struct Watch {
     mark_percent: Cell<u8>,
-    /// Live blocks at which a checkpoint is worth it, to see whether a mark is passed.
-    look_at_blocks: Cell<u64>,
     state: Cell<Option<PoolState>>,
     rebuild: Cell<Option<Rebuild>>,
 }
@@ -65,7 +64,7 @@ fn holders(tables: &Tables, layer: u32) -> Vec<String> {
         .collect()
 }
 
-impl<D: BlockDevice + 'static> Core<D> {
+impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Tells of the space in use, as of the last checkpoint, if a mark was passed.
     pub fn watch_space(&self) {
         let (used, with_pending) = {
@@ -79,7 +78,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let next = next.map_or(u64::MAX, |mark| usable * u64::from(*mark) / 100);
         // Blocks that were overwritten count twice until a checkpoint: not at every one of them.
         let later = with_pending + (usable / 64).max(1);
-        self.watch.look_at_blocks.set(next.max(later));
+        self.look_at_blocks.set(next.max(later));
         self.tell_space(now);
     }
 
@@ -98,11 +97,6 @@ impl<D: BlockDevice + 'static> Core<D> {
             used_bytes: bytes(self.state.borrow().segments.live_in_maps()),
             usable_bytes: bytes(self.size().usable_blocks()),
         });
-    }
-
-    /// True when the space in use may have passed a mark.
-    pub fn space_wants_a_look(&self) -> bool {
-        self.state.borrow().segments.live_data() >= self.watch.look_at_blocks.get()
     }
 
     /// How well the pool is now.
@@ -183,6 +177,13 @@ impl<D: BlockDevice + 'static> Core<D> {
             None => None,
         };
         self.watch.rebuild.set(next);
+    }
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// True when the space in use may have passed a mark.
+    pub fn space_wants_a_look(&self) -> bool {
+        self.state.borrow().segments.live_data() >= self.look_at_blocks.get()
     }
 
     /// A block of `layer` cannot be read with all the redundancy there is.

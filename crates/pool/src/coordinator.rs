@@ -1,0 +1,40 @@
+//! [`Coordinator`]: what an open pool has once, however many shards serve it.
+
+use crate::core::Core;
+use crate::entropy::Entropy;
+use crate::format::superblock::Superblock;
+use crate::watch::Watch;
+use reactor::sync::Mutex;
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::rc::Rc;
+
+/// The superblock as it was last published, and its tables.
+pub(crate) struct Published {
+    pub superblock: Superblock,
+    pub body: Rc<Vec<u8>>,
+}
+
+/// Publishes, checkpoints, keeps up and decides about members; it lives with the first shard, of
+/// whose state the parts that concern the whole pool are the true ones.
+pub(crate) struct Coordinator<D> {
+    /// The first shard.
+    pub shard: Rc<Core<D>>,
+    pub entropy: Entropy,
+    pub published: RefCell<Published>,
+    pub publishing: Mutex<()>,
+    /// Held by whoever changes what is on disk behind the log: checkpoint, cleaner, rebuild.
+    pub upkeep_lock: Mutex<()>,
+    /// The host that is to be the holder as of the next checkpoint.
+    pub holder: Cell<[u8; 16]>,
+    /// What has been told.
+    pub watch: Watch,
+}
+
+impl<D> Deref for Coordinator<D> {
+    type Target = Core<D>;
+
+    fn deref(&self) -> &Core<D> {
+        &self.shard
+    }
+}
