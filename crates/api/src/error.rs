@@ -10,10 +10,22 @@ use utoipa::ToSchema;
 pub enum ErrorCode {
     /// The request itself is wrong; `field` names where.
     InvalidArgument,
+    /// The request carries no token, or one that is unknown or has expired.
+    Unauthenticated,
+    /// The token may not do this.
+    Forbidden,
     /// No object has that name, or no route that path.
     NotFound,
     /// The route exists, the method does not.
     MethodNotAllowed,
+    /// The request did not arrive whole in time.
+    Timeout,
+    /// The object is not what `If-Match` names: somebody changed it meanwhile.
+    PreconditionFailed,
+    /// The body is larger than any request needs.
+    BodyTooLarge,
+    /// Too many requests that failed; the `Retry-After` header says when to try again.
+    TooManyRequests,
     /// An object of that name exists with another specification.
     AlreadyExists,
     /// The object is used by another one, which the message names.
@@ -29,8 +41,14 @@ impl ErrorCode {
     pub fn http_status(self) -> u16 {
         match self {
             ErrorCode::InvalidArgument => 400,
+            ErrorCode::Unauthenticated => 401,
+            ErrorCode::Forbidden => 403,
             ErrorCode::NotFound => 404,
             ErrorCode::MethodNotAllowed => 405,
+            ErrorCode::Timeout => 408,
+            ErrorCode::PreconditionFailed => 412,
+            ErrorCode::BodyTooLarge => 413,
+            ErrorCode::TooManyRequests => 429,
             ErrorCode::AlreadyExists | ErrorCode::InUse => 409,
             ErrorCode::NotReady => 503,
             ErrorCode::Internal => 500,

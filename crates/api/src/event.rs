@@ -1,7 +1,7 @@
 //! Events: what happened that somebody may want to know.
 
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 /// How much an event matters.
 #[derive(
@@ -31,15 +31,4 @@ pub struct Event {
     pub object: String,
     /// What happened, for people.
     pub message: String,
-}
-
-/// Which events to list; the query of `GET /v1/events`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct EventQuery {
-    /// Only events with a larger identifier.
-    #[serde(default)]
-    #[param(required = false)]
-    pub after: u64,
 }

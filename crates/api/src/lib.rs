@@ -7,6 +7,7 @@
 //!
 //! Every create is a `PUT` under a name that the client chooses, and is idempotent: the same name
 //! with the same specification succeeds again, with another specification it is a conflict.
+//! Every list comes in pages ([`List`], [`PageQuery`]).
 
 mod drive;
 mod error;
@@ -16,18 +17,20 @@ mod list;
 mod name;
 mod namespace;
 mod session;
+mod settings;
 mod size;
 mod status;
 mod volume;
 
 pub use drive::{Drive, DriveSpec};
 pub use error::{ErrorBody, ErrorCode};
-pub use event::{Event, EventQuery, Severity};
+pub use event::{Event, Severity};
 pub use host::{Host, HostSpec};
-pub use list::List;
+pub use list::{List, PAGE_ITEMS_MAX, PageQuery};
 pub use name::{ANY_HOST, Name, NameError};
 pub use namespace::{DriveHealth, Namespace, NamespaceSpec, Namespaces};
 pub use session::Session;
+pub use settings::{LogLevel, SHUTDOWN_SECONDS_MAX, Settings, SettingsChange};
 pub use size::{Size, SizeError};
 pub use status::{Counts, Status};
 pub use volume::{BlockSize, BlockSizeError, ObjectState, Volume, VolumeSpec};

@@ -22,3 +22,10 @@ pub struct Session {
     /// Connected I/O queues.
     pub queues: u16,
 }
+
+impl Session {
+    /// What tells it from every other session, and orders them.
+    pub fn key(&self) -> String {
+        format!("{} {:05} {}", self.nqn, self.controller_id, self.remote)
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::ErrorBody;
+use api::{ErrorBody, List};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{Response, Uri};
@@ -72,6 +72,40 @@ impl Client {
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.read(self.agent.get(self.at(path)).call())
+    }
+
+    /// Every page of a collection.
+    pub(crate) fn list<T: DeserializeOwned>(&self, path: &str) -> Result<List<T>, ClientError> {
+        self.list_after(path, None)
+    }
+
+    /// Every page of a collection after the object `after`.
+    pub(crate) fn list_after<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        mut after: Option<String>,
+    ) -> Result<List<T>, ClientError> {
+        let mut items = Vec::new();
+        loop {
+            let mut request = self.agent.get(self.at(path));
+            if let Some(after) = &after {
+                request = request.query("after", after);
+            }
+            let page: List<T> = self.read(request.call())?;
+            items.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                return Ok(List { items, next: None });
+            }
+        }
+    }
+
+    pub(crate) fn patch<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.read(self.agent.patch(self.at(path)).send_json(body))
     }
 
     pub(crate) fn put<T: DeserializeOwned>(

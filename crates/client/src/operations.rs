@@ -2,7 +2,7 @@
 
 use api::{
     Drive, DriveHealth, DriveSpec, Event, Host, HostSpec, List, Name, Namespace, NamespaceSpec,
-    Namespaces, Session, Status, Volume, VolumeSpec,
+    Namespaces, Session, Settings, SettingsChange, Status, Volume, VolumeSpec,
 };
 
 use crate::{Client, ClientError};
@@ -15,7 +15,7 @@ impl Client {
 
     /// Every drive, by name.
     pub fn drives(&self) -> Result<List<Drive>, ClientError> {
-        self.get("/v1/drives")
+        self.list("/v1/drives")
     }
 
     /// One drive.
@@ -59,7 +59,7 @@ impl Client {
 
     /// Every volume, by name.
     pub fn volumes(&self) -> Result<List<Volume>, ClientError> {
-        self.get("/v1/volumes")
+        self.list("/v1/volumes")
     }
 
     /// One volume.
@@ -90,7 +90,7 @@ impl Client {
 
     /// Every host, by name.
     pub fn hosts(&self) -> Result<List<Host>, ClientError> {
-        self.get("/v1/hosts")
+        self.list("/v1/hosts")
     }
 
     /// One host.
@@ -108,13 +108,23 @@ impl Client {
         self.delete_object(&format!("/v1/hosts/{name}"))
     }
 
+    /// Settings that change while the node runs.
+    pub fn settings(&self) -> Result<Settings, ClientError> {
+        self.get("/v1/settings")
+    }
+
+    /// Changes what `change` names, and keeps the rest.
+    pub fn change_settings(&self, change: &SettingsChange) -> Result<Settings, ClientError> {
+        self.patch("/v1/settings", change)
+    }
+
     /// Who is connected now.
     pub fn sessions(&self) -> Result<List<Session>, ClientError> {
-        self.get("/v1/sessions")
+        self.list("/v1/sessions")
     }
 
     /// Events with an identifier above `after`, oldest first.
     pub fn events(&self, after: u64) -> Result<List<Event>, ClientError> {
-        self.get(&format!("/v1/events?after={after}"))
+        self.list_after("/v1/events", Some(after.to_string()))
     }
 }

@@ -12,6 +12,7 @@ mod output;
 mod perf;
 mod serve;
 mod session;
+mod settings;
 mod ssd;
 mod status;
 mod volume;
@@ -61,6 +62,9 @@ enum Command {
     /// Sessions: who is connected now
     #[command(subcommand)]
     Session(session::Verb),
+    /// Settings that change while a node runs
+    #[command(subcommand)]
+    Settings(settings::Verb),
     /// Events: what happened lately
     #[command(subcommand)]
     Event(event::Verb),
@@ -90,6 +94,7 @@ fn main() -> ExitCode {
         Command::Volume(verb) => asked(&|node| verb.run(node)),
         Command::Host(verb) => asked(&|node| verb.run(node)),
         Command::Session(verb) => asked(&|node| verb.run(node)),
+        Command::Settings(verb) => asked(&|node| verb.run(node)),
         Command::Event(verb) => asked(&|node| verb.run(node)),
     }
 }

@@ -46,7 +46,7 @@ pub struct Serve {
     #[arg(long, value_name = "CPUS", value_delimiter = ',')]
     cores: Vec<u16>,
     /// Least severe log line, instead of the one in the settings
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", value_parser = server::config::log_level)]
     log_level: Option<LogLevel>,
     /// How log lines look, instead of as the settings say
     #[arg(long, value_name = "FORMAT")]
@@ -73,7 +73,7 @@ impl Serve {
             println!("the settings are correct");
             return exit::done();
         }
-        logging::start(&config.log);
+        let log = logging::start(&config.log);
         let emulation = self.emulation;
         let emulated = self.profile.map(|profile| emulation.spec(&profile, None));
         let develop = self.dev.map(|directory| Develop {
@@ -82,7 +82,7 @@ impl Serve {
             drive_size: self.drive_size,
             emulated,
         });
-        match daemon::run(&config, develop.as_ref(), announce) {
+        match daemon::run(&config, log, develop.as_ref(), announce) {
             Ok(()) => exit::done(),
             Err(error) => exit::failed(&error),
         }

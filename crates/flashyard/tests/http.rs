@@ -7,25 +7,48 @@ mod support;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use api::{ErrorBody, ErrorCode};
+use api::{Drive, ErrorBody, ErrorCode, List};
 use support::Node;
+
+/// One HTTP/1.1 request with headers of its own: status, head and body of the answer.
+fn exchange(
+    node: &Node,
+    method: &str,
+    path: &str,
+    headers: &[&str],
+    body: &str,
+) -> (u16, String, String) {
+    let mut stream = connect(node);
+    let length = body.len();
+    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: n\r\nConnection: close\r\n");
+    for header in headers {
+        head += &format!("{header}\r\n");
+    }
+    // A refusal may arrive, and the connection close, before a large body is out.
+    let _ = write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}");
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, head.to_lowercase(), body.to_owned())
+}
+
+fn connect(node: &Node) -> TcpStream {
+    let address = node.endpoints().api.strip_prefix("http://").unwrap();
+    TcpStream::connect(address).unwrap()
+}
 
 /// Status and body of one HTTP/1.1 request.
 fn request(node: &Node, method: &str, path: &str, body: &str) -> (u16, String) {
-    let address = node
-        .endpoints()
-        .api
-        .strip_prefix("http://")
-        .unwrap()
-        .to_owned();
-    let mut stream = TcpStream::connect(address).unwrap();
-    let length = body.len();
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: n\r\nConnection: close\r\n");
-    write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+    let (status, _, body) = exchange(node, method, path, &[], body);
+    (status, body)
+}
+
+/// The value of a header, whose name is in lower case.
+fn header(head: &str, name: &str) -> Option<String> {
+    let value = |line: &str| line.strip_prefix(&format!("{name}: ")).map(str::to_owned);
+    head.lines().find_map(value)
 }
 
 /// Method, path and body; status, code and field of the refusal.
@@ -67,7 +90,40 @@ fn every_refusal_has_the_one_error_shape() {
             invalid,
             Some("host"),
         ),
-        ("GET", "/v1/events?after=x", "", 400, invalid, Some("query")),
+        ("GET", "/v1/events?after=x", "", 400, invalid, Some("after")),
+        (
+            "GET",
+            "/v1/volumes?limit=0",
+            "",
+            400,
+            invalid,
+            Some("limit"),
+        ),
+        (
+            "GET",
+            "/v1/volumes?limit=x",
+            "",
+            400,
+            invalid,
+            Some("query"),
+        ),
+        ("GET", "/v1/drives?after=A", "", 400, invalid, Some("after")),
+        (
+            "PATCH",
+            "/v1/settings",
+            "{\"shutdown_timeout_seconds\":0}",
+            400,
+            invalid,
+            Some("shutdown_timeout_seconds"),
+        ),
+        (
+            "PATCH",
+            "/v1/settings",
+            "{\"log_level\":\"loud\"}",
+            400,
+            invalid,
+            Some("log_level"),
+        ),
         (
             "GET",
             "/v1/events?before=1",
@@ -153,24 +209,127 @@ fn every_refusal_has_the_one_error_shape() {
 fn an_oversized_body_is_refused() {
     let node = Node::develop(&["--drives", "1"]);
     let body = format!("{{\"drive\":\"{}\"}}", "d".repeat(4 << 20));
-    let client = node.client();
-    let address = node
-        .endpoints()
-        .api
-        .strip_prefix("http://")
-        .unwrap()
-        .to_owned();
-    let mut stream = TcpStream::connect(address).unwrap();
+    let mut stream = connect(&node);
     let head = "PUT /v1/volumes/x HTTP/1.1\r\nHost: n\r\nConnection: close\r\n";
-    let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    write!(stream, "{head}Content-Length: {}\r\n\r\n", body.len()).unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert!(answer.contains("body_too_large"), "{answer}");
+
+    let mut stream = connect(&node);
+    write!(stream, "{head}Transfer-Encoding: chunked\r\n\r\n").unwrap();
+    let _ = write!(stream, "{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    assert!(
-        !answer.starts_with(b"HTTP/1.1 2"),
-        "{:?}",
-        String::from_utf8_lossy(&answer)
-    );
-    assert_eq!(client.volumes().unwrap().items.len(), 1);
+    assert!(!answer.starts_with(b"HTTP/1.1 2"));
+    assert_eq!(node.client().volumes().unwrap().items.len(), 1);
+}
+
+#[test]
+fn slow_clients_are_cut_off_and_others_served() {
+    let node = Node::develop(&["--drives", "1"]);
+    let mut silent = connect(&node);
+    let mut in_header = connect(&node);
+    write!(in_header, "GET /v1/status HTTP/1.1\r\nHost: n\r\n").unwrap();
+    let mut in_body = connect(&node);
+    write!(
+        in_body,
+        "PUT /v1/volumes/x HTTP/1.1\r\nHost: n\r\nContent-Length: 9\r\n\r\n{{"
+    )
+    .unwrap();
+    assert_eq!(request(&node, "GET", "/v1/status", "").0, 200);
+    let mut answers = [&mut silent, &mut in_header, &mut in_body].map(|stream| {
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8(answer).unwrap()
+    });
+    let [silent, in_header, in_body] = &mut answers;
+    assert!(silent.is_empty(), "{silent}");
+    assert!(!in_header.starts_with("HTTP/1.1 2"), "{in_header}");
+    assert!(in_body.starts_with("HTTP/1.1 408"), "{in_body}");
+}
+
+#[test]
+fn lists_come_in_pages() {
+    let node = Node::develop(&["--drives", "3"]);
+    let page = |query: &str| -> List<Drive> {
+        let (status, body) = request(&node, "GET", &format!("/v1/drives{query}"), "");
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    };
+    let names = |list: &List<Drive>| -> Vec<String> {
+        list.items
+            .iter()
+            .map(|drive| drive.name.to_string())
+            .collect()
+    };
+    let first = page("?limit=2");
+    assert_eq!(names(&first), ["d0", "d1"]);
+    let second = page(&format!("?limit=2&after={}", first.next.unwrap()));
+    assert_eq!((names(&second), second.next), (vec!["d2".into()], None));
+    assert_eq!(page("").items.len(), 3);
+}
+
+#[test]
+fn a_change_with_a_condition_is_made_once() {
+    let node = Node::develop(&["--drives", "2"]);
+    let tag = |path: &str| {
+        let (status, head, body) = exchange(&node, "GET", path, &[], "");
+        assert_eq!(status, 200, "{body}");
+        header(&head, "etag").unwrap()
+    };
+    let change = |method: &str, path: &str, tag: &str, body: &str| {
+        let condition = format!("If-Match: {tag}");
+        exchange(&node, method, path, &[&condition], body).0
+    };
+    let before = tag("/v1/settings");
+    let body = "{\"shutdown_timeout_seconds\":11}";
+    assert_eq!(change("PATCH", "/v1/settings", &before, body), 200);
+    let body = "{\"shutdown_timeout_seconds\":12}";
+    assert_eq!(change("PATCH", "/v1/settings", &before, body), 412);
+    let seconds = node.client().settings().unwrap().shutdown_timeout_seconds;
+    assert_eq!(seconds, 11);
+    let tags = format!("\"0\", {}", tag("/v1/settings"));
+    assert_eq!(change("PATCH", "/v1/settings", &tags, body), 200);
+
+    // A path that is only for changes counts as the object above it.
+    let shown = tag("/v1/volumes/demo");
+    let denied = "/v1/volumes/demo/hosts/any";
+    assert_eq!(change("DELETE", denied, "\"0\"", ""), 412);
+    assert_eq!(change("DELETE", denied, &shown, ""), 200);
+    assert_ne!(tag("/v1/volumes/demo"), shown);
+    assert_eq!(change("DELETE", "/v1/volumes/demo", &shown, ""), 412);
+    assert_eq!(change("DELETE", "/v1/volumes/demo", "*", ""), 204);
+    assert_eq!(change("DELETE", "/v1/volumes/demo", "*", ""), 412);
+}
+
+#[test]
+fn every_answer_names_its_request() {
+    let node = Node::develop(&["--drives", "1"]);
+    let id = |headers: &[&str]| {
+        let (_, head, _) = exchange(&node, "GET", "/v1/status", headers, "");
+        header(&head, "x-request-id").unwrap()
+    };
+    assert_eq!(id(&["X-Request-Id: build-7.1"]), "build-7.1");
+    assert_ne!(id(&[]), id(&[]));
+    for wrong in ["", "a b", "a;b", &"x".repeat(65)] {
+        assert_ne!(id(&[&format!("X-Request-Id: {wrong}")]), wrong);
+    }
+}
+
+#[test]
+fn changed_settings_are_in_force_and_remembered() {
+    let mut node = Node::configured("[log]\nlevel = \"warn\"\n");
+    assert!(!node.log().contains("INFO"), "{}", node.log());
+    node.answer(&["settings", "set", "--log-level", "debug"]);
+    node.answer(&["status"]);
+    assert!(node.log().contains("/v1/status"), "{}", node.log());
+    node.kill();
+    node.start();
+    let shown = node.answer(&["settings", "show"]);
+    assert!(shown.contains("debug"), "{shown}");
+    assert!(node.log().contains("/v1/settings"), "{}", node.log());
 }
 
 #[test]

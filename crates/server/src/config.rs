@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use api::Name;
+pub use api::LogLevel;
+use api::{Name, SHUTDOWN_SECONDS_MAX};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
@@ -91,19 +92,6 @@ pub struct ShutdownConfig {
     pub timeout_seconds: u32,
 }
 
-/// The least severe log line that is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the field's own words")]
-pub enum LogLevel {
-    Error,
-    Warn,
-    #[default]
-    Info,
-    Debug,
-    Trace,
-}
-
 /// How a log line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -115,12 +103,9 @@ pub enum LogFormat {
     Json,
 }
 
-impl std::str::FromStr for LogLevel {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<LogLevel, String> {
-        word(text)
-    }
+/// Reads a [`LogLevel`] as the settings file has it.
+pub fn log_level(text: &str) -> Result<LogLevel, String> {
+    word(text)
 }
 
 impl std::str::FromStr for LogFormat {
@@ -183,11 +168,21 @@ where
 fn shutdown_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let seconds = i64::deserialize(deserializer)?;
     match u32::try_from(seconds) {
-        Ok(seconds @ 1..=3600) => Ok(seconds),
-        _ => Err(D::Error::custom(format!(
-            "{seconds} seconds; allowed: 1 to 3600"
-        ))),
+        Ok(seconds) if check_shutdown_seconds(seconds).is_ok() => Ok(seconds),
+        _ => Err(D::Error::custom(shutdown_refused(seconds))),
     }
+}
+
+/// Refuses what is no time to wait for.
+pub(crate) fn check_shutdown_seconds(seconds: u32) -> Result<(), String> {
+    match seconds {
+        1..=SHUTDOWN_SECONDS_MAX => Ok(()),
+        _ => Err(shutdown_refused(seconds.into())),
+    }
+}
+
+fn shutdown_refused(seconds: i64) -> String {
+    format!("{seconds} seconds; allowed: 1 to {SHUTDOWN_SECONDS_MAX}")
 }
 
 impl Default for Config {

@@ -6,6 +6,7 @@
 mod drives;
 mod hosts;
 mod namespaces;
+mod settings;
 mod status;
 mod volumes;
 
@@ -19,8 +20,10 @@ use node::{Node, NodeError, NodeEvent, NodeSpec, PortSpec};
 use serde::Serialize;
 use tokio::sync::Mutex;
 
+use self::settings::Settings;
 use crate::config::Config;
 use crate::events::Events;
+use crate::logging::SetLogLevel;
 use crate::state::{DriveRecord, Identity, Kind, State, StateError, VolumeRecord};
 
 /// A running node with everything it remembers.
@@ -33,6 +36,7 @@ pub struct Control {
     events: Arc<Events>,
     faults: Arc<Faults>,
     objects: Mutex<Objects>,
+    settings: Settings,
 }
 
 /// Everything that exists, working or not.
@@ -64,7 +68,7 @@ struct Faults {
 impl Control {
     /// Starts the data path and brings back everything remembered. What cannot come back is
     /// offline, with an event; only the data path itself or the state can fail the start.
-    pub async fn start(config: &Config) -> Result<Control, StartError> {
+    pub async fn start(config: &Config, set_log_level: SetLogLevel) -> Result<Control, StartError> {
         let started = SystemTime::now();
         let state = Arc::new(State::open(&config.state_directory)?);
         let configured = config.node.name.clone();
@@ -92,6 +96,7 @@ impl Control {
             .map(|core| u32::from(*core))
             .collect();
         let objects = Mutex::new(objects);
+        let settings = Settings::new(config, state.settings()?, set_log_level);
         let control = Control {
             identity,
             started,
@@ -101,6 +106,7 @@ impl Control {
             events,
             faults,
             objects,
+            settings,
         };
         control.restore_drives(remembered.drives).await;
         control.restore_volumes(remembered.volumes).await;

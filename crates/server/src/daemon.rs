@@ -7,18 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{ErrorBody, Severity};
-use axum::Router;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use crate::config::Config;
 use crate::control::{Control, StartError};
 use crate::develop::Develop;
 use crate::endpoints::Endpoints;
+use crate::http::{Front, Rest};
+use crate::logging::SetLogLevel;
 use crate::{notify, routes};
+
+/// How far the control plane stands behind the data path.
+const CONTROL_NICENESS: i32 = 10;
 
 /// Why the daemon ended other than by a clean stop.
 #[derive(Debug, Error)]
@@ -53,6 +55,7 @@ pub enum DaemonError {
 /// Runs a node until SIGTERM or SIGINT; `announce` is called once everything listens.
 pub fn run(
     config: &Config,
+    set_log_level: SetLogLevel,
     develop: Option<&Develop>,
     announce: impl FnOnce(&Started),
 ) -> Result<(), DaemonError> {
@@ -61,7 +64,7 @@ pub fn run(
         .enable_all()
         .build()
         .map_err(system("starting the control plane"))?;
-    runtime.block_on(serve(config, develop, announce))
+    runtime.block_on(serve(config, set_log_level, develop, announce))
 }
 
 /// A panic on a core takes its connections and volumes with it: the process ends, and whoever
@@ -80,6 +83,14 @@ fn abort_on_data_path_panic() {
     }));
 }
 
+/// Requests to the API never take processor time from the data path's threads, which are there
+/// already: this thread, and those it starts from now on, come after them.
+fn yield_to_the_data_path() {
+    if let Err(error) = rustix::process::setpriority_process(None, CONTROL_NICENESS) {
+        tracing::warn!("the control plane runs at the data path's priority: {error}");
+    }
+}
+
 /// A node that has started, as it is announced.
 pub struct Started {
     /// Where it is reached.
@@ -90,6 +101,7 @@ pub struct Started {
 
 async fn serve(
     config: &Config,
+    set_log_level: SetLogLevel,
     develop: Option<&Develop>,
     announce: impl FnOnce(&Started),
 ) -> Result<(), DaemonError> {
@@ -101,11 +113,12 @@ async fn serve(
     let api_address = listener
         .local_addr()
         .map_err(system("reading the API's address"))?;
-    let control = Arc::new(Control::start(config).await?);
+    let control = Arc::new(Control::start(config, set_log_level).await?);
     if let Some(develop) = develop {
         develop.populate(&control).await?;
     }
-    let rest = Rest::start(listener, routes::router(Arc::clone(&control)));
+    yield_to_the_data_path();
+    let rest = Rest::start(listener, Front::new(routes::router(Arc::clone(&control))));
 
     let endpoints = Endpoints {
         api: format!("http://{api_address}"),
@@ -127,7 +140,8 @@ async fn serve(
         .events()
         .record(Severity::Info, "node", &format!("stopping on {name}"));
     notify::stopping();
-    let timeout = Duration::from_secs(u64::from(config.shutdown.timeout_seconds));
+    let seconds = control.settings().await.shutdown_timeout_seconds;
+    let timeout = Duration::from_secs(u64::from(seconds));
     tokio::select! {
         stopped = stop(rest, &control, timeout) => {
             Endpoints::remove(&config.state_directory);
@@ -151,39 +165,6 @@ async fn stop(rest: Rest, control: &Control, timeout: Duration) -> Result<(), Da
 
 fn system(doing: &'static str) -> impl Fn(io::Error) -> DaemonError {
     move |source| DaemonError::System { doing, source }
-}
-
-/// The REST API on its task.
-struct Rest {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<io::Result<()>>,
-}
-
-impl Rest {
-    fn start(listener: TcpListener, router: Router) -> Rest {
-        let (stop, stopped) = oneshot::channel::<()>();
-        let until = async move {
-            // An error means that the sender is gone, which is as good a reason to stop.
-            let _ = stopped.await;
-        };
-        let serving = axum::serve(listener, router).with_graceful_shutdown(until);
-        Rest {
-            stop,
-            task: tokio::spawn(async move { serving.await }),
-        }
-    }
-
-    /// Lets requests in flight end, for at most `timeout`.
-    async fn stop(self, timeout: Duration) {
-        // An error means that the task has ended already.
-        let _ = self.stop.send(());
-        match tokio::time::timeout(timeout, self.task).await {
-            Ok(Ok(Ok(()))) => {}
-            Ok(Ok(Err(error))) => tracing::warn!("the REST API ended with: {error}"),
-            Ok(Err(error)) => tracing::warn!("the REST API ended with: {error}"),
-            Err(_) => tracing::warn!("the REST API still had requests after {timeout:?}"),
-        }
-    }
 }
 
 /// SIGTERM and SIGINT.

@@ -1,7 +1,8 @@
 //! The daemon around a node: everything about it that is not the data path.
 //!
 //! In this room: the settings file ([`config`]), what a node remembers ([`state`]), every change
-//! to it, one at a time ([`control`]), the REST API in front of that ([`routes`]), events, logs,
+//! to it, one at a time ([`control`]), the REST API in front of that ([`routes`]) and what stands
+//! between it and the network (`http`), events, logs,
 //! and the life of the process from start to clean stop ([`daemon`]). tokio lives here and above.
 //! Not in this room: the data path, which [`control`] commands through the `node` handle, and the
 //! command line.
@@ -12,6 +13,7 @@ pub mod daemon;
 pub mod develop;
 pub mod endpoints;
 pub mod events;
+mod http;
 pub mod logging;
 mod notify;
 pub mod routes;

@@ -9,6 +9,7 @@ mod extract;
 mod hosts;
 mod namespaces;
 mod sessions;
+mod settings;
 mod status;
 mod volumes;
 
@@ -72,11 +73,12 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(hosts::show, hosts::add, hosts::remove))
         .routes(routes!(sessions::list))
         .routes(routes!(events::list))
+        .routes(routes!(settings::show, settings::change))
 }
 
 /// An [`ErrorBody`] as an HTTP response.
 #[derive(Debug)]
-pub struct Refusal(ErrorBody);
+pub struct Refusal(pub ErrorBody);
 
 impl From<ErrorBody> for Refusal {
     fn from(body: ErrorBody) -> Refusal {

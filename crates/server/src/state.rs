@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use api::{BlockSize, DriveSpec, HostSpec, Name};
+use api::{BlockSize, DriveSpec, HostSpec, Name, SettingsChange};
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,7 @@ const FILE_NAME: &str = "state.redb";
 
 const META: Table = TableDefinition::new("meta");
 const IDENTITY: &str = "identity";
+const SETTINGS: &str = "settings";
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 
@@ -184,6 +185,17 @@ impl State {
         Ok(identity)
     }
 
+    /// The settings that were changed while the node ran, and to what.
+    pub fn settings(&self) -> Result<SettingsChange, StateError> {
+        let record = self.one_in(META, SETTINGS)?;
+        Ok(record.unwrap_or_default())
+    }
+
+    /// Remembers which settings were changed; durable when it returns.
+    pub fn put_settings(&self, changed: &SettingsChange) -> Result<(), StateError> {
+        self.put_in(META, [(SETTINGS, changed)])
+    }
+
     /// Everything remembered.
     pub fn load(&self) -> Result<Remembered, StateError> {
         Ok(Remembered {
@@ -223,8 +235,26 @@ impl State {
     }
 
     fn identity_record(&self) -> Result<Option<Identity>, StateError> {
-        let mut records: BTreeMap<String, Identity> = self.all_in(META)?;
-        Ok(records.remove(IDENTITY))
+        self.one_in(META, IDENTITY)
+    }
+
+    fn one_in<T: DeserializeOwned>(
+        &self,
+        table: Table,
+        name: &str,
+    ) -> Result<Option<T>, StateError> {
+        let transaction = self.database.begin_read().map_err(redb::Error::from)?;
+        let table = match transaction.open_table(table) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+            Err(other) => return Err(StateError::Database(other.into())),
+        };
+        let record = table.get(name).map_err(redb::Error::from)?;
+        let parsed = record.map(|record| serde_json::from_slice(record.value()));
+        parsed.transpose().map_err(|source| StateError::Record {
+            name: name.to_owned(),
+            source,
+        })
     }
 
     fn put_in<'a, T: Serialize + 'a>(

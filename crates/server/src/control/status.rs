@@ -66,7 +66,9 @@ impl Control {
             controller_id: session.controller_id,
             queues: session.queues,
         };
-        Ok(sessions.into_iter().map(show).collect())
+        let mut sessions: Vec<Session> = sessions.into_iter().map(show).collect();
+        sessions.sort_by_key(Session::key);
+        Ok(sessions)
     }
 
     fn problems(&self, objects: &Objects) -> Vec<String> {

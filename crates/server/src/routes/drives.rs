@@ -2,22 +2,26 @@
 
 use std::sync::Arc;
 
-use api::{Drive, DriveSpec, ErrorBody, List, Name};
+use api::{Drive, DriveSpec, ErrorBody, List, Name, PageQuery};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use super::extract::{Body, Named};
+use super::extract::{Body, Named, Parameters};
 use super::{Answer, Gone};
 use crate::control::Control;
 
 /// Every drive, by name
-#[utoipa::path(get, path = "/v1/drives", operation_id = "list_drives",
+#[utoipa::path(get, path = "/v1/drives", operation_id = "list_drives", params(PageQuery),
     responses((status = OK, body = List<Drive>), (status = "default", body = ErrorBody)))]
-pub async fn list(State(control): State<Arc<Control>>) -> Answer<List<Drive>> {
-    Ok(Json(List {
-        items: control.drives().await,
-    }))
+pub async fn list(
+    State(control): State<Arc<Control>>,
+    Parameters(query): Parameters<PageQuery>,
+) -> Answer<List<Drive>> {
+    let drives = control.drives().await;
+    Ok(Json(List::page(drives, &query, |drive| {
+        drive.name.clone()
+    })?))
 }
 
 /// One drive

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{ErrorBody, Event, EventQuery, List};
+use api::{ErrorBody, Event, List, PageQuery};
 use axum::Json;
 use axum::extract::State;
 
@@ -11,13 +11,12 @@ use super::extract::Parameters;
 use crate::control::Control;
 
 /// What happened lately, oldest first
-#[utoipa::path(get, path = "/v1/events", operation_id = "list_events", params(EventQuery),
+#[utoipa::path(get, path = "/v1/events", operation_id = "list_events", params(PageQuery),
     responses((status = OK, body = List<Event>), (status = "default", body = ErrorBody)))]
 pub async fn list(
     State(control): State<Arc<Control>>,
-    Parameters(query): Parameters<EventQuery>,
+    Parameters(query): Parameters<PageQuery>,
 ) -> Answer<List<Event>> {
-    Ok(Json(List {
-        items: control.events().after(query.after),
-    }))
+    let events = control.events().all();
+    Ok(Json(List::page(events, &query, |event| event.id)?))
 }

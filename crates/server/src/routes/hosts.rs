@@ -2,22 +2,24 @@
 
 use std::sync::Arc;
 
-use api::{ErrorBody, Host, HostSpec, List, Name};
+use api::{ErrorBody, Host, HostSpec, List, Name, PageQuery};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use super::extract::{Body, Named};
+use super::extract::{Body, Named, Parameters};
 use super::{Answer, Gone};
 use crate::control::Control;
 
 /// Every host, by name
-#[utoipa::path(get, path = "/v1/hosts", operation_id = "list_hosts",
+#[utoipa::path(get, path = "/v1/hosts", operation_id = "list_hosts", params(PageQuery),
     responses((status = OK, body = List<Host>), (status = "default", body = ErrorBody)))]
-pub async fn list(State(control): State<Arc<Control>>) -> Answer<List<Host>> {
-    Ok(Json(List {
-        items: control.hosts().await,
-    }))
+pub async fn list(
+    State(control): State<Arc<Control>>,
+    Parameters(query): Parameters<PageQuery>,
+) -> Answer<List<Host>> {
+    let hosts = control.hosts().await;
+    Ok(Json(List::page(hosts, &query, |host| host.name.clone())?))
 }
 
 /// One host

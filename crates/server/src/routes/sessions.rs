@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use api::{ErrorBody, List, Session};
+use api::{ErrorBody, List, PageQuery, Session};
 use axum::Json;
 use axum::extract::State;
 
 use super::Answer;
+use super::extract::Parameters;
 use crate::control::Control;
 
-/// Who is connected now
-#[utoipa::path(get, path = "/v1/sessions", operation_id = "list_sessions",
+/// Who is connected now, by controller
+#[utoipa::path(get, path = "/v1/sessions", operation_id = "list_sessions", params(PageQuery),
     responses((status = OK, body = List<Session>), (status = "default", body = ErrorBody)))]
-pub async fn list(State(control): State<Arc<Control>>) -> Answer<List<Session>> {
-    Ok(Json(List {
-        items: control.sessions().await?,
-    }))
+pub async fn list(
+    State(control): State<Arc<Control>>,
+    Parameters(query): Parameters<PageQuery>,
+) -> Answer<List<Session>> {
+    let sessions = control.sessions().await?;
+    Ok(Json(List::page(sessions, &query, Session::key)?))
 }

@@ -2,22 +2,26 @@
 
 use std::sync::Arc;
 
-use api::{ErrorBody, List, Name, Volume, VolumeSpec};
+use api::{ErrorBody, List, Name, PageQuery, Volume, VolumeSpec};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use super::extract::{Body, Named, NamedHost};
+use super::extract::{Body, Named, NamedHost, Parameters};
 use super::{Answer, Gone};
 use crate::control::Control;
 
 /// Every volume, by name
-#[utoipa::path(get, path = "/v1/volumes", operation_id = "list_volumes",
+#[utoipa::path(get, path = "/v1/volumes", operation_id = "list_volumes", params(PageQuery),
     responses((status = OK, body = List<Volume>), (status = "default", body = ErrorBody)))]
-pub async fn list(State(control): State<Arc<Control>>) -> Answer<List<Volume>> {
-    Ok(Json(List {
-        items: control.volumes().await,
-    }))
+pub async fn list(
+    State(control): State<Arc<Control>>,
+    Parameters(query): Parameters<PageQuery>,
+) -> Answer<List<Volume>> {
+    let volumes = control.volumes().await;
+    Ok(Json(List::page(volumes, &query, |volume| {
+        volume.name.clone()
+    })?))
 }
 
 /// One volume

@@ -1,0 +1,137 @@
+//! The REST API's side towards the network: connections, and what may come over them.
+//!
+//! Whoever connects is bounded in everything: how many connections, how long a header or a body
+//! may take, how large it may be, how long an answer may stay unread. Nothing here runs on the data
+//! path's cores.
+
+mod front;
+mod places;
+mod unread;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+pub use self::front::Front;
+use self::places::Places;
+use self::unread::UnreadLimit;
+
+/// How long a request's header may take, and a connection stay idle.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A header larger than this is no header of a client of ours.
+const HEADER_BYTES_MAX: usize = 64 << 10;
+
+const HEADERS_MAX: usize = 64;
+
+/// How long accepting pauses when the system is out of something.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The REST API on its task.
+pub struct Rest {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Rest {
+    /// Starts serving what arrives at `listener`.
+    pub fn start(listener: TcpListener, front: Front) -> Rest {
+        let (stop, stopping) = watch::channel(false);
+        let task = tokio::spawn(accept(listener, Arc::new(front), stopping));
+        Rest { stop, task }
+    }
+
+    /// Stops accepting, and lets requests in flight end, for at most `timeout`.
+    pub async fn stop(self, timeout: Duration) {
+        self.stop.send_replace(true);
+        match tokio::time::timeout(timeout, self.task).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!("the REST API ended with: {error}"),
+            Err(_) => tracing::warn!("the REST API still had requests after {timeout:?}"),
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, front: Arc<Front>, mut stopping: watch::Receiver<bool>) {
+    let places = Places::default();
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            _ = stopping.changed() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    // Without a place the connection is closed: that address has enough.
+                    if let Some(place) = places.take(peer.ip()) {
+                        let serving = serve(stream, peer, Arc::clone(&front), stopping.clone());
+                        connections.spawn(async move {
+                            serving.await;
+                            drop(place);
+                        });
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!("REST API: a connection could not be accepted: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    front: Arc<Front>,
+    stopping: watch::Receiver<bool>,
+) {
+    exchange(stream, peer, front, stopping).await;
+}
+
+/// Requests and answers of one connection.
+async fn exchange<S>(
+    stream: S,
+    peer: SocketAddr,
+    front: Arc<Front>,
+    mut stopping: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let answer = service_fn(move |request: hyper::Request<Incoming>| {
+        let front = Arc::clone(&front);
+        async move {
+            let answer: Response = front.answer(request.map(Body::new), peer).await;
+            Ok::<_, std::convert::Infallible>(answer)
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(UnreadLimit::new(stream)), answer);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        _ = stopping.changed() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!("REST API: the connection from {peer} ended with: {error}");
+    }
+}
