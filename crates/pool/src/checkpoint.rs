@@ -381,6 +381,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         state.unannounced.clear();
+        state.emptied.clear();
         let waiting: BTreeSet<u32> = state.limbo.iter().map(|(_, number)| *number).collect();
         let dead: Vec<u32> = state
             .segments

@@ -1,16 +1,25 @@
 //! The cleaner: moves what still lives out of a segment, so that the segment can be freed.
+//!
+//! It works in windows: so many blocks are looked at, sorted and moved, then upkeep decides anew.
+//! A checkpoint need not wait for a whole segment, and what is moved fills whole rows.
 
 use crate::core::Core;
-use crate::format::stripe::{Header, Place, Record};
-use crate::join::join_all;
-use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
-use crate::log::{Source, moved_batch, place};
-use crate::segments::{Kind, Segment, State as SegmentState, Zone};
-use block::{BlockDevice, Buffer, IoError};
+use crate::gather::Victim;
+use crate::log::{Move, moved_batch, moved_room};
+use crate::segments::{Kind, Segment, State as SegmentState};
+use block::BlockDevice;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// A segment that is not empty after so many cleanings will not be.
 const ATTEMPTS_MAX: u32 = 4;
+/// A window ends when so many blocks have been looked at.
+pub(crate) const WINDOW_BLOCKS: u32 = 4096;
+/// Stripes of moved blocks under way at once: one by one beside hosts that have all the room they
+/// need, else as many as keep the drives busy. With 32 rows each they reach no further than
+/// recovery looks.
+const IN_FLIGHT_GENTLE: usize = 1;
+const IN_FLIGHT_MAX: usize = 8;
 
 /// How much cleaning a segment frees for what it costs, weighed by how long it has been cold;
 /// `None` if it would free nothing.
@@ -22,12 +31,12 @@ pub(crate) fn score(segment: &Segment, zone_rows: u32, moved_width: f64, now: u6
     (frees > takes).then(|| (frees - takes) * (1.0 + age.sqrt()) / (1.0 + takes))
 }
 
-/// What is known of the segment being cleaned.
-struct Victim {
-    number: u32,
-    generation: u32,
-    columns: Vec<Option<Zone>>,
-    rows: u32,
+/// What came of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    Moved,
+    /// There was no segment to move blocks to.
+    NoRoom,
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
@@ -56,173 +65,133 @@ impl<D: BlockDevice + 'static> Core<D> {
             .map(|(number, _, filled)| (number, filled))
     }
 
-    /// Moves every live block out of a segment. The caller holds the upkeep lock. False when
-    /// there is no segment to move them to.
-    pub async fn clean(self: &Rc<Self>, number: u32) -> Result<bool, IoError> {
+    /// Moves live blocks out of one or more segments that `choose` names, a window of them, and
+    /// empties at most `wanted`. The caller holds the upkeep lock.
+    pub async fn clean(self: &Rc<Self>, wanted: usize, choose: impl Fn() -> Option<u32>) -> Window {
         let _reading = self.reading();
-        let victim = {
+        let mut moves: Vec<Move> = Vec::new();
+        let mut emptied: Vec<u32> = Vec::new();
+        let mut looked_at = 0;
+        let room = moved_room(&self.state.borrow(), &self.rules());
+        let mut fits = true;
+        while looked_at < WINDOW_BLOCKS && self.offline.get().is_none() {
+            let resumed = self.resume_victim();
+            if resumed.is_none() && emptied.len() >= wanted.max(1) {
+                break;
+            }
+            let Some(mut victim) = resumed.or_else(|| self.next_victim(&choose)) else {
+                break;
+            };
+            // A victim that does not fit as a whole would not be freed by what is moved of it.
+            fits = moves.len() as u64 + victim.live <= room;
+            if !fits {
+                self.put_back(&victim);
+                break;
+            }
+            let number = victim.number;
+            match self.gather(&mut victim, &mut moves).await {
+                Ok(blocks) => looked_at += blocks.max(1),
+                Err(error) => {
+                    tracing::warn!(segment = number, %error, "segment cannot be cleaned");
+                    self.state.borrow_mut().stuck.insert(number);
+                    continue;
+                }
+            }
+            if victim.row < victim.rows {
+                self.state.borrow_mut().cleaning = Some(victim);
+            } else {
+                self.state.borrow_mut().settled.remove(&number);
+                emptied.push(number);
+            }
+        }
+        let found_room = fits || !emptied.is_empty();
+        // Neighbours that meet again are read together later.
+        moves.sort_unstable_by_key(|moved| moved.owner());
+        let moved = self.move_blocks(moves.into()).await;
+        let mut state = self.state.borrow_mut();
+        if !moved {
+            state.cleaning = None;
+        }
+        for number in emptied {
+            if moved {
+                // What still counts as live was replaced and awaits the next merge, or cannot be
+                // read.
+                state.emptied.insert(number);
+            } else {
+                state.attempts.remove(&number);
+                state.settled.insert(number);
+            }
+        }
+        if moved && found_room {
+            Window::Moved
+        } else {
+            Window::NoRoom
+        }
+    }
+
+    /// The segment that the last window left half way.
+    fn resume_victim(&self) -> Option<Victim> {
+        let mut state = self.state.borrow_mut();
+        let victim = state.cleaning.take()?;
+        let found = state.segments.get(victim.number)?;
+        (found.generation == victim.generation).then_some(victim)
+    }
+
+    fn next_victim(&self, choose: &impl Fn() -> Option<u32>) -> Option<Victim> {
+        loop {
+            let number = choose()?;
             let mut state = self.state.borrow_mut();
             let attempts = state.attempts.entry(number).or_default();
             *attempts += 1;
             if *attempts > ATTEMPTS_MAX {
                 // Its live count will not fall: better degraded than cleaned for ever.
                 state.stuck.insert(number);
-                return Ok(true);
-            }
-            let Some(segment) = state.segments.get(number) else {
-                return Ok(true);
-            };
-            Victim {
-                number,
-                generation: segment.generation,
-                columns: segment.columns.clone(),
-                rows: segment.rows,
-            }
-        };
-        let mut row = 0;
-        while row < victim.rows {
-            let Some(header) = self.header_at(&victim, row).await else {
-                row += 1;
-                continue;
-            };
-            let mut moves = self.live_blocks(&victim, row, &header).await?;
-            row += header.rows.max(1);
-            if !self.move_blocks(&mut moves).await {
-                return Ok(false);
-            }
-        }
-        let mut state = self.state.borrow_mut();
-        // What still counts as live was replaced and awaits the next merge, or cannot be read.
-        state.settled.remove(&number);
-        Ok(true)
-    }
-
-    async fn header_at(&self, victim: &Victim, row: u32) -> Option<Header> {
-        let place = Place {
-            segment: victim.number,
-            generation: victim.generation,
-            row,
-            incarnation: self.incarnation.get(),
-        };
-        let decode = |block: &[u8]| Header::decode(&self.secret, place, true, block);
-        let zone = victim.columns.first().copied().flatten();
-        let (buffer, result) = self
-            .array
-            .read_zone(zone, row, Buffer::new(BLOCK_BYTES))
-            .await;
-        if result.is_ok()
-            && let Some(header) = decode(&buffer)
-        {
-            return Some(header);
-        }
-        let valid = |block: &[u8]| decode(block).is_some();
-        let rebuilt = self.array.rebuild(&victim.columns, 0, row, &valid).await?;
-        decode(&rebuilt)
-    }
-
-    /// Reads the blocks of a stripe that the map still points at, and marks them as moving.
-    async fn live_blocks(
-        &self,
-        victim: &Victim,
-        row: u32,
-        header: &Header,
-    ) -> Result<Vec<(Record, Source)>, IoError> {
-        let mut live: Vec<(u32, u64, Entry)> = Vec::new();
-        let mut index = 0;
-        for record in &header.records {
-            let at = place(victim.number, row, header.rows, index + 1);
-            index += usize::from(record.crc().is_some());
-            let Some((layer, block, crc)) = record.owner() else {
-                continue;
-            };
-            let layer = self.state.borrow().tables.resolve(layer);
-            let entry = Entry { at, crc };
-            if let Some(layer) = layer
-                && self.begin_move(layer, block, entry).await?
-            {
-                live.push((layer, block, entry));
-            }
-        }
-        let reads = live.iter().map(|(_, _, entry)| {
-            self.array
-                .read_block(&victim.columns, *entry, Buffer::new(BLOCK_BYTES))
-        });
-        let blocks = join_all(reads).await;
-        let mut moves = Vec::with_capacity(live.len());
-        for ((layer, block, entry), (buffer, result)) in live.into_iter().zip(blocks) {
-            if result.is_err() {
-                let mut state = self.state.borrow_mut();
-                state.moving.remove(&(layer, block));
-                state.stuck.insert(victim.number);
-                drop(state);
-                if result == Err(IoError::UnrecoveredRead) {
-                    self.lose_block(layer, block);
-                }
                 continue;
             }
-            let generation = victim.generation;
-            let record = Record::Moved {
-                layer,
-                block,
-                crc: entry.crc,
-                from: entry.at,
-                generation,
-            };
-            moves.push((
-                record,
-                Source {
-                    buffer: Rc::new(buffer),
-                    block: 0,
-                },
-            ));
+            return Some(Victim::new(number, state.segments.get(number)?));
         }
-        Ok(moves)
     }
 
-    /// Marks a block as moving if it lives at `entry`. The mark comes before the look, so that a
-    /// write that lands in between takes it off again.
-    async fn begin_move(&self, layer: u32, block: u64, entry: Entry) -> Result<bool, IoError> {
-        let key = (layer, block);
-        if self
-            .state
-            .borrow_mut()
-            .moving
-            .insert(key, entry.at)
-            .is_some()
-        {
-            return Err(IoError::Internal);
+    /// Leaves a victim for later as if it had not been chosen.
+    fn put_back(&self, victim: &Victim) {
+        if victim.row == 0 {
+            let mut state = self.state.borrow_mut();
+            if let Some(attempts) = state.attempts.get_mut(&victim.number) {
+                *attempts = attempts.saturating_sub(1);
+            }
         }
-        let found = self.find_own(layer, block).await;
-        let here = found == Ok(Some(Mapping::Block(entry)));
-        let mut state = self.state.borrow_mut();
-        let still: Option<Location> = state.moving.get(&key).copied();
-        if here && still == Some(entry.at) {
-            return Ok(true);
-        }
-        state.moving.remove(&key);
-        found.map(|_| false)
     }
 
-    /// Writes moved blocks and waits until they count. False when there is no room.
-    async fn move_blocks(self: &Rc<Self>, moves: &mut Vec<(Record, Source)>) -> bool {
-        let count = moves.len() as u64;
+    /// Writes moved blocks as stripes. False when there is no room for some of them.
+    async fn move_blocks(self: &Rc<Self>, mut moves: VecDeque<Move>) -> bool {
         while !moves.is_empty() && self.offline.get().is_none() {
-            let batch = {
-                let mut state = self.state.borrow_mut();
-                moved_batch(&mut state, &self.rules(), moves)
-            };
+            if self.state.borrow().moved_in_flight >= self.moved_in_flight_max() {
+                self.landed.notified().await;
+                continue;
+            }
+            let before = moves.len();
+            let batch = moved_batch(&mut self.state.borrow_mut(), &self.rules(), &mut moves);
             let Some(batch) = batch else {
-                self.state.borrow_mut().moving.clear();
-                self.landed_all().await;
-                return false;
+                break;
             };
+            let moved = (before - moves.len()) as u64;
+            self.array
+                .count(|counters| counters.relocated_blocks += moved);
             self.clone().launch(batch);
         }
         self.landed_all().await;
         self.state.borrow_mut().moving.clear();
-        self.array
-            .count(|counters| counters.relocated_blocks += count);
-        true
+        moves.is_empty()
+    }
+
+    fn moved_in_flight_max(&self) -> usize {
+        let state = self.state.borrow();
+        let busy = state.in_flight > state.moved_in_flight || !state.queue.is_empty();
+        if busy && !state.frugal {
+            IN_FLIGHT_GENTLE
+        } else {
+            IN_FLIGHT_MAX
+        }
     }
 
     /// Waits until every stripe that has been launched so far is applied.

@@ -6,6 +6,7 @@ use crate::coordinator::Coordinator;
 use crate::events::PoolEvent;
 use crate::format::node::Node;
 use crate::format::stripe::Record;
+use crate::gather::Victim;
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::{Completed, Item};
 use crate::overlay::Overlay;
@@ -73,6 +74,12 @@ pub(crate) struct State {
     /// Stripes that are durable but wait for an earlier one.
     pub completed: BTreeMap<u64, Completed>,
     pub in_flight: usize,
+    /// Those of them that hold moved blocks.
+    pub moved_in_flight: usize,
+    /// Free segments are few: stripes are not padded if that can be helped.
+    pub frugal: bool,
+    /// A segment was opened since upkeep last looked.
+    pub segment_opened: bool,
     /// Writes and deallocations not yet in a stripe.
     pub queue: VecDeque<Item>,
     pub queued_blocks: u64,
@@ -80,6 +87,8 @@ pub(crate) struct State {
     pub starved: bool,
     /// Blocks on their way out of a segment that is being cleaned, and where they were.
     pub moving: BTreeMap<(u32, u64), Location>,
+    /// The segment that the cleaner has left half way.
+    pub cleaning: Option<Victim>,
     /// While positive, no stripe starts.
     pub gate: usize,
     /// Ready segments that no durable checkpoint names yet: not to be written.
@@ -94,6 +103,8 @@ pub(crate) struct State {
     pub settled: BTreeSet<u32>,
     /// Segments that hold a live block which cannot be read; cleaning them is of no use.
     pub stuck: BTreeSet<u32>,
+    /// Segments out of which everything was moved since the last checkpoint.
+    pub emptied: BTreeSet<u32>,
     /// How often each segment has been cleaned.
     pub attempts: BTreeMap<u32, u32>,
 }
@@ -160,6 +171,25 @@ impl State {
         } else {
             Lookup::Trees(trees, None)
         }
+    }
+
+    /// Blocks that can be mapped at most once what is in memory is merged and `waiting` blocks more
+    /// are written. No layer holds more than its volumes or snapshots have blocks.
+    pub fn mapped_max(&self, waiting: u64) -> u64 {
+        let tables = &self.tables;
+        let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
+        let volumes = tables.volumes.values().map(|it| (it.layer, it.blocks));
+        let snapshots = tables.snapshots.values().map(|it| (it.layer, it.blocks));
+        for (layer, blocks) in volumes.chain(snapshots) {
+            let size = sizes.entry(layer).or_default();
+            *size = blocks.max(*size);
+        }
+        let held = tables.layers.iter().map(|(id, layer)| {
+            let recent = self.overlay.blocks(*id) + self.frozen.blocks(*id);
+            let most = layer.mapped + recent as u64 + waiting;
+            sizes.get(id).map_or(most, |size| most.min(*size))
+        });
+        held.sum()
     }
 
     /// Maps a block that a stripe brought.
@@ -332,6 +362,18 @@ impl<D: BlockDevice> Core<D> {
             }
         };
         Ok(mapping.and_then(Mapping::entry))
+    }
+
+    /// What `layer` itself says about a block, if memory knows without asking the drives.
+    pub fn peek_own(&self, layer: u32, block: u64) -> Option<Option<Mapping>> {
+        let state = self.state.borrow();
+        if let Some(mapping) = state.recent(layer, block) {
+            return Some(Some(mapping));
+        }
+        match state.tables.layers.get(&layer)?.root {
+            Some(root) => tree::peek(&self.cache.borrow(), root, block),
+            None => Some(None),
+        }
     }
 
     /// What `layer` itself says about a block.

@@ -30,6 +30,7 @@ mod error;
 mod events;
 mod fold;
 mod format;
+mod gather;
 mod health;
 mod join;
 mod labels;

@@ -2,7 +2,7 @@
 
 mod batch;
 
-pub(crate) use batch::{ATOMIC_BLOCKS, Next, ROWS_MAX, Rules, moved_batch, next_batch};
+pub(crate) use batch::{ATOMIC_BLOCKS, Next, ROWS_MAX, Rules, moved_batch, moved_room, next_batch};
 
 use crate::core::{Core, State};
 use crate::format::stripe::{Header, Place, Record};
@@ -58,6 +58,19 @@ pub(crate) struct Source {
     pub block: usize,
 }
 
+/// A block on its way out of a segment that is being cleaned.
+pub(crate) struct Move {
+    pub record: Record,
+    pub source: Source,
+}
+
+impl Move {
+    /// Layer and number of the block.
+    pub fn owner(&self) -> Option<(u32, u64)> {
+        self.record.owner().map(|(layer, block, _)| (layer, block))
+    }
+}
+
 /// What waits to be put into a stripe.
 pub(crate) enum Item {
     Write {
@@ -105,6 +118,8 @@ pub(crate) struct Batch {
     pub records: Vec<Record>,
     pub sources: Vec<Source>,
     pub requests: Vec<(Rc<Request>, u64)>,
+    /// It holds what the cleaner moves.
+    pub moved: bool,
 }
 
 /// A stripe that is on the drives, or that never will be.
@@ -237,6 +252,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             width: self.width,
             zone_rows: self.zone_rows,
             is_live: Box::new(|drive| self.array.takes_data(drive)),
+            kept: self.size().kept_for_cleaner(),
             drives_enough: self.drives_enough(),
         }
     }
@@ -253,15 +269,23 @@ impl<D: BlockDevice + 'static> Core<D> {
         } else {
             1
         };
-        if state.in_flight >= limit {
+        if state.in_flight - state.moved_in_flight >= limit {
             return Next::Nothing;
         }
-        next_batch(state, &self.rules())
+        let next = next_batch(state, &self.rules());
+        if std::mem::take(&mut state.segment_opened) {
+            self.upkeep.notify_one();
+        }
+        next
     }
 
     /// Writes a stripe in a task of its own.
     pub fn launch(self: Rc<Self>, mut batch: Batch) {
-        self.state.borrow_mut().in_flight += 1;
+        {
+            let mut state = self.state.borrow_mut();
+            state.in_flight += 1;
+            state.moved_in_flight += usize::from(batch.moved);
+        }
         drop(reactor::spawn(async move {
             let buffers = build(&mut batch, &self.secret, self.incarnation.get());
             if self.settings.broken_early_acknowledgement {
@@ -294,17 +318,18 @@ impl<D: BlockDevice + 'static> Core<D> {
                 requests: batch.requests,
                 result,
             };
-            self.land(batch.sequence, completed);
+            self.land(batch.sequence, batch.moved, completed);
         }));
     }
 
     /// Applies stripes in the order of their sequence numbers, which is the order of a replay.
-    fn land(&self, sequence: u64, completed: Completed) {
+    fn land(&self, sequence: u64, moved: bool, completed: Completed) {
         let mut finished = Vec::new();
         {
             let mut state = self.state.borrow_mut();
             let state = &mut *state;
             state.in_flight -= 1;
+            state.moved_in_flight -= usize::from(moved);
             state.completed.insert(sequence, completed);
             while let Some(stripe) = state.completed.remove(&(state.applied + 1)) {
                 state.applied += 1;

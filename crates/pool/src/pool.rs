@@ -274,10 +274,14 @@ fn state_of(zones: &[u32], body: Body, share: Share) -> State {
         map_open: None,
         completed: BTreeMap::new(),
         in_flight: 0,
+        moved_in_flight: 0,
+        frugal: false,
+        segment_opened: false,
         queue: VecDeque::new(),
         queued_blocks: 0,
         starved: false,
         moving: BTreeMap::new(),
+        cleaning: None,
         gate: 0,
         unannounced: BTreeSet::new(),
         map_nodes: body.map_nodes,
@@ -286,6 +290,7 @@ fn state_of(zones: &[u32], body: Body, share: Share) -> State {
         limbo: VecDeque::new(),
         settled: BTreeSet::new(),
         stuck: BTreeSet::new(),
+        emptied: BTreeSet::new(),
         attempts: BTreeMap::new(),
     }
 }

@@ -5,12 +5,11 @@ use crate::location::BLOCK_BYTES;
 use crate::segments::formable;
 
 /// Of what is not reserved, so much may be live; the rest is what keeps cleaning cheap.
-const FILL_MAX_PERCENT: u64 = 85;
+const FILL_MAX_PERCENT: u64 = 90;
 /// Segments that are always under way: open ones, and the cleaner's.
 const WORKING_SEGMENTS: u64 = 5;
-
-/// Wide segments that hosts and rebuilds leave to the cleaner.
-pub(crate) const KEPT_FOR_CLEANER: usize = 2;
+/// Cleaning that has begun frees so many segments more than are needed at once.
+const CLEANED_AT_ONCE: usize = 4;
 
 /// The size of a pool, in segments as wide as the drives allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +37,16 @@ impl Size {
         }
     }
 
+    /// Data blocks of what is neither the map's nor kept free for the work under way.
+    pub fn unreserved_blocks(&self) -> u64 {
+        let map = 3 + self.segments * 3 / 100;
+        let kept = map + WORKING_SEGMENTS + self.ready_target() as u64;
+        self.segments.saturating_sub(kept) * self.segment_blocks
+    }
+
     /// Live data blocks that the pool takes.
     pub fn usable_blocks(&self) -> u64 {
-        let map = 3 + self.segments * 3 / 100;
-        let left = self.segments.saturating_sub(map + WORKING_SEGMENTS);
-        left * self.segment_blocks * FILL_MAX_PERCENT / 100
+        self.unreserved_blocks() * FILL_MAX_PERCENT / 100
     }
 
     /// The same in bytes.
@@ -59,9 +63,14 @@ impl Size {
         1 + nodes.div_ceil(holds.max(1)) as usize
     }
 
+    /// Wide segments that hosts and rebuilds leave to the cleaner: what it empties at a time.
+    pub fn kept_for_cleaner(&self) -> usize {
+        self.ready_target() / 2
+    }
+
     /// How many wide segments should lie ready.
     pub fn ready_target(&self) -> usize {
-        (self.segments / 10).clamp(4, 16) as usize
+        (self.segments / 50).clamp(4, 16) as usize
     }
 }
 
@@ -77,10 +86,12 @@ pub(crate) struct Situation {
     /// Wide segments ready to be written, and how many there should be.
     pub ready: usize,
     pub ready_target: usize,
+    /// How many of them only the cleaner takes.
+    pub kept: usize,
     /// Segments that could be made ready: free ones beyond the map's reserve.
     pub spare: usize,
-    /// Segments hold nothing and only wait for a checkpoint to be free.
-    pub freeable: bool,
+    /// Segments that hold nothing and only wait for a checkpoint to be free.
+    pub freeable: usize,
     /// A segment lacks a drive, and its blocks can be moved to where none is lacking.
     pub degraded: bool,
     /// As `degraded`, but a checkpoint is needed before or instead of moving blocks.
@@ -103,6 +114,28 @@ pub(crate) enum Action {
     Refuse,
 }
 
+impl Situation {
+    /// Segments that can be written, or will be after a checkpoint.
+    fn free(&self) -> usize {
+        self.ready + self.spare + self.freeable
+    }
+
+    /// Too few for hosts to go on for long.
+    pub fn low(&self) -> bool {
+        self.free() < self.ready_target
+    }
+
+    /// Space is short enough that padding a stripe costs more than it saves.
+    pub fn frugal(&self) -> bool {
+        self.free() < 2 * self.ready_target + CLEANED_AT_ONCE
+    }
+
+    /// How many segments cleaning should free now.
+    pub fn wanted(&self) -> usize {
+        (self.ready_target + CLEANED_AT_ONCE).saturating_sub(self.free())
+    }
+}
+
 /// Decides; each action but the last brings the writer nearer to a segment.
 pub(crate) fn plan(seen: Situation) -> Action {
     let more_ready = seen.ready < seen.ready_target && seen.spare > 0;
@@ -110,24 +143,27 @@ pub(crate) fn plan(seen: Situation) -> Action {
         return Action::Checkpoint;
     }
     if seen.starved {
-        return match (more_ready, seen.victim && seen.ready > 0, seen.dirty) {
+        return match (
+            more_ready || seen.freeable > 0,
+            seen.victim && seen.ready > 0,
+            seen.dirty,
+        ) {
             (true, _, _) => Action::Checkpoint,
             (false, true, _) => Action::Clean,
             (false, false, true) => Action::Checkpoint,
             (false, false, false) => Action::Refuse,
         };
     }
-    if more_ready && seen.ready * 2 < seen.ready_target {
+    if seen.ready * 2 < seen.ready_target && (more_ready || seen.freeable > 0) {
         return Action::Checkpoint;
     }
-    if seen.degraded && seen.ready > KEPT_FOR_CLEANER {
+    if seen.degraded && seen.ready > seen.kept {
         return Action::Rebuild;
     }
-    if seen.degraded_waits || seen.degraded && (seen.freeable || more_ready) {
+    if seen.degraded_waits || seen.degraded && (seen.freeable > 0 || more_ready) {
         return Action::Checkpoint;
     }
-    let low = seen.ready + seen.spare < 2 * seen.ready_target;
-    match (low, seen.victim_cheap && seen.ready > 0, seen.dirty) {
+    match (seen.low(), seen.victim_cheap && seen.ready > 0, seen.dirty) {
         (true, true, _) => Action::Clean,
         (true, false, true) if seen.ready < seen.ready_target => Action::Checkpoint,
         _ => Action::Rest,
@@ -182,7 +218,17 @@ mod tests {
             ..Situation::default()
         };
         assert_eq!(plan(easy), Action::Rest);
-        assert_eq!(plan(Situation { spare: 0, ..easy }), Action::Clean);
+        let short = Situation {
+            ready: 3,
+            spare: 0,
+            ..easy
+        };
+        assert_eq!(plan(short), Action::Clean);
+        let cleaned = Situation {
+            freeable: 1,
+            ..short
+        };
+        assert_eq!(plan(cleaned), Action::Rest, "it is as good as free");
         assert_eq!(
             plan(Situation {
                 overlay_full: true,
@@ -198,13 +244,14 @@ mod tests {
             degraded: true,
             ready: 3,
             ready_target: 4,
+            kept: 2,
             ..Situation::default()
         };
         assert_eq!(plan(seen), Action::Rebuild);
         assert_eq!(plan(Situation { ready: 2, ..seen }), Action::Rest);
         let freeable = Situation {
             ready: 2,
-            freeable: true,
+            freeable: 1,
             dirty: true,
             ..seen
         };

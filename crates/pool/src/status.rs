@@ -64,6 +64,9 @@ pub struct PoolStatus {
     pub reason: Option<&'static str>,
     /// What it can hold, redundancy and reserves taken off.
     pub usable_bytes: u64,
+    /// What a pool of this size could hold if all but its reserves were live: what fill is a share
+    /// of when the cost of cleaning is reckoned.
+    pub unreserved_bytes: u64,
     /// What it holds; blocks overwritten since the last checkpoint count twice.
     pub used_bytes: u64,
     /// Memory that map nodes take.
@@ -96,6 +99,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             state: core.state_now(),
             reason: core.offline.get(),
             usable_bytes: core.size().usable_bytes(),
+            unreserved_bytes: core.size().unreserved_blocks() * BLOCK_BYTES as u64,
             used_bytes: core.state.borrow().segments.live_data() * BLOCK_BYTES as u64,
             map_cache_bytes: core.cache.borrow().len() * BLOCK_BYTES,
             drives,

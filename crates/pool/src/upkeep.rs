@@ -1,6 +1,7 @@
 //! Upkeep: the task that checkpoints and cleans when it is time, and refuses writes when it must.
 
 use crate::checkpoint::Resume;
+use crate::cleaner::Window;
 use crate::coordinator::Coordinator;
 use crate::segments::{Kind, State as SegmentState};
 use crate::space::{Action, Situation, plan};
@@ -14,6 +15,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Runs until the pool stops.
     pub async fn keep_up(self: Rc<Self>) {
         let mut futile = 0;
+        let mut acknowledged = 0;
         loop {
             if self.stopping.get() || self.offline.get().is_some() {
                 return;
@@ -30,7 +32,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             self.watch_rebuild();
             let situation = self.situation();
-            futile = if situation.starved { futile + 1 } else { 0 };
+            self.state.borrow_mut().frugal = situation.frugal();
+            let written = self.array.counters.get().host_blocks_written;
+            let waits = situation.starved && written == acknowledged;
+            acknowledged = written;
+            futile = if waits { futile + 1 } else { 0 };
             let segments = self.state.borrow().segments.table().len();
             let action = match plan(situation) {
                 // Every segment has been cleaned twice over and the writer still waits.
@@ -45,15 +51,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 }
                 Action::Clean => {
                     let _alone = self.upkeep_lock.lock().await;
-                    if let Some((victim, _)) = self.victim() {
-                        self.clean_victim(victim).await;
-                    }
+                    let best = || self.victim().map(|(number, _)| number);
+                    let window = self.shard.clean(situation.wanted(), best).await;
+                    self.after_window(window).await;
                 }
                 Action::Rebuild => {
                     let _alone = self.upkeep_lock.lock().await;
-                    if let Some(victim) = self.degraded_victim() {
-                        self.clean_victim(victim).await;
-                    }
+                    let lacking = || self.degraded_victim();
+                    let window = self.shard.clean(usize::MAX, lacking).await;
+                    self.after_window(window).await;
                 }
                 Action::Refuse => {
                     self.refused();
@@ -64,17 +70,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
     }
 
-    async fn clean_victim(self: &Rc<Self>, victim: u32) {
-        match self.shard.clean(victim).await {
-            Ok(true) => {}
-            Ok(false) => {
-                self.state.borrow_mut().attempts.remove(&victim);
-                let _ = self.checkpoint_locked(Resume::AtFreeze, |_| Ok(())).await;
-            }
-            Err(error) => {
-                tracing::warn!(segment = victim, %error, "segment cannot be cleaned");
-                self.state.borrow_mut().stuck.insert(victim);
-            }
+    async fn after_window(&self, window: Window) {
+        if window == Window::NoRoom {
+            // A failure has taken the pool offline.
+            let _ = self.checkpoint_locked(Resume::AtFreeze, |_| Ok(())).await;
         }
     }
 
@@ -92,10 +91,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 let found = state.segments.get(*number);
                 found.is_some_and(|segment| rules.accepts(&segment.columns))
             });
-        let freeable = state.segments.table().iter().any(|(number, segment)| {
+        let freeable = state.segments.table().iter().filter(|(number, segment)| {
             let sealed = segment.state == SegmentState::Sealed && segment.live() == 0;
-            sealed && !state.limbo.iter().any(|(_, limbo)| limbo == number)
+            sealed && !state.limbo.iter().any(|(_, limbo)| limbo == *number)
         });
+        // Until the next merge the emptied ones still count as what they held.
+        let freeable = freeable.count() + state.emptied.len();
         Situation {
             starved: state.starved && !state.queue.is_empty(),
             overlay_full: state.overlay.len() >= self.settings.checkpoint_updates
@@ -103,9 +104,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             freeable,
             degraded,
             degraded_waits,
-            dirty: freeable || !state.overlay.is_empty(),
+            dirty: freeable > 0 || !state.overlay.is_empty(),
             ready: ready.count(),
             ready_target: size.ready_target(),
+            kept: rules.kept,
             spare: self.spare_segments(&state),
             victim: victim.is_some(),
             victim_cheap: victim.is_some_and(|(_, filled)| filled <= CHEAP_FILL),

@@ -103,7 +103,9 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         let usable = self.core.size().usable_blocks();
         let fits = || {
             let state = self.core.state.borrow();
-            state.segments.live_data() + state.queued_blocks + blocks <= usable
+            let waiting = state.queued_blocks + blocks;
+            // The first is quicker; the second knows that what is overwritten takes no room.
+            state.segments.live_data() + waiting <= usable || state.mapped_max(waiting) <= usable
         };
         if fits() {
             return Ok(());

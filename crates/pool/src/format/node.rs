@@ -85,6 +85,12 @@ impl Node {
         (0..self.len()).map(|index| self.record(index))
     }
 
+    /// The last record whose block number is below or equal to `block`.
+    pub fn find(&self, block: u64) -> Option<NodeRecord> {
+        let rank = self.rank(block);
+        (rank > 0).then(|| self.record(rank - 1))
+    }
+
     /// How many records have a block number below or equal to `block`.
     pub fn rank(&self, block: u64) -> usize {
         let (mut low, mut high) = (0, self.len());

@@ -1,18 +1,16 @@
 //! Which stripe comes next: how wide, in which segment, and with how much of the queue. No I/O.
 
-use super::{Batch, Item, Source};
+use super::{Batch, Item, Move, Source};
 use crate::core::State;
 use crate::format::stripe::{RECORDS, Record};
 use crate::level::{Level, Shape};
 use crate::segments::{Kind, State as SegmentState, Zone};
-use crate::space::KEPT_FOR_CLEANER;
 use block::IoError;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// A stripe has at most so many rows; recovery looks so far past a torn one.
 pub(crate) const ROWS_MAX: u32 = 32;
-/// A stripe has at most so many blocks of hosts: their records fit the header, padding included.
-pub(crate) const BLOCKS_MAX: u64 = 200;
 /// With so much waiting, a stripe starts although others are in flight.
 pub(super) const FULL_BLOCKS: u64 = 64;
 /// Writes up to this many blocks go into one stripe.
@@ -32,6 +30,8 @@ pub(crate) struct Rules<'a> {
     pub width: usize,
     pub zone_rows: u32,
     pub is_live: Box<dyn Fn(usize) -> bool + 'a>,
+    /// Ready segments that hosts leave to the cleaner.
+    pub kept: usize,
     /// There are drives enough for every column of the narrowest segment.
     pub drives_enough: bool,
 }
@@ -96,7 +96,7 @@ fn open_segment(state: &mut State, rules: &Rules<'_>, class: Class, least: u64) 
         })
         .collect();
     let kept = if class == Class::HostWide {
-        KEPT_FOR_CLEANER
+        rules.kept
     } else {
         0
     };
@@ -109,13 +109,24 @@ fn open_segment(state: &mut State, rules: &Rules<'_>, class: Class, least: u64) 
     segment.state = SegmentState::Open;
     segment.sequence = sequence;
     state.open[class as usize] = Some(number);
+    state.segment_opened = true;
     Some(number)
 }
 
 fn rows_for(blocks: u64, shape: Shape) -> u32 {
-    (blocks + 1)
-        .div_ceil(shape.data as u64)
-        .min(u64::from(ROWS_MAX)) as u32
+    let most = u64::from(rows_max(shape, 1));
+    (blocks + 1).div_ceil(shape.data as u64).min(most) as u32
+}
+
+/// Rows of a stripe whose every block takes `records` of them in the header.
+fn rows_max(shape: Shape, records: usize) -> u32 {
+    let rows = (RECORDS / records + 1) / shape.data;
+    (rows as u32).clamp(1, ROWS_MAX)
+}
+
+/// Blocks that `rows` rows hold beside the header.
+fn blocks_in(rows: u32, shape: Shape) -> u64 {
+    (u64::from(rows) * shape.data as u64).saturating_sub(1)
 }
 
 /// Turns the head of the queue into a stripe.
@@ -131,7 +142,7 @@ pub(crate) fn next_batch(state: &mut State, rules: &Rules<'_>) -> Next {
                 0
             }
         })
-        .take(BLOCKS_MAX as usize)
+        .take(RECORDS)
         .sum();
     let head_is_hole = matches!(state.queue.front(), Some(Item::Hole { .. }));
     // What must go in as a whole decides how many rows are the least.
@@ -140,8 +151,7 @@ pub(crate) fn next_batch(state: &mut State, rules: &Rules<'_>) -> Next {
         Some(Item::Write { .. }) => 1,
         _ => 0,
     };
-    let cost =
-        |shape: Shape| u64::from(rows_for(waiting.min(BLOCKS_MAX), shape)) * shape.width() as u64;
+    let cost = |shape: Shape| u64::from(rows_for(waiting, shape)) * shape.width() as u64;
     let lone = narrow != wide && cost(narrow) <= cost(wide) && waiting < u64::from(ROWS_MAX);
     let mut choices = [Class::HostWide, Class::HostNarrow, Class::Moved];
     if lone {
@@ -155,20 +165,46 @@ pub(crate) fn next_batch(state: &mut State, rules: &Rules<'_>) -> Next {
         }
         if let Some(segment) = open_segment(state, rules, class, least) {
             state.starved = false;
-            return fill(state, rules, segment, last_resort);
+            let room = Room {
+                waiting,
+                least,
+                holes_only: last_resort,
+            };
+            return fill(state, rules, segment, room);
         }
     }
     state.starved = true;
     Next::NoSpace
 }
 
-fn fill(state: &mut State, rules: &Rules<'_>, number: u32, holes_only: bool) -> Next {
+/// Rows for what waits: in a pool that is short of space rather whole ones, even if some wait for
+/// the next stripe, than padded ones.
+fn rows_wanted(waiting: u64, shape: Shape, rows_left: u32, frugal: bool) -> u32 {
+    let all = rows_for(waiting, shape).min(rows_left);
+    let whole = ((waiting + 1) / shape.data as u64) as u32;
+    if frugal && whole > 0 {
+        all.min(whole)
+    } else {
+        all
+    }
+}
+
+/// What a stripe is to take in.
+struct Room {
+    waiting: u64,
+    /// The queue's head must fit as a whole.
+    least: u64,
+    holes_only: bool,
+}
+
+fn fill(state: &mut State, rules: &Rules<'_>, number: u32, wanted: Room) -> Next {
     let Some(segment) = state.segments.get(number) else {
         return Next::Nothing;
     };
     let shape = rules.level.shape(segment.columns.len());
-    let rows_left = (rules.zone_rows - segment.rows).min(ROWS_MAX);
-    let room = (u64::from(rows_left) * shape.data as u64 - 1).min(BLOCKS_MAX);
+    let rows_left = rules.zone_rows - segment.rows;
+    let rows = rows_wanted(wanted.waiting, shape, rows_left, state.frugal);
+    let room = blocks_in(rows.max(rows_for(wanted.least, shape)), shape);
     let (generation, columns, row) = (segment.generation, segment.columns.clone(), segment.rows);
     let mut batch = Batch {
         segment: number,
@@ -183,17 +219,29 @@ fn fill(state: &mut State, rules: &Rules<'_>, number: u32, holes_only: bool) -> 
         records: Vec::new(),
         sources: Vec::new(),
         requests: Vec::new(),
+        moved: false,
     };
     let mut blocks = 0;
+    let mut holes = 0;
     let mut refused = 0;
-    let limit = RECORDS - shape.data;
     while let Some(item) = state.queue.pop_front() {
-        let unwanted = holes_only && matches!(item, Item::Write { .. });
-        if unwanted || batch.records.len() >= limit {
+        let unwanted = wanted.holes_only && matches!(item, Item::Write { .. });
+        // Padded to whole rows, all records must fit the header.
+        let rows = (RECORDS + 1 - holes) / shape.data;
+        let space = room
+            .min(blocks_in(rows as u32, shape))
+            .saturating_sub(blocks);
+        let full = match item {
+            Item::Write { .. } => space == 0,
+            Item::Hole { .. } => {
+                blocks_in(rows_for(blocks, shape), shape) + holes as u64 >= RECORDS as u64
+            }
+        };
+        if unwanted || full {
             state.queue.push_front(item);
             break;
         }
-        let space = (room - blocks).min((limit - batch.records.len()) as u64);
+        holes += usize::from(matches!(item, Item::Hole { .. }));
         match take(state, &mut batch, item, space) {
             Taken::Whole(taken) => blocks += taken,
             Taken::Refused => refused += 1,
@@ -330,21 +378,37 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
     Taken::Part(taken, rest)
 }
 
+/// Blocks that can be moved whatever hosts write meanwhile.
+pub(crate) fn moved_room(state: &State, rules: &Rules<'_>) -> u64 {
+    let ready = state
+        .segments
+        .numbers(Kind::Wide, SegmentState::Ready)
+        .filter(|number| !state.unannounced.contains(number))
+        .take(rules.kept);
+    let open = state.open[Class::Moved as usize];
+    let segments = ready
+        .chain(open)
+        .filter_map(|number| state.segments.get(number));
+    let rooms = segments.map(|segment| {
+        let shape = rules.level.shape(segment.columns.len());
+        let rows = rules.zone_rows - segment.rows;
+        let stripes = rows.div_ceil(rows_max(shape, 2));
+        u64::from(rows) * shape.data as u64 - u64::from(stripes)
+    });
+    rooms.sum()
+}
+
 /// A stripe of moved blocks in the cleaner's segment: as many of `moves` as fit, from the front.
 pub(crate) fn moved_batch(
     state: &mut State,
     rules: &Rules<'_>,
-    moves: &mut Vec<(Record, Source)>,
+    moves: &mut VecDeque<Move>,
 ) -> Option<Batch> {
     let number = open_segment(state, rules, Class::Moved, 1)?;
     let segment = state.segments.get(number)?;
     let shape = rules.level.shape(segment.columns.len());
-    let rows_left = (rules.zone_rows - segment.rows).min(ROWS_MAX);
-    let room = u64::from(rows_left) * shape.data as u64 - 1;
-    let taken = moves
-        .len()
-        .min(room as usize)
-        .min((RECORDS - shape.data) / 2);
+    let rows = rows_max(shape, 2).min(rules.zone_rows - segment.rows);
+    let taken = moves.len().min(blocks_in(rows, shape) as usize);
     let mut batch = Batch {
         segment: number,
         generation: segment.generation,
@@ -358,8 +422,9 @@ pub(crate) fn moved_batch(
         records: Vec::new(),
         sources: Vec::new(),
         requests: Vec::new(),
+        moved: true,
     };
-    for (record, source) in moves.drain(..taken) {
+    for Move { record, source } in moves.drain(..taken) {
         batch.records.push(record);
         batch.sources.push(source);
     }

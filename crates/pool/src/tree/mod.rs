@@ -8,6 +8,7 @@ mod tests;
 
 pub(crate) use merge::{compact, merge, remove};
 
+use crate::cache::NodeCache;
 use crate::format::node::{Node, NodeRecord};
 use crate::location::{Entry, Mapping};
 use crate::volumes::Root;
@@ -48,6 +49,23 @@ async fn load_level<N: Nodes>(nodes: &N, at: Mapping, level: u8) -> Result<Rc<No
     Ok(node)
 }
 
+/// What the tree says about `block`, if every node on the way is in memory.
+pub(crate) fn peek(cache: &NodeCache, root: Root, block: u64) -> Option<Option<Mapping>> {
+    let mut at = root.mapping;
+    for level in (0..=root.level).rev() {
+        let node = cache.get(at.entry()?)?;
+        if node.level() != level {
+            return None;
+        }
+        match node.find(block) {
+            Some(record) if level > 0 => at = record.mapping,
+            Some(record) => return Some((record.block == block).then_some(record.mapping)),
+            None => return Some(None),
+        }
+    }
+    None
+}
+
 /// What the tree says about `block`.
 pub(crate) async fn lookup<N: Nodes>(
     nodes: &N,
@@ -57,11 +75,9 @@ pub(crate) async fn lookup<N: Nodes>(
     let mut at = root.mapping;
     for level in (0..=root.level).rev() {
         let node = load_level(nodes, at, level).await?;
-        let rank = node.rank(block);
-        if rank == 0 {
+        let Some(record) = node.find(block) else {
             return Ok(None);
-        }
-        let record = node.record(rank - 1);
+        };
         if level == 0 {
             return Ok((record.block == block).then_some(record.mapping));
         }

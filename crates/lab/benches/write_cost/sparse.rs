@@ -1,0 +1,111 @@
+//! A drive in virtual time that keeps only what is not zero, and counts.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+
+pub const BLOCK_BYTES: usize = 4096;
+
+/// Rough latencies of a fast drive; they decide how many writes meet in one stripe.
+const READ: Duration = Duration::from_micros(70);
+const WRITE: Duration = Duration::from_micros(15);
+
+/// Blocks that went to and came from drives.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    pub read: u64,
+    pub written: u64,
+}
+
+/// Clones are one drive.
+#[derive(Clone)]
+pub struct SparseDrive {
+    blocks: u64,
+    content: Rc<RefCell<HashMap<u64, Box<[u8]>>>>,
+    traffic: Rc<Cell<Traffic>>,
+}
+
+impl SparseDrive {
+    pub fn new(blocks: u64) -> SparseDrive {
+        SparseDrive {
+            blocks,
+            content: Rc::default(),
+            traffic: Rc::default(),
+        }
+    }
+
+    pub fn traffic(&self) -> Traffic {
+        self.traffic.get()
+    }
+
+    fn blocks_of(&self, start: Lba, bytes: usize) -> std::ops::Range<u64> {
+        start.0..start.0 + (bytes / BLOCK_BYTES) as u64
+    }
+}
+
+impl BlockDevice for SparseDrive {
+    fn geometry(&self) -> Geometry {
+        let geometry = Geometry::new(BLOCK_BYTES as u32, self.blocks);
+        let mut geometry = geometry.expect("a block size that there is");
+        geometry.deallocates = true;
+        geometry
+    }
+
+    async fn read(&self, start: Lba, mut buffer: Buffer) -> (Buffer, Result<(), IoError>) {
+        reactor::sleep(READ).await;
+        let mut traffic = self.traffic.get();
+        traffic.read += (buffer.len() / BLOCK_BYTES) as u64;
+        self.traffic.set(traffic);
+        let content = self.content.borrow();
+        let blocks = self.blocks_of(start, buffer.len());
+        for (block, bytes) in blocks.zip(buffer.chunks_mut(BLOCK_BYTES)) {
+            match content.get(&block) {
+                Some(found) => bytes.copy_from_slice(found),
+                None => bytes.fill(0),
+            }
+        }
+        (buffer, Ok(()))
+    }
+
+    async fn write(
+        &self,
+        start: Lba,
+        buffer: Buffer,
+        _: Durability,
+    ) -> (Buffer, Result<(), IoError>) {
+        reactor::sleep(WRITE).await;
+        let mut traffic = self.traffic.get();
+        traffic.written += (buffer.len() / BLOCK_BYTES) as u64;
+        self.traffic.set(traffic);
+        let mut content = self.content.borrow_mut();
+        let blocks = self.blocks_of(start, buffer.len());
+        for (block, bytes) in blocks.zip(buffer.chunks(BLOCK_BYTES)) {
+            if bytes.iter().all(|byte| *byte == 0) {
+                content.remove(&block);
+            } else {
+                content.insert(block, bytes.into());
+            }
+        }
+        (buffer, Ok(()))
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        reactor::sleep(WRITE).await;
+        Ok(())
+    }
+
+    async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
+        let mut content = self.content.borrow_mut();
+        for block in range.start.0..range.start.0 + range.blocks {
+            content.remove(&block);
+        }
+        Ok(())
+    }
+
+    async fn write_zeroes(&self, range: BlockRange, _: Durability) -> Result<(), IoError> {
+        self.deallocate(range).await
+    }
+}

@@ -1,0 +1,304 @@
+//! What still lives in a segment that is being cleaned: found by its headers, read in runs.
+
+use crate::cleaner::WINDOW_BLOCKS;
+use crate::core::Core;
+use crate::format::stripe::{Header, Place, Record};
+use crate::join::join_all;
+use crate::location::{BLOCK_BYTES, Entry, Mapping};
+use crate::log::{Move, Source, place};
+use crate::segments::{Segment, Zone};
+use block::{BlockDevice, Buffer, IoError};
+use std::rc::Rc;
+
+/// Rows of which headers are sought at once, at least and at most.
+const ROWS_MIN: u32 = 32;
+const ROWS_MAX: u32 = 512;
+/// So many map nodes are read at once.
+const LOOKUPS: usize = 32;
+/// Dead blocks between two live ones of a column that are read with them rather than skipped.
+const GAP_ROWS: u32 = 4;
+/// Blocks of one read.
+const RUN_ROWS: u32 = 64;
+
+/// A segment that is being cleaned, and how far that has got.
+pub(crate) struct Victim {
+    pub number: u32,
+    pub generation: u32,
+    pub columns: Vec<Option<Zone>>,
+    /// Rows to look at, and the one to go on from.
+    pub rows: u32,
+    pub row: u32,
+    /// Blocks that still count as live in the rows to come, or more.
+    pub live: u64,
+}
+
+impl Victim {
+    pub fn new(number: u32, segment: &Segment) -> Victim {
+        Victim {
+            number,
+            generation: segment.generation,
+            columns: segment.columns.clone(),
+            rows: segment.rows,
+            row: 0,
+            live: segment.live(),
+        }
+    }
+}
+
+/// A block that lives: its owner, and where it is.
+type Live = (u32, u64, Entry);
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Takes some rows of a victim: marks the blocks that live as moving and reads them. Returns
+    /// how many blocks have been looked at.
+    pub async fn gather(&self, victim: &mut Victim, moves: &mut Vec<Move>) -> Result<u32, IoError> {
+        let data = self.array.shape(victim.columns.len()).data as u32;
+        let rows = (WINDOW_BLOCKS / data).clamp(ROWS_MIN, ROWS_MAX);
+        let end = victim.rows.min(victim.row + rows);
+        let first = victim.row;
+        let mut live = Vec::new();
+        let headers = self.headers(victim, end).await;
+        for header in headers {
+            self.mark_live(victim, &header, &mut live).await?;
+        }
+        victim.live = victim.live.saturating_sub(live.len() as u64);
+        live.sort_unstable_by_key(|(_, _, entry)| (entry.at.column, entry.at.row));
+        let reads = runs(&live).map(|run| self.read_live(victim, run));
+        for mut read in join_all(reads).await {
+            moves.append(&mut read);
+        }
+        Ok((victim.row - first) * data)
+    }
+
+    /// The headers of the stripes that begin before row `end`; moves the victim on behind them.
+    async fn headers(&self, victim: &mut Victim, end: u32) -> Vec<Header> {
+        let first = victim.row;
+        let buffer = Buffer::new((end - first) as usize * BLOCK_BYTES);
+        let zone = victim.columns.first().copied().flatten();
+        let (buffer, read) = self.array.read_zone(zone, first, buffer).await;
+        let mut headers = Vec::new();
+        while victim.row < end {
+            let start = (victim.row - first) as usize * BLOCK_BYTES;
+            let place = self.header_place(victim);
+            let block = &buffer[start..start + BLOCK_BYTES];
+            let decoded = Header::decode(&self.secret, place, true, block);
+            let header = match decoded.filter(|_| read.is_ok()) {
+                Some(header) => Some(header),
+                None => self.rebuilt_header(victim).await,
+            };
+            victim.row += header.as_ref().map_or(1, |header| header.rows.max(1));
+            headers.extend(header);
+        }
+        headers
+    }
+
+    fn header_place(&self, victim: &Victim) -> Place {
+        Place {
+            segment: victim.number,
+            generation: victim.generation,
+            row: victim.row,
+            incarnation: self.incarnation.get(),
+        }
+    }
+
+    async fn rebuilt_header(&self, victim: &Victim) -> Option<Header> {
+        let place = self.header_place(victim);
+        let decode = |block: &[u8]| Header::decode(&self.secret, place, true, block);
+        let zone = victim.columns.first().copied().flatten();
+        let one = Buffer::new(BLOCK_BYTES);
+        let (one, read) = self.array.read_zone(zone, victim.row, one).await;
+        if let Some(header) = decode(&one).filter(|_| read.is_ok()) {
+            return Some(header);
+        }
+        let valid = |block: &[u8]| decode(block).is_some();
+        let rebuilt = self.array.rebuild(&victim.columns, 0, victim.row, &valid);
+        decode(&rebuilt.await?)
+    }
+
+    /// Marks the blocks of a stripe that the map still points at as moving.
+    async fn mark_live(
+        &self,
+        victim: &Victim,
+        header: &Header,
+        live: &mut Vec<Live>,
+    ) -> Result<(), IoError> {
+        let mut unknown: Vec<Live> = Vec::new();
+        let mut index = 0;
+        for record in &header.records {
+            let at = place(victim.number, header.place.row, header.rows, index + 1);
+            index += usize::from(record.crc().is_some());
+            let Some((layer, block, crc)) = record.owner() else {
+                continue;
+            };
+            let Some(layer) = self.state.borrow().tables.resolve(layer) else {
+                continue;
+            };
+            let found = (layer, block, Entry { at, crc });
+            match self.peek_own(layer, block) {
+                Some(mapping) if mapping == Some(Mapping::Block(found.2)) => {
+                    if self.mark(&found) {
+                        live.push(found);
+                    }
+                }
+                Some(_) => {}
+                None => unknown.push(found),
+            }
+        }
+        for some in unknown.chunks(LOOKUPS) {
+            // The nodes come from the drives side by side; the marks are made one by one.
+            let lookups = some
+                .iter()
+                .map(|(layer, block, _)| self.find_own(*layer, *block));
+            for result in join_all(lookups).await {
+                result?;
+            }
+            for found in some {
+                if self.begin_move(found).await? {
+                    live.push(*found);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks a block as moving. False if it is already on its way: then this is an older copy.
+    fn mark(&self, (layer, block, entry): &Live) -> bool {
+        let mut state = self.state.borrow_mut();
+        let held = state.moving.entry((*layer, *block));
+        let vacant = matches!(held, std::collections::btree_map::Entry::Vacant(_));
+        held.or_insert(entry.at);
+        vacant
+    }
+
+    /// Marks a block as moving if it lives at `entry`. The mark comes before the look, so that a
+    /// write that lands in between takes it off again.
+    async fn begin_move(&self, found: &Live) -> Result<bool, IoError> {
+        let (layer, block, entry) = *found;
+        if !self.mark(found) {
+            return Ok(false);
+        }
+        let mapping = self.find_own(layer, block).await;
+        let here = mapping == Ok(Some(Mapping::Block(entry)));
+        let mut state = self.state.borrow_mut();
+        let still = state.moving.get(&(layer, block)).copied();
+        if here && still == Some(entry.at) {
+            return Ok(true);
+        }
+        state.moving.remove(&(layer, block));
+        mapping.map(|_| false)
+    }
+
+    /// Reads blocks of one column, with what lies between them; those that cannot be had stay.
+    async fn read_live(&self, victim: &Victim, run: &[Live]) -> Vec<Move> {
+        let (Some((_, _, first)), Some((_, _, last))) = (run.first(), run.last()) else {
+            return Vec::new();
+        };
+        let rows = (last.at.row - first.at.row + 1) as usize;
+        let zone = victim.columns.get(usize::from(first.at.column));
+        let buffer = Buffer::new(rows * BLOCK_BYTES);
+        let read = self
+            .array
+            .read_zone(zone.copied().flatten(), first.at.row, buffer);
+        let (buffer, result) = read.await;
+        let buffer = Rc::new(buffer);
+        let mut moves = Vec::with_capacity(run.len());
+        for (layer, block, entry) in run {
+            let index = (entry.at.row - first.at.row) as usize;
+            let bytes = &buffer[index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES];
+            let source = if result.is_ok() && crc32c::crc32c(bytes) == entry.crc {
+                Some(Source {
+                    buffer: buffer.clone(),
+                    block: index,
+                })
+            } else {
+                self.rescue(victim, (*layer, *block), *entry).await
+            };
+            let Some(source) = source else {
+                continue;
+            };
+            let record = Record::Moved {
+                layer: *layer,
+                block: *block,
+                crc: entry.crc,
+                from: entry.at,
+                generation: victim.generation,
+            };
+            moves.push(Move { record, source });
+        }
+        moves
+    }
+
+    /// Reads a block whose own copy is bad. If it cannot be had it stays where it is.
+    async fn rescue(&self, victim: &Victim, key: (u32, u64), entry: Entry) -> Option<Source> {
+        let one = Buffer::new(BLOCK_BYTES);
+        let (one, result) = self.array.read_block(&victim.columns, entry, one).await;
+        if result.is_ok() {
+            return Some(Source {
+                buffer: Rc::new(one),
+                block: 0,
+            });
+        }
+        let mut state = self.state.borrow_mut();
+        state.moving.remove(&key);
+        state.stuck.insert(victim.number);
+        drop(state);
+        if result == Err(IoError::UnrecoveredRead) {
+            self.lose_block(key.0, key.1);
+        }
+        None
+    }
+}
+
+/// Cuts blocks that are sorted by column and row into runs that are worth one read each.
+fn runs(live: &[Live]) -> impl Iterator<Item = &[Live]> {
+    let mut rest = live;
+    std::iter::from_fn(move || {
+        let (_, _, first) = rest.first()?;
+        let mut length = 1;
+        while let Some((_, _, next)) = rest.get(length) {
+            let row = rest[length - 1].2.at.row;
+            let near = next.at.column == first.at.column
+                && next.at.row - row <= 1 + GAP_ROWS
+                && next.at.row - first.at.row < RUN_ROWS;
+            if !near {
+                break;
+            }
+            length += 1;
+        }
+        let (run, others) = rest.split_at(length);
+        rest = others;
+        Some(run)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::location::Location;
+
+    #[test]
+    fn runs_hold_every_block_once_and_span_little() {
+        let mut state = 1u64;
+        let mut live: Vec<Live> = (0..2000)
+            .map(|_| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+                let at = Location {
+                    segment: 1,
+                    column: (state >> 60) as u8 % 5,
+                    row: (state >> 33) as u32 % 3000,
+                };
+                (1, 0, Entry { at, crc: 0 })
+            })
+            .collect();
+        live.sort_unstable_by_key(|(_, _, entry)| (entry.at.column, entry.at.row));
+        live.dedup();
+        let mut seen = Vec::new();
+        for run in runs(&live) {
+            let (first, last) = (run[0].2.at, run[run.len() - 1].2.at);
+            assert_eq!(first.column, last.column);
+            assert!(last.row - first.row < RUN_ROWS);
+            seen.extend_from_slice(run);
+        }
+        assert_eq!(seen, live);
+    }
+}
