@@ -1,10 +1,13 @@
-//! [`blocking`]: the few system calls that no ring can do, on helper threads.
+//! [`blocking`]: the few system calls that no ring can do, and long arithmetic, on helper threads.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
+
+use rustix::process::{getpid, setpriority_process};
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
 use crate::context;
 
@@ -41,7 +44,8 @@ struct Answer<T> {
 /// Runs `call`, which may block, on a helper thread and waits for what it returns. Dropping the
 /// future does not stop the call. Under simulation it runs at once, on this thread.
 ///
-/// For rare operations only: each costs two thread switches.
+/// For rare operations only: each costs two thread switches. Helper threads run on any processor
+/// of the process, and give way to the cores.
 ///
 /// # Panics
 /// When `call` panics; outside a reactor.
@@ -111,7 +115,21 @@ fn submit(job: Job) {
     }
 }
 
+/// How much less than a core's a helper thread's share of a processor is: nice's ten steps are a
+/// tenth, so that a core that shares its processor for a moment hardly notices.
+const NICENESS: i32 = 10;
+
+/// A thread inherits the processor of the core that started it; a helper must not stay there.
+/// Where the system refuses, helpers work all the same.
+fn step_aside() {
+    if let Ok(processors) = sched_getaffinity(Some(getpid())) {
+        let _ = sched_setaffinity(None, &processors);
+    }
+    let _ = setpriority_process(None, NICENESS);
+}
+
 fn work() {
+    step_aside();
     let mut pool = lock(&POOL);
     loop {
         if let Some(job) = pool.jobs.pop_front() {

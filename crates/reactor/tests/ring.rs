@@ -402,6 +402,33 @@ fn other_threads_wake_a_sleeping_reactor() {
     });
 }
 
+/// A helper thread would otherwise stay on the processor of the core that started it.
+#[test]
+fn helper_threads_leave_the_processors_of_cores() {
+    use rustix::thread::sched_getaffinity;
+    let processors = sched_getaffinity(None).unwrap();
+    let allowed: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|cpu| processors.is_set(*cpu))
+        .collect();
+    let config = CoresConfig {
+        cpus: vec![allowed.first().copied()],
+        ..CoresConfig::unpinned(1)
+    };
+    let cores = Cores::start(config).unwrap();
+    let [core] = cores.handles() else {
+        panic!("one core was asked for");
+    };
+    let seen = core.submit(|| async {
+        let helper = blocking(|| sched_getaffinity(None).unwrap()).await;
+        (sched_getaffinity(None).unwrap().count(), helper.count())
+    });
+    let seen = Reactor::io_uring(ReactorConfig::default())
+        .unwrap()
+        .run(async { seen.await.unwrap() });
+    assert_eq!(seen, (1, allowed.len() as u32));
+    cores.stop();
+}
+
 #[test]
 fn cores_do_what_is_submitted_and_report_when_they_stop() {
     let cores = Cores::start(CoresConfig::unpinned(2)).unwrap();
