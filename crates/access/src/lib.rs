@@ -1,12 +1,16 @@
 //! Who may connect.
 //!
-//! In this room: [`Nqn`], the validated name of a host or subsystem, and [`AllowedHosts`], the list
-//! that decides which hosts may see and use a subsystem. Not in this room: connections, and any
-//! knowledge of where lists are kept.
+//! In this room: [`Nqn`], the validated name of a host or subsystem; [`AllowedHosts`], the list
+//! that decides which hosts may see and use a subsystem; [`Secret`] and [`HostKeys`], what a host
+//! has to prove; and [`chap`], what both ends of DH-HMAC-CHAP compute. Not in this room:
+//! connections and messages, and any knowledge of where lists and secrets are kept.
 #![forbid(unsafe_code)]
 
 mod allowed;
+pub mod chap;
 mod nqn;
+mod secret;
 
 pub use allowed::AllowedHosts;
 pub use nqn::{NQN_BYTES_MAX, Nqn, NqnError};
+pub use secret::{HostKeys, Secret, SecretError};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Name;
+use crate::{HostKey, Name};
 
 /// What a host is known by; the body of `PUT /v1/hosts/{name}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -21,6 +21,9 @@ pub struct Host {
     pub name: Name,
     /// Its NVMe Qualified Name.
     pub nqn: String,
+    /// What it has to prove before it is served; absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<HostKey>,
     /// Volumes that name it in their list of allowed hosts.
     pub volumes: Vec<Name>,
 }

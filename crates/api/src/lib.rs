@@ -13,6 +13,7 @@ mod drive;
 mod error;
 mod event;
 mod host;
+mod host_key;
 mod list;
 mod name;
 mod namespace;
@@ -26,6 +27,9 @@ pub use drive::{Drive, DriveSpec};
 pub use error::{ErrorBody, ErrorCode};
 pub use event::{Event, Severity};
 pub use host::{Host, HostSpec};
+pub use host_key::{
+    HostKey, HostKeyRequest, HostKeySpec, KeyGroup, KeyHash, NewHostKey, SecretText,
+};
 pub use list::{List, PAGE_ITEMS_MAX, PageQuery};
 pub use name::{ANY_HOST, Name, NameError};
 pub use namespace::{DriveHealth, Namespace, NamespaceSpec, Namespaces};

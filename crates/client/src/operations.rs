@@ -1,8 +1,9 @@
 //! One method per operation of the API.
 
 use api::{
-    Drive, DriveHealth, DriveSpec, Event, Host, HostSpec, List, Name, Namespace, NamespaceSpec,
-    Namespaces, Session, Settings, SettingsChange, Status, Volume, VolumeSpec,
+    Drive, DriveHealth, DriveSpec, Event, Host, HostKey, HostKeyRequest, HostKeySpec, HostSpec,
+    List, Name, Namespace, NamespaceSpec, Namespaces, NewHostKey, Session, Settings,
+    SettingsChange, Status, Volume, VolumeSpec,
 };
 
 use crate::{Client, ClientError};
@@ -106,6 +107,30 @@ impl Client {
     /// Forgets a host that no volume allows.
     pub fn remove_host(&self, name: &Name) -> Result<(), ClientError> {
         self.delete_object(&format!("/v1/hosts/{name}"))
+    }
+
+    /// A host's key, without its secrets.
+    pub fn host_key(&self, host: &Name) -> Result<HostKey, ClientError> {
+        self.get(&format!("/v1/hosts/{host}/key"))
+    }
+
+    /// Has a host prove the secret of `spec` from now on.
+    pub fn set_host_key(&self, host: &Name, spec: &HostKeySpec) -> Result<HostKey, ClientError> {
+        self.put(&format!("/v1/hosts/{host}/key"), spec)
+    }
+
+    /// Makes a new key for a host; its secrets are in the answer and never shown again.
+    pub fn generate_host_key(
+        &self,
+        host: &Name,
+        request: &HostKeyRequest,
+    ) -> Result<NewHostKey, ClientError> {
+        self.post(&format!("/v1/hosts/{host}/key"), request)
+    }
+
+    /// Asks nothing of a host any more.
+    pub fn remove_host_key(&self, host: &Name) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/hosts/{host}/key"))
     }
 
     /// Settings that change while the node runs.

@@ -4,6 +4,7 @@ use api::{Host, HostSpec, Name};
 use clap::Subcommand;
 
 use crate::connection::{Done, Node};
+use crate::host_key::Key;
 use crate::output::{names, table};
 
 #[derive(Subcommand)]
@@ -18,6 +19,8 @@ pub enum Verb {
         #[arg(long)]
         nqn: String,
     },
+    /// Show, make, set or remove what a host proves before it is served (DH-HMAC-CHAP)
+    Key(Key),
     /// Forget a host that no volume allows
     Remove {
         /// The host
@@ -36,6 +39,7 @@ impl Verb {
                 node.output
                     .show(&host, |host| list(std::slice::from_ref(host)));
             }
+            Verb::Key(key) => key.run(node)?,
             Verb::Remove { name } => {
                 node.client.remove_host(name)?;
                 node.output.say(&format!("host {name} removed"));
@@ -50,8 +54,10 @@ fn list(hosts: &[Host]) -> String {
         vec![
             host.name.to_string(),
             names(&host.volumes),
+            host.key
+                .map_or("-".into(), |key| format!("{} {}", key.hash, key.group)),
             host.nqn.clone(),
         ]
     };
-    table(&["name", "volumes", "nqn"], hosts.iter().map(row))
+    table(&["name", "volumes", "key", "nqn"], hosts.iter().map(row))
 }

@@ -6,6 +6,7 @@ mod drive;
 mod event;
 mod exit;
 mod host;
+mod host_key;
 mod interrupt;
 mod namespace;
 mod output;

@@ -19,6 +19,7 @@ fn help_is_as_documented() {
         &["volume", "allow"],
         &["host"],
         &["host", "add"],
+        &["host", "key"],
         &["session"],
         &["event"],
         &["event", "list"],

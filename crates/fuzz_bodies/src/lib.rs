@@ -1,16 +1,18 @@
 //! What the fuzzers run.
 //!
 //! In this room: one function per fuzz target, from bytes to a panic if something is wrong: PDU
-//! headers, names, the host's and the controller's connection as machines, and the two of them
-//! talking. `fuzz/` holds the `cargo fuzz` targets around them and the corpora, which a test of
-//! this crate replays with a stable compiler. Not in this room: anything the product runs.
+//! headers, names, authentication, the host's and the controller's connection as machines, and the
+//! two of them talking. `fuzz/` holds the `cargo fuzz` targets around them and the corpora, which a
+//! test of this crate replays with a stable compiler. Not in this room: anything the product runs.
 
+mod authentication;
 mod controller;
 mod headers;
 mod host;
 mod input;
 mod names;
 
+pub use authentication::authentication;
 pub use controller::controller;
 pub use headers::headers;
 pub use host::host;
@@ -21,7 +23,8 @@ pub use names::names;
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its fuzz target and corpus directory.
-pub const BODIES: [(&str, Body); 4] = [
+pub const BODIES: [(&str, Body); 5] = [
+    ("authentication", authentication),
     ("controller", controller),
     ("headers", headers),
     ("host", host),

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use nvme::{FatalError, Status};
 
+use crate::Refusal;
+
 /// Why a connection, and everything in flight on it, came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LossReason {
@@ -49,6 +51,20 @@ pub enum Error {
         /// For invalid parameters: which one, as [`nvme::fabrics::InvalidParameter`] reads it.
         result: u32,
     },
+    /// Host and controller did not prove to each other what they should.
+    #[error("authentication of queue {queue_id} failed: {refusal}")]
+    Authentication {
+        /// The queue.
+        queue_id: u16,
+        /// Who refused whom, and why.
+        refusal: Refusal,
+    },
+    /// The controller asks for a proof, and there is nothing to prove with.
+    #[error("the controller wants this host to authenticate, and no secret is given")]
+    SecretRequired,
+    /// The controller is to prove itself and does not ask to be authenticated to.
+    #[error("the controller does not authenticate, and a secret to prove is given for it")]
+    ControllerUnproved,
     /// The connection is gone; whether the command took effect is unknown.
     #[error("connection lost: {0}")]
     ConnectionLost(#[from] LossReason),

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use access::Nqn;
 use block::Buffer;
+use nvme::authentication::requirement;
 use nvme::event::config;
 use nvme::fabrics::{
     CONTROLLER_ID_DYNAMIC, Capabilities, Configuration, Connect, ConnectData, DISCOVERY_NQN,
@@ -17,9 +19,10 @@ use reactor::sync::Notify;
 use reactor::{now, sleep};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
+use crate::authentication::authenticate;
 use crate::connection::{ADMIN_CAPSULE_BYTES, Data, Settings};
 use crate::queue::QueuePair;
-use crate::{ConnectOptions, Error, LossReason};
+use crate::{ConnectOptions, Credentials, Error, LossReason};
 
 /// Commands in flight on the admin queue.
 const ADMIN_DEPTH: u16 = 31;
@@ -126,7 +129,38 @@ impl Session {
                 result,
             });
         }
+        let asked = requirement::AUTHENTICATE | requirement::AUTHENTICATE_AND_SECURE;
+        self.prove(queue_id, subsystem_nqn, options, queue, result & asked != 0)
+            .await?;
         Ok(result as u16)
+    }
+
+    /// Authenticates a queue where the controller asks for it.
+    async fn prove(
+        &self,
+        queue_id: u16,
+        subsystem_nqn: &str,
+        options: &ConnectOptions,
+        queue: &QueuePair,
+        asked: bool,
+    ) -> Result<(), Error> {
+        let credentials = match (asked, &options.credentials) {
+            (true, Some(credentials)) => credentials,
+            (true, None) => return Err(Error::SecretRequired),
+            (
+                false,
+                Some(Credentials {
+                    controller: Some(_),
+                    ..
+                }),
+            ) => {
+                return Err(Error::ControllerUnproved);
+            }
+            (false, _) => return Ok(()),
+        };
+        let host_nqn = name("host NQN", &options.host_nqn)?;
+        let subsystem_nqn = name("subsystem NQN", subsystem_nqn)?;
+        authenticate(queue, queue_id, credentials, host_nqn, subsystem_nqn).await
     }
 
     async fn enable(&self, capabilities: Capabilities) -> Result<(), Error> {
@@ -238,6 +272,14 @@ impl Session {
             0
         }
     }
+}
+
+fn name(option: &'static str, text: &str) -> Result<Nqn, Error> {
+    text.parse().map_err(|_| Error::Option {
+        option,
+        found: text.to_owned(),
+        allowed: "an NQN is required",
+    })
 }
 
 fn settings(options: &ConnectOptions, depth: u16, in_capsule_bytes: u32) -> Settings {

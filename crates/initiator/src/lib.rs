@@ -3,10 +3,12 @@
 //! In this room: [`Connection`], the host's side of one queue pair as a state machine without a
 //! socket (commands in, bytes out; bytes in, completions out); [`QueuePair`], the same on a socket;
 //! [`Controller`], which connects, keeps alive, collects events and reconnects if asked to;
-//! [`Namespace`], which is a [`block::BlockDevice`]; and [`discover`]. Everything belongs to the
+//! [`Prover`], the host's side of authentication; [`Namespace`], which is a
+//! [`block::BlockDevice`]; and [`discover`]. Everything belongs to the
 //! core that made it. Not in this room: wire formats (`nvme`), load generation (`lab`).
 
 mod address;
+mod authentication;
 mod connection;
 mod controller;
 mod discovery;
@@ -18,6 +20,7 @@ mod queue;
 mod supervise;
 
 pub use address::{AddressError, TargetAddress};
+pub use authentication::{Credentials, Prover, Refusal};
 pub use connection::{ADMIN_CAPSULE_BYTES, CommandId, Connection, Data, Outlet, Settings};
 pub use controller::{Controller, State};
 pub use discovery::{DiscoveryRecord, discover};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Error;
+use crate::{Credentials, Error};
 
 /// How a controller is connected to, and what happens when the connection is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct ConnectOptions {
     pub reconnect: Option<Reconnect>,
     /// Keep asynchronous event requests outstanding.
     pub async_events: bool,
+    /// What to prove to controllers that ask for it, and what they have to prove.
+    pub credentials: Option<Credentials>,
 }
 
 /// How long and how often to try to get a lost controller back.
@@ -52,7 +54,8 @@ impl Default for Reconnect {
 }
 
 impl ConnectOptions {
-    /// One I/O queue of 128 commands, no digests, in-capsule data, keep alive of 5 s, no reconnect.
+    /// One I/O queue of 128 commands, no digests, in-capsule data, keep alive of 5 s, no reconnect,
+    /// no credentials.
     pub fn new(host_nqn: impl Into<String>) -> ConnectOptions {
         let host_nqn = host_nqn.into();
         ConnectOptions {
@@ -67,6 +70,7 @@ impl ConnectOptions {
             connect_timeout: Duration::from_secs(10),
             reconnect: None,
             async_events: true,
+            credentials: None,
         }
     }
 

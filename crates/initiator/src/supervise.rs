@@ -76,6 +76,9 @@ async fn reconnect(shared: &Shared, policy: Reconnect) -> Option<Session> {
                 status,
                 ..
             })) if status.is_do_not_retry() => return None,
+            Ok(Err(
+                Error::Authentication { .. } | Error::SecretRequired | Error::ControllerUnproved,
+            )) => return None,
             _ => sleep(policy.delay).await,
         }
     }

@@ -9,21 +9,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::{AllowedHosts, Nqn};
+use access::{AllowedHosts, HostKeys, Nqn};
 use block::{BlockDevice, Geometry};
 use drive::{Drive, EmulatedDrive, FileDrive, FileOptions, MemoryDrive, NullDrive};
 use target::{
-    CloseReason, Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target,
-    TargetError, TargetEvent, TargetSettings,
+    Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetError,
+    TargetSettings,
 };
 
 use crate::NodeError;
+use crate::hosts::tell;
 use crate::managed;
 use crate::pools::Pools;
 use crate::remote::{Post, RemoteVolume, VolumeId, Wiring};
 use crate::spec::{
-    Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, NodeEvent, PortSpec, SessionFacts,
-    VolumeSpec,
+    Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, PortSpec, SessionFacts, VolumeSpec,
 };
 use crate::volume::{Path, Volume};
 use crate::watched::WatchedDrive;
@@ -299,6 +299,11 @@ impl Core {
         Ok(())
     }
 
+    /// Changes what a host has to prove before it is served.
+    pub fn set_host_keys(&self, host: &Nqn, keys: Option<HostKeys>) {
+        self.target.set_host_keys(host, keys);
+    }
+
     /// Changes who may connect to a subsystem; others are disconnected.
     pub fn set_allowed_hosts(&self, nqn: &Nqn, allowed: AllowedHosts) -> Result<(), NodeError> {
         Ok(self.target.set_allowed_hosts(nqn, allowed)?)
@@ -354,72 +359,11 @@ impl Core {
     }
 }
 
-/// Passes on what the target tells about hosts; failures of devices are told by the drives.
-async fn tell(target: Target<Volume>, sink: EventSink) {
-    loop {
-        for event in target.next_events().await {
-            match event {
-                TargetEvent::HostConnected {
-                    host_nqn,
-                    host_address,
-                    subsystem_nqn,
-                    ..
-                } => {
-                    let (host, subsystem) = (host_nqn.to_string(), subsystem_nqn.to_string());
-                    sink(NodeEvent::HostConnected {
-                        host,
-                        address: host_address,
-                        subsystem,
-                    });
-                }
-                TargetEvent::HostDisconnected {
-                    host_nqn,
-                    subsystem_nqn,
-                    reason,
-                    ..
-                } => {
-                    let (host, subsystem) = (host_nqn.to_string(), subsystem_nqn.to_string());
-                    let reason = reason_in_words(reason);
-                    sink(NodeEvent::HostDisconnected {
-                        host,
-                        subsystem,
-                        reason,
-                    });
-                }
-                TargetEvent::HostRefused {
-                    host_nqn,
-                    host_address,
-                    subsystem_nqn,
-                } => {
-                    let (host, subsystem) = (host_nqn.to_string(), subsystem_nqn.to_string());
-                    sink(NodeEvent::HostRefused {
-                        host,
-                        address: host_address,
-                        subsystem,
-                    });
-                }
-                TargetEvent::DeviceFailed { .. } => {}
-            }
-        }
-    }
-}
-
 fn address_in_use(error: &TargetError) -> bool {
     let TargetError::Bind { source, .. } = error else {
         return false;
     };
     source.kind() == std::io::ErrorKind::AddrInUse
-}
-
-fn reason_in_words(reason: CloseReason) -> &'static str {
-    match reason {
-        CloseReason::Host => "the host closed the connection",
-        CloseReason::Network => "the connection broke",
-        CloseReason::Protocol => "the host broke the protocol",
-        CloseReason::Silence => "the host kept silent for too long",
-        CloseReason::Controller => "the controller was reset or the host shut out",
-        CloseReason::Shutdown => "the node is stopping",
-    }
 }
 
 async fn open_path(

@@ -232,14 +232,23 @@ impl Layout {
 
     /// Changes who may connect to a subsystem.
     pub async fn set_allowed_hosts(&self, nqn: Nqn, to: AllowedHosts) -> Result<(), NodeError> {
+        let work = move |core: Rc<Core>| {
+            let (nqn, to) = (nqn.clone(), to.clone());
+            async move { core.set_allowed_hosts(&nqn, to) }
+        };
+        self.everywhere(work).await
+    }
+
+    /// Does the same on every core, one after the other.
+    pub(crate) async fn everywhere<W, F>(&self, work: W) -> Result<(), NodeError>
+    where
+        W: Fn(Rc<Core>) -> F + Clone + Send + 'static,
+        F: Future<Output = Result<(), NodeError>> + 'static,
+    {
         let places = self.places.lock().await;
         places.running()?;
         for index in 0..self.cores.len() {
-            let (nqn, to) = (nqn.clone(), to.clone());
-            self.on(index, move |core| async move {
-                core.set_allowed_hosts(&nqn, to)
-            })
-            .await?;
+            self.on(index, work.clone()).await?;
         }
         Ok(())
     }

@@ -13,6 +13,7 @@
 
 mod core;
 mod error;
+mod hosts;
 mod layout;
 mod managed;
 mod member;
@@ -23,7 +24,8 @@ mod spec;
 mod volume;
 mod watched;
 
-pub use access::{AllowedHosts, Nqn};
+pub use access::chap::{ChapHash, DhGroup};
+pub use access::{AllowedHosts, HostKeys, Nqn, Secret};
 pub use drive::EmulatedError;
 pub use error::NodeError;
 pub use node::{CORE_THREAD_NAME, Node};

@@ -192,7 +192,7 @@ impl Node {
     }
 
     /// Runs `work` on the first core.
-    async fn run<T, W, F>(&self, work: W) -> Result<T, NodeError>
+    pub(crate) async fn run<T, W, F>(&self, work: W) -> Result<T, NodeError>
     where
         T: Send + 'static,
         W: FnOnce(Rc<Layout>) -> F + Send + 'static,

@@ -216,7 +216,7 @@ pub enum NodeEvent {
         /// Why, in words.
         reason: &'static str,
     },
-    /// A host that is not allowed tried to connect to a subsystem.
+    /// A host tried to connect to a subsystem and was refused.
     HostRefused {
         /// The host's NVMe Qualified Name.
         host: String,
@@ -224,6 +224,8 @@ pub enum NodeEvent {
         address: SocketAddr,
         /// The subsystem's NVMe Qualified Name.
         subsystem: String,
+        /// Why, in words.
+        reason: &'static str,
     },
 }
 

@@ -10,6 +10,7 @@
 
 #[macro_use]
 mod open_enum;
+pub mod authentication;
 pub mod command;
 mod decode;
 mod digest;

@@ -4,6 +4,7 @@
 //! a change that cannot be remembered is undone. What is shown comes from memory.
 
 mod drives;
+mod host_keys;
 mod hosts;
 mod namespaces;
 mod settings;
@@ -15,7 +16,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::SystemTime;
 
-use api::{ErrorBody, ErrorCode, HostSpec, Name, Severity};
+use api::{ErrorBody, ErrorCode, HostKeySpec, HostSpec, Name, Severity};
 use node::{Node, NodeError, NodeEvent, NodeSpec, PortSpec};
 use serde::Serialize;
 use tokio::sync::Mutex;
@@ -45,6 +46,7 @@ struct Objects {
     drives: BTreeMap<Name, DriveEntry>,
     volumes: BTreeMap<Name, VolumeEntry>,
     hosts: BTreeMap<Name, HostSpec>,
+    host_keys: BTreeMap<Name, HostKeySpec>,
 }
 
 struct DriveEntry {
@@ -108,6 +110,7 @@ impl Control {
             objects,
             settings,
         };
+        control.restore_host_keys(remembered.host_keys).await?;
         control.restore_drives(remembered.drives).await;
         control.restore_volumes(remembered.volumes).await;
         Ok(control)
@@ -179,6 +182,14 @@ pub enum StartError {
     /// The state cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
+    /// A host's key cannot be used.
+    #[error("the key of host {host}: {reason}")]
+    HostKey {
+        /// The host.
+        host: Name,
+        /// What is wrong with the key.
+        reason: String,
+    },
     /// The data path cannot run.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -236,8 +247,9 @@ fn event_sink(events: Arc<Events>, faults: Arc<Faults>) -> node::EventSink {
             host,
             address,
             subsystem,
+            reason,
         } => {
-            let message = format!("{host} at {address} is not allowed and was refused");
+            let message = format!("{host} at {address} was refused: {reason}");
             events.record(
                 Severity::Warning,
                 &format!("subsystem/{subsystem}"),

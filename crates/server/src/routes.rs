@@ -6,6 +6,7 @@
 mod drives;
 mod events;
 mod extract;
+mod host_keys;
 mod hosts;
 mod namespaces;
 mod sessions;
@@ -71,6 +72,12 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(volumes::allow, volumes::deny))
         .routes(routes!(hosts::list))
         .routes(routes!(hosts::show, hosts::add, hosts::remove))
+        .routes(routes!(
+            host_keys::show,
+            host_keys::set,
+            host_keys::generate,
+            host_keys::remove
+        ))
         .routes(routes!(sessions::list))
         .routes(routes!(events::list))
         .routes(routes!(settings::show, settings::change))

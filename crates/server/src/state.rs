@@ -4,9 +4,11 @@
 //! is answered, so the node comes back with everything it acknowledged, after kill -9 as well.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use api::{BlockSize, DriveSpec, HostSpec, Name, SettingsChange};
+use api::{BlockSize, DriveSpec, HostKeySpec, HostSpec, Name, SettingsChange};
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -33,6 +35,8 @@ pub enum Kind {
     Volume,
     /// [`HostSpec`]s.
     Host,
+    /// [`HostKeySpec`]s, by the name of the host.
+    HostKey,
 }
 
 impl Kind {
@@ -41,6 +45,7 @@ impl Kind {
             Kind::Drive => "drives",
             Kind::Volume => "volumes",
             Kind::Host => "hosts",
+            Kind::HostKey => "host_keys",
         })
     }
 }
@@ -97,6 +102,8 @@ pub struct Remembered {
     pub volumes: BTreeMap<Name, VolumeRecord>,
     /// Hosts by name.
     pub hosts: BTreeMap<Name, HostSpec>,
+    /// Keys by the name of their host.
+    pub host_keys: BTreeMap<Name, HostKeySpec>,
 }
 
 /// Why the state cannot be used.
@@ -158,6 +165,10 @@ impl State {
                 },
                 other => StateError::Database(other.into()),
             })?;
+        keep_private(&directory.join(FILE_NAME)).map_err(|source| StateError::Directory {
+            path: directory.to_owned(),
+            source,
+        })?;
         let state = State { database };
         let format = state
             .identity_record()?
@@ -202,6 +213,7 @@ impl State {
             drives: self.all(Kind::Drive)?,
             volumes: self.all(Kind::Volume)?,
             hosts: self.all(Kind::Host)?,
+            host_keys: self.all(Kind::HostKey)?,
         })
     }
 
@@ -307,6 +319,11 @@ impl State {
     }
 }
 
+/// Secrets are in the file: it is its owner's alone.
+fn keep_private(file: &Path) -> std::io::Result<()> {
+    std::fs::set_permissions(file, Permissions::from_mode(0o600))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,6 +340,8 @@ mod tests {
         };
         let state = State::open(directory.path()).unwrap();
         let identity = state.identity(|| name("n1")).unwrap();
+        let file = std::fs::metadata(directory.path().join(FILE_NAME)).unwrap();
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
         state.put(Kind::Host, &name("h1"), &host).unwrap();
         state.put(Kind::Host, &name("h2"), &host).unwrap();
         state.remove(Kind::Host, &name("h2")).unwrap();

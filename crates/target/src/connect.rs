@@ -15,9 +15,10 @@ use nvme::{AdminOpcode, Status};
 use zerocopy::FromBytes;
 
 use crate::controller::{Controller, Host, Kind};
+use crate::gate;
 use crate::home::{AttachRequest, QueuePlace, Refusal};
 use crate::io::IoQueue;
-use crate::report::TargetEvent;
+use crate::report::{RefusalReason, TargetEvent};
 use crate::session::{Role, Session};
 use crate::transport::{Command, Reply};
 
@@ -29,7 +30,7 @@ pub(crate) async fn connect<D: BlockDevice + 'static>(
     match establish(session, command).await {
         Ok(controller_id) => {
             session.connected.notify_one();
-            Reply::result(u64::from(controller_id))
+            Reply::result(u64::from(controller_id) | u64::from(gate::requirement(session)))
         }
         Err(refusal) => Reply {
             result: refusal
@@ -112,6 +113,7 @@ fn connect_admin<D: BlockDevice + 'static>(
                 host_nqn,
                 host_address: session.host_address,
                 subsystem_nqn,
+                reason: RefusalReason::NotAllowed,
             });
             return Err(Refusal::status(Status::CONNECT_INVALID_HOST));
         }
@@ -142,12 +144,8 @@ fn connect_admin<D: BlockDevice + 'static>(
         return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR));
     }
     core.controllers.borrow_mut().insert(id, controller);
-    core.report(TargetEvent::HostConnected {
-        host_nqn,
-        host_address: session.host_address,
-        subsystem_nqn,
-        controller_id: id,
-    });
+    gate::close(session, host_nqn, subsystem_nqn);
+    gate::announce(session);
     Ok(id)
 }
 
@@ -170,9 +168,9 @@ async fn connect_io<D: BlockDevice + 'static>(
     core.attach(AttachRequest {
         controller_id,
         queue_id,
-        host_nqn,
+        host_nqn: host_nqn.clone(),
         host_id: data.host_id,
-        subsystem_nqn,
+        subsystem_nqn: subsystem_nqn.clone(),
         place: QueuePlace {
             core: core.identifiers.index,
             session: session.id,
@@ -191,5 +189,6 @@ async fn connect_io<D: BlockDevice + 'static>(
         core.detach(controller_id, queue_id, session.id);
         return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR));
     }
+    gate::close(session, host_nqn, subsystem_nqn);
     Ok(controller_id)
 }

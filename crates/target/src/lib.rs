@@ -1,10 +1,11 @@
 //! The NVMe/TCP target: serves block devices to hosts.
 //!
 //! In this room: connections as machines without sockets ([`transport`]), controllers and
-//! everything a host may ask of them, subsystems, namespaces, discovery, who may connect, and the
-//! control interface ([`Target`]) through which a node changes all of it while hosts are connected.
-//! Not in this room: where data is kept (it sees only [`block::BlockDevice`]), what the wire
-//! formats look like (`nvme`), how hosts and volumes are configured (`node`).
+//! everything a host may ask of them, subsystems, namespaces, discovery, who may connect and how
+//! hosts prove who they are ([`authentication`]), and the control interface ([`Target`]) through
+//! which a node changes all of it while hosts are connected. Not in this room: where data is kept
+//! (it sees only [`block::BlockDevice`]), what the wire formats look like (`nvme`), how hosts and
+//! volumes are configured (`node`).
 //!
 //! ```text
 //!   socket -> tcp::receive -> transport::Connection -> Session::dispatch -> slot tasks
@@ -15,10 +16,12 @@
 //! One target per core; a connection lives on one core, a controller where its admin queue is.
 #![forbid(unsafe_code)]
 
+pub mod authentication;
 mod connect;
 mod controller;
 mod discovery;
 mod error;
+mod gate;
 mod home;
 mod io;
 mod namespace;
@@ -34,7 +37,9 @@ pub mod transport;
 
 pub use error::TargetError;
 pub use home::Links;
-pub use report::{CloseReason, Counters, NamespaceCounters, SessionInfo, TargetEvent};
+pub use report::{
+    CloseReason, Counters, NamespaceCounters, RefusalReason, SessionInfo, TargetEvent,
+};
 pub use settings::{
     NAMESPACE_ID_MAX, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, TargetSettings,
 };

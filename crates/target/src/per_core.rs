@@ -3,9 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use access::Nqn;
+use access::{HostKeys, Nqn};
 use block::BlockDevice;
 use nvme::Status;
 use nvme::event::AsyncEvent;
@@ -37,6 +38,8 @@ pub(crate) struct Core<D> {
     pub ports: RefCell<BTreeMap<u16, Port>>,
     pub subsystems: RefCell<BTreeMap<Nqn, Rc<Subsystem<D>>>>,
     pub controllers: RefCell<BTreeMap<u16, Rc<Controller<D>>>>,
+    /// Hosts that have to authenticate.
+    pub host_keys: RefCell<BTreeMap<Nqn, Arc<HostKeys>>>,
     pub sessions: RefCell<BTreeMap<u64, Rc<Session<D>>>>,
     pub session_count: Cell<u64>,
     /// Connections whose last command has not ended yet, closed ones included.
@@ -71,6 +74,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             ports: RefCell::default(),
             subsystems: RefCell::default(),
             controllers: RefCell::default(),
+            host_keys: RefCell::default(),
             sessions: RefCell::default(),
             session_count: Cell::new(0),
             serving: Cell::new(0),
@@ -166,6 +170,9 @@ impl<D: BlockDevice + 'static> Core<D> {
         self.close_queues(controller);
         if let Some(admin) = controller.admin.upgrade() {
             admin.close(reason);
+        }
+        if !controller.announced.get() {
+            return;
         }
         self.report(TargetEvent::HostDisconnected {
             host_nqn: controller.host_nqn.clone(),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use access::Nqn;
+use nvme::authentication::Failure;
 
 /// A controller and the host that uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +84,17 @@ pub enum CloseReason {
     Controller,
     /// The target is shutting down.
     Shutdown,
+    /// The host did not prove who it is.
+    Authentication,
+}
+
+/// Why a host was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalReason {
+    /// It is not among the hosts that are allowed.
+    NotAllowed,
+    /// It did not prove who it is.
+    NotAuthenticated(Failure),
 }
 
 /// Something an operator may want to know.
@@ -118,6 +130,8 @@ pub enum TargetEvent {
         host_address: SocketAddr,
         /// From what.
         subsystem_nqn: Nqn,
+        /// Why.
+        reason: RefusalReason,
     },
     /// A device failed a command.
     DeviceFailed {

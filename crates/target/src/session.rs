@@ -11,6 +11,7 @@ use reactor::sync::{Notify, Signal};
 
 use crate::connect;
 use crate::controller::Controller;
+use crate::gate::{self, Gate};
 use crate::io::IoQueue;
 use crate::per_core::Core;
 use crate::report::CloseReason;
@@ -33,6 +34,8 @@ pub(crate) struct Session<D> {
     pub local_address: SocketAddr,
     pub machine: RefCell<Connection>,
     pub role: OnceCell<Role<D>>,
+    /// What the host has to prove on this queue, if it has to.
+    pub gate: OnceCell<Gate>,
     /// Connect has succeeded.
     pub connected: Notify,
     /// There is something to send.
@@ -78,6 +81,7 @@ impl<D: BlockDevice + 'static> Session<D> {
             machine: RefCell::new(Connection::new(core.settings.connection)),
             core,
             role: OnceCell::new(),
+            gate: OnceCell::new(),
             connected: Notify::new(),
             transmit: Notify::new(),
             sent: Notify::new(),
@@ -106,6 +110,11 @@ impl<D: BlockDevice + 'static> Session<D> {
         while self.closing.get().is_none() {
             self.closed.notified().await;
         }
+    }
+
+    /// True unless the host has to prove something yet.
+    pub fn is_open(&self) -> bool {
+        self.gate.get().is_none_or(|gate| gate.check().is_ok())
     }
 
     /// Why the connection is being closed, if it is.
@@ -185,6 +194,15 @@ impl<D: BlockDevice + 'static> Session<D> {
         let Some(mut command) = command else {
             return;
         };
+        if let Some(gate) = self.gate.get() {
+            let passed = match gate::is_authentication(&command.entry) {
+                true => Err(gate::authenticate(self, gate, &mut command).await),
+                false => gate.check(),
+            };
+            if let Err(reply) = passed {
+                return self.respond(tag, reply);
+            }
+        }
         let reply = match self.role.get() {
             Some(Role::Io(_)) if command.entry.opcode == AdminOpcode::FABRICS.0 => {
                 return self.queue_fabrics(command);
@@ -205,7 +223,7 @@ impl<D: BlockDevice + 'static> Session<D> {
             (machine.command(first), machine.command(second))
         };
         let invalid = || Reply::status(Status::INVALID_FIELD.do_not_retry());
-        let replies = match (self.role.get(), commands) {
+        let replies = match (self.role.get().filter(|_| self.is_open()), commands) {
             (Some(Role::Io(queue)), (Some(first), Some(second))) => {
                 queue.execute_fused(first, second).await
             }

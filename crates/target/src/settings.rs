@@ -23,6 +23,8 @@ pub struct TargetSettings {
     pub read_bytes_max: usize,
     /// How long a connection may take to send ICReq, and then Connect.
     pub connect_timeout: Duration,
+    /// How long a host that has to authenticate may take for it, on each connection.
+    pub authentication_timeout: Duration,
     /// How long a host may leave what it was sent unacknowledged, or probes of an idle connection
     /// unanswered, before TCP gives it up.
     pub network_timeout: Duration,
@@ -39,6 +41,7 @@ impl Default for TargetSettings {
             connections_max: 4096,
             read_bytes_max: 16 << 20,
             connect_timeout: Duration::from_secs(10),
+            authentication_timeout: Duration::from_secs(60),
             network_timeout: Duration::from_secs(60),
             discovery_idle_timeout: Duration::from_secs(120),
         }

@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use access::{AllowedHosts, Nqn};
+use access::{AllowedHosts, HostKeys, Nqn};
 use block::BlockDevice;
 use nvme::fabrics::DISCOVERY_NQN;
 
@@ -125,6 +126,29 @@ impl<D: BlockDevice + 'static> Target<D> {
         Ok(())
     }
 
+    /// Changes what a host has to prove; `None`: nothing. A host that has another secret from now
+    /// on is disconnected, so that it proves that one.
+    pub fn set_host_keys(&self, host_nqn: &Nqn, keys: Option<HostKeys>) {
+        let core = &self.0;
+        let Some(keys) = keys else {
+            core.host_keys.borrow_mut().remove(host_nqn);
+            return;
+        };
+        let keys = Arc::new(keys);
+        let old = core
+            .host_keys
+            .borrow_mut()
+            .insert(host_nqn.clone(), Arc::clone(&keys));
+        if old == Some(keys) {
+            return;
+        }
+        for controller in core.all_controllers() {
+            if controller.host_nqn == *host_nqn {
+                core.end_controller(&controller, CloseReason::Controller);
+            }
+        }
+    }
+
     /// Changes who may use a subsystem; hosts that may no longer are disconnected.
     pub fn set_allowed_hosts(&self, nqn: &Nqn, allowed: AllowedHosts) -> Result<(), TargetError> {
         let subsystem = self.subsystem(nqn)?;
@@ -181,12 +205,13 @@ impl<D: BlockDevice + 'static> Target<D> {
         Ok(())
     }
 
-    /// The controllers that live on this core.
+    /// The controllers that live on this core and whose hosts have proved what they have to.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let now = reactor::now();
         let controllers = self.0.controllers.borrow();
         controllers
             .values()
+            .filter(|controller| controller.announced.get())
             .map(|controller| SessionInfo {
                 controller_id: controller.id,
                 discovery: controller.is_discovery(),

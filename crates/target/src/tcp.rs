@@ -102,7 +102,8 @@ async fn serve<D: BlockDevice + 'static>(
     session.forget(reason);
     // The last word goes out first, and the host has a moment to take it.
     let last_word = reactor::timeout(LINGER, &mut transmitting).await;
-    if reason == CloseReason::Protocol && last_word.is_ok() {
+    let told_why = matches!(reason, CloseReason::Protocol | CloseReason::Authentication);
+    if told_why && last_word.is_ok() {
         reactor::sleep(LINGER).await;
     }
     stream.shutdown();
@@ -114,8 +115,8 @@ async fn serve<D: BlockDevice + 'static>(
     core.serving.set(core.serving.get() - 1);
 }
 
-/// Returns when the connection is to be closed: by the host, by us, or because Connect did not
-/// come in time.
+/// Returns when the connection is to be closed: by the host, by us, or because Connect, or
+/// authentication where it is wanted, did not come in time.
 async fn wait_for_end<D: BlockDevice + 'static>(session: &Session<D>) {
     let connect_timeout = session.core.settings.connect_timeout;
     let expired = reactor::timeout(connect_timeout, session.wait_for_close())
@@ -123,6 +124,13 @@ async fn wait_for_end<D: BlockDevice + 'static>(session: &Session<D>) {
         .is_err();
     if expired && session.role.get().is_none() {
         session.close(CloseReason::Silence);
+    }
+    if session.gate.get().is_some() {
+        let timeout = session.core.settings.authentication_timeout;
+        let late = reactor::timeout(timeout, session.wait_for_close()).await;
+        if late.is_err() && !session.is_open() {
+            session.close(CloseReason::Authentication);
+        }
     }
     session.wait_for_close().await;
 }

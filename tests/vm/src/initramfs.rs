@@ -37,12 +37,16 @@ const PROGRAMS: [&str; 7] = [
 ];
 
 /// Modules to load at boot, in this order, each after what it depends on.
-const MODULES: [&str; 8] = [
+const MODULES: [&str; 12] = [
     "virtio_pci",
     "virtio_net",
     "virtio_rng",
     "crc32c_generic",
     "crc32c-intel",
+    "hmac",
+    "sha256_generic",
+    "sha512_generic",
+    "dh_generic",
     "nvme-tcp",
     "ext4",
     "xfs",

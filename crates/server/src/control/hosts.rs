@@ -64,6 +64,7 @@ impl Control {
             let message = format!("host {name} is allowed by volume {volume}: deny it there first");
             return Err(ErrorBody::new(ErrorCode::InUse, message));
         }
+        self.drop_host_key(&mut objects, name).await?;
         self.forget(Kind::Host, name).await?;
         objects.hosts.remove(name);
         self.events
@@ -91,6 +92,7 @@ fn shown(objects: &Objects, name: &Name, spec: &HostSpec) -> Host {
     Host {
         name: name.clone(),
         nqn: spec.nqn.clone(),
+        key: objects.host_keys.get(name).map(super::host_keys::shown),
         volumes: volumes_of(objects, name),
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Controller<D> {
     /// Where the host reached us: what discovery reports for ports that listen everywhere.
     pub local_address: SocketAddr,
     pub since: Instant,
+    /// The host has proved who it is, where it has to: the node was told of it.
+    pub announced: Cell<bool>,
     pub configuration: Cell<Configuration>,
     pub status: Cell<u32>,
     pub keep_alive_ms: Cell<u32>,
@@ -83,6 +85,7 @@ impl<D> Controller<D> {
             host_address: host.address,
             local_address: host.local_address,
             since: now,
+            announced: Cell::new(false),
             configuration: Cell::default(),
             status: Cell::new(0),
             keep_alive_ms: Cell::new(keep_alive_ms),

@@ -5,6 +5,7 @@
 )]
 
 mod admin;
+mod authentication;
 mod commands;
 mod connecting;
 mod control;

@@ -1,5 +1,6 @@
 //! Debian's kernels as hosts: each scenario on each kernel is one test, in a machine of its own.
 
+mod authentication;
 mod changes;
 mod data;
 mod file_systems;
@@ -63,6 +64,11 @@ macro_rules! scenarios {
             #[test]
             fn changes() {
                 super::run($suite, "changes", super::changes::scenario);
+            }
+
+            #[test]
+            fn authentication() {
+                super::run($suite, "authentication", super::authentication::scenario);
             }
 
             #[test]

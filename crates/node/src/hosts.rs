@@ -1,0 +1,113 @@
+//! Hosts, as a node sees them: what they prove, and what it tells of their coming and going.
+
+use std::rc::Rc;
+
+use access::{HostKeys, Nqn};
+use nvme::authentication::Failure;
+use target::{CloseReason, RefusalReason, Target, TargetEvent};
+
+use crate::NodeError;
+use crate::core::Core;
+use crate::layout::Layout;
+use crate::node::Node;
+use crate::spec::{EventSink, NodeEvent};
+use crate::volume::Volume;
+
+impl Node {
+    /// Changes what a host has to prove before it is served; `None`: nothing. A host with another
+    /// secret than before is disconnected, so that it proves the new one.
+    pub async fn set_host_keys(&self, host: &Nqn, keys: Option<HostKeys>) -> Result<(), NodeError> {
+        let host = host.clone();
+        self.run(|layout| async move { layout.set_host_keys(host, keys).await })
+            .await
+    }
+}
+
+impl Layout {
+    /// Changes what a host has to prove, on every core.
+    async fn set_host_keys(&self, host: Nqn, keys: Option<HostKeys>) -> Result<(), NodeError> {
+        let work = move |core: Rc<Core>| {
+            let (host, keys) = (host.clone(), keys.clone());
+            async move {
+                core.set_host_keys(&host, keys);
+                Ok(())
+            }
+        };
+        self.everywhere(work).await
+    }
+}
+
+/// Passes on what the target tells about hosts; failures of devices are told by the drives.
+pub async fn tell(target: Target<Volume>, sink: EventSink) {
+    loop {
+        for event in target.next_events().await {
+            if let Some(event) = told(event) {
+                sink(event);
+            }
+        }
+    }
+}
+
+fn told(event: TargetEvent) -> Option<NodeEvent> {
+    Some(match event {
+        TargetEvent::HostConnected {
+            host_nqn,
+            host_address,
+            subsystem_nqn,
+            ..
+        } => NodeEvent::HostConnected {
+            host: host_nqn.to_string(),
+            address: host_address,
+            subsystem: subsystem_nqn.to_string(),
+        },
+        TargetEvent::HostDisconnected {
+            host_nqn,
+            subsystem_nqn,
+            reason,
+            ..
+        } => NodeEvent::HostDisconnected {
+            host: host_nqn.to_string(),
+            subsystem: subsystem_nqn.to_string(),
+            reason: reason_in_words(reason),
+        },
+        TargetEvent::HostRefused {
+            host_nqn,
+            host_address,
+            subsystem_nqn,
+            reason,
+        } => NodeEvent::HostRefused {
+            host: host_nqn.to_string(),
+            address: host_address,
+            subsystem: subsystem_nqn.to_string(),
+            reason: refusal_in_words(reason),
+        },
+        TargetEvent::DeviceFailed { .. } => return None,
+    })
+}
+
+fn reason_in_words(reason: CloseReason) -> &'static str {
+    match reason {
+        CloseReason::Host => "the host closed the connection",
+        CloseReason::Network => "the connection broke",
+        CloseReason::Protocol => "the host broke the protocol",
+        CloseReason::Silence => "the host kept silent for too long",
+        CloseReason::Controller => "the controller was reset or the host shut out",
+        CloseReason::Shutdown => "the node is stopping",
+        CloseReason::Authentication => "the host did not prove who it is",
+    }
+}
+
+fn refusal_in_words(reason: RefusalReason) -> &'static str {
+    let RefusalReason::NotAuthenticated(failure) = reason else {
+        return "it is not allowed";
+    };
+    match failure {
+        Failure::FAILED => "it did not prove its secret, or does not believe the node's",
+        Failure::PROTOCOL_UNUSABLE => "it offers another protocol than DH-HMAC-CHAP",
+        Failure::SECURE_CHANNEL_MISMATCH => "it wants a secure channel",
+        Failure::HASH_UNUSABLE => "host and node do not agree on a hash",
+        Failure::GROUP_UNUSABLE => "host and node do not agree on a Diffie-Hellman group",
+        Failure::INCORRECT_PAYLOAD => "its authentication messages are malformed",
+        _ => "its authentication messages are out of order",
+    }
+}

@@ -1,0 +1,221 @@
+//! Hosts that have to authenticate: before they have, they get nothing.
+
+use std::time::Duration;
+
+use access::chap::{ChapHash, DhGroup};
+use access::{AllowedHosts, HostKeys, Secret};
+use block::{BlockDevice, Buffer, Lba};
+use initiator::{ConnectOptions, Controller, Credentials, Error, Refusal, discover};
+use nvme::Status;
+use nvme::authentication::{Authentication, Failure, Negotiate, requirement};
+use nvme::command::{IoOpcode, ReadWrite};
+use nvme::fabrics::{Connect, Disconnect, Property, PropertyOffset};
+use nvme::{AdminOpcode, SglDescriptor, SubmissionEntry};
+use target::{CloseReason, RefusalReason, TargetEvent, TargetSettings};
+use zerocopy::IntoBytes;
+
+use crate::io::geometry;
+use crate::raw::{Raw, connect_data};
+use crate::{Fixture, HOST, SUBSYSTEM, nqn, options, simulate};
+
+fn keys(group: DhGroup) -> HostKeys {
+    HostKeys {
+        host: Secret::generate(Some(ChapHash::Sha256)),
+        controller: Some(Secret::generate(None)),
+        hash: ChapHash::Sha256,
+        group,
+    }
+}
+
+fn with(host: &Secret, controller: Option<&Secret>) -> ConnectOptions {
+    ConnectOptions {
+        credentials: Some(Credentials::new(host.clone(), controller.cloned())),
+        io_queues: 2,
+        ..options()
+    }
+}
+
+fn fixture(keys: Option<&HostKeys>) -> Fixture {
+    let fixture = Fixture::start(TargetSettings::default(), geometry(4096, 64));
+    fixture.target.set_host_keys(&nqn(HOST), keys.cloned());
+    fixture
+}
+
+async fn refusal(fixture: &Fixture, options: ConnectOptions) -> Error {
+    let connected = Controller::connect(fixture.address, SUBSYSTEM, options).await;
+    connected.err().expect("the host is refused")
+}
+
+/// Admin queue, I/O queues and discovery: each authenticates by itself, both ways.
+#[test]
+fn a_host_that_proves_its_secret_is_served() {
+    simulate(60, async {
+        for group in [DhGroup::Null, DhGroup::Ffdhe2048] {
+            let keys = keys(group);
+            let fixture = fixture(Some(&keys));
+            for controller in [None, keys.controller.as_ref()] {
+                let connected = fixture.connect(with(&keys.host, controller)).await;
+                let namespace = connected.namespace(1).await.unwrap();
+                assert_eq!(namespace.read(Lba(0), Buffer::new(4096)).await.1, Ok(()));
+                assert_eq!(fixture.target.sessions()[0].io_queues, 2);
+                connected.disconnect().await;
+                reactor::sleep(Duration::from_secs(3)).await;
+            }
+            let options = with(&keys.host, keys.controller.as_ref());
+            assert!(
+                !discover(fixture.address, &options)
+                    .await
+                    .unwrap()
+                    .is_empty()
+            );
+            fixture.target.shutdown(Duration::ZERO).await;
+        }
+    });
+}
+
+#[test]
+fn a_host_that_does_not_is_refused_and_told_why() {
+    simulate(61, async {
+        let keys = keys(DhGroup::Null);
+        let fixture = fixture(Some(&keys));
+        let other = Secret::generate(None);
+        let failed = |refusal| Error::Authentication {
+            queue_id: 0,
+            refusal,
+        };
+        for (options, expected) in [
+            (options(), Error::SecretRequired),
+            (with(&other, None), failed(Refusal::OfHost(Failure::FAILED))),
+            (
+                with(&keys.host, Some(&other)),
+                failed(Refusal::OfController(Failure::FAILED)),
+            ),
+        ] {
+            let found = refusal(&fixture, options).await;
+            assert_eq!(found.to_string(), expected.to_string());
+        }
+        assert!(matches!(
+            discover(fixture.address, &options()).await,
+            Err(Error::SecretRequired)
+        ));
+        reactor::sleep(Duration::from_secs(3)).await;
+        assert_eq!(fixture.target.counters().connections, 0);
+        let events = fixture.target.take_events();
+        let refused = events.iter().filter(|event| {
+            matches!(event, TargetEvent::HostRefused { reason, .. }
+                if *reason == RefusalReason::NotAuthenticated(Failure::FAILED))
+        });
+        assert_eq!(refused.count(), 2, "{events:?}");
+        let told = |event: &TargetEvent| matches!(event, TargetEvent::HostConnected { .. });
+        assert!(!events.iter().any(told), "{events:?}");
+
+        // A host without a secret has nothing to prove, and cannot have the controller prove
+        // anything.
+        fixture.target.set_host_keys(&nqn(HOST), None);
+        let distrustful = refusal(&fixture, with(&other, Some(&keys.host))).await;
+        assert!(matches!(distrustful, Error::ControllerUnproved));
+        fixture.connect(with(&other, None)).await;
+    });
+}
+
+/// Whatever a host sends on a queue that waits for authentication, it is told that it waits.
+#[test]
+fn a_closed_queue_answers_nothing_but_authentication() {
+    simulate(62, async {
+        let fixture = fixture(Some(&keys(DhGroup::Null)));
+        let raw = Raw::initialized(fixture.address).await;
+        let connected = raw
+            .connect(&Connect::new(0, 31, 0), &connect_data(0xffff))
+            .await;
+        assert!(connected.status().is_success());
+        let result = connected.result.get() as u32;
+        assert_eq!(result & !0xffff, requirement::AUTHENTICATE);
+        let plain =
+            |opcode: AdminOpcode| SubmissionEntry::new(opcode.0, 0, SglDescriptor::transport(4096));
+        let read = ReadWrite::new(IoOpcode::READ, 1, 0, 1, SglDescriptor::transport(4096));
+        for entry in [
+            *Property::get(PropertyOffset::CAPABILITIES, true).entry(),
+            *Property::set(PropertyOffset::CONFIGURATION, 1).entry(),
+            *Disconnect::new().entry(),
+            plain(AdminOpcode::IDENTIFY),
+            plain(AdminOpcode::GET_LOG_PAGE),
+            plain(AdminOpcode::ASYNC_EVENT_REQUEST),
+            plain(AdminOpcode::KEEP_ALIVE),
+            *read.entry(),
+        ] {
+            let refused = raw.command(&entry, &[]).await.status();
+            assert_eq!(refused.code(), Status::AUTHENTICATION_REQUIRED);
+        }
+        let mut unknown = Authentication::receive(4096);
+        unknown.protocol = 0;
+        let refused = raw.command(unknown.entry(), &[]).await.status();
+        assert_eq!(refused.code(), Status::INVALID_FIELD);
+        // Nothing to fetch yet, and no room for what comes next.
+        let offer = Negotiate::new(1, &[1], &[0]);
+        let refused = raw
+            .command(Authentication::receive(4096).entry(), &[])
+            .await;
+        assert_eq!(refused.status().code(), Status::COMMAND_SEQUENCE_ERROR);
+        let mut send = Authentication::send(size_of::<Negotiate>() as u32);
+        send.data = SglDescriptor::in_capsule(size_of::<Negotiate>() as u32);
+        let taken = raw.command(send.entry(), offer.as_bytes()).await;
+        assert!(taken.status().is_success());
+        let refused = raw.command(Authentication::receive(40).entry(), &[]).await;
+        assert_eq!(refused.status().code(), Status::COMMAND_SEQUENCE_ERROR);
+        // And nobody waits for ever.
+        assert!(raw.closes_within(Duration::from_secs(90)).await);
+        assert_eq!(fixture.target.counters().controllers, 0);
+    });
+}
+
+/// A new secret ends sessions that did not prove it; the same one again does not.
+#[test]
+fn changing_a_secret_disconnects_its_host_alone() {
+    simulate(63, async {
+        let keys = keys(DhGroup::Null);
+        let fixture = fixture(Some(&keys));
+        let other = "nqn.2024-01.io.example:other";
+        let controller = fixture.connect(with(&keys.host, None)).await;
+        let stays = fixture.connect(ConnectOptions::new(other)).await;
+        fixture.target.set_host_keys(&nqn(HOST), Some(keys.clone()));
+        reactor::sleep(Duration::from_secs(3)).await;
+        assert!(controller.active_namespaces().await.is_ok());
+        let new = self::keys(DhGroup::Null);
+        fixture.target.set_host_keys(&nqn(HOST), Some(new.clone()));
+        reactor::sleep(Duration::from_secs(3)).await;
+        assert!(controller.active_namespaces().await.is_err());
+        assert!(stays.active_namespaces().await.is_ok());
+        let gone = fixture.target.take_events().into_iter().any(|event| {
+            matches!(event, TargetEvent::HostDisconnected { reason, .. }
+                if reason == CloseReason::Controller)
+        });
+        assert!(gone);
+        assert!(matches!(
+            refusal(&fixture, with(&keys.host, None)).await,
+            Error::Authentication { .. }
+        ));
+        fixture.connect(with(&new.host, None)).await;
+    });
+}
+
+/// The secret opens nothing that the list of allowed hosts does not.
+#[test]
+fn a_secret_is_no_permission() {
+    simulate(64, async {
+        let keys = keys(DhGroup::Null);
+        let fixture = fixture(Some(&keys));
+        let nobody = AllowedHosts::list([]);
+        fixture
+            .target
+            .set_allowed_hosts(&nqn(SUBSYSTEM), nobody)
+            .unwrap();
+        let refused = refusal(&fixture, with(&keys.host, None)).await;
+        assert!(matches!(
+            refused,
+            Error::Refused { status, .. } if status.code() == Status::CONNECT_INVALID_HOST
+        ));
+        let options = with(&keys.host, None);
+        let seen = discover(fixture.address, &options).await.unwrap();
+        assert!(seen.iter().all(|record| record.subsystem_nqn != SUBSYSTEM));
+    });
+}

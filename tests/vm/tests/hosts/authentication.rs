@@ -1,0 +1,139 @@
+//! Hosts that have to prove who they are: DH-HMAC-CHAP with the kernel's own host, both ways.
+
+use serde_json::Value;
+use vm::{Guest, Node};
+
+/// Hashes and groups that a key may name; the kernel offers all of them.
+const KINDS: [(&str, &str); 4] = [
+    ("sha256", "null"),
+    ("sha384", "ffdhe2048"),
+    ("sha512", "ffdhe3072"),
+    ("sha256", "ffdhe8192"),
+];
+
+pub fn scenario(guest: &mut Guest, node: Node) {
+    let connect = format!("nvme connect {} -n {}", node.over_ipv4(), node.shared());
+    let make = |hash: &str, group: &str| make_key(&node, hash, group);
+    make("sha256", "null");
+    guest.refused("connect without a secret", &connect, "");
+    // Kernels that were built without authentication do not know the option.
+    let able = guest.run("grep -q dhchap_secret /dev/nvme-fabrics").code == 0;
+    println!("    this kernel can authenticate: {able}");
+    if !able {
+        return;
+    }
+    for (hash, group) in KINDS {
+        let (secret, controller) = make(hash, group);
+        one_way_and_both(guest, &node, &connect, (hash, group), &secret, &controller);
+        let (other, _) = make(hash, group);
+        guest.refused(
+            "connect with the secret of before",
+            &format!("{connect} -S {secret}"),
+            "",
+        );
+        guest.refused(
+            "connect to a controller that proves another secret",
+            &format!("{connect} -S {other} -C {controller}"),
+            "",
+        );
+    }
+    again_and_again(guest, &node, &connect);
+    let (secret, _) = make("sha256", "ffdhe2048");
+    guest.refused(
+        "discovery without the secret",
+        &format!("nvme discover {}", node.over_ipv4()),
+        "",
+    );
+    guest.check(
+        "discovery with it",
+        &format!(
+            "nvme discover {} -S {secret} | grep -q {}",
+            node.over_ipv4(),
+            node.shared()
+        ),
+    );
+    node.command("host key guest --remove")
+        .expect("the node forgets it");
+    guest.check("connect when nothing is to be proved", &connect);
+}
+
+fn one_way_and_both(
+    guest: &mut Guest,
+    node: &Node,
+    connect: &str,
+    (hash, group): (&str, &str),
+    secret: &str,
+    controller: &str,
+) {
+    let nqn = node.shared();
+    for (ends, options) in [
+        ("the host", format!("-S {secret}")),
+        ("both ends", format!("-S {secret} -C {controller}")),
+    ] {
+        let step = format!("{ends} authenticated with {hash} and {group}");
+        guest.check(&step, &format!("{connect} -i 2 {options}"));
+        let ready = format!("nvme-device {nqn} 1");
+        guest.eventually("the namespace appears", 20, &ready);
+        guest.check(
+            "it serves, then disconnects",
+            &format!(
+                "
+                dev=$(nvme-device {nqn} 1)
+                dd if=/dev/urandom of=/tmp/written bs=64k count=4 2>/dev/null
+                dd if=/tmp/written of=$dev bs=64k oflag=direct 2>/dev/null
+                dd if=$dev of=/tmp/read bs=64k count=4 iflag=direct 2>/dev/null
+                cmp /tmp/written /tmp/read
+                dmesg | grep -q 'authenticated with hash hmac({hash}) dhgroup {group}'
+                dmesg -c >/dev/null
+                nvme disconnect -n {nqn}"
+            ),
+        );
+    }
+}
+
+/// The host proves itself anew under I/O, which goes on; a session ends when the secret changes,
+/// and comes back by itself with the new one.
+fn again_and_again(guest: &mut Guest, node: &Node, connect: &str) {
+    let nqn = node.shared();
+    let (secret, controller) = make_key(node, "sha256", "ffdhe2048");
+    guest.check(
+        "connect for long",
+        &format!("{connect} -i 2 --reconnect-delay 1 -S {secret} -C {controller}"),
+    );
+    guest.eventually("the namespace appears", 20, &format!("nvme-device {nqn} 1"));
+    guest.spawn(
+        "io",
+        &format!(
+            "fio --name=v --filename=$(nvme-device {nqn} 1) --size=16m --rw=randwrite --bs=4k \
+             --ioengine=libaio --direct=1 --iodepth=4 --time_based --runtime=8 --verify=crc32c \
+             --verify_backlog=128"
+        ),
+    );
+    guest.check(
+        "authenticate again, three times, under I/O",
+        &format!(
+            "
+            ctl=$(basename $(nvme-device {nqn}))
+            for round in 1 2 3; do
+                dmesg -c >/dev/null
+                echo {secret} >/sys/class/nvme/$ctl/dhchap_secret
+                tries=0
+                until dmesg | grep -q 'qid 0: authenticated with hash'; do
+                    tries=$((tries + 1)); [ $tries -lt 100 ]; sleep 0.1
+                done
+            done
+            [ $(cat /sys/class/nvme/$ctl/state) = live ]"
+        ),
+    );
+    guest.join("I/O went on", "io", 60);
+    guest.check("disconnect", &format!("nvme disconnect -n {nqn}"));
+}
+
+/// A new key for the guest; gives the secrets of host and node.
+fn make_key(node: &Node, hash: &str, group: &str) -> (String, String) {
+    let words = format!("host key guest --generate --mutual --hash {hash} --group {group} -o json");
+    let made = node.command(&words).expect("the node makes a key");
+    let made: Value = serde_json::from_str(&made).expect("the answer is JSON");
+    let text = |field: &str| made[field].as_str().expect("a secret").to_owned();
+    (text("secret"), text("controller_secret"))
+}
