@@ -166,7 +166,8 @@ async fn measure_in_place() -> Value {
         per_write(now.written - counted.written),
     );
     println!(
-        "in place  any   {outstanding:3}  uniform  {written:6.2} {:>6} {:>6} {:>6} {:>6} {read:8.2}",
+        "in place  any   {outstanding:3}  uniform  {written:6.2} \
+         {:>6} {:>6} {:>6} {:>6} {read:8.2}",
         "-", "-", "-", "-",
     );
     json!({
