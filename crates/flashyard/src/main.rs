@@ -8,6 +8,7 @@ mod exit;
 mod host;
 mod host_key;
 mod interrupt;
+mod lab;
 mod namespace;
 mod output;
 mod perf;
@@ -74,6 +75,9 @@ enum Command {
     /// The drive model in virtual time: what a drive makes of a load and a namespace
     #[command(subcommand)]
     Ssd(ssd::Verb),
+    /// Experiments from plans: run, compare, report
+    #[command(subcommand)]
+    Lab(lab::Verb),
     /// Show it all: start a node, load it, kill it, and verify that nothing was lost
     Demo(demo::Demo),
 }
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
     match command {
         Command::Perf(perf) => perf.run(connection.output),
         Command::Demo(demo) => demo.run(connection.output),
+        Command::Lab(verb) => verb.run(connection.output),
         Command::Ssd(verb) => verb.run(connection.output),
         Command::Serve(serve) => serve.run(),
         Command::Status => asked(&status::show),

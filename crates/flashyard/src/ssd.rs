@@ -5,7 +5,6 @@ mod fit;
 mod load;
 mod profiles;
 mod progress;
-mod reproduce;
 mod simulate;
 mod sweep;
 
@@ -28,8 +27,6 @@ pub enum Verb {
     Sweep(sweep::Sweep),
     /// Make a profile from the figures of a data sheet, and say how well it meets them
     Fit(fit::Fit),
-    /// Run the published namespace experiment, and compare
-    Reproduce(reproduce::Reproduce),
 }
 
 /// Why a verb did not do what it was asked.
@@ -47,8 +44,6 @@ pub enum Error {
     Chart(String),
     #[error("interrupted")]
     Interrupted,
-    #[error("a figure is beyond the error it is held to")]
-    Beyond,
 }
 
 impl Verb {
@@ -58,11 +53,10 @@ impl Verb {
             Verb::Simulate(simulate) => simulate.run(output),
             Verb::Sweep(sweep) => sweep.run(output),
             Verb::Fit(fit) => fit.run(output),
-            Verb::Reproduce(reproduce) => reproduce.run(output),
         };
         match done {
             Ok(()) => exit::done(),
-            Err(error @ (Error::Interrupted | Error::Beyond)) => exit::failed(&error),
+            Err(error @ Error::Interrupted) => exit::failed(&error),
             Err(error) => exit::usage(&error),
         }
     }

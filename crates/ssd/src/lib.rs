@@ -2,13 +2,14 @@
 //!
 //! In this room: the flash translation layer ([`Flash`]), three fidelities of timing behind one
 //! [`Study`], namespaces and health counters of a drive in use ([`Device`]), endurance
-//! arithmetic, drive profiles with the source of every value, [`fit()`] for a profile of one's
-//! own, and [`reproduce()`], the published namespace experiment run on the model. Not in this
-//! room: any I/O, any clock but the model's own, any payload (those are in `drive`).
+//! arithmetic, drive profiles with the source of every value, and [`fit()`] for a profile of one's
+//! own. Not in this room: any I/O, any clock but the model's own, any payload (those are in
+//! `drive`), published experiments (those are plans of `lab`).
 //!
 //! A request passes `Namespaces` (which logical pages?), `Flash` (where are they, and what has
 //! to be cleaned?) and `Timeline` (when is it done?).
 
+mod claim;
 mod cleaning;
 mod closed_form;
 mod device;
@@ -26,12 +27,12 @@ mod precondition;
 mod profile;
 pub mod profiles;
 mod random;
-mod reproduce;
 mod requests;
 mod study;
 pub mod theory;
 mod timeline;
 
+pub use claim::EnduranceClaim;
 pub use device::{Device, DeviceOptions, DeviceState, PageRange};
 pub use endurance::{Endurance, NamespaceEndurance};
 pub use error::{FitError, FlashError, ProfileError};
@@ -46,6 +47,5 @@ pub use outcome::{Interval, Latency, Outcome};
 pub use precondition::Precondition;
 pub use profile::{PAGE_BYTES, Profile, Provenance, TERABYTE};
 pub use random::Random;
-pub use reproduce::{Claim, CurvePoint, MarginRange, Reproduction, Row, reproduce};
 pub use study::{Fidelity, Study};
 pub use timeline::Timeline;

@@ -109,6 +109,8 @@ pub struct Latency {
     pub mean_us: f64,
     /// Half of the requests took at most this.
     pub p50_us: f64,
+    /// 90 of a hundred.
+    pub p90_us: f64,
     /// 95 of a hundred.
     pub p95_us: f64,
     /// 99 of a hundred.
@@ -117,6 +119,8 @@ pub struct Latency {
     pub p99_9_us: f64,
     /// 9,999 of ten thousand.
     pub p99_99_us: f64,
+    /// The longest.
+    pub max_us: f64,
 }
 
 impl Latency {
@@ -128,10 +132,12 @@ impl Latency {
         Some(Latency {
             mean_us: histogram.mean() / 1e3,
             p50_us: at(0.5),
+            p90_us: at(0.9),
             p95_us: at(0.95),
             p99_us: at(0.99),
             p99_9_us: at(0.999),
             p99_99_us: at(0.9999),
+            max_us: histogram.max() as f64 / 1e3,
         })
     }
 }

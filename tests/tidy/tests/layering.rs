@@ -22,7 +22,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("client", &["api"]),
     ("server", &["node", "api"]),
     ("csi", &["client"]),
-    ("lab", &["initiator", "ssd", "parity"]),
+    ("lab", &["initiator", "pool", "drive", "ssd", "parity"]),
     ("sim", &["node", "initiator"]),
     ("flashyard", &["server", "client", "csi", "lab"]),
     ("fuzz_bodies", &["target", "initiator"]),

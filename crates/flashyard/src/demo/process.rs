@@ -141,24 +141,8 @@ impl NodeProcess {
 
     /// Processor time that the process has used since it started.
     pub fn processor_time(&self) -> Duration {
-        let read = || {
-            let pid = self.process.as_ref()?.id();
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            // The fields after the command's name, which may hold anything: utime is the 12th
-            // of them, stime the 13th, both in clock ticks.
-            let (_, fields) = stat.rsplit_once(')')?;
-            let ticks: Vec<u64> = fields
-                .split_whitespace()
-                .skip(11)
-                .take(2)
-                .flat_map(str::parse)
-                .collect();
-            let per_second = rustix::param::clock_ticks_per_second();
-            Some(Duration::from_secs_f64(
-                ticks.iter().sum::<u64>() as f64 / per_second as f64,
-            ))
-        };
-        read().unwrap_or_default()
+        let pid = self.process.as_ref().map(Child::id);
+        pid.and_then(lab::processor::time_of).unwrap_or_default()
     }
 
     fn has_ended(&mut self) -> bool {

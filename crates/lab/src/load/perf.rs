@@ -15,8 +15,7 @@ use reactor::{ReactorConfig, sleep};
 use super::job::{Job, JobReport, Progress, Stop};
 use super::journal::{Journal, JournalError};
 use super::random::mix;
-use super::report::{EXAMPLES, Report, Verification};
-use super::statistics::Statistics;
+use super::report::Report;
 use super::workload::{Region, Verify, Workload, WorkloadError};
 
 /// How often whoever watches is told.
@@ -122,7 +121,10 @@ pub fn run(
     let reports = gather(&receiver, jobs, stop, || watch(snapshot(&progress)))?;
     watch(snapshot(&progress));
     drop(cores);
-    summarize(options, stop, reports)
+    let target = options.target.to_string();
+    let mut report = Report::of_jobs(target, options.workload.clone(), reports);
+    report.interrupted |= stop.is_stopped();
+    Ok(report)
 }
 
 /// What a job is told when it is sent to its core.
@@ -192,32 +194,6 @@ fn snapshot(progress: &[Arc<Progress>]) -> Snapshot {
         sum.verified_blocks += job.verified_blocks.load(Ordering::Relaxed);
     }
     sum
-}
-
-fn summarize(
-    options: &PerfOptions,
-    stop: &Stop,
-    reports: Vec<JobReport>,
-) -> Result<Report, PerfError> {
-    let mut statistics = Statistics::new();
-    let mut verification: Option<Verification> = None;
-    let mut errors = Vec::new();
-    let mut elapsed = Duration::ZERO;
-    for report in reports {
-        statistics.add(&report.statistics);
-        elapsed = elapsed.max(report.elapsed);
-        if let Some(found) = &report.verification {
-            verification.get_or_insert_default().add(found);
-        }
-        errors.extend(report.errors);
-    }
-    errors.truncate(EXAMPLES);
-    let target = options.target.to_string();
-    let mut report = Report::new(target, options.workload.clone(), &statistics, elapsed);
-    report.interrupted = stop.is_stopped();
-    report.verification = verification;
-    report.errors = errors;
-    Ok(report)
 }
 
 /// A job that has its connection and waits for the others.

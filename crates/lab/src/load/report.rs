@@ -3,13 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::job::JobReport;
 use super::statistics::{Counts, Statistics};
 use super::workload::Workload;
 
 /// The latency distribution of one direction, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Mean.
     pub mean_us: f64,
@@ -17,6 +18,8 @@ pub struct Latency {
     pub p50_us: f64,
     /// 90th percentile.
     pub p90_us: f64,
+    /// 95th percentile.
+    pub p95_us: f64,
     /// 99th percentile.
     pub p99_us: f64,
     /// 99.9th percentile.
@@ -28,7 +31,7 @@ pub struct Latency {
 }
 
 /// What the reads, or the writes, of a run came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DirectionReport {
     /// Completed I/Os in the measured time.
     pub ios: u64,
@@ -45,7 +48,7 @@ pub struct DirectionReport {
 }
 
 /// One second of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Second {
     /// Counts from 0, in measured time.
     pub second: u64,
@@ -59,6 +62,9 @@ pub struct Second {
     pub written_bytes: u64,
     /// Longest latency in it.
     pub max_us: f64,
+    /// I/Os by latency: element `n` counts those from 2^n to 2^(n+1) microseconds, the first
+    /// those from 0; nothing was longer than the last.
+    pub latency_counts: Vec<u32>,
 }
 
 /// What verification found.
@@ -139,6 +145,7 @@ impl DirectionReport {
                 mean_us: counts.mean_ns() / 1000.0,
                 p50_us: at(50.0),
                 p90_us: at(90.0),
+                p95_us: at(95.0),
                 p99_us: at(99.0),
                 p99_9_us: at(99.9),
                 p99_99_us: at(99.99),
@@ -149,6 +156,30 @@ impl DirectionReport {
 }
 
 impl Report {
+    /// The report of several jobs of one workload.
+    pub fn of_jobs(target: String, workload: Workload, reports: Vec<JobReport>) -> Report {
+        let mut statistics = Statistics::new();
+        let mut verification: Option<Verification> = None;
+        let mut errors = Vec::new();
+        let mut elapsed = Duration::ZERO;
+        let mut interrupted = false;
+        for report in reports {
+            statistics.add(&report.statistics);
+            elapsed = elapsed.max(report.elapsed);
+            interrupted |= report.interrupted;
+            if let Some(found) = &report.verification {
+                verification.get_or_insert_default().add(found);
+            }
+            errors.extend(report.errors);
+        }
+        errors.truncate(EXAMPLES);
+        let mut report = Report::new(target, workload, &statistics, elapsed);
+        report.interrupted = interrupted;
+        report.verification = verification;
+        report.errors = errors;
+        report
+    }
+
     /// The report of `statistics`, gathered over `elapsed`.
     pub fn new(
         target: String,
@@ -166,6 +197,7 @@ impl Report {
                 read_bytes: counts.read_bytes,
                 written_bytes: counts.written_bytes,
                 max_us: microseconds(counts.longest_ns),
+                latency_counts: without_end(&counts.latency_counts),
             })
             .collect();
         Report {
@@ -192,6 +224,16 @@ impl Report {
             .map_or(0, |found| found.mismatches);
         self.errors.is_empty() && !failed(&self.read) && !failed(&self.write) && mismatches == 0
     }
+}
+
+/// The counts up to the last that is not zero.
+fn without_end(counts: &[u32]) -> Vec<u32> {
+    let used = counts.iter().rposition(|count| *count > 0);
+    counts
+        .iter()
+        .take(used.map_or(0, |last| last + 1))
+        .copied()
+        .collect()
 }
 
 /// `1234567` as `1.23M`, and so on: four characters that a column of figures can be read by.

@@ -101,6 +101,18 @@ pub struct SecondCounts {
     pub written_bytes: u64,
     /// Longest latency of either.
     pub longest_ns: u64,
+    /// I/Os by latency: element `n` counts those from 2^n to 2^(n+1) microseconds, the first
+    /// those from 0, the last all that are longer.
+    pub latency_counts: [u32; LATENCY_CLASSES],
+}
+
+/// Classes of latency in a second's counts: up to 2 minutes apart, longer ones together.
+const LATENCY_CLASSES: usize = 28;
+
+/// The class that a latency is counted in.
+fn latency_class(latency_ns: u64) -> usize {
+    let class = (latency_ns / 1000).checked_ilog2().unwrap_or(0) as usize;
+    class.min(LATENCY_CLASSES - 1)
 }
 
 /// Everything a job measures; jobs' statistics add up.
@@ -145,6 +157,7 @@ impl Statistics {
         }
         let second = &mut self.seconds[at];
         second.longest_ns = second.longest_ns.max(latency_ns);
+        second.latency_counts[latency_class(latency_ns)] += 1;
         match direction {
             Direction::Read => {
                 second.reads += 1;
@@ -181,6 +194,9 @@ impl Statistics {
             sum.read_bytes += second.read_bytes;
             sum.written_bytes += second.written_bytes;
             sum.longest_ns = sum.longest_ns.max(second.longest_ns);
+            for (count, other) in sum.latency_counts.iter_mut().zip(second.latency_counts) {
+                *count += other;
+            }
         }
     }
 }
@@ -212,6 +228,20 @@ mod tests {
     }
 
     #[test]
+    fn classes_of_latency_are_powers_of_two_of_microseconds() {
+        let cases = [
+            (1, 0),
+            (1999, 0),
+            (2000, 1),
+            (1_024_000, 10),
+            (u64::MAX, 27),
+        ];
+        for (latency_ns, class) in cases {
+            assert_eq!(latency_class(latency_ns), class, "{latency_ns}");
+        }
+    }
+
+    #[test]
     fn jobs_add_up_second_by_second() {
         let mut sum = Statistics::new();
         for job in 0..2u64 {
@@ -228,5 +258,8 @@ mod tests {
         let writes: Vec<u64> = sum.seconds.iter().map(|second| second.writes).collect();
         assert_eq!(writes, [2, 1]);
         assert_eq!(sum.seconds[0].written_bytes, 1024);
+        // 7 us is between 4 and 8.
+        assert_eq!(sum.seconds[0].latency_counts[2], 2);
+        assert_eq!(sum.seconds[0].latency_counts.iter().sum::<u32>(), 2);
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use block::Geometry;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::offsets::Offsets;
 use super::random::mix;
@@ -73,7 +73,7 @@ impl FromStr for Pattern {
 }
 
 /// fio's `verify`: what is written and checked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verify {
     /// Nothing is stamped and nothing is checked.

@@ -1,0 +1,164 @@
+//! `flashyard lab report`, and the table that `run` ends with.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lab::experiment::{Claim, Figure, Results, claim, figures};
+use lab::plan::{Metric, Plan, Unit};
+use serde::Serialize;
+
+use super::Error;
+use crate::output::{Output, table};
+
+/// Show results beside what was published.
+#[derive(Args)]
+pub struct Report {
+    /// What `lab run` left
+    results: PathBuf,
+}
+
+impl Report {
+    pub fn run(&self, output: Output) -> Result<(), Error> {
+        let results = Results::load(&self.results)?;
+        let plan = results.plan()?;
+        show(&plan, &results, output);
+        Ok(())
+    }
+}
+
+/// What a program gets.
+#[derive(Serialize)]
+struct Answer<'a> {
+    plan: &'a str,
+    complete: bool,
+    figures: Vec<Row>,
+    claim: Option<Claim>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    workload: String,
+    target: String,
+    metric: Metric,
+    unit: &'static str,
+    repetitions: usize,
+    value: f64,
+    interval: Option<[f64; 2]>,
+    published: Option<f64>,
+    error: Option<f64>,
+    allowed_error: Option<f64>,
+    ratio: Option<f64>,
+    published_ratio: Option<f64>,
+    basis: Option<String>,
+    #[serde(skip)]
+    labels: [String; 2],
+}
+
+impl Row {
+    fn new(figure: &Figure<'_>) -> Row {
+        let published = figure.published;
+        Row {
+            workload: figure.workload.clone(),
+            target: figure.target.name.clone(),
+            metric: figure.metric,
+            unit: unit(figure.metric, figure.unit),
+            repetitions: figure.sample.count(),
+            value: figure.sample.mean(),
+            interval: figure
+                .sample
+                .interval()
+                .map(|found| [found.low, found.high]),
+            published: published.map(|published| published.value),
+            error: figure.error(),
+            allowed_error: published
+                .and_then(|published| published.within_percent)
+                .map(|percent| percent / 100.0),
+            ratio: figure.ratio,
+            published_ratio: figure.published_ratio,
+            basis: published.and_then(|published| published.basis.clone()),
+            labels: [
+                figure.workload_label.clone(),
+                figure.target.label().to_owned(),
+            ],
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let dash = || "-".to_owned();
+        let or_dash = |text: Option<String>| text.unwrap_or_else(dash);
+        let percent = |value: f64| format!("{:+.1}%", value * 100.0);
+        let spread = self
+            .interval
+            .map(|[low, high]| (high - low) / 2.0 / self.value);
+        let [workload, target] = self.labels.clone();
+        vec![
+            workload,
+            target,
+            format!("{} {}", number(self.value), self.unit),
+            or_dash(spread.map(|share| format!("{:.1}%", share * 100.0))),
+            or_dash(self.published.map(number)),
+            or_dash(self.error.map(percent)),
+            or_dash(
+                self.allowed_error
+                    .map(|share| format!("{:.0}%", share * 100.0)),
+            ),
+            or_dash(self.ratio.map(|ratio| format!("{ratio:.2}"))),
+            or_dash(self.published_ratio.map(|ratio| format!("{ratio:.2}"))),
+            or_dash(self.basis.clone()),
+        ]
+    }
+}
+
+const HEADER: [&str; 10] = [
+    "workload",
+    "target",
+    "measured",
+    "+-",
+    "published",
+    "error",
+    "within",
+    "ratio",
+    "published ratio",
+    "basis",
+];
+
+/// Shows the figures, and what an endurance claim comes to.
+pub fn show(plan: &Plan, results: &Results, output: Output) {
+    let rows: Vec<Row> = figures(plan, results).iter().map(Row::new).collect();
+    let answer = Answer {
+        plan: &plan.name,
+        complete: results.ended.is_some(),
+        figures: rows,
+        claim: claim(plan, results),
+    };
+    output.show(&answer, |answer| {
+        let shown = |row: &&Row| row.metric == Metric::Rate || row.published.is_some();
+        let rates = answer.figures.iter().filter(shown);
+        let others = answer.figures.iter().filter(|row| !shown(row));
+        let others = others.map(|row| row.cells().drain(..4).collect());
+        let mut parts = vec![
+            format!("{}\n{}", plan.title, plan.question),
+            table(&HEADER, rates.map(Row::cells)),
+            table(&HEADER[..4], others),
+        ];
+        parts.extend(answer.claim.as_ref().map(|claim| claim.to_string()));
+        parts.retain(|part| part.lines().count() > 1);
+        parts.join("\n\n")
+    });
+}
+
+fn unit(metric: Metric, rate: Unit) -> &'static str {
+    match metric {
+        Metric::Rate => rate.name(),
+        other => other.unit(),
+    }
+}
+
+/// Four digits where there are decimals.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}

@@ -1,0 +1,142 @@
+//! The laboratory from the command line: lists, runs, interruptions, comparisons, refusals.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use support::{flashyard, text};
+
+fn namespace(results: &Path, extra: &[&str]) -> std::process::Output {
+    let results = results.to_str().unwrap();
+    let usual = [
+        "lab",
+        "run",
+        "namespace",
+        "--size",
+        "smoke",
+        "--results",
+        results,
+    ];
+    flashyard(&[&usual[..], extra].concat())
+}
+
+#[test]
+fn the_namespace_plan_runs_reports_and_compares() {
+    let directory = tempfile::tempdir().unwrap();
+    let [first, second] = ["a.json", "b.json"].map(|name| directory.path().join(name));
+    let run = namespace(&first, &[]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let shown = text(&run.stdout);
+    for expected in ["CM7-R, 6.4 TB namespace", "582", "1.88", "wear:", "5.79 TB"] {
+        assert!(
+            shown.contains(expected),
+            "{expected} is missing in\n{shown}"
+        );
+    }
+    // Complete results are not overwritten by accident.
+    let again = namespace(&first, &[]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(
+        text(&again.stderr).contains("--restart"),
+        "{}",
+        text(&again.stderr)
+    );
+    assert!(namespace(&first, &["--restart"]).status.success());
+    assert!(namespace(&second, &[]).status.success());
+    let report = flashyard(&["lab", "report", first.to_str().unwrap()]);
+    assert!(
+        text(&report.stdout).contains("CM7-V"),
+        "{}",
+        text(&report.stderr)
+    );
+    let [first, second] = [first, second].map(|path| path.to_str().unwrap().to_owned());
+    let compared = flashyard(&["lab", "compare", &first, &second]);
+    assert!(compared.status.success());
+    assert!(
+        text(&compared.stdout).contains("cannot tell"),
+        "{}",
+        text(&compared.stdout)
+    );
+}
+
+#[test]
+fn figures_beyond_what_the_plan_allows_end_with_1() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.json");
+    let run = namespace(&path, &["--set", "target.cm7-r-6400gb.namespace=6000GB"]);
+    assert_eq!(run.status.code(), Some(1));
+    let error = text(&run.stderr);
+    assert!(error.contains("random-write on cm7-r-6400gb"), "{error}");
+}
+
+#[test]
+fn mistakes_end_with_2_and_a_place() {
+    let listed = flashyard(&["lab", "list"]);
+    assert!(text(&listed.stdout).contains("namespace"));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("mine.toml");
+    std::fs::write(&path, "name = \"mine\"\ntitel = \"x\"\n").unwrap();
+    let refused = flashyard(&["lab", "run", path.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2));
+    let error = text(&refused.stderr);
+    assert!(
+        error.contains("mine.toml:2:1: unknown field `titel`"),
+        "{error}"
+    );
+    let refused = flashyard(&["lab", "run", "namespace", "--set", "run.seeds=1"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("--set run.seeds=1"),
+        "{}",
+        text(&refused.stderr)
+    );
+    let refused = flashyard(&["lab", "run", "nothing"]);
+    assert!(text(&refused.stderr).contains("there are: namespace"));
+}
+
+#[test]
+fn ctrl_c_says_what_is_left_and_the_same_command_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("drive");
+    let plan = directory.path().join("mine.toml");
+    let results = directory.path().join("mine.json");
+    let written = format!(
+        "name = \"mine\"\ntitle = \"t\"\nquestion = \"q\"\nrun.repetitions = 2\n\
+         run.runtime = \"500ms\"\nrun.ramp = \"0\"\nrun.runner = \"fio\"\n\
+         [[target]]\nname = \"file\"\nkind = \"file\"\npaths = [\"{}\"]\nsize = \"16m\"\n\
+         [[workload]]\nname = \"long\"\nrw = \"randwrite\"\n",
+        file.display()
+    );
+    std::fs::write(&plan, written).unwrap();
+    let arguments = |runtime: &str| {
+        let set = format!("run.runtime={runtime}");
+        let paths = [&plan, &results].map(|path| path.to_str().unwrap().to_owned());
+        let [plan, results] = paths;
+        let words = ["lab", "run", &plan, "--results", &results, "--set", &set];
+        words.map(str::to_owned)
+    };
+    let child = Command::new(env!("CARGO_BIN_EXE_flashyard"))
+        .args(arguments("300s"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !file.exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    rustix::process::kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let error = text(&ended.stderr);
+    assert!(error.contains("stopped: 2 of 2 runs are left"), "{error}");
+    assert!(!file.exists(), "the file that was made is left behind");
+    let short = arguments("300ms");
+    let short: Vec<&str> = short.iter().map(String::as_str).collect();
+    let run = flashyard(&short);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+}

@@ -1,0 +1,72 @@
+//! [`LabError`]: why an experiment did not run.
+
+use std::path::PathBuf;
+
+use crate::experiment::ResultError;
+use crate::fio::FioError;
+use crate::load::WorkloadError;
+use crate::session::SessionError;
+
+/// Why an experiment did not run, or did not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A target cannot be opened or used.
+    #[error("target {target}: {source}")]
+    Session {
+        /// The target's name.
+        target: String,
+        /// Why.
+        source: SessionError,
+    },
+    /// A load does not suit a target.
+    #[error("workload {workload} on {target}: {source}")]
+    Workload {
+        /// The load's name.
+        workload: String,
+        /// The target's name.
+        target: String,
+        /// Why.
+        source: WorkloadError,
+    },
+    /// The drive model refuses.
+    #[error("workload {workload} on {target}: {source}")]
+    Model {
+        /// The load's name.
+        workload: String,
+        /// The target's name.
+        target: String,
+        /// Why.
+        source: ssd::ProfileError,
+    },
+    /// fio could not be run, or said what we do not understand.
+    #[error("workload {workload} on {target}: {source}")]
+    Fio {
+        /// The load's name.
+        workload: String,
+        /// The target's name.
+        target: String,
+        /// Why.
+        source: FioError,
+    },
+    /// I/O failed while it was measured or prepared.
+    #[error("workload {workload} on {target}: {first}")]
+    Io {
+        /// The load's name.
+        workload: String,
+        /// The target's name.
+        target: String,
+        /// The first failure, in words.
+        first: String,
+    },
+    /// A profile's file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Profile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Results cannot be kept.
+    #[error(transparent)]
+    Results(#[from] ResultError),
+}

@@ -1,0 +1,26 @@
+//! Experiments: a [`crate::plan::Plan`] is run, and becomes one [`Results`].
+//!
+//! Repetitions are the outermost loop and targets the next, so that what drifts on a machine
+//! spreads over all that is compared. After every load the results are complete as far as they
+//! go: an interrupted experiment goes on where it was.
+
+mod claim;
+mod compare;
+mod error;
+mod execute;
+mod figure;
+mod flash_model;
+mod machine;
+mod measured;
+mod results;
+mod steady;
+
+pub use claim::{Claim, claim};
+pub use compare::{Change, Comparison, Ratio, Verdict, compare};
+pub use error::LabError;
+pub use execute::{Event, Execution};
+pub use figure::{Figure, figures};
+pub use machine::Machine;
+pub use measured::{Flash, Measured, Sample};
+pub use results::{ResultError, Results, RunResult};
+pub use steady::Steady;

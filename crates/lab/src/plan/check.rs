@@ -1,0 +1,256 @@
+//! What a plan's types cannot say: names that exist, keys that belong to a kind, ranges.
+
+use std::collections::BTreeSet;
+
+use super::schema::{Clock, Plan, Runner, Target, TargetKind};
+use crate::load::Verify;
+
+/// What is wrong, and with which key.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub(super) path: Vec<String>,
+    pub(super) message: String,
+}
+
+type Checked = Result<(), Broken>;
+
+fn broken(path: &[&str], message: impl Into<String>) -> Broken {
+    Broken {
+        path: path.iter().map(|part| (*part).to_owned()).collect(),
+        message: message.into(),
+    }
+}
+
+/// Checks a condition.
+fn hold(condition: bool, path: &[&str], message: impl Into<String>) -> Checked {
+    if condition {
+        Ok(())
+    } else {
+        Err(broken(path, message))
+    }
+}
+
+impl Plan {
+    /// The first thing found wrong.
+    pub(super) fn check(&self) -> Checked {
+        name_is_one(&self.name, &["name"])?;
+        hold(
+            !self.targets.is_empty(),
+            &["target"],
+            "a plan needs a [[target]]",
+        )?;
+        hold(
+            !self.workloads.is_empty(),
+            &["workload"],
+            "a plan needs a [[workload]]",
+        )?;
+        self.check_names()?;
+        self.check_run()?;
+        for target in &self.targets {
+            self.check_target(target)?;
+        }
+        self.check_workloads()?;
+        self.check_references()
+    }
+
+    fn check_names(&self) -> Checked {
+        let mut seen = BTreeSet::new();
+        for target in &self.targets {
+            let path = ["target", target.name.as_str(), "name"];
+            name_is_one(&target.name, &path)?;
+            hold(
+                seen.insert(&target.name),
+                &path,
+                "another target has this name",
+            )?;
+        }
+        let mut seen = BTreeSet::new();
+        for table in &self.workloads {
+            name_is_one(&table.name, &["workload", &table.name, "name"])?;
+        }
+        for case in self.cases() {
+            let message = format!("another workload is called {}", case.name);
+            hold(
+                seen.insert(case.name.clone()),
+                &["workload", &case.name],
+                message,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn check_run(&self) -> Checked {
+        let run = &self.run;
+        let count = "has to be from 1 to 100";
+        hold(
+            (1..=100).contains(&run.repetitions),
+            &["run", "repetitions"],
+            count,
+        )?;
+        hold(
+            !run.runtime.is_zero(),
+            &["run", "runtime"],
+            "has to be above 0",
+        )?;
+        let passes = run.passes > 0.0 && run.passes <= 1000.0;
+        hold(
+            passes,
+            &["run", "passes"],
+            "has to be above 0, at most 1000",
+        )?;
+        let scale = run.scale > 0.0 && run.scale <= 1.0;
+        hold(scale, &["run", "scale"], "has to be above 0, at most 1")?;
+        let before = &self.precondition;
+        let rounds = (5..=1000).contains(&before.rounds_max);
+        let message = "has to be from 5 to 1000: five rounds have to agree";
+        hold(rounds, &["precondition", "rounds_max"], message)?;
+        let writes = (0.0..=100.0).contains(&before.round_drive_writes);
+        let message = "has to be from 0 to 100";
+        hold(writes, &["precondition", "round_drive_writes"], message)
+    }
+
+    fn check_target(&self, target: &Target) -> Checked {
+        use TargetKind::{Emulated, File, InplaceRaid6, Model, Pool, Volume};
+        let kind = target.kind;
+        let drives = target.profile.is_some();
+        let files = !target.paths.is_empty();
+        let name = target.name.as_str();
+        let at = |key| ["target", name, key];
+        let array = matches!(kind, InplaceRaid6 | Pool);
+        let keys: [(&str, bool, bool); 13] = [
+            ("paths", files, kind == File || array && !drives),
+            ("size", target.size.is_some(), files),
+            ("addresses", !target.addresses.is_empty(), kind == Volume),
+            ("profile", drives, matches!(kind, Model | Emulated) || array),
+            ("drives", target.drives.is_some(), drives && kind != Model),
+            ("namespace", target.namespace.is_some(), drives),
+            ("scale", target.scale.is_some(), drives && kind != Model),
+            (
+                "dilation",
+                target.dilation.is_some(),
+                drives && kind != Model,
+            ),
+            ("flash", target.flash.is_some(), drives),
+            ("slot", target.slot.is_some(), drives),
+            ("clock", target.clock.is_some(), drives && kind != Model),
+            ("strip", target.strip.is_some(), kind == InplaceRaid6),
+            ("level", target.level.is_some(), kind == Pool),
+        ];
+        for (key, given, allowed) in keys {
+            let message = format!("does not belong to this kind of target ({})", word(kind));
+            hold(!given || allowed, &at(key), message)?;
+        }
+        let used = target
+            .used_percent
+            .is_none_or(|used| (1..=100).contains(&used));
+        hold(used, &at("used_percent"), "has to be from 1 to 100")?;
+        let needs = match kind {
+            File => (files, "paths"),
+            Volume => (!target.addresses.is_empty(), "addresses"),
+            Model | Emulated => (drives, "profile"),
+            InplaceRaid6 | Pool => (drives || files, "profile"),
+        };
+        let message = format!("a target of this kind ({}) needs `{}`", word(kind), needs.1);
+        hold(needs.0, &["target", name], message)?;
+        let count = target.drives.is_none_or(|count| (1..=64).contains(&count));
+        hold(count, &at("drives"), "has to be from 1 to 64")?;
+        self.check_fio(target)
+    }
+
+    fn check_fio(&self, target: &Target) -> Checked {
+        let fio = self.run.runner == Runner::Fio;
+        let possible = target.kind == TargetKind::File;
+        let message = "fio runs on targets of the kind file";
+        hold(!fio || possible, &["target", &target.name, "kind"], message)
+    }
+
+    fn check_workloads(&self) -> Checked {
+        let virtual_time = |target: &Target| {
+            target.kind == TargetKind::Model || target.clock == Some(Clock::Virtual)
+        };
+        for table in &self.workloads {
+            let name = table.name.as_str();
+            let at = |key| ["workload", name, key];
+            let percent = table.read_percent.is_none_or(|percent| percent <= 100);
+            hold(percent, &at("read_percent"), "has to be from 0 to 100")?;
+            for (key, list) in [
+                ("depth", &table.depth),
+                ("jobs", &table.jobs),
+                ("bs", &table.bs),
+            ] {
+                hold(!list.contains(&0), &at(key), "has to be above 0")?;
+            }
+            let file = table.fio_file.is_none() || self.run.runner == Runner::Fio;
+            hold(file, &at("fio_file"), "needs run.runner = \"fio\"")?;
+            let modelled = self.targets.iter().any(virtual_time);
+            let verified = table.verify.is_some_and(|verify| verify != Verify::None);
+            let message = "a modelled target keeps no data to verify";
+            hold(!(verified && modelled), &at("verify"), message)?;
+        }
+        Ok(())
+    }
+
+    fn check_references(&self) -> Checked {
+        let targets: Vec<&str> = self.targets.iter().map(|one| one.name.as_str()).collect();
+        let cases: Vec<String> = self.cases().into_iter().map(|case| case.name).collect();
+        let target = |name: &str, path: &[&str]| {
+            let message = format!(
+                "no target is named {name}; there are: {}",
+                targets.join(", ")
+            );
+            hold(targets.contains(&name), path, message)
+        };
+        let workload = |name: &str, path: &[&str]| {
+            let message = format!(
+                "no workload is named {name}; there are: {}",
+                cases.join(", ")
+            );
+            hold(cases.iter().any(|case| case == name), path, message)
+        };
+        if let Some(baseline) = &self.baseline {
+            target(baseline, &["baseline"])?;
+        }
+        for table in &self.workloads {
+            for name in table.targets.iter().flatten() {
+                target(name, &["workload", &table.name, "targets"])?;
+            }
+        }
+        for (index, published) in self.published.iter().enumerate() {
+            let index = index.to_string();
+            workload(&published.workload, &["published", &index, "workload"])?;
+            target(&published.target, &["published", &index, "target"])?;
+        }
+        if let Some(claim) = &self.endurance {
+            workload(&claim.workload, &["endurance", "workload"])?;
+            for (key, name) in [("target", &claim.target), ("beside", &claim.beside)] {
+                target(name, &["endurance", key])?;
+                let modelled = self
+                    .targets
+                    .iter()
+                    .any(|target| target.name == *name && target.kind == TargetKind::Model);
+                hold(modelled, &["endurance", key], "has to be of the kind model")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names are parts of dotted keys and of file names.
+fn name_is_one(name: &str, path: &[&str]) -> Checked {
+    let allowed = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    let good = name.starts_with(allowed) && name.chars().all(|one| allowed(one) || one == '-');
+    let message = format!("{name:?} is no name: lower-case letters, digits and hyphens");
+    hold(good, path, message)
+}
+
+/// The kind as plans write it.
+fn word(kind: TargetKind) -> &'static str {
+    match kind {
+        TargetKind::Model => "model",
+        TargetKind::File => "file",
+        TargetKind::Volume => "volume",
+        TargetKind::Emulated => "emulated",
+        TargetKind::InplaceRaid6 => "inplace-raid6",
+        TargetKind::Pool => "pool",
+    }
+}

@@ -1,0 +1,437 @@
+//! The tables of a plan.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::words::{many, optional, word};
+use crate::load::{Pattern, Verify};
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Short: lower-case letters, digits and hyphens.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What the experiment asks.
+    pub question: String,
+    /// Where the published figures are from.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// The published set-up, line by line: what, and which.
+    #[serde(default)]
+    pub setup: Vec<(String, String)>,
+    /// How it is done, a paragraph each.
+    #[serde(default)]
+    pub method: Vec<String>,
+    /// What the result cannot tell, a paragraph each.
+    #[serde(default)]
+    pub limits: Vec<String>,
+    /// The target that ratios are to; without it there are none.
+    #[serde(default)]
+    pub baseline: Option<String>,
+    /// How loads are run.
+    #[serde(default)]
+    pub run: Run,
+    /// What is done to a target before it is measured.
+    #[serde(default)]
+    pub precondition: Precondition,
+    /// What is collected beside the loads' own figures.
+    #[serde(default)]
+    pub collect: Collect,
+    /// What to run on.
+    #[serde(rename = "target")]
+    pub targets: Vec<Target>,
+    /// What to run.
+    #[serde(rename = "workload")]
+    pub workloads: Vec<WorkloadTable>,
+    /// What was published.
+    #[serde(default)]
+    pub published: Vec<Published>,
+    /// A claim about endurance to be examined on the model.
+    #[serde(default)]
+    pub endurance: Option<Endurance>,
+    /// Values of the sizes `smoke`, `small` and `full`, by dotted key.
+    #[serde(default)]
+    pub size: BTreeMap<String, BTreeMap<String, toml::Value>>,
+}
+
+/// `[run]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Run {
+    /// What runs the loads.
+    pub runner: Runner,
+    /// How often everything is run.
+    pub repetitions: u32,
+    /// Measured time of a load.
+    #[serde(deserialize_with = "word")]
+    pub runtime: Duration,
+    /// Time before that is not measured.
+    #[serde(deserialize_with = "word")]
+    pub ramp: Duration,
+    /// What is random follows from this and the repetition.
+    pub seed: u64,
+    /// Virtual time: how long to measure, in writes of the whole namespace.
+    pub passes: f64,
+    /// Virtual time: capacity factor, beside the one that the drive's profile asks for.
+    pub scale: f64,
+    /// Virtual time: how closely time is modelled.
+    pub fidelity: ssd::Fidelity,
+}
+
+impl Default for Run {
+    fn default() -> Run {
+        Run {
+            runner: Runner::Builtin,
+            repetitions: 3,
+            runtime: Duration::from_secs(30),
+            ramp: Duration::from_secs(2),
+            seed: 1,
+            passes: 1.0,
+            scale: 1.0,
+            fidelity: ssd::Fidelity::default(),
+        }
+    }
+}
+
+/// What runs the loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Runner {
+    /// The load generator of this program.
+    Builtin,
+    /// fio, on files and block devices.
+    Fio,
+}
+
+/// `[precondition]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Precondition {
+    /// Deallocate everything first.
+    pub purge: bool,
+    /// How often everything is written in order, 128 KiB at a time.
+    pub fill_passes: u32,
+    /// Repeat each load in rounds until five in a row agree, before it is measured.
+    pub steady: bool,
+    /// A round lasts this long, and
+    #[serde(deserialize_with = "word")]
+    pub round: Duration,
+    /// at least until this share of the target has been written (loads that write).
+    pub round_drive_writes: f64,
+    /// Rounds after which it is measured without agreement, and said so.
+    pub rounds_max: u32,
+}
+
+impl Default for Precondition {
+    fn default() -> Precondition {
+        Precondition {
+            purge: false,
+            fill_passes: 0,
+            steady: false,
+            round: Duration::from_secs(60),
+            round_drive_writes: 0.4,
+            rounds_max: 25,
+        }
+    }
+}
+
+/// `[collect]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Collect {
+    /// Processor time of this program, of a node it started and of the machine, per second.
+    pub processors: bool,
+    /// Host and media writes of emulated drives.
+    pub health: bool,
+}
+
+impl Default for Collect {
+    fn default() -> Collect {
+        Collect {
+            processors: true,
+            health: true,
+        }
+    }
+}
+
+/// `[[target]]`; which keys a kind takes is in `check`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// How the plan names it.
+    pub name: String,
+    /// How reports name it; the name if absent.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// What it is.
+    pub kind: TargetKind,
+    /// Files or block devices.
+    #[serde(default)]
+    pub paths: Vec<PathBuf>,
+    /// Files that do not exist are made of this size, and removed afterwards.
+    #[serde(default, deserialize_with = "optional")]
+    pub size: Option<u64>,
+    /// `tcp://HOST:PORT/NQN?nsid=N`, one a volume.
+    #[serde(default)]
+    pub addresses: Vec<String>,
+    /// A drive's profile, by name or path.
+    #[serde(default)]
+    pub profile: Option<String>,
+    /// How many emulated drives.
+    #[serde(default)]
+    pub drives: Option<u32>,
+    /// Bytes of the drive's one namespace; by default its capacity.
+    #[serde(default, deserialize_with = "optional")]
+    pub namespace: Option<u64>,
+    /// Capacity factor of emulated drives.
+    #[serde(default)]
+    pub scale: Option<f64>,
+    /// Emulated drives take this many times as long as the real ones.
+    #[serde(default)]
+    pub dilation: Option<f64>,
+    /// The flash's state before, where not given by the load.
+    #[serde(default)]
+    pub flash: Option<ssd::Precondition>,
+    /// PCI Express generation of the slot the drives are in.
+    #[serde(default)]
+    pub slot: Option<u32>,
+    /// The clock that emulated drives go by.
+    #[serde(default)]
+    pub clock: Option<Clock>,
+    /// The in-place array's strip.
+    #[serde(default, deserialize_with = "optional")]
+    pub strip: Option<u32>,
+    /// The pool's level.
+    #[serde(default)]
+    pub level: Option<Level>,
+    /// Share of the array's or pool's capacity that is used, in percent.
+    #[serde(default)]
+    pub used_percent: Option<u32>,
+}
+
+impl Target {
+    /// What reports call it.
+    pub fn label(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.name)
+    }
+}
+
+/// What a target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TargetKind {
+    /// The drive model in virtual time, without data.
+    Model,
+    /// Files or block devices.
+    File,
+    /// Volumes over NVMe/TCP.
+    Volume,
+    /// Emulated drives, with data.
+    Emulated,
+    /// RAID 6 in place over emulated drives or files.
+    InplaceRaid6,
+    /// A volume of a pool over emulated drives or files.
+    Pool,
+}
+
+/// The clock that emulated drives go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// The machine's.
+    Real,
+    /// Virtual: the host costs nothing, and every run is the same.
+    Virtual,
+}
+
+/// How a pool keeps data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// Striped, no redundancy.
+    Raid0,
+    /// Mirrored.
+    Raid1,
+    /// One drive may be lost.
+    Raid5,
+    /// Two drives may be lost.
+    Raid6,
+}
+
+/// `[[workload]]`: fio's words; `rw`, `bs`, `depth` and `jobs` may be lists, which makes one load
+/// of every combination.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadTable {
+    /// How the plan names it.
+    pub name: String,
+    /// How reports name it; the name if absent.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// Pattern.
+    #[serde(default, deserialize_with = "many")]
+    pub rw: Vec<Pattern>,
+    /// Bytes per I/O.
+    #[serde(default, deserialize_with = "many")]
+    pub bs: Vec<u32>,
+    /// I/Os that a job keeps in flight.
+    #[serde(default, deserialize_with = "many")]
+    pub depth: Vec<u32>,
+    /// Jobs per drive or volume of the target.
+    #[serde(default, deserialize_with = "many")]
+    pub jobs: Vec<u32>,
+    /// Reads in a hundred, of the mixed patterns.
+    #[serde(default)]
+    pub read_percent: Option<u8>,
+    /// Length of the region; by default the whole target.
+    #[serde(default, deserialize_with = "optional")]
+    pub region: Option<u64>,
+    /// Open loop: I/Os a second of each job.
+    #[serde(default)]
+    pub rate_iops: Option<u64>,
+    /// Measured time, where not that of `[run]`.
+    #[serde(default, deserialize_with = "optional")]
+    pub runtime: Option<Duration>,
+    /// `none` or `crc32c`.
+    #[serde(default)]
+    pub verify: Option<Verify>,
+    /// A fio job file of one's own, whose `filename` is `${TARGET}`.
+    #[serde(default)]
+    pub fio_file: Option<PathBuf>,
+    /// The one of its jobs to run; all if absent.
+    #[serde(default)]
+    pub fio_section: Option<String>,
+    /// Names of the targets it runs on; all if absent.
+    #[serde(default)]
+    pub targets: Option<Vec<String>>,
+    /// What the table and the bars show.
+    #[serde(default)]
+    pub unit: Unit,
+}
+
+/// What a load's main figure is shown in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// Thousands of I/Os a second.
+    #[default]
+    #[serde(rename = "K IOPS")]
+    KiloIops,
+    /// I/Os a second.
+    #[serde(rename = "IOPS")]
+    Iops,
+    /// 10^9 bytes a second.
+    #[serde(rename = "GB/s")]
+    GigabytesPerSecond,
+    /// 10^6 bytes a second.
+    #[serde(rename = "MB/s")]
+    MegabytesPerSecond,
+}
+
+/// `[[published]]`: a figure to put beside ours.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// A load, by its expanded name.
+    pub workload: String,
+    /// A target.
+    pub target: String,
+    /// What the figure is of.
+    #[serde(default)]
+    pub metric: Metric,
+    /// The figure, in the load's unit, or the metric's.
+    pub value: f64,
+    /// The error that ours is held to; without it, it is only shown.
+    #[serde(default)]
+    pub within_percent: Option<f64>,
+    /// How much of a test it is.
+    #[serde(default)]
+    pub basis: Option<String>,
+}
+
+/// What a figure is of.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// The load's rate, in its unit.
+    #[default]
+    Rate,
+    /// Mean latency of the direction that matters, microseconds.
+    MeanLatency,
+    /// The latency that 95 of a hundred did not exceed, microseconds.
+    P95Latency,
+    /// 99 of a hundred, microseconds.
+    P99Latency,
+    /// Media writes per host write.
+    WriteAmplification,
+    /// Drive writes per day that the media writes allow.
+    DriveWritesPerDay,
+    /// Processors busy, in percent of the machine.
+    ProcessorPercent,
+}
+
+impl Unit {
+    /// As reports show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::KiloIops => "K IOPS",
+            Unit::Iops => "IOPS",
+            Unit::GigabytesPerSecond => "GB/s",
+            Unit::MegabytesPerSecond => "MB/s",
+        }
+    }
+}
+
+impl Metric {
+    /// As reports name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Rate => "rate",
+            Metric::MeanLatency => "mean latency",
+            Metric::P95Latency => "p95 latency",
+            Metric::P99Latency => "p99 latency",
+            Metric::WriteAmplification => "write amplification",
+            Metric::DriveWritesPerDay => "drive writes per day",
+            Metric::ProcessorPercent => "processors busy",
+        }
+    }
+
+    /// What it is in; a rate's unit is the load's.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Metric::Rate => "",
+            Metric::MeanLatency => "us mean",
+            Metric::P95Latency => "us p95",
+            Metric::P99Latency => "us p99",
+            Metric::WriteAmplification => "WAF",
+            Metric::DriveWritesPerDay => "DWPD",
+            Metric::ProcessorPercent => "% CPU",
+        }
+    }
+
+    /// Whether a higher value is the better one.
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Metric::Rate | Metric::DriveWritesPerDay)
+    }
+}
+
+/// `[endurance]`: "with a smaller namespace this drive wears like one sold for more".
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endurance {
+    /// The load that wears.
+    pub workload: String,
+    /// The drive with the smaller namespace.
+    pub target: String,
+    /// The drive sold for more writes.
+    pub beside: String,
+    /// The writes per day it is sold for.
+    pub drive_writes_per_day: f64,
+}
