@@ -96,11 +96,20 @@ impl<D: BlockDevice> Array<D> {
         self.is_live(index) && !self.leaving.borrow().contains(&index)
     }
 
+    /// The drives that take data, each as the bit of its index.
+    pub fn taking_mask(&self) -> u32 {
+        let drives = self.drives.borrow();
+        let leaving = self.leaving.borrow();
+        let works = |drive: &Option<Rc<Drive<D>>>| drive.as_ref().is_some_and(|it| !it.is_failed());
+        let taking = drives.iter().enumerate();
+        taking
+            .filter(|(index, drive)| works(drive) && !leaving.contains(index))
+            .fold(0, |mask, (index, _)| mask | 1 << index)
+    }
+
     /// How many drives take data.
     pub fn taking(&self) -> usize {
-        (0..self.slots())
-            .filter(|index| self.takes_data(*index))
-            .count()
+        self.taking_mask().count_ones() as usize
     }
 
     /// Puts a drive at `index`, or nothing.

@@ -408,6 +408,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .iter()
             .filter(|number| state.segments.get(**number).is_some());
         state.settled = settled.copied().collect();
+        self.upkeep.notify_one();
     }
 }
 

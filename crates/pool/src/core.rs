@@ -364,6 +364,28 @@ impl<D: BlockDevice> Core<D> {
         Ok(mapping.and_then(Mapping::entry))
     }
 
+    /// Where a block of a volume's layer is, if memory knows without asking the drives.
+    pub fn peek(&self, layer: u32, block: u64) -> Option<Option<Entry>> {
+        let state = self.state.borrow();
+        let cache = self.cache.borrow();
+        let mut at = Some(layer);
+        while let Some(id) = at {
+            if let Some(mapping) = state.recent(id, block) {
+                return Some(mapping.entry());
+            }
+            let Some(layer) = state.tables.layers.get(&id) else {
+                break;
+            };
+            if let Some(root) = layer.root
+                && let Some(mapping) = tree::peek(&cache, root, block)?
+            {
+                return Some(mapping.entry());
+            }
+            at = layer.parent;
+        }
+        Some(None)
+    }
+
     /// What `layer` itself says about a block, if memory knows without asking the drives.
     pub fn peek_own(&self, layer: u32, block: u64) -> Option<Option<Mapping>> {
         let state = self.state.borrow();

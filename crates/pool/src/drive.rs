@@ -2,7 +2,7 @@
 
 use crate::health::Health;
 use crate::location::BLOCK_BYTES;
-use block::{BlockDevice, Buffer, Durability, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use std::cell::Cell;
 
 /// The first superblock is here: block 0 stays free of anything that looks like a partition table.
@@ -124,6 +124,19 @@ impl<D: BlockDevice> Drive<D> {
             return (buffer, Err(IoError::DeviceGone));
         }
         write_blocks(&self.device, block, buffer, durability).await
+    }
+
+    /// Tells the drive that a zone's contents are no longer needed, if it wants to know.
+    pub async fn discard(&self, zone: u32) {
+        let geometry = self.device.geometry();
+        if self.failed.get() || !geometry.deallocates {
+            return;
+        }
+        let lbas = BLOCK_BYTES as u64 / u64::from(geometry.block_bytes);
+        let start = Lba(self.zone_start(zone) * lbas);
+        let blocks = u64::from(self.layout.zone_blocks) * lbas;
+        // It is advice: a drive that does not take it keeps what nobody reads.
+        let _ = self.device.deallocate(BlockRange::new(start, blocks)).await;
     }
 
     pub async fn flush(&self) -> Result<(), IoError> {

@@ -246,12 +246,12 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    pub fn rules(&self) -> Rules<'_> {
+    pub fn rules(&self) -> Rules {
         Rules {
             level: self.array.level,
             width: self.width,
             zone_rows: self.zone_rows,
-            is_live: Box::new(|drive| self.array.takes_data(drive)),
+            taking: self.array.taking_mask(),
             kept: self.size().kept_for_cleaner(),
             drives_enough: self.drives_enough(),
         }

@@ -25,12 +25,8 @@ pub(crate) struct Before {
     pub sequences: Vec<u64>,
 }
 
-/// A stripe that was found.
-struct Candidate {
-    header: Header,
-    /// Every block checks, from its column or rebuilt.
-    whole: bool,
-}
+/// Headers of stripes by shard and sequence number.
+type Found = BTreeMap<(u32, u64), Header>;
 
 /// Some rows of a segment in memory.
 pub(crate) struct Image {
@@ -79,7 +75,7 @@ impl Image {
 impl<D: BlockDevice + 'static> Core<D> {
     /// Rolls the logs forward from the checkpoint that has been loaded.
     pub async fn recover(&self, before: Before) -> Result<(), PoolError> {
-        let mut found: BTreeMap<(u32, u64), Candidate> = BTreeMap::new();
+        let mut found = Found::new();
         let numbers: Vec<u32> = {
             let state = self.state.borrow();
             let table = state.segments.table().iter();
@@ -95,7 +91,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         for (shard, since) in (0..).zip(&before.sequences) {
             let later = found.split_off(&(shard + 1, 0));
             let own = std::mem::replace(&mut found, later);
-            let log = own.into_iter().map(|((_, at), candidate)| (at, candidate));
+            let log = own.into_iter().map(|((_, at), header)| (at, header));
             let log = log.filter(|(at, _)| at > since).collect();
             let share = Share {
                 slice_blocks: before.slice_blocks,
@@ -121,30 +117,38 @@ impl<D: BlockDevice + 'static> Core<D> {
         &self,
         share: Share,
         since: u64,
-        log: BTreeMap<u64, Candidate>,
+        log: BTreeMap<u64, Header>,
     ) -> Result<u64, PoolError> {
-        let durable = log.values().map(|found| found.header.durable_through).max();
+        let durable = log.values().map(|header| header.durable_through).max();
         let durable = durable.unwrap_or(since);
         if let Some(missing) = (since + 1..=durable).find(|number| !log.contains_key(number)) {
             return Err(PoolError::LogDamaged(missing));
         }
         let last = log.keys().next_back().copied().unwrap_or(since);
-        for (sequence, candidate) in log {
-            // What is known to have been durable counts even if a block has been lost since:
-            // reading that block must fail, not give back what was there before.
-            if candidate.whole || sequence <= durable {
-                self.replay(share, candidate.header).await?;
+        for (sequence, header) in log {
+            // What is known to have been durable counts, and need not be read again, even if a
+            // block has been lost since: reading that block must fail, not give back what was
+            // there before.
+            if sequence <= durable || self.is_whole(&header).await {
+                self.replay(share, header).await?;
             }
         }
         Ok(last)
     }
 
+    /// Reads a stripe and checks every block of it; see [`complete`](Core::complete).
+    async fn is_whole(&self, header: &Header) -> bool {
+        let Some(columns) = self.columns(header.place.segment) else {
+            return false;
+        };
+        let shape = self.array.shape(columns.len());
+        let rows = header.rows.min(self.zone_rows - header.place.row);
+        let image = self.read_image(shape, &columns, header.place.row, rows);
+        self.complete(&image.await, &columns, header).await
+    }
+
     /// Looks for stripes in one segment, behind the rows that the checkpoint knows.
-    async fn scan(
-        &self,
-        number: u32,
-        found: &mut BTreeMap<(u32, u64), Candidate>,
-    ) -> Result<(), PoolError> {
+    async fn scan(&self, number: u32, found: &mut Found) -> Result<(), PoolError> {
         let Some((columns, generation, start)) = ({
             let state = self.state.borrow();
             let segment = state.segments.get(number);
@@ -153,35 +157,40 @@ impl<D: BlockDevice + 'static> Core<D> {
             return Ok(());
         };
         let shape = self.array.shape(columns.len());
+        let first_row = Place {
+            segment: number,
+            generation,
+            row: start,
+            incarnation: self.incarnation.get(),
+        };
+        // Stripes lie one behind the other, so their first column mostly says it all.
         let (mut row, mut end) = (start, start);
+        while let Some(headers) = self
+            .next_headers(&columns, Place { row, ..first_row })
+            .await
+        {
+            for header in headers {
+                row = header.place.row + header.rows.max(1);
+                end = row;
+                found.insert((header.shard, header.sequence), header);
+            }
+        }
         while row < self.zone_rows {
             let rows = (self.zone_rows - row).min(WINDOW_ROWS);
             let image = self.read_image(shape, &columns, row, rows).await;
             let mut last_found = None;
             while row < image.first + image.rows {
-                let place = Place {
-                    segment: number,
-                    generation,
-                    row,
-                    incarnation: self.incarnation.get(),
-                };
+                let place = Place { row, ..first_row };
                 let decode = |block: &[u8]| Header::decode(&self.secret, place, false, block);
                 let header = image.valid_block(0, row, &|block| decode(block).is_some());
                 let Some(header) = header.and_then(|(block, _)| decode(&block)) else {
                     row += 1;
                     continue;
                 };
-                let rows = header.rows.max(1);
-                if row + rows > image.first + image.rows && row > image.first {
-                    last_found = Some(row);
-                    break;
-                }
-                let whole = self.complete(&image, &columns, &header).await;
-                row += rows;
+                row += header.rows.max(1);
                 last_found = Some(row);
                 end = row;
-                let key = (header.shard, header.sequence);
-                found.insert(key, Candidate { header, whole });
+                found.insert((header.shard, header.sequence), header);
             }
             if last_found.is_none() {
                 break;
@@ -191,6 +200,32 @@ impl<D: BlockDevice + 'static> Core<D> {
             segment.rows = end.min(self.zone_rows);
         }
         Ok(())
+    }
+
+    /// The headers of stripes that lie one behind the other from `place` on, as far as one read of
+    /// the first column tells. `None` if there is none.
+    async fn next_headers(&self, columns: &[Option<Zone>], place: Place) -> Option<Vec<Header>> {
+        let rows = self.zone_rows.saturating_sub(place.row).min(WINDOW_ROWS);
+        if rows == 0 {
+            return None;
+        }
+        let zone = columns.first().copied().flatten();
+        let buffer = Buffer::new(rows as usize * BLOCK_BYTES);
+        let (buffer, result) = self.array.read_zone(zone, place.row, buffer).await;
+        result.ok()?;
+        let mut headers: Vec<Header> = Vec::new();
+        let mut row = place.row;
+        while row < place.row + rows {
+            let at = (row - place.row) as usize * BLOCK_BYTES;
+            let block = &buffer[at..at + BLOCK_BYTES];
+            let Some(header) = Header::decode(&self.secret, Place { row, ..place }, false, block)
+            else {
+                break;
+            };
+            row += header.rows.max(1);
+            headers.push(header);
+        }
+        (!headers.is_empty()).then_some(headers)
     }
 
     /// Reads some rows of every column; a column whose drive is gone is not there.

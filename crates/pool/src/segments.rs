@@ -115,6 +115,8 @@ pub(crate) struct Segments {
     table: BTreeMap<u32, Segment>,
     /// Free zones by drive; the last is taken first.
     free: Vec<Vec<u32>>,
+    /// Zones of no segment whose drives have not yet been told: not free.
+    discarding: Vec<Zone>,
     next_generation: u32,
     next_number: u32,
     /// Sum of the live counts of data segments.
@@ -150,6 +152,7 @@ impl Segments {
         Segments {
             live_data: data.map(Segment::live).sum(),
             free: used.iter().map(free_of).collect(),
+            discarding: Vec::new(),
             next_number: table.keys().next_back().map_or(0, |last| last + 1),
             table,
             next_generation,
@@ -232,18 +235,25 @@ impl Segments {
         None
     }
 
-    /// Forgets a segment and frees its zones.
+    /// Forgets a segment; its zones are free once they are [`discarded`](Segments::discarded).
     pub fn release(&mut self, number: u32) {
-        let Some(segment) = self.table.remove(&number) else {
-            return;
-        };
-        for zone in segment.columns.into_iter().flatten() {
-            self.release_zone(zone);
+        if let Some(segment) = self.table.remove(&number) {
+            self.discarding
+                .extend(segment.columns.into_iter().flatten());
         }
     }
 
-    /// Frees a zone that no segment has any more.
-    pub fn release_zone(&mut self, zone: Zone) {
+    /// Zones whose drives may forget what is in them.
+    pub fn discarding(&self) -> &[Zone] {
+        &self.discarding
+    }
+
+    /// The drive has been told: the zone is free, if it still is this pool's.
+    pub fn discarded(&mut self, zone: Zone) {
+        let Some(index) = self.discarding.iter().position(|other| *other == zone) else {
+            return;
+        };
+        self.discarding.swap_remove(index);
         if let Some(free) = self.free.get_mut(usize::from(zone.drive)) {
             free.insert(0, zone.index);
         }
@@ -253,6 +263,8 @@ impl Segments {
     pub fn set_drive(&mut self, drive: usize, zones: u32) {
         if let Some(free) = self.free.get_mut(drive) {
             *free = (0..zones).rev().collect();
+            self.discarding
+                .retain(|zone| usize::from(zone.drive) != drive);
         }
     }
 
@@ -323,6 +335,9 @@ mod tests {
                 if step % 3 == 0 && !held.is_empty() {
                     let number = held.swap_remove(step as usize % held.len());
                     segments.release(number);
+                    for zone in segments.discarding().to_vec() {
+                        segments.discarded(zone);
+                    }
                 } else {
                     let width = 1 + step as usize % 4;
                     let free = segments.free_zones(|_| true);
@@ -364,6 +379,11 @@ mod tests {
         let first = segments.allocate(Kind::Wide, 2, 0, |_| true).unwrap();
         let generation = segments.get(first).unwrap().generation;
         segments.release(first);
+        assert!(segments.allocate(Kind::Wide, 2, 0, |_| true).is_some());
+        assert!(segments.allocate(Kind::Wide, 2, 0, |_| true).is_none());
+        for zone in segments.discarding().to_vec() {
+            segments.discarded(zone);
+        }
         let second = segments.allocate(Kind::Wide, 2, 0, |_| true).unwrap();
         assert!(segments.get(second).unwrap().generation > generation);
     }

@@ -3,6 +3,7 @@
 use crate::checkpoint::Resume;
 use crate::cleaner::Window;
 use crate::coordinator::Coordinator;
+use crate::join::join_all;
 use crate::segments::{Kind, State as SegmentState};
 use crate::space::{Action, Situation, plan};
 use block::{BlockDevice, IoError};
@@ -30,6 +31,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 let _ = self.retire(member).await;
                 continue;
             }
+            self.discard_freed().await;
             self.watch_rebuild();
             let situation = self.situation();
             self.state.borrow_mut().frugal = situation.frugal();
@@ -67,6 +69,30 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     self.work.notify_one();
                 }
             }
+        }
+    }
+
+    /// Lets the drives forget what lay in zones that were freed. Only then are they free: a drive
+    /// may take its time, and must not forget what is written there next.
+    async fn discard_freed(&self) {
+        if self.state.borrow().segments.discarding().is_empty() {
+            return;
+        }
+        // Who closes the pool takes the lock after saying so.
+        let _alone = self.upkeep_lock.lock().await;
+        if self.stopping.get() {
+            return;
+        }
+        let zones = self.state.borrow().segments.discarding().to_vec();
+        let discards = zones.iter().map(|zone| async move {
+            if let Some(drive) = self.array.drive(usize::from(zone.drive)) {
+                drive.discard(zone.index).await;
+            }
+        });
+        join_all(discards).await;
+        let mut state = self.state.borrow_mut();
+        for zone in zones {
+            state.segments.discarded(zone);
         }
     }
 

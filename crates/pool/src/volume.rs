@@ -2,6 +2,7 @@
 
 use crate::checkpoint::Resume;
 use crate::core::Core;
+use crate::join::join_all;
 use crate::location::{BLOCK_BYTES, Entry};
 use crate::log::{ATOMIC_BLOCKS, Item, Request, Source};
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
@@ -32,6 +33,21 @@ impl<D: BlockDevice + 'static> Clone for PoolVolume<D> {
             target: self.target,
             blocks: self.blocks.clone(),
         }
+    }
+}
+
+/// A block of a request and where it is.
+struct Placed {
+    index: usize,
+    entry: Entry,
+}
+
+impl Placed {
+    /// True when one read of a drive brings both.
+    fn is_followed_by(&self, next: &Placed) -> bool {
+        let (here, there) = (self.entry.at, next.entry.at);
+        next.index == self.index + 1
+            && (here.segment, here.column, here.row + 1) == (there.segment, there.column, there.row)
     }
 }
 
@@ -127,54 +143,70 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         }
     }
 
+    /// Where a block is. Layers come and go while a read waits: each block asks for its own.
+    async fn find(&self, block: u64) -> Result<Option<Entry>, IoError> {
+        let layer = self.layer()?;
+        match self.core.peek(layer, block) {
+            Some(found) => Ok(found),
+            None => self.core.find(layer, block).await,
+        }
+    }
+
     async fn read_blocks(
         &self,
         range: BlockRange,
         mut buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
         let _reading = self.core.reading();
-        let mut run: Vec<Entry> = Vec::new();
+        let mut entries: Vec<Placed> = Vec::new();
         for index in 0..range.blocks as usize {
-            // Layers come and go while a read waits: each block asks for its own.
-            let layer = match self.layer() {
-                Ok(layer) => layer,
-                Err(error) => return (buffer, Err(error)),
-            };
-            let found = match self.core.find(layer, range.start.0 + index as u64).await {
-                Ok(found) => found,
-                Err(error) => return (buffer, Err(error)),
-            };
-            let follows = run.last().zip(found).is_some_and(|(last, next)| {
-                (last.at.segment, last.at.column, last.at.row + 1)
-                    == (next.at.segment, next.at.column, next.at.row)
-            });
-            if !follows && !run.is_empty() {
-                let end = index * BLOCK_BYTES;
-                if let Err(error) = self.read_part(&run, end, &mut buffer).await {
-                    self.tell_lost(&run, range.start.0 + index as u64, error)
-                        .await;
-                    return (buffer, Err(error));
+            match self.find(range.start.0 + index as u64).await {
+                Ok(Some(entry)) if range.blocks == 1 => {
+                    return self.read_whole(range, &[entry], buffer).await;
                 }
-                run.clear();
-            }
-            match found {
-                Some(entry) => run.push(entry),
-                None => buffer[index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES].fill(0),
+                Ok(Some(entry)) => entries.push(Placed { index, entry }),
+                Ok(None) => buffer[index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES].fill(0),
+                Err(error) => return (buffer, Err(error)),
             }
         }
-        if run.len() == range.blocks as usize {
-            // All in one piece: no copy.
-            let (whole, result) = self.core.read_run(&run, buffer).await;
+        let runs: Vec<Vec<Entry>> = entries
+            .chunk_by(Placed::is_followed_by)
+            .map(|run| run.iter().map(|placed| placed.entry).collect())
+            .collect();
+        if let [only] = &runs[..]
+            && only.len() == range.blocks as usize
+        {
+            return self.read_whole(range, only, buffer).await;
+        }
+        let reads = runs.iter().map(|run| {
+            self.core
+                .read_run(run, Buffer::new(run.len() * BLOCK_BYTES))
+        });
+        let mut done = 0;
+        for (run, (part, result)) in runs.iter().zip(join_all(reads).await) {
+            let index = entries[done].index;
+            done += run.len();
             if let Err(error) = result {
-                self.tell_lost(&run, range.start.0 + range.blocks, error)
-                    .await;
+                let end = range.start.0 + (index + run.len()) as u64;
+                self.tell_lost(run, end, error).await;
+                return (buffer, Err(error));
             }
-            return (whole, result);
+            let start = index * BLOCK_BYTES;
+            buffer[start..start + part.len()].copy_from_slice(&part);
         }
-        let end = buffer.len();
-        let result = self.read_part(&run, end, &mut buffer).await;
+        (buffer, Ok(()))
+    }
+
+    /// Reads blocks that lie in one piece: no copy.
+    async fn read_whole(
+        &self,
+        range: BlockRange,
+        run: &[Entry],
+        buffer: Buffer,
+    ) -> (Buffer, Result<(), IoError>) {
+        let (buffer, result) = self.core.read_run(run, buffer).await;
         if let Err(error) = result {
-            self.tell_lost(&run, range.start.0 + range.blocks, error)
+            self.tell_lost(run, range.start.0 + range.blocks, error)
                 .await;
         }
         (buffer, result)
@@ -197,22 +229,6 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
                 self.core.lose_block(layer, block);
             }
         }
-    }
-
-    /// Reads `run` into the bytes of `buffer` that end at `end`.
-    async fn read_part(
-        &self,
-        run: &[Entry],
-        end: usize,
-        buffer: &mut Buffer,
-    ) -> Result<(), IoError> {
-        let bytes = run.len() * BLOCK_BYTES;
-        if bytes == 0 {
-            return Ok(());
-        }
-        let (part, result) = self.core.read_run(run, Buffer::new(bytes)).await;
-        buffer[end - bytes..end].copy_from_slice(&part);
-        result
     }
 
     async fn unmap(&self, range: BlockRange) -> Result<(), IoError> {

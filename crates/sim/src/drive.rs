@@ -261,7 +261,7 @@ impl BlockDevice for SimDrive {
             power_fail_atomic_blocks: 1,
             power_fail_atomic_boundary_blocks: 0,
             volatile_write_cache: true,
-            deallocates: false,
+            deallocates: true,
         }
     }
 
@@ -336,8 +336,17 @@ impl BlockDevice for SimDrive {
         Ok(())
     }
 
-    async fn deallocate(&self, _: BlockRange) -> Result<(), IoError> {
-        self.begin().await
+    async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
+        self.begin().await?;
+        self.take_time().await?;
+        let mut media = self.media.borrow_mut();
+        let inside = range.start.0..range.start.0 + range.blocks;
+        media.durable.retain(|block, _| !inside.contains(block));
+        media.cached.retain(|block, _| !inside.contains(block));
+        media
+            .unflushed
+            .retain(|write| !inside.contains(&write.block));
+        Ok(())
     }
 
     async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError> {

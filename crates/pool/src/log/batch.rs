@@ -25,18 +25,20 @@ pub(crate) enum Class {
 }
 
 /// What the pool is made of, as far as placing stripes goes.
-pub(crate) struct Rules<'a> {
+#[derive(Clone, Copy)]
+pub(crate) struct Rules {
     pub level: Level,
     pub width: usize,
     pub zone_rows: u32,
-    pub is_live: Box<dyn Fn(usize) -> bool + 'a>,
+    /// Drives that take data, by the bit of their index.
+    pub taking: u32,
     /// Ready segments that hosts leave to the cleaner.
     pub kept: usize,
     /// There are drives enough for every column of the narrowest segment.
     pub drives_enough: bool,
 }
 
-impl Rules<'_> {
+impl Rules {
     pub fn wide(&self) -> Shape {
         self.level.shape(self.width)
     }
@@ -45,7 +47,7 @@ impl Rules<'_> {
     /// are too few.
     pub fn accepts(&self, columns: &[Option<Zone>]) -> bool {
         columns.iter().all(|zone| match zone {
-            Some(zone) => (self.is_live)(usize::from(zone.drive)),
+            Some(zone) => self.taking >> zone.drive & 1 == 1,
             None => !self.drives_enough,
         })
     }
@@ -66,7 +68,7 @@ pub(crate) enum Next {
 }
 
 /// The open segment of `class` if a stripe of `least` blocks fits behind its last, else a new one.
-fn open_segment(state: &mut State, rules: &Rules<'_>, class: Class, least: u64) -> Option<u32> {
+fn open_segment(state: &mut State, rules: &Rules, class: Class, least: u64) -> Option<u32> {
     if let Some(number) = state.open[class as usize] {
         let usable = state.segments.get(number).is_some_and(|segment| {
             // The segment may be narrower than usual: its own shape counts.
@@ -130,7 +132,7 @@ fn blocks_in(rows: u32, shape: Shape) -> u64 {
 }
 
 /// Turns the head of the queue into a stripe.
-pub(crate) fn next_batch(state: &mut State, rules: &Rules<'_>) -> Next {
+pub(crate) fn next_batch(state: &mut State, rules: &Rules) -> Next {
     let (wide, narrow) = (rules.wide(), rules.narrow());
     let waiting: u64 = state
         .queue
@@ -197,7 +199,7 @@ struct Room {
     holes_only: bool,
 }
 
-fn fill(state: &mut State, rules: &Rules<'_>, number: u32, wanted: Room) -> Next {
+fn fill(state: &mut State, rules: &Rules, number: u32, wanted: Room) -> Next {
     let Some(segment) = state.segments.get(number) else {
         return Next::Nothing;
     };
@@ -379,7 +381,7 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
 }
 
 /// Blocks that can be moved whatever hosts write meanwhile.
-pub(crate) fn moved_room(state: &State, rules: &Rules<'_>) -> u64 {
+pub(crate) fn moved_room(state: &State, rules: &Rules) -> u64 {
     let ready = state
         .segments
         .numbers(Kind::Wide, SegmentState::Ready)
@@ -401,7 +403,7 @@ pub(crate) fn moved_room(state: &State, rules: &Rules<'_>) -> u64 {
 /// A stripe of moved blocks in the cleaner's segment: as many of `moves` as fit, from the front.
 pub(crate) fn moved_batch(
     state: &mut State,
-    rules: &Rules<'_>,
+    rules: &Rules,
     moves: &mut VecDeque<Move>,
 ) -> Option<Batch> {
     let number = open_segment(state, rules, Class::Moved, 1)?;

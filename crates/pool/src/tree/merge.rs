@@ -2,11 +2,13 @@
 
 use super::{LEVELS_MAX, NodeSink, load_level};
 use crate::format::node::{NODE_RECORDS, Node, NodeRecord};
+use crate::join::join_all;
 use crate::location::{Entry, Mapping};
 use crate::overlay::Change;
 use crate::volumes::Root;
 use block::IoError;
 use std::pin::Pin;
+use std::rc::Rc;
 
 /// A changed node with fewer records than this is merged with a neighbour, so that a map's size
 /// stays bounded by what it maps.
@@ -31,10 +33,10 @@ pub(crate) async fn merge<S: NodeSink>(
         return Ok(root);
     }
     let (mut level, mut content) = match root {
-        Some(root) => (
-            root.level,
-            changed_content(sink, layer, root.mapping, root.level, changes).await?,
-        ),
+        Some(root) => (root.level, {
+            let node = load_level(sink, root.mapping, root.level).await?;
+            changed_content(sink, layer, (root.mapping, node), root.level, changes).await?
+        }),
         None => (0, merge_records(sink, Vec::new(), changes)),
     };
     loop {
@@ -63,16 +65,18 @@ pub(crate) async fn merge<S: NodeSink>(
     }
 }
 
+/// So many nodes are read side by side.
+const LOADS: usize = 32;
+
 /// What the node at `at` holds after `changes`; its old self is discarded.
 fn changed_content<'a, S: NodeSink>(
     sink: &'a S,
     layer: u32,
-    at: Mapping,
+    (at, node): (Mapping, Rc<Node>),
     level: u8,
     changes: &'a [Change],
 ) -> Recursion<'a, Vec<NodeRecord>> {
     Box::pin(async move {
-        let node = load_level(sink, at, level).await?;
         let old: Vec<NodeRecord> = node.records().collect();
         if let Some(entry) = at.entry() {
             sink.discard(entry);
@@ -80,18 +84,29 @@ fn changed_content<'a, S: NodeSink>(
         if level == 0 {
             return Ok(merge_records(sink, old, changes));
         }
+        let parts: Vec<(NodeRecord, Vec<Change>)> = (0..old.len())
+            .map(|index| {
+                let low = if index == 0 { 0 } else { old[index].block };
+                let high = old.get(index + 1).map_or(u64::MAX, |next| next.block);
+                (old[index], clip(changes, low, high))
+            })
+            .collect();
         let mut children = Vec::with_capacity(old.len());
-        for (index, record) in old.iter().enumerate() {
-            let low = if index == 0 { 0 } else { record.block };
-            let high = old.get(index + 1).map_or(u64::MAX, |next| next.block);
-            let inside = clip(changes, low, high);
-            if inside.is_empty() {
-                children.push(Child::Kept(*record));
-                continue;
-            }
-            let content = changed_content(sink, layer, record.mapping, level - 1, &inside).await?;
-            if !content.is_empty() {
-                children.push(Child::Changed(content));
+        for some in parts.chunks(LOADS) {
+            let changed = some.iter().filter(|(_, inside)| !inside.is_empty());
+            let loads = changed.map(|(record, _)| load_level(sink, record.mapping, level - 1));
+            let mut nodes = join_all(loads).await.into_iter();
+            for (record, inside) in some {
+                if inside.is_empty() {
+                    children.push(Child::Kept(*record));
+                    continue;
+                }
+                let node = nodes.next().ok_or(IoError::Internal)??;
+                let below = (record.mapping, node);
+                let content = changed_content(sink, layer, below, level - 1, inside).await?;
+                if !content.is_empty() {
+                    children.push(Child::Changed(content));
+                }
             }
         }
         pack_children(sink, layer, level - 1, children).await
