@@ -86,7 +86,10 @@ pub struct Drive {
     pub block_bytes: u32,
     /// False for drives whose contents end with the node: nothing on them outlives it.
     pub persistent: bool,
-    /// The volume that uses it.
+    /// The volume that uses it whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<Name>,
+    /// The pool that it is a member of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Name>,
 }

@@ -30,6 +30,8 @@ pub enum ErrorCode {
     AlreadyExists,
     /// The object is used by another one, which the message names.
     InUse,
+    /// The pool has no room for it.
+    OutOfSpace,
     /// What the object stands on is offline or not ready; trying again later may work.
     NotReady,
     /// The node failed; its log says more.
@@ -51,6 +53,7 @@ impl ErrorCode {
             ErrorCode::TooManyRequests => 429,
             ErrorCode::AlreadyExists | ErrorCode::InUse => 409,
             ErrorCode::NotReady => 503,
+            ErrorCode::OutOfSpace => 507,
             ErrorCode::Internal => 500,
         }
     }
@@ -76,6 +79,15 @@ impl ErrorBody {
             code,
             message: message.into(),
             field: None,
+        }
+    }
+
+    /// The same refusal, with the `field` that is at fault.
+    #[must_use]
+    pub fn at(self, field: String) -> ErrorBody {
+        ErrorBody {
+            field: Some(field),
+            ..self
         }
     }
 

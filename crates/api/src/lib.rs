@@ -1,9 +1,10 @@
 //! The REST API's vocabulary: what goes over HTTP between a node and its clients.
 //!
-//! In this room: request and response types for drives, volumes, hosts, sessions, events and the
-//! node's status, the validated words they are made of ([`Name`], [`Size`], [`BlockSize`]), and
-//! the one error shape, [`ErrorBody`]. Not in this room: routes, HTTP, any behaviour; the server
-//! answers with these types and the client asks with them, so that both sides cannot disagree.
+//! In this room: request and response types for drives, pools, volumes, snapshots, hosts,
+//! sessions, events, jobs and the node's status, the validated words they are made of ([`Name`],
+//! [`Size`], [`BlockSize`]), and the one error shape, [`ErrorBody`]. Not in this room: routes,
+//! HTTP, any behaviour; the server answers with these types and the client asks with them, so that
+//! both sides cannot disagree.
 //!
 //! Every create is a `PUT` under a name that the client chooses, and is idempotent: the same name
 //! with the same specification succeeds again, with another specification it is a conflict.
@@ -14,12 +15,15 @@ mod error;
 mod event;
 mod host;
 mod host_key;
+mod job;
 mod list;
 mod name;
 mod namespace;
+mod pool;
 mod session;
 mod settings;
 mod size;
+mod snapshot;
 mod status;
 mod volume;
 
@@ -30,11 +34,19 @@ pub use host::{Host, HostSpec};
 pub use host_key::{
     HostKey, HostKeyRequest, HostKeySpec, KeyGroup, KeyHash, NewHostKey, SecretText,
 };
+pub use job::{Job, JobKind, JobState};
 pub use list::{List, PAGE_ITEMS_MAX, PageQuery};
 pub use name::{ANY_HOST, Name, NameError};
 pub use namespace::{DriveHealth, Namespace, NamespaceSpec, Namespaces};
+pub use pool::{
+    ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMember, PoolSpec, PoolState,
+};
 pub use session::Session;
 pub use settings::{LogLevel, SHUTDOWN_SECONDS_MAX, Settings, SettingsChange};
 pub use size::{Size, SizeError};
+pub use snapshot::{NamedSnapshot, Snapshot, SnapshotGroup, SnapshotSpec};
 pub use status::{Counts, Status};
-pub use volume::{BlockSize, BlockSizeError, ObjectState, Volume, VolumeSpec};
+pub use volume::{
+    BlockSize, BlockSizeError, ObjectState, Volume, VolumeRename, VolumeResize, VolumeRollback,
+    VolumeSpec,
+};

@@ -38,6 +38,8 @@ pub struct Status {
     pub drives: Counts,
     /// Volumes.
     pub volumes: Counts,
+    /// Pools.
+    pub pools: Counts,
     /// Connected sessions.
     pub sessions: u64,
     /// What is wrong now, one sentence each; empty when all is well.

@@ -8,7 +8,7 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
-use crate::Name;
+use crate::{Name, Size};
 
 /// Whether an object can be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -81,11 +81,23 @@ impl ToSchema for BlockSize {
 }
 
 /// What a volume is to be; the body of `PUT /v1/volumes/{name}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+///
+/// It stands on a `drive`, on a `pool` with a `size`, or starts out as a `snapshot`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeSpec {
     /// The drive that the volume takes whole.
-    pub drive: Name,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive: Option<Name>,
+    /// The pool that holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Name>,
+    /// Its size in a pool: a multiple of 4 KiB. Space is taken when it is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
+    /// The snapshot that it starts out as, in that one's pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Name>,
     /// Bytes in a logical block as hosts see it.
     #[serde(default)]
     pub block_bytes: BlockSize,
@@ -104,8 +116,15 @@ pub struct VolumeSpec {
 pub struct Volume {
     /// The volume's name.
     pub name: Name,
-    /// The drive it stands on.
-    pub drive: Name,
+    /// The drive it takes whole, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive: Option<Name>,
+    /// The pool that holds it, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Name>,
+    /// The snapshot that it was cloned from or rolled back to last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
     /// Whether hosts can use it now.
     pub state: ObjectState,
     /// Why it is not online.
@@ -125,4 +144,32 @@ pub struct Volume {
     /// Identity of the namespace; the same for the life of the volume.
     #[schema(value_type = String, format = "uuid")]
     pub uuid: Uuid,
+}
+
+/// A volume's new size; the body of `POST /v1/volumes/{name}/resize`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeResize {
+    /// The size: a multiple of 4 KiB.
+    pub size: Size,
+    /// Cut off what is behind a smaller size: without this a volume only grows.
+    #[serde(default)]
+    pub allow_shrink: bool,
+}
+
+/// A volume's new name; the body of `POST /v1/volumes/{name}/rename`. Hosts do not see it: the
+/// volume's NQN and identity stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeRename {
+    /// The name.
+    pub name: Name,
+}
+
+/// What a volume becomes again; the body of `POST /v1/volumes/{name}/rollback`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeRollback {
+    /// The snapshot; what was written since is lost.
+    pub snapshot: Name,
 }

@@ -124,6 +124,21 @@ impl Client {
         self.read(self.agent.post(self.at(path)).send_json(body))
     }
 
+    pub(crate) fn post_empty<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.read(self.agent.post(self.at(path)).send_empty())
+    }
+
+    /// A command that leaves nothing to show.
+    pub(crate) fn command(&self, path: &str) -> Result<(), ClientError> {
+        let answer = self.agent.post(self.at(path)).send_empty();
+        let response = answer.map_err(|error| self.unreachable(&error))?;
+        if response.status().is_success() {
+            Ok(())
+        } else {
+            Err(self.refusal(response))
+        }
+    }
+
     pub(crate) fn put_empty<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.read(self.agent.put(self.at(path)).send_empty())
     }

@@ -7,6 +7,7 @@
 mod error;
 mod http;
 mod operations;
+mod pools;
 
 pub use error::ClientError;
 pub use http::{Client, DEFAULT_NODE};

@@ -72,7 +72,7 @@ impl Core {
             target,
             post: Post::start(volumes),
             drive_post: Post::start(drives),
-            pools: Pools::default(),
+            pools: Pools::new(Arc::clone(&events)),
             drives: RefCell::default(),
             managed: RefCell::default(),
             subsystems: RefCell::default(),

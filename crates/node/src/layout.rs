@@ -191,6 +191,21 @@ impl Layout {
         self.drop_volume(place.id).await
     }
 
+    /// Calls a volume otherwise.
+    pub async fn rename_volume(&self, from: String, to: String) -> Result<(), NodeError> {
+        let mut places = self.places.lock().await;
+        places.running()?;
+        if places.volumes.contains_key(&to) {
+            return Err(NodeError::VolumeExists(to));
+        }
+        let Some(mut place) = places.volumes.remove(&from) else {
+            return Err(NodeError::UnknownVolume(from));
+        };
+        place.spec.name.clone_from(&to);
+        places.volumes.insert(to, place);
+        Ok(())
+    }
+
     /// Puts a volume on another backing of the core where it lives, or moves it to the backing's
     /// core; gives its capacity in bytes.
     pub async fn set_backing(&self, name: String, backing: Backing) -> Result<u64, NodeError> {

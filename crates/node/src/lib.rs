@@ -31,8 +31,9 @@ pub use error::NodeError;
 pub use node::{CORE_THREAD_NAME, Node};
 pub use nvme::fabrics::DISCOVERY_NQN;
 pub use pool::{
-    Counters, DriveId, DriveStatus, HostId, Label, Level, LostBlock, PoolError, PoolState,
-    PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, VolumeId, VolumeInfo, VolumeOptions,
+    Counters, DriveChange, DriveHealth, DriveId, DriveStatus, HostId, Label, Level, PoolError,
+    PoolEvent, PoolId, PoolState, PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, UnknownLevel,
+    VolumeId, VolumeInfo, VolumeOptions,
 };
 pub use pools::PoolSpec;
 pub use spec::{

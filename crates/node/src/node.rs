@@ -153,6 +153,13 @@ impl Node {
             .await
     }
 
+    /// Calls a volume otherwise from now on; hosts do not notice.
+    pub async fn rename_volume(&self, from: &str, to: &str) -> Result<(), NodeError> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.run(|layout| async move { layout.rename_volume(from, to).await })
+            .await
+    }
+
     /// Stops serving a volume, after its I/O in flight.
     pub async fn delete_volume(&self, name: &str) -> Result<(), NodeError> {
         let name = name.to_owned();

@@ -4,15 +4,16 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use pool::{
-    CreateOptions, DriveId, HostId, Level, OpenOptions, Pool, PoolError, PoolVolume, ScrubReport,
-    VolumeId,
+    CreateOptions, DriveId, HostId, Level, OpenOptions, Pool, PoolError, PoolEvent, PoolVolume,
+    ScrubReport, VolumeId,
 };
 
 use crate::NodeError;
 use crate::member::Member;
-use crate::spec::PoolFacts;
+use crate::spec::{EventSink, NodeEvent, PoolFacts};
 
 /// A drive by its name, and the handle to it.
 pub type Seated = (String, Member);
@@ -29,8 +30,8 @@ pub struct PoolSpec {
 }
 
 /// The open pools of a core, by name.
-#[derive(Default)]
 pub struct Pools {
+    events: EventSink,
     open: RefCell<BTreeMap<String, Rc<OpenPool>>>,
 }
 
@@ -52,6 +53,14 @@ impl Drop for Busy<'_> {
 }
 
 impl Pools {
+    /// None yet; what happens to them will be told to `events`.
+    pub fn new(events: EventSink) -> Pools {
+        Pools {
+            events,
+            open: RefCell::default(),
+        }
+    }
+
     /// Makes a pool, which this core holds.
     pub async fn create(
         &self,
@@ -100,6 +109,8 @@ impl Pools {
             busy: Cell::new(None),
         });
         let facts = open.facts();
+        let telling = Rc::clone(&open).tell(name.to_owned(), Arc::clone(&self.events));
+        drop(reactor::spawn(telling));
         self.open.borrow_mut().insert(name.to_owned(), open);
         facts
     }
@@ -153,6 +164,21 @@ impl OpenPool {
             names: self.names.borrow().clone(),
             busy: self.busy.get(),
             status,
+        }
+    }
+
+    /// Passes on what happens to the pool, until it is closed.
+    async fn tell(self: Rc<Self>, pool: String, sink: EventSink) {
+        while let Some(event) = self.pool.next_event().await {
+            let about = match &event {
+                PoolEvent::Drive { id, .. } => self.names.borrow().get(id).cloned(),
+                _ => None,
+            };
+            sink(NodeEvent::Pool {
+                pool: pool.clone(),
+                drive: about,
+                event,
+            });
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use access::{AllowedHosts, Nqn};
 use block::IoError;
-use pool::{Counters, DriveId, Label, PoolStatus, VolumeId};
+use pool::{Counters, DriveId, Label, PoolEvent, PoolStatus, VolumeId};
 use uuid::Uuid;
 
 /// What a node is built from; drives and volumes are added to the running node.
@@ -197,6 +197,15 @@ pub enum NodeEvent {
         error: IoError,
         /// Failures since the drive was opened.
         failures: u64,
+    },
+    /// Something happened to a pool.
+    Pool {
+        /// The pool.
+        pool: String,
+        /// What the drive that it is about is called here, if it is about one that is here.
+        drive: Option<String>,
+        /// What happened.
+        event: PoolEvent,
     },
     /// A host connected to a subsystem.
     HostConnected {

@@ -6,8 +6,13 @@
 mod drives;
 mod host_keys;
 mod hosts;
+mod kept;
 mod namespaces;
+mod pool_events;
+mod pool_volumes;
+mod pools;
 mod settings;
+mod snapshots;
 mod status;
 mod volumes;
 
@@ -21,9 +26,11 @@ use node::{Node, NodeError, NodeEvent, NodeSpec, PortSpec};
 use serde::Serialize;
 use tokio::sync::Mutex;
 
+use self::pools::PoolEntry;
 use self::settings::Settings;
 use crate::config::Config;
 use crate::events::Events;
+use crate::jobs::Jobs;
 use crate::logging::SetLogLevel;
 use crate::state::{DriveRecord, Identity, Kind, State, StateError, VolumeRecord};
 
@@ -36,6 +43,7 @@ pub struct Control {
     state: Arc<State>,
     events: Arc<Events>,
     faults: Arc<Faults>,
+    jobs: Arc<Jobs>,
     objects: Mutex<Objects>,
     settings: Settings,
 }
@@ -45,6 +53,7 @@ pub struct Control {
 struct Objects {
     drives: BTreeMap<Name, DriveEntry>,
     volumes: BTreeMap<Name, VolumeEntry>,
+    pools: BTreeMap<Name, PoolEntry>,
     hosts: BTreeMap<Name, HostSpec>,
     host_keys: BTreeMap<Name, HostKeySpec>,
 }
@@ -85,7 +94,8 @@ impl Control {
         }
         let remembered = state.load()?;
         let faults = Arc::new(Faults::default());
-        let sink = event_sink(Arc::clone(&events), Arc::clone(&faults));
+        let jobs = Arc::new(Jobs::default());
+        let sink = event_sink(Arc::clone(&events), Arc::clone(&faults), Arc::clone(&jobs));
         let node = Node::start(node_spec(config, &identity), sink).await?;
         let objects = Objects {
             hosts: remembered.hosts,
@@ -107,12 +117,14 @@ impl Control {
             state,
             events,
             faults,
+            jobs,
             objects,
             settings,
         };
         control.restore_host_keys(remembered.host_keys).await?;
         control.restore_drives(remembered.drives).await;
         control.restore_volumes(remembered.volumes).await;
+        control.restore_pools(remembered.pools).await;
         Ok(control)
     }
 
@@ -211,7 +223,7 @@ fn node_spec(config: &Config, identity: &Identity) -> NodeSpec {
     }
 }
 
-fn event_sink(events: Arc<Events>, faults: Arc<Faults>) -> node::EventSink {
+fn event_sink(events: Arc<Events>, faults: Arc<Faults>, jobs: Arc<Jobs>) -> node::EventSink {
     Arc::new(move |event| match event {
         NodeEvent::DriveFailed {
             drive,
@@ -226,6 +238,9 @@ fn event_sink(events: Arc<Events>, faults: Arc<Faults>) -> node::EventSink {
             let message = format!("I/O failed {times}, the last time with: {error}");
             events.record(Severity::Error, &format!("drive/{drive}"), &message);
             faults.note(drive, message);
+        }
+        NodeEvent::Pool { pool, drive, event } => {
+            pool_events::tell(&events, &jobs, &pool, drive.as_deref(), &event);
         }
         NodeEvent::HostConnected {
             host,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use api::{ANY_HOST, BlockSize, DriveSpec, ErrorBody, Name, Size, VolumeSpec};
+use api::{ANY_HOST, DriveSpec, ErrorBody, Name, Size, VolumeSpec};
 
 use crate::control::Control;
 
@@ -38,10 +38,9 @@ impl Develop {
             control.add_drive(&name, spec).await?;
         }
         let spec = VolumeSpec {
-            drive: name("d0")?,
-            block_bytes: BlockSize::default(),
+            drive: Some(name("d0")?),
             hosts: vec![name(ANY_HOST)?],
-            subsystem: None,
+            ..VolumeSpec::default()
         };
         control.create_volume(&name(DEMO_VOLUME)?, spec).await?;
         Ok(())

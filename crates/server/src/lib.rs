@@ -14,6 +14,7 @@ pub mod develop;
 pub mod endpoints;
 pub mod events;
 mod http;
+mod jobs;
 pub mod logging;
 mod notify;
 pub mod routes;

@@ -8,9 +8,12 @@ mod events;
 mod extract;
 mod host_keys;
 mod hosts;
+mod jobs;
 mod namespaces;
+mod pools;
 mod sessions;
 mod settings;
+mod snapshots;
 mod status;
 mod volumes;
 
@@ -67,9 +70,27 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(namespaces::list, namespaces::create))
         .routes(routes!(namespaces::delete))
         .routes(routes!(namespaces::health))
+        .routes(routes!(pools::list))
+        .routes(routes!(pools::show, pools::create, pools::destroy))
+        .routes(routes!(pools::importable))
+        .routes(routes!(pools::import))
+        .routes(routes!(pools::export))
+        .routes(routes!(pools::scrub))
+        .routes(routes!(pools::add_drive, pools::remove_drive))
+        .routes(routes!(pools::fail_drive))
+        .routes(routes!(pools::wipe))
         .routes(routes!(volumes::list))
         .routes(routes!(volumes::show, volumes::create, volumes::delete))
         .routes(routes!(volumes::allow, volumes::deny))
+        .routes(routes!(snapshots::resize))
+        .routes(routes!(snapshots::rename))
+        .routes(routes!(snapshots::rollback))
+        .routes(routes!(snapshots::list, snapshots::create_group))
+        .routes(routes!(
+            snapshots::show,
+            snapshots::create,
+            snapshots::delete
+        ))
         .routes(routes!(hosts::list))
         .routes(routes!(hosts::show, hosts::add, hosts::remove))
         .routes(routes!(
@@ -81,6 +102,8 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(sessions::list))
         .routes(routes!(events::list))
         .routes(routes!(settings::show, settings::change))
+        .routes(routes!(jobs::list))
+        .routes(routes!(jobs::show))
 }
 
 /// An [`ErrorBody`] as an HTTP response.

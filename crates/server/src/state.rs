@@ -31,8 +31,10 @@ type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 pub enum Kind {
     /// [`DriveRecord`]s.
     Drive,
-    /// [`VolumeRecord`]s.
+    /// [`VolumeRecord`]s of volumes that take a drive whole; those of pools are on the pools.
     Volume,
+    /// [`PoolRecord`]s.
+    Pool,
     /// [`HostSpec`]s.
     Host,
     /// [`HostKeySpec`]s, by the name of the host.
@@ -44,6 +46,7 @@ impl Kind {
         TableDefinition::new(match self {
             Kind::Drive => "drives",
             Kind::Volume => "volumes",
+            Kind::Pool => "pools",
             Kind::Host => "hosts",
             Kind::HostKey => "host_keys",
         })
@@ -72,11 +75,55 @@ pub struct DriveRecord {
     pub block_bytes: u32,
 }
 
-/// A volume to serve at every start, with the identity hosts know it by.
+/// What a volume stands on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// A drive that it takes whole.
+    Drive(Name),
+    /// A pool that holds it, under this number.
+    Pool {
+        /// The pool.
+        name: Name,
+        /// Which of its volumes.
+        volume: u32,
+    },
+}
+
+impl Place {
+    /// The drive, if it takes one whole.
+    pub fn drive(&self) -> Option<&Name> {
+        match self {
+            Place::Drive(drive) => Some(drive),
+            Place::Pool { .. } => None,
+        }
+    }
+
+    /// The pool, if one holds it.
+    pub fn pool(&self) -> Option<&Name> {
+        match self {
+            Place::Drive(_) => None,
+            Place::Pool { name, .. } => Some(name),
+        }
+    }
+}
+
+/// A pool to open at every start. What is in it, it says itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolRecord {
+    /// Its identity, in hexadecimal.
+    pub id: String,
+    /// What its members were called when it was last open, by their identities: for people, when
+    /// one of them is missing.
+    pub members: BTreeMap<String, Name>,
+}
+
+/// A volume to serve, with the identity hosts know it by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeRecord {
-    /// The drive it takes whole.
-    pub drive: Name,
+    /// What it stands on.
+    #[serde(flatten)]
+    pub place: Place,
     /// Logical block size as hosts see it.
     pub block_bytes: BlockSize,
     /// Names of allowed hosts, or `any`.
@@ -100,6 +147,8 @@ pub struct Remembered {
     pub drives: BTreeMap<Name, DriveRecord>,
     /// Volumes by name.
     pub volumes: BTreeMap<Name, VolumeRecord>,
+    /// Pools by name.
+    pub pools: BTreeMap<Name, PoolRecord>,
     /// Hosts by name.
     pub hosts: BTreeMap<Name, HostSpec>,
     /// Keys by the name of their host.
@@ -212,6 +261,7 @@ impl State {
         Ok(Remembered {
             drives: self.all(Kind::Drive)?,
             volumes: self.all(Kind::Volume)?,
+            pools: self.all(Kind::Pool)?,
             hosts: self.all(Kind::Host)?,
             host_keys: self.all(Kind::HostKey)?,
         })

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use api::{Drive, DriveSpec, ErrorBody, ErrorCode, Name, ObjectState, Severity};
-use node::{DriveFacts, EmulatedError, NodeError};
+use node::{DriveFacts, EmulatedError, NodeError, PoolError};
 use ssd::{NamespaceError, ProfileError};
 
+use super::pools::pool_of;
 use super::{Control, DriveEntry, Objects, is_absolute, not_found};
 use crate::state::{DriveRecord, Kind};
 
@@ -18,20 +19,26 @@ const RETRY_PERIOD: Duration = Duration::from_millis(50);
 impl Control {
     /// Every drive, by name.
     pub async fn drives(&self) -> Vec<Drive> {
-        let objects = self.objects.lock().await;
+        let mut objects = self.objects.lock().await;
+        self.look_at_pools(&mut objects).await;
         let users = users(&objects);
-        let show = |(name, entry)| shown(name, entry, users.get(name).copied());
+        let show = |(name, entry)| {
+            let pool = pool_of(&objects, name);
+            shown(name, entry, users.get(name).copied(), pool)
+        };
         objects.drives.iter().map(show).collect()
     }
 
     /// One drive.
     pub async fn drive(&self, name: &Name) -> Result<Drive, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let mut objects = self.objects.lock().await;
+        self.look_at_pools(&mut objects).await;
         let entry = objects
             .drives
             .get(name)
             .ok_or_else(|| not_found("drive", name))?;
-        Ok(shown(name, entry, user(&objects, name)))
+        let (volume, pool) = (user(&objects, name), pool_of(&objects, name));
+        Ok(shown(name, entry, volume, pool))
     }
 
     /// Makes the drive `name` be what `spec` says. An offline drive is tried again.
@@ -52,12 +59,14 @@ impl Control {
             .drives
             .get(name)
             .ok_or_else(|| not_found("drive", name))?;
-        Ok(shown(name, entry, user(&objects, name)))
+        let (volume, pool) = (user(&objects, name), pool_of(&objects, name));
+        Ok(shown(name, entry, volume, pool))
     }
 
     /// Closes and forgets a drive that no volume uses.
     pub async fn remove_drive(&self, name: &Name) -> Result<(), ErrorBody> {
         let mut objects = self.objects.lock().await;
+        self.look_at_pools(&mut objects).await;
         let entry = objects
             .drives
             .get(name)
@@ -67,6 +76,13 @@ impl Control {
             return Err(ErrorBody::new(ErrorCode::InUse, message));
         }
         let open = entry.offline.is_none();
+        // One that is not there serves its pool as little under this name as under none.
+        if let Some(pool) = pool_of(&objects, name).filter(|_| open) {
+            let message = format!(
+                "drive {name} is used by pool {pool}: remove it from that, or export the pool"
+            );
+            return Err(ErrorBody::new(ErrorCode::InUse, message));
+        }
         self.forget(Kind::Drive, name).await?;
         objects.drives.remove(name);
         self.faults.clear(name);
@@ -133,6 +149,7 @@ impl Control {
         self.events
             .record(Severity::Info, &format!("drive/{name}"), "online again");
         self.reconnect_volumes(objects, name).await;
+        self.open_offline_pools(objects).await;
         Ok(())
     }
 
@@ -196,14 +213,14 @@ fn users(objects: &Objects) -> BTreeMap<&Name, &Name> {
     objects
         .volumes
         .iter()
-        .map(|(name, volume)| (&volume.record.drive, name))
+        .filter_map(|(name, volume)| Some((volume.record.place.drive()?, name)))
         .collect()
 }
 
 pub(super) fn user<'a>(objects: &'a Objects, drive: &Name) -> Option<&'a Name> {
     let mut volumes = objects.volumes.iter();
     volumes
-        .find(|(_, volume)| volume.record.drive == *drive)
+        .find(|(_, volume)| volume.record.place.drive() == Some(drive))
         .map(|(name, _)| name)
 }
 
@@ -283,7 +300,7 @@ fn differs(name: &Name, existing: &DriveSpec) -> ErrorBody {
     ErrorBody::new(ErrorCode::AlreadyExists, message)
 }
 
-fn shown(name: &Name, entry: &DriveEntry, volume: Option<&Name>) -> Drive {
+fn shown(name: &Name, entry: &DriveEntry, volume: Option<&Name>, pool: Option<&Name>) -> Drive {
     Drive {
         name: name.clone(),
         spec: entry.record.spec.clone(),
@@ -301,6 +318,7 @@ fn shown(name: &Name, entry: &DriveEntry, volume: Option<&Name>) -> Drive {
             DriveSpec::Memory { .. } | DriveSpec::Null { .. } => false,
         },
         volume: volume.cloned(),
+        pool: pool.cloned(),
     }
 }
 
@@ -308,7 +326,13 @@ fn shown(name: &Name, entry: &DriveEntry, volume: Option<&Name>) -> Drive {
 pub(super) fn refused(error: &NodeError) -> ErrorBody {
     let code = match error {
         NodeError::Stopped => ErrorCode::NotReady,
-        NodeError::DriveInUse { .. } => ErrorCode::InUse,
+        NodeError::DriveInUse { .. } | NodeError::PoolInUse { .. } | NodeError::PoolBusy { .. } => {
+            ErrorCode::InUse
+        }
+        NodeError::DriveTwice(_) => return ErrorBody::invalid("drives", error.to_string()),
+        NodeError::UnknownPool(_) => ErrorCode::NotFound,
+        NodeError::PoolExists(_) | NodeError::VolumeExists(_) => ErrorCode::AlreadyExists,
+        NodeError::Pool { error, message } => return pool_refused(error, message),
         NodeError::Open { .. } => return ErrorBody::invalid("path", error.to_string()),
         NodeError::Size { .. } => return ErrorBody::invalid("size", error.to_string()),
         NodeError::BlockSize { .. } => return ErrorBody::invalid("block_bytes", error.to_string()),
@@ -317,6 +341,25 @@ pub(super) fn refused(error: &NodeError) -> ErrorBody {
         _ => ErrorCode::Internal,
     };
     ErrorBody::new(code, error.to_string())
+}
+
+fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
+    let code = match error {
+        PoolError::DriveCount { .. }
+        | PoolError::DriveTooSmall { .. }
+        | PoolError::MixedPools(..)
+        | PoolError::DuplicateDrive(_) => return ErrorBody::invalid("drives", message),
+        PoolError::Invalid(_) | PoolError::NewerFormat(_) => ErrorCode::InvalidArgument,
+        PoolError::DriveInUse { .. } | PoolError::Held { .. } => ErrorCode::InUse,
+        PoolError::NoPool | PoolError::NotFound(_) => ErrorCode::NotFound,
+        PoolError::NameTaken(_) => ErrorCode::AlreadyExists,
+        PoolError::NoSpace => ErrorCode::OutOfSpace,
+        PoolError::MembersMissing { .. } | PoolError::SplitBrain { .. } | PoolError::Offline(_) => {
+            ErrorCode::NotReady
+        }
+        _ => ErrorCode::Internal,
+    };
+    ErrorBody::new(code, message)
 }
 
 fn emulated_refused(error: &EmulatedError) -> ErrorBody {

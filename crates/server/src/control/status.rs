@@ -2,6 +2,7 @@
 
 use api::{Counts, Name, Session, Status};
 
+use super::pools::{PoolEntry, hexadecimal};
 use super::{Control, Objects};
 use crate::events::timestamp;
 
@@ -13,7 +14,8 @@ impl Control {
             .sessions()
             .await
             .map_or(0, |sessions| sessions.len() as u64);
-        let objects = self.objects.lock().await;
+        let mut objects = self.objects.lock().await;
+        self.look_at_pools(&mut objects).await;
         let offline_drives = objects
             .drives
             .values()
@@ -23,6 +25,11 @@ impl Control {
             .volumes
             .values()
             .filter(|v| v.offline.is_some())
+            .count();
+        let offline_pools = objects
+            .pools
+            .values()
+            .filter(|p| p.offline.is_some())
             .count();
         Status {
             name: self.identity.name.clone(),
@@ -39,6 +46,7 @@ impl Control {
             cores: self.cores.clone(),
             drives: counts(objects.drives.len(), offline_drives),
             volumes: counts(objects.volumes.len(), offline_volumes),
+            pools: counts(objects.pools.len(), offline_pools),
             sessions,
             problems: self.problems(&objects),
         }
@@ -81,6 +89,9 @@ impl Control {
                 problems.push(format!("drive {name}: {fault}"));
             }
         }
+        for (name, entry) in &objects.pools {
+            problems.extend(pool_problems(name, entry));
+        }
         for (name, volume) in &objects.volumes {
             if let Some(reason) = &volume.offline {
                 problems.push(format!("volume {name} is offline: {reason}"));
@@ -95,4 +106,29 @@ fn counts(total: usize, offline: usize) -> Counts {
         total: total as u64,
         offline: offline as u64,
     }
+}
+
+/// What is wrong with a pool.
+fn pool_problems(name: &Name, entry: &PoolEntry) -> Vec<String> {
+    let mut problems = entry.unserved.clone();
+    if let Some(reason) = &entry.offline {
+        problems.push(format!("pool {name} is offline: {reason}"));
+        return problems;
+    }
+    let Some(facts) = &entry.facts else {
+        return problems;
+    };
+    let status = &facts.status;
+    if let Some(reason) = status.reason {
+        problems.push(format!("pool {name} is offline: {reason}"));
+    }
+    for drive in status.drives.iter().filter(|drive| !drive.active) {
+        let called = entry.record.members.get(&hexadecimal(&drive.id.0));
+        let called = called.map_or(String::new(), |name| format!(", drive {name},"));
+        let index = drive.index;
+        problems.push(format!(
+            "pool {name} is degraded: member {index}{called} is missing or has failed"
+        ));
+    }
+    problems
 }

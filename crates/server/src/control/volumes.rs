@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use api::{ANY_HOST, ErrorBody, ErrorCode, Name, ObjectState, Severity, Volume, VolumeSpec};
-use node::{AllowedHosts, Backing, Nqn};
+use node::{AllowedHosts, Backing, DriveLabel, Nqn, VolumeId};
 use uuid::Uuid;
 
 use super::drives::{refused, user};
 use super::hosts::nqn_of;
-use super::{Control, Objects, VolumeEntry, not_found};
-use crate::state::{Kind, VolumeRecord};
+use super::pool_volumes::Beginning;
+use super::pools::pool_of;
+use super::{Control, Objects, VolumeEntry, kept, not_found};
+use crate::state::{Kind, Place, VolumeRecord};
 
 /// Every volume's NQN starts with this, then the node's name and the subsystem's.
 const NQN_PREFIX: &str = "nqn.2026-11.example.flashyard";
@@ -18,11 +20,11 @@ impl Control {
     /// Every volume, by name.
     pub async fn volumes(&self) -> Vec<Volume> {
         let objects = self.objects.lock().await;
-        objects
-            .volumes
-            .iter()
-            .map(|(name, entry)| shown(name, entry))
-            .collect()
+        let mut volumes = Vec::with_capacity(objects.volumes.len());
+        for (name, entry) in &objects.volumes {
+            volumes.push(self.shown_volume(name, entry).await);
+        }
+        volumes
     }
 
     /// One volume.
@@ -32,7 +34,7 @@ impl Control {
             .volumes
             .get(name)
             .ok_or_else(|| not_found("volume", name))?;
-        Ok(shown(name, entry))
+        Ok(self.shown_volume(name, entry).await)
     }
 
     /// Makes the volume `name` be what `spec` says, and serves it.
@@ -40,13 +42,38 @@ impl Control {
         let mut objects = self.objects.lock().await;
         if let Some(entry) = objects.volumes.get(name) {
             return match same(&entry.record, &spec) {
-                true => Ok(shown(name, entry)),
+                true => Ok(self.shown_volume(name, entry).await),
                 false => Err(differs(name, &entry.record)),
             };
         }
-        let allowed = check(&objects, name, &spec)?;
-        let mut record = self.new_record(&objects, name, spec);
-        let backing = Backing::Drive(record.drive.to_string());
+        clash(&objects, name, &spec)?;
+        group_agrees(&objects, &spec)?;
+        let allowed = allowed_hosts(&objects, &spec.hosts)?;
+        match self.standing(&objects, &spec).await? {
+            Standing::Drive(drive) => {
+                self.create_on_drive(&mut objects, name, drive, &spec, allowed)
+                    .await?;
+            }
+            Standing::Pool(pool, beginning) => {
+                self.create_in_pool(&mut objects, name, &pool, beginning, &spec, allowed)
+                    .await?;
+            }
+        }
+        let entry = objects.volumes.get(name);
+        let entry = entry.ok_or_else(|| not_found("volume", name))?;
+        Ok(self.shown_volume(name, entry).await)
+    }
+
+    async fn create_on_drive(
+        &self,
+        objects: &mut Objects,
+        name: &Name,
+        drive: Name,
+        spec: &VolumeSpec,
+        allowed: AllowedHosts,
+    ) -> Result<(), ErrorBody> {
+        let backing = Backing::Drive(drive.to_string());
+        let mut record = self.new_record(objects, name, Place::Drive(drive.clone()), spec);
         let served = node_volume(name, &record, backing, allowed)?;
         let created = self.node.create_volume(served).await;
         record.capacity_bytes = created.map_err(|error| refused(&error))?;
@@ -55,30 +82,36 @@ impl Control {
             let _ = self.node.delete_volume(name.as_str()).await;
             return Err(error);
         }
-        let message = format!("created on drive {} as {}", record.drive, record.nqn);
+        let message = format!("created on drive {drive} as {}", record.nqn);
         self.events
             .record(Severity::Info, &format!("volume/{name}"), &message);
         let entry = VolumeEntry {
             record,
             offline: None,
         };
-        let volume = shown(name, &entry);
         objects.volumes.insert(name.clone(), entry);
-        Ok(volume)
+        Ok(())
     }
 
-    /// Stops serving a volume and forgets it; what was written to its drive stays there.
+    /// Stops serving a volume and forgets it: what was written to a drive stays there, a pool
+    /// takes the space back.
     pub async fn delete_volume(&self, name: &Name) -> Result<(), ErrorBody> {
         let mut objects = self.objects.lock().await;
-        if !objects.volumes.contains_key(name) {
-            return Err(not_found("volume", name));
+        let entry = objects.volumes.get(name);
+        let record = entry
+            .ok_or_else(|| not_found("volume", name))?
+            .record
+            .clone();
+        if record.place.drive().is_some() {
+            self.forget(Kind::Volume, name).await?;
+            objects.volumes.remove(name);
         }
-        self.forget(Kind::Volume, name).await?;
-        objects.volumes.remove(name);
         self.node
             .delete_volume(name.as_str())
             .await
             .map_err(|error| refused(&error))?;
+        self.delete_in_pool(&objects, name, &record).await?;
+        objects.volumes.remove(name);
         self.events
             .record(Severity::Info, &format!("volume/{name}"), "deleted");
         Ok(())
@@ -134,7 +167,7 @@ impl Control {
                     (name.clone(), record)
                 })
                 .collect();
-            self.remember_all(Kind::Volume, changed.clone()).await?;
+            self.remember_volumes(objects, changed.clone()).await?;
             for (name, record) in changed {
                 if let Some(member) = objects.volumes.get_mut(&name) {
                     member.record = record;
@@ -153,25 +186,142 @@ impl Control {
             .volumes
             .get(volume)
             .ok_or_else(|| not_found("volume", volume))?;
-        Ok(shown(volume, entry))
+        Ok(self.shown_volume(volume, entry).await)
+    }
+
+    /// Makes it durable what volumes are: in the node's state, or on the pools that hold them.
+    pub(super) async fn remember_volumes(
+        &self,
+        objects: &Objects,
+        records: Vec<(Name, VolumeRecord)>,
+    ) -> Result<(), ErrorBody> {
+        for (_, record) in &records {
+            if let Place::Pool { name, volume } = &record.place {
+                let attributes = kept::encode(record, &objects.hosts);
+                let kept = self.node.set_pool_volume_attributes(
+                    name.as_str(),
+                    VolumeId(*volume),
+                    attributes,
+                );
+                kept.await.map_err(|error| refused(&error))?;
+            }
+        }
+        let on_drives = |record: &VolumeRecord| record.place.drive().is_some();
+        let own = records.into_iter().filter(|(_, record)| on_drives(record));
+        self.remember_all(Kind::Volume, own.collect()).await
     }
 
     /// The identity of a volume that does not exist yet.
-    fn new_record(&self, objects: &Objects, name: &Name, spec: VolumeSpec) -> VolumeRecord {
+    pub(super) fn new_record(
+        &self,
+        objects: &Objects,
+        name: &Name,
+        place: Place,
+        spec: &VolumeSpec,
+    ) -> VolumeRecord {
+        let uuid = Uuid::new_v4();
         let subsystem = spec.subsystem.as_ref().unwrap_or(name);
-        let nqn = format!("{NQN_PREFIX}:{}:{subsystem}", self.identity.name);
+        let mut nqn = format!("{NQN_PREFIX}:{}:{subsystem}", self.identity.name);
+        if spec.subsystem.is_none() && members(objects, &nqn).next().is_some() {
+            // A volume that was renamed keeps the NQN of its first name.
+            nqn = format!("{nqn}-{}", uuid.simple());
+        }
         let taken = |nsid| members(objects, &nqn).any(|volume| volume.nsid == nsid);
         let nsid = (1..).find(|nsid| !taken(*nsid)).unwrap_or(1);
         VolumeRecord {
-            drive: spec.drive,
+            place,
             block_bytes: spec.block_bytes,
-            hosts: sorted(spec.hosts),
-            subsystem: spec.subsystem,
+            hosts: sorted(spec.hosts.clone()),
+            subsystem: spec.subsystem.clone(),
             nqn,
             nsid,
-            uuid: Uuid::new_v4(),
+            uuid,
             capacity_bytes: 0,
         }
+    }
+
+    /// What a new volume is to stand on.
+    async fn standing(&self, objects: &Objects, spec: &VolumeSpec) -> Result<Standing, ErrorBody> {
+        match (&spec.drive, &spec.pool, &spec.snapshot) {
+            (Some(drive), None, None) if spec.size.is_none() => {
+                self.check_drive(objects, drive).await?;
+                Ok(Standing::Drive(drive.clone()))
+            }
+            (Some(_), None, None) => {
+                let message = "a volume takes its drive whole; allowed: a size with a pool";
+                Err(ErrorBody::invalid("size", message))
+            }
+            (None, Some(pool), None) => {
+                self.online_pool(objects, pool)
+                    .map_err(|error| error.at("pool".to_owned()))?;
+                let size = spec.size.ok_or_else(|| {
+                    ErrorBody::invalid("size", "a volume of a pool needs a size, such as 10GiB")
+                })?;
+                Ok(Standing::Pool(pool.clone(), Beginning::Empty(size)))
+            }
+            (None, pool, Some(snapshot)) => {
+                let found = self.find_snapshot(objects, snapshot).await;
+                let (found_in, _) = found.map_err(|error| error.at("snapshot".to_owned()))?;
+                if pool.as_ref().is_some_and(|pool| *pool != found_in) {
+                    let message = format!("snapshot {snapshot} is in pool {found_in}");
+                    return Err(ErrorBody::invalid("pool", message));
+                }
+                let beginning = Beginning::Snapshot(snapshot.clone(), spec.size);
+                Ok(Standing::Pool(found_in, beginning))
+            }
+            _ => {
+                let message = "a volume stands on one thing; allowed: a drive, or a pool with a \
+                               size, or a snapshot";
+                Err(ErrorBody::invalid("drive", message))
+            }
+        }
+    }
+
+    /// Whether a new volume can take a drive.
+    async fn check_drive(&self, objects: &Objects, drive: &Name) -> Result<(), ErrorBody> {
+        let at = |error: ErrorBody| error.at("drive".to_owned());
+        if !objects.drives.contains_key(drive) {
+            let existing: Vec<Name> = objects.drives.keys().cloned().collect();
+            let message = format!("no drive is named {drive}; drives: {}", list(&existing));
+            return Err(ErrorBody::invalid("drive", message));
+        }
+        if let Some(other) = user(objects, drive) {
+            let message = format!("drive {drive} is used by volume {other}");
+            return Err(at(in_use(message)));
+        }
+        if let Some(pool) = pool_of(objects, drive) {
+            let message = format!("drive {drive} is used by pool {pool}");
+            return Err(at(in_use(message)));
+        }
+        drive_online(objects, drive)
+            .map_err(|reason| ErrorBody::new(ErrorCode::NotReady, reason))?;
+        let label = self.node.drive_label(drive.as_str()).await;
+        let pool = match label.map_err(|error| refused(&error))? {
+            DriveLabel::Pool(label) => label.pool_name,
+            DriveLabel::Newer(version) => format!("of format version {version}"),
+            DriveLabel::Blank | DriveLabel::Unreadable(_) => return Ok(()),
+        };
+        let message = format!(
+            "drive {drive} belongs to pool {pool}, which is not open here: import that, or wipe \
+             the drive if what is on it is not needed"
+        );
+        Err(at(in_use(message)))
+    }
+
+    /// A volume as clients see it.
+    pub(super) async fn shown_volume(&self, name: &Name, entry: &VolumeEntry) -> Volume {
+        let mut volume = shown(name, entry);
+        if let Place::Pool {
+            name: pool,
+            volume: id,
+        } = &entry.record.place
+            && let Ok((volumes, _)) = self.node.pool_contents(pool.as_str()).await
+            && let Some(info) = volumes.iter().find(|info| info.id == VolumeId(*id))
+            && let Some(origin) = info.origin
+        {
+            volume.origin = self.snapshot_name(pool, origin).await;
+        }
+        volume
     }
 
     /// Serves every remembered volume; one without its drive is served as not ready, so that
@@ -192,7 +342,7 @@ impl Control {
     }
 
     /// Serves one remembered volume; the error says why it is not online, served or not.
-    async fn restore_volume(
+    pub(super) async fn restore_volume(
         &self,
         objects: &Objects,
         name: &Name,
@@ -200,9 +350,21 @@ impl Control {
     ) -> Result<(), String> {
         let allowed =
             allowed_hosts(objects, &record.hosts).map_err(|error| error.message.clone())?;
-        let online = drive_online(objects, &record.drive);
+        let (online, backing) = match &record.place {
+            Place::Drive(drive) => (
+                drive_online(objects, drive),
+                Backing::Drive(drive.to_string()),
+            ),
+            Place::Pool { name, volume } => {
+                let backing = Backing::Pool {
+                    pool: name.to_string(),
+                    volume: VolumeId(*volume),
+                };
+                (Ok(()), backing)
+            }
+        };
         let backing = match online {
-            Ok(()) => Backing::Drive(record.drive.to_string()),
+            Ok(()) => backing,
             Err(_) => Backing::Offline {
                 capacity_bytes: record.capacity_bytes,
             },
@@ -218,7 +380,8 @@ impl Control {
     /// Puts the volume of a drive that came back on it again.
     pub(super) async fn reconnect_volumes(&self, objects: &mut Objects, drive: &Name) {
         let members = objects.volumes.iter_mut();
-        for (name, entry) in members.filter(|(_, volume)| volume.record.drive == *drive) {
+        let on = |volume: &VolumeEntry| volume.record.place.drive() == Some(drive);
+        for (name, entry) in members.filter(|(_, volume)| on(volume)) {
             let backing = Backing::Drive(drive.to_string());
             let object = format!("volume/{name}");
             match self.node.set_backing(name.as_str(), backing).await {
@@ -236,30 +399,12 @@ impl Control {
     }
 }
 
-/// Whether a new volume can be; gives the hosts that may see it.
-fn check(objects: &Objects, name: &Name, spec: &VolumeSpec) -> Result<AllowedHosts, ErrorBody> {
-    let drive = &spec.drive;
-    if !objects.drives.contains_key(drive) {
-        let existing: Vec<Name> = objects.drives.keys().cloned().collect();
-        let allowed = if existing.is_empty() {
-            "none exist yet".into()
-        } else {
-            list(&existing)
-        };
-        let message = format!("no drive is named {drive}; drives: {allowed}");
-        return Err(ErrorBody::invalid("drive", message));
-    }
-    if let Some(other) = user(objects, drive) {
-        let message = format!("drive {drive} is used by volume {other}");
-        return Err(ErrorBody {
-            field: Some("drive".into()),
-            ..in_use(message)
-        });
-    }
-    drive_online(objects, drive).map_err(|reason| ErrorBody::new(ErrorCode::NotReady, reason))?;
-    clash(objects, name, spec)?;
-    group_agrees(objects, spec)?;
-    allowed_hosts(objects, &spec.hosts)
+/// What a new volume is to stand on, once that has been checked.
+enum Standing {
+    /// All of this drive.
+    Drive(Name),
+    /// This pool.
+    Pool(Name, Beginning),
 }
 
 /// Hosts connect to a subsystem, so its volumes share one list of hosts.
@@ -348,7 +493,7 @@ fn members<'a>(objects: &'a Objects, nqn: &str) -> impl Iterator<Item = &'a Volu
     volumes.filter(move |record| record.nqn == nqn)
 }
 
-fn node_volume(
+pub(super) fn node_volume(
     name: &Name,
     record: &VolumeRecord,
     backing: Backing,
@@ -372,16 +517,24 @@ fn parsed(nqn: &str) -> Result<Nqn, ErrorBody> {
 
 /// Whether an existing volume is what `spec` asks for.
 fn same(record: &VolumeRecord, spec: &VolumeSpec) -> bool {
-    record.drive == spec.drive
+    let size = spec.size.map(api::Size::bytes);
+    record.place.drive() == spec.drive.as_ref()
+        && (spec.pool.is_none() || record.place.pool() == spec.pool.as_ref())
+        && size.is_none_or(|size| size == record.capacity_bytes)
         && record.block_bytes == spec.block_bytes
         && record.subsystem == spec.subsystem
         && record.hosts == sorted(spec.hosts.clone())
 }
 
 fn differs(name: &Name, record: &VolumeRecord) -> ErrorBody {
+    let place = match &record.place {
+        Place::Drive(drive) => format!("on drive {drive}"),
+        Place::Pool { name, .. } => {
+            format!("in pool {name} with {}", api::Size(record.capacity_bytes))
+        }
+    };
     let message = format!(
-        "volume {name} exists on drive {} with blocks of {} bytes and hosts: {}",
-        record.drive,
+        "volume {name} exists {place} with blocks of {} bytes and hosts: {}",
         record.block_bytes.bytes(),
         list(&record.hosts)
     );
@@ -394,7 +547,7 @@ fn sorted(mut hosts: Vec<Name>) -> Vec<Name> {
     hosts
 }
 
-fn list(names: &[Name]) -> String {
+pub(super) fn list(names: &[Name]) -> String {
     match names {
         [] => "none".to_owned(),
         names => names
@@ -409,7 +562,9 @@ fn shown(name: &Name, entry: &VolumeEntry) -> Volume {
     let record = &entry.record;
     Volume {
         name: name.clone(),
-        drive: record.drive.clone(),
+        drive: record.place.drive().cloned(),
+        pool: record.place.pool().cloned(),
+        origin: None,
         state: if entry.offline.is_none() {
             ObjectState::Online
         } else {

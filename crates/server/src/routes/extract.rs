@@ -80,6 +80,35 @@ impl<S: Send + Sync> FromRequestParts<S> for NamedHost {
     }
 }
 
+/// The `{name}` and the `{drive}` of a path.
+pub struct NamedDrive(pub Name, pub Name);
+
+impl<S: Send + Sync> FromRequestParts<S> for NamedDrive {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<NamedDrive, Refusal> {
+        let Path((name, drive)) = Path::<(String, String)>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| Refusal(ErrorBody::invalid("name", rejection.body_text())))?;
+        Ok(NamedDrive(parse("name", &name)?, parse("drive", &drive)?))
+    }
+}
+
+/// The `{id}` of a path.
+pub struct Numbered(pub u64);
+
+impl<S: Send + Sync> FromRequestParts<S> for Numbered {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Numbered, Refusal> {
+        let Path(id) = Path::<String>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| Refusal(ErrorBody::invalid("id", rejection.body_text())))?;
+        let wrong = |_| ErrorBody::invalid("id", format!("{id:?}; allowed: a number"));
+        Ok(Numbered(id.parse().map_err(wrong)?))
+    }
+}
+
 fn parse(field: &str, text: &str) -> Result<Name, Refusal> {
     Name::from_str(text).map_err(|error| Refusal(ErrorBody::invalid(field, error.to_string())))
 }

@@ -1,0 +1,189 @@
+//! Pools: drives under one redundancy, out of which volumes are made.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Name;
+
+/// How a pool spreads redundancy over its drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolLevel {
+    /// No redundancy: any lost drive loses data. From one drive on.
+    Raid0,
+    /// Two or three copies of everything. From two drives on.
+    Raid1,
+    /// Survives any one lost drive. From three drives on.
+    Raid5,
+    /// Survives any two lost drives. From four drives on.
+    Raid6,
+    /// Mirrored pairs of columns; survives any one lost drive. From four drives on.
+    Raid10,
+}
+
+impl PoolLevel {
+    /// Every level.
+    pub const ALL: [PoolLevel; 5] = [
+        PoolLevel::Raid0,
+        PoolLevel::Raid1,
+        PoolLevel::Raid5,
+        PoolLevel::Raid6,
+        PoolLevel::Raid10,
+    ];
+
+    /// The word that people know it by.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PoolLevel::Raid0 => "raid0",
+            PoolLevel::Raid1 => "raid1",
+            PoolLevel::Raid5 => "raid5",
+            PoolLevel::Raid6 => "raid6",
+            PoolLevel::Raid10 => "raid10",
+        }
+    }
+}
+
+impl fmt::Display for PoolLevel {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+impl FromStr for PoolLevel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PoolLevel, String> {
+        let found = PoolLevel::ALL
+            .into_iter()
+            .find(|level| level.as_str() == text);
+        found.ok_or_else(|| format!("level {text:?}; allowed: raid0, raid1, raid5, raid6, raid10"))
+    }
+}
+
+/// What a pool is to be; the body of `PUT /v1/pools/{name}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolSpec {
+    /// Its redundancy.
+    pub level: PoolLevel,
+    /// The drives it takes, all that is on them included.
+    pub drives: Vec<Name>,
+    /// Drives that one stripe is spread over; all of them unless said otherwise. Fewer leave room
+    /// to rebuild at full width when a drive is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u8>,
+}
+
+/// How well a pool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolState {
+    /// Every member works.
+    Online,
+    /// Members are missing; everything can be read and written.
+    Degraded,
+    /// Nothing can be read or written; `reason` says why.
+    Offline,
+}
+
+/// A member of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolMember {
+    /// Its position among the members.
+    pub index: u32,
+    /// What the drive is called on this node; nothing if it never was here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive: Option<Name>,
+    /// Its identity, as its label has it.
+    pub id: String,
+    /// Its size.
+    pub bytes: u64,
+    /// False: it failed or is missing.
+    pub active: bool,
+    /// True while it takes much longer than the other members.
+    pub slow: bool,
+    /// Reads that it failed since the pool was opened.
+    pub read_errors: u64,
+    /// Blocks that came back wrong since the pool was opened.
+    pub corrupt_blocks: u64,
+}
+
+/// Running totals of a pool since it was opened, in blocks of 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolCounters {
+    /// Blocks that hosts wrote and had acknowledged.
+    pub host_blocks_written: u64,
+    /// Blocks that went to the drives for them, redundancy included.
+    pub stripe_blocks_written: u64,
+    /// Blocks that went to the drives for the map, redundancy included.
+    pub map_blocks_written: u64,
+    /// Live blocks that were moved to free space, or off a drive.
+    pub relocated_blocks: u64,
+    /// Blocks that were read by rebuilding them from the rest of their row.
+    pub reconstructed_reads: u64,
+    /// Blocks that were found bad, rebuilt and written back.
+    pub repaired_blocks: u64,
+    /// Reads that failed with all the redundancy there is.
+    pub unrecovered_reads: u64,
+}
+
+/// A pool as the node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Pool {
+    /// The pool's name.
+    pub name: Name,
+    /// Its identity, for ever the same.
+    pub id: String,
+    /// Whether it can be used now.
+    pub state: PoolState,
+    /// Why it is offline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its redundancy; nothing while it is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<PoolLevel>,
+    /// What it can hold, redundancy and reserves taken off.
+    pub usable_bytes: u64,
+    /// What it holds.
+    pub used_bytes: u64,
+    /// Every member.
+    pub members: Vec<PoolMember>,
+    /// Names of its volumes.
+    pub volumes: Vec<Name>,
+    /// Running totals.
+    pub counters: PoolCounters,
+}
+
+/// A pool that is on the node's drives and that it does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ImportablePool {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub id: String,
+    /// Its redundancy.
+    pub level: PoolLevel,
+    /// The drives of this node that carry it.
+    pub drives: Vec<Name>,
+    /// How many members it has.
+    pub members: u32,
+    /// The host that holds it, which is another one or this node under another identity; nothing
+    /// after an export.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+}
+
+/// How a pool is to be imported; the body of `POST /v1/pools/{name}/import`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolImport {
+    /// Which one, if several have the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Take it although another host holds it: right only if that host is off for good.
+    #[serde(default)]
+    pub force: bool,
+}

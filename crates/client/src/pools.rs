@@ -1,0 +1,119 @@
+//! One method per operation on pools, their volumes and snapshots, and on jobs.
+
+use api::{
+    ImportablePool, Job, List, Name, Pool, PoolImport, PoolSpec, Snapshot, SnapshotGroup,
+    SnapshotSpec, Volume, VolumeRename, VolumeResize, VolumeRollback,
+};
+
+use crate::{Client, ClientError};
+
+impl Client {
+    /// Every pool, by name.
+    pub fn pools(&self) -> Result<List<Pool>, ClientError> {
+        self.list("/v1/pools")
+    }
+
+    /// One pool.
+    pub fn pool(&self, name: &Name) -> Result<Pool, ClientError> {
+        self.get(&format!("/v1/pools/{name}"))
+    }
+
+    /// Makes a pool called `name` out of drives.
+    pub fn create_pool(&self, name: &Name, spec: &PoolSpec) -> Result<Pool, ClientError> {
+        self.put(&format!("/v1/pools/{name}"), spec)
+    }
+
+    /// Destroys a pool that has no volumes and no snapshots.
+    pub fn destroy_pool(&self, name: &Name) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/pools/{name}"))
+    }
+
+    /// Stops serving a pool and lets go of it, so that another node may import it.
+    pub fn export_pool(&self, name: &Name) -> Result<(), ClientError> {
+        self.command(&format!("/v1/pools/{name}/export"))
+    }
+
+    /// Pools on the node's drives that it does not hold.
+    pub fn importable_pools(&self) -> Result<List<ImportablePool>, ClientError> {
+        self.list("/v1/importable-pools")
+    }
+
+    /// Takes a pool that the node's drives carry, and serves its volumes.
+    pub fn import_pool(&self, name: &Name, how: &PoolImport) -> Result<Pool, ClientError> {
+        self.post(&format!("/v1/pools/{name}/import"), how)
+    }
+
+    /// Begins to check everything in a pool.
+    pub fn scrub_pool(&self, name: &Name) -> Result<Job, ClientError> {
+        self.post_empty(&format!("/v1/pools/{name}/scrub"))
+    }
+
+    /// Adds a drive to a pool.
+    pub fn add_pool_drive(&self, pool: &Name, drive: &Name) -> Result<Pool, ClientError> {
+        self.put_empty(&format!("/v1/pools/{pool}/drives/{drive}"))
+    }
+
+    /// Begins to move everything off a drive of a pool.
+    pub fn remove_pool_drive(&self, pool: &Name, drive: &Name) -> Result<Job, ClientError> {
+        self.delete(&format!("/v1/pools/{pool}/drives/{drive}"))
+    }
+
+    /// Takes a drive of a pool out of use for good.
+    pub fn fail_pool_drive(&self, pool: &Name, drive: &Name) -> Result<Pool, ClientError> {
+        self.post_empty(&format!("/v1/pools/{pool}/drives/{drive}/fail"))
+    }
+
+    /// Makes a drive that nothing uses forget the pool that it carries.
+    pub fn wipe_drive(&self, drive: &Name) -> Result<(), ClientError> {
+        self.command(&format!("/v1/drives/{drive}/wipe"))
+    }
+
+    /// Gives a volume of a pool another size.
+    pub fn resize_volume(&self, name: &Name, to: &VolumeResize) -> Result<Volume, ClientError> {
+        self.post(&format!("/v1/volumes/{name}/resize"), to)
+    }
+
+    /// Gives a volume of a pool another name.
+    pub fn rename_volume(&self, name: &Name, to: &VolumeRename) -> Result<Volume, ClientError> {
+        self.post(&format!("/v1/volumes/{name}/rename"), to)
+    }
+
+    /// Makes a volume of a pool what a snapshot is.
+    pub fn rollback_volume(&self, name: &Name, to: &VolumeRollback) -> Result<Volume, ClientError> {
+        self.post(&format!("/v1/volumes/{name}/rollback"), to)
+    }
+
+    /// Every snapshot, by name.
+    pub fn snapshots(&self) -> Result<List<Snapshot>, ClientError> {
+        self.list("/v1/snapshots")
+    }
+
+    /// Takes a snapshot of a volume.
+    pub fn create_snapshot(
+        &self,
+        name: &Name,
+        spec: &SnapshotSpec,
+    ) -> Result<Snapshot, ClientError> {
+        self.put(&format!("/v1/snapshots/{name}"), spec)
+    }
+
+    /// Takes snapshots of several volumes at one instant.
+    pub fn create_snapshots(&self, group: &SnapshotGroup) -> Result<List<Snapshot>, ClientError> {
+        self.post("/v1/snapshots", group)
+    }
+
+    /// Deletes a snapshot.
+    pub fn delete_snapshot(&self, name: &Name) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/snapshots/{name}"))
+    }
+
+    /// What takes long, oldest first.
+    pub fn jobs(&self) -> Result<List<Job>, ClientError> {
+        self.list("/v1/jobs")
+    }
+
+    /// One job.
+    pub fn job(&self, id: u64) -> Result<Job, ClientError> {
+        self.get(&format!("/v1/jobs/{id}"))
+    }
+}

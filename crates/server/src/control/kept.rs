@@ -1,0 +1,159 @@
+//! What a pool keeps about a volume for its node: the identity by which hosts know it, as JSON.
+//!
+//! Everything in a [`VolumeRecord`] but what the pool says itself (where it is, its size). Hosts
+//! are kept with their NQNs, so that another node which imports the pool knows them.
+
+use std::collections::BTreeMap;
+
+use api::{ANY_HOST, HostSpec, Name};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::state::{Place, VolumeRecord};
+
+/// Raised when the meaning of what is kept changes.
+const FORMAT: u32 = 1;
+
+/// A host by its name and its NQN; `any` has none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptHost(pub Name, pub Option<String>);
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    format: u32,
+    hosts: Vec<KeptHost>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// What is to be kept about a volume.
+pub fn encode(record: &VolumeRecord, hosts: &BTreeMap<Name, HostSpec>) -> Vec<u8> {
+    let mut rest = match serde_json::to_value(record) {
+        Ok(Value::Object(rest)) => rest,
+        // A record serializes to an object: it is a struct of plain fields.
+        _ => Map::new(),
+    };
+    for known_to_the_pool in ["drive", "pool", "capacity_bytes", "hosts"] {
+        rest.remove(known_to_the_pool);
+    }
+    let host = |name: &Name| KeptHost(name.clone(), hosts.get(name).map(|host| host.nqn.clone()));
+    let kept = Kept {
+        format: FORMAT,
+        hosts: record.hosts.iter().map(host).collect(),
+        rest,
+    };
+    serde_json::to_vec(&kept).unwrap_or_default()
+}
+
+/// What was kept about a volume, and the hosts that may see it; the record names none yet.
+///
+/// # Errors
+/// Why it cannot be used: nothing was kept, or by a later version.
+pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, Vec<KeptHost>), String> {
+    if bytes.is_empty() {
+        return Err("the pool keeps no identity of it".to_owned());
+    }
+    let kept: Kept = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if kept.format > FORMAT {
+        return Err(format!(
+            "its identity has format {}; this version reads up to {FORMAT}",
+            kept.format
+        ));
+    }
+    let mut all = kept.rest;
+    let place = serde_json::to_value(place).map_err(|error| error.to_string())?;
+    if let Value::Object(place) = place {
+        all.extend(place);
+    }
+    all.insert("capacity_bytes".into(), 0.into());
+    all.insert("hosts".into(), Value::Array(Vec::new()));
+    let record = serde_json::from_value(Value::Object(all)).map_err(|error| error.to_string())?;
+    Ok((record, kept.hosts))
+}
+
+/// The names under which hosts that were kept are known here; those that are not are added to
+/// `hosts`, under another name if theirs is taken.
+pub fn known(kept: Vec<KeptHost>, hosts: &mut BTreeMap<Name, HostSpec>) -> Vec<Name> {
+    let mut names = Vec::with_capacity(kept.len());
+    for KeptHost(name, nqn) in kept {
+        let Some(nqn) = nqn else {
+            if name.as_str() == ANY_HOST {
+                names.push(name);
+            }
+            continue;
+        };
+        let found = hosts.iter().find(|(_, host)| host.nqn == nqn);
+        if let Some((found, _)) = found {
+            names.push(found.clone());
+            continue;
+        }
+        let free = (1..).find_map(|number: u32| {
+            let tried = match number {
+                1 => name.clone(),
+                number => format!("{name}-{number}").parse().ok()?,
+            };
+            (!hosts.contains_key(&tried)).then_some(tried)
+        });
+        if let Some(free) = free {
+            hosts.insert(free.clone(), HostSpec { nqn });
+            names.push(free);
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    fn record(hosts: &[&str]) -> VolumeRecord {
+        VolumeRecord {
+            place: Place::Pool {
+                name: name("p"),
+                volume: 7,
+            },
+            block_bytes: Default::default(),
+            hosts: hosts.iter().map(|host| name(host)).collect(),
+            subsystem: Some(name("group")),
+            nqn: "nqn.2026-11.example.flashyard:n:group".into(),
+            nsid: 3,
+            uuid: uuid::Uuid::from_u128(9),
+            capacity_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn an_identity_comes_back_with_hosts_that_may_be_called_otherwise() {
+        let host = |nqn: &str| HostSpec { nqn: nqn.into() };
+        let here = BTreeMap::from([(name("a"), host("nqn-a")), (name("b"), host("nqn-b"))]);
+        let original = record(&["a", "any", "b"]);
+        let bytes = encode(&original, &here);
+        let (back, kept) = decode(&bytes, original.place.clone()).unwrap();
+        assert_eq!(
+            VolumeRecord {
+                hosts: original.hosts.clone(),
+                ..back
+            },
+            original
+        );
+        let mut there = BTreeMap::from([(name("b"), host("nqn-x")), (name("z"), host("nqn-a"))]);
+        let names = known(kept, &mut there);
+        assert_eq!(names, [name("any"), name("b-2"), name("z")]);
+        assert_eq!(there[&name("b-2")], host("nqn-b"));
+    }
+
+    #[test]
+    fn what_is_not_there_or_of_a_later_version_is_refused() {
+        let place = record(&[]).place;
+        assert!(decode(b"", place.clone()).is_err());
+        assert!(decode(b"{\"format\":1", place.clone()).is_err());
+        let later = decode(b"{\"format\":2,\"hosts\":[]}", place).unwrap_err();
+        assert!(later.contains("format 2"), "{later}");
+    }
+}

@@ -1,0 +1,170 @@
+//! What happens to a pool, as events and as the progress of jobs.
+
+use api::{JobKind, Severity};
+use node::{DriveChange, PoolEvent, PoolState};
+
+use crate::events::Events;
+use crate::jobs::Jobs;
+
+/// Bytes of a block of a pool.
+const BLOCK_BYTES: u64 = 4096;
+
+/// Tells what happened to `pool`; `drive` is what the drive is called that it is about.
+pub fn tell(events: &Events, jobs: &Jobs, pool: &str, drive: Option<&str>, event: &PoolEvent) {
+    let object = format!("pool/{pool}");
+    if let Some((severity, message)) = said(drive, event) {
+        events.record(severity, &object, &message);
+    }
+    match event {
+        PoolEvent::Rebuild {
+            left_blocks,
+            total_blocks,
+        } => rebuilt(events, jobs, &object, *left_blocks, *total_blocks),
+        PoolEvent::RebuildStuck { left_blocks } => {
+            if let Some(id) = jobs.running(JobKind::Rebuild, &object) {
+                jobs.finish(id, Err(stuck(*left_blocks)));
+            }
+        }
+        PoolEvent::Scrub {
+            done_segments,
+            total_segments,
+        } => {
+            if let Some(id) = jobs.running(JobKind::Scrub, &object) {
+                jobs.progress(id, *done_segments, *total_segments);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The progress of a removal, or of a rebuild, which starts by itself.
+fn rebuilt(events: &Events, jobs: &Jobs, object: &str, left: u64, total: u64) {
+    let done = total.saturating_sub(left);
+    if let Some(id) = jobs.running(JobKind::RemoveDrive, object) {
+        jobs.progress(id, done, total);
+        return;
+    }
+    let running = jobs.running(JobKind::Rebuild, object);
+    let id = match running {
+        Some(id) => id,
+        None if left == 0 => return,
+        None => {
+            let message = format!("rebuild begins: {} to move", blocks(total));
+            events.record(Severity::Warning, object, &message);
+            jobs.start(JobKind::Rebuild, object).id
+        }
+    };
+    jobs.progress(id, done, total);
+    if left == 0 {
+        let message = format!("rebuilt: {} moved", blocks(total));
+        events.record(Severity::Info, object, &message);
+        jobs.finish(id, Ok(message));
+    }
+}
+
+fn said(drive: Option<&str>, event: &PoolEvent) -> Option<(Severity, String)> {
+    Some(match event {
+        PoolEvent::Space {
+            mark_percent,
+            used_bytes,
+            usable_bytes,
+        } => space(*mark_percent, *used_bytes, *usable_bytes),
+        PoolEvent::State { state, reason } => match (state, reason) {
+            (PoolState::Online, _) => (Severity::Info, "online".to_owned()),
+            (PoolState::Degraded, _) => {
+                let message = "degraded: redundancy is missing, everything can be used";
+                (Severity::Warning, message.to_owned())
+            }
+            (PoolState::Offline, reason) => {
+                let reason = reason.unwrap_or("it was closed");
+                (Severity::Error, format!("offline: {reason}"))
+            }
+        },
+        PoolEvent::Drive { index, change, .. } => {
+            let called = drive.map_or(format!("member {index}"), |drive| format!("drive {drive}"));
+            drive_changed(&called, *change)
+        }
+        PoolEvent::RebuildStuck { left_blocks } => (Severity::Error, stuck(*left_blocks)),
+        PoolEvent::ScrubEnded {
+            repaired_blocks,
+            lost_blocks,
+            lost_nodes,
+        } => {
+            let bad = *lost_blocks + *lost_nodes > 0;
+            let message = format!(
+                "scrub ended: {repaired_blocks} blocks repaired, {lost_blocks} blocks and \
+                 {lost_nodes} nodes of the map lost"
+            );
+            (if bad { Severity::Error } else { Severity::Info }, message)
+        }
+        PoolEvent::BlockLost { lost, holders } => {
+            let holders = holders.join(", ");
+            let message = format!("block {} of {holders} is lost", lost.block);
+            (Severity::Error, message)
+        }
+        PoolEvent::MoreBlocksLost { blocks } => {
+            (Severity::Error, format!("{blocks} more blocks are lost"))
+        }
+        PoolEvent::Rebuild { .. } | PoolEvent::Scrub { .. } => return None,
+    })
+}
+
+fn space(mark_percent: u8, used_bytes: u64, usable_bytes: u64) -> (Severity, String) {
+    let share = format!("{} of {} used", size(used_bytes), size(usable_bytes));
+    match mark_percent {
+        0 => (Severity::Info, format!("space: {share}, below 80% again")),
+        100 => (
+            Severity::Error,
+            format!("out of space, a write was refused: {share}"),
+        ),
+        mark if mark >= 95 => (Severity::Error, format!("space: over {mark}%, {share}")),
+        mark => (Severity::Warning, format!("space: over {mark}%, {share}")),
+    }
+}
+
+fn drive_changed(called: &str, change: DriveChange) -> (Severity, String) {
+    match change {
+        DriveChange::Joined => (Severity::Info, format!("{called} joined")),
+        DriveChange::Left => (Severity::Info, format!("{called} left; nothing is missing")),
+        DriveChange::Steady => (Severity::Info, format!("{called} is no longer slow")),
+        DriveChange::Failed => (
+            Severity::Error,
+            format!("{called} failed, and is out of use"),
+        ),
+        DriveChange::Missing => (Severity::Error, format!("{called} is missing")),
+        DriveChange::Stale => (
+            Severity::Warning,
+            format!("{called} is back but missed writes: add it to the pool to use it again"),
+        ),
+        DriveChange::Slow {
+            median_us,
+            others_us,
+        } => (
+            Severity::Warning,
+            format!(
+                "{called} is slow: half its requests take over {median_us} us, {others_us} us \
+                     on the other drives"
+            ),
+        ),
+        DriveChange::Errors {
+            read_errors,
+            corrupt_blocks,
+        } => (
+            Severity::Warning,
+            format!("{called} failed {read_errors} reads and gave {corrupt_blocks} wrong blocks"),
+        ),
+    }
+}
+
+fn stuck(left_blocks: u64) -> String {
+    let left = blocks(left_blocks);
+    format!("rebuild ended, but for {left} that cannot be read")
+}
+
+fn blocks(count: u64) -> api::Size {
+    size(count * BLOCK_BYTES)
+}
+
+fn size(bytes: u64) -> api::Size {
+    api::Size(bytes)
+}

@@ -1,0 +1,237 @@
+//! Volumes of pools: make, change, delete.
+
+use api::{
+    ErrorBody, ErrorCode, Name, Severity, Size, Volume, VolumeRename, VolumeResize, VolumeRollback,
+    VolumeSpec,
+};
+use node::{AllowedHosts, Backing, VolumeId, VolumeOptions};
+
+use super::drives::refused;
+use super::snapshots::pool_volume;
+use super::volumes::node_volume;
+use super::{Control, Objects, VolumeEntry, kept, not_found};
+use crate::state::{Place, VolumeRecord};
+
+/// What a volume of a pool begins as.
+pub(super) enum Beginning {
+    /// Nothing but zeroes.
+    Empty(Size),
+    /// A snapshot, perhaps made larger.
+    Snapshot(Name, Option<Size>),
+}
+
+impl Control {
+    /// Makes a volume in a pool, and serves it.
+    pub(super) async fn create_in_pool(
+        &self,
+        objects: &mut Objects,
+        name: &Name,
+        pool: &Name,
+        beginning: Beginning,
+        spec: &VolumeSpec,
+        allowed: AllowedHosts,
+    ) -> Result<(), ErrorBody> {
+        let place = |id: VolumeId| Place::Pool {
+            name: pool.clone(),
+            volume: id.0,
+        };
+        let record = self.new_record(objects, name, place(VolumeId(0)), spec);
+        let attributes = kept::encode(&record, &objects.hosts);
+        let id = self
+            .begin(objects, name, pool, beginning, attributes)
+            .await?;
+        let record = VolumeRecord {
+            place: place(id),
+            ..record
+        };
+        let backing = Backing::Pool {
+            pool: pool.to_string(),
+            volume: id,
+        };
+        let served = node_volume(name, &record, backing, allowed)?;
+        let capacity_bytes = match self.node.create_volume(served).await {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                // Made a moment ago under this lock: it is there to be deleted.
+                let _ = self.node.delete_pool_volume(pool.as_str(), id).await;
+                return Err(refused(&error));
+            }
+        };
+        let record = VolumeRecord {
+            capacity_bytes,
+            ..record
+        };
+        let message = format!("created in pool {pool} as {}", record.nqn);
+        self.tell_volume(name, &message);
+        let entry = VolumeEntry {
+            record,
+            offline: None,
+        };
+        objects.volumes.insert(name.clone(), entry);
+        Ok(())
+    }
+
+    async fn begin(
+        &self,
+        objects: &Objects,
+        name: &Name,
+        pool: &Name,
+        beginning: Beginning,
+        attributes: Vec<u8>,
+    ) -> Result<VolumeId, ErrorBody> {
+        let refuse = |error| refused(&error);
+        let (snapshot, size) = match beginning {
+            Beginning::Empty(size) => {
+                let options = VolumeOptions {
+                    bytes: size.bytes(),
+                    attributes,
+                };
+                let made = self
+                    .node
+                    .create_pool_volume(pool.as_str(), name.as_str(), options);
+                return made.await.map_err(refuse);
+            }
+            Beginning::Snapshot(snapshot, size) => (snapshot, size),
+        };
+        let (_, info) = self.find_snapshot(objects, &snapshot).await?;
+        let cloned = self
+            .node
+            .clone_pool_snapshot(pool.as_str(), info.id, name.as_str());
+        let id = cloned.await.map_err(refuse)?;
+        let finish = async {
+            if let Some(size) = size.filter(|size| size.bytes() != info.bytes) {
+                let bytes = size.bytes();
+                self.node
+                    .resize_pool_volume(pool.as_str(), id, bytes, false)
+                    .await?;
+            }
+            self.node
+                .set_pool_volume_attributes(pool.as_str(), id, attributes)
+                .await
+        };
+        if let Err(error) = finish.await {
+            // Made a moment ago under this lock: it is there to be deleted.
+            let _ = self.node.delete_pool_volume(pool.as_str(), id).await;
+            return Err(refuse(error));
+        }
+        Ok(id)
+    }
+
+    /// Gives a volume of a pool another size; connected hosts see it.
+    pub async fn resize_volume(&self, name: &Name, to: VolumeResize) -> Result<Volume, ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        let (pool, id) = pool_volume(&objects, name)?;
+        let bytes = to.size.bytes();
+        let before = objects
+            .volumes
+            .get(name)
+            .map(|entry| entry.record.capacity_bytes);
+        if before.is_some_and(|before| bytes < before) && !to.allow_shrink {
+            let message = format!(
+                "volume {name} has {}, and {} is less: what is behind it would be lost; allowed: \
+                 a larger size, or allow_shrink",
+                Size(before.unwrap_or(0)),
+                to.size
+            );
+            return Err(ErrorBody::invalid("size", message));
+        }
+        let resized = self
+            .node
+            .resize_pool_volume(pool.as_str(), id, bytes, to.allow_shrink);
+        let resized = resized.await.map_err(|error| refused(&error));
+        resized.map_err(|error| error.at("size".to_owned()))?;
+        self.size_changed(&mut objects, name).await?;
+        self.tell_volume(name, &format!("resized to {}", to.size));
+        self.volume_now(&objects, name).await
+    }
+
+    /// Gives a volume of a pool another name; hosts do not notice.
+    pub async fn rename_volume(&self, name: &Name, to: VolumeRename) -> Result<Volume, ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        let (pool, id) = pool_volume(&objects, name)?;
+        if to.name == *name {
+            return self.volume_now(&objects, name).await;
+        }
+        if objects.volumes.contains_key(&to.name) {
+            let message = format!("a volume named {} exists", to.name);
+            return Err(ErrorBody::new(ErrorCode::AlreadyExists, message));
+        }
+        let renamed = self
+            .node
+            .rename_pool_volume(pool.as_str(), id, to.name.as_str());
+        renamed.await.map_err(|error| refused(&error))?;
+        let renamed = self.node.rename_volume(name.as_str(), to.name.as_str());
+        renamed.await.map_err(|error| refused(&error))?;
+        if let Some(entry) = objects.volumes.remove(name) {
+            objects.volumes.insert(to.name.clone(), entry);
+        }
+        self.tell_volume(&to.name, &format!("renamed, was {name}"));
+        self.volume_now(&objects, &to.name).await
+    }
+
+    /// Makes a volume of a pool what a snapshot is.
+    pub async fn rollback_volume(
+        &self,
+        name: &Name,
+        to: VolumeRollback,
+    ) -> Result<Volume, ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        let (pool, id) = pool_volume(&objects, name)?;
+        let (found_in, info) = self.find_snapshot(&objects, &to.snapshot).await?;
+        if found_in != pool {
+            let message = format!(
+                "snapshot {} is in pool {found_in} and volume {name} in {pool}",
+                to.snapshot
+            );
+            return Err(ErrorBody::invalid("snapshot", message));
+        }
+        let rolled = self
+            .node
+            .rollback_pool_volume(pool.as_str(), id, info.id)
+            .await;
+        rolled.map_err(|error| refused(&error))?;
+        self.size_changed(&mut objects, name).await?;
+        self.tell_volume(name, &format!("rolled back to snapshot {}", to.snapshot));
+        self.volume_now(&objects, name).await
+    }
+
+    /// Deletes a volume of a pool that is not served any more.
+    pub(super) async fn delete_in_pool(
+        &self,
+        objects: &Objects,
+        name: &Name,
+        record: &VolumeRecord,
+    ) -> Result<(), ErrorBody> {
+        let Place::Pool { name: pool, volume } = &record.place else {
+            return Ok(());
+        };
+        let id = VolumeId(*volume);
+        let deleted = self.node.delete_pool_volume(pool.as_str(), id).await;
+        if let Err(error) = deleted {
+            // It is still there: hosts get it back.
+            let _ = self.restore_volume(objects, name, record).await;
+            return Err(refused(&error));
+        }
+        Ok(())
+    }
+
+    async fn size_changed(&self, objects: &mut Objects, name: &Name) -> Result<(), ErrorBody> {
+        let resized = self.node.volume_resized(name.as_str()).await;
+        let bytes = resized.map_err(|error| refused(&error))?;
+        if let Some(entry) = objects.volumes.get_mut(name) {
+            entry.record.capacity_bytes = bytes;
+        }
+        Ok(())
+    }
+
+    async fn volume_now(&self, objects: &Objects, name: &Name) -> Result<Volume, ErrorBody> {
+        let entry = objects.volumes.get(name);
+        let entry = entry.ok_or_else(|| not_found("volume", name))?;
+        Ok(self.shown_volume(name, entry).await)
+    }
+
+    fn tell_volume(&self, name: &Name, message: &str) {
+        self.events
+            .record(Severity::Info, &format!("volume/{name}"), message);
+    }
+}

@@ -1,0 +1,437 @@
+//! Pools: make, show, import, let go of; their drives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::{ErrorBody, ErrorCode, Job, JobKind, Name, Pool, PoolSpec, PoolState, Severity};
+use node::{DriveLabel, Label, PoolFacts};
+
+use super::drives::refused;
+use super::{Control, Objects, not_found};
+use crate::state::{Kind, Place, PoolRecord};
+
+mod import;
+mod show;
+
+pub use self::show::hexadecimal;
+use self::show::shown;
+
+/// A pool that the node serves, or would.
+pub(super) struct PoolEntry {
+    pub record: PoolRecord,
+    /// Why it is not open.
+    pub offline: Option<String>,
+    /// As it was when it was last looked at.
+    pub facts: Option<PoolFacts>,
+    /// What of it cannot be served, and why.
+    pub unserved: Vec<String>,
+}
+
+impl Control {
+    /// Every pool, by name.
+    pub async fn pools(&self) -> Vec<Pool> {
+        let mut objects = self.objects.lock().await;
+        self.look_at_pools(&mut objects).await;
+        let pools = objects.pools.iter();
+        pools
+            .map(|(name, entry)| shown(&objects, name, entry))
+            .collect()
+    }
+
+    /// One pool.
+    pub async fn pool(&self, name: &Name) -> Result<Pool, ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        self.pool_now(&mut objects, name).await
+    }
+
+    /// Makes a pool called `name` out of drives that nothing uses.
+    pub async fn create_pool(&self, name: &Name, spec: PoolSpec) -> Result<Pool, ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        self.look_at_pools(&mut objects).await;
+        if let Some(entry) = objects.pools.get(name) {
+            let pool = shown(&objects, name, entry);
+            return match same(&pool, &spec) {
+                true => Ok(pool),
+                false => Err(differs(&pool)),
+            };
+        }
+        for (index, drive) in spec.drives.iter().enumerate() {
+            let field = format!("drives[{index}]");
+            free_drive(&objects, drive).map_err(|error| error.at(field))?;
+        }
+        let level = spec.level.as_str().parse();
+        let level = level
+            .map_err(|error: node::UnknownLevel| ErrorBody::invalid("level", error.to_string()))?;
+        let made = node::PoolSpec {
+            level,
+            width: spec.width.map(usize::from),
+            drives: spec.drives.iter().map(Name::to_string).collect(),
+        };
+        let made = self.node.create_pool(name.as_str(), made).await;
+        let entry = PoolEntry::open(made.map_err(|error| refused(&error))?);
+        if let Err(error) = self.remember(Kind::Pool, name, entry.record.clone()).await {
+            // Made a moment ago under this lock: it is there to be destroyed.
+            let _ = self.node.destroy_pool(name.as_str()).await;
+            return Err(error);
+        }
+        let message = format!("created as {} on {}", spec.level, list(&spec.drives));
+        self.tell_pool(Severity::Info, name, &message);
+        objects.pools.insert(name.clone(), entry);
+        self.pool_now(&mut objects, name).await
+    }
+
+    /// Destroys a pool that has no volumes and no snapshots.
+    pub async fn destroy_pool(&self, name: &Name) -> Result<(), ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        self.online_pool(&objects, name)?;
+        self.check_idle(name)?;
+        let contents = self.node.pool_contents(name.as_str()).await;
+        let (volumes, snapshots) = contents.map_err(|error| refused(&error))?;
+        let volumes = volumes.into_iter().map(|volume| volume.name);
+        let held: Vec<String> = volumes
+            .chain(snapshots.into_iter().map(|snapshot| snapshot.name))
+            .collect();
+        if !held.is_empty() {
+            let held = held.join(", ");
+            let message = format!("pool {name} holds {held}: delete these first, or export it");
+            return Err(ErrorBody::new(ErrorCode::InUse, message));
+        }
+        self.forget(Kind::Pool, name).await?;
+        objects.pools.remove(name);
+        let destroyed = self.node.destroy_pool(name.as_str()).await;
+        destroyed.map_err(|error| refused(&error))?;
+        self.tell_pool(Severity::Info, name, "destroyed");
+        Ok(())
+    }
+
+    /// Stops serving the volumes of a pool, closes it, and lets go of it.
+    pub async fn export_pool(&self, name: &Name) -> Result<(), ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        let entry = objects.pools.get(name);
+        let open = entry
+            .ok_or_else(|| not_found("pool", name))?
+            .offline
+            .is_none();
+        self.check_idle(name)?;
+        if open {
+            for volume in volumes_of(&objects, name) {
+                let stopped = self.node.delete_volume(volume.as_str()).await;
+                stopped.map_err(|error| refused(&error))?;
+                objects.volumes.remove(&volume);
+            }
+            let exported = self.node.export_pool(name.as_str()).await;
+            if let Err(error) = exported {
+                let error = refused(&error);
+                if let Some(entry) = objects.pools.get_mut(name) {
+                    entry.offline = Some(error.message.clone());
+                }
+                return Err(error);
+            }
+        }
+        self.forget(Kind::Pool, name).await?;
+        objects.pools.remove(name);
+        self.tell_pool(Severity::Info, name, "exported");
+        Ok(())
+    }
+
+    /// Begins to check everything in a pool.
+    pub async fn scrub_pool(self: &Arc<Self>, name: &Name) -> Result<Job, ErrorBody> {
+        let objects = self.objects.lock().await;
+        self.online_pool(&objects, name)?;
+        self.check_idle(name)?;
+        let (control, pool) = (Arc::clone(self), name.clone());
+        Ok(self.run_job(JobKind::Scrub, name, async move {
+            let report = control.node.scrub_pool(pool.as_str()).await;
+            let report = report.map_err(|error| error.to_string())?;
+            let message = format!(
+                "{} stripes and {} nodes of the map checked, {} blocks repaired",
+                report.stripes, report.nodes, report.repaired
+            );
+            match (report.lost.len(), report.lost_nodes) {
+                (0, 0) => Ok(message),
+                (blocks, nodes) => Err(format!(
+                    "{message}; {blocks} blocks and {nodes} nodes of the map are lost"
+                )),
+            }
+        }))
+    }
+
+    /// Adds a drive that nothing uses to a pool.
+    pub async fn add_pool_drive(&self, name: &Name, drive: &Name) -> Result<Pool, ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        self.look_at_pools(&mut objects).await;
+        self.online_pool(&objects, name)?;
+        if member(&objects, name, drive).is_err() {
+            free_drive(&objects, drive)?;
+            let added = self.node.add_pool_drive(name.as_str(), drive.as_str());
+            added.await.map_err(|error| refused(&error))?;
+        }
+        self.pool_now(&mut objects, name).await
+    }
+
+    /// Begins to move everything off a drive of a pool.
+    pub async fn remove_pool_drive(
+        self: &Arc<Self>,
+        name: &Name,
+        drive: &Name,
+    ) -> Result<Job, ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        self.look_at_pools(&mut objects).await;
+        self.online_pool(&objects, name)?;
+        member(&objects, name, drive)?;
+        self.check_idle(name)?;
+        let (control, pool, drive) = (Arc::clone(self), name.clone(), drive.clone());
+        Ok(self.run_job(JobKind::RemoveDrive, name, async move {
+            let removed = control
+                .node
+                .remove_pool_drive(pool.as_str(), drive.as_str());
+            removed.await.map_err(|error| error.to_string())?;
+            Ok(format!("drive {drive} is free"))
+        }))
+    }
+
+    /// Takes a drive of a pool out of use for good.
+    pub async fn fail_pool_drive(&self, name: &Name, drive: &Name) -> Result<Pool, ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        self.look_at_pools(&mut objects).await;
+        self.online_pool(&objects, name)?;
+        member(&objects, name, drive)?;
+        let failed = self.node.fail_pool_drive(name.as_str(), drive.as_str());
+        failed.await.map_err(|error| refused(&error))?;
+        self.pool_now(&mut objects, name).await
+    }
+
+    /// Makes a drive that nothing uses forget the pool that it carries.
+    pub async fn wipe_drive(&self, drive: &Name) -> Result<(), ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        self.look_at_pools(&mut objects).await;
+        free_drive(&objects, drive)?;
+        let wiped = self.node.wipe_drive(drive.as_str()).await;
+        wiped.map_err(|error| refused(&error))?;
+        self.events
+            .record(Severity::Info, &format!("drive/{drive}"), "wiped");
+        Ok(())
+    }
+
+    /// What takes long, and lately did.
+    pub fn jobs(&self) -> Vec<Job> {
+        self.jobs.all()
+    }
+
+    /// One job.
+    pub fn job(&self, id: u64) -> Result<Job, ErrorBody> {
+        let found = self.jobs.get(id);
+        found.ok_or_else(|| ErrorBody::new(ErrorCode::NotFound, format!("no job has number {id}")))
+    }
+
+    fn run_job(
+        &self,
+        kind: JobKind,
+        pool: &Name,
+        work: impl Future<Output = Result<String, String>> + Send + 'static,
+    ) -> Job {
+        let job = self.jobs.start(kind, &format!("pool/{pool}"));
+        let (jobs, id) = (Arc::clone(&self.jobs), job.id);
+        tokio::spawn(async move { jobs.finish(id, work.await) });
+        job
+    }
+
+    /// Refuses a pool on which something long is under way.
+    fn check_idle(&self, name: &Name) -> Result<(), ErrorBody> {
+        let object = format!("pool/{name}");
+        for (kind, what) in [
+            (JobKind::Scrub, "a scrub"),
+            (JobKind::RemoveDrive, "the removal of a drive"),
+        ] {
+            if let Some(id) = self.jobs.running(kind, &object) {
+                let message = format!("pool {name} is busy with {what}, job {id}: wait for it");
+                return Err(ErrorBody::new(ErrorCode::InUse, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a pool that is unknown or not open.
+    pub(super) fn online_pool(&self, objects: &Objects, name: &Name) -> Result<(), ErrorBody> {
+        let Some(entry) = objects.pools.get(name) else {
+            let existing: Vec<Name> = objects.pools.keys().cloned().collect();
+            let message = format!("no pool is named {name}; pools: {}", list(&existing));
+            return Err(ErrorBody::new(ErrorCode::NotFound, message));
+        };
+        match &entry.offline {
+            None => Ok(()),
+            Some(reason) => {
+                let message = format!("pool {name} is offline: {reason}");
+                Err(ErrorBody::new(ErrorCode::NotReady, message))
+            }
+        }
+    }
+
+    /// Brings what is known about open pools up to date.
+    pub(super) async fn look_at_pools(&self, objects: &mut Objects) {
+        for (name, entry) in &mut objects.pools {
+            if entry.offline.is_some() {
+                continue;
+            }
+            let Ok(facts) = self.node.pool_facts(name.as_str()).await else {
+                continue;
+            };
+            let record = remembered(&facts, &entry.record);
+            entry.facts = Some(facts);
+            if record != entry.record {
+                // It only helps to name drives: the next look tries again.
+                let _ = self.remember(Kind::Pool, name, record.clone()).await;
+                entry.record = record;
+            }
+        }
+    }
+
+    pub(super) async fn pool_now(
+        &self,
+        objects: &mut Objects,
+        name: &Name,
+    ) -> Result<Pool, ErrorBody> {
+        self.look_at_pools(objects).await;
+        let entry = objects.pools.get(name);
+        let entry = entry.ok_or_else(|| not_found("pool", name))?;
+        Ok(shown(objects, name, entry))
+    }
+
+    pub(super) fn tell_pool(&self, severity: Severity, name: &Name, message: &str) {
+        self.events
+            .record(severity, &format!("pool/{name}"), message);
+    }
+}
+
+impl PoolEntry {
+    /// One that was opened a moment ago.
+    fn open(facts: PoolFacts) -> PoolEntry {
+        PoolEntry {
+            record: remembered(&facts, &PoolRecord::default()),
+            offline: None,
+            facts: Some(facts),
+            unserved: Vec::new(),
+        }
+    }
+}
+
+/// What is to be remembered of an open pool; `before` knows what missing members were called.
+fn remembered(facts: &PoolFacts, before: &PoolRecord) -> PoolRecord {
+    let mut members = BTreeMap::new();
+    for drive in &facts.status.drives {
+        let id = hexadecimal(&drive.id.0);
+        let named = facts
+            .names
+            .get(&drive.id)
+            .and_then(|name| name.parse().ok());
+        if let Some(name) = named.or_else(|| before.members.get(&id).cloned()) {
+            members.insert(id, name);
+        }
+    }
+    PoolRecord {
+        id: hexadecimal(&facts.status.id.0),
+        members,
+    }
+}
+
+/// Which pool has a drive among its members.
+pub(super) fn pool_of<'a>(objects: &'a Objects, drive: &Name) -> Option<&'a Name> {
+    let mut pools = objects.pools.iter();
+    let found = pools.find(|(_, entry)| entry.record.members.values().any(|name| name == drive));
+    found.map(|(name, _)| name)
+}
+
+/// Refuses a drive that is unknown, offline or used.
+fn free_drive(objects: &Objects, drive: &Name) -> Result<(), ErrorBody> {
+    let Some(entry) = objects.drives.get(drive) else {
+        let existing: Vec<Name> = objects.drives.keys().cloned().collect();
+        let message = format!("no drive is named {drive}; drives: {}", list(&existing));
+        return Err(ErrorBody::new(ErrorCode::NotFound, message));
+    };
+    if let Some(volume) = super::drives::user(objects, drive) {
+        let message = format!("drive {drive} is used by volume {volume}");
+        return Err(ErrorBody::new(ErrorCode::InUse, message));
+    }
+    if let Some(pool) = pool_of(objects, drive) {
+        let message = format!("drive {drive} is used by pool {pool}");
+        return Err(ErrorBody::new(ErrorCode::InUse, message));
+    }
+    match &entry.offline {
+        None => Ok(()),
+        Some(reason) => {
+            let message = format!("drive {drive} is offline: {reason}");
+            Err(ErrorBody::new(ErrorCode::NotReady, message))
+        }
+    }
+}
+
+/// Refuses a drive that is no member of the pool.
+fn member(objects: &Objects, pool: &Name, drive: &Name) -> Result<(), ErrorBody> {
+    let entry = objects.pools.get(pool);
+    let members = entry.map(|entry| entry.record.members.values().cloned());
+    let members: Vec<Name> = members.into_iter().flatten().collect();
+    if members.contains(drive) {
+        return Ok(());
+    }
+    let message = format!(
+        "drive {drive} is no member of pool {pool}; members: {}",
+        list(&members)
+    );
+    Err(ErrorBody::new(ErrorCode::NotFound, message))
+}
+
+/// The volumes of a pool that are served, or would be.
+pub(super) fn volumes_of(objects: &Objects, pool: &Name) -> Vec<Name> {
+    let on = |place: &Place| place.pool() == Some(pool);
+    let volumes = objects.volumes.iter();
+    volumes
+        .filter(|(_, volume)| on(&volume.record.place))
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+fn same(pool: &Pool, spec: &PoolSpec) -> bool {
+    let members: BTreeSet<&Name> = pool
+        .members
+        .iter()
+        .flat_map(|member| &member.drive)
+        .collect();
+    pool.level == Some(spec.level) && members == spec.drives.iter().collect()
+}
+
+fn differs(pool: &Pool) -> ErrorBody {
+    let members = pool.members.iter().flat_map(|member| member.drive.clone());
+    let level = pool
+        .level
+        .map_or("a pool that is not open", |level| level.as_str());
+    let message = format!(
+        "pool {} exists as {level} on {}",
+        pool.name,
+        list(&members.collect::<Vec<_>>())
+    );
+    ErrorBody::new(ErrorCode::AlreadyExists, message)
+}
+
+fn list(names: &[Name]) -> String {
+    super::volumes::list(names)
+}
+
+/// Labels of drives, of those that carry a pool.
+type Labels = BTreeMap<Name, Label>;
+
+/// The label of a drive, if it carries a pool that this program can read.
+fn pool_label(label: DriveLabel) -> Option<Label> {
+    match label {
+        DriveLabel::Pool(label) => Some(label),
+        DriveLabel::Blank | DriveLabel::Newer(_) | DriveLabel::Unreadable(_) => None,
+    }
+}
+
+/// The state of a pool in the words of the API.
+fn state_of(state: node::PoolState) -> PoolState {
+    match state {
+        node::PoolState::Online => PoolState::Online,
+        node::PoolState::Degraded => PoolState::Degraded,
+        node::PoolState::Offline => PoolState::Offline,
+    }
+}

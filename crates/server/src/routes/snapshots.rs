@@ -1,0 +1,107 @@
+//! `/v1/snapshots`, and what volumes of pools can do that others cannot
+
+use std::sync::Arc;
+
+use api::{
+    ErrorBody, List, Name, PageQuery, Snapshot, SnapshotGroup, SnapshotSpec, Volume, VolumeRename,
+    VolumeResize, VolumeRollback,
+};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::extract::{Body, Named, Parameters};
+use super::{Answer, Gone};
+use crate::control::Control;
+
+/// Every snapshot, by name
+#[utoipa::path(get, path = "/v1/snapshots", operation_id = "list_snapshots", params(PageQuery),
+    responses((status = OK, body = List<Snapshot>), (status = "default", body = ErrorBody)))]
+pub async fn list(
+    State(control): State<Arc<Control>>,
+    Parameters(query): Parameters<PageQuery>,
+) -> Answer<List<Snapshot>> {
+    let snapshots = control.snapshots().await?;
+    Ok(Json(List::page(snapshots, &query, |snapshot| {
+        snapshot.name.clone()
+    })?))
+}
+
+/// Take snapshots of several volumes of one pool at one instant
+#[utoipa::path(post, path = "/v1/snapshots", operation_id = "create_snapshots",
+    request_body = SnapshotGroup,
+    responses((status = OK, body = List<Snapshot>), (status = "default", body = ErrorBody)))]
+pub async fn create_group(
+    State(control): State<Arc<Control>>,
+    Body(group): Body<SnapshotGroup>,
+) -> Answer<List<Snapshot>> {
+    Ok(Json(List {
+        items: control.create_snapshots(group).await?,
+        next: None,
+    }))
+}
+
+/// One snapshot
+#[utoipa::path(get, path = "/v1/snapshots/{name}", operation_id = "show_snapshot",
+    params(("name" = Name, Path)),
+    responses((status = OK, body = Snapshot), (status = "default", body = ErrorBody)))]
+pub async fn show(State(control): State<Arc<Control>>, Named(name): Named) -> Answer<Snapshot> {
+    Ok(Json(control.snapshot(&name).await?))
+}
+
+/// Take a snapshot of a volume of a pool
+#[utoipa::path(put, path = "/v1/snapshots/{name}", operation_id = "create_snapshot",
+    params(("name" = Name, Path)), request_body = SnapshotSpec,
+    responses((status = OK, body = Snapshot), (status = "default", body = ErrorBody)))]
+pub async fn create(
+    State(control): State<Arc<Control>>,
+    Named(name): Named,
+    Body(spec): Body<SnapshotSpec>,
+) -> Answer<Snapshot> {
+    Ok(Json(control.create_snapshot(&name, spec).await?))
+}
+
+/// Delete a snapshot; clones of it stay
+#[utoipa::path(delete, path = "/v1/snapshots/{name}", operation_id = "delete_snapshot",
+    params(("name" = Name, Path)),
+    responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]
+pub async fn delete(State(control): State<Arc<Control>>, Named(name): Named) -> Gone {
+    control.delete_snapshot(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Give a volume of a pool another size; connected hosts see it
+#[utoipa::path(post, path = "/v1/volumes/{name}/resize", operation_id = "resize_volume",
+    params(("name" = Name, Path)), request_body = VolumeResize,
+    responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
+pub async fn resize(
+    State(control): State<Arc<Control>>,
+    Named(name): Named,
+    Body(to): Body<VolumeResize>,
+) -> Answer<Volume> {
+    Ok(Json(control.resize_volume(&name, to).await?))
+}
+
+/// Give a volume of a pool another name; hosts do not notice
+#[utoipa::path(post, path = "/v1/volumes/{name}/rename", operation_id = "rename_volume",
+    params(("name" = Name, Path)), request_body = VolumeRename,
+    responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
+pub async fn rename(
+    State(control): State<Arc<Control>>,
+    Named(name): Named,
+    Body(to): Body<VolumeRename>,
+) -> Answer<Volume> {
+    Ok(Json(control.rename_volume(&name, to).await?))
+}
+
+/// Make a volume of a pool what a snapshot is; what was written since is lost
+#[utoipa::path(post, path = "/v1/volumes/{name}/rollback", operation_id = "rollback_volume",
+    params(("name" = Name, Path)), request_body = VolumeRollback,
+    responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
+pub async fn rollback(
+    State(control): State<Arc<Control>>,
+    Named(name): Named,
+    Body(to): Body<VolumeRollback>,
+) -> Answer<Volume> {
+    Ok(Json(control.rollback_volume(&name, to).await?))
+}
