@@ -28,7 +28,7 @@ help: ## list the targets
 build: ## the flashyard binary, optimised
 	cargo build --release -p flashyard
 
-demo: build ## start a node, run verified I/O, kill it, verify again, print figures
+demo: build ## a raid6 pool: verified I/O, kill it, lose a drive, verify, figures
 	$(FLASHYARD) demo $(ARGS)
 
 test: check process-tests vm-test ## everything that guards data (allow half an hour when cold)

@@ -1,9 +1,12 @@
 //! `flashyard demo`: a node, load, a kill in the middle, and proof that nothing was lost.
 //!
-//! Six steps: start a node as a process of its own on file-backed drives, create volumes, measure
-//! verified sequential and random I/O, kill the node with SIGKILL while every volume is written
-//! to, start it again, and read back every write that it had acknowledged.
+//! Start a node as a process of its own with a raid6 pool of six drives in files, create volumes,
+//! measure verified sequential and random I/O, kill the node with SIGKILL while every volume is
+//! written to, start it again, and read back every write that it had acknowledged. Then kill it
+//! again, delete one drive, write random bytes over another, read everything back all the same,
+//! and let the pool make itself whole.
 
+mod damage;
 mod display;
 mod measure;
 mod process;
@@ -14,11 +17,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use api::{ANY_HOST, BlockSize, Name, Volume, VolumeSpec};
+use api::{ANY_HOST, Name, Size, Volume, VolumeSpec};
 use clap::Args;
 use client::ClientError;
 use initiator::TargetAddress;
 use lab::load::{PerfError, Stop, parse_duration};
+use server::develop::DEMO_POOL;
 use thiserror::Error;
 
 use self::display::Display;
@@ -26,6 +30,9 @@ use self::process::NodeProcess;
 use self::results::Results;
 use crate::exit;
 use crate::output::Output;
+
+/// Size of the volumes that the demonstration adds; what is written is much less.
+const VOLUME_BYTES: u64 = 1 << 30;
 
 #[derive(Args)]
 pub struct Demo {
@@ -87,38 +94,35 @@ impl Demo {
 
     fn demonstrate(&self, stop: &Stop, display: &Display) -> Result<Results, DemoError> {
         let place = self.directory.clone().unwrap_or_else(std::env::temp_dir);
-        display.step("Starting a node on six file-backed drives");
+        display.step("Starting a node with a raid6 pool of six drives in files");
         let mut node = NodeProcess::start_new(&place, stop)?;
         let volumes = create_volumes(&node)?;
         display.done(&format!("{} volumes served over NVMe/TCP", volumes.len()));
 
         let measured = measure::all(&node, &volumes, self.runtime, stop, display)?;
         let survived = survive::kill_and_verify(&mut node, &volumes, self.runtime, stop, display)?;
+        let damaged = damage::damage_and_verify(&mut node, &volumes, stop, display)?;
         display.step("Stopping the node");
         node.stop()?;
         Ok(Results {
             measurements: measured,
             survival: survived,
+            damage: damaged,
         })
     }
 }
 
-/// One volume on every drive that has none yet.
+/// Two more volumes in the pool, beside the one that a first start makes.
 fn create_volumes(node: &NodeProcess) -> Result<Vec<Volume>, DemoError> {
     let client = node.client()?;
-    for drive in client
-        .drives()?
-        .items
-        .into_iter()
-        .filter(|drive| drive.volume.is_none())
-    {
+    for volume in ["demo-2", "demo-3"] {
         let spec = VolumeSpec {
-            drive: drive.name.clone(),
-            block_bytes: BlockSize::Bytes4096,
+            pool: Some(name(DEMO_POOL)),
+            size: Some(Size(VOLUME_BYTES)),
             hosts: vec![name(ANY_HOST)],
-            subsystem: None,
+            ..VolumeSpec::default()
         };
-        client.create_volume(&name(&format!("demo-{}", drive.name)), &spec)?;
+        client.create_volume(&name(volume), &spec)?;
     }
     Ok(client.volumes()?.items)
 }

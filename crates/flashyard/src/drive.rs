@@ -20,6 +20,11 @@ pub enum Verb {
         /// The drive
         name: Name,
     },
+    /// Make a drive that nothing uses forget the pool that it carries
+    Wipe {
+        /// The drive
+        name: Name,
+    },
     /// Add a drive, or try an offline one again
     Add(Add),
     /// Close and forget a drive that no volume uses; its contents stay
@@ -98,6 +103,11 @@ impl Verb {
                 node.output
                     .show(&drive, |drive| list(std::slice::from_ref(drive)));
             }
+            Verb::Wipe { name } => {
+                node.client.wipe_drive(name)?;
+                node.output
+                    .say(&format!("drive {name} carries no pool any more"));
+            }
             Verb::Remove { name } => {
                 node.client.remove_drive(name)?;
                 node.output.say(&format!("drive {name} removed"));
@@ -135,15 +145,12 @@ fn list(drives: &[Drive]) -> String {
             drive.name.to_string(),
             state(drive.state),
             Size(drive.capacity_bytes).to_string(),
-            drive
-                .volume
-                .as_ref()
-                .map_or("-".into(), ToString::to_string),
+            user(drive),
             source(&drive.spec),
         ]
     };
     table(
-        &["name", "state", "capacity", "volume", "source"],
+        &["name", "state", "capacity", "used by", "source"],
         drives.iter().map(row),
     )
 }
@@ -165,14 +172,17 @@ fn show(drive: &Drive) -> String {
             }
             .into(),
         ),
-        (
-            "volume",
-            drive
-                .volume
-                .as_ref()
-                .map_or("-".into(), ToString::to_string),
-        ),
+        ("used by", user(drive)),
     ])
+}
+
+/// What stands on a drive.
+fn user(drive: &Drive) -> String {
+    match (&drive.volume, &drive.pool) {
+        (Some(volume), _) => format!("volume {volume}"),
+        (None, Some(pool)) => format!("pool {pool}"),
+        (None, None) => "-".to_owned(),
+    }
 }
 
 fn source(spec: &DriveSpec) -> String {

@@ -8,13 +8,16 @@ mod exit;
 mod host;
 mod host_key;
 mod interrupt;
+mod job;
 mod lab;
 mod namespace;
 mod output;
 mod perf;
+mod pool;
 mod serve;
 mod session;
 mod settings;
+mod snapshot;
 mod ssd;
 mod status;
 mod volume;
@@ -55,9 +58,15 @@ enum Command {
     /// Namespaces: how much of a drive's flash is handed out; the rest is over-provisioning
     #[command(subcommand)]
     Namespace(namespace::Verb),
+    /// Pools: drives under one redundancy, out of which volumes are made
+    #[command(subcommand)]
+    Pool(pool::Verb),
     /// Volumes: what hosts connect to
     #[command(subcommand)]
     Volume(volume::Verb),
+    /// Snapshots: what volumes were at one instant
+    #[command(subcommand)]
+    Snapshot(snapshot::Verb),
     /// Hosts: who may be allowed to see volumes
     #[command(subcommand)]
     Host(host::Verb),
@@ -70,6 +79,9 @@ enum Command {
     /// Events: what happened lately
     #[command(subcommand)]
     Event(event::Verb),
+    /// Jobs: what takes long, and how far it is
+    #[command(subcommand)]
+    Job(job::Verb),
     /// Put load on a volume over NVMe/TCP and measure, in fio's words
     Perf(Box<perf::Perf>),
     /// The drive model in virtual time: what a drive makes of a load and a namespace
@@ -97,6 +109,9 @@ fn main() -> ExitCode {
         Command::Status => asked(&status::show),
         Command::Drive(verb) => asked(&|node| verb.run(node)),
         Command::Namespace(verb) => asked(&|node| verb.run(node)),
+        Command::Pool(verb) => asked(&|node| verb.run(node)),
+        Command::Snapshot(verb) => asked(&|node| verb.run(node)),
+        Command::Job(verb) => asked(&|node| verb.run(node)),
         Command::Volume(verb) => asked(&|node| verb.run(node)),
         Command::Host(verb) => asked(&|node| verb.run(node)),
         Command::Session(verb) => asked(&|node| verb.run(node)),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use api::Size;
+use api::{PoolLevel, Size};
 use clap::Args;
 use server::config::{Address, Config, ConfigError, DEFAULT_CONFIG, LogFormat, LogLevel};
 use server::config::{PortConfig, Spanned};
@@ -14,19 +14,37 @@ use server::logging;
 use crate::drive::Emulation;
 use crate::exit;
 
+/// From so many drives on the first start with --dev makes a raid6 pool.
+const RAID6_DRIVES_MIN: u16 = 4;
+
+/// A level, or none.
+#[derive(Clone, Copy)]
+struct DevLevel(Option<PoolLevel>);
+
+fn dev_level(text: &str) -> Result<DevLevel, String> {
+    match text {
+        "none" => Ok(DevLevel(None)),
+        level => level.parse().map(|level| DevLevel(Some(level))),
+    }
+}
+
 #[derive(Args)]
 pub struct Serve {
     /// Settings file; without one every setting has its default
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Develop: keep everything in DIR; the first start makes drives there, and a volume `demo`
-    /// that every host may connect to
+    /// Develop: keep everything in DIR; the first start makes drives there, a pool of them, and a
+    /// volume `demo` that every host may connect to
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     dev: Option<PathBuf>,
     /// How many drives the first start with --dev makes
     #[arg(long, value_name = "COUNT", default_value_t = 6, requires = "dev",
         value_parser = clap::value_parser!(u16).range(1..=64))]
     drives: u16,
+    /// Redundancy of the pool that they make up, or `none` for single drives; raid6 from four
+    /// drives on
+    #[arg(long, value_name = "LEVEL", requires = "dev", value_parser = dev_level)]
+    level: Option<DevLevel>,
     /// Size of each of them; space is used as data is written
     #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "dev")]
     drive_size: Size,
@@ -76,7 +94,12 @@ impl Serve {
         let log = logging::start(&config.log);
         let emulation = self.emulation;
         let emulated = self.profile.map(|profile| emulation.spec(&profile, None));
+        let level = match self.level {
+            Some(DevLevel(level)) => level,
+            None => (self.drives >= RAID6_DRIVES_MIN).then_some(PoolLevel::Raid6),
+        };
         let develop = self.dev.map(|directory| Develop {
+            level,
             directory,
             drives: self.drives,
             drive_size: self.drive_size,

@@ -30,6 +30,7 @@ fn text(status: &Status) -> String {
         ("discovery", status.discovery_nqn.clone()),
         ("cores", cores),
         ("drives", count(status.drives)),
+        ("pools", count(status.pools)),
         ("volumes", count(status.volumes)),
         ("sessions", status.sessions.to_string()),
         (

@@ -1,12 +1,16 @@
 //! `flashyard volume`
 
-use api::{BlockSize, Name, Size, Volume, VolumeSpec};
+use api::{
+    BlockSize, Name, Size, SnapshotSpec, Volume, VolumeRename, VolumeResize, VolumeRollback,
+    VolumeSpec,
+};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 
 use crate::connection::{Done, Node};
 use crate::output::{names, properties, state, table};
+use crate::snapshot;
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -19,7 +23,41 @@ pub enum Verb {
     },
     /// Create a volume and serve it
     Create(Create),
-    /// Stop serving a volume and forget it; what was written stays on its drive
+    /// Change the size of a volume of a pool; connected hosts see it
+    Resize {
+        /// The volume
+        name: Name,
+        /// The size
+        size: Size,
+        /// Cut off what is behind a smaller size
+        #[arg(long)]
+        allow_shrink: bool,
+    },
+    /// Call a volume of a pool otherwise; hosts do not notice
+    Rename {
+        /// The volume
+        name: Name,
+        /// The new name
+        to: Name,
+    },
+    /// Take a snapshot of a volume of a pool
+    Snapshot {
+        /// The volume
+        name: Name,
+        /// What to call the snapshot
+        snapshot: Name,
+    },
+    /// Make a volume that starts out as a snapshot, and serve it
+    Clone(Clone),
+    /// Make a volume what a snapshot of it was; what was written since is lost
+    Rollback {
+        /// The volume
+        name: Name,
+        /// The snapshot
+        snapshot: Name,
+    },
+    /// Stop serving a volume and forget it: what was written stays on a drive, a pool takes its
+    /// space back
     Delete {
         /// The volume
         name: Name,
@@ -44,9 +82,42 @@ pub enum Verb {
 pub struct Create {
     /// What to call it
     name: Name,
+    #[command(flatten)]
+    place: Place,
+    /// Its size in a pool, such as 10GiB; space is taken when it is written
+    #[arg(long, value_name = "SIZE", requires = "pool")]
+    size: Option<Size>,
+    #[command(flatten)]
+    face: Face,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub struct Place {
     /// The drive it takes whole
     #[arg(long)]
-    drive: Name,
+    drive: Option<Name>,
+    /// The pool that holds it
+    #[arg(long, requires = "size")]
+    pool: Option<Name>,
+}
+
+#[derive(Args)]
+pub struct Clone {
+    /// The snapshot
+    snapshot: Name,
+    /// What to call the volume
+    name: Name,
+    /// Make it larger than the snapshot
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Size>,
+    #[command(flatten)]
+    face: Face,
+}
+
+/// How hosts see a volume.
+#[derive(Args)]
+pub struct Face {
     /// Bytes in a logical block as hosts see it
     #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = block_size())]
     block_size: BlockSize,
@@ -82,6 +153,39 @@ impl Verb {
                 node.output
                     .show(&client.create_volume(&create.name, &create.spec())?, one);
             }
+            Verb::Resize {
+                name,
+                size,
+                allow_shrink,
+            } => {
+                let to = VolumeResize {
+                    size: *size,
+                    allow_shrink: *allow_shrink,
+                };
+                node.output.show(&client.resize_volume(name, &to)?, one);
+            }
+            Verb::Rename { name, to } => {
+                let to = VolumeRename { name: to.clone() };
+                node.output.show(&client.rename_volume(name, &to)?, one);
+            }
+            Verb::Snapshot { name, snapshot } => {
+                let spec = SnapshotSpec {
+                    volume: name.clone(),
+                };
+                let taken = client.create_snapshot(snapshot, &spec)?;
+                node.output
+                    .show(&taken, |taken| snapshot::list(std::slice::from_ref(taken)));
+            }
+            Verb::Clone(clone) => {
+                node.output
+                    .show(&client.create_volume(&clone.name, &clone.spec())?, one);
+            }
+            Verb::Rollback { name, snapshot } => {
+                let to = VolumeRollback {
+                    snapshot: snapshot.clone(),
+                };
+                node.output.show(&client.rollback_volume(name, &to)?, one);
+            }
             Verb::Delete { name } => {
                 client.delete_volume(name)?;
                 node.output.say(&format!("volume {name} deleted"));
@@ -98,11 +202,41 @@ impl Verb {
 impl Create {
     fn spec(&self) -> VolumeSpec {
         VolumeSpec {
-            drive: self.drive.clone(),
+            drive: self.place.drive.clone(),
+            pool: self.place.pool.clone(),
+            size: self.size,
+            ..self.face.spec()
+        }
+    }
+}
+
+impl Clone {
+    fn spec(&self) -> VolumeSpec {
+        VolumeSpec {
+            snapshot: Some(self.snapshot.clone()),
+            size: self.size,
+            ..self.face.spec()
+        }
+    }
+}
+
+impl Face {
+    fn spec(&self) -> VolumeSpec {
+        VolumeSpec {
             block_bytes: self.block_size,
             hosts: self.allow.clone(),
             subsystem: self.subsystem.clone(),
+            ..VolumeSpec::default()
         }
+    }
+}
+
+/// What a volume stands on.
+fn place(volume: &Volume) -> String {
+    match (&volume.drive, &volume.pool) {
+        (Some(drive), _) => format!("drive {drive}"),
+        (None, Some(pool)) => format!("pool {pool}"),
+        (None, None) => "-".to_owned(),
     }
 }
 
@@ -112,13 +246,13 @@ fn list(volumes: &[Volume]) -> String {
             volume.name.to_string(),
             state(volume.state),
             Size(volume.capacity_bytes).to_string(),
-            volume.drive.to_string(),
+            place(volume),
             names(&volume.hosts),
             volume.nsid.to_string(),
             volume.nqn.clone(),
         ]
     };
-    let header = ["name", "state", "capacity", "drive", "hosts", "nsid", "nqn"];
+    let header = ["name", "state", "capacity", "on", "hosts", "nsid", "nqn"];
     table(&header, volumes.iter().map(row))
 }
 
@@ -143,7 +277,11 @@ fn show(volume: &Volume, addresses: &[String]) -> String {
         ),
         ("capacity", Size(volume.capacity_bytes).to_string()),
         ("block size", volume.block_bytes.bytes().to_string()),
-        ("drive", volume.drive.to_string()),
+        ("on", place(volume)),
+        (
+            "origin",
+            volume.origin.clone().unwrap_or_else(|| "-".into()),
+        ),
         ("hosts", hosts),
         ("nqn", volume.nqn.clone()),
         ("nsid", volume.nsid.to_string()),

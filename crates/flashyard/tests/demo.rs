@@ -41,6 +41,11 @@ fn every_acknowledged_write_survives_the_kill() {
         "{survival}"
     );
     assert_eq!(survival["acknowledged_blocks"], survival["verified_blocks"]);
+    let damage = &results["damage"];
+    assert_eq!(damage["verified_blocks"], survival["verified_blocks"]);
+    for found in ["corrupted_bytes", "moved_bytes", "repaired_blocks"] {
+        assert!(damage[found].as_u64().unwrap() > 0, "{damage}");
+    }
     assert!(is_empty(directory.path()));
 }
 

@@ -22,10 +22,8 @@ fn a_thousand_volumes_are_listed_and_come_back() {
             )
             .unwrap();
         let spec = VolumeSpec {
-            drive,
-            block_bytes: api::BlockSize::default(),
-            hosts: Vec::new(),
-            subsystem: None,
+            drive: Some(drive),
+            ..VolumeSpec::default()
         };
         client
             .create_volume(&name(&format!("v{number:04}")), &spec)

@@ -13,6 +13,7 @@ mod pool_volumes;
 mod pools;
 mod settings;
 mod snapshots;
+mod standing;
 mod status;
 mod volumes;
 

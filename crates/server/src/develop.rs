@@ -2,12 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use api::{ANY_HOST, DriveSpec, ErrorBody, Name, Size, VolumeSpec};
+use api::{ANY_HOST, DriveSpec, ErrorBody, Name, PoolLevel, PoolSpec, Size, VolumeSpec};
 
 use crate::control::Control;
 
 /// The volume that a first start makes.
 pub const DEMO_VOLUME: &str = "demo";
+
+/// The pool that a first start makes.
+pub const DEMO_POOL: &str = "pool";
+
+const MIB: u64 = 1 << 20;
 
 /// What a first start in a directory makes.
 #[derive(Clone, Debug)]
@@ -18,13 +23,15 @@ pub struct Develop {
     pub drives: u16,
     /// Size of each, sparse.
     pub drive_size: Size,
+    /// Redundancy of the pool that they make up; without one the drives stay single.
+    pub level: Option<PoolLevel>,
     /// Make them like this one instead, each with a directory of its own.
     pub emulated: Option<DriveSpec>,
 }
 
 impl Develop {
-    /// On a first start: makes the drives, and on the first of them a volume that every host may
-    /// see. A node that remembers drives is left as it is.
+    /// On a first start: makes the drives and a pool of them, and in it, or else on the first of
+    /// them, a volume that every host may see. A node that remembers drives is left as it is.
     pub async fn populate(&self, control: &Control) -> Result<(), ErrorBody> {
         if !control.drives().await.is_empty() {
             return Ok(());
@@ -32,15 +39,23 @@ impl Develop {
         let directory = self.drive_directory().map_err(|error| {
             ErrorBody::invalid("dev", format!("{}: {error}", self.directory.display()))
         })?;
+        let mut drives = Vec::with_capacity(usize::from(self.drives));
         for number in 0..self.drives {
             let name = name(&format!("d{number}"))?;
             let spec = self.spec_in(&directory, &name);
             control.add_drive(&name, spec).await?;
+            drives.push(name);
         }
+        let place = match self.level {
+            Some(level) => place_in_pool(control, level, drives).await?,
+            None => VolumeSpec {
+                drive: Some(name("d0")?),
+                ..VolumeSpec::default()
+            },
+        };
         let spec = VolumeSpec {
-            drive: Some(name("d0")?),
             hosts: vec![name(ANY_HOST)?],
-            ..VolumeSpec::default()
+            ..place
         };
         control.create_volume(&name(DEMO_VOLUME)?, spec).await?;
         Ok(())
@@ -72,6 +87,28 @@ impl Develop {
         std::fs::create_dir_all(&directory)?;
         directory.canonicalize()
     }
+}
+
+/// Makes the pool, and a place in it for a volume of half of what it can hold, so that there is
+/// room for snapshots of it.
+async fn place_in_pool(
+    control: &Control,
+    level: PoolLevel,
+    drives: Vec<Name>,
+) -> Result<VolumeSpec, ErrorBody> {
+    let spec = PoolSpec {
+        level,
+        drives,
+        width: None,
+    };
+    let name = name(DEMO_POOL)?;
+    let pool = control.create_pool(&name, spec).await?;
+    let whole_mib = pool.usable_bytes / 2 / MIB * MIB;
+    Ok(VolumeSpec {
+        pool: Some(name),
+        size: Some(Size(whole_mib.max(MIB))),
+        ..VolumeSpec::default()
+    })
 }
 
 fn name(text: &str) -> Result<Name, ErrorBody> {

@@ -145,6 +145,11 @@ impl NodeProcess {
         pid.and_then(lab::processor::time_of).unwrap_or_default()
     }
 
+    /// The file that a drive is kept in.
+    pub fn drive_file(&self, drive: &str) -> PathBuf {
+        self.scratch("drives").join(format!("{drive}.img"))
+    }
+
     fn has_ended(&mut self) -> bool {
         let ended = self.process.as_mut().map(Child::try_wait);
         !matches!(ended, Some(Ok(None)))

@@ -1,5 +1,6 @@
 //! What the demonstration found.
 
+use api::Size;
 use lab::load::{DirectionReport, Report};
 use serde::Serialize;
 
@@ -10,6 +11,7 @@ use crate::output::table;
 pub struct Results {
     pub measurements: Vec<Measurement>,
     pub survival: Survival,
+    pub damage: Damage,
 }
 
 /// One measured run. A mixed run has the figures of both directions together, and the slower
@@ -32,6 +34,17 @@ pub struct Survival {
     pub acknowledged_blocks: u64,
     pub verified_blocks: u64,
     pub restart_ms: f64,
+}
+
+/// What the loss of one drive and random bytes on another left.
+#[derive(Debug, Serialize)]
+pub struct Damage {
+    pub corrupted_bytes: u64,
+    pub verified_blocks: u64,
+    pub rebuilt_ms: f64,
+    pub moved_bytes: u64,
+    pub reconstructed_blocks: u64,
+    pub repaired_blocks: u64,
 }
 
 impl Measurement {
@@ -88,17 +101,26 @@ impl Results {
             "node cpu",
         ];
         let table = table(&header, self.measurements.iter().map(row));
-        let survival = &self.survival;
+        let (survival, damage) = (&self.survival, &self.damage);
         format!(
             "\n{table}\n\n\
-             Killed with SIGKILL under load: all {} acknowledged blocks were read back right.\n\n\
+             Killed with SIGKILL under load: all {} acknowledged blocks were read back right.\n\
+             Then one drive deleted, and {} of random bytes written over another: all {} blocks\n\
+             were read back right, {} of them rebuilt from the other drives. After {:.1} s {} had\n\
+             been moved to the drives that are left, and {} blocks were repaired.\n\n\
              Try it with a Linux host. On this machine:\n  \
              flashyard serve --dev /var/tmp/flashyard --listen ADDRESS:4420\n\
              On the host, as root, with nvme-cli:\n  \
              modprobe nvme-tcp\n  \
              nvme connect-all -t tcp -a ADDRESS -s 4420\n  \
              nvme list",
-            survival.verified_blocks
+            survival.verified_blocks,
+            Size(damage.corrupted_bytes),
+            damage.verified_blocks,
+            damage.reconstructed_blocks,
+            damage.rebuilt_ms / 1e3,
+            Size(damage.moved_bytes),
+            damage.repaired_blocks
         )
     }
 }

@@ -153,7 +153,7 @@ fn acknowledged_blocks(node: &NodeProcess, volumes: &[Volume]) -> Result<u64, De
 }
 
 /// Reads a volume's whole region and judges it by its journal; gives the acknowledged blocks.
-fn read_back(node: &NodeProcess, volume: &Volume, stop: &Stop) -> Result<u64, DemoError> {
+pub fn read_back(node: &NodeProcess, volume: &Volume, stop: &Stop) -> Result<u64, DemoError> {
     let options = PerfOptions {
         target: target(node, volume),
         connect: ConnectOptions::new(HOST_NQN),

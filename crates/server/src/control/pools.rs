@@ -369,7 +369,8 @@ fn free_drive(objects: &Objects, drive: &Name) -> Result<(), ErrorBody> {
 fn member(objects: &Objects, pool: &Name, drive: &Name) -> Result<(), ErrorBody> {
     let entry = objects.pools.get(pool);
     let members = entry.map(|entry| entry.record.members.values().cloned());
-    let members: Vec<Name> = members.into_iter().flatten().collect();
+    let mut members: Vec<Name> = members.into_iter().flatten().collect();
+    members.sort();
     if members.contains(drive) {
         return Ok(());
     }

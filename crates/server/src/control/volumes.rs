@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use api::{ANY_HOST, ErrorBody, ErrorCode, Name, ObjectState, Severity, Volume, VolumeSpec};
-use node::{AllowedHosts, Backing, DriveLabel, Nqn, VolumeId};
+use node::{AllowedHosts, Backing, Nqn, VolumeId};
 use uuid::Uuid;
 
-use super::drives::{refused, user};
+use super::drives::refused;
 use super::hosts::nqn_of;
-use super::pool_volumes::Beginning;
-use super::pools::pool_of;
+use super::standing::Standing;
 use super::{Control, Objects, VolumeEntry, kept, not_found};
 use crate::state::{Kind, Place, VolumeRecord};
 
@@ -240,74 +239,6 @@ impl Control {
         }
     }
 
-    /// What a new volume is to stand on.
-    async fn standing(&self, objects: &Objects, spec: &VolumeSpec) -> Result<Standing, ErrorBody> {
-        match (&spec.drive, &spec.pool, &spec.snapshot) {
-            (Some(drive), None, None) if spec.size.is_none() => {
-                self.check_drive(objects, drive).await?;
-                Ok(Standing::Drive(drive.clone()))
-            }
-            (Some(_), None, None) => {
-                let message = "a volume takes its drive whole; allowed: a size with a pool";
-                Err(ErrorBody::invalid("size", message))
-            }
-            (None, Some(pool), None) => {
-                self.online_pool(objects, pool)
-                    .map_err(|error| error.at("pool".to_owned()))?;
-                let size = spec.size.ok_or_else(|| {
-                    ErrorBody::invalid("size", "a volume of a pool needs a size, such as 10GiB")
-                })?;
-                Ok(Standing::Pool(pool.clone(), Beginning::Empty(size)))
-            }
-            (None, pool, Some(snapshot)) => {
-                let found = self.find_snapshot(objects, snapshot).await;
-                let (found_in, _) = found.map_err(|error| error.at("snapshot".to_owned()))?;
-                if pool.as_ref().is_some_and(|pool| *pool != found_in) {
-                    let message = format!("snapshot {snapshot} is in pool {found_in}");
-                    return Err(ErrorBody::invalid("pool", message));
-                }
-                let beginning = Beginning::Snapshot(snapshot.clone(), spec.size);
-                Ok(Standing::Pool(found_in, beginning))
-            }
-            _ => {
-                let message = "a volume stands on one thing; allowed: a drive, or a pool with a \
-                               size, or a snapshot";
-                Err(ErrorBody::invalid("drive", message))
-            }
-        }
-    }
-
-    /// Whether a new volume can take a drive.
-    async fn check_drive(&self, objects: &Objects, drive: &Name) -> Result<(), ErrorBody> {
-        let at = |error: ErrorBody| error.at("drive".to_owned());
-        if !objects.drives.contains_key(drive) {
-            let existing: Vec<Name> = objects.drives.keys().cloned().collect();
-            let message = format!("no drive is named {drive}; drives: {}", list(&existing));
-            return Err(ErrorBody::invalid("drive", message));
-        }
-        if let Some(other) = user(objects, drive) {
-            let message = format!("drive {drive} is used by volume {other}");
-            return Err(at(in_use(message)));
-        }
-        if let Some(pool) = pool_of(objects, drive) {
-            let message = format!("drive {drive} is used by pool {pool}");
-            return Err(at(in_use(message)));
-        }
-        drive_online(objects, drive)
-            .map_err(|reason| ErrorBody::new(ErrorCode::NotReady, reason))?;
-        let label = self.node.drive_label(drive.as_str()).await;
-        let pool = match label.map_err(|error| refused(&error))? {
-            DriveLabel::Pool(label) => label.pool_name,
-            DriveLabel::Newer(version) => format!("of format version {version}"),
-            DriveLabel::Blank | DriveLabel::Unreadable(_) => return Ok(()),
-        };
-        let message = format!(
-            "drive {drive} belongs to pool {pool}, which is not open here: import that, or wipe \
-             the drive if what is on it is not needed"
-        );
-        Err(at(in_use(message)))
-    }
-
     /// A volume as clients see it.
     pub(super) async fn shown_volume(&self, name: &Name, entry: &VolumeEntry) -> Volume {
         let mut volume = shown(name, entry);
@@ -399,14 +330,6 @@ impl Control {
     }
 }
 
-/// What a new volume is to stand on, once that has been checked.
-enum Standing {
-    /// All of this drive.
-    Drive(Name),
-    /// This pool.
-    Pool(Name, Beginning),
-}
-
 /// Hosts connect to a subsystem, so its volumes share one list of hosts.
 fn group_agrees(objects: &Objects, spec: &VolumeSpec) -> Result<(), ErrorBody> {
     let Some(group) = &spec.subsystem else {
@@ -455,11 +378,11 @@ fn clash(objects: &Objects, name: &Name, spec: &VolumeSpec) -> Result<(), ErrorB
     }
 }
 
-fn in_use(message: String) -> ErrorBody {
+pub(super) fn in_use(message: String) -> ErrorBody {
     ErrorBody::new(ErrorCode::InUse, message)
 }
 
-fn drive_online(objects: &Objects, drive: &Name) -> Result<(), String> {
+pub(super) fn drive_online(objects: &Objects, drive: &Name) -> Result<(), String> {
     match objects.drives.get(drive).map(|entry| &entry.offline) {
         None => Err(format!("no drive is named {drive}")),
         Some(Some(reason)) => Err(format!("drive {drive} is offline: {reason}")),

@@ -1,0 +1,259 @@
+//! `flashyard pool`
+
+use api::{
+    ImportablePool, Name, Pool, PoolImport, PoolLevel, PoolMember, PoolSpec, PoolState, Size,
+};
+use clap::{Args, Subcommand};
+
+use crate::connection::{Done, Node};
+use crate::job;
+use crate::output::{names, properties, table};
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// List pools
+    List,
+    /// Show one pool
+    Show {
+        /// The pool
+        name: Name,
+    },
+    /// Make a pool out of drives; what was on them is gone
+    Create(Create),
+    /// Check everything in a pool, and repair what can be
+    Scrub {
+        /// The pool
+        name: Name,
+        #[command(flatten)]
+        patience: job::Patience,
+    },
+    /// Add a drive to a pool
+    AddDrive(Member),
+    /// Move everything off a drive; then it is free
+    RemoveDrive {
+        #[command(flatten)]
+        member: Member,
+        #[command(flatten)]
+        patience: job::Patience,
+    },
+    /// Take a drive out of use for good, at once; what was on it is rebuilt
+    FailDrive(Member),
+    /// Stop serving a pool and let go of it, so that another node may import it
+    Export {
+        /// The pool
+        name: Name,
+    },
+    /// Take a pool that the node's drives carry, and serve its volumes; without a name, list them
+    Import(Import),
+    /// Destroy a pool that has no volumes and no snapshots
+    Destroy {
+        /// The pool
+        name: Name,
+    },
+}
+
+#[derive(Args)]
+pub struct Create {
+    /// What to call it
+    name: Name,
+    /// Redundancy: raid0, raid1, raid5, raid6 or raid10
+    #[arg(long)]
+    level: PoolLevel,
+    /// Drives it takes, such as d0,d1,d2,d3
+    #[arg(long, value_name = "DRIVES", value_delimiter = ',', required = true)]
+    drives: Vec<Name>,
+    /// Drives that one stripe is spread over, instead of all; fewer leave room to rebuild at full
+    /// width
+    #[arg(long, value_name = "COUNT")]
+    width: Option<u8>,
+}
+
+#[derive(Args)]
+pub struct Member {
+    /// The pool
+    pool: Name,
+    /// The drive
+    drive: Name,
+}
+
+#[derive(Args)]
+pub struct Import {
+    /// The pool; without one, what could be imported is listed
+    name: Option<Name>,
+    /// Which pool, if several have the name
+    #[arg(long, value_name = "IDENTITY", requires = "name")]
+    id: Option<String>,
+    /// Take it although another host holds it: right only if that host is off for good
+    #[arg(long, requires = "name")]
+    force: bool,
+}
+
+impl Verb {
+    pub fn run(&self, node: &Node) -> Done {
+        let (client, output) = (&node.client, &node.output);
+        let one = |pool: &Pool| show(pool);
+        match self {
+            Verb::List => output.show(&client.pools()?, |pools| list(&pools.items)),
+            Verb::Show { name } => output.show(&client.pool(name)?, one),
+            Verb::Create(create) => {
+                output.show(&client.create_pool(&create.name, &create.spec())?, one);
+            }
+            Verb::Scrub { name, patience } => {
+                return patience.follow(node, client.scrub_pool(name)?);
+            }
+            Verb::AddDrive(Member { pool, drive }) => {
+                output.show(&client.add_pool_drive(pool, drive)?, one);
+            }
+            Verb::RemoveDrive {
+                member: Member { pool, drive },
+                patience,
+            } => return patience.follow(node, client.remove_pool_drive(pool, drive)?),
+            Verb::FailDrive(Member { pool, drive }) => {
+                output.show(&client.fail_pool_drive(pool, drive)?, one);
+            }
+            Verb::Export { name } => {
+                client.export_pool(name)?;
+                output.say(&format!("pool {name} exported"));
+            }
+            Verb::Import(import) => return import.run(node),
+            Verb::Destroy { name } => {
+                client.destroy_pool(name)?;
+                output.say(&format!("pool {name} destroyed"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Create {
+    fn spec(&self) -> PoolSpec {
+        PoolSpec {
+            level: self.level,
+            drives: self.drives.clone(),
+            width: self.width,
+        }
+    }
+}
+
+impl Import {
+    fn run(&self, node: &Node) -> Done {
+        let Some(name) = &self.name else {
+            let pools = node.client.importable_pools()?;
+            node.output.show(&pools, |pools| importable(&pools.items));
+            return Ok(());
+        };
+        let how = PoolImport {
+            id: self.id.clone(),
+            force: self.force,
+        };
+        node.output
+            .show(&node.client.import_pool(name, &how)?, show);
+        Ok(())
+    }
+}
+
+fn state(state: PoolState) -> String {
+    match state {
+        PoolState::Online => "online",
+        PoolState::Degraded => "DEGRADED",
+        PoolState::Offline => "OFFLINE",
+    }
+    .to_owned()
+}
+
+fn level(pool: &Pool) -> String {
+    pool.level.map_or("-".to_owned(), |level| level.to_string())
+}
+
+fn called(member: &PoolMember) -> String {
+    let name = member.drive.as_ref();
+    name.map_or_else(|| format!("member {}", member.index), Name::to_string)
+}
+
+fn list(pools: &[Pool]) -> String {
+    let row = |pool: &Pool| {
+        let members = pool.members.iter().map(called);
+        vec![
+            pool.name.to_string(),
+            state(pool.state),
+            level(pool),
+            Size(pool.usable_bytes).to_string(),
+            Size(pool.used_bytes).to_string(),
+            pool.volumes.len().to_string(),
+            members.collect::<Vec<_>>().join(","),
+        ]
+    };
+    let header = [
+        "name", "state", "level", "usable", "used", "volumes", "drives",
+    ];
+    table(&header, pools.iter().map(row))
+}
+
+/// One pool, and its members.
+fn show(pool: &Pool) -> String {
+    let counters = &pool.counters;
+    let percent = pool.used_bytes * 100 / pool.usable_bytes.max(1);
+    let text = properties(&[
+        ("pool", pool.name.to_string()),
+        ("identity", pool.id.clone()),
+        ("state", state(pool.state)),
+        ("reason", pool.reason.clone().unwrap_or_else(|| "-".into())),
+        ("level", level(pool)),
+        ("usable", Size(pool.usable_bytes).to_string()),
+        ("used", format!("{} ({percent}%)", Size(pool.used_bytes))),
+        ("volumes", names(&pool.volumes)),
+        ("written by hosts", blocks(counters.host_blocks_written)),
+        (
+            "written to drives",
+            blocks(counters.stripe_blocks_written + counters.map_blocks_written),
+        ),
+        ("moved", blocks(counters.relocated_blocks)),
+        ("rebuilt to read", blocks(counters.reconstructed_reads)),
+        ("repaired", blocks(counters.repaired_blocks)),
+        ("lost", blocks(counters.unrecovered_reads)),
+    ]);
+    let row = |member: &PoolMember| {
+        vec![
+            member.index.to_string(),
+            called(member),
+            if member.active { "active" } else { "MISSING" }.to_owned(),
+            Size(member.bytes).to_string(),
+            if member.slow { "SLOW" } else { "-" }.to_owned(),
+            member.read_errors.to_string(),
+            member.corrupt_blocks.to_string(),
+        ]
+    };
+    let header = [
+        "member",
+        "drive",
+        "state",
+        "capacity",
+        "pace",
+        "read errors",
+        "wrong blocks",
+    ];
+    let members = table(&header, pool.members.iter().map(row));
+    format!("{text}\n\n{members}")
+}
+
+fn blocks(count: u64) -> String {
+    Size(count * 4096).to_string()
+}
+
+fn importable(pools: &[ImportablePool]) -> String {
+    if pools.is_empty() {
+        return "no free drive of the node carries a pool".to_owned();
+    }
+    let row = |pool: &ImportablePool| {
+        vec![
+            pool.name.clone(),
+            pool.level.to_string(),
+            format!("{} of {}", pool.drives.len(), pool.members),
+            names(&pool.drives),
+            pool.holder.clone().unwrap_or_else(|| "-".into()),
+            pool.id.clone(),
+        ]
+    };
+    let header = ["name", "level", "members", "drives", "held by", "identity"];
+    table(&header, pools.iter().map(row))
+}

@@ -1,0 +1,92 @@
+//! What a new volume stands on: a drive, a pool, or a snapshot in one.
+
+use api::{ErrorBody, ErrorCode, Name, VolumeSpec};
+use node::DriveLabel;
+
+use super::drives::{refused, user};
+use super::pool_volumes::Beginning;
+use super::pools::pool_of;
+use super::volumes::{drive_online, in_use, list};
+use super::{Control, Objects};
+
+/// What a new volume is to stand on, once that has been checked.
+pub(super) enum Standing {
+    /// All of this drive.
+    Drive(Name),
+    /// This pool.
+    Pool(Name, Beginning),
+}
+
+impl Control {
+    /// What a new volume is to stand on.
+    pub(super) async fn standing(
+        &self,
+        objects: &Objects,
+        spec: &VolumeSpec,
+    ) -> Result<Standing, ErrorBody> {
+        match (&spec.drive, &spec.pool, &spec.snapshot) {
+            (Some(drive), None, None) if spec.size.is_none() => {
+                self.check_drive(objects, drive).await?;
+                Ok(Standing::Drive(drive.clone()))
+            }
+            (Some(_), None, None) => {
+                let message = "a volume takes its drive whole; allowed: a size with a pool";
+                Err(ErrorBody::invalid("size", message))
+            }
+            (None, Some(pool), None) => {
+                self.online_pool(objects, pool)
+                    .map_err(|error| error.at("pool".to_owned()))?;
+                let size = spec.size.ok_or_else(|| {
+                    ErrorBody::invalid("size", "a volume of a pool needs a size, such as 10GiB")
+                })?;
+                Ok(Standing::Pool(pool.clone(), Beginning::Empty(size)))
+            }
+            (None, pool, Some(snapshot)) => {
+                let found = self.find_snapshot(objects, snapshot).await;
+                let (found_in, _) = found.map_err(|error| error.at("snapshot".to_owned()))?;
+                if pool.as_ref().is_some_and(|pool| *pool != found_in) {
+                    let message = format!("snapshot {snapshot} is in pool {found_in}");
+                    return Err(ErrorBody::invalid("pool", message));
+                }
+                let beginning = Beginning::Snapshot(snapshot.clone(), spec.size);
+                Ok(Standing::Pool(found_in, beginning))
+            }
+            _ => {
+                let message = "a volume stands on one thing; allowed: a drive, or a pool with a \
+                               size, or a snapshot";
+                Err(ErrorBody::invalid("drive", message))
+            }
+        }
+    }
+
+    /// Whether a new volume can take a drive.
+    async fn check_drive(&self, objects: &Objects, drive: &Name) -> Result<(), ErrorBody> {
+        let at = |error: ErrorBody| error.at("drive".to_owned());
+        if !objects.drives.contains_key(drive) {
+            let existing: Vec<Name> = objects.drives.keys().cloned().collect();
+            let message = format!("no drive is named {drive}; drives: {}", list(&existing));
+            return Err(ErrorBody::invalid("drive", message));
+        }
+        if let Some(other) = user(objects, drive) {
+            let message = format!("drive {drive} is used by volume {other}");
+            return Err(at(in_use(message)));
+        }
+        if let Some(pool) = pool_of(objects, drive) {
+            let message = format!("drive {drive} is used by pool {pool}");
+            return Err(at(in_use(message)));
+        }
+        drive_online(objects, drive)
+            .map_err(|reason| ErrorBody::new(ErrorCode::NotReady, reason))?;
+        let label = self.node.drive_label(drive.as_str()).await;
+        let pool = match label.map_err(|error| refused(&error))? {
+            DriveLabel::Pool(label) => label.pool_name,
+            DriveLabel::Newer(version) => format!("of format version {version}"),
+            DriveLabel::Blank | DriveLabel::Unreadable(_) => return Ok(()),
+        };
+        let message = format!(
+            "drive {drive} belongs to pool {pool}, which is not open here: import that, or wipe \
+             the drive if what is on it is not needed"
+        );
+        Err(at(in_use(message)))
+    }
+}
