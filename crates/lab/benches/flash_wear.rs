@@ -130,7 +130,7 @@ async fn measure(
     let blocks = pool.status().usable_bytes * fill_percent / 100 / 4096;
     let volume = VolumeOptions {
         bytes: blocks * 4096,
-        attributes: Vec::new(),
+        ..VolumeOptions::default()
     };
     let volume = pool
         .create_volume("v", volume)

@@ -10,7 +10,7 @@ use crate::level::{Level, Shape};
 use crate::map_writer::MapWriter;
 use crate::overlay::{Change, Overlay};
 use crate::segments::{Kind, Segment, State as SegmentState, formable};
-use crate::space::Size;
+use crate::space::{LAST_RESORT, Size};
 use crate::tree;
 use crate::volumes::Tables;
 use block::{BlockDevice, IoError};
@@ -34,6 +34,15 @@ struct Cut {
     segments: BTreeMap<u32, Segment>,
     /// Sealed, with nothing in flight.
     settled: BTreeSet<u32>,
+}
+
+/// Wide segments that are not in use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Free {
+    /// Anybody may have these.
+    pub spare: usize,
+    /// The cleaner may have so many if it has nothing else to begin with.
+    pub last_resort: usize,
 }
 
 /// Keeps stripes from starting while it lives.
@@ -164,6 +173,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let state = &mut *state;
         self.drop_dead_segments(state);
         state.frozen = std::mem::take(&mut state.overlay);
+        state.admitted.freeze();
         let data = state
             .segments
             .table()
@@ -238,8 +248,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let state = self.state.borrow();
             let changes = writer.changes.borrow();
             let nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
-            let per_segment = self.size().segment_blocks.max(1);
-            let share = 3 + 3 * nodes.div_ceil(per_segment) as usize;
+            let share = self.size().map_share(nodes);
             let mut sealed: Vec<(i64, u32)> = state
                 .segments
                 .numbers(Kind::Map, SegmentState::Sealed)
@@ -297,6 +306,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         state.tables = tables;
         state.map_nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
         state.segments.apply_tree_changes(&writer.changes.borrow());
+        state.admitted.merged();
         let frozen: Overlay = std::mem::take(&mut state.frozen);
         for entry in frozen.entries() {
             state.segments.overlay_lost(entry);
@@ -336,10 +346,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let size = self.size();
         let rules = self.rules();
         let narrow = if rules.narrow() == rules.wide() { 0 } else { 2 };
+        let ready = |state: &State, kind| state.segments.numbers(kind, SegmentState::Ready).count();
+        let none_ready = ready(state, Kind::Wide) == 0;
         for (kind, target) in [(Kind::Wide, size.ready_target()), (Kind::Narrow, narrow)] {
-            while state.segments.numbers(kind, SegmentState::Ready).count() < target
-                && self.spare_segments(state) > 0
-            {
+            while ready(state, kind) < target {
+                let last = none_ready && kind == Kind::Wide && ready(state, kind) < LAST_RESORT;
+                let free = self.free_segments(state);
+                if free.spare == 0 && !(last && free.last_resort > 0) {
+                    break;
+                }
                 let Some(number) = self.allocate(state, kind) else {
                     break;
                 };
@@ -365,15 +380,24 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Wide segments that could be cut from the free zones without touching the map's reserve.
-    pub fn spare_segments(&self, state: &State) -> usize {
+    pub fn free_segments(&self, state: &State) -> Free {
         let free = state
             .segments
             .free_zones(|drive| self.array.takes_data(drive));
         let (shape, missing) = self.shape_of_new(&free, Kind::Wide);
         let holds = shape.data as u64 * u64::from(self.zone_rows);
         let updates = self.settings.checkpoint_updates as u64;
-        let reserve = self.size().map_reserve(state.map_nodes, updates, holds);
-        formable(&free, shape.width() - missing).saturating_sub(reserve)
+        let size = self.size();
+        let reserve = size.map_reserve(state.map_nodes, updates, holds);
+        // What the map takes beyond its least comes out of its own share.
+        let map = state.segments.table().values();
+        let map = map.filter(|segment| segment.kind == Kind::Map).count();
+        let share = size.map_share(state.map_nodes).saturating_sub(map);
+        let formable = formable(&free, shape.width() - missing);
+        Free {
+            spare: formable.saturating_sub(reserve + share + LAST_RESORT),
+            last_resort: formable.saturating_sub(reserve),
+        }
     }
 
     /// The checkpoint is durable everywhere: what nothing refers to is free.

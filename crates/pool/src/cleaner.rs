@@ -40,7 +40,8 @@ pub(crate) enum Window {
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// The segment that is best cleaned now, and the share of it that lives.
+    /// The segment that is best cleaned now, and the share of it that lives. While a writer waits
+    /// it is the one that frees most, however soon more of it would have died.
     pub fn victim(&self) -> Option<(u32, f64)> {
         let state = self.state.borrow();
         let shape = self.rules().wide();
@@ -56,7 +57,11 @@ impl<D: BlockDevice + 'static> Core<D> {
                 if !data || segment.live() == 0 {
                     return None;
                 }
-                let score = score(segment, self.zone_rows, width, state.applied)?;
+                let now = match state.starved {
+                    true => segment.sequence,
+                    false => state.applied,
+                };
+                let score = score(segment, self.zone_rows, width, now)?;
                 let blocks =
                     f64::from(self.zone_rows) * self.array.shape(segment.columns.len()).data as f64;
                 Some((*number, score, segment.live() as f64 / blocks))
@@ -82,8 +87,9 @@ impl<D: BlockDevice + 'static> Core<D> {
             let Some(mut victim) = resumed.or_else(|| self.next_victim(&choose)) else {
                 break;
             };
-            // A victim that does not fit as a whole would not be freed by what is moved of it.
-            fits = moves.len() as u64 + victim.live <= room;
+            // A victim that does not fit as a whole would not be freed by what is moved of it; but
+            // where segments have become narrower no victim may fit.
+            fits = moves.is_empty() && room > 0 || moves.len() as u64 + victim.live <= room;
             if !fits {
                 self.put_back(&victim);
                 break;

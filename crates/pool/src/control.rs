@@ -20,8 +20,11 @@ pub struct SnapshotId(pub u32);
 /// What a new volume is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeOptions {
-    /// Size: a multiple of 4 KiB, up to 4 PiB. Space is taken when it is written.
+    /// Size: a multiple of 4 KiB, up to 4 PiB.
     pub bytes: u64,
+    /// Keep space for all of it, so that no write fails for want of space. Otherwise space is
+    /// taken when it is written.
+    pub reserved: bool,
     /// Up to 1024 bytes that the pool keeps for its user.
     pub attributes: Vec<u8>,
 }
@@ -37,6 +40,8 @@ pub struct VolumeInfo {
     pub bytes: u64,
     /// What it holds that its snapshots do not, as of the last checkpoint.
     pub unique_bytes: u64,
+    /// Space for all of it is kept.
+    pub reserved: bool,
     /// The snapshot that it was cloned from or rolled back to last.
     pub origin: Option<SnapshotId>,
     /// What its user gave.
@@ -112,9 +117,31 @@ impl<D: BlockDevice + 'static> Pool<D> {
         self.core
             .checkpoint_with(Resume::WhenDurable, |state| {
                 self.check_table_room()?;
-                change(state)
+                let before = state.tables.clone();
+                let changed = change(state)?;
+                let more = state.tables.promised_blocks() > before.promised_blocks();
+                if more && state.committed_blocks_next() > self.core.size().usable_blocks() {
+                    state.tables = before;
+                    return Err(PoolError::NoSpace);
+                }
+                Ok(changed)
             })
             .await
+    }
+
+    /// What was overwritten must not count when space is about to be promised.
+    async fn settle_before_promising(&self) -> Result<(), PoolError> {
+        let pending = !self.core.state.borrow().overlay.is_empty();
+        match pending {
+            true => self.checkpoint().await,
+            false => Ok(()),
+        }
+    }
+
+    fn reserves(&self, id: VolumeId) -> bool {
+        let state = self.core.state.borrow();
+        let found = state.tables.volumes.get(&id.0);
+        found.is_some_and(|volume| volume.reserved)
     }
 
     /// Makes an empty volume.
@@ -125,6 +152,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
     ) -> Result<VolumeId, PoolError> {
         let blocks = blocks_of(options.bytes)?;
         check_attributes(&options.attributes)?;
+        if options.reserved {
+            self.settle_before_promising().await?;
+        }
         self.change(|state| {
             check_name(state, name)?;
             let layer = state.tables.add_layer(None);
@@ -134,6 +164,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 blocks,
                 layer,
                 origin: None,
+                reserved: options.reserved,
                 attributes: options.attributes,
             };
             state.tables.volumes.insert(id, volume);
@@ -150,6 +181,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
         allow_shrink: bool,
     ) -> Result<(), PoolError> {
         let blocks = blocks_of(bytes)?;
+        if self.reserves(id) {
+            self.settle_before_promising().await?;
+        }
         self.change(|state| {
             let volume = volume_mut(state, id)?;
             let (layer, before) = (volume.layer, volume.blocks);
@@ -163,6 +197,17 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 let share = state.share;
                 state.unmap(share, layer, blocks..before);
             }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Keeps space for all of a volume from now on, or no longer. Fails with
+    /// [`PoolError::NoSpace`] if there is not so much.
+    pub async fn reserve_volume(&self, id: VolumeId, reserved: bool) -> Result<(), PoolError> {
+        self.settle_before_promising().await?;
+        self.change(|state| {
+            volume_mut(state, id)?.reserved = reserved;
             Ok(())
         })
         .await
@@ -202,11 +247,15 @@ impl<D: BlockDevice + 'static> Pool<D> {
     }
 
     /// Takes snapshots of several volumes at one instant: every write acknowledged before is in
-    /// them, none submitted after.
+    /// them, none submitted after. A volume that reserves space needs as much again, for it no
+    /// longer has its blocks for itself.
     pub async fn snapshot(
         &self,
         volumes: &[(VolumeId, String)],
     ) -> Result<Vec<SnapshotId>, PoolError> {
+        if volumes.iter().any(|(id, _)| self.reserves(*id)) {
+            self.settle_before_promising().await?;
+        }
         self.change(|state| {
             let mut names = std::collections::BTreeSet::new();
             for (id, name) in volumes {
@@ -240,6 +289,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 blocks: from.blocks,
                 layer,
                 origin: Some(snapshot.0),
+                reserved: false,
                 attributes: Vec::new(),
             };
             state.tables.volumes.insert(id, volume);
@@ -250,6 +300,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Makes a volume what a snapshot of any volume is; what was written since is lost.
     pub async fn rollback(&self, id: VolumeId, snapshot: SnapshotId) -> Result<(), PoolError> {
+        if self.reserves(id) {
+            self.settle_before_promising().await?;
+        }
         self.change(|state| {
             let from = snapshot_of(state, snapshot)?;
             volume_mut(state, id)?;
@@ -289,6 +342,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 .get(&volume.layer)
                 .map_or(0, |layer| layer.mapped)
                 * BLOCK_BYTES as u64,
+            reserved: volume.reserved,
             origin: volume.origin.map(SnapshotId),
             attributes: volume.attributes.clone(),
         };

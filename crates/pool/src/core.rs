@@ -1,5 +1,6 @@
 //! [`Core`]: what the parts of an open pool share, and the rules by which its state changes.
 
+use crate::admission::Admitted;
 use crate::array::Array;
 use crate::cache::NodeCache;
 use crate::coordinator::Coordinator;
@@ -83,6 +84,8 @@ pub(crate) struct State {
     /// Writes and deallocations not yet in a stripe.
     pub queue: VecDeque<Item>,
     pub queued_blocks: u64,
+    /// Space that writes under way will take.
+    pub admitted: Admitted,
     /// The writer found no room for the queue's head.
     pub starved: bool,
     /// Blocks on their way out of a segment that is being cleaned, and where they were.
@@ -171,25 +174,6 @@ impl State {
         } else {
             Lookup::Trees(trees, None)
         }
-    }
-
-    /// Blocks that can be mapped at most once what is in memory is merged and `waiting` blocks more
-    /// are written. No layer holds more than its volumes or snapshots have blocks.
-    pub fn mapped_max(&self, waiting: u64) -> u64 {
-        let tables = &self.tables;
-        let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
-        let volumes = tables.volumes.values().map(|it| (it.layer, it.blocks));
-        let snapshots = tables.snapshots.values().map(|it| (it.layer, it.blocks));
-        for (layer, blocks) in volumes.chain(snapshots) {
-            let size = sizes.entry(layer).or_default();
-            *size = blocks.max(*size);
-        }
-        let held = tables.layers.iter().map(|(id, layer)| {
-            let recent = self.overlay.blocks(*id) + self.frozen.blocks(*id);
-            let most = layer.mapped + recent as u64 + waiting;
-            sizes.get(id).map_or(most, |size| most.min(*size))
-        });
-        held.sum()
     }
 
     /// Maps a block that a stripe brought.

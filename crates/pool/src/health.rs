@@ -12,6 +12,8 @@ const SLOW_TIMES: u64 = 3;
 const STEADY_TIMES: u64 = 2;
 /// Drives that answer within this are not compared: what differs then is not the drives.
 const FLOOR: Duration = Duration::from_micros(100);
+/// A pace is forgotten when requests of the other kind have filled so many windows meanwhile.
+const FORGOTTEN_WINDOWS: u32 = 4;
 /// Errors are told when there are so many, and whenever they have doubled.
 const ERRORS_TOLD_FIRST: u64 = 8;
 /// Buckets of a histogram: four for each doubling of a time in microseconds.
@@ -55,6 +57,8 @@ struct Pace {
     median_us: Cell<Option<u64>>,
     /// Windows running in which it was slow.
     slow_windows: Cell<u32>,
+    /// Windows of the other kind since the last one of this.
+    other_windows: Cell<u32>,
 }
 
 impl Default for Pace {
@@ -64,6 +68,7 @@ impl Default for Pace {
             count: Cell::new(0),
             median_us: Cell::new(None),
             slow_windows: Cell::new(0),
+            other_windows: Cell::new(0),
         }
     }
 }
@@ -103,6 +108,12 @@ impl Health {
         });
         histogram.fill(0);
         pace.median_us.set(middle.map(bucket_us));
+        pace.other_windows.set(0);
+        let other = &self.paces[1 - kind as usize];
+        other.other_windows.set(other.other_windows.get() + 1);
+        if other.other_windows.get() == FORGOTTEN_WINDOWS {
+            other.slow_windows.set(0);
+        }
         true
     }
 
@@ -201,6 +212,20 @@ mod tests {
             window(&health, 220, &[200, 210, 190]),
             Some(Verdict::Steady)
         );
+    }
+
+    #[test]
+    fn a_drive_that_was_slow_to_read_and_is_only_written_now_is_forgiven() {
+        let health = Health::default();
+        for _ in 0..2 {
+            for _ in 0..WINDOW {
+                health.measured(Kind::Read, Duration::from_millis(9));
+            }
+            health.judge(Kind::Read, &mut [200, 200]);
+        }
+        assert!(health.is_slow());
+        let verdicts: Vec<_> = (0..5).map(|_| window(&health, 200, &[200, 210])).collect();
+        assert!(verdicts.contains(&Some(Verdict::Steady)), "{verdicts:?}");
     }
 
     #[test]

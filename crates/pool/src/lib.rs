@@ -16,6 +16,8 @@
 //!
 //! [`docs/formats/pool.md`]: ../../../docs/formats/pool.md
 
+mod accounting;
+mod admission;
 mod array;
 mod cache;
 mod checkpoint;
@@ -56,6 +58,7 @@ mod volume;
 mod volumes;
 mod watch;
 
+pub use accounting::{Accounting, SpaceUse};
 pub use array::Counters;
 pub use control::{SnapshotId, SnapshotInfo, VolumeId, VolumeInfo, VolumeOptions};
 pub use core::Settings;

@@ -2,7 +2,9 @@
 
 mod batch;
 
-pub(crate) use batch::{ATOMIC_BLOCKS, Next, ROWS_MAX, Rules, moved_batch, moved_room, next_batch};
+pub(crate) use batch::{
+    ATOMIC_BLOCKS, Class, Next, ROWS_MAX, Rules, moved_batch, moved_room, next_batch,
+};
 
 use crate::core::{Core, State};
 use crate::format::stripe::{Header, Place, Record};

@@ -53,13 +53,6 @@ impl Overlay {
         self.updates == 0
     }
 
-    /// How many blocks of a layer it maps.
-    pub fn blocks(&self, layer: u32) -> usize {
-        self.layers
-            .get(&layer)
-            .map_or(0, |found| found.blocks.len())
-    }
-
     pub fn layers(&self) -> impl Iterator<Item = u32> + '_ {
         self.layers.keys().copied()
     }

@@ -279,6 +279,7 @@ fn state_of(zones: &[u32], body: Body, share: Share) -> State {
         segment_opened: false,
         queue: VecDeque::new(),
         queued_blocks: 0,
+        admitted: Default::default(),
         starved: false,
         moving: BTreeMap::new(),
         cleaning: None,

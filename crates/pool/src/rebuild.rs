@@ -198,7 +198,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let (index, drive) = found.ok_or(PoolError::NotFound("drive"))?;
         core.array.leaving.borrow_mut().insert(index);
         let enough = core.drives_enough();
-        let fits = core.state.borrow().segments.live_data() <= core.size().usable_blocks();
+        let fits = core.state.borrow().committed_blocks() <= core.size().usable_blocks();
         if !enough || !fits {
             core.array.leaving.borrow_mut().remove(&index);
             return Err(PoolError::NoSpace);

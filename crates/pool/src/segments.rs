@@ -121,6 +121,8 @@ pub(crate) struct Segments {
     next_number: u32,
     /// Sum of the live counts of data segments.
     live_data: u64,
+    /// The same as of the last merge.
+    live_in_maps: u64,
 }
 
 impl Segments {
@@ -150,7 +152,8 @@ impl Segments {
         };
         let data = table.values().filter(|segment| segment.kind != Kind::Map);
         Segments {
-            live_data: data.map(Segment::live).sum(),
+            live_data: data.clone().map(Segment::live).sum(),
+            live_in_maps: data.map(|segment| u64::from(segment.live_tree)).sum(),
             free: used.iter().map(free_of).collect(),
             discarding: Vec::new(),
             next_number: table.keys().next_back().map_or(0, |last| last + 1),
@@ -296,6 +299,7 @@ impl Segments {
                 segment.live_tree = live.max(0) as u32;
                 if segment.kind != Kind::Map {
                     self.live_data = self.live_data.saturating_add_signed(*change);
+                    self.live_in_maps = self.live_in_maps.saturating_add_signed(*change);
                 }
             }
         }
@@ -308,8 +312,7 @@ impl Segments {
 
     /// Live data blocks as of the last merge, exactly.
     pub fn live_in_maps(&self) -> u64 {
-        let data = self.table.values().filter(|found| found.kind != Kind::Map);
-        data.map(|segment| u64::from(segment.live_tree)).sum()
+        self.live_in_maps
     }
 
     pub fn numbers(&self, kind: Kind, state: State) -> impl Iterator<Item = u32> + '_ {

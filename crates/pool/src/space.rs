@@ -6,8 +6,14 @@ use crate::segments::formable;
 
 /// Of what is not reserved, so much may be live; the rest is what keeps cleaning cheap.
 const FILL_MAX_PERCENT: u64 = 90;
-/// Segments that are always under way: open ones, and the cleaner's.
-const WORKING_SEGMENTS: u64 = 5;
+/// Segments that are open: wide and narrow ones for hosts, and the cleaner's.
+const OPEN_SEGMENTS: usize = 3;
+/// A node that was changed has at least so many records.
+const NODE_RECORDS_LEAST: u64 = 63;
+/// What nodes have when blocks are written in random order.
+const NODE_RECORDS_TYPICAL: u64 = 180;
+/// Free segments that become ready only when the cleaner has nothing else to begin with.
+pub(crate) const LAST_RESORT: usize = 2;
 /// Cleaning that has begun frees so many segments more than are needed at once.
 const CLEANED_AT_ONCE: usize = 4;
 
@@ -39,12 +45,14 @@ impl Size {
 
     /// Data blocks of what is neither the map's nor kept free for the work under way.
     pub fn unreserved_blocks(&self) -> u64 {
-        let map = 3 + self.segments * 3 / 100;
-        let kept = map + WORKING_SEGMENTS + self.ready_target() as u64;
-        self.segments.saturating_sub(kept) * self.segment_blocks
+        let blocks = self.segments * self.segment_blocks * FILL_MAX_PERCENT / 100;
+        let nodes = blocks / NODE_RECORDS_TYPICAL + 1;
+        let map = self.map_reserve(nodes, blocks, self.segment_blocks) + self.map_share(nodes);
+        let kept = map + LAST_RESORT + self.kept_for_cleaner() + OPEN_SEGMENTS;
+        self.segments.saturating_sub(kept as u64) * self.segment_blocks
     }
 
-    /// Live data blocks that the pool takes.
+    /// Live data blocks that the pool takes, in whatever order they are written.
     pub fn usable_blocks(&self) -> u64 {
         self.unreserved_blocks() * FILL_MAX_PERCENT / 100
     }
@@ -58,9 +66,16 @@ impl Size {
     /// and those of `updates` more.
     /// `holds` is what a segment that could be formed now would take.
     pub fn map_reserve(&self, map_nodes: u64, updates: u64, holds: u64) -> usize {
-        let updates = updates.min(self.segments * self.segment_blocks);
-        let nodes = map_nodes + updates / 64 + 8;
+        let blocks = self.segments * self.segment_blocks;
+        let most = blocks / NODE_RECORDS_LEAST;
+        let nodes = (map_nodes + updates / NODE_RECORDS_LEAST).min(most) + 8;
         1 + nodes.div_ceil(holds.max(1)) as usize
+    }
+
+    /// Segments that the nodes may lie in: emptied ones are freed one checkpoint later, and
+    /// sparse ones are compacted beyond this.
+    pub fn map_share(&self, map_nodes: u64) -> usize {
+        2 + (3 * map_nodes).div_ceil(self.segment_blocks.max(1)) as usize
     }
 
     /// Wide segments that hosts and rebuilds leave to the cleaner: what it empties at a time.
@@ -90,6 +105,10 @@ pub(crate) struct Situation {
     pub kept: usize,
     /// Segments that could be made ready: free ones beyond the map's reserve.
     pub spare: usize,
+    /// The cleaner may have the last free segments.
+    pub last_resort: bool,
+    /// The cleaner's open segment has room.
+    pub moved_room: bool,
     /// Segments that hold nothing and only wait for a checkpoint to be free.
     pub freeable: usize,
     /// A segment lacks a drive, and its blocks can be moved to where none is lacking.
@@ -139,18 +158,20 @@ impl Situation {
 /// Decides; each action but the last brings the writer nearer to a segment.
 pub(crate) fn plan(seen: Situation) -> Action {
     let more_ready = seen.ready < seen.ready_target && seen.spare > 0;
+    let can_move = seen.ready > 0 || seen.moved_room;
     if seen.overlay_full {
         return Action::Checkpoint;
     }
     if seen.starved {
         return match (
             more_ready || seen.freeable > 0,
-            seen.victim && seen.ready > 0,
+            seen.victim && can_move,
             seen.dirty,
         ) {
             (true, _, _) => Action::Checkpoint,
             (false, true, _) => Action::Clean,
             (false, false, true) => Action::Checkpoint,
+            (false, false, false) if seen.victim && seen.last_resort => Action::Checkpoint,
             (false, false, false) => Action::Refuse,
         };
     }
@@ -163,7 +184,7 @@ pub(crate) fn plan(seen: Situation) -> Action {
     if seen.degraded_waits || seen.degraded && (seen.freeable > 0 || more_ready) {
         return Action::Checkpoint;
     }
-    match (seen.low(), seen.victim_cheap && seen.ready > 0, seen.dirty) {
+    match (seen.low(), seen.victim_cheap && can_move, seen.dirty) {
         (true, true, _) => Action::Clean,
         (true, false, true) if seen.ready < seen.ready_target => Action::Checkpoint,
         _ => Action::Rest,
@@ -196,6 +217,12 @@ mod tests {
             }),
             Action::Checkpoint
         );
+        let last = Situation {
+            victim: true,
+            last_resort: true,
+            ..starved
+        };
+        assert_eq!(plan(last), Action::Checkpoint);
         let victim = Situation {
             victim: true,
             ready: 2,
@@ -203,7 +230,13 @@ mod tests {
             ..starved
         };
         assert_eq!(plan(victim), Action::Clean);
-        assert_eq!(plan(Situation { ready: 0, ..victim }), Action::Checkpoint);
+        let none_ready = Situation { ready: 0, ..victim };
+        assert_eq!(plan(none_ready), Action::Checkpoint);
+        let begun = Situation {
+            moved_room: true,
+            ..none_ready
+        };
+        assert_eq!(plan(begun), Action::Clean, "what is begun is filled first");
     }
 
     #[test]

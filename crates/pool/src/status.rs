@@ -6,6 +6,7 @@ use crate::labels::{DriveId, PoolId};
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
 use crate::pool::Pool;
+use crate::segments::Kind;
 use block::BlockDevice;
 
 /// How well a pool is.
@@ -69,6 +70,8 @@ pub struct PoolStatus {
     pub unreserved_bytes: u64,
     /// What it holds; blocks overwritten since the last checkpoint count twice.
     pub used_bytes: u64,
+    /// What is kept for volumes that reserve space, beyond what they hold.
+    pub reserved_bytes: u64,
     /// Memory that map nodes take.
     pub map_cache_bytes: usize,
     /// Every member.
@@ -101,6 +104,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             usable_bytes: core.size().usable_bytes(),
             unreserved_bytes: core.size().unreserved_blocks() * BLOCK_BYTES as u64,
             used_bytes: core.state.borrow().segments.live_data() * BLOCK_BYTES as u64,
+            reserved_bytes: core.state.borrow().tables.promised_blocks() * BLOCK_BYTES as u64,
             map_cache_bytes: core.cache.borrow().len() * BLOCK_BYTES,
             drives,
         }
@@ -110,9 +114,19 @@ impl<D: BlockDevice + 'static> Pool<D> {
     pub fn describe(&self) -> String {
         let situation = self.core.situation();
         let state = self.core.state.borrow();
+        let rows = |kind: Kind| {
+            let of_kind = state.segments.table().values();
+            let of_kind = of_kind.filter(|segment| segment.kind == kind);
+            let (mut segments, mut live) = (0, 0);
+            for segment in of_kind {
+                segments += 1;
+                live += segment.live();
+            }
+            format!("{segments} {kind:?} with {live} live")
+        };
         format!(
             "{situation:?}, {} queued, {} in flight, gate {}, sequence {}, applied {}, open {:?}, \
-             {} moving, offline {:?}",
+             {} moving, {}, {}, {}, {} limbo, {} stuck, {} nodes, {:?}, {:?} free, offline {:?}",
             state.queue.len(),
             state.in_flight,
             state.gate,
@@ -120,6 +134,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
             state.applied,
             state.open,
             state.moving.len(),
+            rows(Kind::Wide),
+            rows(Kind::Narrow),
+            rows(Kind::Map),
+            state.limbo.len(),
+            state.stuck.len(),
+            state.map_nodes,
+            self.core.size(),
+            state.segments.free_zones(|_| true),
             self.core.offline.get(),
         )
     }

@@ -4,6 +4,7 @@ use crate::checkpoint::Resume;
 use crate::cleaner::Window;
 use crate::coordinator::Coordinator;
 use crate::join::join_all;
+use crate::log::Class;
 use crate::segments::{Kind, State as SegmentState};
 use crate::space::{Action, Situation, plan};
 use block::{BlockDevice, IoError};
@@ -117,6 +118,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 let found = state.segments.get(*number);
                 found.is_some_and(|segment| rules.accepts(&segment.columns))
             });
+        let (ready, free) = (ready.count(), self.free_segments(&state));
         let freeable = state.segments.table().iter().filter(|(number, segment)| {
             let sealed = segment.state == SegmentState::Sealed && segment.live() == 0;
             sealed && !state.limbo.iter().any(|(_, limbo)| limbo == *number)
@@ -131,10 +133,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             degraded,
             degraded_waits,
             dirty: freeable > 0 || !state.overlay.is_empty(),
-            ready: ready.count(),
+            ready,
             ready_target: size.ready_target(),
             kept: rules.kept,
-            spare: self.spare_segments(&state),
+            spare: free.spare,
+            last_resort: ready == 0 && free.last_resort > 0,
+            moved_room: state.open[Class::Moved as usize].is_some_and(|number| {
+                let open = state.segments.get(number);
+                open.is_some_and(|open| {
+                    open.rows + 2 <= self.zone_rows && rules.accepts(&open.columns)
+                })
+            }),
             victim: victim.is_some(),
             victim_cheap: victim.is_some_and(|(_, filled)| filled <= CHEAP_FILL),
         }

@@ -1,6 +1,5 @@
 //! [`PoolVolume`]: a volume or a snapshot as a block device.
 
-use crate::checkpoint::Resume;
 use crate::core::Core;
 use crate::join::join_all;
 use crate::location::{BLOCK_BYTES, Entry};
@@ -111,35 +110,6 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             Ok(())
         } else {
             Err(IoError::OutOfRange)
-        }
-    }
-
-    /// Sees to it that `blocks` more blocks fit, or says that they do not.
-    async fn admit(&self, blocks: u64) -> Result<(), IoError> {
-        let usable = self.core.size().usable_blocks();
-        let fits = || {
-            let state = self.core.state.borrow();
-            let waiting = state.queued_blocks + blocks;
-            // The first is quicker; the second knows that what is overwritten takes no room.
-            state.segments.live_data() + waiting <= usable || state.mapped_max(waiting) <= usable
-        };
-        if fits() {
-            return Ok(());
-        }
-        let coordinator = self.core.coordinator().ok_or(IoError::DeviceGone)?;
-        // Blocks that were overwritten count twice until the next merge.
-        let pending = !self.core.state.borrow().overlay.is_empty();
-        if pending {
-            let merged = coordinator
-                .checkpoint_with(Resume::AtFreeze, |_| Ok(()))
-                .await;
-            merged.map_err(|_| IoError::DeviceGone)?;
-        }
-        if fits() {
-            Ok(())
-        } else {
-            coordinator.refused();
-            Err(IoError::CapacityExceeded)
         }
     }
 
@@ -288,9 +258,10 @@ impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
             Ok(checked) => checked,
             Err(error) => return (buffer, Err(error)),
         };
-        if let Err(error) = self.admit(range.blocks).await {
-            return (buffer, Err(error));
-        }
+        let _admission = match self.core.admit(volume, range).await {
+            Ok(admission) => admission,
+            Err(error) => return (buffer, Err(error)),
+        };
         let buffer = Rc::new(buffer);
         let request = Request::new(range.blocks);
         self.core.enqueue([Item::Write {

@@ -34,6 +34,8 @@ pub(crate) struct Volume {
     pub blocks: u64,
     pub layer: u32,
     pub origin: Option<u32>,
+    /// Space for all of it is kept: a write never fails for want of space.
+    pub reserved: bool,
     pub attributes: Vec<u8>,
 }
 
@@ -144,6 +146,7 @@ mod tests {
             blocks: 1,
             layer,
             origin: None,
+            reserved: false,
             attributes: Vec::new(),
         }
     }

@@ -69,7 +69,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub fn watch_space(&self) {
         let (used, with_pending) = {
             let state = self.state.borrow();
-            (state.segments.live_in_maps(), state.segments.live_data())
+            (state.held_blocks(), state.segments.live_data())
         };
         let usable = self.size().usable_blocks();
         let before = self.watch.mark_percent.get();
@@ -94,7 +94,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let bytes = |blocks: u64| blocks * BLOCK_BYTES as u64;
         self.array.events.push(PoolEvent::Space {
             mark_percent,
-            used_bytes: bytes(self.state.borrow().segments.live_in_maps()),
+            used_bytes: bytes(self.state.borrow().held_blocks()),
             usable_bytes: bytes(self.size().usable_blocks()),
         });
     }

@@ -159,7 +159,7 @@ impl World {
             let blocks = 40 + self.random.below(if self.crowded { 3000 } else { 360 });
             let options = VolumeOptions {
                 bytes: blocks * BLOCK as u64,
-                attributes: Vec::new(),
+                ..VolumeOptions::default()
             };
             let id = pool
                 .create_volume(&self.fresh_name(), options)

@@ -201,6 +201,7 @@ fn write_tables(out: &mut Writer, tables: &Tables) {
         out.number(u64::from(volume.layer), 4);
         out.number(volume.origin.map_or(0, u64::from), 4);
         out.text(&volume.attributes);
+        out.number(u64::from(volume.reserved), 1);
     }
     out.count(tables.snapshots.len());
     for (id, snapshot) in &tables.snapshots {
@@ -255,6 +256,7 @@ fn read_tables(from: &mut Reader<'_>) -> Result<Tables, Malformed> {
             layer: from.word()?,
             origin: some(from.word()?),
             attributes: from.text()?,
+            reserved: from.number(1)? & 1 != 0,
         };
         tables.volumes.insert(id, volume);
     }
@@ -330,6 +332,7 @@ mod tests {
             layer: 2,
             origin: Some(4),
             attributes: vec![1, 2],
+            reserved: true,
         };
         tables.volumes.insert(3, volume);
         let snapshot = Snapshot {

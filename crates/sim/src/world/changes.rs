@@ -218,6 +218,7 @@ impl World {
         let options = VolumeOptions {
             bytes: blocks * BLOCK as u64,
             attributes: vec![1, 2, 3],
+            ..VolumeOptions::default()
         };
         let result = pool.create_volume(&name, options).await;
         if let Some((id, Kind::Volume { image })) = self.end(pool, result)? {

@@ -1,5 +1,7 @@
 //! The pool over simulated drives: scenarios one at a time, each as small as it could be made.
 
+mod accounting;
 mod events;
 mod regressions;
+mod space;
 mod support;

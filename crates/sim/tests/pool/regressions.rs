@@ -10,17 +10,20 @@ use sim::{Options, Power, SimDrive, run};
 /// of its blocks read as zeroes.
 #[test]
 fn a_read_that_outlasts_a_snapshot_sees_the_volume() {
-    with_pool(Level::Raid1, 2, async |pool, _| {
+    with_pool(Level::Raid1, 2, async |pool, drives| {
         let id = volume(&pool, "a", 200).await;
         for block in (0..200).rev() {
             write(&pool, id, block, 1, 9).await;
         }
         pool.checkpoint().await.expect("checkpoint");
+        // What the read has begun takes long; what is begun later does not.
+        drives.iter().for_each(|drive| drive.slow_down(10_000));
         let reader = reactor::spawn({
             let pool = pool.clone();
             async move { read(&pool, id, 0, 200).await }
         });
         reactor::yield_now().await;
+        drives.iter().for_each(|drive| drive.slow_down(1));
         let snapshots = pool
             .snapshot(&[(id, "s".to_owned())])
             .await

@@ -32,10 +32,19 @@ pub fn with_pool<F: Future>(
 
 /// Runs `work` with drives that carry nothing.
 pub fn with_drives<F: Future>(drives: usize, work: impl FnOnce(Vec<SimDrive>) -> F) {
+    with_drives_of(drives, 1300, work);
+}
+
+/// Runs `work` with drives of `blocks` blocks that carry nothing.
+pub fn with_drives_of<F: Future>(
+    drives: usize,
+    blocks: u64,
+    work: impl FnOnce(Vec<SimDrive>) -> F,
+) {
     let power = Power::new(1);
     power.switch_on(u64::MAX);
     let drives: Vec<SimDrive> = (0..drives)
-        .map(|_| SimDrive::new(1300, power.clone()))
+        .map(|_| SimDrive::new(blocks, power.clone()))
         .collect();
     Reactor::simulated(7).run(async {
         work(drives).await;
@@ -61,7 +70,7 @@ pub async fn create(drives: &[SimDrive], level: Level) -> Pool<SimDrive> {
 pub async fn volume(pool: &Pool<SimDrive>, name: &str, blocks: u64) -> VolumeId {
     let options = VolumeOptions {
         bytes: blocks * BLOCK as u64,
-        attributes: Vec::new(),
+        ..VolumeOptions::default()
     };
     pool.create_volume(name, options).await.expect("a volume")
 }

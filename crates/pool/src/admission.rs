@@ -1,0 +1,176 @@
+//! Who may take space: writes are admitted only while what lives, and what is promised to volumes
+//! that reserve space, stays within what the pool can hold. Overwriting needs no new space.
+
+use crate::checkpoint::Resume;
+use crate::core::{Core, State};
+use crate::location::Mapping;
+use crate::volumes::{Tables, Unneeded};
+use block::{BlockDevice, BlockRange, IoError};
+
+/// A refusal is certain after so many looks, each at the state as a checkpoint has it.
+const LOOKS_MAX: usize = 8;
+
+/// Blocks that writes may have added to what lives since the last checkpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Admitted {
+    /// Of writes under way.
+    under_way: u64,
+    /// Of writes answered since the updates were last set aside.
+    answered: u64,
+    /// Of writes whose updates are being merged.
+    frozen: u64,
+}
+
+impl Admitted {
+    fn blocks(&self) -> u64 {
+        self.under_way + self.answered + self.frozen
+    }
+
+    /// The updates are set aside.
+    pub fn freeze(&mut self) {
+        self.frozen = std::mem::take(&mut self.answered);
+    }
+
+    /// They are merged: the maps have them.
+    pub fn merged(&mut self) {
+        self.frozen = 0;
+    }
+}
+
+/// An admitted write, until it is part of what lives.
+pub(crate) struct Admission<'a, D: BlockDevice + 'static> {
+    core: &'a Core<D>,
+    blocks: u64,
+}
+
+impl<D: BlockDevice + 'static> Drop for Admission<'_, D> {
+    fn drop(&mut self) {
+        let admitted = &mut self.core.state.borrow_mut().admitted;
+        admitted.under_way -= self.blocks;
+        admitted.answered += self.blocks;
+    }
+}
+
+impl Tables {
+    /// Blocks promised to volumes that reserve space, beyond those that they hold.
+    pub fn promised_blocks(&self) -> u64 {
+        let reserving = self.volumes.values().filter(|volume| volume.reserved);
+        let promised = reserving.map(|volume| {
+            let mapped = self.layers.get(&volume.layer).map_or(0, |top| top.mapped);
+            volume.blocks.saturating_sub(mapped)
+        });
+        promised.sum()
+    }
+
+    /// Blocks of layers that nobody needs any more: the next checkpoint frees them.
+    fn doomed_blocks(&self) -> u64 {
+        let mut rest = self.clone();
+        let mut doomed = 0;
+        while let Some(unneeded) = rest.unneeded() {
+            match unneeded {
+                Unneeded::Drop(id) => {
+                    doomed += rest.layers.remove(&id).map_or(0, |layer| layer.mapped);
+                }
+                Unneeded::Fold { layer, child } => {
+                    let parent = rest.parent(layer);
+                    rest.layers.remove(&layer);
+                    if let Some(heir) = rest.layers.get_mut(&child) {
+                        heir.parent = parent;
+                    }
+                }
+            }
+        }
+        doomed
+    }
+}
+
+impl State {
+    /// Blocks that live as of the last checkpoint, exactly, or are promised.
+    pub fn held_blocks(&self) -> u64 {
+        self.segments.live_in_maps() + self.tables.promised_blocks()
+    }
+
+    /// The same, and what may have come since. What was overwritten since counts twice, unless
+    /// somebody looked.
+    pub fn committed_blocks(&self) -> u64 {
+        self.held_blocks() + self.admitted.blocks()
+    }
+
+    /// What is committed when a change of the tables has been checkpointed.
+    pub fn committed_blocks_next(&self) -> u64 {
+        let doomed = self.tables.doomed_blocks();
+        self.committed_blocks().saturating_sub(doomed)
+    }
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Lets a write to a volume pass, or says that there is no space for it.
+    pub async fn admit(&self, volume: u32, range: BlockRange) -> Result<Admission<'_, D>, IoError> {
+        if self.reserves(volume) {
+            return Ok(self.admission(0));
+        }
+        if self.fits(range.blocks) {
+            return Ok(self.admission(range.blocks));
+        }
+        let mut noticed = false;
+        for _ in 0..LOOKS_MAX {
+            let new = self.new_blocks(volume, range).await?;
+            if new == 0 || self.fits(new) {
+                return Ok(self.admission(new));
+            }
+            // Somebody else's checkpoint may be on its way, and whoever has been answered counts
+            // until it has noticed.
+            let exact = {
+                let state = self.state.borrow();
+                let merged = state.overlay.is_empty() && state.frozen.is_empty();
+                merged && state.admitted.blocks() == state.admitted.under_way
+            };
+            if exact && noticed {
+                break;
+            }
+            noticed = exact;
+            if exact {
+                reactor::yield_now().await;
+                continue;
+            }
+            let coordinator = self.coordinator().ok_or(IoError::DeviceGone)?;
+            let merged = coordinator.checkpoint_with(Resume::AtFreeze, |_| Ok(()));
+            merged.await.map_err(|_| IoError::DeviceGone)?;
+        }
+        if let Some(coordinator) = self.coordinator() {
+            coordinator.refused();
+        }
+        Err(IoError::CapacityExceeded)
+    }
+
+    fn reserves(&self, volume: u32) -> bool {
+        let state = self.state.borrow();
+        let found = state.tables.volumes.get(&volume);
+        found.is_some_and(|volume| volume.reserved)
+    }
+
+    fn admission(&self, blocks: u64) -> Admission<'_, D> {
+        self.state.borrow_mut().admitted.under_way += blocks;
+        Admission { core: self, blocks }
+    }
+
+    fn fits(&self, blocks: u64) -> bool {
+        let usable = self.size().usable_blocks();
+        self.state.borrow().committed_blocks() + blocks <= usable
+    }
+
+    /// Blocks of a range that the volume does not hold by itself.
+    async fn new_blocks(&self, volume: u32, range: BlockRange) -> Result<u64, IoError> {
+        let mut new = 0;
+        for block in range.start.0..range.start.0 + range.blocks {
+            let layer = {
+                let state = self.state.borrow();
+                let found = state.tables.volumes.get(&volume);
+                found.ok_or(IoError::DeviceGone)?.layer
+            };
+            let held = matches!(self.find_own(layer, block).await?, Some(Mapping::Block(_)));
+            new += u64::from(!held);
+        }
+        Ok(new)
+    }
+}
