@@ -103,6 +103,28 @@ impl Node {
         Ok(())
     }
 
+    /// Makes `count` drives of `size`, called NAME-0 and so on, and a pool of them.
+    ///
+    /// # Errors
+    /// The node refuses.
+    pub fn add_pool(&self, name: &str, level: &str, count: usize, size: &str) -> Result<()> {
+        let mut drives = Vec::with_capacity(count);
+        for number in 0..count {
+            let drive = format!("{name}-{number}");
+            let path = self.directory.join(&drive);
+            self.command(&format!(
+                "drive add {drive} {} --size {size}",
+                path.display()
+            ))?;
+            drives.push(drive);
+        }
+        let drives = drives.join(",");
+        self.command(&format!(
+            "pool create {name} --level {level} --drives {drives}"
+        ))?;
+        Ok(())
+    }
+
     /// Runs a verb of the command line against the node and returns what it printed.
     ///
     /// # Errors

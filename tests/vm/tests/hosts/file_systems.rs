@@ -11,6 +11,15 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         10,
         &format!("nvme-device {nqn} 1 && nvme-device {nqn} 2"),
     );
+    tree(guest);
+    // Each on its own namespace, so that the second also meets the other block size.
+    file_system(guest, nqn, 1, "ext4", "mkfs.ext4 -q", "e2fsck -f -n");
+    file_system(guest, nqn, 2, "xfs", "mkfs.xfs -q -f", "xfs_repair -n");
+    guest.check("disconnect", &format!("nvme disconnect -n {nqn}"));
+}
+
+/// Makes what [`file_system`] copies.
+pub fn tree(guest: &mut Guest) {
     guest.check(
         "a tree to copy",
         "
@@ -20,13 +29,10 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         i=0; while [ $i -lt 200 ]; do echo $i >/tmp/tree/small$i; i=$((i + 1)); done
         cd /tmp/tree; find . -type f -exec md5sum {} + >/tmp/sums",
     );
-    // Each on its own namespace, so that the second also meets the other block size.
-    file_system(guest, nqn, 1, "ext4", "mkfs.ext4 -q", "e2fsck -f -n");
-    file_system(guest, nqn, 2, "xfs", "mkfs.xfs -q -f", "xfs_repair -n");
-    guest.check("disconnect", &format!("nvme disconnect -n {nqn}"));
 }
 
-fn file_system(guest: &mut Guest, nqn: &str, space: u32, name: &str, make: &str, repair: &str) {
+/// Makes a file system on a namespace, fills it, and compares after another mount.
+pub fn file_system(guest: &mut Guest, nqn: &str, space: u32, name: &str, make: &str, repair: &str) {
     let space = format!("space=$(nvme-device {nqn} {space})\n");
     let mut check = |step: &str, script: &str| guest.check(step, &format!("{space}{script}"));
     check(&format!("{name}: make"), &format!("{make} $space"));

@@ -4,6 +4,7 @@ mod authentication;
 mod changes;
 mod data;
 mod file_systems;
+mod pools;
 mod queries;
 mod restart;
 
@@ -69,6 +70,11 @@ macro_rules! scenarios {
             #[test]
             fn authentication() {
                 super::run($suite, "authentication", super::authentication::scenario);
+            }
+
+            #[test]
+            fn pools() {
+                super::run($suite, "pools", super::pools::scenario);
             }
 
             #[test]
