@@ -176,6 +176,7 @@ impl Opened {
         let bytes = used(pool.status().usable_bytes, target);
         let volume = VolumeOptions {
             bytes,
+            reserved: false,
             attributes: Vec::new(),
         };
         let volume = pool.create_volume("lab", volume).await?;

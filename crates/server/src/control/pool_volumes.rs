@@ -84,6 +84,7 @@ impl Control {
             Beginning::Empty(size) => {
                 let options = VolumeOptions {
                     bytes: size.bytes(),
+                    reserved: false,
                     attributes,
                 };
                 let made = self
