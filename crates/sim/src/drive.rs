@@ -182,6 +182,29 @@ impl SimDrive {
         }
     }
 
+    /// Every block that has been written and not forgotten, as it would be read.
+    pub fn blocks_written(&self) -> Vec<(u64, Vec<u8>)> {
+        let media = self.media.borrow();
+        let mut blocks: BTreeMap<u64, &Content> = media
+            .durable
+            .iter()
+            .map(|(at, content)| (*at, content))
+            .collect();
+        blocks.extend(media.cached.iter().map(|(at, content)| (*at, content)));
+        let kept = blocks
+            .into_iter()
+            .filter(|(_, content)| content.iter().any(|byte| *byte != 0));
+        kept.map(|(at, content)| (at, content.to_vec())).collect()
+    }
+
+    /// Puts a block there as if it had always been.
+    pub fn put(&self, block: u64, content: Vec<u8>) {
+        self.media
+            .borrow_mut()
+            .durable
+            .insert(block, content.into());
+    }
+
     async fn begin(&self) -> Result<(), IoError> {
         self.power.spend().await;
         match self.life.get() {

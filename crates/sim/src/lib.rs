@@ -8,11 +8,12 @@
 //! The fault model is stated at the top of `run.rs`.
 
 mod drive;
+pub mod golden;
 pub mod model;
 mod random;
 mod run;
 mod world;
 
 pub use drive::{Power, SimDrive};
-pub use random::Random;
+pub use random::{Random, checksum};
 pub use run::{Options, Report, run};

@@ -359,7 +359,10 @@ impl World {
 }
 
 /// Runs both until one ends; `None` if it was the first.
-async fn race<T>(stop: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn race<T>(
+    stop: impl Future<Output = ()>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
     let mut stop = pin!(stop);
     let mut work = pin!(work);
     poll_fn(|context| {

@@ -2,6 +2,8 @@
 
 mod accounting;
 mod events;
+mod golden;
+mod refusals;
 mod regressions;
 mod space;
 mod support;
