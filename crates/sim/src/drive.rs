@@ -199,10 +199,10 @@ impl SimDrive {
 
     /// Puts a block there as if it had always been.
     pub fn put(&self, block: u64, content: Vec<u8>) {
-        self.media
-            .borrow_mut()
-            .durable
-            .insert(block, content.into());
+        let mut media = self.media.borrow_mut();
+        media.cached.remove(&block);
+        media.unflushed.retain(|write| write.block != block);
+        media.durable.insert(block, content.into());
     }
 
     async fn begin(&self) -> Result<(), IoError> {

@@ -99,7 +99,7 @@ async fn measure_log(case: Case) -> Value {
     let blocks = space * case.fill_percent / 100;
     let volume = VolumeOptions {
         bytes: blocks * BLOCK_BYTES as u64,
-        attributes: Vec::new(),
+        ..VolumeOptions::default()
     };
     let volume = pool.create_volume("v", volume).await.expect("a volume");
     let device: Rc<PoolVolume<SparseDrive>> = Rc::new(pool.volume(volume).expect("just made"));
