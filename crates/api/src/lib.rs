@@ -25,6 +25,7 @@ mod settings;
 mod size;
 mod snapshot;
 mod status;
+mod token;
 mod volume;
 
 pub use drive::{Drive, DriveSpec};
@@ -46,6 +47,7 @@ pub use settings::{LogLevel, SHUTDOWN_SECONDS_MAX, Settings, SettingsChange};
 pub use size::{Size, SizeError};
 pub use snapshot::{NamedSnapshot, Snapshot, SnapshotGroup, SnapshotSpec};
 pub use status::{Counts, Status};
+pub use token::{AuditEntry, Caller, Role, Token, TokenSpec};
 pub use volume::{
     BlockSize, BlockSizeError, ObjectState, Volume, VolumeRename, VolumeResize, VolumeRollback,
     VolumeSpec,

@@ -109,6 +109,9 @@ pub struct VolumeSpec {
     /// namespace of a subsystem of its own name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subsystem: Option<Name>,
+    /// The tenant it belongs to; none: nobody's in particular.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Name>,
 }
 
 /// A volume as the node serves it.
@@ -136,6 +139,9 @@ pub struct Volume {
     pub block_bytes: BlockSize,
     /// Names of the hosts that may see it; `any` stands for every host.
     pub hosts: Vec<Name>,
+    /// The tenant it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Name>,
     /// NVMe Qualified Name of its subsystem: what a host connects to.
     #[schema(examples("nqn.2026-11.example.flashyard:node-1:scratch"))]
     pub nqn: String,

@@ -7,7 +7,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The address itself is wrong.
-    #[error("node address {url:?}: {reason}; allowed: http://HOST:PORT")]
+    #[error("node address {url:?}: {reason}; allowed: http://HOST:PORT or https://HOST:PORT")]
     Address {
         /// What was given.
         url: String,

@@ -6,9 +6,12 @@ use api::{ErrorBody, List};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{Response, Uri};
-use ureq::{Agent, Body};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, TcpConnector};
+use ureq::{Agent, Body, RequestBuilder};
 
-use crate::ClientError;
+use crate::tls::{self, PinnedTls};
+use crate::{ClientError, Fingerprint, Login};
 
 /// Where a node serves its API when nothing else is said.
 pub const DEFAULT_NODE: &str = "http://127.0.0.1:4400";
@@ -23,45 +26,69 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const RESPONSE_BYTES_MAX: u64 = 64 << 20;
 
 /// A node's API under one address. Cheap to clone; clones share connections.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     agent: Agent,
     url: String,
+    authorization: Option<String>,
 }
 
 impl Client {
-    /// A client of the node at `url`, such as [`DEFAULT_NODE`]. Connects only when asked to do
-    /// something.
+    /// A client of the node at `url`, such as [`DEFAULT_NODE`], that has no token. Connects only
+    /// when asked to do something.
     ///
     /// # Errors
-    /// [`ClientError::Address`] when `url` is not `http://HOST:PORT`.
+    /// [`ClientError::Address`] when `url` is neither `http://HOST:PORT` nor `https://HOST:PORT`.
     pub fn new(url: &str) -> Result<Client, ClientError> {
-        let refuse = |reason: &str| ClientError::Address {
+        Client::with(&Login {
             url: url.to_owned(),
+            token: None,
+            certificate: None,
+        })
+    }
+
+    /// A client of the node that `login` names, with its token.
+    ///
+    /// # Errors
+    /// [`ClientError::Address`] as with [`Client::new`], and for `https` without a certificate.
+    pub fn with(login: &Login) -> Result<Client, ClientError> {
+        let refuse = |reason: &str| ClientError::Address {
+            url: login.url.clone(),
             reason: reason.to_owned(),
         };
-        let parsed: Uri = url.parse().map_err(|error| refuse(&format!("{error}")))?;
-        match parsed.scheme_str() {
-            Some("http") => {}
-            Some(_) => return Err(refuse("unknown scheme")),
-            None => return Err(refuse("no scheme")),
-        }
-        if parsed.host().is_none_or(str::is_empty) {
-            return Err(refuse("no host"));
-        }
-        if !matches!(parsed.path(), "" | "/") || parsed.query().is_some() {
-            return Err(refuse("a path after the port"));
-        }
+        check_address(&login.url).map_err(|reason| refuse(&reason))?;
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_global(Some(REQUEST_TIMEOUT))
             .proxy(None)
             .build();
-        let url = url.trim_end_matches('/').to_owned();
+        let agent = match (login.url.starts_with("https:"), login.certificate) {
+            (false, _) => config.new_agent(),
+            (true, None) => return Err(refuse("its certificate is not known: log in first")),
+            (true, Some(pinned)) => {
+                let tls = PinnedTls::new(pinned).map_err(|error| refuse(&error.to_string()))?;
+                let connector = TcpConnector::default().chain(tls);
+                Agent::with_parts(config, connector, DefaultResolver::default())
+            }
+        };
         Ok(Client {
-            agent: config.new_agent(),
-            url,
+            agent,
+            url: login.url.trim_end_matches('/').to_owned(),
+            authorization: login.token.as_ref().map(|token| format!("Bearer {token}")),
+        })
+    }
+
+    /// Asks the node at `https` address `url` for its certificate, without trusting it.
+    pub fn certificate_of(url: &str) -> Result<Fingerprint, ClientError> {
+        check_address(url).map_err(|reason| ClientError::Address {
+            url: url.to_owned(),
+            reason,
+        })?;
+        let authority = url.trim_start_matches("https://").trim_end_matches('/');
+        tls::presented_by(authority, CONNECT_TIMEOUT).map_err(|error| ClientError::Unreachable {
+            url: url.to_owned(),
+            reason: error.to_string(),
         })
     }
 
@@ -71,7 +98,7 @@ impl Client {
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.read(self.agent.get(self.at(path)).call())
+        self.read(self.allowed(self.agent.get(self.at(path))).call())
     }
 
     /// Every page of a collection.
@@ -87,7 +114,7 @@ impl Client {
     ) -> Result<List<T>, ClientError> {
         let mut items = Vec::new();
         loop {
-            let mut request = self.agent.get(self.at(path));
+            let mut request = self.allowed(self.agent.get(self.at(path)));
             if let Some(after) = &after {
                 request = request.query("after", after);
             }
@@ -105,7 +132,10 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
-        self.read(self.agent.patch(self.at(path)).send_json(body))
+        self.read(
+            self.allowed(self.agent.patch(self.at(path)))
+                .send_json(body),
+        )
     }
 
     pub(crate) fn put<T: DeserializeOwned>(
@@ -113,7 +143,7 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
-        self.read(self.agent.put(self.at(path)).send_json(body))
+        self.read(self.allowed(self.agent.put(self.at(path))).send_json(body))
     }
 
     pub(crate) fn post<T: DeserializeOwned>(
@@ -121,16 +151,16 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
-        self.read(self.agent.post(self.at(path)).send_json(body))
+        self.read(self.allowed(self.agent.post(self.at(path))).send_json(body))
     }
 
     pub(crate) fn post_empty<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.read(self.agent.post(self.at(path)).send_empty())
+        self.read(self.allowed(self.agent.post(self.at(path))).send_empty())
     }
 
     /// A command that leaves nothing to show.
     pub(crate) fn command(&self, path: &str) -> Result<(), ClientError> {
-        let answer = self.agent.post(self.at(path)).send_empty();
+        let answer = self.allowed(self.agent.post(self.at(path))).send_empty();
         let response = answer.map_err(|error| self.unreachable(&error))?;
         if response.status().is_success() {
             Ok(())
@@ -140,23 +170,27 @@ impl Client {
     }
 
     pub(crate) fn put_empty<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.read(self.agent.put(self.at(path)).send_empty())
+        self.read(self.allowed(self.agent.put(self.at(path))).send_empty())
     }
 
     pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.read(self.agent.delete(self.at(path)).call())
+        self.read(self.allowed(self.agent.delete(self.at(path))).call())
     }
 
     pub(crate) fn delete_object(&self, path: &str) -> Result<(), ClientError> {
-        let response = self
-            .agent
-            .delete(self.at(path))
-            .call()
-            .map_err(|error| self.unreachable(&error))?;
+        let request = self.allowed(self.agent.delete(self.at(path)));
+        let response = request.call().map_err(|error| self.unreachable(&error))?;
         if response.status().is_success() {
             Ok(())
         } else {
             Err(self.refusal(response))
+        }
+    }
+
+    fn allowed<T>(&self, request: RequestBuilder<T>) -> RequestBuilder<T> {
+        match &self.authorization {
+            Some(authorization) => request.header("authorization", authorization),
+            None => request,
         }
     }
 
@@ -197,6 +231,22 @@ impl Client {
     }
 }
 
+fn check_address(url: &str) -> Result<(), String> {
+    let parsed: Uri = url.parse().map_err(|error| format!("{error}"))?;
+    match parsed.scheme_str() {
+        Some("http" | "https") => {}
+        Some(_) => return Err("unknown scheme".into()),
+        None => return Err("no scheme".into()),
+    }
+    if parsed.host().is_none_or(str::is_empty) {
+        return Err("no host".into());
+    }
+    if !matches!(parsed.path(), "" | "/") || parsed.query().is_some() {
+        return Err("a path after the port".into());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,6 +264,7 @@ mod tests {
             "",
             "127.0.0.1:4400",
             "ftp://a:1",
+            "https://without-a-certificate:1",
             "http://",
             "http://a/b",
             "http://a b",
@@ -221,7 +272,7 @@ mod tests {
             let refused = Client::new(bad);
             assert!(
                 matches!(refused, Err(ClientError::Address { .. })),
-                "{bad:?} was taken: {refused:?}"
+                "{bad:?} was taken"
             );
         }
     }

@@ -1,9 +1,9 @@
 //! One method per operation of the API.
 
 use api::{
-    Drive, DriveHealth, DriveSpec, Event, Host, HostKey, HostKeyRequest, HostKeySpec, HostSpec,
-    List, Name, Namespace, NamespaceSpec, Namespaces, NewHostKey, Session, Settings,
-    SettingsChange, Status, Volume, VolumeSpec,
+    AuditEntry, Caller, Drive, DriveHealth, DriveSpec, Event, Host, HostKey, HostKeyRequest,
+    HostKeySpec, HostSpec, List, Name, Namespace, NamespaceSpec, Namespaces, NewHostKey, Session,
+    Settings, SettingsChange, Status, Token, TokenSpec, Volume, VolumeSpec,
 };
 
 use crate::{Client, ClientError};
@@ -141,6 +141,31 @@ impl Client {
     /// Changes what `change` names, and keeps the rest.
     pub fn change_settings(&self, change: &SettingsChange) -> Result<Settings, ClientError> {
         self.patch("/v1/settings", change)
+    }
+
+    /// Whose token this client sends.
+    pub fn myself(&self) -> Result<Caller, ClientError> {
+        self.get("/v1/self")
+    }
+
+    /// Every token, by name.
+    pub fn tokens(&self) -> Result<List<Token>, ClientError> {
+        self.list("/v1/tokens")
+    }
+
+    /// Makes the token `name` be what `spec` says; a new one comes with its secret.
+    pub fn create_token(&self, name: &Name, spec: &TokenSpec) -> Result<Token, ClientError> {
+        self.put(&format!("/v1/tokens/{name}"), spec)
+    }
+
+    /// Makes a token worthless.
+    pub fn revoke_token(&self, name: &Name) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/tokens/{name}"))
+    }
+
+    /// Changes after the one with the identifier `after`, made or refused, oldest first.
+    pub fn audit(&self, after: u64) -> Result<List<AuditEntry>, ClientError> {
+        self.list_after("/v1/audit", Some(after.to_string()))
     }
 
     /// Who is connected now.

@@ -18,6 +18,9 @@ pub enum Verb {
         /// Its NVMe Qualified Name: the text in /etc/nvme/hostnqn on a Linux host
         #[arg(long)]
         nqn: String,
+        /// The tenant it belongs to
+        #[arg(long, value_name = "TENANT")]
+        tenant: Option<Name>,
     },
     /// Show, make, set or remove what a host proves before it is served (DH-HMAC-CHAP)
     Key(Key),
@@ -34,8 +37,12 @@ impl Verb {
             Verb::List => node
                 .output
                 .show(&node.client.hosts()?, |hosts| list(&hosts.items)),
-            Verb::Add { name, nqn } => {
-                let host = node.client.add_host(name, &HostSpec { nqn: nqn.clone() })?;
+            Verb::Add { name, nqn, tenant } => {
+                let spec = HostSpec {
+                    nqn: nqn.clone(),
+                    tenant: tenant.clone(),
+                };
+                let host = node.client.add_host(name, &spec)?;
                 node.output
                     .show(&host, |host| list(std::slice::from_ref(host)));
             }

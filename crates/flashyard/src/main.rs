@@ -1,7 +1,9 @@
 //! The `flashyard` program: one noun a module, one function a verb.
 
+mod audit;
 mod connection;
 mod demo;
+mod documentation;
 mod drive;
 mod event;
 mod exit;
@@ -10,6 +12,7 @@ mod host_key;
 mod interrupt;
 mod job;
 mod lab;
+mod login;
 mod namespace;
 mod output;
 mod perf;
@@ -20,11 +23,12 @@ mod settings;
 mod snapshot;
 mod ssd;
 mod status;
+mod token;
 mod volume;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::connection::Connection;
 
@@ -73,6 +77,14 @@ enum Command {
     /// Sessions: who is connected now
     #[command(subcommand)]
     Session(session::Verb),
+    /// Keep a node's address, token and certificate for the commands that follow
+    Login(login::LogIn),
+    /// Tokens: who may use the API, and for what
+    #[command(subcommand)]
+    Token(token::Verb),
+    /// The audit log: who changed what
+    #[command(subcommand)]
+    Audit(audit::Verb),
     /// Settings that change while a node runs
     #[command(subcommand)]
     Settings(settings::Verb),
@@ -90,6 +102,10 @@ enum Command {
     /// Experiments from plans: run, compare, report
     #[command(subcommand)]
     Lab(lab::Verb),
+    /// Print the completion script of a shell
+    Completion(documentation::Completion),
+    /// Write the manual pages
+    Manual(documentation::Manual),
     /// Show it all: start a node, load it, kill it, and verify that nothing was lost
     Demo(demo::Demo),
 }
@@ -105,6 +121,8 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo.run(connection.output),
         Command::Lab(verb) => verb.run(connection.output),
         Command::Ssd(verb) => verb.run(connection.output),
+        Command::Completion(completion) => completion.run(Arguments::command()),
+        Command::Manual(manual) => manual.run(Arguments::command()),
         Command::Serve(serve) => serve.run(),
         Command::Status => asked(&status::show),
         Command::Drive(verb) => asked(&|node| verb.run(node)),
@@ -115,6 +133,9 @@ fn main() -> ExitCode {
         Command::Volume(verb) => asked(&|node| verb.run(node)),
         Command::Host(verb) => asked(&|node| verb.run(node)),
         Command::Session(verb) => asked(&|node| verb.run(node)),
+        Command::Login(login) => login.run(),
+        Command::Token(verb) => asked(&|node| verb.run(node)),
+        Command::Audit(verb) => asked(&|node| verb.run(node)),
         Command::Settings(verb) => asked(&|node| verb.run(node)),
         Command::Event(verb) => asked(&|node| verb.run(node)),
     }

@@ -1,18 +1,19 @@
 //! `flashyard serve`: the storage node.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use api::{PoolLevel, Size};
 use clap::Args;
 use server::config::{Address, Config, ConfigError, DEFAULT_CONFIG, LogFormat, LogLevel};
-use server::config::{PortConfig, Spanned};
+use server::config::{PortConfig, Protocol, Spanned};
 use server::daemon::{self, Started};
 use server::develop::Develop;
 use server::logging;
+use server::tokens::{ADMIN_TOKEN_FILE, read_admin_token};
 
 use crate::drive::Emulation;
-use crate::exit;
+use crate::{exit, login};
 
 /// From so many drives on the first start with --dev makes a raid6 pool.
 const RAID6_DRIVES_MIN: u16 = 4;
@@ -105,7 +106,12 @@ impl Serve {
             drive_size: self.drive_size,
             emulated,
         });
-        match daemon::run(&config, log, develop.as_ref(), announce) {
+        let state = config.state_directory.clone();
+        let developing = develop.is_some();
+        match daemon::run(&config, log, develop.as_ref(), |started| {
+            announce(started);
+            tell_how_to_manage(started, &state, developing);
+        }) {
             Ok(()) => exit::done(),
             Err(error) => exit::failed(&error),
         }
@@ -130,6 +136,9 @@ impl Serve {
         if let Some(address) = self.api_listen {
             config.api.listen = Spanned::new(0..0, address);
         }
+        if self.dev.is_some() && config.api.listen.get_ref().0.ip().is_loopback() {
+            config.api.protocol = Protocol::Http;
+        }
         if !self.cores.is_empty() {
             config.node.cores.clone_from(&self.cores);
         }
@@ -143,6 +152,9 @@ impl Serve {
 fn announce(started: &Started) {
     let endpoints = &started.endpoints;
     println!("REST API   {}", endpoints.api);
+    if let Some(fingerprint) = &endpoints.certificate {
+        println!("           its certificate's SHA-256 fingerprint: {fingerprint}");
+    }
     for address in &endpoints.nvme {
         println!("NVMe/TCP   {address}");
     }
@@ -156,10 +168,22 @@ fn announce(started: &Started) {
         println!("  nvme discover    -t tcp -a {ip} -s {port}");
         println!("  nvme connect-all -t tcp -a {ip} -s {port}");
     }
-    if endpoints.api != client::DEFAULT_NODE {
-        println!(
-            "Manage it: export FLASHYARD_NODE={}; flashyard status",
-            endpoints.api
-        );
+}
+
+/// Says how commands reach this node; for a development node they just do.
+fn tell_how_to_manage(started: &Started, state: &Path, developing: bool) {
+    let api = &started.endpoints.api;
+    let token_file = state.join(ADMIN_TOKEN_FILE);
+    if developing && started.endpoints.certificate.is_none() {
+        let kept = read_admin_token(state)
+            .map_err(|error| format!("{}: {error}", token_file.display()))
+            .and_then(|token| login::keep(api, token));
+        match kept {
+            Ok(()) if api == client::DEFAULT_NODE => return,
+            Ok(()) => return println!("Manage it: flashyard --node {api} status"),
+            Err(problem) => eprintln!("flashyard: no login is kept: {problem}"),
+        }
     }
+    let token_file = token_file.display();
+    println!("Manage it: flashyard login {api} --token-file {token_file}");
 }

@@ -127,6 +127,9 @@ pub struct Face {
     /// Make it a namespace of this subsystem, with others, instead of one of its own
     #[arg(long, value_name = "NAME")]
     subsystem: Option<Name>,
+    /// The tenant it belongs to
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<Name>,
 }
 
 fn block_size() -> impl TypedValueParser<Value = BlockSize> {
@@ -226,6 +229,7 @@ impl Face {
             block_bytes: self.block_size,
             hosts: self.allow.clone(),
             subsystem: self.subsystem.clone(),
+            tenant: self.tenant.clone(),
             ..VolumeSpec::default()
         }
     }

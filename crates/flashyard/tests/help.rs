@@ -23,6 +23,8 @@ fn help_is_as_documented() {
         &["session"],
         &["event"],
         &["event", "list"],
+        &["login"],
+        &["token", "create"],
         &["demo"],
     ];
     for verb in verbs {

@@ -21,6 +21,7 @@ fn exchange(
     let mut stream = connect(node);
     let length = body.len();
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: n\r\nConnection: close\r\n");
+    head += &format!("Authorization: Bearer {}\r\n", node.admin_token());
     for header in headers {
         head += &format!("{header}\r\n");
     }
@@ -210,7 +211,11 @@ fn an_oversized_body_is_refused() {
     let node = Node::develop(&["--drives", "1"]);
     let body = format!("{{\"drive\":\"{}\"}}", "d".repeat(4 << 20));
     let mut stream = connect(&node);
-    let head = "PUT /v1/volumes/x HTTP/1.1\r\nHost: n\r\nConnection: close\r\n";
+    let token = node.admin_token();
+    let head = format!(
+        "PUT /v1/volumes/x HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\
+         Authorization: Bearer {token}\r\n"
+    );
     write!(stream, "{head}Content-Length: {}\r\n\r\n", body.len()).unwrap();
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
@@ -233,11 +238,9 @@ fn slow_clients_are_cut_off_and_others_served() {
     let mut in_header = connect(&node);
     write!(in_header, "GET /v1/status HTTP/1.1\r\nHost: n\r\n").unwrap();
     let mut in_body = connect(&node);
-    write!(
-        in_body,
-        "PUT /v1/volumes/x HTTP/1.1\r\nHost: n\r\nContent-Length: 9\r\n\r\n{{"
-    )
-    .unwrap();
+    let token = node.admin_token();
+    let head = format!("PUT /v1/volumes/x HTTP/1.1\r\nAuthorization: Bearer {token}");
+    write!(in_body, "{head}\r\nHost: n\r\nContent-Length: 9\r\n\r\n{{").unwrap();
     assert_eq!(request(&node, "GET", "/v1/status", "").0, 200);
     let mut answers = [&mut silent, &mut in_header, &mut in_body].map(|stream| {
         let mut answer = Vec::new();

@@ -69,8 +69,42 @@ pub struct PortConfig {
 pub struct ApiConfig {
     /// Where the REST API listens.
     pub listen: Spanned<Address>,
-    /// Consent to serve an API without authentication to other machines.
-    pub allow_remote_without_authentication: bool,
+    /// How it is spoken.
+    pub protocol: Protocol,
+    /// A certificate chain and its key, in PEM; none: one of the node's own making.
+    #[serde(deserialize_with = "empty_is_no_path")]
+    pub certificate: Option<PathBuf>,
+    /// The key.
+    #[serde(deserialize_with = "empty_is_no_path")]
+    pub certificate_key: Option<PathBuf>,
+}
+
+/// How the REST API is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// With TLS 1.3.
+    #[default]
+    Https,
+    /// In the clear, which stays on this machine.
+    Http,
+}
+
+/// Where a certificate and its key are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The chain.
+    pub certificate: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+}
+
+impl ApiConfig {
+    /// The certificate that was given, if one was.
+    pub fn certificate_files(&self) -> Option<CertificateFiles> {
+        let (certificate, key) = (self.certificate.clone()?, self.certificate_key.clone()?);
+        Some(CertificateFiles { certificate, key })
+    }
 }
 
 /// `[log]`
@@ -165,6 +199,16 @@ where
     }
 }
 
+fn empty_is_no_path<'de, D>(deserializer: D) -> Result<Option<PathBuf>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let text = String::deserialize(deserializer)?;
+    Ok(Some(text)
+        .filter(|text| !text.is_empty())
+        .map(PathBuf::from))
+}
+
 fn shutdown_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let seconds = i64::deserialize(deserializer)?;
     match u32::try_from(seconds) {
@@ -214,7 +258,9 @@ impl Default for ApiConfig {
     fn default() -> ApiConfig {
         ApiConfig {
             listen: Spanned::new(0..0, Address(([127, 0, 0, 1], 4400).into())),
-            allow_remote_without_authentication: false,
+            protocol: Protocol::default(),
+            certificate: None,
+            certificate_key: None,
         }
     }
 }
@@ -288,13 +334,17 @@ impl Config {
     /// What several settings say together; an error may carry its offset in the file.
     fn check(&self) -> Result<(), (Option<usize>, String)> {
         let api_listen = self.api.listen.get_ref().0;
-        if !api_listen.ip().is_loopback() && !self.api.allow_remote_without_authentication {
+        if !api_listen.ip().is_loopback() && self.api.protocol == Protocol::Http {
             let problem = format!(
-                "api.listen is {api_listen}, but the REST API has no authentication yet (bearer \
-                 tokens come with the next release); allowed: a loopback address such as \
-                 \"127.0.0.1:4400\", or any with api.allow_remote_without_authentication = true"
+                "api.listen is {api_listen}, where api.protocol = \"http\" would show tokens to \
+                 the network; allowed: \"https\", or a loopback address such as \"127.0.0.1:4400\""
             );
             return Err((Some(self.api.listen.span().start), problem));
+        }
+        if self.api.certificate.is_some() != self.api.certificate_key.is_some() {
+            let problem = "api.certificate and api.certificate_key go together; allowed: both, or \
+                           neither for a certificate of the node's own making";
+            return Err((None, problem.to_owned()));
         }
         if self.nvme.ports.is_empty() {
             let problem = "nvme.ports is empty; allowed: one or more [[nvme.ports]]";

@@ -40,8 +40,16 @@ const WRONG: &[(&str, &[&str])] = &[
         &["line 2", "listen", "\"4400\"", "192.0.2.1:4420"],
     ),
     (
-        "[api]\n\nlisten = \"0.0.0.0:4400\"",
-        &["line 3", "api.listen", "tokens", "loopback"],
+        "[api]\nprotocol = \"http\"\nlisten = \"0.0.0.0:4400\"",
+        &["line 3", "api.listen", "tokens", "https", "loopback"],
+    ),
+    (
+        "[api]\nprotocol = \"gopher\"",
+        &["line 2", "protocol", "gopher", "`https`"],
+    ),
+    (
+        "[api]\ncertificate = \"/c.pem\"",
+        &["api.certificate_key", "both"],
     ),
     (
         "[log]\nlevel = \"loud\"",
@@ -80,15 +88,10 @@ fn a_wrong_setting_is_named_with_its_line_and_what_is_allowed() {
 }
 
 #[test]
-fn a_remote_api_needs_consent() {
-    let text = "[api]\nlisten = \"192.0.2.1:4400\"\nallow_remote_without_authentication = true";
-    assert_eq!(
-        Config::parse(text)
-            .unwrap()
-            .api
-            .listen
-            .get_ref()
-            .to_string(),
-        "192.0.2.1:4400"
-    );
+fn a_remote_api_speaks_https() {
+    let text = "[api]\nlisten = \"192.0.2.1:4400\"\ncertificate = \"/c\"\ncertificate_key = \"/k\"";
+    let api = Config::parse(text).unwrap().api;
+    assert_eq!(api.listen.get_ref().to_string(), "192.0.2.1:4400");
+    assert_eq!(api.protocol, Protocol::Https);
+    assert_eq!(api.certificate_files().unwrap().key, PathBuf::from("/k"));
 }

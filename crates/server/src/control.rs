@@ -15,6 +15,7 @@ mod settings;
 mod snapshots;
 mod standing;
 mod status;
+mod tokens;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ use crate::events::Events;
 use crate::jobs::Jobs;
 use crate::logging::SetLogLevel;
 use crate::state::{DriveRecord, Identity, Kind, State, StateError, VolumeRecord};
+use crate::tokens::TokenRecord;
 
 /// A running node with everything it remembers.
 pub struct Control {
@@ -47,6 +49,7 @@ pub struct Control {
     jobs: Arc<Jobs>,
     objects: Mutex<Objects>,
     settings: Settings,
+    tokens: Mutex<BTreeMap<Name, TokenRecord>>,
 }
 
 /// Everything that exists, working or not.
@@ -121,8 +124,10 @@ impl Control {
             jobs,
             objects,
             settings,
+            tokens: Mutex::new(remembered.tokens),
         };
         control.restore_host_keys(remembered.host_keys).await?;
+        control.make_first_token(&config.state_directory).await?;
         control.restore_drives(remembered.drives).await;
         control.restore_volumes(remembered.volumes).await;
         control.restore_pools(remembered.pools).await;
@@ -206,6 +211,15 @@ pub enum StartError {
     /// The data path cannot run.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// The first token cannot be made.
+    #[error("making the admin's token: {0}")]
+    Token(String),
+}
+
+impl StartError {
+    fn token(problem: impl std::fmt::Display) -> StartError {
+        StartError::Token(problem.to_string())
+    }
 }
 
 fn node_spec(config: &Config, identity: &Identity) -> NodeSpec {
@@ -320,7 +334,7 @@ fn host_name() -> Name {
         .expect("only allowed characters are left, and at least one")
 }
 
-fn not_found(kind: &str, name: &Name) -> ErrorBody {
+pub(crate) fn not_found(kind: &str, name: &Name) -> ErrorBody {
     ErrorBody::new(ErrorCode::NotFound, format!("no {kind} is named {name}"))
 }
 

@@ -11,11 +11,11 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::config::Config;
+use crate::config::{Config, Protocol};
 use crate::control::{Control, StartError};
 use crate::develop::Develop;
 use crate::endpoints::Endpoints;
-use crate::http::{Front, Rest};
+use crate::http::{Front, Rest, Tls, TlsError};
 use crate::logging::SetLogLevel;
 use crate::{notify, routes};
 
@@ -36,6 +36,9 @@ pub enum DaemonError {
         /// What the system said.
         source: io::Error,
     },
+    /// HTTPS cannot be served.
+    #[error("certificate of the REST API: {0}")]
+    Certificate(#[from] TlsError),
     /// The development drives or volume cannot be made.
     #[error("making the development drives: {0}")]
     Populate(#[from] ErrorBody),
@@ -118,10 +121,23 @@ async fn serve(
         develop.populate(&control).await?;
     }
     yield_to_the_data_path();
-    let rest = Rest::start(listener, Front::new(routes::router(Arc::clone(&control))));
+    let (scheme, tls) = match config.api.protocol {
+        Protocol::Http => ("http", None),
+        Protocol::Https => {
+            let given = config.api.certificate_files();
+            let tls = Tls::open(given.as_ref(), &config.state_directory)?;
+            ("https", Some(tls))
+        }
+    };
+    let rest = Rest::start(
+        listener,
+        Front::new(Arc::clone(&control), routes::router(Arc::clone(&control))),
+        tls.as_ref().map(|tls| tls.acceptor.clone()),
+    );
 
     let endpoints = Endpoints {
-        api: format!("http://{api_address}"),
+        api: format!("{scheme}://{api_address}"),
+        certificate: tls.map(|tls| tls.fingerprint),
         nvme: control.node().addresses().to_vec(),
         pid: std::process::id(),
     };

@@ -14,6 +14,9 @@ pub const FILE_NAME: &str = "endpoints.json";
 pub struct Endpoints {
     /// The REST API, as a client takes it.
     pub api: String,
+    /// SHA-256 of its certificate, for `https`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
     /// NVMe/TCP addresses and ports.
     pub nvme: Vec<SocketAddr>,
     /// The node's process.

@@ -4,8 +4,11 @@
 //! may take, how large it may be, how long an answer may stay unread. Nothing here runs on the data
 //! path's cores.
 
+mod failures;
 mod front;
+mod permission;
 mod places;
+mod tls;
 mod unread;
 
 use std::net::SocketAddr;
@@ -22,9 +25,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
 
+pub use self::failures::REFILL;
 pub use self::front::Front;
 use self::places::Places;
+pub use self::tls::{Tls, TlsError};
 use self::unread::UnreadLimit;
 
 /// How long a request's header may take, and a connection stay idle.
@@ -45,10 +51,10 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Starts serving what arrives at `listener`.
-    pub fn start(listener: TcpListener, front: Front) -> Rest {
+    /// Starts serving what arrives at `listener`, with TLS if there is an acceptor for it.
+    pub fn start(listener: TcpListener, front: Front, tls: Option<TlsAcceptor>) -> Rest {
         let (stop, stopping) = watch::channel(false);
-        let task = tokio::spawn(accept(listener, Arc::new(front), stopping));
+        let task = tokio::spawn(accept(listener, Arc::new(front), tls, stopping));
         Rest { stop, task }
     }
 
@@ -63,7 +69,12 @@ impl Rest {
     }
 }
 
-async fn accept(listener: TcpListener, front: Arc<Front>, mut stopping: watch::Receiver<bool>) {
+async fn accept(
+    listener: TcpListener,
+    front: Arc<Front>,
+    tls: Option<TlsAcceptor>,
+    mut stopping: watch::Receiver<bool>,
+) {
     let places = Places::default();
     let mut connections = JoinSet::new();
     loop {
@@ -73,7 +84,8 @@ async fn accept(listener: TcpListener, front: Arc<Front>, mut stopping: watch::R
                 Ok((stream, peer)) => {
                     // Without a place the connection is closed: that address has enough.
                     if let Some(place) = places.take(peer.ip()) {
-                        let serving = serve(stream, peer, Arc::clone(&front), stopping.clone());
+                        let (front, stopping) = (Arc::clone(&front), stopping.clone());
+                        let serving = serve(stream, peer, tls.clone(), front, stopping);
                         connections.spawn(async move {
                             serving.await;
                             drop(place);
@@ -95,10 +107,18 @@ async fn accept(listener: TcpListener, front: Arc<Front>, mut stopping: watch::R
 async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
+    tls: Option<TlsAcceptor>,
     front: Arc<Front>,
     stopping: watch::Receiver<bool>,
 ) {
-    exchange(stream, peer, front, stopping).await;
+    let Some(tls) = tls else {
+        return exchange(stream, peer, front, stopping).await;
+    };
+    match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
+        Ok(Ok(stream)) => exchange(stream, peer, front, stopping).await,
+        Ok(Err(error)) => tracing::debug!("REST API: {peer} speaks no TLS of ours: {error}"),
+        Err(_) => tracing::debug!("REST API: {peer} was too slow to agree on TLS"),
+    }
 }
 
 /// Requests and answers of one connection.

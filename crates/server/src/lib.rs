@@ -19,3 +19,4 @@ pub mod logging;
 mod notify;
 pub mod routes;
 pub mod state;
+pub mod tokens;

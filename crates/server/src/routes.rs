@@ -15,20 +15,23 @@ mod sessions;
 mod settings;
 mod snapshots;
 mod status;
+mod tokens;
 mod volumes;
 
 use std::sync::Arc;
 
-use api::{ErrorBody, ErrorCode};
+use api::{Caller, ErrorBody, ErrorCode, Name};
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
-use utoipa::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::control::Control;
+use crate::http::REFILL;
 
 /// What a handler gives back: a body, or a refusal.
 type Answer<T> = Result<Json<T>, Refusal>;
@@ -41,8 +44,23 @@ type Gone = Result<StatusCode, Refusal>;
     title = "Flashyard node",
     description = "Drives, volumes and hosts of one storage node.",
     license(name = "Apache-2.0", identifier = "Apache-2.0")
-))]
+), modifiers(&BearerToken))]
 struct Document;
+
+/// Every route of the document needs a token.
+struct BearerToken;
+
+impl Modify for BearerToken {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", scheme);
+        document.security = Some(vec![SecurityRequirement::new(
+            "token",
+            Vec::<String>::new(),
+        )]);
+    }
+}
 
 /// Every route over `control`, with the document that describes them at `/openapi.json`.
 pub fn router(control: Arc<Control>) -> Router {
@@ -104,6 +122,10 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(settings::show, settings::change))
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::show))
+        .routes(routes!(tokens::list))
+        .routes(routes!(tokens::create, tokens::revoke))
+        .routes(routes!(tokens::myself))
+        .routes(routes!(tokens::audit))
 }
 
 /// An [`ErrorBody`] as an HTTP response.
@@ -118,12 +140,34 @@ impl From<ErrorBody> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.0.code.http_status());
-        (
-            status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-            Json(self.0),
-        )
-            .into_response()
+        let code = self.0.code;
+        let status = StatusCode::from_u16(code.http_status());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(self.0)).into_response();
+        response.extensions_mut().insert(code);
+        let headers = response.headers_mut();
+        match code {
+            ErrorCode::Unauthenticated => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            ErrorCode::TooManyRequests => {
+                headers.insert(header::RETRY_AFTER, REFILL.as_secs().into());
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// Whose a new object is: the caller's tenant's, or whose an unbound caller says.
+fn owner(caller: &Caller, asked: Option<Name>) -> Result<Option<Name>, Refusal> {
+    match (&caller.tenant, asked) {
+        (Some(own), Some(other)) if *own != other => {
+            let message = format!("tenant {other}; allowed for this token: {own}");
+            Err(ErrorBody::invalid("tenant", message).into())
+        }
+        (Some(own), _) => Ok(Some(own.clone())),
+        (None, asked) => Ok(asked),
     }
 }
 

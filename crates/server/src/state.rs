@@ -5,15 +5,21 @@
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
+use std::ops::Bound;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use api::{BlockSize, DriveSpec, HostKeySpec, HostSpec, Name, SettingsChange};
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+use api::{AuditEntry, BlockSize, DriveSpec, HostKeySpec, HostSpec, Name, SettingsChange};
+use redb::{
+    Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+    TableDefinition, TableError,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
+
+use crate::tokens::TokenRecord;
 
 /// Raised when a record's meaning changes; a newer file is refused rather than misread.
 const FORMAT: u32 = 1;
@@ -23,6 +29,11 @@ const FILE_NAME: &str = "state.redb";
 const META: Table = TableDefinition::new("meta");
 const IDENTITY: &str = "identity";
 const SETTINGS: &str = "settings";
+
+/// Entries of the audit log that are kept: months of changes, some tens of megabytes.
+const AUDIT_ENTRIES_MAX: u64 = 50_000;
+
+const AUDIT: TableDefinition<'static, u64, &'static [u8]> = TableDefinition::new("audit");
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 
@@ -39,6 +50,8 @@ pub enum Kind {
     Host,
     /// [`HostKeySpec`]s, by the name of the host.
     HostKey,
+    /// [`TokenRecord`]s.
+    Token,
 }
 
 impl Kind {
@@ -49,6 +62,7 @@ impl Kind {
             Kind::Pool => "pools",
             Kind::Host => "hosts",
             Kind::HostKey => "host_keys",
+            Kind::Token => "tokens",
         })
     }
 }
@@ -138,6 +152,9 @@ pub struct VolumeRecord {
     pub uuid: Uuid,
     /// Capacity when it was last online.
     pub capacity_bytes: u64,
+    /// The tenant it belongs to.
+    #[serde(default)]
+    pub tenant: Option<Name>,
 }
 
 /// Everything remembered.
@@ -153,6 +170,8 @@ pub struct Remembered {
     pub hosts: BTreeMap<Name, HostSpec>,
     /// Keys by the name of their host.
     pub host_keys: BTreeMap<Name, HostKeySpec>,
+    /// Tokens by name.
+    pub tokens: BTreeMap<Name, TokenRecord>,
 }
 
 /// Why the state cannot be used.
@@ -264,6 +283,7 @@ impl State {
             pools: self.all(Kind::Pool)?,
             hosts: self.all(Kind::Host)?,
             host_keys: self.all(Kind::HostKey)?,
+            tokens: self.all(Kind::Token)?,
         })
     }
 
@@ -294,6 +314,49 @@ impl State {
             table.remove(name.as_str()).map_err(redb::Error::from)?;
         }
         Ok(transaction.commit().map_err(redb::Error::from)?)
+    }
+
+    /// Adds an entry to the audit log, which gives it its identifier; the oldest one makes room.
+    /// Durable when it returns.
+    pub fn append_audit(&self, mut entry: AuditEntry) -> Result<(), StateError> {
+        let transaction = self.database.begin_write().map_err(redb::Error::from)?;
+        {
+            let mut table = transaction.open_table(AUDIT).map_err(redb::Error::from)?;
+            let last = table.last().map_err(redb::Error::from)?;
+            entry.id = last.map_or(0, |(id, _)| id.value()) + 1;
+            let record = serde_json::to_vec(&entry).map_err(|source| StateError::Record {
+                name: entry.id.to_string(),
+                source,
+            })?;
+            table
+                .insert(entry.id, record.as_slice())
+                .map_err(redb::Error::from)?;
+            if table.len().map_err(redb::Error::from)? > AUDIT_ENTRIES_MAX {
+                table.pop_first().map_err(redb::Error::from)?;
+            }
+        }
+        Ok(transaction.commit().map_err(redb::Error::from)?)
+    }
+
+    /// At most `count` entries of the audit log after the one with the identifier `after`.
+    pub fn audit_after(&self, after: u64, count: usize) -> Result<Vec<AuditEntry>, StateError> {
+        let transaction = self.database.begin_read().map_err(redb::Error::from)?;
+        let table = match transaction.open_table(AUDIT) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+            Err(other) => return Err(StateError::Database(other.into())),
+        };
+        let later = (Bound::Excluded(after), Bound::Unbounded);
+        let mut entries = Vec::new();
+        for entry in table.range(later).map_err(redb::Error::from)?.take(count) {
+            let (id, record) = entry.map_err(redb::Error::from)?;
+            let entry = serde_json::from_slice(record.value());
+            entries.push(entry.map_err(|source| StateError::Record {
+                name: id.value().to_string(),
+                source,
+            })?);
+        }
+        Ok(entries)
     }
 
     fn identity_record(&self) -> Result<Option<Identity>, StateError> {
@@ -387,6 +450,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let host = HostSpec {
             nqn: "nqn.2014-08.org.nvmexpress:uuid:x".into(),
+            tenant: None,
         };
         let state = State::open(directory.path()).unwrap();
         let identity = state.identity(|| name("n1")).unwrap();

@@ -133,6 +133,10 @@ impl Node {
         let api = self.endpoints()?;
         let api = api["api"].as_str().context("endpoints.json names no API")?;
         let mut command = Command::new(&self.program);
+        command.env(
+            "FLASHYARD_TOKEN_FILE",
+            self.directory.join("state/admin.token"),
+        );
         output_of(command.args(["--node", api]).args(words.split_whitespace()))
     }
 
@@ -200,6 +204,7 @@ listen = "[::1]:{six}"
 advertise = "[fec0::2]:{six}"
 [api]
 listen = "127.0.0.1:0"
+protocol = "http"
 "#,
             state.display()
         );

@@ -16,6 +16,7 @@ const FLASHYARD: &str = env!("CARGO_BIN_EXE_flashyard");
 pub struct Node {
     process: Child,
     api: String,
+    token_file: PathBuf,
     /// Where it serves NVMe/TCP, as `address:port`.
     pub nvme: String,
 }
@@ -56,7 +57,7 @@ impl Node {
                 "state_directory = {directory:?}\n\
                  [node]\nname = \"bench\"\ncores = [0]\n\
                  [[nvme.ports]]\nlisten = \"127.0.0.1:0\"\n\
-                 [api]\nlisten = \"127.0.0.1:0\"\n"
+                 [api]\nlisten = \"127.0.0.1:0\"\nprotocol = \"http\"\n"
             ),
         )?;
         let process = Command::new(FLASHYARD)
@@ -69,6 +70,7 @@ impl Node {
         let mut node = Node {
             process,
             api: String::new(),
+            token_file: directory.join("admin.token"),
             nvme: String::new(),
         };
         node.wait_until_ready(&directory.join("endpoints.json"))?;
@@ -103,6 +105,8 @@ impl Node {
         run_json(
             Command::new(FLASHYARD)
                 .args(["--node", &self.api])
+                .arg("--token-file")
+                .arg(&self.token_file)
                 .args(words.split(' ')),
         )
     }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use client::Client;
+use client::{Client, Login};
 use lab::load::Stop;
 use rustix::process::{Pid, Signal};
 use server::endpoints::Endpoints;
+use server::tokens::read_admin_token;
 use tempfile::TempDir;
 
 use super::{DemoError, unless_stopped};
@@ -43,6 +44,7 @@ impl NodeProcess {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let endpoints = Endpoints {
             api: format!("http://{any}"),
+            certificate: None,
             nvme: vec![any],
             pid: 0,
         };
@@ -71,6 +73,8 @@ impl NodeProcess {
                 "--api-listen",
                 &api,
             ])
+            // Its login goes with its directory.
+            .env("XDG_CONFIG_HOME", self.directory.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -131,7 +135,12 @@ impl NodeProcess {
     }
 
     pub fn client(&self) -> Result<Client, DemoError> {
-        Ok(Client::new(&self.endpoints.api)?)
+        let token = read_admin_token(self.directory.path());
+        Ok(Client::with(&Login {
+            url: self.endpoints.api.clone(),
+            token: Some(token.map_err(system("reading the node's token"))?),
+            certificate: None,
+        })?)
     }
 
     /// A file beside the node's own that goes with the directory.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use client::Client;
+use client::{Client, Login};
 use server::endpoints::Endpoints;
+use server::tokens::{ADMIN_TOKEN_FILE, read_admin_token};
 use tempfile::TempDir;
 
 /// Longer than a start takes on the slowest machine.
@@ -18,6 +19,7 @@ pub fn flashyard(arguments: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
     program
         .env_remove("FLASHYARD_NODE")
+        .env("XDG_CONFIG_HOME", "/nonexistent")
         .args(arguments)
         .output()
         .unwrap()
@@ -53,8 +55,14 @@ impl Node {
         Node::start_with(directory, arguments)
     }
 
-    /// Starts `serve --config` with `settings` beside a state directory and free ports.
+    /// Starts `serve --config` with `settings` beside a state directory and free ports, and an API
+    /// in the clear.
     pub fn configured(settings: &str) -> Node {
+        Node::configured_secure(&format!("api.protocol = \"http\"\n{settings}"))
+    }
+
+    /// Starts `serve --config` with `settings` beside a state directory and free ports.
+    pub fn configured_secure(settings: &str) -> Node {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("flashyard.toml");
         let state = directory.path().display();
@@ -69,6 +77,7 @@ impl Node {
     fn start_with(directory: TempDir, arguments: Vec<String>) -> Node {
         let endpoints = Endpoints {
             api: String::new(),
+            certificate: None,
             nvme: Vec::new(),
             pid: 0,
         };
@@ -87,6 +96,7 @@ impl Node {
         let log = std::fs::File::create(self.log_path()).unwrap();
         let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
         program.args(&self.arguments).stdin(Stdio::null());
+        program.env("XDG_CONFIG_HOME", self.directory.path());
         program.stdout(log.try_clone().unwrap()).stderr(log);
         let mut process = program.spawn().unwrap();
         let started = Instant::now();
@@ -138,12 +148,28 @@ impl Node {
     }
 
     pub fn client(&self) -> Client {
-        Client::new(&self.endpoints.api).unwrap()
+        Client::with(&Login {
+            url: self.endpoints.api.clone(),
+            token: Some(self.admin_token()),
+            certificate: self
+                .endpoints
+                .certificate
+                .as_ref()
+                .map(|f| f.parse().unwrap()),
+        })
+        .unwrap()
     }
 
-    /// The program with `arguments`, against this node.
+    /// The secret of the token that the node's first start made.
+    pub fn admin_token(&self) -> String {
+        read_admin_token(self.directory.path()).unwrap()
+    }
+
+    /// The program with `arguments`, against this node, as its admin.
     pub fn ask(&self, arguments: &[&str]) -> Output {
-        let mut all = vec!["--node", &self.endpoints.api];
+        let token_file = self.directory.path().join(ADMIN_TOKEN_FILE);
+        let token_file = token_file.to_str().unwrap();
+        let mut all = vec!["--node", &self.endpoints.api, "--token-file", token_file];
         all.extend(arguments);
         flashyard(&all)
     }

@@ -93,6 +93,7 @@ fn shown(objects: &Objects, name: &Name, spec: &HostSpec) -> Host {
         name: name.clone(),
         nqn: spec.nqn.clone(),
         key: objects.host_keys.get(name).map(super::host_keys::shown),
+        tenant: spec.tenant.clone(),
         volumes: volumes_of(objects, name),
     }
 }

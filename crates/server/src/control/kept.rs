@@ -95,7 +95,7 @@ pub fn known(kept: Vec<KeptHost>, hosts: &mut BTreeMap<Name, HostSpec>) -> Vec<N
             (!hosts.contains_key(&tried)).then_some(tried)
         });
         if let Some(free) = free {
-            hosts.insert(free.clone(), HostSpec { nqn });
+            hosts.insert(free.clone(), HostSpec { nqn, tenant: None });
             names.push(free);
         }
     }
@@ -125,12 +125,16 @@ mod tests {
             nsid: 3,
             uuid: uuid::Uuid::from_u128(9),
             capacity_bytes: 0,
+            tenant: Some(name("acme")),
         }
     }
 
     #[test]
     fn an_identity_comes_back_with_hosts_that_may_be_called_otherwise() {
-        let host = |nqn: &str| HostSpec { nqn: nqn.into() };
+        let host = |nqn: &str| HostSpec {
+            nqn: nqn.into(),
+            tenant: None,
+        };
         let here = BTreeMap::from([(name("a"), host("nqn-a")), (name("b"), host("nqn-b"))]);
         let original = record(&["a", "any", "b"]);
         let bytes = encode(&original, &here);

@@ -1,19 +1,16 @@
 //! The node at a glance, and who is connected.
 
-use api::{Counts, Name, Session, Status};
+use api::{Caller, Counts, Name, Session, Status};
 
 use super::pools::{PoolEntry, hexadecimal};
-use super::{Control, Objects};
+use super::{Control, Objects, VolumeEntry};
 use crate::events::timestamp;
 
 impl Control {
-    /// The node at a glance.
-    pub async fn status(&self) -> Status {
-        let sessions = self
-            .node
-            .sessions()
-            .await
-            .map_or(0, |sessions| sessions.len() as u64);
+    /// The node at a glance: all of it, or as much as is the caller's business.
+    pub async fn status(&self, caller: &Caller) -> Status {
+        let sessions = self.sessions(caller).await;
+        let sessions = sessions.map_or(0, |sessions| sessions.len() as u64);
         let mut objects = self.objects.lock().await;
         self.look_at_pools(&mut objects).await;
         let offline_drives = objects
@@ -21,16 +18,21 @@ impl Control {
             .values()
             .filter(|d| d.offline.is_some())
             .count();
-        let offline_volumes = objects
-            .volumes
-            .values()
-            .filter(|v| v.offline.is_some())
-            .count();
         let offline_pools = objects
             .pools
             .values()
             .filter(|p| p.offline.is_some())
             .count();
+        let visible = |volume: &&VolumeEntry| caller.sees(volume.record.tenant.as_ref());
+        let volumes: Vec<_> = objects.volumes.values().filter(visible).collect();
+        let offline_volumes = volumes.iter().filter(|v| v.offline.is_some()).count();
+        let (drives, pools) = match caller.tenant {
+            None => (
+                counts(objects.drives.len(), offline_drives),
+                counts(objects.pools.len(), offline_pools),
+            ),
+            Some(_) => <(Counts, Counts)>::default(),
+        };
         Status {
             name: self.identity.name.clone(),
             uuid: self.identity.uuid,
@@ -44,16 +46,16 @@ impl Control {
                 .collect(),
             discovery_nqn: node::DISCOVERY_NQN.to_owned(),
             cores: self.cores.clone(),
-            drives: counts(objects.drives.len(), offline_drives),
-            volumes: counts(objects.volumes.len(), offline_volumes),
-            pools: counts(objects.pools.len(), offline_pools),
+            drives,
+            volumes: counts(volumes.len(), offline_volumes),
+            pools,
             sessions,
-            problems: self.problems(&objects),
+            problems: self.problems(&objects, caller),
         }
     }
 
     /// Who is connected now.
-    pub async fn sessions(&self) -> Result<Vec<Session>, api::ErrorBody> {
+    pub async fn sessions(&self, caller: &Caller) -> Result<Vec<Session>, api::ErrorBody> {
         let sessions = self
             .node
             .sessions()
@@ -74,14 +76,23 @@ impl Control {
             controller_id: session.controller_id,
             queues: session.queues,
         };
-        let mut sessions: Vec<Session> = sessions.into_iter().map(show).collect();
+        let visible = |session: &node::SessionFacts| {
+            let mut volumes = objects.volumes.values().map(|volume| &volume.record);
+            caller.tenant.is_none()
+                || volumes.any(|volume| {
+                    volume.nqn == session.subsystem_nqn && caller.sees(volume.tenant.as_ref())
+                })
+        };
+        let sessions = sessions.into_iter().filter(visible);
+        let mut sessions: Vec<Session> = sessions.map(show).collect();
         sessions.sort_by_key(Session::key);
         Ok(sessions)
     }
 
-    fn problems(&self, objects: &Objects) -> Vec<String> {
+    fn problems(&self, objects: &Objects, caller: &Caller) -> Vec<String> {
         let mut problems = Vec::new();
-        for (name, drive) in &objects.drives {
+        let drives = objects.drives.iter();
+        for (name, drive) in drives.filter(|_| caller.tenant.is_none()) {
             if let Some(reason) = &drive.offline {
                 problems.push(format!("drive {name} is offline: {reason}"));
             }
@@ -89,10 +100,12 @@ impl Control {
                 problems.push(format!("drive {name}: {fault}"));
             }
         }
-        for (name, entry) in &objects.pools {
+        let pools = objects.pools.iter();
+        for (name, entry) in pools.filter(|_| caller.tenant.is_none()) {
             problems.extend(pool_problems(name, entry));
         }
-        for (name, volume) in &objects.volumes {
+        let volumes = objects.volumes.iter();
+        for (name, volume) in volumes.filter(|(_, v)| caller.sees(v.record.tenant.as_ref())) {
             if let Some(reason) = &volume.offline {
                 problems.push(format!("volume {name} is offline: {reason}"));
             }

@@ -236,6 +236,7 @@ impl Control {
             nsid,
             uuid,
             capacity_bytes: 0,
+            tenant: spec.tenant.clone(),
         }
     }
 
@@ -330,7 +331,7 @@ impl Control {
     }
 }
 
-/// Hosts connect to a subsystem, so its volumes share one list of hosts.
+/// Hosts connect to a subsystem, so its volumes share one list of hosts, and one tenant.
 fn group_agrees(objects: &Objects, spec: &VolumeSpec) -> Result<(), ErrorBody> {
     let Some(group) = &spec.subsystem else {
         return Ok(());
@@ -344,6 +345,14 @@ fn group_agrees(objects: &Objects, spec: &VolumeSpec) -> Result<(), ErrorBody> {
                 list(&member.record.hosts)
             );
             Err(ErrorBody::invalid("hosts", message))
+        }
+        Some((name, member)) if member.record.tenant != spec.tenant => {
+            let message = format!(
+                "volumes of one subsystem belong to the same tenant; {name} of subsystem {group} \
+                 belongs to: {}",
+                member.record.tenant.as_ref().map_or("none", Name::as_str)
+            );
+            Err(ErrorBody::invalid("tenant", message))
         }
         _ => Ok(()),
     }
@@ -446,6 +455,7 @@ fn same(record: &VolumeRecord, spec: &VolumeSpec) -> bool {
         && size.is_none_or(|size| size == record.capacity_bytes)
         && record.block_bytes == spec.block_bytes
         && record.subsystem == spec.subsystem
+        && record.tenant == spec.tenant
         && record.hosts == sorted(spec.hosts.clone())
 }
 
@@ -497,6 +507,7 @@ fn shown(name: &Name, entry: &VolumeEntry) -> Volume {
         capacity_bytes: record.capacity_bytes,
         block_bytes: record.block_bytes,
         hosts: record.hosts.clone(),
+        tenant: record.tenant.clone(),
         nqn: record.nqn.clone(),
         nsid: record.nsid,
         uuid: record.uuid,

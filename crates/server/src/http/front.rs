@@ -1,9 +1,10 @@
 //! [`Front`]: what every request passes on its way to a route, and every answer on its way back.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
-use api::{ErrorBody, ErrorCode};
+use api::{AuditEntry, Caller, ErrorBody, ErrorCode, Severity};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
@@ -16,7 +17,12 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tower_service::Service;
 
+use super::failures::{Failures, Verdict};
+use super::permission::{self, Subject};
+use crate::control::{Control, not_found};
+use crate::events::timestamp;
 use crate::routes::Refusal;
+use crate::state::Kind;
 
 /// Larger than any request of this API.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -32,10 +38,19 @@ const REQUEST_ID_CHARS_MAX: usize = 64;
 /// themselves, and do not count in a tag.
 const OBSERVED: [&str; 2] = ["state", "reason"];
 
-/// Stands before the routes. Gives every request an identifier and bounds its body; gives every
-/// answer to a GET a tag, and carries out a change with `If-Match` only if the tag is still right.
+/// Properties with these words in their names are secret.
+const SECRET: [&str; 5] = ["secret", "key", "psk", "password", "token"];
+
+/// How much of a body the audit log keeps.
+const NOTED_CHARS_MAX: usize = 1024;
+
+/// Stands before the routes. Gives every request an identifier and bounds its body; asks for its
+/// token and whether that is good for it; gives every answer to a GET a tag, and carries out a
+/// change with `If-Match` only if the tag is still right; writes every change to the audit log.
 pub struct Front {
+    control: Arc<Control>,
     router: Router,
+    failures: Failures,
     /// Changes with a condition are alone; others are in company.
     changes: RwLock<()>,
 }
@@ -48,10 +63,12 @@ enum Turn<'a> {
 }
 
 impl Front {
-    /// A front for the routes of `router`.
-    pub fn new(router: Router) -> Front {
+    /// A front for the routes of `router` over `control`.
+    pub fn new(control: Arc<Control>, router: Router) -> Front {
         Front {
+            control,
             router,
+            failures: Failures::default(),
             changes: RwLock::new(()),
         }
     }
@@ -60,8 +77,9 @@ impl Front {
     pub async fn answer(&self, request: Request, peer: SocketAddr) -> Response {
         let id = request_id(request.headers());
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let mut answer = match self.admitted(request).await {
-            Ok(answer) => answer,
+        let mut answer = match self.caller(request.headers(), &path, peer).await {
+            Ok(None) => self.route(request).await,
+            Ok(Some(caller)) => self.recorded(request, caller, peer, &id).await,
             Err(refusal) => Refusal(refusal).into_response(),
         };
         let status = answer.status().as_u16();
@@ -76,10 +94,97 @@ impl Front {
         answer
     }
 
-    async fn admitted(&self, request: Request) -> Result<Response, ErrorBody> {
+    /// Whose token the request carries; none where the path needs none.
+    async fn caller(
+        &self,
+        headers: &HeaderMap,
+        path: &str,
+        peer: SocketAddr,
+    ) -> Result<Option<Caller>, ErrorBody> {
+        if !permission::needs_token(path) {
+            return Ok(None);
+        }
+        let Some(secret) = bearer(headers) else {
+            let message = "no token; send one as `Authorization: Bearer TOKEN`";
+            return Err(ErrorBody::new(ErrorCode::Unauthenticated, message));
+        };
+        if let Some(caller) = self.control.recognise(secret).await {
+            return Ok(Some(caller));
+        }
+        let verdict = self.failures.count(peer.ip(), Instant::now());
+        if verdict == Verdict::JustTooMany {
+            let message = format!("{} tries one wrong token after another", peer.ip());
+            self.control
+                .events()
+                .record(Severity::Warning, "api", &message);
+        }
+        Err(match verdict {
+            Verdict::Tolerated => {
+                let message = "the token is unknown, revoked or expired";
+                ErrorBody::new(ErrorCode::Unauthenticated, message)
+            }
+            Verdict::JustTooMany | Verdict::TooMany => {
+                let message = "too many wrong tokens from this address";
+                ErrorBody::new(ErrorCode::TooManyRequests, message)
+            }
+        })
+    }
+
+    /// Carries out a request, and writes to the audit log what became of a change.
+    async fn recorded(
+        &self,
+        request: Request,
+        caller: Caller,
+        peer: SocketAddr,
+        id: &HeaderValue,
+    ) -> Response {
         let (parts, body) = request.into_parts();
+        let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
+        let mut entry = AuditEntry {
+            id: 0,
+            time: timestamp(SystemTime::now()),
+            token: caller.name.clone(),
+            from: peer.to_string(),
+            request: id.to_str().unwrap_or_default().to_owned(),
+            method: method.to_string(),
+            path,
+            body: None,
+            status: 0,
+            code: None,
+        };
+        let done = self.admitted(parts, body, caller, &mut entry.body).await;
+        let answer = done.unwrap_or_else(|refusal| Refusal(refusal).into_response());
+        if method.is_safe() {
+            return answer;
+        }
+        entry.status = answer.status().as_u16();
+        entry.code = answer.extensions().get().copied();
+        // What fails here is in the log and among the events; the change has been made.
+        let _ = self.control.audit(entry).await;
+        answer
+    }
+
+    async fn admitted(
+        &self,
+        mut parts: Parts,
+        body: Body,
+        caller: Caller,
+        noted: &mut Option<String>,
+    ) -> Result<Response, ErrorBody> {
+        let subject = permission::check(&caller, &parts.method, parts.uri.path())?;
         let body = whole(&parts.headers, body).await?;
-        let _turn = self.turn(&parts).await?;
+        *noted = without_secrets(&body);
+        parts.extensions.insert(caller.clone());
+        let _turn = self.turn(&parts, &caller).await;
+        if let Subject::Owned(kind, name) = &subject
+            && !self.control.is_visible(&caller, *kind, name).await
+        {
+            return Err(match kind {
+                Kind::Host => not_found("host", name),
+                _ => not_found("volume", name),
+            });
+        }
+        self.condition(&parts).await?;
         let reading = parts.method == Method::GET;
         let answer = self.route(Request::from_parts(parts, body.into())).await;
         if reading && answer.status() == StatusCode::OK {
@@ -88,24 +193,33 @@ impl Front {
         Ok(answer)
     }
 
-    /// Waits for the moment at which the request may be carried out; refuses one whose object is
-    /// not what its `If-Match` names.
-    async fn turn(&self, parts: &Parts) -> Result<Turn<'_>, ErrorBody> {
+    /// Waits for the moment at which the request may be carried out: one whose permission or
+    /// condition hangs on how an object is has to be alone.
+    async fn turn(&self, parts: &Parts, caller: &Caller) -> Turn<'_> {
         if parts.method.is_safe() {
-            return Ok(Turn::Reading);
-        }
-        let Some(wanted) = parts.headers.get(header::IF_MATCH) else {
+            Turn::Reading
+        } else if caller.tenant.is_some() || parts.headers.contains_key(header::IF_MATCH) {
+            let _guard = self.changes.write().await;
+            Turn::Alone { _guard }
+        } else {
             let _guard = self.changes.read().await;
-            return Ok(Turn::Shared { _guard });
+            Turn::Shared { _guard }
+        }
+    }
+
+    /// Refuses a change whose object is not what its `If-Match` names.
+    async fn condition(&self, parts: &Parts) -> Result<(), ErrorBody> {
+        let wanted = parts.headers.get(header::IF_MATCH);
+        let Some(wanted) = wanted.filter(|_| !parts.method.is_safe()) else {
+            return Ok(());
         };
-        let _guard = self.changes.write().await;
         let found = self.current_tag(parts).await?;
         let wanted = wanted.to_str().unwrap_or_default();
         let matches = found.is_some_and(|found| {
             wanted.trim() == "*" || wanted.split(',').any(|tag| tag.trim() == found)
         });
         if matches {
-            return Ok(Turn::Alone { _guard });
+            return Ok(());
         }
         let message = "the object is not what If-Match names; read it again";
         Err(ErrorBody::new(ErrorCode::PreconditionFailed, message))
@@ -142,6 +256,41 @@ impl Front {
         let mut router = self.router.clone();
         let Ok(answer) = router.call(request).await;
         answer
+    }
+}
+
+/// The secret in `Authorization: Bearer SECRET`.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, secret) = headers
+        .get(header::AUTHORIZATION)?
+        .to_str()
+        .ok()?
+        .split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then_some(secret.trim())
+}
+
+/// A change's body as the audit log keeps it.
+fn without_secrets(body: &[u8]) -> Option<String> {
+    let mut value: Value = serde_json::from_slice(body).ok()?;
+    hide_secrets(&mut value);
+    Some(value.to_string().chars().take(NOTED_CHARS_MAX).collect())
+}
+
+fn hide_secrets(value: &mut Value) {
+    match value {
+        Value::Object(properties) => {
+            for (name, value) in properties {
+                if SECRET.iter().any(|word| name.contains(word)) {
+                    *value = Value::from("hidden");
+                } else {
+                    hide_secrets(value);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(hide_secrets),
+        _ => {}
     }
 }
 
@@ -205,4 +354,20 @@ async fn tagged(answer: Response) -> Result<Response, ErrorBody> {
         }
     }
     Ok(Response::from_parts(parts, body.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_do_not_reach_the_audit_log() {
+        let body = r#"{"nqn":"n","dhchap_secret":"DHHC-1:x","tls":[{"psk":"y"}],"keys":["z"]}"#;
+        let noted = without_secrets(body.as_bytes()).unwrap();
+        for secret in ["DHHC", "\"y\"", "\"z\""] {
+            assert!(!noted.contains(secret), "{noted}");
+        }
+        assert!(noted.contains(r#""nqn":"n""#), "{noted}");
+        assert_eq!(without_secrets(b"not JSON"), None);
+    }
 }

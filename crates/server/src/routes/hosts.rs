@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use api::{ErrorBody, Host, HostSpec, List, Name, PageQuery};
+use api::{Caller, ErrorBody, Host, HostSpec, List, Name, PageQuery};
+use axum::Extension;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::extract::{Body, Named, Parameters};
-use super::{Answer, Gone};
+use super::{Answer, Gone, owner};
 use crate::control::Control;
 
 /// Every host, by name
@@ -16,9 +17,11 @@ use crate::control::Control;
     responses((status = OK, body = List<Host>), (status = "default", body = ErrorBody)))]
 pub async fn list(
     State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
     Parameters(query): Parameters<PageQuery>,
 ) -> Answer<List<Host>> {
-    let hosts = control.hosts().await;
+    let mut hosts = control.hosts().await;
+    hosts.retain(|host| caller.sees(host.tenant.as_ref()));
     Ok(Json(List::page(hosts, &query, |host| host.name.clone())?))
 }
 
@@ -36,9 +39,11 @@ pub async fn show(State(control): State<Arc<Control>>, Named(name): Named) -> An
     responses((status = OK, body = Host), (status = "default", body = ErrorBody)))]
 pub async fn add(
     State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
     Named(name): Named,
-    Body(spec): Body<HostSpec>,
+    Body(mut spec): Body<HostSpec>,
 ) -> Answer<Host> {
+    spec.tenant = owner(&caller, spec.tenant)?;
     Ok(Json(control.add_host(&name, spec).await?))
 }
 

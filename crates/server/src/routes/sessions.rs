@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use api::{ErrorBody, List, PageQuery, Session};
+use api::{Caller, ErrorBody, List, PageQuery, Session};
+use axum::Extension;
 use axum::Json;
 use axum::extract::State;
 
@@ -15,8 +16,9 @@ use crate::control::Control;
     responses((status = OK, body = List<Session>), (status = "default", body = ErrorBody)))]
 pub async fn list(
     State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
     Parameters(query): Parameters<PageQuery>,
 ) -> Answer<List<Session>> {
-    let sessions = control.sessions().await?;
+    let sessions = control.sessions(&caller).await?;
     Ok(Json(List::page(sessions, &query, Session::key)?))
 }

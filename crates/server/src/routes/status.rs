@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use api::{ErrorBody, Status};
+use api::{Caller, ErrorBody, Status};
+use axum::Extension;
 use axum::Json;
 use axum::extract::State;
 
@@ -12,6 +13,9 @@ use crate::control::Control;
 /// The node at a glance
 #[utoipa::path(get, path = "/v1/status", operation_id = "status",
     responses((status = OK, body = Status), (status = "default", body = ErrorBody)))]
-pub async fn show(State(control): State<Arc<Control>>) -> Answer<Status> {
-    Ok(Json(control.status().await))
+pub async fn show(
+    State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
+) -> Answer<Status> {
+    Ok(Json(control.status(&caller).await))
 }

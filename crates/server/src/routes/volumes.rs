@@ -2,23 +2,27 @@
 
 use std::sync::Arc;
 
-use api::{ErrorBody, List, Name, PageQuery, Volume, VolumeSpec};
+use api::{Caller, ErrorBody, List, Name, PageQuery, Volume, VolumeSpec};
+use axum::Extension;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::extract::{Body, Named, NamedHost, Parameters};
 use super::{Answer, Gone};
-use crate::control::Control;
+use crate::control::{Control, not_found};
+use crate::state::Kind;
 
 /// Every volume, by name
 #[utoipa::path(get, path = "/v1/volumes", operation_id = "list_volumes", params(PageQuery),
     responses((status = OK, body = List<Volume>), (status = "default", body = ErrorBody)))]
 pub async fn list(
     State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
     Parameters(query): Parameters<PageQuery>,
 ) -> Answer<List<Volume>> {
-    let volumes = control.volumes().await;
+    let mut volumes = control.volumes().await;
+    volumes.retain(|volume| caller.sees(volume.tenant.as_ref()));
     Ok(Json(List::page(volumes, &query, |volume| {
         volume.name.clone()
     })?))
@@ -59,8 +63,12 @@ pub async fn delete(State(control): State<Arc<Control>>, Named(name): Named) -> 
     responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
 pub async fn allow(
     State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
     NamedHost(name, host): NamedHost,
 ) -> Answer<Volume> {
+    if !control.is_visible(&caller, Kind::Host, &host).await {
+        return Err(not_found("host", &host).into());
+    }
     Ok(Json(control.allow_host(&name, &host).await?))
 }
 

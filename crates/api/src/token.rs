@@ -1,0 +1,105 @@
+//! Tokens: who may use the API, and for what; and the audit log of what they did.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{ErrorCode, Name};
+
+/// What a token is good for. Each role may do what those before it may.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Reads everything but tokens and the audit log.
+    Viewer,
+    /// Changes volumes and hosts.
+    Operator,
+    /// Does everything: drives, pools, settings and tokens as well.
+    Admin,
+}
+
+/// What a token is to be; the body of `PUT /v1/tokens/{name}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenSpec {
+    /// What it is good for.
+    pub role: Role,
+    /// Only for this tenant's volumes and hosts, and not for making volumes; not with role admin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Name>,
+    /// When it stops being good, in UTC (RFC 3339); without this it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub expires: Option<String>,
+}
+
+/// A token as the node knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Token {
+    /// Its name: who did what, in the audit log.
+    pub name: Name,
+    /// What it is good for.
+    pub role: Role,
+    /// The tenant whose volumes and hosts it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Name>,
+    /// When it was made, in UTC (RFC 3339).
+    #[schema(format = DateTime)]
+    pub created: String,
+    /// When it stops being good, in UTC (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub expires: Option<String>,
+    /// What the client sends, as `Authorization: Bearer SECRET`; only in the answer to the request
+    /// that made the token, for the node does not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+/// Whose token a request carries; the answer of `GET /v1/self`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Caller {
+    /// The token's name.
+    pub name: Name,
+    /// What it is good for.
+    pub role: Role,
+    /// The tenant whose volumes and hosts it is for; none: everybody's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Name>,
+}
+
+impl Caller {
+    /// Whether what belongs to `owner` may be seen.
+    pub fn sees(&self, owner: Option<&Name>) -> bool {
+        self.tenant.is_none() || self.tenant.as_ref() == owner
+    }
+}
+
+/// One change, made or refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuditEntry {
+    /// Counts up from 1 for the life of the node.
+    pub id: u64,
+    /// When, in UTC (RFC 3339).
+    #[schema(format = DateTime)]
+    pub time: String,
+    /// The name of the token that asked for it.
+    pub token: Name,
+    /// Address and port that it came from.
+    pub from: String,
+    /// Identifier of the request.
+    pub request: String,
+    /// What should be done: the method.
+    pub method: String,
+    /// And to what: the path.
+    pub path: String,
+    /// And how: the body, without what is secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// The answer's HTTP status: below 300, it was done.
+    pub status: u16,
+    /// Why it was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ErrorCode>,
+}

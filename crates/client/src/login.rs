@@ -1,0 +1,122 @@
+//! [`Login`]: what a client needs to know of a node, and [`Logins`], where that is kept.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Fingerprint;
+
+/// Only its owner may read what holds a token.
+const SECRET_FILE_MODE: u32 = 0o600;
+
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// A node, and how to be let in.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Login {
+    /// Address of its REST API.
+    pub url: String,
+    /// The secret of a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// The certificate that the node must have, for `https`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Fingerprint>,
+}
+
+/// Logins of a user, one file each, in the user's configuration directory.
+#[derive(Clone, Debug)]
+pub struct Logins {
+    directory: PathBuf,
+}
+
+impl Logins {
+    /// The logins of the user who runs this: in `$XDG_CONFIG_HOME/flashyard`, or in
+    /// `~/.config/flashyard`. None when the environment names neither.
+    pub fn of_user() -> Option<Logins> {
+        let named = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let configuration = named("XDG_CONFIG_HOME").map(PathBuf::from);
+        let home = || named("HOME").map(|home| PathBuf::from(home).join(".config"));
+        let directory = configuration.or_else(home)?.join("flashyard");
+        Some(Logins { directory })
+    }
+
+    /// The login for the node at `url`, if there is one.
+    pub fn find(&self, url: &str) -> Option<Login> {
+        let text = fs::read(self.path(url)).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// The node that commands speak to when nothing else is said: the last one logged in to.
+    pub fn current(&self) -> Option<String> {
+        let url = fs::read_to_string(self.directory.join("current")).ok()?;
+        Some(url.trim().to_owned())
+    }
+
+    /// Keeps a login; the file is whole or not there.
+    pub fn keep(&self, login: &Login) -> io::Result<PathBuf> {
+        let path = self.path(&login.url);
+        write_secret(&path, &serde_json::to_vec_pretty(login)?)?;
+        Ok(path)
+    }
+
+    /// Makes the node at `url` the one that commands speak to.
+    pub fn make_current(&self, url: &str) -> io::Result<()> {
+        write_secret(&self.directory.join("current"), url.as_bytes())
+    }
+
+    /// The file for `url`, whose characters may be no part of a path.
+    fn path(&self, url: &str) -> PathBuf {
+        let word = |c: char| match c {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '.' | '-' => c,
+            _ => '_',
+        };
+        let name: String = url.trim_end_matches('/').chars().map(word).collect();
+        self.directory.join("nodes").join(name + ".json")
+    }
+}
+
+/// Writes a file that only its owner may read, whole.
+fn write_secret(path: &Path, contents: &[u8]) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+        fs::set_permissions(directory, Permissions::from_mode(DIRECTORY_MODE))?;
+    }
+    let new = path.with_extension(format!("new-{}", std::process::id()));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    options
+        .mode(SECRET_FILE_MODE)
+        .open(&new)?
+        .write_all(contents)?;
+    fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_kept_for_its_owner_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let logins = Logins {
+            directory: directory.path().join("flashyard"),
+        };
+        let login = Login {
+            url: "https://../node:4400".into(),
+            token: Some("fy_secret".into()),
+            certificate: Some(Fingerprint::of(b"certificate")),
+        };
+        let path = logins.keep(&login).unwrap();
+        assert!(path.starts_with(directory.path()), "{}", path.display());
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(logins.find(&login.url) == Some(login.clone()));
+        assert!(logins.find("https://other:4400").is_none());
+        assert_eq!(logins.current(), None);
+        logins.make_current(&login.url).unwrap();
+        assert_eq!(logins.current(), Some(login.url));
+    }
+}

@@ -1,0 +1,119 @@
+//! `flashyard token`
+
+use std::time::{Duration, SystemTime};
+
+use api::{Name, Role, Token, TokenSpec};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+
+use crate::connection::{Done, Node};
+use crate::output::{properties, table};
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// List tokens
+    List,
+    /// Make a token, and show its secret this once
+    Create(Create),
+    /// Make a token worthless
+    Revoke {
+        /// The token
+        name: Name,
+    },
+}
+
+#[derive(Args)]
+pub struct Create {
+    /// What to call it: who did what, in the audit log
+    name: Name,
+    /// What it is good for: a viewer reads, an operator changes volumes and hosts, an admin does
+    /// everything
+    #[arg(long, value_parser = role())]
+    role: Role,
+    /// Only for volumes and hosts of this tenant
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<Name>,
+    /// How long it is good, such as 30d; without this it does not expire
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    expires_in: Option<Duration>,
+}
+
+fn role() -> impl TypedValueParser<Value = Role> {
+    PossibleValuesParser::new(["viewer", "operator", "admin"]).map(|text| match text.as_str() {
+        "viewer" => Role::Viewer,
+        "operator" => Role::Operator,
+        _ => Role::Admin,
+    })
+}
+
+impl Verb {
+    pub fn run(&self, node: &Node) -> Done {
+        let client = &node.client;
+        match self {
+            Verb::List => node
+                .output
+                .show(&client.tokens()?, |tokens| list(&tokens.items)),
+            Verb::Create(create) => {
+                let token = client.create_token(&create.name, &create.spec())?;
+                node.output.show(&token, made);
+            }
+            Verb::Revoke { name } => {
+                client.revoke_token(name)?;
+                node.output.say(&format!("token {name} revoked"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Create {
+    fn spec(&self) -> TokenSpec {
+        let expires = self.expires_in.map(|good| SystemTime::now() + good);
+        TokenSpec {
+            role: self.role,
+            tenant: self.tenant.clone(),
+            expires: expires.map(|time| humantime::format_rfc3339_seconds(time).to_string()),
+        }
+    }
+}
+
+/// The word for a role.
+pub fn word(role: Role) -> &'static str {
+    match role {
+        Role::Viewer => "viewer",
+        Role::Operator => "operator",
+        Role::Admin => "admin",
+    }
+}
+
+fn or_dash(text: Option<impl ToString>) -> String {
+    text.map_or("-".into(), |text| text.to_string())
+}
+
+fn list(tokens: &[Token]) -> String {
+    let row = |token: &Token| {
+        vec![
+            token.name.to_string(),
+            word(token.role).to_owned(),
+            or_dash(token.tenant.as_ref()),
+            token.created.clone(),
+            or_dash(token.expires.as_ref()),
+        ]
+    };
+    let header = ["name", "role", "tenant", "created", "expires"];
+    table(&header, tokens.iter().map(row))
+}
+
+fn made(token: &Token) -> String {
+    let secret = token.secret.clone();
+    properties(&[
+        ("token", token.name.to_string()),
+        ("role", word(token.role).to_owned()),
+        ("tenant", or_dash(token.tenant.as_ref())),
+        ("expires", or_dash(token.expires.as_ref())),
+        (
+            "secret",
+            secret.unwrap_or_else(|| "shown when it was made".into()),
+        ),
+    ])
+}

@@ -1,0 +1,182 @@
+//! Tokens: 256 random bits that let a client in; the node keeps their hash.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use api::{Caller, ErrorBody, Name, Role, Token, TokenSpec};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::events::timestamp;
+
+/// Holds the secret of the token that a first start makes, in the state directory.
+pub const ADMIN_TOKEN_FILE: &str = "admin.token";
+
+/// Says what it is to those who find one, and to programs that look for leaked secrets.
+const PREFIX: &str = "fy_";
+
+/// Random bytes in a secret: guessing one is out of reach, so that a plain hash hides it.
+const SECRET_BYTES: usize = 32;
+
+/// A token as it is remembered: without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenRecord {
+    role: Role,
+    tenant: Option<Name>,
+    created_seconds: u64,
+    expires_seconds: Option<u64>,
+    secret_sha256: String,
+}
+
+impl TokenRecord {
+    /// A new token as `spec` says, and its secret.
+    pub fn new(spec: &TokenSpec, now: SystemTime) -> Result<(TokenRecord, String), ErrorBody> {
+        if spec.role == Role::Admin && spec.tenant.is_some() {
+            let message = "a token of a tenant cannot be an admin's; allowed: viewer, operator";
+            return Err(ErrorBody::invalid("role", message));
+        }
+        let expires = expires_seconds(spec)?;
+        if expires.is_some_and(|expires| expires <= seconds(now)) {
+            let message = format!("it is {} already; allowed: a later time", timestamp(now));
+            return Err(ErrorBody::invalid("expires", message));
+        }
+        let mut random = [0; SECRET_BYTES];
+        getrandom::fill(&mut random).map_err(|error| {
+            let message = format!("the system has no random bytes: {error}");
+            ErrorBody::new(api::ErrorCode::Internal, message)
+        })?;
+        let secret = format!("{PREFIX}{}", hexadecimal(&random));
+        let record = TokenRecord {
+            role: spec.role,
+            tenant: spec.tenant.clone(),
+            created_seconds: seconds(now),
+            expires_seconds: expires,
+            secret_sha256: hash(&secret),
+        };
+        Ok((record, secret))
+    }
+
+    /// Whether this is what `spec` asks for.
+    pub fn is(&self, spec: &TokenSpec) -> Result<bool, ErrorBody> {
+        let expires = expires_seconds(spec)?;
+        Ok(self.role == spec.role && self.tenant == spec.tenant && self.expires_seconds == expires)
+    }
+
+    /// Whether the secret with this [`hash`] lets in at the time `now`.
+    pub fn admits(&self, hash: &str, now: SystemTime) -> bool {
+        self.secret_sha256 == hash && self.expires_seconds.is_none_or(|end| seconds(now) < end)
+    }
+
+    /// Who uses it.
+    pub fn caller(&self, name: &Name) -> Caller {
+        Caller {
+            name: name.clone(),
+            role: self.role,
+            tenant: self.tenant.clone(),
+        }
+    }
+
+    /// The token as people see it.
+    pub fn shown(&self, name: &Name, secret: Option<String>) -> Token {
+        let time = |seconds| timestamp(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        Token {
+            name: name.clone(),
+            role: self.role,
+            tenant: self.tenant.clone(),
+            created: time(self.created_seconds),
+            expires: self.expires_seconds.map(time),
+            secret,
+        }
+    }
+}
+
+/// What is kept of a secret.
+pub fn hash(secret: &str) -> String {
+    hexadecimal(&Sha256::digest(secret))
+}
+
+/// Writes the secret of a first start's token where only the node's user can read it.
+pub fn write_admin_token(state_directory: &Path, secret: &str) -> io::Result<()> {
+    let new = state_directory.join(format!("{ADMIN_TOKEN_FILE}.new"));
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(&new)?;
+    writeln!(file, "{secret}")?;
+    file.sync_all()?;
+    std::fs::rename(&new, state_directory.join(ADMIN_TOKEN_FILE))
+}
+
+/// Reads what [`write_admin_token`] wrote.
+pub fn read_admin_token(state_directory: &Path) -> io::Result<String> {
+    let text = std::fs::read_to_string(state_directory.join(ADMIN_TOKEN_FILE))?;
+    Ok(text.trim().to_owned())
+}
+
+fn expires_seconds(spec: &TokenSpec) -> Result<Option<u64>, ErrorBody> {
+    let parse = |text: &String| {
+        let time = humantime::parse_rfc3339(text).map_err(|_| {
+            let message = format!("{text:?}; allowed: a time such as 2027-01-31T00:00:00Z");
+            ErrorBody::invalid("expires", message)
+        })?;
+        Ok(seconds(time))
+    };
+    spec.expires.as_ref().map(parse).transpose()
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
+}
+
+/// Two digits a byte.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(expires: Option<&str>) -> TokenSpec {
+        TokenSpec {
+            role: Role::Viewer,
+            tenant: None,
+            expires: expires.map(str::to_owned),
+        }
+    }
+
+    fn at(text: &str) -> SystemTime {
+        humantime::parse_rfc3339(text).unwrap()
+    }
+
+    #[test]
+    fn a_token_admits_its_secret_until_it_expires() {
+        let now = at("2026-11-21T12:00:00Z");
+        let spec = spec(Some("2026-11-21T12:00:01Z"));
+        let (record, secret) = TokenRecord::new(&spec, now).unwrap();
+        assert_eq!(secret.len(), PREFIX.len() + 2 * SECRET_BYTES);
+        assert!(!serde_json::to_string(&record).unwrap().contains(&secret));
+        assert!(record.admits(&hash(&secret), now));
+        assert!(!record.admits(&hash("fy_"), now));
+        assert!(!record.admits(&hash(&secret), at("2026-11-21T12:00:01Z")));
+        assert!(record.is(&spec).unwrap());
+    }
+
+    #[test]
+    fn tokens_that_make_no_sense_are_refused() {
+        let now = at("2026-11-21T12:00:00Z");
+        let refused = |spec: &TokenSpec| TokenRecord::new(spec, now).unwrap_err().field;
+        let past = spec(Some("2026-11-21T11:59:59Z"));
+        assert_eq!(refused(&past).as_deref(), Some("expires"));
+        assert_eq!(refused(&spec(Some("soon"))).as_deref(), Some("expires"));
+        let admin = TokenSpec {
+            role: Role::Admin,
+            tenant: Some("acme".parse().unwrap()),
+            expires: None,
+        };
+        assert_eq!(refused(&admin).as_deref(), Some("role"));
+    }
+}
