@@ -40,6 +40,8 @@ pub struct Counters {
 pub(crate) struct Array<D> {
     drives: RefCell<Vec<Option<Rc<Drive<D>>>>>,
     pub level: Level,
+    /// How often a drive was put in place or taken away.
+    pub changes: Cell<u64>,
     pub counters: Cell<Counters>,
     pub events: Events,
     /// Recovery is over: what is found wrong from now on is a drive's fault.
@@ -55,6 +57,7 @@ impl<D: BlockDevice> Array<D> {
         Array {
             drives: RefCell::new(drives),
             level,
+            changes: Cell::new(0),
             counters: Cell::default(),
             events: Events::default(),
             serving: Cell::new(false),
@@ -114,6 +117,7 @@ impl<D: BlockDevice> Array<D> {
 
     /// Puts a drive at `index`, or nothing.
     pub fn place(&self, index: usize, drive: Option<Rc<Drive<D>>>) {
+        self.changes.set(self.changes.get() + 1);
         if let Some(place) = self.drives.borrow_mut().get_mut(index) {
             *place = drive;
         }

@@ -73,8 +73,17 @@ impl<D: BlockDevice + 'static> Core<D> {
         zones
     }
 
+    /// The size of the pool on the drives that take data now; every write asks for it.
     pub fn size(&self) -> Size {
-        Size::of(self.array.level, self.width, self.zone_rows, &self.zones())
+        let drives = (self.array.taking_mask(), self.array.changes.get());
+        if let Some((known, size)) = self.known_size.get()
+            && known == drives
+        {
+            return size;
+        }
+        let size = Size::of(self.array.level, self.width, self.zone_rows, &self.zones());
+        self.known_size.set(Some((drives, size)));
+        size
     }
 
     /// Seals every segment that is open or ready and lacks a drive.

@@ -13,6 +13,7 @@ use crate::log::{Completed, Item};
 use crate::overlay::Overlay;
 use crate::segments::{Segments, Zone};
 use crate::slices::{SLICE_BLOCKS, Share};
+use crate::space::Size;
 use crate::status::PoolState;
 use crate::tree::{self, Nodes};
 use crate::volumes::{Root, Tables};
@@ -121,6 +122,8 @@ pub(crate) struct Core<D> {
     pub width: usize,
     /// Rows of every zone.
     pub zone_rows: u32,
+    /// The pool's size on certain drives: the bits of their indices, and how often they changed.
+    pub known_size: Cell<Option<((u32, u64), Size)>>,
     pub state: RefCell<State>,
     pub cache: RefCell<NodeCache>,
     /// The writer has something to look at.

@@ -231,6 +231,7 @@ fn assemble<D: BlockDevice + 'static>(
         incarnation: Cell::new(superblock.incarnation.get()),
         width: usize::from(superblock.width),
         zone_rows: zone_blocks,
+        known_size: Cell::new(None),
         state: RefCell::new(state),
         cache: RefCell::new(NodeCache::new(
             options.settings.map_cache_bytes / BLOCK_BYTES,

@@ -72,6 +72,8 @@ pub struct PoolStatus {
     pub used_bytes: u64,
     /// What is kept for volumes that reserve space, beyond what they hold.
     pub reserved_bytes: u64,
+    /// What the maps take on the drives, redundancy not counted.
+    pub map_bytes: u64,
     /// Memory that map nodes take.
     pub map_cache_bytes: usize,
     /// Every member.
@@ -105,6 +107,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             unreserved_bytes: core.size().unreserved_blocks() * BLOCK_BYTES as u64,
             used_bytes: core.state.borrow().segments.live_data() * BLOCK_BYTES as u64,
             reserved_bytes: core.state.borrow().tables.promised_blocks() * BLOCK_BYTES as u64,
+            map_bytes: core.state.borrow().map_nodes * BLOCK_BYTES as u64,
             map_cache_bytes: core.cache.borrow().len() * BLOCK_BYTES,
             drives,
         }

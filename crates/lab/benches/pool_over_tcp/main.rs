@@ -1,0 +1,259 @@
+//! What is left of a drive's speed behind a pool: 4 KiB and 128 KiB through NVMe/TCP on loopback,
+//! a raid6 pool over drives in memory beside one such drive, both exported by one target on one
+//! core, the load on another. Prints a table, and writes `target/bench/pool_over_tcp.json`.
+//! `SECONDS` and `ROUNDS` change the defaults of 2 and 3.
+
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use access::{AllowedHosts, Nqn};
+use block::{BlockDevice, Buffer, Durability, Geometry, Lba};
+use drive::MemoryDrive;
+use initiator::ConnectOptions;
+use lab::load::{Pattern, PerfOptions, Stop, Workload, run};
+use pool::{CreateOptions, HostId, Level, Pool, VolumeOptions};
+use reactor::cores::{Cores, CoresConfig};
+use serde_json::json;
+use target::{
+    Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
+};
+
+const BLOCK_BYTES: u64 = 4096;
+const DRIVES: u64 = 6;
+const DRIVE_BYTES: u64 = 512 << 20;
+const SUBSYSTEM: &str = "nqn.2024-01.io.flashyard:bench";
+const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
+/// How full the second pool is; the first is as large, and written for the first time.
+const FULL_PERCENT: u64 = 80;
+
+/// What is exported, in the order of the rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Device {
+    Drive,
+    FreshPool,
+    FullPool,
+}
+
+const DEVICES: [(Device, &str); 3] = [
+    (Device::Drive, "memory drive"),
+    (Device::FreshPool, "pool, fresh"),
+    (Device::FullPool, "pool, 80% full"),
+];
+
+const LOADS: [(Pattern, u32, u32); 4] = [
+    (Pattern::RandRead, 4096, 128),
+    (Pattern::RandWrite, 4096, 128),
+    (Pattern::Read, 131_072, 32),
+    (Pattern::Write, 131_072, 32),
+];
+
+fn main() {
+    // `cargo test --benches` asks for a listing or a quick check: this is neither.
+    if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
+        return;
+    }
+    let seconds = setting("SECONDS", 2);
+    let rounds = setting("ROUNDS", 3);
+    let mut samples = vec![vec![Vec::new(); DEVICES.len()]; LOADS.len()];
+    for _ in 0..rounds {
+        for (nth, (device, _)) in DEVICES.iter().enumerate() {
+            for (load, rate) in samples.iter_mut().zip(measure(*device, seconds)) {
+                load[nth].push(rate);
+            }
+        }
+    }
+    println!("| load | device | IOPS | MB/s | of the drive |\n|---|---|---|---|---|");
+    let mut results = Vec::new();
+    for ((pattern, bytes, depth), devices) in LOADS.iter().zip(&samples) {
+        for ((_, name), own) in DEVICES.iter().zip(devices) {
+            let ratios = own.iter().zip(&devices[0]).map(|(one, drive)| one / drive);
+            let share = 100.0 * median(ratios.collect());
+            let iops = median(own.clone());
+            let megabytes = iops * f64::from(*bytes) / 1e6;
+            let kib = bytes / 1024;
+            println!(
+                "| {pattern} {kib} KiB QD {depth} | {name} | {iops:.0} | {megabytes:.0} | \
+                 {share:.0}% |"
+            );
+            results.push(json!({
+                "pattern": pattern.to_string(), "bytes": bytes, "depth": depth, "device": name,
+                "iops": iops, "percent_of_drive": share,
+            }));
+        }
+    }
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
+    std::fs::create_dir_all(&path).expect("target/bench can be made");
+    let text = serde_json::to_string_pretty(&results).expect("plain values");
+    std::fs::write(path.join("pool_over_tcp.json"), text).expect("target/bench can be written");
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    let found = std::env::var(name).ok();
+    found.map_or(default, |text| text.parse().expect("a whole number"))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Rates of all loads, one after the other, on a device that nobody used before.
+fn measure(device: Device, seconds: u64) -> Vec<f64> {
+    let (sender, receiver) = channel();
+    let (stop, stopped) = channel::<()>();
+    let serving = Cores::start(CoresConfig::pinned(1)).expect("a core");
+    let served = serving.handles()[0].submit(move || async move {
+        let (target, address) = serve(device).await;
+        sender.send(address).expect("somebody waits");
+        wait_for(&stopped).await;
+        target.shutdown(Duration::from_secs(1)).await;
+    });
+    let address: std::net::SocketAddr = receiver.recv().expect("a target that serves");
+    let rates = LOADS.map(|load| rate(address, load, seconds));
+    stop.send(()).expect("the target still serves");
+    served.wait().expect("the target's core");
+    serving.stop();
+    rates.to_vec()
+}
+
+fn rate(
+    address: std::net::SocketAddr,
+    (pattern, bytes, depth): (Pattern, u32, u32),
+    seconds: u64,
+) -> f64 {
+    let options = PerfOptions {
+        target: format!("tcp://{address}/{SUBSYSTEM}?nsid=1")
+            .parse()
+            .expect("an address"),
+        connect: ConnectOptions::new(HOST),
+        workload: Workload {
+            pattern,
+            transfer_bytes: bytes,
+            depth,
+            runtime: Some(Duration::from_secs(seconds)),
+            random_map: false,
+            ..Workload::default()
+        },
+        cores: vec![1],
+        journal: None,
+    };
+    let report = run(&options, &Stop::default(), |_| ()).expect("the load runs");
+    assert!(report.errors.is_empty(), "{:?}", report.errors);
+    let rates = [report.read, report.write];
+    rates.iter().flatten().map(|rate| rate.iops).sum()
+}
+
+async fn wait_for(stopped: &Receiver<()>) {
+    while stopped.try_recv().is_err() {
+        reactor::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn serve(device: Device) -> (Rc<dyn Serving>, std::net::SocketAddr) {
+    let geometry = Geometry::new(BLOCK_BYTES as u32, DRIVE_BYTES / BLOCK_BYTES);
+    let drive = || MemoryDrive::new(geometry.expect("a block size that there is"));
+    if device == Device::Drive {
+        let drive = Rc::new(drive());
+        let blocks = drive.geometry().block_count;
+        fill(&drive, blocks).await;
+        return export(drive);
+    }
+    let drives: Vec<MemoryDrive> = (0..DRIVES).map(|_| drive()).collect();
+    let options = CreateOptions::new("bench", Level::Raid6, HostId([1; 16]));
+    let pool = Pool::create(drives, options).await.expect("a pool");
+    let full = pool.status().unreserved_bytes * FULL_PERCENT / 100;
+    let bytes = match device {
+        Device::FullPool => full,
+        _ => DRIVE_BYTES,
+    } / BLOCK_BYTES
+        * BLOCK_BYTES;
+    let volume = VolumeOptions {
+        bytes,
+        reserved: false,
+        attributes: Vec::new(),
+    };
+    let volume = pool.create_volume("v", volume).await.expect("a volume");
+    let volume = Rc::new(pool.volume(volume).expect("just made"));
+    fill(&volume, bytes / BLOCK_BYTES).await;
+    if device == Device::FullPool {
+        overwrite(&volume, bytes / BLOCK_BYTES).await;
+    }
+    export(volume)
+}
+
+/// What can be told to stop, whatever it exports.
+trait Serving {
+    fn shutdown(&self, grace: Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + '_>>;
+}
+
+impl<D: BlockDevice + 'static> Serving for Target<D> {
+    fn shutdown(&self, grace: Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + '_>> {
+        Box::pin(async move {
+            Target::shutdown(self, grace).await;
+        })
+    }
+}
+
+fn export<D: BlockDevice + 'static>(device: Rc<D>) -> (Rc<dyn Serving>, std::net::SocketAddr) {
+    let links = Links::connect(1).pop().expect("one core's links");
+    let target = Target::start(TargetSettings::default(), links);
+    let port = PortSettings {
+        id: 1,
+        listen: "127.0.0.1:0".parse().expect("an address"),
+        advertise: None,
+        reuse_port: false,
+    };
+    let address = target.add_port(port).expect("a free port");
+    let nqn: Nqn = SUBSYSTEM.parse().expect("a name");
+    let subsystem = SubsystemSettings {
+        nqn: nqn.clone(),
+        serial: "FY0001".into(),
+        model: "Flashyard".into(),
+        allowed: AllowedHosts::Any,
+        ports: PortSet::All,
+    };
+    target.add_subsystem(subsystem).expect("the only subsystem");
+    let namespace = NamespaceSettings {
+        nsid: 1,
+        nguid: [1; 16],
+        uuid: [2; 16],
+        eui64: None,
+    };
+    let added = target.add_namespace(&nqn, namespace, device);
+    added.expect("the only namespace");
+    (Rc::new(target), address)
+}
+
+/// Writes every block once: memory that was never written costs nothing to read.
+async fn fill<D: BlockDevice>(device: &Rc<D>, blocks: u64) {
+    let mut buffer = Buffer::copy_of(&[7; 128 << 10]);
+    for start in (0..blocks).step_by(32) {
+        buffer.resize(((blocks - start).min(32) * BLOCK_BYTES) as usize);
+        let (back, result) = device.write(Lba(start), buffer, Durability::Durable).await;
+        result.expect("it fits");
+        buffer = back;
+    }
+}
+
+/// Overwrites a quarter at random: more than a pool that is 80% full has room for.
+async fn overwrite<D: BlockDevice + 'static>(device: &Rc<D>, blocks: u64) {
+    let tasks: Vec<_> = (0..128)
+        .map(|slot| {
+            let device = device.clone();
+            reactor::spawn(async move {
+                let mut random = lab::load::SplitMix::new(slot);
+                let mut buffer = Buffer::copy_of(&[9; BLOCK_BYTES as usize]);
+                for _ in 0..blocks / 512 {
+                    let at = Lba(random.below(blocks));
+                    let (back, result) = device.write(at, buffer, Durability::Durable).await;
+                    result.expect("overwriting needs no room");
+                    buffer = back;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await;
+    }
+}
