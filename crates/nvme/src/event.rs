@@ -30,6 +30,12 @@ impl AsyncEvent {
     pub const NAMESPACE_CHANGED: AsyncEvent = AsyncEvent::notice(0x00, LogPage::CHANGED_NAMESPACES);
     /// ANA change.
     pub const ANA_CHANGED: AsyncEvent = AsyncEvent::notice(0x03, LogPage::ANA);
+    /// A reservation notification waits (event of the NVM command set).
+    pub const RESERVATION: AsyncEvent = AsyncEvent {
+        kind: 6,
+        information: 0x00,
+        page: LogPage::RESERVATION,
+    };
     /// Discovery log page change.
     pub const DISCOVERY_CHANGED: AsyncEvent = AsyncEvent::notice(0xf0, LogPage::DISCOVERY);
 

@@ -20,6 +20,7 @@ pub mod feature;
 pub mod identify;
 pub mod log;
 pub mod pdu;
+pub mod reservation;
 mod status;
 #[cfg(test)]
 mod tests;

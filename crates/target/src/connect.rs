@@ -180,6 +180,7 @@ async fn connect_io<D: BlockDevice + 'static>(
     let queue = IoQueue {
         controller_id,
         queue_id,
+        host_id: data.host_id,
         subsystem,
         transfer_bytes_max: core.settings.connection.transfer_bytes_max,
         traffic: Cell::new(true),

@@ -69,6 +69,7 @@ pub(crate) fn announce<D: BlockDevice + 'static>(session: &Session<D>) {
     if !session.is_open() || controller.announced.replace(true) {
         return;
     }
+    controller.last_seen.set(reactor::now());
     session.core.report(TargetEvent::HostConnected {
         host_nqn: controller.host_nqn.clone(),
         host_address: session.host_address,

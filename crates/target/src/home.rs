@@ -1,5 +1,5 @@
 //! Messages between the cores: a controller lives where its admin queue is, its I/O queues may be
-//! elsewhere. Only connecting, closing and signs of life cross; never an I/O command.
+//! elsewhere. Only connecting, closing, reservations and signs of life cross; never an I/O command.
 
 use std::cmp::Reverse;
 
@@ -9,6 +9,8 @@ use nvme::fabrics::{CONTROLLER_ID_MAX, InvalidParameter};
 use nvme::log::ErrorEntry;
 use reactor::mailbox;
 
+use crate::reservation::shared::News;
+use crate::reservation::{HostId, Request};
 use crate::subsystem::ERROR_LOG_ENTRIES;
 
 /// Messages that may wait at one core.
@@ -120,6 +122,22 @@ pub(crate) enum Message {
     Close { session: u64 },
     /// End this controller: its host broke the rules.
     Abandon { controller_id: u16 },
+    /// A host asks for a change of a namespace's reservations.
+    Reserve {
+        token: u64,
+        from: u16,
+        subsystem_nqn: Nqn,
+        nsid: u32,
+        host: HostId,
+        request: Request,
+    },
+    /// Serve by these reservations from now on, and say so.
+    Reservations { token: u64, from: u16, news: News },
+    /// The answer to either.
+    Reserved {
+        token: u64,
+        result: Result<(), Status>,
+    },
     /// An I/O queue of this controller had traffic.
     Traffic { controller_id: u16 },
 }

@@ -11,7 +11,8 @@ use nvme::command::{
 use nvme::{IoOpcode, Status, SubmissionEntry};
 use zerocopy::FromBytes;
 
-use crate::namespace::{Namespace, add};
+use crate::namespace::{By, Namespace, add};
+use crate::reservation::{Access, HostId};
 use crate::subsystem::{Failure, Subsystem};
 use crate::transport::{Command, Reply};
 
@@ -25,6 +26,7 @@ const VERIFY_BYTES: u64 = 1 << 20;
 pub(crate) struct IoQueue<D> {
     pub controller_id: u16,
     pub queue_id: u16,
+    pub host_id: HostId,
     pub subsystem: Rc<Subsystem<D>>,
     pub transfer_bytes_max: u32,
     /// Set by every command; the keep alive timer looks and clears.
@@ -59,8 +61,9 @@ impl<D: BlockDevice> IoQueue<D> {
             Err(status) => return failed_first(status),
         };
         let namespace = &pair.namespace;
-        let Some(_locked) = namespace.lock(pair.range).await else {
-            return failed_first(Status::INVALID_NAMESPACE.do_not_retry());
+        let _locked = match namespace.lock(pair.range, self.by(Access::Write)).await {
+            Ok(locked) => locked,
+            Err(status) => return failed_first(status),
         };
         if let Err(status) = compare_blocks(namespace, pair.range, &pair.expected).await {
             return failed_first(status);
@@ -106,7 +109,7 @@ impl<D: BlockDevice> IoQueue<D> {
         if command.data.length.get() < bytes {
             return Err(Status::DATA_SGL_LENGTH_INVALID.do_not_retry());
         }
-        let _entered = namespace.enter(range).await.ok_or(GONE)?;
+        let _entered = namespace.enter(range, self.by(Access::Read)).await?;
         let buffer = Buffer::new(bytes as usize);
         let (buffer, result) = namespace.device.read(range.start, buffer).await;
         add(&namespace.counters.reads, 1);
@@ -119,7 +122,7 @@ impl<D: BlockDevice> IoQueue<D> {
         let namespace = self.namespace(command.namespace_id.get())?;
         let range = range_of(&namespace, command)?;
         let data = self.data_of(&namespace, range, data)?;
-        let _entered = namespace.enter(range).await.ok_or(GONE)?;
+        let _entered = namespace.enter(range, self.by(Access::Write)).await?;
         let (_, result) = namespace
             .device
             .write(range.start, data, durability(command))
@@ -132,7 +135,7 @@ impl<D: BlockDevice> IoQueue<D> {
     /// Flush of one namespace, or of all (NSID FFFFFFFFh).
     async fn flush(&self, id: u32) -> Result<Reply, Refused> {
         if id != ALL_NAMESPACES {
-            flush_one(&*self.namespace(id)?).await?;
+            flush_one(&*self.namespace(id)?, self.by(Access::Write)).await?;
             return Ok(Reply::success());
         }
         let all: Vec<_> = self
@@ -143,7 +146,7 @@ impl<D: BlockDevice> IoQueue<D> {
             .cloned()
             .collect();
         for namespace in all {
-            flush_one(&namespace).await?;
+            flush_one(&namespace, self.by(Access::Write)).await?;
         }
         Ok(Reply::success())
     }
@@ -151,7 +154,7 @@ impl<D: BlockDevice> IoQueue<D> {
     async fn write_zeroes(&self, command: &ReadWrite) -> Result<Reply, Refused> {
         let namespace = self.namespace(command.namespace_id.get())?;
         let range = range_of(&namespace, command)?;
-        let _entered = namespace.enter(range).await.ok_or(GONE)?;
+        let _entered = namespace.enter(range, self.by(Access::Write)).await?;
         let deallocate = command.control.get() & control::DEALLOCATE != 0;
         add(&namespace.counters.others, 1);
         if deallocate && namespace.geometry().deallocates {
@@ -192,7 +195,7 @@ impl<D: BlockDevice> IoQueue<D> {
         }
         for range in ranges {
             let range = named(range);
-            let _entered = namespace.enter(range).await.ok_or(GONE)?;
+            let _entered = namespace.enter(range, self.by(Access::Write)).await?;
             namespace.device.deallocate(range).await?;
         }
         Ok(Reply::success())
@@ -202,7 +205,7 @@ impl<D: BlockDevice> IoQueue<D> {
         let namespace = self.namespace(command.namespace_id.get())?;
         let range = range_of(&namespace, command)?;
         let data = self.data_of(&namespace, range, data)?;
-        let _entered = namespace.enter(range).await.ok_or(GONE)?;
+        let _entered = namespace.enter(range, self.by(Access::Read)).await?;
         compare_blocks(&namespace, range, &data).await?;
         Ok(Reply::success())
     }
@@ -210,7 +213,7 @@ impl<D: BlockDevice> IoQueue<D> {
     async fn verify(&self, command: &ReadWrite) -> Result<Reply, Refused> {
         let namespace = self.namespace(command.namespace_id.get())?;
         let range = range_of(&namespace, command)?;
-        let _entered = namespace.enter(range).await.ok_or(GONE)?;
+        let _entered = namespace.enter(range, self.by(Access::Read)).await?;
         add(&namespace.counters.others, 1);
         let block_bytes = u64::from(namespace.geometry().block_bytes);
         let mut done = 0;
@@ -222,6 +225,13 @@ impl<D: BlockDevice> IoQueue<D> {
             done += blocks;
         }
         Ok(Reply::success())
+    }
+
+    fn by(&self, access: Access) -> By {
+        By {
+            host: self.host_id,
+            access,
+        }
     }
 
     fn namespace(&self, id: u32) -> Result<Rc<Namespace<D>>, Refused> {
@@ -353,11 +363,8 @@ fn count_write<D: BlockDevice>(
     }
 }
 
-async fn flush_one<D: BlockDevice>(namespace: &Namespace<D>) -> Result<(), Refused> {
-    let _entered = namespace
-        .enter(BlockRange::new(Lba(0), 0))
-        .await
-        .ok_or(GONE)?;
+async fn flush_one<D: BlockDevice>(namespace: &Namespace<D>, by: By) -> Result<(), Refused> {
+    let _entered = namespace.enter(BlockRange::new(Lba(0), 0), by).await?;
     add(&namespace.counters.flushes, 1);
     namespace.device.flush().await?;
     Ok(())

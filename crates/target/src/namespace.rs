@@ -1,11 +1,14 @@
 //! [`Namespace`]: a device under a namespace identifier, and who is using it right now.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use block::{BlockDevice, BlockRange, Geometry};
+use nvme::Status;
 use reactor::sync::{Mutex, Notify};
 
+use crate::reservation::{Access, HostId, Reservations};
 use crate::settings::NamespaceSettings;
 
 /// A namespace on this core.
@@ -22,6 +25,18 @@ pub(crate) struct Namespace<D> {
     locked: Cell<Option<BlockRange>>,
     unlocked: Notify,
     exclusive: Mutex<()>,
+    reservations: RefCell<Arc<Reservations>>,
+    /// There is a reservation.
+    reserved: Cell<bool>,
+    /// Held while its reservations are being changed, on the core that decides.
+    pub changing: Mutex<()>,
+}
+
+/// Who does something, and what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct By {
+    pub host: HostId,
+    pub access: Access,
 }
 
 /// Counts of one namespace on one core. Plain numbers: nobody else writes them.
@@ -55,6 +70,9 @@ impl<D: BlockDevice> Namespace<D> {
             locked: Cell::new(None),
             unlocked: Notify::new(),
             exclusive: Mutex::new(()),
+            reservations: RefCell::default(),
+            reserved: Cell::new(false),
+            changing: Mutex::new(()),
         }
     }
 
@@ -62,9 +80,20 @@ impl<D: BlockDevice> Namespace<D> {
         self.device.geometry()
     }
 
-    /// Counts a command in, once nobody has `range` to himself. `None` when the namespace is being
-    /// removed.
-    pub async fn enter(&self, range: BlockRange) -> Option<Entered<'_, D>> {
+    /// Who is registered, and who holds it.
+    pub fn reservations(&self) -> Arc<Reservations> {
+        Arc::clone(&self.reservations.borrow())
+    }
+
+    /// Serves by this state from now on.
+    pub fn set_reservations(&self, state: &Arc<Reservations>) {
+        self.reserved.set(state.held.is_some());
+        self.reservations.replace(Arc::clone(state));
+    }
+
+    /// Counts a command in, once nobody has `range` to himself. `Err` when the namespace is being
+    /// removed or a reservation forbids it.
+    pub async fn enter(&self, range: BlockRange, by: By) -> Result<Entered<'_, D>, Status> {
         while self
             .locked
             .get()
@@ -72,17 +101,20 @@ impl<D: BlockDevice> Namespace<D> {
         {
             self.unlocked.notified().await;
         }
-        self.enter_now()
+        self.enter_now(by)
     }
 
-    fn enter_now(&self) -> Option<Entered<'_, D>> {
+    fn enter_now(&self, by: By) -> Result<Entered<'_, D>, Status> {
         if self.removed.get() {
-            return None;
+            return Err(Status::INVALID_NAMESPACE.do_not_retry());
+        }
+        if self.reserved.get() && !self.reservations.borrow().allows(&by.host, by.access) {
+            return Err(Status::RESERVATION_CONFLICT.do_not_retry());
         }
         let phase = self.phase.get();
         let counter = &self.in_flight[phase & 1];
         counter.set(counter.get() + 1);
-        Some(Entered {
+        Ok(Entered {
             namespace: self,
             phase,
         })
@@ -90,7 +122,7 @@ impl<D: BlockDevice> Namespace<D> {
 
     /// Gives the caller `range` to itself: commands that overlap it and come later wait, those
     /// that came earlier are waited for. Costs other commands one look at `locked`.
-    pub async fn lock(&self, range: BlockRange) -> Option<Locked<'_, D>> {
+    pub async fn lock(&self, range: BlockRange, by: By) -> Result<Locked<'_, D>, Status> {
         let turn = self.exclusive.lock().await;
         self.locked.set(Some(range));
         let earlier = self.phase.get();
@@ -99,14 +131,28 @@ impl<D: BlockDevice> Namespace<D> {
             _turn: turn,
             _entered: {
                 self.phase.set(earlier ^ 1);
-                self.enter_now()
+                self.enter_now(by)
             },
         };
-        locked._entered.as_ref()?;
-        while self.in_flight[earlier & 1].get() > 0 {
+        if let Err(status) = locked._entered {
+            return Err(status);
+        }
+        self.wait_for(earlier).await;
+        Ok(locked)
+    }
+
+    /// Returns when the commands that are in flight now have ended.
+    pub async fn drain(&self) {
+        let _turn = self.exclusive.lock().await;
+        let earlier = self.phase.get();
+        self.phase.set(earlier ^ 1);
+        self.wait_for(earlier).await;
+    }
+
+    async fn wait_for(&self, phase: usize) {
+        while self.in_flight[phase & 1].get() > 0 {
             self.left.notified().await;
         }
-        Some(locked)
     }
 
     /// Refuses commands from now on and returns when none is in flight.
@@ -137,7 +183,7 @@ impl<D> Drop for Entered<'_, D> {
 /// A range that one command has to itself.
 pub(crate) struct Locked<'a, D> {
     namespace: &'a Namespace<D>,
-    _entered: Option<Entered<'a, D>>,
+    _entered: Result<Entered<'a, D>, Status>,
     _turn: reactor::sync::MutexGuard<'a, ()>,
 }
 

@@ -18,6 +18,7 @@ use crate::controller::Controller;
 use crate::home::{Account, AttachRequest, Identifiers, Message, QueuePlace, Refusal};
 use crate::port::Port;
 use crate::report::{CloseReason, TargetEvent};
+use crate::reservation::ReservationKeeper;
 use crate::session::{Role, Session};
 use crate::settings::TargetSettings;
 use crate::subsystem::Subsystem;
@@ -51,6 +52,10 @@ pub(crate) struct Core<D> {
     pub stopping: Cell<bool>,
     pub events: RefCell<VecDeque<TargetEvent>>,
     pub events_arrived: Notify,
+    /// Where reservations are kept that are to survive a power loss.
+    pub keeper: RefCell<Option<ReservationKeeper>>,
+    /// Who waits for another core's part in a change of reservations.
+    pub reservations: RefCell<BTreeMap<u64, oneshot::Sender<Result<(), Status>>>>,
     last_controller_id: Cell<u16>,
     others: Vec<mailbox::Sender<Message>>,
     answers: RefCell<BTreeMap<u64, oneshot::Sender<Answer>>>,
@@ -84,6 +89,8 @@ impl<D: BlockDevice + 'static> Core<D> {
             stopping: Cell::new(false),
             events: RefCell::default(),
             events_arrived: Notify::new(),
+            keeper: RefCell::default(),
+            reservations: RefCell::default(),
             last_controller_id: Cell::new(0),
             others,
             answers: RefCell::default(),
@@ -227,7 +234,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         Err(Refusal::in_data(connect_offset::CONTROLLER_ID))
     }
 
-    fn next_token(&self) -> u64 {
+    pub fn next_token(&self) -> u64 {
         let token = self.last_token.get() + 1;
         self.last_token.set(token);
         token
@@ -336,7 +343,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Sends a message to another core; a full mailbox is waited for elsewhere.
-    fn post(&self, core: u16, message: Message) {
+    pub fn post(&self, core: u16, message: Message) {
         let Some(sender) = self.others.get(usize::from(core)) else {
             return;
         };
@@ -350,7 +357,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Does what another core asks for.
-    pub fn receive(&self, message: Message) {
+    pub fn receive(self: &Rc<Self>, message: Message) {
         match message {
             Message::Attach { token, request } => {
                 let from = request.place.core;
@@ -390,6 +397,9 @@ impl<D: BlockDevice + 'static> Core<D> {
                 self.detach_here(controller_id, queue_id, place);
             }
             Message::Close { session } => self.close_session(session, CloseReason::Controller),
+            message @ (Message::Reserve { .. }
+            | Message::Reservations { .. }
+            | Message::Reserved { .. }) => self.receive_reservation(message),
             Message::Abandon { controller_id } => self.abandon(controller_id),
             Message::Traffic { controller_id } => self.traffic(controller_id, reactor::now()),
         }
@@ -428,7 +438,8 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         for controller in self.all_controllers() {
             let silent = now - controller.last_seen.get();
-            if controller.is_expired(silent, &self.settings) {
+            // A host may compute for long before it has authenticated: that has its own timeout.
+            if controller.announced.get() && controller.is_expired(silent, &self.settings) {
                 self.keep_alive_expirations
                     .set(self.keep_alive_expirations.get() + 1);
                 self.end_controller(&controller, CloseReason::Silence);

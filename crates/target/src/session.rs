@@ -15,6 +15,7 @@ use crate::gate::{self, Gate};
 use crate::io::IoQueue;
 use crate::per_core::Core;
 use crate::report::CloseReason;
+use crate::reservation::command as reservation;
 use crate::transport::{Command, Connection, End, Ready, Reply, Tag};
 
 /// What a connection is, once Connect has said so.
@@ -206,6 +207,10 @@ impl<D: BlockDevice + 'static> Session<D> {
         let reply = match self.role.get() {
             Some(Role::Io(_)) if command.entry.opcode == AdminOpcode::FABRICS.0 => {
                 return self.queue_fabrics(command);
+            }
+            Some(Role::Io(queue)) if reservation::is_reservation(command.entry.opcode) => {
+                let data = command.data.as_deref();
+                reservation::execute(&self.core, queue, &command.entry, data).await
             }
             Some(Role::Io(queue)) => queue.execute(&command.entry, command.data.take()).await,
             Some(Role::Admin(controller)) => match controller.execute(self, command).await {

@@ -15,6 +15,7 @@ use crate::namespace::Namespace;
 use crate::per_core::Core;
 use crate::port::Port;
 use crate::report::{CloseReason, Counters, NamespaceCounters, SessionInfo, TargetEvent};
+use crate::reservation::{ReservationKeeper, Reservations};
 use crate::settings::{
     NAMESPACE_ID_MAX, NamespaceSettings, PortSettings, SubsystemSettings, TargetSettings,
 };
@@ -123,6 +124,24 @@ impl<D: BlockDevice + 'static> Target<D> {
         for namespace in namespaces.into_values() {
             namespace.remove().await;
         }
+        Ok(())
+    }
+
+    /// Where reservations go that are to survive a power loss; without it they cannot.
+    pub fn keep_reservations(&self, keeper: ReservationKeeper) {
+        self.0.keeper.replace(Some(keeper));
+    }
+
+    /// Gives a namespace the reservations it had before a power loss.
+    pub fn restore_reservations(
+        &self,
+        nqn: &Nqn,
+        nsid: u32,
+        reservations: &Arc<Reservations>,
+    ) -> Result<(), TargetError> {
+        let namespace = self.subsystem(nqn)?.namespace(nsid);
+        let namespace = namespace.ok_or(TargetError::UnknownNamespace(nsid))?;
+        namespace.set_reservations(reservations);
         Ok(())
     }
 

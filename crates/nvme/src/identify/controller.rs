@@ -262,6 +262,8 @@ pub mod oncs {
     pub const WRITE_ZEROES: u16 = 1 << 3;
     /// Save and Select in features.
     pub const FEATURE_SELECT: u16 = 1 << 4;
+    /// Reservations.
+    pub const RESERVATIONS: u16 = 1 << 5;
     /// Timestamp.
     pub const TIMESTAMP: u16 = 1 << 6;
     /// Verify.

@@ -11,6 +11,7 @@ use nvme::log::GetLogPage;
 use nvme::{AdminOpcode, Status};
 
 use super::Controller;
+use super::reservation::is_of_reservations;
 use crate::session::Session;
 use crate::transport::{Command, Reply};
 
@@ -68,10 +69,16 @@ impl<D: BlockDevice + 'static> Controller<D> {
         session: &Rc<Session<D>>,
     ) -> Result<Reply, Status> {
         let entry = &command.entry;
-        let settings = &session.core.settings;
         match AdminOpcode(entry.opcode) {
-            AdminOpcode::IDENTIFY => self.identify(Identify::of(entry), settings),
+            AdminOpcode::IDENTIFY => self.identify(Identify::of(entry), &session.core),
             AdminOpcode::GET_LOG_PAGE => self.log_page(GetLogPage::of(entry), session).await,
+            AdminOpcode::GET_FEATURES if self.has_reservations(entry) => {
+                self.get_reservation_feature(Features::of(entry))
+            }
+            AdminOpcode::SET_FEATURES if self.has_reservations(entry) => {
+                self.set_reservation_feature(Features::of(entry), &session.core)
+                    .await
+            }
             AdminOpcode::GET_FEATURES => self.get_features(Features::of(entry), session),
             AdminOpcode::SET_FEATURES => {
                 self.set_features(Features::of(entry), command.data.as_deref(), session)
@@ -80,6 +87,11 @@ impl<D: BlockDevice + 'static> Controller<D> {
             AdminOpcode::ABORT if !self.is_discovery() => Ok(self.abort(entry, session)),
             _ => Err(Status::INVALID_OPCODE.do_not_retry()),
         }
+    }
+
+    /// True when the command is about a feature of reservations, and there are some.
+    fn has_reservations(&self, entry: &SubmissionEntry) -> bool {
+        !self.is_discovery() && is_of_reservations(Features::of(entry).feature)
     }
 
     /// Abort is best effort (NVMe 2.0 §5.1): event requests are taken back; commands that a device

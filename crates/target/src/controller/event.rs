@@ -10,11 +10,16 @@ use crate::transport::{Reply, Tag};
 /// Asynchronous Event Requests a host may have outstanding (AERL is one less).
 pub(crate) const EVENT_REQUESTS_MAX: usize = 4;
 
+/// Reservation notifications are masked by a feature of their own, so they have no bit in the
+/// configuration: this one is reserved there.
+const RESERVATION: u32 = 1 << 30;
+
 /// Events a controller may send, in the order they are sent.
-const KINDS: [(AsyncEvent, u32); 3] = [
+const KINDS: [(AsyncEvent, u32); 4] = [
     (AsyncEvent::NAMESPACE_CHANGED, config::NAMESPACE_ATTRIBUTE),
     (AsyncEvent::ANA_CHANGED, config::ANA_CHANGE),
     (AsyncEvent::DISCOVERY_CHANGED, config::DISCOVERY_CHANGE),
+    (AsyncEvent::RESERVATION, RESERVATION),
 ];
 
 /// Requests that wait for an event and events that wait for a request.
@@ -84,7 +89,7 @@ impl Events {
 impl<D: BlockDevice + 'static> Controller<D> {
     /// Something happened that the host may want to hear of.
     pub fn raise(&self, event: AsyncEvent) {
-        let enabled = self.features.borrow().event_configuration;
+        let enabled = self.features.borrow().event_configuration | RESERVATION;
         self.events.borrow_mut().raise(event, enabled);
         self.send_events();
     }

@@ -20,6 +20,7 @@ use super::event::EVENT_REQUESTS_MAX;
 use super::{Controller, Kind};
 use crate::io::COMPARE_WRITE_BYTES_MAX;
 use crate::namespace::Namespace;
+use crate::per_core::Core;
 use crate::settings::{NAMESPACE_ID_MAX, TargetSettings};
 use crate::subsystem::{ERROR_LOG_ENTRIES, Subsystem};
 use crate::transport::Reply;
@@ -38,7 +39,9 @@ pub(crate) const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
 type Outcome = Result<Reply, Status>;
 
 impl<D: BlockDevice + 'static> Controller<D> {
-    pub(super) fn identify(&self, command: &Identify, settings: &TargetSettings) -> Outcome {
+    pub(super) fn identify(&self, command: &Identify, core: &Core<D>) -> Outcome {
+        let settings = &core.settings;
+        let reservations = core.reservation_capabilities();
         if (command.data.length.get() as usize) < IDENTIFY_BYTES {
             return Err(Status::DATA_SGL_LENGTH_INVALID.do_not_retry());
         }
@@ -52,7 +55,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         let nvm = command.command_set == NVM_COMMAND_SET;
         match command.cns {
             Cns::NAMESPACE | Cns::ALLOCATED_NAMESPACE => match subsystem.namespace(id) {
-                Some(namespace) => page(namespace_data(&namespace).as_bytes()),
+                Some(namespace) => page(namespace_data(&namespace, reservations).as_bytes()),
                 None if id == ALL_NAMESPACES => page(common_namespace_data().as_bytes()),
                 None => no_namespace(id),
             },
@@ -72,7 +75,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
             // Other command sets are not supported; zeroes say so (NVMe 2.0 §5.17.2.7).
             Cns::COMMAND_SET_CONTROLLER => page(&[]),
             Cns::INDEPENDENT_NAMESPACE => match subsystem.namespace(id) {
-                Some(_) => page(independent_data().as_bytes()),
+                Some(_) => page(independent_data(reservations).as_bytes()),
                 None => no_namespace(id),
             },
             Cns::NAMESPACE_CONTROLLERS if subsystem.namespace(id).is_none() => no_namespace(id),
@@ -136,6 +139,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 | oncs::DATASET_MANAGEMENT
                 | oncs::WRITE_ZEROES
                 | oncs::FEATURE_SELECT
+                | oncs::RESERVATIONS
                 | oncs::TIMESTAMP
                 | oncs::VERIFY,
         );
@@ -222,7 +226,7 @@ fn format_of(geometry: &Geometry) -> LbaFormat {
     }
 }
 
-fn namespace_data<D: BlockDevice>(namespace: &Namespace<D>) -> NamespaceData {
+fn namespace_data<D: BlockDevice>(namespace: &Namespace<D>, reservations: u8) -> NamespaceData {
     let geometry = namespace.geometry();
     let mut data = NamespaceData::new_zeroed();
     data.size_blocks = geometry.block_count.into();
@@ -230,6 +234,7 @@ fn namespace_data<D: BlockDevice>(namespace: &Namespace<D>) -> NamespaceData {
     data.used_blocks = geometry.block_count.into();
     data.features = nsfeat::ATOMICS | nsfeat::PREFERRED_SIZES;
     data.multipath = nmic::SHARED;
+    data.reservations = reservations;
     if geometry.deallocates {
         data.features |= nsfeat::THIN;
         data.deallocate = dlfeat::READS_ZEROES | dlfeat::WRITE_ZEROES_DEALLOCATES;
@@ -267,8 +272,9 @@ fn common_namespace_data() -> NamespaceData {
     data
 }
 
-fn independent_data() -> IndependentNamespaceData {
+fn independent_data(reservations: u8) -> IndependentNamespaceData {
     let mut data = IndependentNamespaceData::new_zeroed();
+    data.reservations = reservations;
     data.multipath = nmic::SHARED;
     data.ana_group = U32::new(ANA_GROUP);
     data.status = 1;

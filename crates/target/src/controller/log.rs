@@ -2,6 +2,7 @@
 
 use block::{BlockDevice, Buffer};
 use nvme::command::ALL_NAMESPACES;
+use nvme::event::AsyncEvent;
 use nvme::log::{
     ANA_GROUPS_ONLY, AnaGroup, AnaHeader, AnaState, ChangedNamespaces, CommandEffects,
     FirmwareSlots, GetLogPage, LogPage, SmartHealth, SupportedPages, effects,
@@ -23,7 +24,7 @@ const CHANGED_NAMESPACES_MAX: usize = 1024;
 /// Bytes of a unit in the SMART log: a thousand 512-byte blocks.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
-const IO_PAGES: [LogPage; 8] = [
+const IO_PAGES: [LogPage; 9] = [
     LogPage::SUPPORTED,
     LogPage::ERROR,
     LogPage::SMART,
@@ -31,6 +32,7 @@ const IO_PAGES: [LogPage; 8] = [
     LogPage::CHANGED_NAMESPACES,
     LogPage::COMMAND_EFFECTS,
     LogPage::ANA,
+    LogPage::RESERVATION,
     LogPage::FEATURE_EFFECTS,
 ];
 
@@ -59,6 +61,9 @@ impl<D: BlockDevice + 'static> Controller<D> {
         };
         if !command.retains_event() {
             self.events.borrow_mut().read(command.page);
+        }
+        if command.page == LogPage::RESERVATION && self.notices.borrow().is_waiting() {
+            self.raise(AsyncEvent::RESERVATION);
         }
         let reply = slice(&page, command.offset.get(), bytes as usize);
         self.send_events();
@@ -91,6 +96,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
             LogPage::COMMAND_EFFECTS => command_effects(),
             LogPage::FEATURE_EFFECTS => feature_effects(),
             LogPage::ANA => ana(command.specific & ANA_GROUPS_ONLY != 0, subsystem, session),
+            LogPage::RESERVATION => self.notices.borrow_mut().take().as_bytes().to_vec(),
             _ => return Err(Status::INVALID_LOG_PAGE.do_not_retry()),
         })
     }
@@ -190,6 +196,10 @@ fn command_effects() -> Vec<u8> {
         IoOpcode::READ,
         IoOpcode::COMPARE,
         IoOpcode::VERIFY,
+        IoOpcode::RESERVATION_REGISTER,
+        IoOpcode::RESERVATION_REPORT,
+        IoOpcode::RESERVATION_ACQUIRE,
+        IoOpcode::RESERVATION_RELEASE,
     ];
     let writing = [
         IoOpcode::WRITE,
@@ -224,6 +234,8 @@ fn feature_effects() -> Vec<u8> {
         Feature::KEEP_ALIVE_TIMER,
         Feature::HOST_BEHAVIOUR,
         Feature::HOST_IDENTIFIER,
+        Feature::RESERVATION_MASK,
+        Feature::RESERVATION_PERSISTENCE,
     ];
     let mut data = SupportedPages::new_zeroed();
     for feature in features {

@@ -6,6 +6,7 @@ mod feature;
 mod identify;
 mod log;
 mod property;
+mod reservation;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ use self::event::Events;
 use self::feature::Features;
 use self::identify::KEEP_ALIVE_GRANULARITY_100MS;
 use crate::home::QueuePlace;
+use crate::reservation::Notices;
 use crate::session::Session;
 use crate::settings::TargetSettings;
 use crate::subsystem::Subsystem;
@@ -54,6 +56,7 @@ pub(crate) struct Controller<D> {
     /// I/O queues, by identifier.
     pub queues: RefCell<BTreeMap<u16, QueuePlace>>,
     pub(crate) events: RefCell<Events>,
+    pub(crate) notices: RefCell<Notices>,
     pub(crate) changed_namespaces: RefCell<BTreeSet<u32>>,
     pub(crate) features: RefCell<Features>,
 }
@@ -93,6 +96,7 @@ impl<D> Controller<D> {
             admin,
             queues: RefCell::default(),
             events: RefCell::default(),
+            notices: RefCell::default(),
             changed_namespaces: RefCell::default(),
             features: RefCell::default(),
         }

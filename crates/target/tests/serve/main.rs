@@ -13,6 +13,7 @@ mod cores;
 mod device;
 mod io;
 mod raw;
+mod reservations;
 
 use std::net::SocketAddr;
 use std::rc::Rc;

@@ -1,0 +1,64 @@
+//! [`Notices`]: what one controller's host has not heard yet (NVMe 2.0 §5.16.1.14).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use nvme::reservation::{Notification, NotificationType};
+use zerocopy::FromZeros;
+use zerocopy::little_endian::U32;
+
+/// Notifications kept for a host that does not read them; the oldest go.
+const NOTICES_MAX: usize = 256;
+
+/// The notifications of a controller.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    waiting: VecDeque<(u32, NotificationType)>,
+    /// Number of the notification that is the oldest.
+    count: u64,
+    /// Masked kinds of notifications, as the feature has them, by namespace.
+    masks: BTreeMap<u32, u32>,
+}
+
+impl Notices {
+    /// Notes what happened to a namespace; true when the host is to hear of it.
+    pub fn push(&mut self, nsid: u32, kind: NotificationType) -> bool {
+        if self.mask(nsid) & 1 << kind.0 != 0 {
+            return false;
+        }
+        if self.waiting.len() >= NOTICES_MAX {
+            self.waiting.pop_front();
+            self.count += 1;
+        }
+        self.waiting.push_back((nsid, kind));
+        true
+    }
+
+    /// The log page: the oldest notification, which is gone then; zeroes when there is none.
+    pub fn take(&mut self) -> Notification {
+        let mut page = Notification::new_zeroed();
+        let waiting = self.waiting.len().min(255) as u8;
+        if let Some((nsid, kind)) = self.waiting.pop_front() {
+            self.count += 1;
+            page.count = self.count.into();
+            page.kind = kind;
+            page.waiting = waiting;
+            page.namespace_id = U32::new(nsid);
+        }
+        page
+    }
+
+    /// True when the host has something to read.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The mask of a namespace.
+    pub fn mask(&self, nsid: u32) -> u32 {
+        self.masks.get(&nsid).copied().unwrap_or(0)
+    }
+
+    /// Masks kinds of notifications of a namespace.
+    pub fn set_mask(&mut self, nsid: u32, mask: u32) {
+        self.masks.insert(nsid, mask);
+    }
+}

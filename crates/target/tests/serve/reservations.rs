@@ -1,0 +1,349 @@
+//! Reservations as hosts on several cores see them.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use access::AllowedHosts;
+use block::Buffer;
+use initiator::{ConnectOptions, Controller, Data};
+use nvme::command::{IoOpcode, ReadWrite};
+use nvme::event::AsyncEvent;
+use nvme::feature::Feature;
+use nvme::log::LogPage;
+use nvme::reservation::{
+    Keys, Notification, NotificationType, Registrant, ReportHeader, Reservation, ReservationType,
+    action,
+};
+use nvme::{SglDescriptor, Status, SubmissionEntry};
+use target::reservation::Reservations;
+use target::{Links, PortSettings, Target, TargetSettings};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::device::Memory;
+use crate::io::geometry;
+use crate::{SUBSYSTEM, namespace, nqn, simulate, subsystem};
+
+type Kept = Arc<Mutex<Vec<Option<Reservations>>>>;
+
+struct Cores {
+    targets: Vec<Target<Memory>>,
+    addresses: Vec<SocketAddr>,
+    device: Rc<Memory>,
+    kept: Kept,
+}
+
+fn start() -> Cores {
+    start_at(4420)
+}
+
+/// Two cores that serve one namespace, with a port each from this one on.
+fn start_at(port: u16) -> Cores {
+    let device = Rc::new(Memory::new(geometry(4096, 64)));
+    let mut cores = Cores {
+        targets: Vec::new(),
+        addresses: Vec::new(),
+        device,
+        kept: Kept::default(),
+    };
+    for (index, links) in Links::connect(2).into_iter().enumerate() {
+        let target = Target::start(TargetSettings::default(), links);
+        let listen = SocketAddr::from(([127, 0, 0, 1], port + index as u16));
+        let settings = PortSettings {
+            id: 1,
+            listen,
+            advertise: None,
+            reuse_port: true,
+        };
+        cores.addresses.push(target.add_port(settings).unwrap());
+        let kept = Arc::clone(&cores.kept);
+        target.keep_reservations(Arc::new(move |_, nsid, state| {
+            assert_eq!(nsid, 1);
+            kept.lock().unwrap().push(state.cloned());
+            Ok(())
+        }));
+        target
+            .add_subsystem(subsystem(SUBSYSTEM, AllowedHosts::Any))
+            .unwrap();
+        let device = Rc::clone(&cores.device);
+        target
+            .add_namespace(&nqn(SUBSYSTEM), namespace(1), device)
+            .unwrap();
+        cores.targets.push(target);
+    }
+    cores
+}
+
+async fn host(address: SocketAddr, name: &str) -> Controller {
+    let options = ConnectOptions::new(format!("nqn.2014-08.org.example:{name}"));
+    Controller::connect(address, SUBSYSTEM, options)
+        .await
+        .unwrap()
+}
+
+async fn submit(host: &Controller, entry: SubmissionEntry, data: Data) -> (Data, Status) {
+    let (data, completion) = host.queue(0).unwrap().submit(entry, data).await;
+    (data, completion.unwrap().status().code())
+}
+
+async fn ask(host: &Controller, opcode: IoOpcode, act: u8, kind: u8, keys: [u64; 2]) -> Status {
+    let mut command = *Reservation::of(&SubmissionEntry::new(
+        opcode.0,
+        1,
+        SglDescriptor::transport(16),
+    ));
+    command.action = act & 0x0f;
+    command.persistence = act & 0xc0;
+    command.kind = kind;
+    let keys = Keys {
+        current: U64::new(keys[0]),
+        other: U64::new(keys[1]),
+    };
+    let data = Data::Out(Buffer::copy_of(keys.as_bytes()));
+    submit(host, *command.entry(), data).await.1
+}
+
+async fn register(host: &Controller, key: u64) -> Status {
+    ask(
+        host,
+        IoOpcode::RESERVATION_REGISTER,
+        action::REGISTER,
+        0,
+        [0, key],
+    )
+    .await
+}
+
+async fn acquire(host: &Controller, act: u8, kind: ReservationType, keys: [u64; 2]) -> Status {
+    ask(
+        host,
+        IoOpcode::RESERVATION_ACQUIRE,
+        act,
+        kind.number(),
+        keys,
+    )
+    .await
+}
+
+async fn access(host: &Controller, opcode: IoOpcode) -> Status {
+    let entry = *ReadWrite::new(opcode, 1, 0, 1, SglDescriptor::transport(4096)).entry();
+    let data = match opcode {
+        IoOpcode::READ => Data::In(Buffer::zeroed(4096)),
+        IoOpcode::WRITE | IoOpcode::COMPARE => Data::Out(Buffer::zeroed(4096)),
+        _ => Data::None,
+    };
+    submit(host, entry, data).await.1
+}
+
+async fn report(host: &Controller) -> (ReportHeader, Vec<Registrant>) {
+    let mut command = *Reservation::of(&SubmissionEntry::new(
+        IoOpcode::RESERVATION_REPORT.0,
+        1,
+        SglDescriptor::transport(1024),
+    ));
+    command.action = 255;
+    let refused = submit(host, *command.entry(), Data::In(Buffer::zeroed(1024))).await;
+    assert_eq!(refused.1, Status::HOST_IDENTIFIER_INCONSISTENT);
+    command.report = U32::new(1);
+    let (data, status) = submit(host, *command.entry(), Data::In(Buffer::zeroed(1024))).await;
+    assert!(status.is_success());
+    let bytes = data.into_buffer().unwrap();
+    let (header, rest) = ReportHeader::read_from_prefix(&bytes).unwrap();
+    let count = usize::from(header.registrants.get());
+    let (registrants, _) = <[Registrant]>::ref_from_prefix_with_elems(rest, count).unwrap();
+    (header, registrants.to_vec())
+}
+
+/// What is acquired on one core holds on the other from the moment it is answered, for every
+/// command, until it is released.
+#[test]
+fn a_reservation_holds_on_every_core() {
+    simulate(70, async {
+        let cores = start();
+        let (a, b) = (
+            host(cores.addresses[1], "a").await,
+            host(cores.addresses[0], "b").await,
+        );
+        let data = a.identify().unwrap();
+        assert_ne!(data.io_commands.get() & 1 << 5, 0);
+        assert!(register(&a, 1).await.is_success());
+        assert_eq!(register(&a, 2).await, Status::RESERVATION_CONFLICT);
+        let kind = ReservationType::WriteExclusive;
+        assert!(
+            acquire(&a, action::ACQUIRE, kind, [1, 0])
+                .await
+                .is_success()
+        );
+        for opcode in [IoOpcode::WRITE, IoOpcode::FLUSH, IoOpcode::WRITE_ZEROES] {
+            assert_eq!(access(&b, opcode).await, Status::RESERVATION_CONFLICT);
+            assert!(access(&a, opcode).await.is_success());
+        }
+        for opcode in [IoOpcode::READ, IoOpcode::COMPARE, IoOpcode::VERIFY] {
+            assert!(access(&b, opcode).await.is_success());
+        }
+        let conflict = acquire(&b, action::ACQUIRE, kind, [2, 0]).await;
+        assert_eq!(conflict, Status::RESERVATION_CONFLICT);
+        let (header, registrants) = report(&b).await;
+        assert_eq!(
+            (header.generation.get(), header.kind, header.persistent),
+            (1, 1, 0)
+        );
+        assert_eq!((registrants.len(), registrants[0].status), (1, 1));
+        assert_eq!(registrants[0].key.get(), 1);
+        assert_eq!(registrants[0].controller_id.get(), 0xffff);
+        // It outlives its holder's connection.
+        a.disconnect().await;
+        reactor::sleep(Duration::from_secs(3)).await;
+        assert_eq!(
+            access(&b, IoOpcode::WRITE).await,
+            Status::RESERVATION_CONFLICT
+        );
+        let a = host(cores.addresses[0], "a").await;
+        let released = ask(
+            &a,
+            IoOpcode::RESERVATION_RELEASE,
+            action::RELEASE,
+            1,
+            [1, 0],
+        )
+        .await;
+        assert!(released.is_success());
+        assert!(access(&b, IoOpcode::WRITE).await.is_success());
+        assert!(
+            cores.kept.lock().unwrap().is_empty(),
+            "nothing was to be kept"
+        );
+    });
+}
+
+/// Preempt and Abort is answered once what the preempted host had begun has ended; the host hears
+/// of it, once, by event and log page.
+#[test]
+fn preempting_waits_and_tells() {
+    simulate(71, async {
+        let cores = start();
+        let (a, b) = (
+            host(cores.addresses[0], "a").await,
+            host(cores.addresses[1], "b").await,
+        );
+        let kind = ReservationType::ExclusiveAccess;
+        assert!(register(&a, 1).await.is_success() && register(&b, 2).await.is_success());
+        assert!(
+            acquire(&a, action::ACQUIRE, kind, [1, 0])
+                .await
+                .is_success()
+        );
+        assert_eq!(
+            access(&b, IoOpcode::READ).await,
+            Status::RESERVATION_CONFLICT
+        );
+        cores.device.delay.set(Duration::from_secs(5));
+        let begun = a.clone();
+        let begun = reactor::spawn(async move { access(&begun, IoOpcode::WRITE).await });
+        reactor::sleep(Duration::from_secs(1)).await;
+        let before = reactor::now();
+        let act = action::PREEMPT_AND_ABORT;
+        assert!(acquire(&b, act, kind, [2, 1]).await.is_success());
+        assert!(
+            reactor::now() - before > Duration::from_secs(3),
+            "it has waited"
+        );
+        assert!(begun.await.is_success());
+        cores.device.delay.set(Duration::ZERO);
+        assert_eq!(
+            access(&a, IoOpcode::READ).await,
+            Status::RESERVATION_CONFLICT
+        );
+        assert!(access(&b, IoOpcode::READ).await.is_success());
+        assert_eq!(a.next_event().await, Some(AsyncEvent::RESERVATION));
+        for expected in [
+            NotificationType::REGISTRATION_PREEMPTED,
+            NotificationType::NONE,
+        ] {
+            let page = a.log_page(LogPage::RESERVATION, 0, 0, 64).await.unwrap();
+            let page = Notification::read_from_bytes(&page).unwrap();
+            assert_eq!(page.kind, expected);
+        }
+        // A masked notification is none.
+        a.set_feature(Feature::RESERVATION_MASK, 0b1110)
+            .await
+            .unwrap_err();
+        assert!(register(&a, 1).await.is_success());
+        let cleared = ask(&b, IoOpcode::RESERVATION_RELEASE, action::CLEAR, 0, [2, 0]).await;
+        assert!(cleared.is_success());
+        assert_eq!(a.next_event().await, Some(AsyncEvent::RESERVATION));
+        assert!(access(&a, IoOpcode::WRITE).await.is_success());
+    });
+}
+
+/// With PTPL every change is written before it is answered, and comes back; without, it goes.
+#[test]
+fn what_is_to_persist_is_written_and_restored() {
+    const PERSIST: u8 = 0b11 << 6;
+    const FORGET: u8 = 0b10 << 6;
+    simulate(72, async {
+        let cores = start();
+        let a = host(cores.addresses[1], "a").await;
+        let register = |act: u8, key| {
+            let a = a.clone();
+            async move { ask(&a, IoOpcode::RESERVATION_REGISTER, act, 0, [key, key]).await }
+        };
+        assert!(register(PERSIST, 1).await.is_success());
+        let kind = ReservationType::WriteExclusive;
+        assert!(
+            acquire(&a, action::ACQUIRE, kind, [1, 0])
+                .await
+                .is_success()
+        );
+        let kept = cores.kept.lock().unwrap().clone();
+        assert_eq!(kept.len(), 2);
+        let last = kept[1].clone().unwrap();
+        assert!(last.persistent && last.held.is_some());
+        assert_eq!(report(&a).await.0.persistent, 1);
+
+        let after = start_at(5000);
+        for target in &after.targets {
+            target
+                .restore_reservations(&nqn(SUBSYSTEM), 1, &Arc::new(last.clone()))
+                .unwrap();
+        }
+        let (a, b) = (
+            host(after.addresses[0], "a").await,
+            host(after.addresses[1], "b").await,
+        );
+        assert_eq!(
+            access(&b, IoOpcode::WRITE).await,
+            Status::RESERVATION_CONFLICT
+        );
+        assert!(access(&a, IoOpcode::WRITE).await.is_success());
+        let unregister = action::UNREGISTER | FORGET;
+        let gone = ask(&a, IoOpcode::RESERVATION_REGISTER, unregister, 0, [1, 0]).await;
+        assert!(gone.is_success());
+        assert_eq!(*after.kept.lock().unwrap(), [None]);
+    });
+}
+
+/// A target that cannot keep anything says so, and refuses to promise it.
+#[test]
+fn nothing_is_promised_that_cannot_be_kept() {
+    simulate(73, async {
+        let fixture = crate::Fixture::start(TargetSettings::default(), geometry(4096, 64));
+        let controller = fixture.connect(crate::options()).await;
+        let act = 0b11 << 6;
+        let refused = ask(&controller, IoOpcode::RESERVATION_REGISTER, act, 0, [0, 1]).await;
+        assert_eq!(refused, Status::INVALID_FIELD);
+        assert_eq!(report(&controller).await.0.registrants.get(), 0);
+        for (opcode, act, kind) in [
+            (IoOpcode::RESERVATION_REGISTER, 3, 0),
+            (IoOpcode::RESERVATION_ACQUIRE, action::ACQUIRE, 0),
+            (IoOpcode::RESERVATION_ACQUIRE, action::ACQUIRE, 7),
+            (IoOpcode::RESERVATION_ACQUIRE, action::IGNORE_KEY, 1),
+            (IoOpcode::RESERVATION_RELEASE, 2, 1),
+        ] {
+            let refused = ask(&controller, opcode, act, kind, [1, 1]).await;
+            assert_eq!(refused, Status::INVALID_FIELD);
+        }
+    });
+}
