@@ -12,6 +12,7 @@ use std::time::Duration;
 use access::{AllowedHosts, HostKeys, Nqn};
 use block::{BlockDevice, Geometry};
 use drive::{Drive, EmulatedDrive, FileDrive, FileOptions, MemoryDrive, NullDrive};
+use target::reservation::{ReservationKeeper, Reservations};
 use target::{
     Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetError,
     TargetSettings,
@@ -58,6 +59,8 @@ pub struct Core {
     /// Drives whose namespaces can be managed; the one in use is among `drives`.
     managed: RefCell<BTreeMap<String, EmulatedDrive>>,
     subsystems: RefCell<BTreeMap<String, BTreeSet<u32>>>,
+    /// Reservations from before a power loss, for namespaces that are not served yet.
+    reservations: RefCell<BTreeMap<(Nqn, u32), Reservations>>,
     events: EventSink,
     next_port: Cell<u16>,
 }
@@ -76,6 +79,7 @@ impl Core {
             drives: RefCell::default(),
             managed: RefCell::default(),
             subsystems: RefCell::default(),
+            reservations: RefCell::default(),
             events,
             next_port: Cell::new(1),
         };
@@ -270,6 +274,12 @@ impl Core {
             }
             return Err(error.into());
         }
+        let key = (spec.subsystem.clone(), spec.nsid);
+        let known = self.reservations.borrow_mut().remove(&key);
+        if let Some(known) = known {
+            self.target
+                .restore_reservations(&spec.subsystem, spec.nsid, &Arc::new(known))?;
+        }
         if let Some(namespaces) = self.subsystems.borrow_mut().get_mut(nqn) {
             namespaces.insert(spec.nsid);
         }
@@ -297,6 +307,17 @@ impl Core {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Gives namespaces the reservations they had when they are served, and has those kept that
+    /// are to survive the next power loss.
+    pub fn keep_reservations(
+        &self,
+        known: BTreeMap<(Nqn, u32), Reservations>,
+        keeper: ReservationKeeper,
+    ) {
+        self.reservations.replace(known);
+        self.target.keep_reservations(keeper);
     }
 
     /// Changes what a host has to prove before it is served.

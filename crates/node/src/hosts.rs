@@ -1,9 +1,11 @@
 //! Hosts, as a node sees them: what they prove, and what it tells of their coming and going.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use access::{HostKeys, Nqn};
 use nvme::authentication::Failure;
+use target::reservation::{ReservationKeeper, Reservations};
 use target::{CloseReason, RefusalReason, Target, TargetEvent};
 
 use crate::NodeError;
@@ -21,9 +23,35 @@ impl Node {
         self.run(|layout| async move { layout.set_host_keys(host, keys).await })
             .await
     }
+
+    /// Gives namespaces the reservations they had when they are served, and has those kept that
+    /// are to survive the next power loss. For before the first volume is made.
+    pub async fn keep_reservations(
+        &self,
+        known: BTreeMap<(Nqn, u32), Reservations>,
+        keeper: ReservationKeeper,
+    ) -> Result<(), NodeError> {
+        self.run(|layout| async move { layout.keep_reservations(known, keeper).await })
+            .await
+    }
 }
 
 impl Layout {
+    async fn keep_reservations(
+        &self,
+        known: BTreeMap<(Nqn, u32), Reservations>,
+        keeper: ReservationKeeper,
+    ) -> Result<(), NodeError> {
+        let work = move |core: Rc<Core>| {
+            let (known, keeper) = (known.clone(), keeper.clone());
+            async move {
+                core.keep_reservations(known, keeper);
+                Ok(())
+            }
+        };
+        self.everywhere(work).await
+    }
+
     /// Changes what a host has to prove, on every core.
     async fn set_host_keys(&self, host: Nqn, keys: Option<HostKeys>) -> Result<(), NodeError> {
         let work = move |core: Rc<Core>| {

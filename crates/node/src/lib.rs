@@ -30,6 +30,7 @@ pub use drive::EmulatedError;
 pub use error::NodeError;
 pub use node::{CORE_THREAD_NAME, Node};
 pub use nvme::fabrics::DISCOVERY_NQN;
+pub use nvme::reservation::ReservationType;
 pub use pool::{
     Counters, DriveChange, DriveHealth, DriveId, DriveStatus, HostId, Label, Level, PoolError,
     PoolEvent, PoolId, PoolState, PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, UnknownLevel,
@@ -40,4 +41,5 @@ pub use spec::{
     Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, ManagedFacts,
     NamespaceFacts, NodeEvent, NodeSpec, PoolFacts, PortSpec, SessionFacts, VolumeSpec,
 };
+pub use target::reservation::{Held, ReservationKeeper, Reservations};
 pub use volume::Volume;

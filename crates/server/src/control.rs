@@ -34,6 +34,7 @@ use crate::config::Config;
 use crate::events::Events;
 use crate::jobs::Jobs;
 use crate::logging::SetLogLevel;
+use crate::reservations;
 use crate::state::{DriveRecord, Identity, Kind, State, StateError, VolumeRecord};
 use crate::tokens::TokenRecord;
 
@@ -126,6 +127,11 @@ impl Control {
             settings,
             tokens: Mutex::new(remembered.tokens),
         };
+        let existing = remembered.volumes.values();
+        let existing = existing.map(|volume| (volume.nqn.as_str(), volume.nsid));
+        let known = reservations::load(&control.state, existing)?;
+        let keeper = reservations::keeper(Arc::clone(&control.state));
+        control.node.keep_reservations(known, keeper).await?;
         control.restore_host_keys(remembered.host_keys).await?;
         control.make_first_token(&config.state_directory).await?;
         control.restore_drives(remembered.drives).await;

@@ -17,6 +17,7 @@ mod http;
 mod jobs;
 pub mod logging;
 mod notify;
+mod reservations;
 pub mod routes;
 pub mod state;
 pub mod tokens;

@@ -35,7 +35,7 @@ const AUDIT_ENTRIES_MAX: u64 = 50_000;
 
 const AUDIT: TableDefinition<'static, u64, &'static [u8]> = TableDefinition::new("audit");
 
-type Table = TableDefinition<'static, &'static str, &'static [u8]>;
+pub(crate) type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 
 /// Which table an object is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,12 +306,14 @@ impl State {
 
     /// Forgets `name`; durable when it returns.
     pub fn remove(&self, kind: Kind, name: &Name) -> Result<(), StateError> {
+        self.remove_in(kind.table(), name.as_str())
+    }
+
+    pub(crate) fn remove_in(&self, table: Table, name: &str) -> Result<(), StateError> {
         let transaction = self.database.begin_write().map_err(redb::Error::from)?;
         {
-            let mut table = transaction
-                .open_table(kind.table())
-                .map_err(redb::Error::from)?;
-            table.remove(name.as_str()).map_err(redb::Error::from)?;
+            let mut table = transaction.open_table(table).map_err(redb::Error::from)?;
+            table.remove(name).map_err(redb::Error::from)?;
         }
         Ok(transaction.commit().map_err(redb::Error::from)?)
     }
@@ -382,7 +384,7 @@ impl State {
         })
     }
 
-    fn put_in<'a, T: Serialize + 'a>(
+    pub(crate) fn put_in<'a, T: Serialize + 'a>(
         &self,
         table: Table,
         records: impl IntoIterator<Item = (&'a str, &'a T)>,
@@ -407,7 +409,7 @@ impl State {
         self.all_in(kind.table())
     }
 
-    fn all_in<N, T>(&self, table: Table) -> Result<BTreeMap<N, T>, StateError>
+    pub(crate) fn all_in<N, T>(&self, table: Table) -> Result<BTreeMap<N, T>, StateError>
     where
         N: DeserializeOwned + Ord,
         T: DeserializeOwned,

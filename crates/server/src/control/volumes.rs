@@ -10,6 +10,7 @@ use super::drives::refused;
 use super::hosts::nqn_of;
 use super::standing::Standing;
 use super::{Control, Objects, VolumeEntry, kept, not_found};
+use crate::reservations;
 use crate::state::{Kind, Place, VolumeRecord};
 
 /// Every volume's NQN starts with this, then the node's name and the subsystem's.
@@ -111,6 +112,8 @@ impl Control {
             .map_err(|error| refused(&error))?;
         self.delete_in_pool(&objects, name, &record).await?;
         objects.volumes.remove(name);
+        self.with_state(move |state| reservations::forget(state, &record.nqn, record.nsid))
+            .await?;
         self.events
             .record(Severity::Info, &format!("volume/{name}"), "deleted");
         Ok(())

@@ -6,6 +6,7 @@ mod data;
 mod file_systems;
 mod pools;
 mod queries;
+mod reservations;
 mod restart;
 
 use std::path::{Path, PathBuf};
@@ -75,6 +76,11 @@ macro_rules! scenarios {
             #[test]
             fn pools() {
                 super::run($suite, "pools", super::pools::scenario);
+            }
+
+            #[test]
+            fn reservations() {
+                super::run($suite, "reservations", super::reservations::scenario);
             }
 
             #[test]

@@ -1,0 +1,90 @@
+//! Reservations with nvme-cli: two hosts, one after the other, and a node that is killed between.
+
+use vm::{Guest, Node};
+
+const FIRST: &str = "2cd2c43b-a90a-45c1-a8cd-86b33ab273b5";
+const SECOND: &str = "77777777-a90a-45c1-a8cd-86b33ab273b5";
+
+pub fn scenario(guest: &mut Guest, mut node: Node) {
+    let second = format!("host add second --nqn nqn.2014-08.org.nvmexpress:uuid:{SECOND}");
+    node.command(&second).expect("the node adds a host");
+    node.command("volume allow four second")
+        .expect("the node allows it");
+    let nqn = node.shared();
+    connect(guest, &node, FIRST);
+    guest.check(
+        "the first host registers, to persist, and acquires",
+        &format!(
+            "
+            dev=$(nvme-device {nqn} 1)
+            nvme id-ctrl $dev | grep -q 'oncs.*: 0x.[2367abef]'
+            nvme id-ns $dev | grep -q 'rescap.*0xff'
+            nvme resv-register $dev -n 1 -k 0xaa -r 0 -p 3
+            nvme resv-acquire $dev -n 1 -c 0xaa -t 1 -a 0
+            dd if=/dev/zero of=$dev bs=4k count=1 oflag=direct 2>/dev/null
+            nvme resv-report $dev -n 1 -e >/run/report
+            grep -q 'rtype *: 1' /run/report
+            grep -q 'regctl *: 1' /run/report
+            grep -q 'ptpls *: 1' /run/report
+            nvme disconnect -n {nqn}"
+        ),
+    );
+    node.kill().expect("the node runs");
+    node.restart().expect("the node comes back");
+    connect(guest, &node, SECOND);
+    guest.check(
+        "the second host may read",
+        &format!("dd if=$(nvme-device {nqn} 1) of=/dev/null bs=4k count=1 iflag=direct"),
+    );
+    let write = format!("dd if=/dev/zero of=$(nvme-device {nqn} 1) bs=4k count=1 oflag=direct");
+    guest.refused("and may not write", &write, "");
+    guest.refused(
+        "nor acquire",
+        &format!(
+            "dev=$(nvme-device {nqn} 1)
+            nvme resv-register $dev -n 1 -k 0xbb -r 0 || exit 0
+            nvme resv-acquire $dev -n 1 -c 0xbb -t 2 -a 0"
+        ),
+        "conflict",
+    );
+    guest.check(
+        "it preempts and aborts, and then it may",
+        &format!(
+            "
+            dev=$(nvme-device {nqn} 1)
+            nvme resv-acquire $dev -n 1 -c 0xbb -p 0xaa -t 2 -a 2
+            {write}
+            nvme resv-report $dev -n 1 -e >/run/report
+            grep -q 'rtype *: 2' /run/report
+            grep -q 'regctl *: 1' /run/report
+            nvme disconnect -n {nqn}"
+        ),
+    );
+    connect(guest, &node, FIRST);
+    guest.refused("the first host may not write any more", &write, "");
+    guest.check("disconnect", &format!("nvme disconnect -n {nqn}"));
+    connect(guest, &node, SECOND);
+    guest.check(
+        "the second host clears everything",
+        &format!(
+            "
+            dev=$(nvme-device {nqn} 1)
+            nvme resv-release $dev -n 1 -c 0xbb -a 1
+            nvme resv-report $dev -n 1 -e | grep -q 'regctl *: 0'
+            nvme disconnect -n {nqn}"
+        ),
+    );
+    connect(guest, &node, FIRST);
+    guest.check("and everybody may write", &write);
+}
+
+fn connect(guest: &mut Guest, node: &Node, host: &str) {
+    let connect = format!(
+        "nvme connect {} -n {} --hostnqn nqn.2014-08.org.nvmexpress:uuid:{host} --hostid {host}",
+        node.over_ipv4(),
+        node.shared()
+    );
+    guest.check("connect", &connect);
+    let ready = format!("nvme-device {} 1", node.shared());
+    guest.eventually("the namespace appears", 20, &ready);
+}
