@@ -101,42 +101,44 @@ impl<D: BlockDevice> Namespace<D> {
         {
             self.unlocked.notified().await;
         }
-        self.enter_now(by)
+        self.admit(by)?;
+        Ok(self.count_in())
     }
 
-    fn enter_now(&self, by: By) -> Result<Entered<'_, D>, Status> {
+    /// `Err` when the namespace is being removed or a reservation forbids it.
+    fn admit(&self, by: By) -> Result<(), Status> {
         if self.removed.get() {
             return Err(Status::INVALID_NAMESPACE.do_not_retry());
         }
         if self.reserved.get() && !self.reservations.borrow().allows(&by.host, by.access) {
             return Err(Status::RESERVATION_CONFLICT.do_not_retry());
         }
+        Ok(())
+    }
+
+    fn count_in(&self) -> Entered<'_, D> {
         let phase = self.phase.get();
         let counter = &self.in_flight[phase & 1];
         counter.set(counter.get() + 1);
-        Ok(Entered {
+        Entered {
             namespace: self,
             phase,
-        })
+        }
     }
 
     /// Gives the caller `range` to itself: commands that overlap it and come later wait, those
     /// that came earlier are waited for. Costs other commands one look at `locked`.
     pub async fn lock(&self, range: BlockRange, by: By) -> Result<Locked<'_, D>, Status> {
         let turn = self.exclusive.lock().await;
+        self.admit(by)?;
         self.locked.set(Some(range));
         let earlier = self.phase.get();
+        self.phase.set(earlier ^ 1);
         let locked = Locked {
             namespace: self,
             _turn: turn,
-            _entered: {
-                self.phase.set(earlier ^ 1);
-                self.enter_now(by)
-            },
+            _entered: self.count_in(),
         };
-        if let Err(status) = locked._entered {
-            return Err(status);
-        }
         self.wait_for(earlier).await;
         Ok(locked)
     }
@@ -183,7 +185,7 @@ impl<D> Drop for Entered<'_, D> {
 /// A range that one command has to itself.
 pub(crate) struct Locked<'a, D> {
     namespace: &'a Namespace<D>,
-    _entered: Result<Entered<'a, D>, Status>,
+    _entered: Entered<'a, D>,
     _turn: reactor::sync::MutexGuard<'a, ()>,
 }
 

@@ -230,10 +230,12 @@ proptest! {
             if let Some(held) = new.held {
                 prop_assert!(new.registrants.contains_key(&held.host));
                 let writers = HOSTS.iter().filter(|host| new.allows(host, Access::Write)).count();
-                let admitted = if held.kind.admits_registrants() { new.registrants.len() } else { 1 };
+                let all = held.kind.admits_registrants();
+                let admitted = if all { new.registrants.len() } else { 1 };
                 prop_assert_eq!(writers, admitted);
             }
-            for gone in state.registrants.keys().filter(|old| !new.registrants.contains_key(*old)) {
+            let left = |old: &&HostId| !new.registrants.contains_key(*old);
+            for gone in state.registrants.keys().filter(left) {
                 prop_assert!(*gone == host || told.contains(gone), "gone without a word");
             }
             state = new;

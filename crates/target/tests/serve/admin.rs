@@ -157,7 +157,7 @@ fn log_pages_say_what_they_should() {
         let pages: Vec<usize> = (0..256)
             .filter(|index| supported.pages[*index].get() & 1 != 0)
             .collect();
-        assert_eq!(pages, [0, 1, 2, 3, 4, 5, 0x0c, 0x12]);
+        assert_eq!(pages, [0, 1, 2, 3, 4, 5, 0x0c, 0x12, 0x80]);
         for index in pages {
             let log = controller
                 .log_page(LogPage(index as u8), u32::MAX, 0, 64)
@@ -357,7 +357,7 @@ fn features_refuse_by_the_book() {
         for (command, expected) in [
             (saved, Status::FEATURE_NOT_SAVEABLE),
             (set(Feature(0xd0), 1), Status::INVALID_FIELD),
-            (set(Feature::RESERVATION_MASK, 1), Status::INVALID_FIELD),
+            (set(Feature::RESERVATION_MASK, 1), Status::INVALID_NAMESPACE),
             (set(Feature::POWER_MANAGEMENT, 3), Status::INVALID_FIELD),
             (
                 set(Feature::NUMBER_OF_QUEUES, 0xffff),
