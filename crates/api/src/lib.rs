@@ -41,6 +41,7 @@ pub use name::{ANY_HOST, Name, NameError};
 pub use namespace::{DriveHealth, Namespace, NamespaceSpec, Namespaces};
 pub use pool::{
     ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMember, PoolSpec, PoolState,
+    PoolUsage, SpaceUse,
 };
 pub use session::Session;
 pub use settings::{LogLevel, SHUTDOWN_SECONDS_MAX, Settings, SettingsChange};

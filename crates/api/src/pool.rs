@@ -187,3 +187,29 @@ pub struct PoolImport {
     #[serde(default)]
     pub force: bool,
 }
+
+/// The space of one volume or snapshot, exact as of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SpaceUse {
+    /// The volume or the snapshot.
+    pub name: String,
+    /// True for a snapshot.
+    pub snapshot: bool,
+    /// What it reads as other than never written or deallocated.
+    pub logical_bytes: u64,
+    /// What would be free if it were deleted.
+    pub unique_bytes: u64,
+    /// What others read as well.
+    pub shared_bytes: u64,
+}
+
+/// Where all the space of a pool has gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolUsage {
+    /// Every volume and snapshot, by name.
+    pub users: Vec<SpaceUse>,
+    /// Blocks that nobody reads any more but that a common ancestor of volumes still holds.
+    pub unnamed_bytes: u64,
+    /// All data that lives.
+    pub total_bytes: u64,
+}

@@ -92,9 +92,13 @@ pub struct VolumeSpec {
     /// The pool that holds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Name>,
-    /// Its size in a pool: a multiple of 4 KiB. Space is taken when it is written.
+    /// Its size in a pool: a multiple of 4 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
+    /// Keep space for all of it in the pool, so that no write fails for want of space. Otherwise
+    /// space is taken when it is written.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub reserved: bool,
     /// The snapshot that it starts out as, in that one's pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Name>,
@@ -114,6 +118,15 @@ pub struct VolumeSpec {
     pub tenant: Option<Name>,
 }
 
+/// For what is left out unless it is so: serde asks with a reference.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks with a reference"
+)]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
 /// A volume as the node serves it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
@@ -125,6 +138,9 @@ pub struct Volume {
     /// The pool that holds it, if one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Name>,
+    /// Space for all of it is kept in the pool.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub reserved: bool,
     /// The snapshot that it was cloned from or rolled back to last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,

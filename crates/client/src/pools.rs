@@ -1,8 +1,8 @@
 //! One method per operation on pools, their volumes and snapshots, and on jobs.
 
 use api::{
-    ImportablePool, Job, List, Name, Pool, PoolImport, PoolSpec, Snapshot, SnapshotGroup,
-    SnapshotSpec, Volume, VolumeRename, VolumeResize, VolumeRollback,
+    ImportablePool, Job, List, Name, Pool, PoolImport, PoolSpec, PoolUsage, Snapshot,
+    SnapshotGroup, SnapshotSpec, Volume, VolumeRename, VolumeResize, VolumeRollback,
 };
 
 use crate::{Client, ClientError};
@@ -16,6 +16,11 @@ impl Client {
     /// One pool.
     pub fn pool(&self, name: &Name) -> Result<Pool, ClientError> {
         self.get(&format!("/v1/pools/{name}"))
+    }
+
+    /// Where the space of a pool has gone.
+    pub fn pool_usage(&self, name: &Name) -> Result<PoolUsage, ClientError> {
+        self.get(&format!("/v1/pools/{name}/usage"))
     }
 
     /// Makes a pool called `name` out of drives.

@@ -1,7 +1,8 @@
 //! `flashyard pool`
 
 use api::{
-    ImportablePool, Name, Pool, PoolImport, PoolLevel, PoolMember, PoolSpec, PoolState, Size,
+    ImportablePool, Name, Pool, PoolImport, PoolLevel, PoolMember, PoolSpec, PoolState, PoolUsage,
+    Size, SpaceUse,
 };
 use clap::{Args, Subcommand};
 
@@ -15,6 +16,11 @@ pub enum Verb {
     List,
     /// Show one pool
     Show {
+        /// The pool
+        name: Name,
+    },
+    /// Show where the space of a pool has gone: what each volume and snapshot holds and shares
+    Usage {
         /// The pool
         name: Name,
     },
@@ -95,6 +101,7 @@ impl Verb {
         match self {
             Verb::List => output.show(&client.pools()?, |pools| list(&pools.items)),
             Verb::Show { name } => output.show(&client.pool(name)?, one),
+            Verb::Usage { name } => output.show(&client.pool_usage(name)?, usage),
             Verb::Create(create) => {
                 output.show(&client.create_pool(&create.name, &create.spec())?, one);
             }
@@ -238,6 +245,25 @@ fn show(pool: &Pool) -> String {
 
 fn blocks(count: u64) -> String {
     Size(count * 4096).to_string()
+}
+
+fn usage(usage: &PoolUsage) -> String {
+    let row = |user: &SpaceUse| {
+        vec![
+            user.name.clone(),
+            if user.snapshot { "snapshot" } else { "volume" }.to_owned(),
+            Size(user.logical_bytes).to_string(),
+            Size(user.unique_bytes).to_string(),
+            Size(user.shared_bytes).to_string(),
+        ]
+    };
+    let header = ["name", "kind", "logical", "unique", "shared"];
+    let users = table(&header, usage.users.iter().map(row));
+    let total = properties(&[
+        ("total", Size(usage.total_bytes).to_string()),
+        ("of nobody", Size(usage.unnamed_bytes).to_string()),
+    ]);
+    format!("{users}\n\n{total}")
 }
 
 fn importable(pools: &[ImportablePool]) -> String {

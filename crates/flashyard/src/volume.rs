@@ -87,6 +87,9 @@ pub struct Create {
     /// Its size in a pool, such as 10GiB; space is taken when it is written
     #[arg(long, value_name = "SIZE", requires = "pool")]
     size: Option<Size>,
+    /// Keep space for all of it now, so that no write fails for want of space
+    #[arg(long, requires = "pool")]
+    thick: bool,
     #[command(flatten)]
     face: Face,
 }
@@ -208,6 +211,7 @@ impl Create {
             drive: self.place.drive.clone(),
             pool: self.place.pool.clone(),
             size: self.size,
+            reserved: self.thick,
             ..self.face.spec()
         }
     }
@@ -279,7 +283,13 @@ fn show(volume: &Volume, addresses: &[String]) -> String {
             "reason",
             volume.reason.clone().unwrap_or_else(|| "-".into()),
         ),
-        ("capacity", Size(volume.capacity_bytes).to_string()),
+        (
+            "capacity",
+            match volume.reserved {
+                true => format!("{}, space kept for all of it", Size(volume.capacity_bytes)),
+                false => Size(volume.capacity_bytes).to_string(),
+            },
+        ),
         ("block size", volume.block_bytes.bytes().to_string()),
         ("on", place(volume)),
         (

@@ -371,6 +371,13 @@ fn what_cannot_be_is_refused_with_what_is_allowed() {
             &["snapshot", "no snapshot is named t"],
         ),
         (
+            &[
+                "volume", "create", "v", "--pool", "pool", "--size", "1TiB", "--thick",
+            ],
+            1,
+            &["out of space"],
+        ),
+        (
             &["volume", "snapshot", "v", "t"],
             1,
             &["no volume is named v"],

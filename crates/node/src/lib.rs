@@ -32,9 +32,9 @@ pub use node::{CORE_THREAD_NAME, Node};
 pub use nvme::fabrics::DISCOVERY_NQN;
 pub use nvme::reservation::ReservationType;
 pub use pool::{
-    Counters, DriveChange, DriveHealth, DriveId, DriveStatus, HostId, Label, Level, PoolError,
-    PoolEvent, PoolId, PoolState, PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, UnknownLevel,
-    VolumeId, VolumeInfo, VolumeOptions,
+    ATTRIBUTES_BYTES_MAX, Accounting, Counters, DriveChange, DriveHealth, DriveId, DriveStatus,
+    HostId, Label, Level, PoolError, PoolEvent, PoolId, PoolState, PoolStatus, ScrubReport,
+    SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel, VolumeId, VolumeInfo, VolumeOptions,
 };
 pub use pools::PoolSpec;
 pub use spec::{

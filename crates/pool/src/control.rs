@@ -25,7 +25,7 @@ pub struct VolumeOptions {
     /// Keep space for all of it, so that no write fails for want of space. Otherwise space is
     /// taken when it is written.
     pub reserved: bool,
-    /// Up to 1024 bytes that the pool keeps for its user.
+    /// Up to [`ATTRIBUTES_BYTES_MAX`] bytes that the pool keeps for its user.
     pub attributes: Vec<u8>,
 }
 
@@ -62,7 +62,8 @@ pub struct SnapshotInfo {
 }
 
 const NAME_BYTES_MAX: usize = 255;
-const ATTRIBUTES_BYTES_MAX: usize = 1024;
+/// What a pool keeps for the user of one volume, at most: names of some eighty hosts.
+pub const ATTRIBUTES_BYTES_MAX: usize = 8 << 10;
 
 fn check_name(state: &State, name: &str) -> Result<(), PoolError> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
@@ -87,7 +88,7 @@ fn blocks_of(bytes: u64) -> Result<u64, PoolError> {
 
 fn check_attributes(attributes: &[u8]) -> Result<(), PoolError> {
     if attributes.len() > ATTRIBUTES_BYTES_MAX {
-        return Err(PoolError::Invalid("attributes have at most 1024 bytes"));
+        return Err(PoolError::Invalid("attributes have at most 8 KiB"));
     }
     Ok(())
 }

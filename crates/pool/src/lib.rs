@@ -60,7 +60,9 @@ mod watch;
 
 pub use accounting::{Accounting, SpaceUse};
 pub use array::Counters;
-pub use control::{SnapshotId, SnapshotInfo, VolumeId, VolumeInfo, VolumeOptions};
+pub use control::{
+    ATTRIBUTES_BYTES_MAX, SnapshotId, SnapshotInfo, VolumeId, VolumeInfo, VolumeOptions,
+};
 pub use core::Settings;
 pub use create::CreateOptions;
 pub use entropy::Entropy;

@@ -90,6 +90,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(namespaces::health))
         .routes(routes!(pools::list))
         .routes(routes!(pools::show, pools::create, pools::destroy))
+        .routes(routes!(pools::usage))
         .routes(routes!(pools::importable))
         .routes(routes!(pools::import))
         .routes(routes!(pools::export))

@@ -1,6 +1,8 @@
 //! What a node does with pools: each method is one control operation.
 
-use pool::{ScrubReport, SnapshotId, SnapshotInfo, VolumeId, VolumeInfo, VolumeOptions};
+use pool::{
+    Accounting, ScrubReport, SnapshotId, SnapshotInfo, VolumeId, VolumeInfo, VolumeOptions,
+};
 
 use super::Node;
 use crate::NodeError;
@@ -103,6 +105,16 @@ impl Node {
         self.run(move |layout| async move {
             let read = |pool: pool::Pool<_>| async move { Ok((pool.volumes(), pool.snapshots())) };
             layout.with_pool(pool, read).await
+        })
+        .await
+    }
+
+    /// Whose every block of a pool is; reads the maps of volumes that have snapshots or clones.
+    pub async fn pool_accounting(&self, pool: &str) -> Result<Accounting, NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let work = |pool: pool::Pool<_>| async move { pool.accounting().await };
+            layout.with_pool(pool, work).await
         })
         .await
     }

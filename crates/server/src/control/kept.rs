@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use api::{ANY_HOST, HostSpec, Name};
+use api::{ANY_HOST, ErrorBody, HostSpec, Name};
+use node::ATTRIBUTES_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -27,7 +28,13 @@ struct Kept {
 }
 
 /// What is to be kept about a volume.
-pub fn encode(record: &VolumeRecord, hosts: &BTreeMap<Name, HostSpec>) -> Vec<u8> {
+///
+/// # Errors
+/// It is more than a pool keeps: so many hosts.
+pub fn encode(
+    record: &VolumeRecord,
+    hosts: &BTreeMap<Name, HostSpec>,
+) -> Result<Vec<u8>, ErrorBody> {
     let mut rest = match serde_json::to_value(record) {
         Ok(Value::Object(rest)) => rest,
         // A record serializes to an object: it is a struct of plain fields.
@@ -42,7 +49,17 @@ pub fn encode(record: &VolumeRecord, hosts: &BTreeMap<Name, HostSpec>) -> Vec<u8
         hosts: record.hosts.iter().map(host).collect(),
         rest,
     };
-    serde_json::to_vec(&kept).unwrap_or_default()
+    let bytes = serde_json::to_vec(&kept).unwrap_or_default();
+    if bytes.len() > ATTRIBUTES_BYTES_MAX {
+        let message = format!(
+            "{} hosts take {} bytes on the pool; allowed: {ATTRIBUTES_BYTES_MAX} bytes, which is \
+             some eighty hosts",
+            record.hosts.len(),
+            bytes.len()
+        );
+        return Err(ErrorBody::invalid("hosts", message));
+    }
+    Ok(bytes)
 }
 
 /// What was kept about a volume, and the hosts that may see it; the record names none yet.
@@ -137,7 +154,7 @@ mod tests {
         };
         let here = BTreeMap::from([(name("a"), host("nqn-a")), (name("b"), host("nqn-b"))]);
         let original = record(&["a", "any", "b"]);
-        let bytes = encode(&original, &here);
+        let bytes = encode(&original, &here).unwrap();
         let (back, kept) = decode(&bytes, original.place.clone()).unwrap();
         assert_eq!(
             VolumeRecord {
@@ -150,6 +167,31 @@ mod tests {
         let names = known(kept, &mut there);
         assert_eq!(names, [name("any"), name("b-2"), name("z")]);
         assert_eq!(there[&name("b-2")], host("nqn-b"));
+    }
+
+    #[test]
+    fn a_cluster_of_hosts_fits_and_too_many_are_refused() {
+        let nqn = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
+        let many = |count: usize| {
+            let named = (0..count).map(|number| (name(&format!("host-{number}")), nqn));
+            let hosts: BTreeMap<Name, HostSpec> = named
+                .map(|(name, nqn)| {
+                    let spec = HostSpec {
+                        nqn: nqn.into(),
+                        tenant: None,
+                    };
+                    (name, spec)
+                })
+                .collect();
+            let record = VolumeRecord {
+                hosts: hosts.keys().cloned().collect(),
+                ..record(&[])
+            };
+            encode(&record, &hosts)
+        };
+        assert!(many(80).is_ok());
+        let refused = many(100).unwrap_err();
+        assert_eq!(refused.field.as_deref(), Some("hosts"));
     }
 
     #[test]

@@ -15,7 +15,12 @@ use crate::state::{Place, VolumeRecord};
 /// What a volume of a pool begins as.
 pub(super) enum Beginning {
     /// Nothing but zeroes.
-    Empty(Size),
+    Empty {
+        /// Its size.
+        size: Size,
+        /// Space for all of it is kept.
+        reserved: bool,
+    },
     /// A snapshot, perhaps made larger.
     Snapshot(Name, Option<Size>),
 }
@@ -36,7 +41,7 @@ impl Control {
             volume: id.0,
         };
         let record = self.new_record(objects, name, place(VolumeId(0)), spec);
-        let attributes = kept::encode(&record, &objects.hosts);
+        let attributes = kept::encode(&record, &objects.hosts)?;
         let id = self
             .begin(objects, name, pool, beginning, attributes)
             .await?;
@@ -81,10 +86,10 @@ impl Control {
     ) -> Result<VolumeId, ErrorBody> {
         let refuse = |error| refused(&error);
         let (snapshot, size) = match beginning {
-            Beginning::Empty(size) => {
+            Beginning::Empty { size, reserved } => {
                 let options = VolumeOptions {
                     bytes: size.bytes(),
-                    reserved: false,
+                    reserved,
                     attributes,
                 };
                 let made = self

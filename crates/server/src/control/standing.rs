@@ -25,7 +25,7 @@ impl Control {
         spec: &VolumeSpec,
     ) -> Result<Standing, ErrorBody> {
         match (&spec.drive, &spec.pool, &spec.snapshot) {
-            (Some(drive), None, None) if spec.size.is_none() => {
+            (Some(drive), None, None) if spec.size.is_none() && !spec.reserved => {
                 self.check_drive(objects, drive).await?;
                 Ok(Standing::Drive(drive.clone()))
             }
@@ -39,9 +39,13 @@ impl Control {
                 let size = spec.size.ok_or_else(|| {
                     ErrorBody::invalid("size", "a volume of a pool needs a size, such as 10GiB")
                 })?;
-                Ok(Standing::Pool(pool.clone(), Beginning::Empty(size)))
+                let beginning = Beginning::Empty {
+                    size,
+                    reserved: spec.reserved,
+                };
+                Ok(Standing::Pool(pool.clone(), beginning))
             }
-            (None, pool, Some(snapshot)) => {
+            (None, pool, Some(snapshot)) if !spec.reserved => {
                 let found = self.find_snapshot(objects, snapshot).await;
                 let (found_in, _) = found.map_err(|error| error.at("snapshot".to_owned()))?;
                 if pool.as_ref().is_some_and(|pool| *pool != found_in) {
@@ -50,6 +54,11 @@ impl Control {
                 }
                 let beginning = Beginning::Snapshot(snapshot.clone(), spec.size);
                 Ok(Standing::Pool(found_in, beginning))
+            }
+            (None, _, Some(_)) => {
+                let message = "space is kept for volumes that begin empty; allowed: a pool and a \
+                               size";
+                Err(ErrorBody::invalid("reserved", message))
             }
             _ => {
                 let message = "a volume stands on one thing; allowed: a drive, or a pool with a \

@@ -199,7 +199,7 @@ impl Control {
     ) -> Result<(), ErrorBody> {
         for (_, record) in &records {
             if let Place::Pool { name, volume } = &record.place {
-                let attributes = kept::encode(record, &objects.hosts);
+                let attributes = kept::encode(record, &objects.hosts)?;
                 let kept = self.node.set_pool_volume_attributes(
                     name.as_str(),
                     VolumeId(*volume),
@@ -252,9 +252,11 @@ impl Control {
         } = &entry.record.place
             && let Ok((volumes, _)) = self.node.pool_contents(pool.as_str()).await
             && let Some(info) = volumes.iter().find(|info| info.id == VolumeId(*id))
-            && let Some(origin) = info.origin
         {
-            volume.origin = self.snapshot_name(pool, origin).await;
+            volume.reserved = info.reserved;
+            if let Some(origin) = info.origin {
+                volume.origin = self.snapshot_name(pool, origin).await;
+            }
         }
         volume
     }
@@ -500,6 +502,7 @@ fn shown(name: &Name, entry: &VolumeEntry) -> Volume {
         name: name.clone(),
         drive: record.place.drive().cloned(),
         pool: record.place.pool().cloned(),
+        reserved: false,
         origin: None,
         state: if entry.offline.is_none() {
             ObjectState::Online

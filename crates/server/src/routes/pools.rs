@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use api::{ErrorBody, ImportablePool, Job, List, Name, PageQuery, Pool, PoolImport, PoolSpec};
+use api::{
+    ErrorBody, ImportablePool, Job, List, Name, PageQuery, Pool, PoolImport, PoolSpec, PoolUsage,
+};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -28,6 +30,14 @@ pub async fn list(
     responses((status = OK, body = Pool), (status = "default", body = ErrorBody)))]
 pub async fn show(State(control): State<Arc<Control>>, Named(name): Named) -> Answer<Pool> {
     Ok(Json(control.pool(&name).await?))
+}
+
+/// Where the space of a pool has gone
+#[utoipa::path(get, path = "/v1/pools/{name}/usage", operation_id = "pool_usage",
+    params(("name" = Name, Path)),
+    responses((status = OK, body = PoolUsage), (status = "default", body = ErrorBody)))]
+pub async fn usage(State(control): State<Arc<Control>>, Named(name): Named) -> Answer<PoolUsage> {
+    Ok(Json(control.pool_usage(&name).await?))
 }
 
 /// Make a pool out of drives that nothing uses
