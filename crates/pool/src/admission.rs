@@ -22,8 +22,13 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    fn blocks(&self) -> u64 {
+    pub fn blocks(&self) -> u64 {
         self.under_way + self.answered + self.frozen
+    }
+
+    /// True when nothing counts but writes under way.
+    pub fn is_exact(&self) -> bool {
+        self.blocks() == self.under_way
     }
 
     /// The updates are set aside.
@@ -31,9 +36,9 @@ impl Admitted {
         self.frozen = std::mem::take(&mut self.answered);
     }
 
-    /// They are merged: the maps have them.
-    pub fn merged(&mut self) {
-        self.frozen = 0;
+    /// They are merged: the maps have them. Returns how many blocks they had been taken for.
+    pub fn merged(&mut self) -> u64 {
+        std::mem::take(&mut self.frozen)
     }
 }
 
@@ -118,12 +123,15 @@ impl<D: BlockDevice + 'static> Core<D> {
             if new == 0 || self.fits(new) {
                 return Ok(self.admission(new));
             }
+            if self.shards > 1 {
+                self.make_room(new).await?;
+                continue;
+            }
             // Somebody else's checkpoint may be on its way, and whoever has been answered counts
             // until it has noticed.
             let exact = {
                 let state = self.state.borrow();
-                let merged = state.overlay.is_empty() && state.frozen.is_empty();
-                merged && state.admitted.blocks() == state.admitted.under_way
+                !state.may_hold_less()
             };
             if exact && noticed {
                 break;
@@ -155,6 +163,10 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     fn fits(&self, blocks: u64) -> bool {
+        if self.shards > 1 {
+            let state = self.state.borrow();
+            return state.room_used() + blocks <= state.room;
+        }
         let usable = self.size().usable_blocks();
         self.state.borrow().committed_blocks() + blocks <= usable
     }

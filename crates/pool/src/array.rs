@@ -36,6 +36,21 @@ pub struct Counters {
     pub unrecovered_reads: u64,
 }
 
+impl Counters {
+    /// Adds the totals of another shard.
+    pub(crate) fn add(&mut self, other: Counters) {
+        self.host_blocks_written += other.host_blocks_written;
+        self.stripe_blocks_written += other.stripe_blocks_written;
+        self.map_blocks_written += other.map_blocks_written;
+        self.relocated_blocks += other.relocated_blocks;
+        self.stripes += other.stripes;
+        self.checkpoints += other.checkpoints;
+        self.reconstructed_reads += other.reconstructed_reads;
+        self.repaired_blocks += other.repaired_blocks;
+        self.unrecovered_reads += other.unrecovered_reads;
+    }
+}
+
 /// The member drives, by their index in the member list.
 pub(crate) struct Array<D> {
     drives: RefCell<Vec<Option<Rc<Drive<D>>>>>,

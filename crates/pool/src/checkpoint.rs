@@ -6,16 +6,20 @@ use crate::error::PoolError;
 use crate::fold;
 use crate::format::body::Body;
 use crate::format::superblock::Superblock;
+use crate::join::join;
 use crate::level::{Level, Shape};
 use crate::map_writer::MapWriter;
-use crate::overlay::{Change, Overlay};
+use crate::messages::{Order, Written};
+use crate::overlay::{self, Change, Overlay};
 use crate::segments::{Kind, Segment, State as SegmentState, formable};
 use crate::space::{LAST_RESORT, Size};
 use crate::tree;
 use crate::volumes::Tables;
 use block::{BlockDevice, IoError};
+use reactor::mailbox::Receiver;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// When stripes may start again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +32,10 @@ pub(crate) enum Resume {
 
 /// Data segments as they were when the updates were set aside.
 struct Cut {
-    sequence: u64,
+    /// The last stripe of each shard.
+    sequences: Vec<u64>,
+    /// What other shards have set aside.
+    others: Vec<Arc<Overlay>>,
     /// The last that a segment was given.
     generation: u32,
     segments: BTreeMap<u32, Segment>,
@@ -45,13 +52,18 @@ pub(crate) struct Free {
     pub last_resort: usize,
 }
 
-/// Keeps stripes from starting while it lives.
-struct Gate<'a, D: BlockDevice + 'static>(&'a Core<D>);
+/// Keeps stripes from starting, on every shard, while it lives.
+struct Gate<'a, D: BlockDevice + 'static>(&'a Coordinator<D>);
 
 impl<'a, D: BlockDevice + 'static> Gate<'a, D> {
-    fn close(core: &'a Core<D>) -> Gate<'a, D> {
-        core.state.borrow_mut().gate += 1;
-        Gate(core)
+    /// Closes it, and waits until no stripe is in flight.
+    async fn close(coordinator: &'a Coordinator<D>) -> Result<Gate<'a, D>, PoolError> {
+        coordinator.state.borrow_mut().gate += 1;
+        let gate = Gate(coordinator);
+        let others = coordinator.ask_all(Order::Gate);
+        let (others, ()) = join(others, coordinator.drained()).await;
+        others?;
+        Ok(gate)
     }
 }
 
@@ -59,6 +71,7 @@ impl<D: BlockDevice + 'static> Drop for Gate<'_, D> {
     fn drop(&mut self) {
         self.0.state.borrow_mut().gate -= 1;
         self.0.work.notify_one();
+        self.0.tell_all(|| Order::Open);
     }
 }
 
@@ -82,11 +95,12 @@ impl<D: BlockDevice + 'static> Core<D> {
             return size;
         }
         let size = Size::of(self.array.level, self.width, self.zone_rows, &self.zones());
+        let size = size.for_shards(self.shards);
         self.known_size.set(Some((drives, size)));
         size
     }
 
-    /// Seals every segment that is open or ready and lacks a drive.
+    /// Seals every segment of this shard, or of none, that is open or ready and lacks a drive.
     pub fn drop_dead_segments(&self, state: &mut State) {
         let rules = self.rules();
         let dead = |segment: &Segment| {
@@ -96,7 +110,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             .segments
             .table()
             .iter()
-            .filter(|(_, segment)| dead(segment))
+            .filter(|(number, segment)| dead(segment) && !state.lent.contains_key(number))
             .map(|(number, _)| *number)
             .collect();
         for number in numbers {
@@ -139,7 +153,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Takes a checkpoint. `change` alters the tables with no stripe in flight.
     pub async fn checkpoint_with<T>(
-        &self,
+        self: &Rc<Self>,
         resume: Resume,
         change: impl FnOnce(&mut State) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
@@ -149,19 +163,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// As [`checkpoint_with`](Core::checkpoint_with), for who holds the upkeep lock.
     pub async fn checkpoint_locked<T>(
-        &self,
+        self: &Rc<Self>,
         resume: Resume,
         change: impl FnOnce(&mut State) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
-        let mut gate = Some(Gate::close(self));
-        while self.state.borrow().in_flight > 0 && self.offline.get().is_none() {
-            self.landed.notified().await;
-        }
+        let mut gate = Some(Gate::close(self).await?);
         if let Some(reason) = self.offline.get() {
             return Err(PoolError::Offline(reason));
         }
         let output = change(&mut self.state.borrow_mut())?;
-        let cut = self.freeze();
+        let cut = self.freeze().await?;
         if resume == Resume::AtFreeze {
             gate = None;
         }
@@ -176,12 +187,31 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(output)
     }
 
-    /// Sets the updates aside and notes where the log stands.
-    fn freeze(&self) -> Cut {
+    /// Has every shard set its updates aside, and notes where the logs stand.
+    async fn freeze(&self) -> Result<Cut, PoolError> {
+        let orders = std::mem::take(&mut self.state.borrow_mut().at_freeze);
+        let frozen = self.ask_all(|reply| Order::Freeze {
+            cut_off: orders.cut_off.clone(),
+            seal: orders.seal,
+            reply,
+        });
+        let frozen = frozen.await?;
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
+        let mut sequences = vec![state.applied; state.share.shards as usize];
+        let mut others = Vec::with_capacity(frozen.len());
+        for (peer, found) in self.peers().iter().zip(frozen) {
+            sequences[peer.shard as usize] = found.sequence;
+            others.push(found.overlay);
+            for written in found.segments {
+                self.note_written(state, &written);
+            }
+        }
+        self.heard_frozen();
+        self.others_dirty
+            .set(others.iter().any(|overlay| !overlay.is_empty()));
         self.drop_dead_segments(state);
-        state.frozen = std::mem::take(&mut state.overlay);
+        state.frozen = Arc::new(std::mem::take(&mut state.overlay));
         state.admitted.freeze();
         let data = state
             .segments
@@ -195,15 +225,28 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .iter()
             .filter(|(_, found)| found.state == SegmentState::Sealed);
         let settled = sealed.map(|(number, _)| *number).collect();
-        Cut {
-            sequence: state.applied,
+        Ok(Cut {
+            sequences,
+            others,
             generation: state.segments.next_generation(),
             segments,
             settled,
+        })
+    }
+
+    /// Another shard has written a segment so far.
+    fn note_written(&self, state: &mut State, written: &Written) {
+        if let Some(segment) = state.segments.get_mut(written.number) {
+            segment.state = written.state;
+            segment.rows = written.rows;
+            segment.sequence = written.sequence;
+        }
+        if written.state == SegmentState::Sealed {
+            state.lent.remove(&written.number);
         }
     }
 
-    async fn merge_and_publish(&self, cut: &Cut) -> Result<(), PoolError> {
+    async fn merge_and_publish(self: &Rc<Self>, cut: &Cut) -> Result<(), PoolError> {
         let writer = MapWriter::new(self);
         let tables = self.merge(&writer, cut).await?;
         writer.write_out().await?;
@@ -213,6 +256,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
         }
         let body = self.swap(cut, tables, &writer)?;
+        let seen = self.show_others();
         let bytes = body.encode();
         let incarnation = self.incarnation.get();
         let enter = |next: &mut Superblock| {
@@ -220,6 +264,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             next.holder = self.holder.get();
         };
         self.publish(Some(enter), Some(Rc::new(bytes))).await?;
+        for answer in seen {
+            self.answer(answer).await?;
+        }
         self.array.count(|counters| counters.checkpoints += 1);
         self.free(cut);
         self.watch_space();
@@ -229,9 +276,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Merges the frozen updates, gets rid of layers that nobody needs, and makes room for nodes.
     async fn merge(&self, writer: &MapWriter<'_, D>, cut: &Cut) -> Result<Tables, PoolError> {
         let mut tables = self.state.borrow().tables.clone();
-        let layers: Vec<u32> = self.state.borrow().frozen.layers().collect();
+        let own = self.state.borrow().frozen.clone();
+        let frozen = || std::iter::once(&*own).chain(cut.others.iter().map(|other| &**other));
+        let layers: BTreeSet<u32> = frozen().flat_map(Overlay::layers).collect();
         for layer in layers {
-            let changes = self.state.borrow().frozen.changes(layer);
+            let changes = overlay::changes_of(frozen(), layer);
             let changes = fold::with_markers(writer, &tables, layer, changes).await?;
             let Some(target) = tables.layers.get_mut(&layer) else {
                 continue;
@@ -305,26 +354,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     ) -> Result<Body, PoolError> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let gone: Vec<u32> = state
-            .tables
-            .layers
-            .keys()
-            .filter(|layer| !tables.layers.contains_key(layer))
-            .copied()
-            .collect();
-        state.tables = tables;
+        state.drop_frozen();
+        state.replace_tables(tables);
         state.map_nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
         state.segments.apply_tree_changes(&writer.changes.borrow());
-        state.admitted.merged();
-        let frozen: Overlay = std::mem::take(&mut state.frozen);
-        for entry in frozen.entries() {
-            state.segments.overlay_lost(entry);
-        }
-        for layer in gone {
-            for entry in state.overlay.remove_layer(layer) {
-                state.segments.overlay_lost(entry);
-            }
-        }
         state.era += 1;
         self.make_ready(state);
         let mut segments = state.segments.table().clone();
@@ -342,7 +375,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         Ok(Body {
             slice_blocks: state.share.slice_blocks as u32,
-            sequences: vec![cut.sequence; state.share.shards as usize],
+            sequences: cut.sequences.clone(),
             next_generation: state.segments.next_generation(),
             map_nodes: state.map_nodes,
             segments,
@@ -350,14 +383,31 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         })
     }
 
+    /// Tells the other shards what the maps are now.
+    fn show_others(&self) -> Vec<Receiver<()>> {
+        let view = self.view();
+        self.peers()
+            .iter()
+            .map(|peer| {
+                let view = Box::new(view.clone());
+                peer.outbox.ask(|reply| Order::View(view, reply))
+            })
+            .collect()
+    }
+
     /// Makes segments ready for the time after this checkpoint.
     fn make_ready(&self, state: &mut State) {
         let size = self.size();
         let rules = self.rules();
-        let narrow = if rules.narrow() == rules.wide() { 0 } else { 2 };
-        let ready = |state: &State, kind| state.segments.numbers(kind, SegmentState::Ready).count();
+        let others = state.share.shards as usize - 1;
+        let narrow = match rules.narrow() == rules.wide() {
+            true => 0,
+            false => 2 + others,
+        };
+        let wide = size.ready_target() + others;
+        let ready = |state: &State, kind| state.ready_or_unannounced(kind).count();
         let none_ready = ready(state, Kind::Wide) == 0;
-        for (kind, target) in [(Kind::Wide, size.ready_target()), (Kind::Narrow, narrow)] {
+        for (kind, target) in [(Kind::Wide, wide), (Kind::Narrow, narrow)] {
             while ready(state, kind) < target {
                 let last = none_ready && kind == Kind::Wide && ready(state, kind) < LAST_RESORT;
                 let free = self.free_segments(state);
@@ -378,6 +428,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let ready: Vec<u32> = state
             .segments
             .numbers(Kind::Wide, SegmentState::Ready)
+            .filter(|number| !state.lent.contains_key(number))
             .collect();
         let number = ready.into_iter().find(|number| {
             let found = state.segments.get(*number);
@@ -410,7 +461,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// The checkpoint is durable everywhere: what nothing refers to is free.
-    fn free(&self, cut: &Cut) {
+    fn free(self: &Rc<Self>, cut: &Cut) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         state.unannounced.clear();
@@ -434,6 +485,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         state
             .limbo
             .extend(dead.into_iter().map(|number| (era, number)));
+        self.hold_for_others(state);
         state.era += 1;
         state.release_limbo();
         let settled = cut
@@ -442,6 +494,23 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .filter(|number| state.segments.get(**number).is_some());
         state.settled = settled.copied().collect();
         self.upkeep.notify_one();
+    }
+
+    /// What is free now stays as it is until no reader of another shard is left that may have seen
+    /// an earlier view: one of this shard stands for them.
+    fn hold_for_others(self: &Rc<Self>, state: &mut State) {
+        if self.peers().is_empty() {
+            return;
+        }
+        let era = state.era;
+        *state.readers.entry(era).or_default() += 1;
+        let coordinator = self.clone();
+        drop(reactor::spawn(async move {
+            if coordinator.ask_all(Order::Retire).await.is_ok() {
+                coordinator.leave(era);
+            }
+        }));
+        self.tell_all(|| Order::Look);
     }
 }
 

@@ -3,11 +3,14 @@
 //! It works in windows: so many blocks are looked at, sorted and moved, then upkeep decides anew.
 //! A checkpoint need not wait for a whole segment, and what is moved fills whole rows.
 
+use crate::coordinator::Coordinator;
 use crate::core::Core;
 use crate::gather::Victim;
-use crate::log::{Move, moved_batch, moved_room};
+use crate::log::{Class, Move, moved_batch, moved_room};
+use crate::messages::Order;
 use crate::segments::{Kind, Segment, State as SegmentState};
 use block::BlockDevice;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -37,6 +40,22 @@ pub(crate) enum Window {
     Moved,
     /// There was no segment to move blocks to.
     NoRoom,
+}
+
+/// A segment that several shards empty, one after the other.
+pub(crate) struct Cleaning {
+    number: u32,
+    /// Shards that still have blocks there.
+    shards: VecDeque<u64>,
+}
+
+/// What came of a window at one shard.
+pub(crate) struct Cleaned {
+    pub window: Window,
+    /// There is more to move.
+    pub half_way: bool,
+    /// Something cannot be moved.
+    pub stuck: bool,
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
@@ -135,6 +154,30 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
+    /// Moves a window of this shard's blocks out of one segment.
+    pub async fn clean_one(self: &Rc<Self>, number: u32) -> Cleaned {
+        let live = {
+            let mut state = self.state.borrow_mut();
+            // Another one that was left half way was given up.
+            state.cleaning.take_if(|victim| victim.number != number);
+            state.segments.get(number).map_or(0, Segment::live)
+        };
+        while moved_room(&self.state.borrow(), &self.rules()) < live {
+            if !self.get_segment(Class::Moved, false).await {
+                break;
+            }
+        }
+        let chosen = Cell::new(Some(number));
+        let window = self.clean(1, || chosen.take()).await;
+        let mut state = self.state.borrow_mut();
+        state.attempts.remove(&number);
+        Cleaned {
+            window,
+            half_way: state.cleaning.is_some(),
+            stuck: state.stuck.contains(&number),
+        }
+    }
+
     /// The segment that the last window left half way.
     fn resume_victim(&self) -> Option<Victim> {
         let mut state = self.state.borrow_mut();
@@ -206,5 +249,71 @@ impl<D: BlockDevice + 'static> Core<D> {
         while self.state.borrow().applied < last && self.offline.get().is_none() {
             self.landed.notified().await;
         }
+    }
+}
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Moves live blocks out of segments that `choose` names, a window of them. The caller holds
+    /// the upkeep lock.
+    pub async fn clean_window(&self, wanted: usize, choose: impl Fn() -> Option<u32>) -> Window {
+        if self.peers().is_empty() {
+            return self.shard.clean(wanted, choose).await;
+        }
+        let task = self
+            .cleaning
+            .take()
+            .or_else(|| self.begin_cleaning(&choose));
+        let Some(mut task) = task else {
+            return Window::Moved;
+        };
+        let Some(shard) = task.shards.pop_front() else {
+            return Window::Moved;
+        };
+        let cleaned = self.clean_at(shard, task.number).await;
+        let Some(cleaned) = cleaned else {
+            return Window::NoRoom;
+        };
+        let mut state = self.state.borrow_mut();
+        if cleaned.stuck {
+            state.stuck.insert(task.number);
+        }
+        if cleaned.window == Window::NoRoom {
+            state.attempts.remove(&task.number);
+            state.emptied.remove(&task.number);
+            state.settled.insert(task.number);
+            return Window::NoRoom;
+        }
+        if cleaned.half_way {
+            task.shards.push_front(shard);
+        }
+        if task.shards.is_empty() {
+            state.settled.remove(&task.number);
+            state.emptied.insert(task.number);
+        } else {
+            self.cleaning.set(Some(task));
+        }
+        Window::Moved
+    }
+
+    fn begin_cleaning(&self, choose: &impl Fn() -> Option<u32>) -> Option<Cleaning> {
+        let number = self.next_victim(choose)?.number;
+        let writer = self.state.borrow().segments.get(number)?.writer;
+        let shards = match writer {
+            Some(shard) => VecDeque::from([shard]),
+            // Before the pool was opened blocks may have been dealt in another way.
+            None => (0..self.state.borrow().share.shards).collect(),
+        };
+        Some(Cleaning { number, shards })
+    }
+
+    /// Has a shard move a window of its blocks out of a segment. `None` if the shard has gone.
+    async fn clean_at(&self, shard: u64, number: u32) -> Option<Cleaned> {
+        let Some(peer) = self.peers().iter().find(|peer| peer.shard == shard) else {
+            // This is one attempt, not two.
+            self.state.borrow_mut().attempts.remove(&number);
+            return Some(self.shard.clean_one(number).await);
+        };
+        let asked = peer.outbox.ask(|reply| Order::Clean(number, reply));
+        self.answer(asked).await.ok()
     }
 }

@@ -115,13 +115,17 @@ impl<D: BlockDevice + 'static> Pool<D> {
         &self,
         change: impl FnOnce(&mut State) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
+        // Room that was dealt to shards and that they do not use is not theirs meanwhile.
+        let _dealing = self.core.room_lock.lock().await;
+        let others = self.core.take_back_room().await?.blocks;
         self.core
             .checkpoint_with(Resume::WhenDurable, |state| {
                 self.check_table_room()?;
                 let before = state.tables.clone();
                 let changed = change(state)?;
                 let more = state.tables.promised_blocks() > before.promised_blocks();
-                if more && state.committed_blocks_next() > self.core.size().usable_blocks() {
+                let committed = state.committed_blocks_next() + others;
+                if more && committed > self.core.size().usable_blocks() {
                     state.tables = before;
                     return Err(PoolError::NoSpace);
                 }
@@ -132,7 +136,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// What was overwritten must not count when space is about to be promised.
     async fn settle_before_promising(&self) -> Result<(), PoolError> {
-        let pending = !self.core.state.borrow().overlay.is_empty();
+        let others = !self.core.peers().is_empty();
+        let pending = others || !self.core.state.borrow().overlay.is_empty();
         match pending {
             true => self.checkpoint().await,
             false => Ok(()),
@@ -197,6 +202,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             if blocks < before {
                 let share = state.share;
                 state.unmap(share, layer, blocks..before);
+                state.at_freeze.cut_off.push((layer, blocks..before));
             }
             Ok(())
         })

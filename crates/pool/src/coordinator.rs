@@ -1,11 +1,13 @@
 //! [`Coordinator`]: what an open pool has once, however many shards serve it.
 
+use crate::cleaner::Cleaning;
 use crate::core::Core;
 use crate::entropy::Entropy;
 use crate::format::superblock::Superblock;
+use crate::peers::Peer;
 use crate::watch::Watch;
 use reactor::sync::Mutex;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 
@@ -29,6 +31,14 @@ pub(crate) struct Coordinator<D> {
     pub holder: Cell<[u8; 16]>,
     /// What has been told.
     pub watch: Watch,
+    /// The other shards, once the pool is open.
+    pub peers: OnceCell<Vec<Peer>>,
+    /// Held by whoever deals room to the shards.
+    pub room_lock: Mutex<()>,
+    /// The segment that is being emptied, where there are several shards.
+    pub cleaning: Cell<Option<Cleaning>>,
+    /// Other shards may have updates that would free segments.
+    pub others_dirty: Cell<bool>,
 }
 
 impl<D> Deref for Coordinator<D> {

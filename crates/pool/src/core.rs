@@ -10,6 +10,7 @@ use crate::format::stripe::Record;
 use crate::gather::Victim;
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::{Completed, Item};
+use crate::messages::{Outbox, Report};
 use crate::overlay::Overlay;
 use crate::segments::{Segments, Zone};
 use crate::slices::{SLICE_BLOCKS, Share};
@@ -18,11 +19,13 @@ use crate::status::PoolState;
 use crate::tree::{self, Nodes};
 use crate::volumes::{Root, Tables};
 use block::{BlockDevice, Buffer, IoError};
+use reactor::mailbox::Sender;
 use reactor::sync::Notify;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 /// What an operator may tune; none of it is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +64,7 @@ pub(crate) struct State {
     /// Updates since the last freeze.
     pub overlay: Overlay,
     /// Updates that a checkpoint is merging.
-    pub frozen: Overlay,
+    pub frozen: Arc<Overlay>,
     pub tables: Tables,
     /// The blocks that this shard serves.
     pub share: Share,
@@ -111,6 +114,16 @@ pub(crate) struct State {
     pub emptied: BTreeSet<u32>,
     /// How often each segment has been cleaned.
     pub attempts: BTreeMap<u32, u32>,
+    /// Segments that other shards were given to write, and which shard.
+    pub lent: BTreeMap<u32, u64>,
+    /// Segments that were lent to this shard for moved blocks.
+    pub for_moves: BTreeSet<u32>,
+    /// Blocks that this shard may hold by updates, where there are several shards.
+    pub room: u64,
+    /// What the next checkpoint asks of the shards.
+    pub at_freeze: AtFreeze,
+    /// Who waits for the readers of an era and of earlier ones to end.
+    pub retiring: Vec<(u64, Sender<()>)>,
 }
 
 /// One shard of an open pool: the log, the latest updates and the cache of one core.
@@ -122,6 +135,8 @@ pub(crate) struct Core<D> {
     pub width: usize,
     /// Rows of every zone.
     pub zone_rows: u32,
+    /// How many shards the pool has.
+    pub shards: u64,
     /// The pool's size on certain drives: the bits of their indices, and how often they changed.
     pub known_size: Cell<Option<((u32, u64), Size)>>,
     pub state: RefCell<State>,
@@ -137,7 +152,24 @@ pub(crate) struct Core<D> {
     /// Live blocks at which the space in use is worth a look.
     pub look_at_blocks: Cell<u64>,
     /// Who decides for the whole pool.
-    pub coordinator: OnceCell<Weak<Coordinator<D>>>,
+    pub link: OnceCell<Link<D>>,
+}
+
+/// How a shard reaches who decides for the whole pool.
+pub(crate) enum Link<D> {
+    /// It is the first shard: the coordinator is here.
+    Home(Weak<Coordinator<D>>),
+    /// It is another: reports go out.
+    Away(Outbox<Report>),
+}
+
+/// What the shards are to do besides when they set their updates aside.
+#[derive(Default)]
+pub(crate) struct AtFreeze {
+    /// Blocks of layers that are cut off, and read as zeroes if they ever come back.
+    pub cut_off: Vec<(u32, Range<u64>)>,
+    /// Segments are written no further.
+    pub seal: bool,
 }
 
 /// What the map says, as far as memory knows it.
@@ -257,6 +289,12 @@ impl State {
     /// Frees what was freed in an era that no reader is in any more.
     pub fn release_limbo(&mut self) {
         let oldest = self.readers.keys().next().copied().unwrap_or(u64::MAX);
+        self.retiring.retain(|(era, reply)| {
+            let ended = *era < oldest;
+            // Who asked may have gone.
+            let _ = ended.then(|| reply.try_send(()));
+            !ended
+        });
         while let Some((era, segment)) = self.limbo.front().copied()
             && era < oldest
         {
@@ -276,15 +314,30 @@ pub(crate) struct Reading<'a, D> {
 
 impl<D> Drop for Reading<'_, D> {
     fn drop(&mut self) {
-        let mut state = self.core.state.borrow_mut();
-        if let Some(count) = state.readers.get_mut(&self.era) {
+        self.core.leave(self.era);
+    }
+}
+
+impl<D> Core<D> {
+    /// A reader begins; returns its era.
+    pub fn enter(&self) -> u64 {
+        let mut state = self.state.borrow_mut();
+        let era = state.era;
+        *state.readers.entry(era).or_default() += 1;
+        era
+    }
+
+    /// A reader of `era` has ended.
+    pub fn leave(&self, era: u64) {
+        let mut state = self.state.borrow_mut();
+        if let Some(count) = state.readers.get_mut(&era) {
             *count -= 1;
             if *count == 0 {
-                state.readers.remove(&self.era);
+                state.readers.remove(&era);
                 let waiting = state.limbo.len();
                 state.release_limbo();
                 if state.limbo.len() < waiting {
-                    self.core.upkeep.notify_one();
+                    self.upkeep.notify_one();
                 }
             }
         }
@@ -293,15 +346,10 @@ impl<D> Drop for Reading<'_, D> {
 
 impl<D: BlockDevice> Core<D> {
     pub fn reading(&self) -> Reading<'_, D> {
-        let mut state = self.state.borrow_mut();
-        let era = state.era;
-        *state.readers.entry(era).or_default() += 1;
-        Reading { core: self, era }
-    }
-
-    /// Who decides for the whole pool; gone once the pool is.
-    pub fn coordinator(&self) -> Option<Rc<Coordinator<D>>> {
-        self.coordinator.get()?.upgrade()
+        Reading {
+            core: self,
+            era: self.enter(),
+        }
     }
 
     /// Takes the pool out of service: everything waiting fails.
@@ -310,9 +358,12 @@ impl<D: BlockDevice> Core<D> {
             self.offline.set(Some(reason));
             tracing::error!(reason, "pool offline");
             let state = PoolState::Offline;
-            let reason = Some(reason);
-            self.array.events.push(PoolEvent::State { state, reason });
+            self.array.events.push(PoolEvent::State {
+                state,
+                reason: Some(reason),
+            });
             self.array.events.close();
+            self.pass_on_offline(reason);
         }
         self.work.notify_one();
         self.upkeep.notify_one();

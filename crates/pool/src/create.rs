@@ -9,7 +9,8 @@ use crate::format::superblock::{MAGIC, MEMBER_ACTIVE, NAME_BYTES, Superblock, VE
 use crate::labels::{self, HostId};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{BLOCK_BYTES, ROWS_MAX};
-use crate::pool::{OpenOptions, Pool};
+use crate::messages::Wiring;
+use crate::pool::{OpenOptions, Pool, alone};
 use block::BlockDevice;
 
 /// Zones have at least so many blocks: the largest atomic write fits even one column.
@@ -71,6 +72,15 @@ fn slot_blocks_for(smallest: u64, zone_blocks: u32) -> u32 {
 impl<D: BlockDevice + 'static> Pool<D> {
     /// Makes a pool out of drives that carry none, and opens it.
     pub async fn create(drives: Vec<D>, options: CreateOptions) -> Result<Pool<D>, PoolError> {
+        Pool::create_on(alone(), drives, options).await
+    }
+
+    /// As [`create`](Pool::create), with the shards that join at the other ends of the wires.
+    pub async fn create_on(
+        wiring: Wiring,
+        drives: Vec<D>,
+        options: CreateOptions,
+    ) -> Result<Pool<D>, PoolError> {
         let level = options.level;
         let min = level.drives_min();
         if !(min..=DRIVES_MAX).contains(&drives.len()) {
@@ -109,7 +119,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
             entropy,
             ..
         } = options;
-        Pool::open(
+        Pool::open_on(
+            wiring,
             drives,
             OpenOptions {
                 host,

@@ -202,7 +202,7 @@ impl Events {
         self.arrived.notify_all();
     }
 
-    async fn next(&self) -> Option<PoolEvent> {
+    pub async fn next(&self) -> Option<PoolEvent> {
         loop {
             {
                 let mut waiting = self.waiting.borrow_mut();

@@ -122,12 +122,15 @@ impl<D: BlockDevice + 'static> Core<D> {
         header: &Header,
         live: &mut Vec<Live>,
     ) -> Result<(), IoError> {
+        let share = self.state.borrow().share;
         let mut unknown: Vec<Live> = Vec::new();
         let mut index = 0;
         for record in &header.records {
             let at = place(victim.number, header.place.row, header.rows, index + 1);
             index += usize::from(record.crc().is_some());
-            let Some((layer, block, crc)) = record.owner() else {
+            let owner = record.owner();
+            let own = owner.filter(|(_, block, _)| share.owner(*block) == share.shard);
+            let Some((layer, block, crc)) = own else {
                 continue;
             };
             let Some(layer) = self.state.borrow().tables.resolve(layer) else {

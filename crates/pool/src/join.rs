@@ -1,7 +1,7 @@
 //! [`join_all`]: several futures at once, for the columns of a stripe.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 
 /// A future that still runs, or what it gave.
@@ -38,4 +38,31 @@ pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) ->
         Slot::Running(_) => None,
     };
     slots.into_iter().filter_map(output).collect()
+}
+
+/// Waits for both.
+pub(crate) async fn join<L: Future, R: Future>(left: L, right: R) -> (L::Output, R::Output) {
+    let mut left = pin!(left);
+    let mut right = pin!(right);
+    let (mut first, mut second) = (None, None);
+    poll_fn(|context| {
+        if first.is_none()
+            && let Poll::Ready(output) = left.as_mut().poll(context)
+        {
+            first = Some(output);
+        }
+        if second.is_none()
+            && let Poll::Ready(output) = right.as_mut().poll(context)
+        {
+            second = Some(output);
+        }
+        match (first.take(), second.take()) {
+            (Some(left), Some(right)) => Poll::Ready((left, right)),
+            (left, right) => {
+                (first, second) = (left, right);
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }

@@ -97,6 +97,11 @@ impl Item {
         }
     }
 
+    /// True for a deallocation.
+    pub fn is_hole(&self) -> bool {
+        matches!(self, Item::Hole { .. })
+    }
+
     fn parts(&self) -> u64 {
         match self {
             Item::Write { blocks, .. } => *blocks,
@@ -353,8 +358,8 @@ impl<D: BlockDevice + 'static> Core<D> {
             .count(|counters| counters.host_blocks_written += blocks);
         self.landed.notify_all();
         self.work.notify_one();
-        let full = self.state.borrow().overlay.len() >= self.settings.checkpoint_updates;
-        if full || self.space_wants_a_look() {
+        let full = self.overlay_full();
+        if full || self.report_is_due() || self.space_wants_a_look() {
             self.upkeep.notify_one();
         }
     }

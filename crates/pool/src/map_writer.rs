@@ -73,6 +73,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         let number = core.allocate(state, Kind::Map).or_else(|| {
             // A removal that leaves no room for the map is given up.
             core.array.leaving.borrow_mut().clear();
+            core.tell_leaving();
             core.allocate(state, Kind::Map)
         });
         let number = number.or_else(|| core.take_ready_for_map(state));

@@ -143,6 +143,38 @@ impl Overlay {
     }
 }
 
+/// The changes of a layer in several overlays that have no block in common, sorted and disjoint.
+pub(crate) fn changes_of<'a>(
+    overlays: impl IntoIterator<Item = &'a Overlay>,
+    layer: u32,
+) -> Vec<Change> {
+    let mut lists: Vec<Vec<Change>> = overlays
+        .into_iter()
+        .map(|overlay| overlay.changes(layer))
+        .filter(|changes| !changes.is_empty())
+        .collect();
+    if lists.len() < 2 {
+        return lists.pop().unwrap_or_default();
+    }
+    let mut all = lists.concat();
+    all.sort_by_key(Change::start);
+    // A deallocation that went to several shards becomes one again.
+    all.dedup_by(|next, last| match (last, next) {
+        (
+            Change::Clear { end, .. },
+            Change::Clear {
+                start,
+                end: further,
+            },
+        ) if *end == *start => {
+            *end = *further;
+            true
+        }
+        _ => false,
+    });
+    all
+}
+
 fn add_run(runs: &mut BTreeMap<u64, u64>, mut start: u64, mut end: u64) {
     if let Some((&before, &before_end)) = runs.range(..=start).next_back()
         && before_end >= start

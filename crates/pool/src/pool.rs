@@ -1,10 +1,9 @@
 //! [`Pool`]: opened and closed.
 
 use crate::array::Array;
-use crate::cache::NodeCache;
 use crate::checkpoint::Resume;
 use crate::coordinator::{Coordinator, Published};
-use crate::core::{Core, Settings, State};
+use crate::core::{Core, Link, Settings, State};
 use crate::drive::{Drive, DriveLayout};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
@@ -16,13 +15,13 @@ use crate::level::{DRIVES_MAX, Level};
 use crate::location::BLOCK_BYTES;
 use crate::log::ATOMIC_BLOCKS;
 use crate::membership;
+use crate::messages::{End, Order, Wiring, wire};
 use crate::recovery::Before;
 use crate::segments::{Kind, Segments, State as SegmentState};
 use crate::slices::Share;
 use block::BlockDevice;
-use reactor::sync::{Mutex, Notify};
+use reactor::sync::Mutex;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 /// How a pool is to be opened.
@@ -67,19 +66,26 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Opens the pool that the drives carry; they may come in any order. Nothing is written
     /// before it is certain that this is the pool's newest state.
     pub async fn open(drives: Vec<D>, options: OpenOptions) -> Result<Pool<D>, PoolError> {
+        Pool::open_on(alone(), drives, options).await
+    }
+
+    /// As [`open`](Pool::open), with the shards that join at the other ends of the wires. Each has
+    /// every so many-th slice of every volume; see [`Sliced`](crate::Sliced).
+    pub async fn open_on(
+        wiring: Wiring,
+        drives: Vec<D>,
+        options: OpenOptions,
+    ) -> Result<Pool<D>, PoolError> {
+        let End::Coordinator { orders, reports } = wiring.end else {
+            return Err(PoolError::Invalid(
+                "the first end of the wires opens the pool",
+            ));
+        };
         let slice = u64::from(options.settings.slice_blocks);
         if slice == 0 || !slice.is_multiple_of(ATOMIC_BLOCKS) {
             return Err(PoolError::Invalid("a slice is a multiple of 16 blocks"));
         }
-        let mut slots = Vec::with_capacity(drives.len());
-        for device in &drives {
-            // A drive that cannot be read is as good as absent.
-            slots.push(match labels::find(device).await {
-                Ok(Found::Slot(slot)) => Some(slot),
-                Ok(Found::Newer(version)) => return Err(PoolError::NewerFormat(version)),
-                Ok(Found::Blank) | Err(_) => None,
-            });
-        }
+        let slots = find_slots(&drives).await?;
         let given: Vec<Option<&Slot>> = slots.iter().map(Option::as_deref).collect();
         let choice = membership::choose(&given)?;
         let newest = slots[choice.newest]
@@ -95,7 +101,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let body = Body::decode(&newest.body).map_err(|_| PoolError::Damaged("tables"))?;
         let mut members: Vec<Option<Rc<Drive<D>>>> = Vec::new();
         members.resize_with(DRIVES_MAX, || None);
-        for ((device, slot), index) in drives.into_iter().zip(&slots).zip(&choice.current) {
+        let mut positions = Vec::new();
+        let given = drives.into_iter().zip(&slots).zip(&choice.current);
+        for (position, ((device, slot), index)) in given.enumerate() {
             let (Some(slot), Some(index)) = (slot, *index) else {
                 continue;
             };
@@ -105,25 +113,22 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 continue;
             }
             members[index] = Some(Rc::new(drive));
+            positions.push((index, position));
         }
         let before = Before {
             slice_blocks: u64::from(body.slice_blocks),
             sequences: body.sequences.clone(),
         };
-        let core = assemble(members, newest, body, options)?;
-        for (slot, _) in slots
-            .iter()
-            .zip(&choice.current)
-            .filter(|(_, index)| index.is_none())
-        {
-            if let Some(slot) = slot {
-                let superblock = &slot.superblock;
-                let index = usize::from(superblock.drive_index);
-                core.array
-                    .tell(index, superblock.drive_id, DriveChange::Stale);
-            }
-        }
+        let share = Share {
+            slice_blocks: slice,
+            shards: 1 + orders.len() as u64,
+            shard: 0,
+        };
+        let core = assemble(members, newest, body, share, options)?;
+        tell_stale(&core.array, &slots, &choice.current);
         core.start(before).await?;
+        core.begin_others(orders, reports, &positions).await?;
+        core.serve();
         Ok(Pool { core })
     }
 
@@ -131,10 +136,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
     pub async fn close(&self) -> Result<(), PoolError> {
         let core = &self.core;
         core.stopping.set(true);
+        core.tell_all(|| Order::Stop);
         core.work.notify_one();
         let result = core.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
         core.upkeep.notify_one();
         core.array.events.close();
+        core.tell_all(|| Order::Quit);
         result
     }
 
@@ -184,6 +191,36 @@ impl<D: BlockDevice + 'static> Pool<D> {
     }
 }
 
+/// What each drive carries of a pool.
+async fn find_slots<D: BlockDevice>(drives: &[D]) -> Result<Vec<Option<Box<Slot>>>, PoolError> {
+    let mut slots = Vec::with_capacity(drives.len());
+    for device in drives {
+        // A drive that cannot be read is as good as absent.
+        slots.push(match labels::find(device).await {
+            Ok(Found::Slot(slot)) => Some(slot),
+            Ok(Found::Newer(version)) => return Err(PoolError::NewerFormat(version)),
+            Ok(Found::Blank) | Err(_) => None,
+        });
+    }
+    Ok(slots)
+}
+
+/// Tells of drives that are there but missed what the others know.
+fn tell_stale<D: BlockDevice>(
+    array: &Array<D>,
+    slots: &[Option<Box<Slot>>],
+    current: &[Option<usize>],
+) {
+    let stale = slots.iter().zip(current);
+    for (slot, _) in stale.filter(|(_, index)| index.is_none()) {
+        if let Some(slot) = slot {
+            let superblock = &slot.superblock;
+            let index = usize::from(superblock.drive_index);
+            array.tell(index, superblock.drive_id, DriveChange::Stale);
+        }
+    }
+}
+
 /// Gives a drive that missed the last superblock exactly that one.
 async fn replicate<D: BlockDevice>(
     drive: &Drive<D>,
@@ -201,6 +238,7 @@ fn assemble<D: BlockDevice + 'static>(
     members: Vec<Option<Rc<Drive<D>>>>,
     newest: Slot,
     body: Body,
+    share: Share,
     options: OpenOptions,
 ) -> Result<Rc<Coordinator<D>>, PoolError> {
     let superblock = newest.superblock;
@@ -222,30 +260,20 @@ fn assemble<D: BlockDevice + 'static>(
     let newly_failed: Vec<usize> = absent.map(|(index, _)| index).collect();
     let array = Array::new(level, members);
     array.newly_failed.replace(newly_failed);
-    let share = Share::whole(u64::from(options.settings.slice_blocks));
-    let state = state_of(&zones, body, share);
-    let shard = Rc::new(Core {
+    let segments = Segments::new(&zones, body.segments, body.next_generation);
+    let mut state = State::new(segments, body.tables, share, 0);
+    state.map_nodes = body.map_nodes;
+    let shard = Rc::new(Core::new(
         array,
-        settings: options.settings,
-        secret: superblock.secret,
-        incarnation: Cell::new(superblock.incarnation.get()),
-        width: usize::from(superblock.width),
-        zone_rows: zone_blocks,
-        known_size: Cell::new(None),
-        state: RefCell::new(state),
-        cache: RefCell::new(NodeCache::new(
-            options.settings.map_cache_bytes / BLOCK_BYTES,
-        )),
-        work: Notify::new(),
-        upkeep: Notify::new(),
-        landed: Notify::new(),
-        look_at_blocks: Cell::new(0),
-        coordinator: OnceCell::new(),
-        offline: Cell::new(None),
-        stopping: Cell::new(false),
-    });
+        options.settings,
+        superblock.secret,
+        superblock.incarnation.get(),
+        usize::from(superblock.width),
+        zone_blocks,
+        state,
+    ));
     Ok(Rc::new_cyclic(|this| {
-        let _ = shard.coordinator.set(this.clone());
+        let _ = shard.link.set(Link::Home(this.clone()));
         Coordinator {
             shard,
             entropy: options.entropy,
@@ -257,44 +285,17 @@ fn assemble<D: BlockDevice + 'static>(
             upkeep_lock: Mutex::new(()),
             holder: Cell::new(options.host.0),
             watch: Default::default(),
+            peers: OnceCell::new(),
+            room_lock: Mutex::new(()),
+            cleaning: Cell::new(None),
+            others_dirty: Cell::new(false),
         }
     }))
 }
 
-/// The state as the checkpoint's tables have it.
-fn state_of(zones: &[u32], body: Body, share: Share) -> State {
-    State {
-        segments: Segments::new(zones, body.segments, body.next_generation),
-        overlay: Default::default(),
-        frozen: Default::default(),
-        tables: body.tables,
-        share,
-        sequence: 0,
-        applied: 0,
-        open: [None; 3],
-        map_open: None,
-        completed: BTreeMap::new(),
-        in_flight: 0,
-        moved_in_flight: 0,
-        frugal: false,
-        segment_opened: false,
-        queue: VecDeque::new(),
-        queued_blocks: 0,
-        admitted: Default::default(),
-        starved: false,
-        moving: BTreeMap::new(),
-        cleaning: None,
-        gate: 0,
-        unannounced: BTreeSet::new(),
-        map_nodes: body.map_nodes,
-        era: 0,
-        readers: BTreeMap::new(),
-        limbo: VecDeque::new(),
-        settled: BTreeSet::new(),
-        stuck: BTreeSet::new(),
-        emptied: BTreeSet::new(),
-        attempts: BTreeMap::new(),
-    }
+/// The wires of a pool of one shard.
+pub(crate) fn alone() -> Wiring {
+    wire(1).swap_remove(0)
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
@@ -308,7 +309,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         slot.saturating_sub(2) as usize * BLOCK_BYTES
     }
 
-    /// Recovers, makes the decisions last, and starts the pool's tasks.
+    /// Recovers and makes the decisions last.
     async fn start(self: &Rc<Self>, before: Before) -> Result<(), PoolError> {
         self.recover(before).await?;
         self.incarnation.set(self.incarnation.get() + 1);
@@ -328,9 +329,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         .await?;
         self.array.serving.set(true);
         self.watch_state();
+        Ok(())
+    }
+
+    /// Starts the pool's tasks.
+    fn serve(self: &Rc<Self>) {
         drop(reactor::spawn(self.shard.clone().write_log()));
         drop(reactor::spawn(self.clone().keep_up()));
         self.upkeep.notify_one();
-        Ok(())
     }
 }

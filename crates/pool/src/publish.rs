@@ -1,34 +1,25 @@
 //! Publishing a superblock: on every live drive before it counts, and never without a quorum.
 
 use crate::coordinator::Coordinator;
-use crate::core::Core;
 use crate::error::PoolError;
 use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Superblock};
 use crate::join::join_all;
 use crate::labels::{self, Found};
 use crate::membership::lost_max;
+use crate::messages::Order;
 use block::{BlockDevice, IoError};
 use std::rc::Rc;
 
-impl<D: BlockDevice + 'static> Core<D> {
+impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Returns once the membership on the drives knows every drive that has failed so far.
-    pub async fn settle_membership(&self) -> Result<(), IoError> {
-        if self.array.newly_failed.borrow().is_empty() {
-            return match self.offline.get() {
-                None => Ok(()),
-                Some(_) => Err(IoError::DeviceGone),
-            };
-        }
-        let coordinator = self.coordinator().ok_or(IoError::DeviceGone)?;
-        let settled = coordinator.publish(None::<fn(&mut Superblock)>, None).await;
+    pub async fn settle(&self) -> Result<(), IoError> {
+        let settled = self.publish(None::<fn(&mut Superblock)>, None).await;
         // There may be something to rebuild.
         self.upkeep.notify_one();
         settled.map_err(|_| IoError::DeviceGone)
     }
-}
 
-impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Writes the next superblock, changed by `change`, to every live drive, with new tables or
     /// the last ones again. With neither it only settles the membership, if that is needed.
     pub async fn publish(
@@ -80,6 +71,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     fn exclude(&self, next: &mut Superblock, failed: &[usize]) -> Result<(), PoolError> {
         let mut changed = false;
         for index in failed {
+            self.tell_all(|| Order::Fail(*index));
             let member = next.members.get_mut(*index);
             if let Some(member) = member.filter(|member| member.state == MEMBER_ACTIVE) {
                 member.state = MEMBER_FAILED;

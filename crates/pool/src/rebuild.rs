@@ -10,6 +10,7 @@ use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Member, Superblock};
 use crate::labels::{self, DriveId};
 use crate::level::{DRIVES_MAX, Level};
+use crate::messages::{MemberDrive, Order};
 use crate::pool::Pool;
 use crate::segments::{Kind, Segment};
 use block::BlockDevice;
@@ -97,11 +98,29 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         ready.then_some(index)
     }
 
+    /// Tells the other shards which drives take no new segments.
+    pub fn tell_leaving(&self) {
+        self.tell_all(|| Order::Leaving(self.array.leaving.borrow().clone()));
+    }
+
+    /// Has the other shards take the handles of a new drive that were offered to them.
+    async fn place_at_others(&self, drive: MemberDrive) -> Result<(), PoolError> {
+        let placed = self.ask_all(|reply| Order::Place { drive, reply }).await?;
+        if placed.contains(&false) {
+            self.tell_all(|| Order::Remove(drive.index));
+            return Err(PoolError::Invalid(
+                "a new drive is offered to every core of the pool before it is added",
+            ));
+        }
+        Ok(())
+    }
+
     /// Takes a member off the list.
     pub async fn retire(&self, index: usize) -> Result<(), PoolError> {
         let word = self.entropy.word()?;
         self.state.borrow_mut().segments.set_drive(index, 0);
         self.array.place(index, None);
+        self.tell_all(|| Order::Remove(index));
         let forget = |next: &mut Superblock| {
             next.members[index].state = MEMBER_NONE;
             next.members[index].id = [0; 16];
@@ -160,6 +179,13 @@ impl<D: BlockDevice + 'static> Pool<D> {
         first.drive_index = index as u8;
         first.drive_id = id;
         labels::write(&device, &first, layout, &body).await?;
+        core.place_at_others(MemberDrive {
+            index,
+            position: 0,
+            id,
+            layout,
+        })
+        .await?;
         core.array
             .place(index, Some(Rc::new(Drive::new(device, id, layout))));
         core.state
@@ -197,10 +223,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let found = live.into_iter().find(|(_, drive)| drive.id == id.0);
         let (index, drive) = found.ok_or(PoolError::NotFound("drive"))?;
         core.array.leaving.borrow_mut().insert(index);
+        core.tell_leaving();
         let enough = core.drives_enough();
-        let fits = core.state.borrow().committed_blocks() <= core.size().usable_blocks();
+        let others = core.take_back_room().await?.blocks;
+        let committed = core.state.borrow().committed_blocks() + others;
+        let fits = committed <= core.size().usable_blocks();
         if !enough || !fits {
             core.array.leaving.borrow_mut().remove(&index);
+            core.tell_leaving();
             return Err(PoolError::NoSpace);
         }
         core.upkeep.notify_one();

@@ -7,10 +7,11 @@ use crate::events::PoolEvent;
 use crate::format::stripe::{Header, Place};
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::place;
+use crate::messages::Order;
 use crate::pool::Pool;
 use crate::recovery::{Image, WINDOW_ROWS};
 use crate::redundancy;
-use crate::segments::{Kind, Segment, State as SegmentState};
+use crate::segments::{Kind, Segment};
 use crate::tree::Nodes;
 use block::{BlockDevice, Buffer, IoError};
 use std::collections::BTreeMap;
@@ -47,11 +48,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
     pub async fn scrub(&self) -> Result<ScrubReport, PoolError> {
         let core = &self.core;
         let sealed = core.checkpoint_with(Resume::AtFreeze, |state| {
-            for number in state.open.iter_mut().filter_map(Option::take) {
-                if let Some(segment) = state.segments.get_mut(number) {
-                    segment.state = SegmentState::Sealed;
-                }
-            }
+            state.seal_open();
+            state.at_freeze.seal = true;
             let table = state.segments.table().iter();
             Ok(table
                 .map(|(number, found)| (*number, found.clone()))
@@ -180,7 +178,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 continue;
             };
             let entry = Entry { at, crc };
-            if self.find_own(layer, block).await != Ok(Some(Mapping::Block(entry))) {
+            if !self.lives(layer, block, entry).await {
                 continue;
             }
             let buffer = Buffer::new(BLOCK_BYTES);
@@ -195,6 +193,21 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 self.lose_block(layer, block);
             }
         }
+    }
+
+    /// Whether a block still is where it was, as its shard knows.
+    async fn lives(&self, layer: u32, block: u64, entry: Entry) -> bool {
+        let owner = self.state.borrow().share.owner(block);
+        let Some(peer) = self.peers().iter().find(|peer| peer.shard == owner) else {
+            return self.find_own(layer, block).await == Ok(Some(Mapping::Block(entry)));
+        };
+        let asked = peer.outbox.ask(|reply| Order::Lives {
+            layer,
+            block,
+            entry,
+            reply,
+        });
+        self.answer(asked).await.unwrap_or(false)
     }
 
     /// Makes the redundancy of map rows agree with their nodes. `live` has every node of these

@@ -72,6 +72,8 @@ pub(crate) struct Segment {
     pub live_overlay: u32,
     /// Sequence number of the log when the segment was opened: its age.
     pub sequence: u64,
+    /// The shard that opened it since the pool was opened; all of them may have before.
+    pub writer: Option<u64>,
 }
 
 impl Segment {
@@ -85,6 +87,7 @@ impl Segment {
             live_tree: 0,
             live_overlay: 0,
             sequence: 0,
+            writer: None,
         }
     }
 
@@ -313,6 +316,35 @@ impl Segments {
     /// Live data blocks as of the last merge, exactly.
     pub fn live_in_maps(&self) -> u64 {
         self.live_in_maps
+    }
+
+    /// Blocks that are live by updates since the last merge.
+    pub fn live_overlay(&self) -> u64 {
+        self.live_data.saturating_sub(self.live_in_maps)
+    }
+
+    /// Takes a segment that another table has given away.
+    pub fn adopt(&mut self, number: u32, segment: Segment) {
+        self.table.insert(number, segment);
+    }
+
+    /// Takes over the coordinator's table: of the segments that `shard` writes it keeps what it
+    /// knows better, and the others it only reads.
+    pub fn replace(&mut self, shard: u64, table: BTreeMap<u32, Segment>) {
+        let own = std::mem::replace(&mut self.table, table);
+        for segment in self.table.values_mut() {
+            segment.state = State::Sealed;
+            segment.writer = None;
+        }
+        for (number, mut segment) in own {
+            if segment.writer == Some(shard) {
+                segment.live_tree = self.table.get(&number).map_or(0, |found| found.live_tree);
+                self.table.insert(number, segment);
+            }
+        }
+        let data = self.table.values().filter(|found| found.kind != Kind::Map);
+        self.live_data = data.clone().map(Segment::live).sum();
+        self.live_in_maps = data.map(|segment| u64::from(segment.live_tree)).sum();
     }
 
     pub fn numbers(&self, kind: Kind, state: State) -> impl Iterator<Item = u32> + '_ {

@@ -18,15 +18,6 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// All there is, for a pool of one shard.
-    pub const fn whole(slice_blocks: u64) -> Share {
-        Share {
-            slice_blocks,
-            shards: 1,
-            shard: 0,
-        }
-    }
-
     /// The shard that `block` belongs to.
     pub fn owner(self, block: u64) -> u64 {
         match self.shards {
@@ -70,7 +61,11 @@ mod tests {
 
     #[test]
     fn one_shard_has_everything_in_one_piece() {
-        let share = Share::whole(SLICE_BLOCKS);
+        let share = Share {
+            slice_blocks: SLICE_BLOCKS,
+            shards: 1,
+            shard: 0,
+        };
         assert_eq!(share.owner(u64::MAX), 0);
         assert!(share.pieces(5..1 << 40).eq(std::iter::once(5..1 << 40)));
     }

@@ -8,6 +8,8 @@ use crate::segments::formable;
 const FILL_MAX_PERCENT: u64 = 90;
 /// Segments that are open: wide and narrow ones for hosts, and the cleaner's.
 const OPEN_SEGMENTS: usize = 3;
+/// The same for each further shard, and one that lies ready for it.
+const OPEN_SEGMENTS_MORE: usize = 4;
 /// A node that was changed has at least so many records.
 const NODE_RECORDS_LEAST: u64 = 63;
 /// What nodes have when blocks are written in random order.
@@ -24,6 +26,8 @@ pub(crate) struct Size {
     pub segments: u64,
     /// Data blocks of one of them.
     pub segment_blocks: u64,
+    /// Segments that are open, or lie ready for one shard.
+    pub open_segments: usize,
 }
 
 /// The width at which segments are formed on `drives` drives.
@@ -40,6 +44,15 @@ impl Size {
         Size {
             segments: formable(zones, formed.min(live.max(1))) as u64,
             segment_blocks: data * u64::from(zone_rows),
+            open_segments: OPEN_SEGMENTS,
+        }
+    }
+
+    /// The same, for a pool of so many shards.
+    pub fn for_shards(self, shards: u64) -> Size {
+        Size {
+            open_segments: OPEN_SEGMENTS + (shards - 1) as usize * OPEN_SEGMENTS_MORE,
+            ..self
         }
     }
 
@@ -48,7 +61,7 @@ impl Size {
         let blocks = self.segments * self.segment_blocks * FILL_MAX_PERCENT / 100;
         let nodes = blocks / NODE_RECORDS_TYPICAL + 1;
         let map = self.map_reserve(nodes, blocks, self.segment_blocks) + self.map_share(nodes);
-        let kept = map + LAST_RESORT + self.kept_for_cleaner() + OPEN_SEGMENTS;
+        let kept = map + LAST_RESORT + self.kept_for_cleaner() + self.open_segments;
         self.segments.saturating_sub(kept as u64) * self.segment_blocks
     }
 

@@ -97,6 +97,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 health: core.array.health(index),
             })
             .collect();
+        let others = core.peers().iter().map(|peer| peer.standing.get());
+        let others: u64 = others.map(|standing| standing.overlay_blocks).sum();
+        let used_blocks = core.state.borrow().segments.live_data() + others;
         PoolStatus {
             id: PoolId(superblock.pool_id),
             name: superblock.name(),
@@ -105,7 +108,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             reason: core.offline.get(),
             usable_bytes: core.size().usable_bytes(),
             unreserved_bytes: core.size().unreserved_blocks() * BLOCK_BYTES as u64,
-            used_bytes: core.state.borrow().segments.live_data() * BLOCK_BYTES as u64,
+            used_bytes: used_blocks * BLOCK_BYTES as u64,
             reserved_bytes: core.state.borrow().tables.promised_blocks() * BLOCK_BYTES as u64,
             map_bytes: core.state.borrow().map_nodes * BLOCK_BYTES as u64,
             map_cache_bytes: core.cache.borrow().len() * BLOCK_BYTES,
@@ -149,8 +152,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
         )
     }
 
-    /// Running totals.
+    /// Running totals; of other shards as they last told.
     pub fn counters(&self) -> Counters {
-        self.core.array.counters.get()
+        let mut all = self.core.array.counters.get();
+        for peer in self.core.peers() {
+            all.add(peer.standing.get().counters);
+        }
+        all
     }
 }

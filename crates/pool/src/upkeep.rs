@@ -5,6 +5,7 @@ use crate::cleaner::Window;
 use crate::coordinator::Coordinator;
 use crate::join::join_all;
 use crate::log::Class;
+use crate::messages::Order;
 use crate::segments::{Kind, State as SegmentState};
 use crate::space::{Action, Situation, plan};
 use block::{BlockDevice, IoError};
@@ -35,8 +36,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.discard_freed().await;
             self.watch_rebuild();
             let situation = self.situation();
-            self.state.borrow_mut().frugal = situation.frugal();
-            let written = self.array.counters.get().host_blocks_written;
+            self.be_frugal(situation.frugal());
+            let written = self.host_blocks_written();
             let waits = situation.starved && written == acknowledged;
             acknowledged = written;
             futile = if waits { futile + 1 } else { 0 };
@@ -55,19 +56,21 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 Action::Clean => {
                     let _alone = self.upkeep_lock.lock().await;
                     let best = || self.victim().map(|(number, _)| number);
-                    let window = self.shard.clean(situation.wanted(), best).await;
+                    let window = self.clean_window(situation.wanted(), best).await;
                     self.after_window(window).await;
                 }
                 Action::Rebuild => {
                     let _alone = self.upkeep_lock.lock().await;
                     let lacking = || self.degraded_victim();
-                    let window = self.shard.clean(usize::MAX, lacking).await;
+                    let window = self.clean_window(usize::MAX, lacking).await;
                     self.after_window(window).await;
                 }
                 Action::Refuse => {
                     self.refused();
                     self.fail_queue(IoError::CapacityExceeded);
                     self.work.notify_one();
+                    self.tell_all(|| Order::Refuse);
+                    self.heard_refused();
                 }
             }
         }
@@ -97,7 +100,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
     }
 
-    async fn after_window(&self, window: Window) {
+    async fn after_window(self: &Rc<Self>, window: Window) {
         if window == Window::NoRoom {
             // A failure has taken the pool offline.
             let _ = self.checkpoint_locked(Resume::AtFreeze, |_| Ok(())).await;
@@ -112,13 +115,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let size = self.size();
         let rules = self.rules();
         let ready = state
-            .segments
-            .numbers(Kind::Wide, SegmentState::Ready)
-            .filter(|number| {
-                let found = state.segments.get(*number);
-                found.is_some_and(|segment| rules.accepts(&segment.columns))
-            });
+            .ready_or_unannounced(Kind::Wide)
+            .filter(|(_, segment)| rules.accepts(&segment.columns));
         let (ready, free) = (ready.count(), self.free_segments(&state));
+        let others = self.peers().iter().map(|peer| peer.standing.get());
+        let (others_starve, others_full) = others.fold((false, false), |(starve, full), other| {
+            (starve || other.starved, full || other.overlay_full)
+        });
         let freeable = state.segments.table().iter().filter(|(number, segment)| {
             let sealed = segment.state == SegmentState::Sealed && segment.live() == 0;
             sealed && !state.limbo.iter().any(|(_, limbo)| limbo == *number)
@@ -126,13 +129,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // Until the next merge the emptied ones still count as what they held.
         let freeable = freeable.count() + state.emptied.len();
         Situation {
-            starved: state.starved && !state.queue.is_empty(),
-            overlay_full: state.overlay.len() >= self.settings.checkpoint_updates
+            starved: others_starve || state.starved && !state.queue.is_empty(),
+            overlay_full: others_full
+                || self.overlay_full()
                 || self.space_wants_a_look() && !state.overlay.is_empty(),
             freeable,
             degraded,
             degraded_waits,
-            dirty: freeable > 0 || !state.overlay.is_empty(),
+            dirty: freeable > 0 || !state.overlay.is_empty() || self.others_dirty.get(),
             ready,
             ready_target: size.ready_target(),
             kept: rules.kept,

@@ -101,6 +101,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         }
         let range = BlockRange::new(start, (bytes / BLOCK_BYTES) as u64);
         self.check(range)?;
+        self.check_owned(range)?;
         Ok(range)
     }
 
@@ -110,6 +111,16 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             Ok(())
         } else {
             Err(IoError::OutOfRange)
+        }
+    }
+
+    /// Whether this shard serves all of a range.
+    fn check_owned(&self, range: BlockRange) -> Result<(), IoError> {
+        let share = self.core.state.borrow().share;
+        let mut pieces = share.pieces(range.start.0..range.start.0 + range.blocks);
+        match pieces.next() {
+            Some(first) if first.end - first.start == range.blocks => Ok(()),
+            _ => Err(IoError::InvalidRequest),
         }
     }
 

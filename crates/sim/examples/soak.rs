@@ -1,4 +1,4 @@
-//! Runs many seeds: `cargo run --release -p sim --example soak -- FIRST COUNT`. Prints every
+//! Runs many seeds: `cargo run --release -p sim --example soak -- FIRST COUNT SHARDS`. Prints every
 //! failure with its seed, and totals.
 
 use sim::{Options, Report, run};
@@ -9,10 +9,15 @@ fn main() {
         .filter_map(|word| word.parse::<u64>().ok());
     let first = arguments.next().unwrap_or(1);
     let count = arguments.next().unwrap_or(100);
+    let shards_max = arguments.next().unwrap_or(1);
     let mut total = Report::default();
     let mut failures = 0;
     for seed in first..first + count {
-        let caught = std::panic::catch_unwind(|| run(&Options::new(seed)));
+        let options = Options {
+            shards_max,
+            ..Options::new(seed)
+        };
+        let caught = std::panic::catch_unwind(|| run(&options));
         match caught {
             Ok(Ok(report)) => {
                 total.crashes += report.crashes;

@@ -17,3 +17,4 @@ mod world;
 pub use drive::{Power, SimDrive};
 pub use random::{Random, checksum};
 pub use run::{Options, Report, run};
+pub use world::{Device, Served};

@@ -46,8 +46,17 @@ pub struct Write {
 struct BlockModel {
     /// Acknowledged, with the time of acknowledgement; empty stands for zeroes at time 0.
     settled: Vec<(Stamp, u64)>,
-    /// Submitted and not (or not successfully) acknowledged, with the time of submission.
-    open: Vec<(Stamp, u64)>,
+    /// Submitted and not (or not successfully) acknowledged.
+    open: Vec<Open>,
+}
+
+/// A value that a write may bring, or may have brought.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    stamp: Stamp,
+    submitted: u64,
+    /// When the write failed: its parts may have come through until then.
+    failed: Option<u64>,
 }
 
 impl BlockModel {
@@ -56,7 +65,7 @@ impl BlockModel {
         let settled = self.settled.iter().map(|(stamp, _)| *stamp);
         zero.into_iter()
             .chain(settled)
-            .chain(self.open.iter().map(|(stamp, _)| *stamp))
+            .chain(self.open.iter().map(|open| open.stamp))
     }
 }
 
@@ -85,7 +94,11 @@ impl Image {
     pub fn submit(&mut self, number: u64, write: Write) {
         for (block, stamp) in (write.start..).zip(&write.stamps) {
             let model = self.blocks.entry(block).or_insert_with(zero_block);
-            model.open.push((*stamp, write.submitted));
+            model.open.push(Open {
+                stamp: *stamp,
+                submitted: write.submitted,
+                failed: None,
+            });
         }
         self.writes.insert(number, write);
     }
@@ -101,30 +114,30 @@ impl Image {
                 .settled
                 .retain(|(_, settled)| *settled > write.submitted);
             model.settled.push((*stamp, now));
-            let own = (*stamp, write.submitted);
-            if let Some(found) = model.open.iter().position(|open| *open == own) {
+            let own = |open: &Open| open.stamp == *stamp && open.submitted == write.submitted;
+            if let Some(found) = model.open.iter().position(own) {
                 model.open.remove(found);
             }
-            // Failed writes that were submitted and failed before this one are behind it.
-            let running: BTreeSet<(Stamp, u64)> = self
-                .writes
-                .values()
-                .filter(|other| {
-                    (other.start..)
-                        .zip(&other.stamps)
-                        .any(|(at, _)| at == block)
-                })
-                .flat_map(|other| other.stamps.iter().map(|stamp| (*stamp, other.submitted)))
-                .collect();
+            // Writes that failed before this one was submitted are behind it.
             model
                 .open
-                .retain(|open| open.1 > write.submitted || running.contains(open));
+                .retain(|open| open.failed.is_none_or(|failed| failed > write.submitted));
         }
     }
 
     /// A write failed: each of its blocks may or may not have it, now or later.
-    pub fn fail(&mut self, number: u64) {
-        self.writes.remove(&number);
+    pub fn fail(&mut self, number: u64, now: u64) {
+        let Some(write) = self.writes.remove(&number) else {
+            return;
+        };
+        for (block, stamp) in (write.start..).zip(&write.stamps) {
+            let open = self.blocks.get_mut(&block).map(|model| &mut model.open);
+            for open in open.into_iter().flatten() {
+                if open.stamp == *stamp && open.submitted == write.submitted {
+                    open.failed = Some(now);
+                }
+            }
+        }
     }
 
     /// The stamps that `block` may read as.
@@ -243,11 +256,24 @@ mod tests {
         image.acknowledge(3, 6);
         assert_eq!(image.allowed(3), [33]);
         image.submit(4, write(7, 44));
-        image.fail(4);
+        image.fail(4, 8);
         assert_eq!(image.allowed(3), [33, 44]);
-        image.submit(5, write(8, 55));
-        image.acknowledge(5, 9);
+        image.submit(5, write(9, 55));
+        image.acknowledge(5, 10);
         assert_eq!(image.allowed(3), [55]);
+    }
+
+    #[test]
+    fn a_write_that_failed_beside_another_may_have_come_after_it() {
+        let mut image = Image::zeroes(10);
+        image.submit(1, write(1, 11));
+        image.submit(2, write(2, 22));
+        image.fail(1, 3);
+        image.acknowledge(2, 4);
+        assert_eq!(image.allowed(3), [22, 11]);
+        image.submit(3, write(5, 33));
+        image.acknowledge(3, 6);
+        assert_eq!(image.allowed(3), [33]);
     }
 
     #[test]

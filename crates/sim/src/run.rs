@@ -9,6 +9,7 @@
 //!   absent for a life and return with what it had, have bits flipped, or refuse to read some
 //!   blocks. The others do nothing wrong but lose what was not flushed. Once the pool has rebuilt
 //!   what bad drives held and has forgotten them, others may become bad.
+//! - The pool is opened with another number of shards each time, where several are asked for.
 //! - Drives join, new ones and former members with old labels, and are asked to leave.
 //!
 //! What is checked, after every crash and while clients work: an acknowledged write reads back; an
@@ -32,6 +33,8 @@ pub struct Options {
     pub level: Option<Level>,
     /// Bad drives, as many as the level allows.
     pub bad_drives: bool,
+    /// The pool is opened with up to so many shards, other numbers each time.
+    pub shards_max: u64,
     /// The pool acknowledges before writes are durable; the simulation must notice.
     pub broken: bool,
 }
@@ -44,6 +47,7 @@ impl Options {
             lives: 6,
             level: None,
             bad_drives: true,
+            shards_max: 1,
             broken: false,
         }
     }

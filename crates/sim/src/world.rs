@@ -2,6 +2,7 @@
 
 mod changes;
 mod clients;
+mod served;
 
 use crate::drive::{Power, SimDrive};
 use crate::model::{self, Image};
@@ -10,10 +11,11 @@ use crate::run::{Options, Report};
 use block::{BlockDevice, Buffer, Lba};
 use changes::Pending;
 use pool::{
-    CreateOptions, DriveId, Entropy, HostId, Level, OpenOptions, Pool, PoolState, PoolVolume,
-    Settings, SnapshotId, VolumeId, VolumeOptions,
+    CreateOptions, DriveId, Entropy, HostId, Level, OpenOptions, PoolState, Settings, SnapshotId,
+    VolumeId, VolumeOptions,
 };
 use reactor::Reactor;
+pub use served::{Device, Served};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -115,6 +117,17 @@ impl World {
         }
     }
 
+    /// How many shards the pool is opened with this time, and how large slices are.
+    fn shards(&self) -> (usize, u32) {
+        match self.options.shards_max {
+            0 | 1 => (1, Settings::default().slice_blocks),
+            most => {
+                let shards = 1 + self.random.below(most);
+                (shards as usize, 16 << self.random.below(4))
+            }
+        }
+    }
+
     /// Makes the pool; a power failure on the way makes it start over.
     pub fn create(&self) {
         for attempt in 0.. {
@@ -141,9 +154,13 @@ impl World {
 
     async fn create_pool(&self) {
         *self.model.borrow_mut() = Model::default();
+        let (shards, slice_blocks) = self.shards();
         let options = CreateOptions {
             zone_bytes: Some(32 * BLOCK as u64),
-            settings: self.settings(),
+            settings: Settings {
+                slice_blocks,
+                ..self.settings()
+            },
             entropy: Entropy::seeded(self.random.word()),
             ..CreateOptions::new("tank", self.level, HOST)
         };
@@ -151,7 +168,7 @@ impl World {
         for drive in &drives {
             pool::wipe(drive).await.expect("a new drive can be wiped");
         }
-        let pool = Pool::create(drives, options)
+        let pool = Served::create(shards, drives, options)
             .await
             .expect("a pool can be made");
         let volumes = 1 + self.random.below(3);
@@ -180,7 +197,7 @@ impl World {
     }
 
     /// A pool that has got over its bad drives may meet others: at most so many at once.
-    fn spoil_others(&self, pool: &Pool<SimDrive>) {
+    fn spoil_others(&self, pool: &Served) {
         let status = pool.status();
         if !self.options.bad_drives || status.state != PoolState::Online {
             return;
@@ -260,12 +277,16 @@ impl World {
         for index in (1..drives.len()).rev() {
             drives.swap(index, self.random.below(index as u64 + 1) as usize);
         }
+        let (shards, slice_blocks) = self.shards();
         let options = OpenOptions {
-            settings: self.settings(),
+            settings: Settings {
+                slice_blocks,
+                ..self.settings()
+            },
             entropy: Entropy::seeded(self.random.word()),
             ..OpenOptions::new(HOST)
         };
-        let opened = Pool::open(drives, options).await;
+        let opened = Served::open(shards, drives, options).await;
         let pool = opened.map_err(|error| format!("the pool does not open: {error}"))?;
         self.reconcile(&pool)?;
         self.compare(&pool).await?;
@@ -288,7 +309,7 @@ impl World {
     }
 
     /// Compares every block of everything, with nothing in flight.
-    async fn compare(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+    async fn compare(&self, pool: &Served) -> Result<(), String> {
         let volumes: Vec<u32> = self.model.borrow().volumes.keys().copied().collect();
         for id in volumes {
             let device = pool
@@ -309,7 +330,7 @@ impl World {
 
     async fn compare_image(
         &self,
-        device: &PoolVolume<SimDrive>,
+        device: &Device,
         image: impl Fn(&mut Model) -> Option<&mut Image>,
         id: u32,
     ) -> Result<(), String> {

@@ -27,6 +27,17 @@ fn raid6_survives_power_failures_and_two_bad_drives() {
     survives(1000..1030, Some(Level::Raid6));
 }
 
+#[test]
+fn a_pool_survives_with_another_number_of_shards_each_time() {
+    for seed in 1..31 {
+        let options = Options {
+            shards_max: 3,
+            ..Options::new(seed)
+        };
+        run(&options).unwrap_or_else(|found| panic!("{found}"));
+    }
+}
+
 /// The seed comes from the commit, so that every commit is tried on worlds nobody has seen.
 #[test]
 fn a_pool_survives_the_seed_of_this_commit() {
@@ -35,33 +46,45 @@ fn a_pool_survives_the_seed_of_this_commit() {
         .and_then(|word| word.parse().ok());
     let first: u64 = seed.unwrap_or(77);
     survives(first..first + 5, None);
+    for seed in first..first + 5 {
+        let options = Options {
+            shards_max: 3,
+            ..Options::new(seed)
+        };
+        run(&options).unwrap_or_else(|found| panic!("{found}"));
+    }
 }
 
 #[test]
 fn acknowledging_before_the_stripe_is_durable_is_noticed() {
-    let caught = (1..41)
-        .filter(|seed| {
-            let options = Options {
-                broken: true,
-                bad_drives: false,
-                ..Options::new(*seed)
-            };
-            run(&options).is_err()
-        })
-        .count();
-    assert!(
-        caught > 0,
-        "a pool that acknowledges too early passed every seed"
-    );
+    for shards_max in [1, 3] {
+        let caught = (1..41)
+            .filter(|seed| {
+                let options = Options {
+                    broken: true,
+                    bad_drives: false,
+                    shards_max,
+                    ..Options::new(*seed)
+                };
+                run(&options).is_err()
+            })
+            .count();
+        assert!(
+            caught > 0,
+            "a pool of up to {shards_max} shards that acknowledges too early passed every seed"
+        );
+    }
 }
 
 #[test]
 fn a_seed_says_everything() {
     for seed in 1..4 {
-        assert_eq!(
-            run(&Options::new(seed)),
-            run(&Options::new(seed)),
-            "seed={seed}"
-        );
+        for shards_max in [1, 3] {
+            let options = Options {
+                shards_max,
+                ..Options::new(seed)
+            };
+            assert_eq!(run(&options), run(&options), "seed={seed}");
+        }
     }
 }

@@ -91,13 +91,15 @@ fn open_segment(state: &mut State, rules: &Rules, class: Class, least: u64) -> O
     let ready: Vec<u32> = state
         .segments
         .numbers(kind, SegmentState::Ready)
-        .filter(|number| !state.unannounced.contains(number))
+        .filter(|number| !state.unannounced.contains(number) && !state.lent.contains_key(number))
+        .filter(|number| class == Class::Moved || !state.for_moves.contains(number))
         .filter(|number| {
             let found = state.segments.get(*number);
             found.is_some_and(|segment| rules.accepts(&segment.columns))
         })
         .collect();
-    let kept = if class == Class::HostWide {
+    // What is kept is kept by the coordinator.
+    let kept = if class == Class::HostWide && state.share.shard == 0 {
         rules.kept
     } else {
         0
@@ -106,10 +108,11 @@ fn open_segment(state: &mut State, rules: &Rules, class: Class, least: u64) -> O
         return None;
     }
     let number = ready[0];
-    let sequence = state.sequence;
+    let (sequence, writer) = (state.sequence, state.share.shard);
     let segment = state.segments.get_mut(number)?;
     segment.state = SegmentState::Open;
     segment.sequence = sequence;
+    segment.writer = Some(writer);
     state.open[class as usize] = Some(number);
     state.segment_opened = true;
     Some(number)
@@ -385,7 +388,8 @@ pub(crate) fn moved_room(state: &State, rules: &Rules) -> u64 {
     let ready = state
         .segments
         .numbers(Kind::Wide, SegmentState::Ready)
-        .filter(|number| !state.unannounced.contains(number))
+        .filter(|number| !state.unannounced.contains(number) && !state.lent.contains_key(number))
+        .filter(|number| state.share.shard == 0 || state.for_moves.contains(number))
         .take(rules.kept);
     let open = state.open[Class::Moved as usize];
     let segments = ready

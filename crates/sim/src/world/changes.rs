@@ -1,9 +1,9 @@
 //! Changes of what there is: volumes made, cloned, rolled back, resized, deleted; snapshots.
 
-use super::{BLOCK, World};
+use super::{BLOCK, Served, World};
 use crate::drive::SimDrive;
 use crate::model::{Image, Write};
-use pool::{DriveId, Pool, PoolError, PoolState, SnapshotId, VolumeId, VolumeOptions};
+use pool::{DriveId, PoolError, PoolState, SnapshotId, VolumeId, VolumeOptions};
 use std::time::Duration;
 
 /// A change that was asked for and not yet answered.
@@ -29,7 +29,7 @@ impl Pending {
             && *volume == id
         {
             image.submit(number, write.clone());
-            image.fail(number);
+            image.fail(number, write.submitted);
         }
     }
 }
@@ -41,7 +41,7 @@ const DRIVES_MAX: usize = 9;
 const IMAGES_MAX: usize = 6;
 
 impl World {
-    pub(super) async fn change_something(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+    pub(super) async fn change_something(&self, pool: &Served) -> Result<(), String> {
         let (volumes, snapshots) = {
             let model = self.model.borrow();
             let volumes: Vec<u32> = model.volumes.keys().copied().collect();
@@ -83,7 +83,7 @@ impl World {
     }
 
     /// A new drive joins, or one that was a member once.
-    async fn add_drive(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+    async fn add_drive(&self, pool: &Served) -> Result<(), String> {
         let members: Vec<DriveId> = pool.status().drives.iter().map(|drive| drive.id).collect();
         if members.len() >= DRIVES_MAX {
             return Ok(());
@@ -112,7 +112,7 @@ impl World {
     }
 
     /// A drive is asked to leave; with too little space it may take for ever.
-    async fn remove_drive(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+    async fn remove_drive(&self, pool: &Served) -> Result<(), String> {
         let status = pool.status();
         let active = status.drives.iter().filter(|drive| drive.active);
         let active: Vec<DriveId> = active.map(|drive| drive.id).collect();
@@ -138,7 +138,7 @@ impl World {
     /// The answer is there. Nothing else changes at the same time, so it is about the only one.
     fn end<T>(
         &self,
-        pool: &Pool<SimDrive>,
+        pool: &Served,
         result: Result<T, PoolError>,
     ) -> Result<Option<(T, Kind)>, String> {
         if pool.status().state == PoolState::Offline {
@@ -175,7 +175,7 @@ impl World {
         self.model.borrow_mut().reserved.remove(&volume);
     }
 
-    async fn snapshot(&self, pool: &Pool<SimDrive>, volume: u32) -> Result<(), String> {
+    async fn snapshot(&self, pool: &Served, volume: u32) -> Result<(), String> {
         let name = self.fresh_name();
         let image = self.model.borrow().volumes.get(&volume).map(Image::copy);
         let image = image.ok_or("no such volume")?;
@@ -189,7 +189,7 @@ impl World {
         Ok(())
     }
 
-    async fn clone_snapshot(&self, pool: &Pool<SimDrive>, snapshot: u32) -> Result<(), String> {
+    async fn clone_snapshot(&self, pool: &Served, snapshot: u32) -> Result<(), String> {
         let name = self.fresh_name();
         let image = self
             .model
@@ -206,7 +206,7 @@ impl World {
         Ok(())
     }
 
-    async fn create_volume(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+    async fn create_volume(&self, pool: &Served) -> Result<(), String> {
         let name = self.fresh_name();
         let blocks = 20 + self.random.below(300);
         self.begin(
@@ -227,12 +227,7 @@ impl World {
         Ok(())
     }
 
-    async fn rollback(
-        &self,
-        pool: &Pool<SimDrive>,
-        volume: u32,
-        snapshot: u32,
-    ) -> Result<(), String> {
+    async fn rollback(&self, pool: &Served, volume: u32, snapshot: u32) -> Result<(), String> {
         let image = {
             let model = self.model.borrow();
             let image = model
@@ -259,7 +254,7 @@ impl World {
         Ok(())
     }
 
-    async fn delete_snapshot(&self, pool: &Pool<SimDrive>, id: u32) -> Result<(), String> {
+    async fn delete_snapshot(&self, pool: &Served, id: u32) -> Result<(), String> {
         self.begin("", Kind::DeleteSnapshot(id));
         let result = pool.delete_snapshot(SnapshotId(id)).await;
         if self.end(pool, result)?.is_some() {
@@ -268,7 +263,7 @@ impl World {
         Ok(())
     }
 
-    async fn delete_volume(&self, pool: &Pool<SimDrive>, id: u32) -> Result<(), String> {
+    async fn delete_volume(&self, pool: &Served, id: u32) -> Result<(), String> {
         self.reserve(id).await;
         self.begin("", Kind::DeleteVolume(id));
         let result = pool.delete_volume(VolumeId(id)).await;
@@ -279,7 +274,7 @@ impl World {
         Ok(())
     }
 
-    async fn resize(&self, pool: &Pool<SimDrive>, id: u32) -> Result<(), String> {
+    async fn resize(&self, pool: &Served, id: u32) -> Result<(), String> {
         let blocks = 20 + self.random.below(400);
         self.reserve(id).await;
         self.begin("", Kind::Resize { volume: id, blocks });
@@ -303,7 +298,7 @@ impl World {
     }
 
     /// After a crash: each change that was under way has happened, or has not.
-    pub(super) fn reconcile(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+    pub(super) fn reconcile(&self, pool: &Served) -> Result<(), String> {
         let pending = std::mem::take(&mut self.model.borrow_mut().pending);
         self.model.borrow_mut().reserved.clear();
         let (volumes, snapshots) = (pool.volumes(), pool.snapshots());

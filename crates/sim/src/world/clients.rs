@@ -1,21 +1,17 @@
 //! Clients: tasks that read, write and give back blocks, several at once.
 
-use super::{BLOCK, World};
-use crate::drive::SimDrive;
+use super::{BLOCK, Device, Served, World};
 use crate::model::{self, Write};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
-use pool::{Pool, PoolVolume, VolumeId};
+use pool::VolumeId;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Writes of up to so many blocks are atomic within a run of 256.
+/// Writes of up to so many blocks are atomic within a slice.
 const ATOMIC_BLOCKS: u64 = 16;
 
 impl World {
-    pub(super) async fn let_clients_work(
-        self: &Rc<Self>,
-        pool: &Pool<SimDrive>,
-    ) -> Result<(), String> {
+    pub(super) async fn let_clients_work(self: &Rc<Self>, pool: &Served) -> Result<(), String> {
         let clients = 1 + self.random.below(5);
         let steps = 5 + self.random.below(if self.crowded { 200 } else { 60 });
         let mut tasks = Vec::new();
@@ -38,7 +34,7 @@ impl World {
         Ok(())
     }
 
-    async fn step(&self, pool: &Pool<SimDrive>) -> Result<(), String> {
+    async fn step(&self, pool: &Served) -> Result<(), String> {
         let Some((id, size)) = self.pick_volume() else {
             reactor::sleep(Duration::from_micros(10)).await;
             return Ok(());
@@ -123,7 +119,7 @@ impl World {
         match result {
             Ok(()) => image.acknowledge(number, now),
             Err(IoError::CapacityExceeded) => {
-                image.fail(number);
+                image.fail(number, now);
                 self.count(|report| report.refused += 1);
             }
             Err(error) => return Err(format!("{id}: a write failed: {error}")),
@@ -131,20 +127,16 @@ impl World {
         Ok(())
     }
 
-    async fn write(
-        &self,
-        device: &PoolVolume<SimDrive>,
-        id: u32,
-        start: u64,
-        blocks: u64,
-    ) -> Result<(), String> {
+    async fn write(&self, device: &Device, id: u32, start: u64, blocks: u64) -> Result<(), String> {
         let first = self.tick() << 8;
         let stamps: Vec<u64> = (0..blocks).map(|index| first + index + 1).collect();
         let mut buffer = Buffer::new(blocks as usize * BLOCK);
         for (block, stamp) in buffer.chunks_mut(BLOCK).zip(&stamps) {
             model::fill(*stamp, block);
         }
-        let atomic = blocks <= ATOMIC_BLOCKS && start / 256 == (start + blocks - 1) / 256;
+        let geometry = device.geometry();
+        let slice = u64::from(geometry.power_fail_atomic_boundary_blocks);
+        let atomic = blocks <= ATOMIC_BLOCKS && start / slice == (start + blocks - 1) / slice;
         let Some(number) = self.submit(id, start, stamps, atomic) else {
             return Ok(());
         };
@@ -152,13 +144,7 @@ impl World {
         self.settle(id, number, result)
     }
 
-    async fn erase(
-        &self,
-        device: &PoolVolume<SimDrive>,
-        id: u32,
-        start: u64,
-        blocks: u64,
-    ) -> Result<(), String> {
+    async fn erase(&self, device: &Device, id: u32, start: u64, blocks: u64) -> Result<(), String> {
         let Some(number) = self.submit(id, start, vec![0; blocks as usize], false) else {
             return Ok(());
         };
@@ -170,13 +156,7 @@ impl World {
         self.settle(id, number, result)
     }
 
-    async fn read(
-        &self,
-        device: &PoolVolume<SimDrive>,
-        id: u32,
-        start: u64,
-        blocks: u64,
-    ) -> Result<(), String> {
+    async fn read(&self, device: &Device, id: u32, start: u64, blocks: u64) -> Result<(), String> {
         let allowed = |block: u64| {
             let model = self.model.borrow();
             model.volumes.get(&id).map(|image| image.allowed(block))

@@ -5,5 +5,6 @@ mod events;
 mod golden;
 mod refusals;
 mod regressions;
+mod shards;
 mod space;
 mod support;

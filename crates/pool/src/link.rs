@@ -1,0 +1,196 @@
+//! What a shard asks of the coordinator: membership, segments, room. Where the coordinator is on
+//! the same core it is called, else it is sent a report.
+
+use crate::coordinator::Coordinator;
+use crate::core::{Core, Link};
+use crate::log::Class;
+use crate::messages::{Order, Report, Standing};
+use crate::segments::{Kind, State as SegmentState};
+use block::{BlockDevice, IoError};
+use reactor::mailbox::Sender;
+use std::rc::Rc;
+
+/// Another shard tells how it is doing after so many stripes.
+const STRIPES_A_REPORT: u64 = 64;
+
+impl<D> Core<D> {
+    /// Who decides for the whole pool, if that is on this core; gone once the pool is.
+    pub fn coordinator(&self) -> Option<Rc<Coordinator<D>>> {
+        match self.link.get()? {
+            Link::Home(coordinator) => coordinator.upgrade(),
+            Link::Away(_) => None,
+        }
+    }
+
+    /// Tells the coordinator, if it is on another core.
+    pub fn report(&self, report: Report) {
+        if let Some(Link::Away(outbox)) = self.link.get() {
+            outbox.tell(report);
+        }
+    }
+
+    async fn ask<A: Send>(&self, report: impl FnOnce(Sender<A>) -> Report) -> Result<A, IoError> {
+        let Some(Link::Away(outbox)) = self.link.get() else {
+            return Err(IoError::Internal);
+        };
+        let mut answer = outbox.ask(report);
+        answer.recv().await.ok_or(IoError::DeviceGone)
+    }
+
+    fn is_away(&self) -> bool {
+        matches!(self.link.get(), Some(Link::Away(_)))
+    }
+
+    /// Tells the others that the pool is out of service.
+    pub fn pass_on_offline(&self, reason: &'static str) {
+        self.report(Report::Offline(reason));
+        if let Some(coordinator) = self.coordinator() {
+            coordinator.tell_all(|| Order::Offline(reason));
+        }
+    }
+
+    /// True when so many updates wait that a checkpoint is due.
+    pub fn overlay_full(&self) -> bool {
+        let state = self.state.borrow();
+        let limit = self.settings.checkpoint_updates / state.share.shards as usize;
+        state.overlay.len() >= limit.max(1)
+    }
+
+    /// True when the coordinator should hear how this shard is doing.
+    pub fn report_is_due(&self) -> bool {
+        self.is_away()
+            && self
+                .array
+                .counters
+                .get()
+                .stripes
+                .is_multiple_of(STRIPES_A_REPORT)
+    }
+
+    /// How this shard is doing.
+    pub fn standing(&self) -> Standing {
+        let overlay_full = self.overlay_full();
+        let state = self.state.borrow();
+        Standing {
+            starved: state.starved && !state.queue.is_empty(),
+            overlay_full,
+            dirty: !state.overlay.is_empty(),
+            overlay_blocks: state.segments.live_overlay(),
+            counters: self.array.counters.get(),
+        }
+    }
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Sees to what a shard away from the coordinator needs, until the pool stops.
+    pub async fn attend(self: Rc<Self>) {
+        while !self.stopping.get() && self.offline.get().is_none() {
+            if !self.array.newly_failed.borrow().is_empty() {
+                // A failure takes the pool offline.
+                let _ = self.settle_membership().await;
+            }
+            let given = self.keep_segments().await;
+            let standing = self.standing();
+            // With a segment given, the writer looks again before it complains.
+            let shard = self.state.borrow().share.shard;
+            let starved = standing.starved && !given;
+            let standing = Standing {
+                starved,
+                ..standing
+            };
+            self.report(Report::Standing(shard, Box::new(standing)));
+            self.upkeep.notified().await;
+        }
+    }
+
+    /// Asks for segments to be written next, before they are needed. True if one was given.
+    async fn keep_segments(&self) -> bool {
+        let (wide, narrow) = {
+            let rules = self.rules();
+            (rules.wide(), rules.narrow())
+        };
+        let mut given = false;
+        for (class, kind) in [
+            (Class::HostWide, Kind::Wide),
+            (Class::HostNarrow, Kind::Narrow),
+        ] {
+            let wanted = class == Class::HostWide || narrow != wide;
+            let lies_ready = {
+                let state = self.state.borrow();
+                let mut ready = state.segments.numbers(kind, SegmentState::Ready);
+                ready.any(|number| !state.for_moves.contains(&number))
+            };
+            if wanted && !lies_ready {
+                let ahead = !self.state.borrow().starved;
+                given |= self.get_segment(class, ahead).await;
+            }
+        }
+        let gives_back = {
+            let state = self.state.borrow();
+            state.starved && state.queue.front().is_some_and(crate::log::Item::is_hole)
+        };
+        // Deallocations free space, so they may use the last of it.
+        if gives_back && !given {
+            given = self.get_segment(Class::Moved, false).await;
+        }
+        given
+    }
+
+    /// Asks the coordinator, if it is on another core, for a segment to write.
+    pub async fn get_segment(&self, class: Class, ahead: bool) -> bool {
+        if !self.is_away() {
+            return false;
+        }
+        let shard = self.state.borrow().share.shard;
+        let asked = self.ask(|reply| Report::Segment {
+            shard,
+            class,
+            ahead,
+            reply,
+        });
+        let Ok(Some((number, segment))) = asked.await else {
+            return false;
+        };
+        let mut state = self.state.borrow_mut();
+        state.segments.adopt(number, segment);
+        if class == Class::Moved {
+            state.for_moves.insert(number);
+        }
+        drop(state);
+        self.work.notify_one();
+        true
+    }
+
+    /// Returns once the membership on the drives knows every drive that has failed so far.
+    pub async fn settle_membership(&self) -> Result<(), IoError> {
+        let failed = self.array.newly_failed.borrow().clone();
+        if failed.is_empty() {
+            return match self.offline.get() {
+                None => Ok(()),
+                Some(_) => Err(IoError::DeviceGone),
+            };
+        }
+        if let Some(coordinator) = self.coordinator() {
+            return coordinator.settle().await;
+        }
+        let drives = failed.clone();
+        self.ask(|reply| Report::Failed { drives, reply }).await??;
+        let mut newly_failed = self.array.newly_failed.borrow_mut();
+        newly_failed.retain(|drive| !failed.contains(drive));
+        Ok(())
+    }
+
+    /// Sees to it that this shard has room for `blocks` more, or says that there is none.
+    pub async fn make_room(&self, blocks: u64) -> Result<(), IoError> {
+        let shard = self.state.borrow().share.shard;
+        if let Some(coordinator) = self.coordinator() {
+            return coordinator.deal_room(shard, blocks).await;
+        }
+        let asked = self.ask(|reply| Report::Room {
+            shard,
+            blocks,
+            reply,
+        });
+        asked.await?
+    }
+}

@@ -1,0 +1,257 @@
+//! What the coordinator of a pool and its other shards tell each other, and the ends of the wires.
+//!
+//! Everything that goes one way goes in one mailbox, so it arrives in the order in which it was
+//! sent. Nobody waits while an order or a report is carried out that may itself have to wait.
+
+use crate::array::Counters;
+use crate::cleaner::Cleaned;
+use crate::core::Settings;
+use crate::drive::DriveLayout;
+use crate::error::PoolError;
+use crate::events::PoolEvent;
+use crate::level::Level;
+use crate::location::Entry;
+use crate::log::Class;
+use crate::overlay::Overlay;
+use crate::segments::{Segment, State as SegmentState};
+use crate::slices::{SHARDS_MAX, Share};
+use crate::volumes::Tables;
+use block::IoError;
+use reactor::mailbox::{self, Receiver, Sender};
+use reactor::sync::Queue;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Orders and reports that fit into a mailbox before they wait at their sender.
+const MAILBOX_MESSAGES: usize = 64;
+
+#[derive(Clone, Copy)]
+/// A drive as another shard finds it among the handles that it was given.
+pub(crate) struct MemberDrive {
+    /// Its place in the member list.
+    pub index: usize,
+    /// Its place among the drives that the pool was opened with.
+    pub position: usize,
+    pub id: [u8; 16],
+    pub layout: DriveLayout,
+}
+
+/// What a shard starts from.
+pub(crate) struct Begin {
+    pub settings: Settings,
+    pub level: Level,
+    pub secret: [u8; 16],
+    pub incarnation: u64,
+    pub width: usize,
+    pub zone_rows: u32,
+    pub members: Vec<MemberDrive>,
+    pub share: Share,
+    pub sequence: u64,
+    pub view: View,
+}
+
+/// The maps after a merge, and where everything in them lies.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub tables: Tables,
+    pub segments: BTreeMap<u32, Segment>,
+}
+
+/// What a shard set aside for a checkpoint.
+pub(crate) struct Frozen {
+    pub sequence: u64,
+    pub overlay: Arc<Overlay>,
+    /// The shard's own segments.
+    pub segments: Vec<Written>,
+}
+
+/// How far a shard has written a segment.
+pub(crate) struct Written {
+    pub number: u32,
+    pub state: SegmentState,
+    pub rows: u32,
+    pub sequence: u64,
+}
+
+/// What a shard uses of the room that it was dealt.
+pub(crate) struct Usage {
+    pub blocks: u64,
+    /// A merge may show that some of it was used twice.
+    pub dirty: bool,
+}
+
+/// How a shard is doing; the coordinator keeps the last that it heard.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Standing {
+    /// Its writer waits for a segment.
+    pub starved: bool,
+    pub overlay_full: bool,
+    /// Updates wait for a checkpoint.
+    pub dirty: bool,
+    /// Blocks that are live by those updates.
+    pub overlay_blocks: u64,
+    pub counters: Counters,
+}
+
+/// From the coordinator to another shard.
+pub(crate) enum Order {
+    Begin(Box<Begin>, Sender<Result<(), PoolError>>),
+    /// No stripe starts from now on; answered when none is in flight.
+    Gate(Sender<()>),
+    /// Stripes may start again.
+    Open,
+    /// The gate is closed: set the updates aside.
+    Freeze {
+        cut_off: Vec<(u32, Range<u64>)>,
+        /// Write no segment any further.
+        seal: bool,
+        reply: Sender<Frozen>,
+    },
+    /// What was set aside is in the maps now.
+    View(Box<View>, Sender<()>),
+    /// Answered when no reader is left that may have seen an earlier view.
+    Retire(Sender<()>),
+    /// There may be segments again.
+    Look,
+    /// The writes that wait for a segment do so in vain.
+    Refuse,
+    /// Move a window of your blocks out of a segment.
+    Clean(u32, Sender<Cleaned>),
+    /// Whether stripes are padded only if that cannot be helped.
+    Frugal(bool),
+    /// Take back the room that you do not use, and say how much you use.
+    Use(Sender<Usage>),
+    /// So many blocks more may be written. Answered, since the shard hears on another way that it
+    /// may look again.
+    Room(u64, Sender<()>),
+    /// Whether a block of a layer still is where it was.
+    Lives {
+        layer: u32,
+        block: u64,
+        entry: Entry,
+        reply: Sender<bool>,
+    },
+    /// A drive is out of use.
+    Fail(usize),
+    /// These drives take no new segments.
+    Leaving(BTreeSet<usize>),
+    /// A drive has joined: take the handle that was offered. Answered with whether there is one.
+    Place {
+        drive: MemberDrive,
+        reply: Sender<bool>,
+    },
+    /// There is no drive at this index any more.
+    Remove(usize),
+    Offline(&'static str),
+    /// Accept no writes any more.
+    Stop,
+    /// The pool is closed.
+    Quit,
+}
+
+/// From another shard to the coordinator.
+pub(crate) enum Report {
+    /// Drives have failed; answered when the membership knows.
+    Failed {
+        drives: Vec<usize>,
+        reply: Sender<Result<(), IoError>>,
+    },
+    /// A segment is wanted, or will be soon.
+    Segment {
+        shard: u64,
+        class: Class,
+        /// It is not needed yet.
+        ahead: bool,
+        reply: Sender<Option<(u32, Segment)>>,
+    },
+    /// Room for so many blocks is wanted.
+    Room {
+        shard: u64,
+        blocks: u64,
+        reply: Sender<Result<(), IoError>>,
+    },
+    Standing(u64, Box<Standing>),
+    Event(PoolEvent),
+    Offline(&'static str),
+}
+
+/// Messages on their way out: telling never waits, and nothing overtakes.
+pub(crate) struct Outbox<T>(Rc<Queue<T>>);
+
+impl<T: Send + 'static> Outbox<T> {
+    /// Sends what it is told to `mailbox`, in a task that ends with the outbox.
+    pub fn new(mailbox: Sender<T>) -> Outbox<T> {
+        let queue = Rc::new(Queue::unbounded());
+        let from = queue.clone();
+        drop(reactor::spawn(async move {
+            while let Some(message) = from.pop().await {
+                if mailbox.send(message).await.is_err() {
+                    return;
+                }
+            }
+        }));
+        Outbox(queue)
+    }
+}
+
+impl<T> Outbox<T> {
+    pub fn tell(&self, message: T) {
+        // Closed only when dropped.
+        let _ = self.0.try_push(message);
+    }
+
+    /// Tells something that is answered; `None` if the other end is gone.
+    pub fn ask<A: Send>(&self, message: impl FnOnce(Sender<A>) -> T) -> Receiver<A> {
+        let (reply, answer) = mailbox::channel(1);
+        self.tell(message(reply));
+        answer
+    }
+}
+
+impl<T> Drop for Outbox<T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// A core's end of the wires between the shards of one pool; it may be sent to that core.
+pub struct Wiring {
+    pub(crate) end: End,
+}
+
+pub(crate) enum End {
+    Coordinator {
+        /// To every other shard, the second first.
+        orders: Vec<Sender<Order>>,
+        reports: Receiver<Report>,
+    },
+    Shard {
+        orders: Receiver<Order>,
+        reports: Sender<Report>,
+    },
+}
+
+/// The wires of a pool of `shards` shards. The first end opens the pool
+/// ([`Pool::open_on`](crate::Pool::open_on)); each other one joins it
+/// ([`Shard::join`](crate::Shard::join)).
+///
+/// # Panics
+/// If there are to be no shards, or more than 256.
+pub fn wire(shards: usize) -> Vec<Wiring> {
+    assert!((1..=SHARDS_MAX).contains(&shards), "1 to 256 shards");
+    let (to_coordinator, reports) = mailbox::channel(MAILBOX_MESSAGES);
+    let (orders, others): (Vec<_>, Vec<_>) = (1..shards)
+        .map(|_| {
+            let (sender, orders) = mailbox::channel(MAILBOX_MESSAGES);
+            let reports = to_coordinator.clone();
+            let end = End::Shard { orders, reports };
+            (sender, Wiring { end })
+        })
+        .unzip();
+    let first = End::Coordinator { orders, reports };
+    std::iter::once(Wiring { end: first })
+        .chain(others)
+        .collect()
+}

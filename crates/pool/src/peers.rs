@@ -1,0 +1,285 @@
+//! The coordinator's side of the wires: telling the other shards, and hearing them.
+
+use crate::coordinator::Coordinator;
+use crate::error::PoolError;
+use crate::log::Class;
+use crate::messages::{Begin, MemberDrive, Order, Outbox, Report, Standing, View};
+use crate::segments::{Kind, Segment, State as SegmentState};
+use crate::slices::Share;
+use block::BlockDevice;
+use reactor::mailbox::{Receiver, Sender};
+use std::cell::Cell;
+use std::rc::{Rc, Weak};
+
+/// Another shard, as the coordinator sees it.
+pub(crate) struct Peer {
+    pub shard: u64,
+    pub outbox: Outbox<Order>,
+    /// What it said last.
+    pub standing: Cell<Standing>,
+}
+
+impl Peer {
+    /// It is known better than the shard said it.
+    fn correct(&self, change: impl Fn(&mut Standing)) {
+        let mut standing = self.standing.get();
+        change(&mut standing);
+        self.standing.set(standing);
+    }
+}
+
+impl<D> Coordinator<D> {
+    pub fn peers(&self) -> &[Peer] {
+        self.peers.get().map_or(&[], Vec::as_slice)
+    }
+
+    pub fn tell_all(&self, order: impl Fn() -> Order) {
+        for peer in self.peers() {
+            peer.outbox.tell(order());
+        }
+    }
+}
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Tells every other shard something and waits for their answers, in their order.
+    pub async fn ask_all<A: Send>(
+        &self,
+        order: impl Fn(Sender<A>) -> Order,
+    ) -> Result<Vec<A>, PoolError> {
+        let asked: Vec<Receiver<A>> = self
+            .peers()
+            .iter()
+            .map(|peer| peer.outbox.ask(&order))
+            .collect();
+        let mut answers = Vec::with_capacity(asked.len());
+        for answer in asked {
+            answers.push(self.answer(answer).await?);
+        }
+        Ok(answers)
+    }
+
+    /// Waits for an answer; a shard that has gone takes the pool with it.
+    pub async fn answer<A: Send>(&self, mut answer: Receiver<A>) -> Result<A, PoolError> {
+        let gone = "a core of the pool has stopped";
+        match answer.recv().await {
+            Some(answer) => Ok(answer),
+            None => {
+                self.go_offline(gone);
+                Err(PoolError::Offline(self.offline.get().unwrap_or(gone)))
+            }
+        }
+    }
+
+    /// What other shards need to know of a member, for the handle at a position.
+    pub fn member(&self, index: usize, position: usize) -> Option<MemberDrive> {
+        let drive = self.array.drive(index)?;
+        Some(MemberDrive {
+            index,
+            position,
+            id: drive.id,
+            layout: drive.layout,
+        })
+    }
+
+    /// Lets the other shards begin from the checkpoint that has just been taken.
+    pub async fn begin_others(
+        self: &Rc<Self>,
+        orders: Vec<Sender<Order>>,
+        reports: Receiver<Report>,
+        positions: &[(usize, usize)],
+    ) -> Result<(), PoolError> {
+        let peers = (1..).zip(orders).map(|(shard, orders)| Peer {
+            shard,
+            outbox: Outbox::new(orders),
+            standing: Cell::default(),
+        });
+        let _ = self.peers.set(peers.collect());
+        let begun: Vec<_> = self
+            .peers()
+            .iter()
+            .map(|peer| {
+                let begin = Box::new(self.begin(peer.shard, positions));
+                peer.outbox.ask(|reply| Order::Begin(begin, reply))
+            })
+            .collect();
+        for answer in begun {
+            self.answer(answer).await??;
+        }
+        drop(reactor::spawn(hear(Rc::downgrade(self), reports)));
+        Ok(())
+    }
+
+    fn begin(&self, shard: u64, positions: &[(usize, usize)]) -> Begin {
+        let members = positions
+            .iter()
+            .filter_map(|(index, position)| self.member(*index, *position))
+            .collect();
+        let share = self.state.borrow().share;
+        Begin {
+            settings: self.settings,
+            level: self.array.level,
+            secret: self.secret,
+            incarnation: self.incarnation.get(),
+            width: self.width,
+            zone_rows: self.zone_rows,
+            members,
+            share: Share { shard, ..share },
+            sequence: self.state.borrow().applied,
+            view: self.view(),
+        }
+    }
+
+    /// The maps and segments as they are now.
+    pub fn view(&self) -> View {
+        let state = self.state.borrow();
+        View {
+            tables: state.tables.clone(),
+            segments: state.segments.table().clone(),
+        }
+    }
+
+    /// The other shards have set their updates aside.
+    pub fn heard_frozen(&self) {
+        self.correct_all(|standing| standing.overlay_full = false);
+    }
+
+    /// The writes that waited for a segment have been refused.
+    pub fn heard_refused(&self) {
+        self.correct_all(|standing| standing.starved = false);
+    }
+
+    fn correct_all(&self, change: impl Fn(&mut Standing)) {
+        for peer in self.peers() {
+            peer.correct(&change);
+        }
+    }
+
+    /// Tells every shard whether space is short.
+    pub fn be_frugal(&self, frugal: bool) {
+        let before = std::mem::replace(&mut self.state.borrow_mut().frugal, frugal);
+        if before != frugal {
+            self.tell_all(|| Order::Frugal(frugal));
+        }
+    }
+
+    /// Blocks that hosts have written, as far as is known.
+    pub fn host_blocks_written(&self) -> u64 {
+        let others = self.peers().iter().map(|peer| peer.standing.get().counters);
+        let others: u64 = others.map(|counters| counters.host_blocks_written).sum();
+        self.array.counters.get().host_blocks_written + others
+    }
+
+    /// True when the space in use may have passed a mark.
+    pub fn space_wants_a_look(&self) -> bool {
+        let others = self.peers().iter().map(|peer| peer.standing.get());
+        let others: u64 = others.map(|standing| standing.overlay_blocks).sum();
+        let live = self.state.borrow().segments.live_data();
+        live + others >= self.look_at_blocks.get()
+    }
+
+    /// Acts on what another shard reports.
+    fn hear(self: Rc<Self>, report: Report) {
+        match report {
+            Report::Failed { drives, reply } => {
+                for index in drives {
+                    self.array.fail(index);
+                }
+                drop(reactor::spawn(async move {
+                    let settled = self.settle_membership().await;
+                    // A shard that has gone waits for nothing.
+                    let _ = reply.try_send(settled);
+                }));
+            }
+            Report::Segment {
+                shard,
+                class,
+                ahead,
+                reply,
+            } => {
+                let lent = self.lend(shard, class, ahead);
+                let _ = reply.try_send(lent);
+            }
+            Report::Room {
+                shard,
+                blocks,
+                reply,
+            } => {
+                drop(reactor::spawn(async move {
+                    let dealt = self.deal_room(shard, blocks).await;
+                    let _ = reply.try_send(dealt);
+                }));
+            }
+            Report::Standing(shard, standing) => {
+                if let Some(peer) = self.peers().iter().find(|peer| peer.shard == shard) {
+                    peer.standing.set(*standing);
+                }
+                if standing.starved || standing.overlay_full || self.space_wants_a_look() {
+                    self.upkeep.notify_one();
+                }
+                let dirty = self.others_dirty.get() || standing.dirty;
+                self.others_dirty.set(dirty);
+            }
+            Report::Event(event) => self.array.events.push(event),
+            Report::Offline(reason) => self.go_offline(reason),
+        }
+    }
+
+    /// Gives another shard a segment to write, if there is one for its purpose.
+    fn lend(&self, shard: u64, class: Class, ahead: bool) -> Option<(u32, Segment)> {
+        let rules = self.rules();
+        let (kind, kept) = match class {
+            Class::HostWide => (Kind::Wide, rules.kept + usize::from(ahead)),
+            Class::HostNarrow => (Kind::Narrow, 0),
+            Class::Moved => (Kind::Wide, 0),
+        };
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let ready: Vec<u32> = state
+            .ready(kind)
+            .filter(|(_, segment)| rules.accepts(&segment.columns))
+            .map(|(number, _)| number)
+            .collect();
+        if ready.len() <= kept {
+            self.upkeep.notify_one();
+            return None;
+        }
+        let number = ready[0];
+        let segment = state.segments.get_mut(number)?;
+        segment.writer = Some(shard);
+        let given = segment.clone();
+        state.lent.insert(number, shard);
+        if let Some(peer) = self.peers().iter().find(|peer| peer.shard == shard) {
+            peer.correct(|standing| standing.starved = false);
+        }
+        Some((number, given))
+    }
+}
+
+/// Hears the other shards while the pool is open.
+async fn hear<D: BlockDevice + 'static>(
+    coordinator: Weak<Coordinator<D>>,
+    mut reports: Receiver<Report>,
+) {
+    while let Some(report) = reports.recv().await {
+        let Some(coordinator) = coordinator.upgrade() else {
+            return;
+        };
+        coordinator.hear(report);
+    }
+}
+
+impl crate::core::State {
+    /// Segments that have been made ready and belong to no shard yet.
+    pub fn ready_or_unannounced(&self, kind: Kind) -> impl Iterator<Item = (u32, &Segment)> {
+        let ready = self.segments.numbers(kind, SegmentState::Ready);
+        ready
+            .filter(|number| !self.lent.contains_key(number))
+            .filter_map(|number| Some((number, self.segments.get(number)?)))
+    }
+
+    /// Those of them that may be written: a checkpoint that is durable names them.
+    pub fn ready(&self, kind: Kind) -> impl Iterator<Item = (u32, &Segment)> {
+        let made = self.ready_or_unannounced(kind);
+        made.filter(|(number, _)| !self.unannounced.contains(number))
+    }
+}

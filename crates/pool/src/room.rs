@@ -1,0 +1,85 @@
+//! Room: how many blocks each shard may add to what lives before it has to ask again.
+//!
+//! What the maps hold, and what all shards together may add to it, never exceeds what the pool can
+//! hold. A merge turns room that was used into blocks that the maps hold.
+
+use crate::checkpoint::Resume;
+use crate::coordinator::Coordinator;
+use crate::error::PoolError;
+use crate::messages::{Order, Usage};
+use block::{BlockDevice, IoError};
+use std::rc::Rc;
+
+/// What came of dealing room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dealt {
+    Enough,
+    TooLittle {
+        /// A merge may show that there is more.
+        dirty: bool,
+    },
+}
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Sees to it that a shard has room for `blocks` more, or says that there is none.
+    pub async fn deal_room(self: &Rc<Self>, shard: u64, blocks: u64) -> Result<(), IoError> {
+        let _alone = self.room_lock.lock().await;
+        let failed = |_: PoolError| IoError::DeviceGone;
+        let dealt = self.share_out(shard, blocks).await.map_err(failed)?;
+        if dealt == Dealt::Enough {
+            return Ok(());
+        }
+        if dealt == (Dealt::TooLittle { dirty: true }) {
+            // Blocks that were overwritten count twice until the next merge.
+            let merged = self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
+            merged.map_err(failed)?;
+            if self.share_out(shard, blocks).await.map_err(failed)? == Dealt::Enough {
+                return Ok(());
+            }
+        }
+        self.refused();
+        Err(IoError::CapacityExceeded)
+    }
+
+    /// Takes back what no shard uses and deals it anew.
+    async fn share_out(&self, shard: u64, blocks: u64) -> Result<Dealt, PoolError> {
+        let others = self.take_back_room().await?;
+        let usable = self.size().usable_blocks();
+        let dirty = others.dirty || self.state.borrow().may_hold_less();
+        let (spare, each, asked) = {
+            let state = self.state.borrow();
+            let used = state.held_blocks() + state.room + others.blocks;
+            let spare = usable.saturating_sub(used);
+            let asked = if blocks <= spare { blocks } else { 0 };
+            (spare, (spare - asked) / state.share.shards, asked)
+        };
+        let dealt = |to: u64| if to == shard { each + asked } else { each };
+        self.state.borrow_mut().room += dealt(0);
+        let told: Vec<_> = self
+            .peers()
+            .iter()
+            .map(|peer| {
+                peer.outbox
+                    .ask(|reply| Order::Room(dealt(peer.shard), reply))
+            })
+            .collect();
+        for answer in told {
+            self.answer(answer).await?;
+        }
+        Ok(match blocks <= spare {
+            true => Dealt::Enough,
+            false => Dealt::TooLittle { dirty },
+        })
+    }
+
+    /// Takes back the room that no shard uses; returns what the other shards use.
+    pub async fn take_back_room(&self) -> Result<Usage, PoolError> {
+        let others = self.ask_all(Order::Use).await?;
+        let mut state = self.state.borrow_mut();
+        state.room = state.room_used();
+        Ok(Usage {
+            blocks: others.iter().map(|usage| usage.blocks).sum(),
+            dirty: others.iter().any(|usage| usage.dirty),
+        })
+    }
+}

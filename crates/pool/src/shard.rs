@@ -1,0 +1,346 @@
+//! [`Shard`]: a part of an open pool on a core of its own, and how it does what the coordinator
+//! tells it.
+
+use crate::array::Array;
+use crate::control::{SnapshotId, VolumeId};
+use crate::core::{AtFreeze, Core, Link, State};
+use crate::drive::Drive;
+use crate::error::PoolError;
+use crate::events::PoolEvent;
+use crate::location::Mapping;
+use crate::messages::Written;
+use crate::messages::{
+    Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Usage, View, Wiring,
+};
+use crate::segments::{Segments, State as SegmentState};
+use crate::volume::{PoolVolume, Target};
+use block::{BlockDevice, IoError};
+use reactor::mailbox::{Receiver, Sender};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A shard of a pool that another core opened. Handles may be cloned; they stay on their core.
+pub struct Shard<D: BlockDevice + 'static> {
+    core: Rc<Core<D>>,
+    /// Handles of drives that are about to join.
+    offered: Rc<RefCell<VecDeque<D>>>,
+}
+
+impl<D: BlockDevice + 'static> Clone for Shard<D> {
+    fn clone(&self) -> Shard<D> {
+        Shard {
+            core: self.core.clone(),
+            offered: self.offered.clone(),
+        }
+    }
+}
+
+impl<D: BlockDevice + 'static> Shard<D> {
+    /// Waits until the pool is opened at the other end and takes part in it. `drives` are this
+    /// core's handles of the drives that the pool is opened with, in the same order.
+    pub async fn join(wiring: Wiring, drives: Vec<D>) -> Result<Shard<D>, PoolError> {
+        let End::Shard {
+            mut orders,
+            reports,
+        } = wiring.end
+        else {
+            return Err(PoolError::Invalid(
+                "the first end of the wires opens the pool",
+            ));
+        };
+        let Some(Order::Begin(begin, reply)) = orders.recv().await else {
+            return Err(PoolError::Offline("the pool was not opened"));
+        };
+        let core = match assemble(*begin, drives) {
+            Ok(core) => Rc::new(core),
+            Err(error) => {
+                let told = error.clone();
+                // Who asked may have gone.
+                let _ = reply.try_send(Err(error));
+                return Err(told);
+            }
+        };
+        let _ = core.link.set(Link::Away(Outbox::new(reports)));
+        let shard = Shard {
+            core: core.clone(),
+            offered: Rc::default(),
+        };
+        drop(reactor::spawn(shard.clone().obey(orders)));
+        drop(reactor::spawn(core.clone().write_log()));
+        drop(reactor::spawn(core.clone().attend()));
+        drop(reactor::spawn(pass_events_on(core)));
+        let _ = reply.try_send(Ok(()));
+        Ok(shard)
+    }
+
+    /// This shard's part of a volume; see [`Sliced`](crate::Sliced).
+    pub fn volume(&self, id: VolumeId) -> Result<PoolVolume<D>, PoolError> {
+        PoolVolume::new(self.core.clone(), Target::Volume(id.0))
+            .ok_or(PoolError::NotFound("volume"))
+    }
+
+    /// This shard's part of a snapshot.
+    pub fn snapshot_device(&self, id: SnapshotId) -> Result<PoolVolume<D>, PoolError> {
+        PoolVolume::new(self.core.clone(), Target::Snapshot(id.0))
+            .ok_or(PoolError::NotFound("snapshot"))
+    }
+
+    /// Gives this core's handle of a drive that is about to be added to the pool.
+    pub fn offer_drive(&self, device: D) {
+        self.offered.borrow_mut().push_back(device);
+    }
+
+    /// Takes back the handles that were offered and not taken.
+    pub fn withdraw_drives(&self) {
+        self.offered.borrow_mut().clear();
+    }
+
+    /// Carries out orders until the pool is closed.
+    async fn obey(self, mut orders: Receiver<Order>) {
+        while let Some(order) = orders.recv().await {
+            if matches!(order, Order::Quit) {
+                return;
+            }
+            self.carry_out(order);
+        }
+        self.core
+            .go_offline("the core that opened the pool has let it go");
+    }
+
+    /// Starts what may take time in a task of its own.
+    fn carry_out(&self, order: Order) {
+        let core = &self.core;
+        match order {
+            Order::Gate(reply) => {
+                core.state.borrow_mut().gate += 1;
+                drop(reactor::spawn(drain(core.clone(), reply)));
+            }
+            Order::Open => {
+                core.state.borrow_mut().gate -= 1;
+                core.work.notify_one();
+            }
+            Order::Freeze {
+                cut_off,
+                seal,
+                reply,
+            } => {
+                let _ = reply.try_send(freeze(core, &AtFreeze { cut_off, seal }));
+            }
+            Order::View(view, reply) => {
+                install(core, *view);
+                let _ = reply.try_send(());
+            }
+            Order::Retire(reply) => {
+                let mut state = core.state.borrow_mut();
+                let era = state.era;
+                state.era += 1;
+                state.retiring.push((era, reply));
+                state.release_limbo();
+            }
+            Order::Look => core.upkeep.notify_one(),
+            Order::Refuse => {
+                let starved = core.state.borrow().starved;
+                if starved {
+                    core.fail_queue(IoError::CapacityExceeded);
+                    core.work.notify_one();
+                }
+            }
+            Order::Frugal(frugal) => core.state.borrow_mut().frugal = frugal,
+            Order::Use(reply) => {
+                let mut state = core.state.borrow_mut();
+                state.room = state.room_used();
+                let blocks = state.room;
+                let dirty = state.may_hold_less();
+                let _ = reply.try_send(Usage { blocks, dirty });
+            }
+            Order::Room(blocks, reply) => {
+                core.state.borrow_mut().room += blocks;
+                let _ = reply.try_send(());
+            }
+            Order::Offline(reason) => core.go_offline(reason),
+            Order::Stop => {
+                core.stopping.set(true);
+                core.work.notify_one();
+                core.upkeep.notify_one();
+                core.array.events.close();
+            }
+            Order::Clean(..) | Order::Lives { .. } => {
+                drop(reactor::spawn(take_time(core.clone(), order)))
+            }
+            Order::Fail(_) | Order::Leaving(_) | Order::Place { .. } | Order::Remove(_) => {
+                self.change_drives(order);
+            }
+            Order::Begin(..) | Order::Quit => {}
+        }
+    }
+
+    fn change_drives(&self, order: Order) {
+        let array = &self.core.array;
+        match order {
+            Order::Fail(index) => {
+                array.fail(index);
+                array
+                    .newly_failed
+                    .borrow_mut()
+                    .retain(|failed| *failed != index);
+            }
+            Order::Leaving(drives) => drop(array.leaving.replace(drives)),
+            Order::Remove(index) => array.place(index, None),
+            Order::Place { drive, reply } => {
+                let device = self.offered.borrow_mut().pop_front();
+                let found = device.is_some();
+                if let Some(device) = device {
+                    let made = Drive::new(device, drive.id, drive.layout);
+                    array.place(drive.index, Some(Rc::new(made)));
+                }
+                let _ = reply.try_send(found);
+            }
+            _ => {}
+        }
+        self.core.work.notify_one();
+    }
+}
+
+/// The shard as it begins, with its own handles of the drives.
+fn assemble<D: BlockDevice>(begin: Begin, drives: Vec<D>) -> Result<Core<D>, PoolError> {
+    let mut drives: Vec<Option<D>> = drives.into_iter().map(Some).collect();
+    let mut members: Vec<Option<Rc<Drive<D>>>> = Vec::new();
+    members.resize_with(crate::level::DRIVES_MAX, || None);
+    for MemberDrive {
+        index,
+        position,
+        id,
+        layout,
+    } in begin.members
+    {
+        let device = drives.get_mut(position).and_then(Option::take);
+        let device = device.ok_or(PoolError::Invalid("every core is given every drive"))?;
+        members[index] = Some(Rc::new(Drive::new(device, id, layout)));
+    }
+    let array = Array::new(begin.level, members);
+    array.serving.set(true);
+    let mut segments = Segments::default();
+    segments.replace(begin.share.shard, begin.view.segments);
+    let state = State::new(segments, begin.view.tables, begin.share, begin.sequence);
+    let core = Core::new(
+        array,
+        begin.settings,
+        begin.secret,
+        begin.incarnation,
+        begin.width,
+        begin.zone_rows,
+        state,
+    );
+    // The coordinator watches the space of the whole pool.
+    core.look_at_blocks.set(u64::MAX);
+    Ok(core)
+}
+
+async fn drain<D: BlockDevice + 'static>(core: Rc<Core<D>>, reply: Sender<()>) {
+    core.drained().await;
+    let _ = reply.try_send(());
+}
+
+/// Carries out what has to read from drives.
+async fn take_time<D: BlockDevice + 'static>(core: Rc<Core<D>>, order: Order) {
+    match order {
+        Order::Clean(number, reply) => {
+            let cleaned = core.clean_one(number).await;
+            core.forget_cleaning();
+            let _ = reply.try_send(cleaned);
+        }
+        Order::Lives {
+            layer,
+            block,
+            entry,
+            reply,
+        } => {
+            let _reading = core.reading();
+            let found = core.find_own(layer, block).await;
+            let _ = reply.try_send(found == Ok(Some(Mapping::Block(entry))));
+        }
+        _ => {}
+    }
+}
+
+/// Sets the updates aside; no stripe is in flight.
+fn freeze<D: BlockDevice + 'static>(core: &Core<D>, orders: &AtFreeze) -> Frozen {
+    let mut state = core.state.borrow_mut();
+    let state = &mut *state;
+    let share = state.share;
+    for (layer, blocks) in &orders.cut_off {
+        state.unmap(share, *layer, blocks.clone());
+    }
+    if orders.seal {
+        state.seal_open();
+    }
+    core.drop_dead_segments(state);
+    state.frozen = Arc::new(std::mem::take(&mut state.overlay));
+    state.admitted.freeze();
+    let table = state.segments.table().iter();
+    let own = table.filter(|(_, segment)| segment.writer == Some(share.shard));
+    let written = own.map(|(number, segment)| Written {
+        number: *number,
+        state: segment.state,
+        rows: segment.rows,
+        sequence: segment.sequence,
+    });
+    let segments: Vec<Written> = written.collect();
+    for written in &segments {
+        // The coordinator knows all there is to know of it from now on.
+        if written.state == SegmentState::Sealed
+            && let Some(segment) = state.segments.get_mut(written.number)
+        {
+            segment.writer = None;
+        }
+    }
+    Frozen {
+        sequence: state.applied,
+        overlay: state.frozen.clone(),
+        segments,
+    }
+}
+
+/// Puts the merged maps in place of what was set aside.
+fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View) {
+    let mut state = core.state.borrow_mut();
+    let state = &mut *state;
+    state.drop_frozen();
+    state.replace_tables(view.tables);
+    let shard = state.share.shard;
+    state.segments.replace(shard, view.segments);
+    state.era += 1;
+}
+
+async fn pass_events_on<D: BlockDevice + 'static>(core: Rc<Core<D>>) {
+    while let Some(event) = core.array.events.next().await {
+        let concerns_all = matches!(
+            event,
+            PoolEvent::Drive { .. }
+                | PoolEvent::BlockLost { .. }
+                | PoolEvent::MoreBlocksLost { .. }
+        );
+        if concerns_all {
+            core.report(Report::Event(event));
+        }
+    }
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Which segments are empty, or cannot be emptied, is for the coordinator to remember.
+    fn forget_cleaning(&self) {
+        let mut state = self.state.borrow_mut();
+        state.emptied.clear();
+        state.settled.clear();
+        state.stuck.clear();
+    }
+
+    /// Waits until no stripe is in flight, or the pool is offline.
+    pub async fn drained(&self) {
+        while self.state.borrow().in_flight > 0 && self.offline.get().is_none() {
+            self.landed.notified().await;
+        }
+    }
+}

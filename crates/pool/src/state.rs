@@ -1,0 +1,130 @@
+//! How the state of a shard begins, and what a checkpoint does to it. No I/O.
+
+use crate::array::Array;
+use crate::cache::NodeCache;
+use crate::core::{Core, Settings, State};
+use crate::location::BLOCK_BYTES;
+use crate::segments::{Segments, State as SegmentState};
+use crate::slices::Share;
+use crate::volumes::Tables;
+use reactor::sync::Notify;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+impl State {
+    /// A state in which nothing has happened since the checkpoint.
+    pub fn new(segments: Segments, tables: Tables, share: Share, sequence: u64) -> State {
+        State {
+            segments,
+            overlay: Default::default(),
+            frozen: Default::default(),
+            tables,
+            share,
+            sequence,
+            applied: sequence,
+            open: [None; 3],
+            map_open: None,
+            completed: BTreeMap::new(),
+            in_flight: 0,
+            moved_in_flight: 0,
+            frugal: false,
+            segment_opened: false,
+            queue: VecDeque::new(),
+            queued_blocks: 0,
+            admitted: Default::default(),
+            starved: false,
+            moving: BTreeMap::new(),
+            cleaning: None,
+            gate: 0,
+            unannounced: BTreeSet::new(),
+            map_nodes: 0,
+            era: 0,
+            readers: BTreeMap::new(),
+            limbo: VecDeque::new(),
+            settled: BTreeSet::new(),
+            stuck: BTreeSet::new(),
+            emptied: BTreeSet::new(),
+            attempts: BTreeMap::new(),
+            lent: BTreeMap::new(),
+            for_moves: BTreeSet::new(),
+            room: 0,
+            at_freeze: Default::default(),
+            retiring: Vec::new(),
+        }
+    }
+
+    /// Blocks that this shard has added to what lives, or is about to, since the last merge.
+    pub fn room_used(&self) -> u64 {
+        self.admitted.blocks()
+    }
+
+    /// True when a checkpoint may show that less lives, or is about to, than is counted.
+    pub fn may_hold_less(&self) -> bool {
+        !self.overlay.is_empty() || !self.frozen.is_empty() || !self.admitted.is_exact()
+    }
+
+    /// Seals every open data segment.
+    pub fn seal_open(&mut self) {
+        for number in self.open.iter_mut().filter_map(Option::take) {
+            if let Some(segment) = self.segments.get_mut(number) {
+                segment.state = SegmentState::Sealed;
+            }
+        }
+    }
+
+    /// The updates that were set aside are in the maps: the room they took is taken for good.
+    pub fn drop_frozen(&mut self) {
+        let frozen = std::mem::take(&mut self.frozen);
+        for entry in frozen.entries() {
+            self.segments.overlay_lost(entry);
+        }
+        self.room = self.room.saturating_sub(self.admitted.merged());
+    }
+
+    /// Puts the tables as of a merge in place, and forgets updates of layers that are gone.
+    pub fn replace_tables(&mut self, tables: Tables) {
+        let before = std::mem::replace(&mut self.tables, tables);
+        for layer in before.layers.keys() {
+            if self.tables.layers.contains_key(layer) {
+                continue;
+            }
+            for entry in self.overlay.remove_layer(*layer) {
+                self.segments.overlay_lost(entry);
+            }
+        }
+    }
+}
+
+impl<D> Core<D> {
+    /// A shard at its beginning.
+    pub fn new(
+        array: Array<D>,
+        settings: Settings,
+        secret: [u8; 16],
+        incarnation: u64,
+        width: usize,
+        zone_rows: u32,
+        state: State,
+    ) -> Core<D> {
+        let cache_bytes = settings.map_cache_bytes / state.share.shards as usize;
+        Core {
+            array,
+            settings,
+            secret,
+            incarnation: Cell::new(incarnation),
+            width,
+            zone_rows,
+            shards: state.share.shards,
+            known_size: Cell::new(None),
+            state: RefCell::new(state),
+            cache: RefCell::new(NodeCache::new(cache_bytes / BLOCK_BYTES)),
+            work: Notify::new(),
+            upkeep: Notify::new(),
+            landed: Notify::new(),
+            look_at_blocks: Cell::new(0),
+            link: OnceCell::new(),
+            offline: Cell::new(None),
+            stopping: Cell::new(false),
+        }
+    }
+}

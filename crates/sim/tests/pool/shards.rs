@@ -1,0 +1,279 @@
+//! Several shards: one cut for all of them, another number of them each time, and what one alone
+//! cannot do.
+
+use crate::support::{BLOCK, HOST, with_drives};
+use block::conformance::{self, Plan};
+use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
+use pool::{
+    CreateOptions, Entropy, Level, OpenOptions, Pool, PoolError, Settings, VolumeId, VolumeOptions,
+};
+use reactor::Reactor;
+use sim::{Device, Power, Served, SimDrive};
+use std::time::Duration;
+
+/// Blocks of a slice.
+const SLICE: u64 = 16;
+
+fn settings() -> Settings {
+    Settings {
+        map_cache_bytes: 0,
+        slice_blocks: SLICE as u32,
+        ..Settings::default()
+    }
+}
+
+async fn create(shards: usize, drives: &[SimDrive], level: Level) -> Served {
+    let options = CreateOptions {
+        zone_bytes: Some(32 * BLOCK as u64),
+        settings: settings(),
+        entropy: Entropy::seeded(3),
+        ..CreateOptions::new("tank", level, HOST)
+    };
+    let made = Served::create(shards, drives.to_vec(), options).await;
+    made.expect("a pool")
+}
+
+async fn open(shards: usize, drives: &[SimDrive]) -> Served {
+    let options = OpenOptions {
+        settings: settings(),
+        entropy: Entropy::seeded(4),
+        ..OpenOptions::new(HOST)
+    };
+    let opened = Served::open(shards, drives.to_vec(), options).await;
+    opened.expect("the pool opens")
+}
+
+async fn volume(pool: &Served, blocks: u64) -> VolumeId {
+    let options = VolumeOptions {
+        bytes: blocks * BLOCK as u64,
+        ..VolumeOptions::default()
+    };
+    pool.create_volume("a", options).await.expect("a volume")
+}
+
+async fn try_write(device: &Device, start: u64, blocks: u64, byte: u8) -> Result<(), IoError> {
+    let mut buffer = Buffer::new(blocks as usize * BLOCK);
+    buffer.fill(byte);
+    device
+        .write(Lba(start), buffer, Durability::Durable)
+        .await
+        .1
+}
+
+async fn write(device: &Device, start: u64, blocks: u64, byte: u8) {
+    let written = try_write(device, start, blocks, byte).await;
+    written.expect("written");
+}
+
+/// The first byte of each block, each of which has only that.
+async fn read(device: &Device, start: u64, blocks: u64) -> Vec<u8> {
+    let buffer = Buffer::new(blocks as usize * BLOCK);
+    let (buffer, result) = device.read(Lba(start), buffer).await;
+    result.expect("read");
+    let one = |block: &[u8]| {
+        assert!(block.iter().all(|byte| *byte == block[0]), "a mixture");
+        block[0]
+    };
+    buffer.chunks(BLOCK).map(one).collect()
+}
+
+#[test]
+fn a_volume_over_several_shards_behaves_as_a_device() {
+    for seed in 1..4 {
+        with_drives(6, async |drives| {
+            let pool = create(3, &drives, Level::Raid6).await;
+            let id = volume(&pool, 300).await;
+            let device = pool.volume(id).expect("the volume");
+            let checked = conformance::check(&device, Plan::quick(seed)).await;
+            checked.unwrap_or_else(|found| panic!("seed {seed}: {found}"));
+            pool.close().await.expect("closed");
+        });
+    }
+}
+
+/// A host writes to one shard after the other, each time when the one before is acknowledged: no
+/// snapshot may have a later write without an earlier one, nor miss what was acknowledged before.
+#[test]
+fn a_snapshot_is_one_cut_over_all_shards() {
+    for seed in 1..12 {
+        let power = Power::new(seed);
+        power.switch_on(u64::MAX);
+        let drives: Vec<SimDrive> = (0..3).map(|_| SimDrive::new(1300, power.clone())).collect();
+        Reactor::simulated(seed).run(async {
+            let pool = create(3, &drives, Level::Raid5).await;
+            let id = volume(&pool, 3 * SLICE).await;
+            let writer = reactor::spawn({
+                let device = pool.volume(id).expect("the volume");
+                async move {
+                    for turn in 1..=60 {
+                        for shard in 0..3 {
+                            write(&device, shard * SLICE, 1, turn).await;
+                        }
+                    }
+                }
+            });
+            let device = pool.volume(id).expect("the volume");
+            let mut cuts = 0;
+            for number in 0..6 {
+                reactor::sleep(Duration::from_micros(300)).await;
+                let before = read(&device, 2 * SLICE, 1).await[0];
+                let taken = pool.snapshot(&[(id, format!("s{number}"))]).await;
+                let taken = taken.expect("a snapshot")[0];
+                let image = pool.snapshot_device(taken).expect("the snapshot");
+                let mut seen = Vec::new();
+                for shard in 0..3 {
+                    seen.push(read(&image, shard * SLICE, 1).await[0]);
+                }
+                let (first, last) = (seen[0], seen[2]);
+                let sorted = seen.is_sorted_by(|left, right| left >= right);
+                assert!(sorted && first <= last + 1, "seed {seed}: {seen:?}");
+                assert!(last >= before, "seed {seed}: {seen:?} misses {before}");
+                cuts += u32::from(first > 0 && last < 60);
+            }
+            writer.await;
+            assert!(cuts > 0, "seed {seed}: no snapshot met the writer");
+            pool.close().await.expect("closed");
+        });
+    }
+}
+
+#[test]
+fn another_number_of_shards_finds_what_was_written() {
+    let power = Power::new(5);
+    let drives: Vec<SimDrive> = (0..6).map(|_| SimDrive::new(1300, power.clone())).collect();
+    let mut last = 0;
+    for (life, shards) in [1, 3, 2, 3, 1, 2].into_iter().enumerate() {
+        power.switch_on(u64::MAX);
+        Reactor::simulated(9 + life as u64).run(async {
+            let pool = match life {
+                0 => create(shards, &drives, Level::Raid6).await,
+                _ => open(shards, &drives).await,
+            };
+            let id = match life {
+                0 => volume(&pool, 500).await,
+                _ => pool.volumes()[0].id,
+            };
+            let device = pool.volume(id).expect("the volume");
+            if life > 0 {
+                let found = read(&device, 0, 500).await;
+                assert!(found[..100].iter().all(|byte| *byte == last), "life {life}");
+                assert!(found[100..300].iter().all(|byte| *byte == 0), "life {life}");
+                assert!(found[300..].iter().all(|byte| *byte == last), "life {life}");
+            }
+            last = life as u8 + 1;
+            for run in 0..5 {
+                write(&device, run * 100, 100, last).await;
+            }
+            let hole = BlockRange::new(Lba(100), 200);
+            device.deallocate(hole).await.expect("deallocated");
+        });
+        // Nothing is closed: each opening replays the logs of those before.
+        for drive in &drives {
+            drive.lose_power();
+        }
+    }
+}
+
+#[test]
+fn shards_write_on_while_a_drive_fails_and_what_it_held_is_rebuilt() {
+    with_drives(7, async |drives| {
+        let pool = create(3, &drives, Level::Raid6).await;
+        let id = volume(&pool, 400).await;
+        let device = pool.volume(id).expect("the volume");
+        for run in 0..25 {
+            if run == 8 {
+                drives[2].die_after(5);
+            }
+            write(&device, run * 16, 16, run as u8 + 1).await;
+        }
+        crate::support::settle().await;
+        assert_eq!(pool.status().drives.len(), 6, "{}", pool.describe());
+        assert_eq!(pool.spare_members(), 2);
+        drives[0].die_after(0);
+        drives[5].die_after(0);
+        for run in 0..25 {
+            let found = read(&device, run * 16, 16).await;
+            assert_eq!(found, vec![run as u8 + 1; 16]);
+        }
+        pool.close().await.expect("closed");
+    });
+}
+
+#[test]
+fn a_full_pool_refuses_writes_of_every_shard_and_goes_on_when_space_is_given_back() {
+    with_drives(3, async |drives| {
+        let pool = create(3, &drives, Level::Raid5).await;
+        let id = volume(&pool, 20_000).await;
+        let device = pool.volume(id).expect("the volume");
+        let mut at = 0;
+        while at < 20_000 {
+            match try_write(&device, at, SLICE, 7).await {
+                Ok(()) => at += SLICE,
+                Err(error) => {
+                    assert_eq!(error, IoError::CapacityExceeded);
+                    break;
+                }
+            }
+        }
+        let status = pool.status();
+        let filled = at * BLOCK as u64;
+        assert!(
+            filled * 10 >= status.usable_bytes * 7,
+            "{filled} {status:?}"
+        );
+        for shard in 0..3 {
+            let refused = try_write(&device, (900 + shard) * SLICE, SLICE, 8).await;
+            assert_eq!(refused, Err(IoError::CapacityExceeded));
+        }
+        let half = BlockRange::new(Lba(0), at / 2);
+        device
+            .deallocate(half)
+            .await
+            .expect("a full pool deallocates");
+        for run in 0..at / 4 / SLICE {
+            write(&device, run * SLICE, SLICE, 9).await;
+        }
+        assert!(read(&device, 0, SLICE).await.iter().all(|byte| *byte == 9));
+        let kept = read(&device, at - SLICE, SLICE).await;
+        assert!(kept.iter().all(|byte| *byte == 7));
+        pool.close().await.expect("closed");
+    });
+}
+
+#[test]
+fn a_drive_joins_only_if_every_shard_has_a_handle_of_it() {
+    with_drives(5, async |mut drives| {
+        let new = drives.pop().expect("a drive");
+        let pool = create(2, &drives, Level::Raid5).await;
+        let id = volume(&pool, 200).await;
+        let alone: &Pool<SimDrive> = &pool;
+        let refused = alone.add_drive(new.clone()).await;
+        assert!(matches!(refused, Err(PoolError::Invalid(_))), "{refused:?}");
+        assert_eq!(pool.status().drives.len(), 4);
+        pool.add_drive(new).await.expect("added");
+        assert_eq!(pool.status().drives.len(), 5);
+        let device = pool.volume(id).expect("the volume");
+        write(&device, 0, 200, 3).await;
+        drives[0].die_after(0);
+        assert_eq!(read(&device, 0, 200).await, vec![3; 200]);
+        pool.close().await.expect("closed");
+    });
+}
+
+#[test]
+fn a_shard_refuses_blocks_of_another() {
+    with_drives(2, async |drives| {
+        let pool = create(2, &drives, Level::Raid1).await;
+        let id = volume(&pool, 100).await;
+        let device = pool.volume(id).expect("the volume");
+        let own = |shard: usize, start| {
+            let buffer = Buffer::new(BLOCK);
+            device.parts()[shard].write(Lba(start), buffer, Durability::Durable)
+        };
+        assert_eq!(own(0, 0).await.1, Ok(()));
+        assert_eq!(own(1, SLICE).await.1, Ok(()));
+        assert_eq!(own(0, SLICE).await.1, Err(IoError::InvalidRequest));
+        assert_eq!(own(1, 0).await.1, Err(IoError::InvalidRequest));
+        pool.close().await.expect("closed");
+    });
+}
