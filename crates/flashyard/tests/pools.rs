@@ -1,6 +1,8 @@
 //! Pools, their volumes and snapshots, from the command line to the drives and back, with
 //! SIGKILL in between.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::time::{Duration, Instant};
