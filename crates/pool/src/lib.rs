@@ -12,6 +12,9 @@
 //!                                     ^---- checkpoint: merge, publish, free <-- upkeep, cleaner
 //! ```
 //!
+//! All this is one shard; a pool may have several, on as many cores, under one coordinator
+//! (`coordinator`, `peers`, `shard`, `messages`), and [`Sliced`] makes one device of their parts.
+//!
 //! The pure parts (`segments`, `overlay`, `tree`, `membership`, `space`, `log::batch`) do no I/O.
 //!
 //! [`docs/formats/pool.md`]: ../../../docs/formats/pool.md
