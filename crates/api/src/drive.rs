@@ -86,10 +86,23 @@ pub struct Drive {
     pub block_bytes: u32,
     /// False for drives whose contents end with the node: nothing on them outlives it.
     pub persistent: bool,
+    /// Hosts that manage its namespaces over NVMe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub administration: Option<Administration>,
     /// The volume that uses it whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<Name>,
     /// The pool that it is a member of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Name>,
+}
+
+/// How hosts manage a drive's namespaces over NVMe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Administration {
+    /// Names of the hosts that may.
+    pub hosts: Vec<Name>,
+    /// NVMe Qualified Name of the drive as a subsystem: what they connect to.
+    #[schema(examples("nqn.2026-11.example.flashyard:node-1:drive:d0"))]
+    pub nqn: String,
 }

@@ -28,7 +28,7 @@ mod status;
 mod token;
 mod volume;
 
-pub use drive::{Drive, DriveSpec};
+pub use drive::{Administration, Drive, DriveSpec};
 pub use error::{ErrorBody, ErrorCode};
 pub use event::{Event, Severity};
 pub use host::{Host, HostSpec};

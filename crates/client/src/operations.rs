@@ -34,6 +34,16 @@ impl Client {
         self.delete_object(&format!("/v1/drives/{name}"))
     }
 
+    /// Lets `host` manage a drive's namespaces over NVMe.
+    pub fn grant_administration(&self, drive: &Name, host: &Name) -> Result<Drive, ClientError> {
+        self.put_empty(&format!("/v1/drives/{drive}/administrators/{host}"))
+    }
+
+    /// No longer lets `host` manage a drive's namespaces; what it attached is detached.
+    pub fn revoke_administration(&self, drive: &Name, host: &Name) -> Result<Drive, ClientError> {
+        self.delete(&format!("/v1/drives/{drive}/administrators/{host}"))
+    }
+
     /// The namespaces of a drive.
     pub fn namespaces(&self, drive: &Name) -> Result<Namespaces, ClientError> {
         self.get(&format!("/v1/drives/{drive}/namespaces"))

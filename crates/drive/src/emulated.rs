@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::Geometry;
 use reactor::Instant;
@@ -15,6 +16,9 @@ use ssd::{
 use crate::emulated_namespace::EmulatedNamespace;
 use crate::emulated_store::{Directory, Store};
 use crate::open_error::OpenError;
+
+/// How often counters are kept while there is work: what a kill may lose of them.
+const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
 
 /// Where an emulated drive keeps what is written to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +97,23 @@ pub struct Punctuality {
     pub late: u64,
 }
 
+/// A namespace of an emulated drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceState {
+    /// Its identifier.
+    pub nsid: u32,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes in a block.
+    pub block_bytes: u32,
+    /// More than one host may attach it.
+    pub shared: bool,
+    /// Tells it from others that had its identifier.
+    pub ordinal: u64,
+    /// The hosts it is attached to.
+    pub hosts: Vec<String>,
+}
+
 /// A handle to an emulated drive; namespaces are opened from it.
 #[derive(Clone)]
 pub struct EmulatedDrive(pub(crate) Rc<Emulated>);
@@ -104,6 +125,9 @@ pub(crate) struct Emulated {
     started: Instant,
     dilation: f64,
     pub(crate) punctuality: Cell<Punctuality>,
+    /// When the counters were last kept, and whether they are being kept now.
+    counters_kept: Cell<Instant>,
+    keeping_counters: Rc<Cell<bool>>,
 }
 
 impl EmulatedDrive {
@@ -126,7 +150,13 @@ impl EmulatedDrive {
             None => None,
         };
         match kept {
-            Some(state) => device.restore(state)?,
+            Some(state) => {
+                device.restore(state)?;
+                let counters = directory.as_ref().map(Directory::load_counters);
+                if let Some(counters) = counters.transpose()?.flatten() {
+                    device.restore_counters(counters);
+                }
+            }
             None => {
                 let bytes = device.capacity().total_bytes;
                 device.create(NamespaceRequest::of_bytes(bytes))?;
@@ -140,6 +170,8 @@ impl EmulatedDrive {
             started: reactor::now(),
             dilation: options.dilation,
             punctuality: Cell::default(),
+            counters_kept: Cell::new(reactor::now()),
+            keeping_counters: Rc::default(),
         }));
         for (nsid, geometry) in drive.geometries() {
             drive.0.open_store(nsid, geometry).await?;
@@ -198,6 +230,54 @@ impl EmulatedDrive {
         self.0.save()
     }
 
+    /// Every namespace, by identifier.
+    pub fn namespaces(&self) -> Vec<NamespaceState> {
+        let device = self.0.device.borrow();
+        let namespaces = device.namespaces();
+        let all = namespaces.iter().map(|(nsid, namespace)| NamespaceState {
+            nsid,
+            bytes: namespace.bytes(),
+            block_bytes: namespace.block_bytes,
+            shared: namespace.shared,
+            ordinal: namespace.ordinal,
+            hosts: namespaces.hosts_of(nsid),
+        });
+        all.collect()
+    }
+
+    /// Attaches a namespace to a host, for as long as the host is not forgotten.
+    pub fn attach(&self, nsid: u32, host: &str) -> Result<(), EmulatedError> {
+        {
+            let mut device = self.0.device.borrow_mut();
+            let namespaces = device.namespaces_mut();
+            namespaces.get(nsid)?;
+            let controller = namespaces.controller_of(host)?;
+            namespaces.attach(nsid, &[controller])?;
+        }
+        self.0.save()
+    }
+
+    /// Detaches a namespace from a host.
+    pub fn detach(&self, nsid: u32, host: &str) -> Result<(), EmulatedError> {
+        {
+            let mut device = self.0.device.borrow_mut();
+            let namespaces = device.namespaces_mut();
+            let controller = namespaces.controller_of(host)?;
+            namespaces.detach(nsid, &[controller])?;
+        }
+        self.0.save()
+    }
+
+    /// Detaches everything from a host.
+    pub fn forget_host(&self, host: &str) -> Result<(), EmulatedError> {
+        self.0
+            .device
+            .borrow_mut()
+            .namespaces_mut()
+            .forget_host(host);
+        self.0.save()
+    }
+
     /// Capacity in all, and unallocated.
     pub fn capacity(&self) -> Capacity {
         self.0.device.borrow().capacity()
@@ -252,7 +332,7 @@ impl Emulated {
     /// When `device_ns` is, on ours.
     pub(crate) fn due(&self, device_ns: u64) -> Instant {
         let elapsed = device_ns as f64 * self.dilation;
-        self.started + std::time::Duration::from_nanos(elapsed as u64)
+        self.started + Duration::from_nanos(elapsed as u64)
     }
 
     /// Counts a completion that was due, for a request that began, and is done now.
@@ -262,11 +342,33 @@ impl Emulated {
         count.completed += 1;
         count.late += u64::from(now > due + allowed);
         self.punctuality.set(count);
+        if now - self.counters_kept.get() >= COUNTERS_PERIOD {
+            self.keep_counters(now);
+        }
+    }
+
+    /// Keeps the counters, on a helper thread.
+    fn keep_counters(&self, now: Instant) {
+        let Some(directory) = &self.directory else {
+            return;
+        };
+        if self.keeping_counters.replace(true) {
+            return;
+        }
+        self.counters_kept.set(now);
+        let job = directory.save_counters(&self.device.borrow().counters());
+        let keeping = Rc::clone(&self.keeping_counters);
+        drop(reactor::spawn(async move {
+            // A second later there is another try, with newer counters.
+            drop(reactor::blocking(job).await);
+            keeping.set(false);
+        }));
     }
 }
 
 impl Drop for Emulated {
-    /// Keeps the counters. A drive that is killed keeps those of its last namespace change.
+    /// Keeps the counters. A drive that is killed loses at most what it counted in the
+    /// [`COUNTERS_PERIOD`] after it last kept them.
     fn drop(&mut self) {
         // There is nobody left to tell; the payload does not depend on it.
         drop(self.save());

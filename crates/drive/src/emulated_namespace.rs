@@ -12,7 +12,8 @@ use crate::transfer::{check_range, check_transfer};
 const PAGE_BYTES: u64 = 4096;
 
 /// A namespace held open. Writes are acknowledged when the model's protected buffer has them:
-/// they outlive the process where the payload is files, but not a power loss of this machine.
+/// where the payload is files they outlive the process, and after a flush a power loss of this
+/// machine.
 pub struct EmulatedNamespace {
     drive: EmulatedDrive,
     nsid: u32,
@@ -166,6 +167,7 @@ impl BlockDevice for EmulatedNamespace {
             .device
             .borrow_mut()
             .flush(self.drive.0.now_ns());
+        self.store.flush().await?;
         self.pace(began, completes).await;
         Ok(())
     }

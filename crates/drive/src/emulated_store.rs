@@ -1,10 +1,12 @@
 //! Where an emulated drive's namespaces keep their data: [`Store`] and [`Directory`].
 
-use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
-use ssd::DeviceState;
+use serde::de::DeserializeOwned;
+use ssd::{DeviceCounters, DeviceState};
 
 use crate::emulated::EmulatedError;
 use crate::open_error::OpenError;
@@ -12,6 +14,8 @@ use crate::{FileDrive, FileOptions, MemoryDrive};
 
 /// Namespaces, controllers and counters, as JSON.
 const STATE_FILE: &str = "state.json";
+/// Counters alone, kept often while there is work.
+const COUNTERS_FILE: &str = "counters.json";
 
 /// The directory of one emulated drive.
 pub(crate) struct Directory {
@@ -27,32 +31,43 @@ impl Directory {
 
     /// What was kept; `None` in a new directory.
     pub(crate) fn load(&self) -> Result<Option<DeviceState>, EmulatedError> {
-        let path = self.path.join(STATE_FILE);
-        let refuse = |reason: String| EmulatedError::State {
-            path: path.clone(),
-            reason,
-        };
+        self.read(STATE_FILE)
+    }
+
+    /// Counters kept since; `None` when there are none.
+    pub(crate) fn load_counters(&self) -> Result<Option<DeviceCounters>, EmulatedError> {
+        self.read(COUNTERS_FILE)
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, EmulatedError> {
+        let path = self.path.join(name);
         match std::fs::read(&path) {
-            Ok(text) => {
-                let state = serde_json::from_slice(&text);
-                state.map(Some).map_err(|error| refuse(error.to_string()))
-            }
+            Ok(text) => match serde_json::from_slice(&text) {
+                Ok(found) => Ok(Some(found)),
+                Err(error) => Err(refused(path, &error.into())),
+            },
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(refuse(error.to_string())),
+            Err(error) => Err(refused(path, &error)),
         }
     }
 
-    /// Keeps `state`, whole or not at all.
+    /// Keeps `state`, whole or not at all, through a power loss of this machine.
     pub(crate) fn save(&self, state: &DeviceState) -> Result<(), EmulatedError> {
         let path = self.path.join(STATE_FILE);
-        let fresh = self.path.join("state.json.new");
         let text = serde_json::to_vec(state).map_err(io::Error::from);
-        let written = text.and_then(|text| std::fs::write(&fresh, text));
-        let written = written.and_then(|()| std::fs::rename(&fresh, &path));
-        written.map_err(|error| EmulatedError::State {
-            path,
-            reason: error.to_string(),
-        })
+        let written = text.and_then(|text| replace(&path, &text, true));
+        written.map_err(|error| refused(path, &error))
+    }
+
+    /// A job for a helper thread that keeps `counters`, whole or not at all, through a kill of
+    /// this process.
+    pub(crate) fn save_counters(
+        &self,
+        counters: &DeviceCounters,
+    ) -> impl FnOnce() -> io::Result<()> + Send + use<> {
+        let path = self.path.join(COUNTERS_FILE);
+        let text = serde_json::to_vec(counters);
+        move || replace(&path, &text?, false)
     }
 
     /// Removes the data of a namespace.
@@ -68,6 +83,26 @@ impl Directory {
 
     fn namespace(&self, nsid: u32) -> PathBuf {
         self.path.join(format!("namespace-{nsid}.img"))
+    }
+}
+
+fn refused(path: PathBuf, error: &io::Error) -> EmulatedError {
+    let reason = error.to_string();
+    EmulatedError::State { path, reason }
+}
+
+/// Puts `text` in place of the file `path`: a reader finds the old or the new.
+fn replace(path: &Path, text: &[u8], durable: bool) -> io::Result<()> {
+    let fresh = path.with_extension("new");
+    let mut file = File::create(&fresh)?;
+    file.write_all(text)?;
+    if durable {
+        file.sync_all()?;
+    }
+    std::fs::rename(&fresh, path)?;
+    match path.parent() {
+        Some(parent) if durable => File::open(parent)?.sync_all(),
+        _ => Ok(()),
     }
 }
 
@@ -115,6 +150,10 @@ impl Store {
 
     pub(crate) async fn write(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
         dispatch!(self, store => store.write(start, buffer, Durability::Cached).await)
+    }
+
+    pub(crate) async fn flush(&self) -> Result<(), IoError> {
+        dispatch!(self, store => store.flush().await)
     }
 
     pub(crate) async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {

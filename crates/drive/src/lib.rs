@@ -23,7 +23,9 @@ mod transfer;
 
 pub use drive::Drive;
 pub use emulate512::Emulate512;
-pub use emulated::{EmulatedDrive, EmulatedError, EmulatedOptions, Payload, Punctuality};
+pub use emulated::{
+    EmulatedDrive, EmulatedError, EmulatedOptions, NamespaceState, Payload, Punctuality,
+};
 pub use emulated_namespace::EmulatedNamespace;
 pub use faulty::{FaultControl, FaultyDrive, Operation};
 pub use file::{FileDrive, FileOptions};

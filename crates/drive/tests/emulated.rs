@@ -193,6 +193,42 @@ fn namespaces_data_and_counters_outlive_a_restart() {
         });
 }
 
+/// A kill takes at most the counts since they were last kept: once a second while there is work.
+#[test]
+fn counters_are_kept_while_there_is_work_and_a_kill_leaves_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let (original, copy) = (directory.path().join("d0"), directory.path().join("copy"));
+    Reactor::io_uring(ReactorConfig::default())
+        .unwrap()
+        .run(async {
+            let at = |path: &std::path::Path| EmulatedOptions {
+                payload: Payload::Directory(path.to_owned()),
+                ..options()
+            };
+            let drive = EmulatedDrive::open(at(&original)).await.unwrap();
+            let namespace = drive.namespace(1).unwrap();
+            let counters = original.join("counters.json");
+            let mut written = 0;
+            while !counters.exists() {
+                let data = Buffer::copy_of(&[1; 4096]);
+                let (_, result) = namespace.write(Lba(5), data, Durability::Cached).await;
+                result.unwrap();
+                written += 1;
+                reactor::sleep(Duration::from_millis(20)).await;
+            }
+            // What a process that was killed now would leave behind.
+            std::fs::create_dir(&copy).unwrap();
+            for file in std::fs::read_dir(&original).unwrap() {
+                let file = file.unwrap();
+                std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+            }
+            let found = EmulatedDrive::open(at(&copy)).await.unwrap().health();
+            assert!(found.host_write_commands > 0, "{found:?}");
+            assert!(found.host_write_commands <= written, "{found:?}");
+            assert!(found.data_units_written > 0, "{found:?}");
+        });
+}
+
 #[test]
 fn impossible_emulations_are_refused_by_name() {
     Reactor::simulated(1).run(async {

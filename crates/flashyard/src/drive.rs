@@ -4,7 +4,7 @@ use api::{Drive, DriveHealth, DriveSpec, Name, Size};
 use clap::{Args, Subcommand};
 
 use crate::connection::{Done, Node};
-use crate::output::{properties, state, table};
+use crate::output::{connect_command, names, properties, state, table};
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -27,6 +27,20 @@ pub enum Verb {
     },
     /// Add a drive, or try an offline one again
     Add(Add),
+    /// Let a host manage the namespaces of an emulated drive over NVMe (nvme create-ns and so on)
+    Grant {
+        /// The drive
+        drive: Name,
+        /// The host
+        host: Name,
+    },
+    /// No longer let a host manage a drive's namespaces; what it attached is detached
+    Revoke {
+        /// The drive
+        drive: Name,
+        /// The host
+        host: Name,
+    },
     /// Close and forget a drive that no volume uses; its contents stay
     Remove {
         /// The drive
@@ -96,7 +110,28 @@ impl Verb {
             Verb::List => node
                 .output
                 .show(&node.client.drives()?, |drives| list(&drives.items)),
-            Verb::Show { name } => node.output.show(&node.client.drive(name)?, show),
+            Verb::Show { name } => {
+                let drive = node.client.drive(name)?;
+                let health = match drive.spec {
+                    // An offline drive has nothing to tell; the rest is still to be shown.
+                    DriveSpec::Emulated { .. } => node.client.drive_health(name).ok(),
+                    _ => None,
+                };
+                let addresses = match &drive.administration {
+                    Some(_) => node.client.status()?.nvme_addresses,
+                    None => Vec::new(),
+                };
+                node.output
+                    .show(&drive, |drive| show(drive, health.as_ref(), &addresses));
+            }
+            Verb::Grant { drive, host } => {
+                let drive = node.client.grant_administration(drive, host)?;
+                node.output.show(&drive, granted);
+            }
+            Verb::Revoke { drive, host } => {
+                let drive = node.client.revoke_administration(drive, host)?;
+                node.output.show(&drive, granted);
+            }
             Verb::Smart { name } => node.output.show(&node.client.drive_health(name)?, smart),
             Verb::Add(add) => {
                 let drive = node.client.add_drive(&add.name, &add.spec())?;
@@ -155,8 +190,36 @@ fn list(drives: &[Drive]) -> String {
     )
 }
 
-fn show(drive: &Drive) -> String {
-    properties(&[
+fn granted(drive: &Drive) -> String {
+    match &drive.administration {
+        Some(granted) => format!(
+            "drive {} is administered by {} as {}",
+            drive.name,
+            names(&granted.hosts),
+            granted.nqn
+        ),
+        None => format!("drive {} is administered by no host", drive.name),
+    }
+}
+
+/// One drive; how late an emulated one is, and how its administrators connect to it.
+fn show(drive: &Drive, health: Option<&DriveHealth>, addresses: &[String]) -> String {
+    let mut rows = facts(drive);
+    if let Some(health) = health {
+        rows.push(("completed late", late(health)));
+    }
+    if let Some(granted) = &drive.administration {
+        rows.push(("administrators", names(&granted.hosts)));
+        let commands = addresses
+            .iter()
+            .map(|address| connect_command(address, &granted.nqn));
+        rows.push(("connect", commands.collect::<Vec<_>>().join("\n")));
+    }
+    properties(&rows)
+}
+
+fn facts(drive: &Drive) -> Vec<(&'static str, String)> {
+    vec![
         ("drive", drive.name.to_string()),
         ("source", source(&drive.spec)),
         ("state", state(drive.state)),
@@ -173,7 +236,7 @@ fn show(drive: &Drive) -> String {
             .into(),
         ),
         ("used by", user(drive)),
-    ])
+    ]
 }
 
 /// What stands on a drive.
@@ -203,7 +266,6 @@ fn smart(health: &DriveHealth) -> String {
     let billions = |count: u64| format!("{count} x 10^9 bytes");
     let units = |count: u64| format!("{count} x 512,000 bytes");
     let amplification = health.write_amplification_thousandths as f64 / 1e3;
-    let late = format!("{} of {}", health.completed_late, health.completed);
     properties(&[
         ("model", health.model.clone()),
         (
@@ -221,6 +283,10 @@ fn smart(health: &DriveHealth) -> String {
             billions(health.endurance_estimate_billions),
         ),
         ("write amplification", format!("{amplification:.3}")),
-        ("completed late", late),
+        ("completed late", late(health)),
     ])
+}
+
+fn late(health: &DriveHealth) -> String {
+    format!("{} of {}", health.completed_late, health.completed)
 }

@@ -86,6 +86,13 @@ pub fn names(names: &[api::Name]) -> String {
     }
 }
 
+/// What a Linux host types to connect to the subsystem `nqn` at one of the node's addresses.
+pub fn connect_command(address: &str, nqn: &str) -> String {
+    let (host, port) = address.rsplit_once(':').unwrap_or((address, "4420"));
+    let host = host.trim_matches(['[', ']']);
+    format!("nvme connect -t tcp -a {host} -s {port} -n {nqn}")
+}
+
 /// The word for a state.
 pub fn state(state: api::ObjectState) -> String {
     match state {

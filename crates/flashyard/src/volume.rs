@@ -9,7 +9,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 
 use crate::connection::{Done, Node};
-use crate::output::{names, properties, state, table};
+use crate::output::{connect_command, names, properties, state, table};
 use crate::snapshot;
 
 #[derive(Subcommand)]
@@ -266,11 +266,7 @@ fn list(volumes: &[Volume]) -> String {
 
 /// One volume, and how a Linux host connects to it at each of the node's addresses.
 fn show(volume: &Volume, addresses: &[String]) -> String {
-    let connect = |address: &String| {
-        let (host, port) = address.rsplit_once(':').unwrap_or((address, "4420"));
-        let host = host.trim_matches(['[', ']']);
-        format!("nvme connect -t tcp -a {host} -s {port} -n {}", volume.nqn)
-    };
+    let connect = |address: &String| connect_command(address, &volume.nqn);
     let connect: Vec<String> = addresses.iter().map(connect).collect();
     let hosts = match volume.hosts.as_slice() {
         [] => "none: no host can see it".to_owned(),

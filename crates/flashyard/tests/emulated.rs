@@ -95,3 +95,51 @@ fn only_drives_with_managed_namespaces_have_them_and_bad_emulations_are_explaine
         assert!(said.contains(expected), "{said}");
     }
 }
+
+#[test]
+fn hosts_are_granted_a_drive_by_name_and_keep_it_through_a_kill() {
+    let emulated = ["--profile", "cm7-r-7.68", "--scale", "0.00001"];
+    let mut node = Node::develop(&[&["--drives", "2"], &emulated[..]].concat());
+    let unknown = node.ask(&["drive", "grant", "d1", "lab"]);
+    assert!(text(&unknown.stderr).contains("no host is named lab"));
+    node.answer(&["host", "add", "lab", "--nqn", "nqn.2026-11.example:lab"]);
+    let said = node.answer(&["drive", "grant", "d1", "lab"]);
+    assert!(said.contains("administered by lab as nqn."), "{said}");
+    let busy = node.ask(&["host", "remove", "lab"]);
+    assert!(text(&busy.stderr).contains("administers drive d1"));
+    let busy = node.ask(&["drive", "remove", "d1"]);
+    assert!(text(&busy.stderr).contains("administered by host lab"));
+
+    node.kill();
+    node.start();
+    let shown = node.answer(&["drive", "show", "d1"]);
+    assert!(
+        shown.contains("nvme connect") && shown.contains(":drive:d1"),
+        "{shown}"
+    );
+    let said = node.answer(&["drive", "revoke", "d1", "lab"]);
+    assert!(said.contains("administered by no host"), "{said}");
+    node.answer(&["host", "remove", "lab"]);
+    node.answer(&["drive", "remove", "d1"]);
+
+    let plain = Node::develop(&["--drives", "1"]);
+    plain.answer(&["host", "add", "lab", "--nqn", "nqn.2026-11.example:lab"]);
+    let refused = plain.ask(&["drive", "grant", "d0", "lab"]);
+    assert!(text(&refused.stderr).contains("not one whose namespaces can be managed"));
+}
+
+/// A drive a thousand times as fast as the real one: nothing keeps up with that.
+#[test]
+fn a_drive_that_this_machine_is_too_slow_for_is_an_event_and_shown() {
+    let emulated = ["--profile", "cm7-r-7.68", "--scale", "0.00001"];
+    let node = Node::develop(&[&["--drives", "1", "--dilation", "0.01"], &emulated[..]].concat());
+    let volume = node.client().volume(&name("demo")).unwrap();
+    let target = format!("tcp://{}/{}", node.endpoints().nvme[0], volume.nqn);
+    node.answer(&["perf", &target, "--number-ios", "200"]);
+    let events = node.answer(&["event", "list"]);
+    assert!(events.contains("requests took a tenth longer"), "{events}");
+    let shown = node.answer(&["drive", "show", "d0"]);
+    assert!(shown.contains("completed late"), "{shown}");
+    let health = node.client().drive_health(&name("d0")).unwrap();
+    assert!(health.completed_late > 0, "{health:?}");
+}

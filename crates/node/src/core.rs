@@ -1,5 +1,6 @@
 //! [`Core`]: what one core of a node holds, and what is done on it.
 
+mod administration;
 mod pools;
 
 use std::cell::{Cell, RefCell};
@@ -58,6 +59,8 @@ pub struct Core {
     drives: RefCell<BTreeMap<String, WatchedDrive>>,
     /// Drives whose namespaces can be managed; the one in use is among `drives`.
     managed: RefCell<BTreeMap<String, EmulatedDrive>>,
+    /// Namespaces that are attached to hosts.
+    attached: RefCell<BTreeMap<VolumeId, WatchedDrive>>,
     subsystems: RefCell<BTreeMap<String, BTreeSet<u32>>>,
     /// Reservations from before a power loss, for namespaces that are not served yet.
     reservations: RefCell<BTreeMap<(Nqn, u32), Reservations>>,
@@ -78,6 +81,7 @@ impl Core {
             pools: Pools::new(Arc::clone(&events)),
             drives: RefCell::default(),
             managed: RefCell::default(),
+            attached: RefCell::default(),
             subsystems: RefCell::default(),
             reservations: RefCell::default(),
             events,
@@ -354,6 +358,11 @@ impl Core {
     pub async fn finish(&self, key: CoreKey) -> Result<(), NodeError> {
         let flushing: Vec<_> = std::mem::take(&mut *self.drives.borrow_mut())
             .into_iter()
+            .chain(
+                std::mem::take(&mut *self.attached.borrow_mut())
+                    .into_values()
+                    .map(|drive| (drive.name().to_owned(), drive)),
+            )
             .map(|(name, drive)| reactor::spawn(async move { flush(&name, &drive).await }))
             .collect();
         let mut first_failure = Ok(());

@@ -85,6 +85,37 @@ pub enum NodeError {
         /// The same for people, with drives by their names.
         message: String,
     },
+    /// A host has a namespace of the drive attached.
+    #[error("namespace {nsid} of drive {drive} is attached to host {host}")]
+    NamespaceAttached {
+        /// The drive.
+        drive: String,
+        /// The namespace.
+        nsid: u32,
+        /// The host's NVMe Qualified Name.
+        host: String,
+    },
+    /// A volume or pool uses the namespace.
+    #[error("namespace {nsid} of drive {drive} is used by {user}")]
+    NamespaceServed {
+        /// The drive.
+        drive: String,
+        /// The namespace.
+        nsid: u32,
+        /// The volume or the pool on it.
+        user: String,
+    },
+    /// Hosts administer the drive.
+    #[error("drive {0} is administered by hosts")]
+    Administered(String),
+    /// The host does not administer the drive, or no longer.
+    #[error("host {host} does not administer drive {drive}")]
+    NotAdministrator {
+        /// The drive.
+        drive: String,
+        /// The host's NVMe Qualified Name.
+        host: String,
+    },
     /// A volume of that name is served.
     #[error("volume {0} is served already")]
     VolumeExists(String),
@@ -116,6 +147,12 @@ pub enum NodeError {
     /// The node has stopped, or is stopping.
     #[error("the node has stopped")]
     Stopped,
+}
+
+impl From<ssd::NamespaceError> for NodeError {
+    fn from(error: ssd::NamespaceError) -> NodeError {
+        NodeError::Emulated(error.into())
+    }
 }
 
 impl From<CoreStopped> for NodeError {

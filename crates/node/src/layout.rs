@@ -1,6 +1,7 @@
 //! [`Layout`]: which drive and which volume is on which core; kept on the first core, where
 //! control operations run one at a time.
 
+mod administration;
 mod pools;
 
 use std::cell::RefCell;
@@ -15,6 +16,7 @@ use reactor::cores::CoreHandle;
 use reactor::sync::Mutex;
 use uuid::Uuid;
 
+use self::administration::Administered;
 use crate::NodeError;
 use crate::core::Core;
 use crate::remote::VolumeId;
@@ -41,6 +43,7 @@ struct Places {
     drives: BTreeMap<String, usize>,
     volumes: BTreeMap<String, VolumePlace>,
     pools: BTreeMap<String, PoolPlace>,
+    administered: BTreeMap<String, Administered>,
     next_volume: VolumeId,
     stopped: bool,
 }
@@ -95,6 +98,9 @@ impl Layout {
         if let Some(user) = places.user(&name) {
             return Err(NodeError::DriveInUse { drive: name, user });
         }
+        if places.administered.contains_key(&name) {
+            return Err(NodeError::Administered(name));
+        }
         let Some(home) = places.drives.remove(&name) else {
             return Err(NodeError::UnknownDrive(name));
         };
@@ -134,6 +140,7 @@ impl Layout {
         let mut places = self.places.lock().await;
         self.refresh_all(&mut places).await?;
         let home = places.unused_drive(&drive)?;
+        places.unattached(&drive, nsid)?;
         let work = move |core: Rc<Core>| async move { core.delete_namespace(&drive, nsid) };
         self.on(home, work).await
     }
@@ -146,6 +153,9 @@ impl Layout {
             return Err(NodeError::VolumeExists(spec.name));
         }
         let home = places.home_of(&spec.backing)?;
+        if let Backing::Drive(drive) = &spec.backing {
+            self.check_unattached(&places, drive).await?;
+        }
         let id = places.next_volume;
         places.next_volume += 1;
         let made = spec.clone();
@@ -212,7 +222,10 @@ impl Layout {
         let mut places = self.places.lock().await;
         places.running()?;
         let home = match &backing {
-            Backing::Drive(drive) => Some(places.drive_core(drive)?),
+            Backing::Drive(drive) => {
+                self.check_unattached(&places, drive).await?;
+                Some(places.drive_core(drive)?)
+            }
             Backing::Pool { pool, .. } => Some(places.pool(pool)?.core),
             Backing::Offline { .. } => None,
         };

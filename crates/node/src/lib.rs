@@ -11,6 +11,7 @@
 //! thing is on which core) is kept on the first core, where control operations run one at a time.
 //! A pool lives on one core with all its volumes, and reaches drives of other cores by proxies too.
 
+mod administration;
 mod core;
 mod error;
 mod hosts;
@@ -26,7 +27,7 @@ mod watched;
 
 pub use access::chap::{ChapHash, DhGroup};
 pub use access::{AllowedHosts, HostKeys, Nqn, Secret};
-pub use drive::EmulatedError;
+pub use drive::{EmulatedError, NamespaceState};
 pub use error::NodeError;
 pub use node::{CORE_THREAD_NAME, Node};
 pub use nvme::fabrics::DISCOVERY_NQN;
@@ -38,8 +39,9 @@ pub use pool::{
 };
 pub use pools::PoolSpec;
 pub use spec::{
-    Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, ManagedFacts,
-    NamespaceFacts, NodeEvent, NodeSpec, PoolFacts, PortSpec, SessionFacts, VolumeSpec,
+    Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, ManagedFacts, NodeEvent,
+    NodeSpec, PoolFacts, PortSpec, SessionFacts, VolumeSpec,
 };
+pub use target::NamespaceChange;
 pub use target::reservation::{Held, ReservationKeeper, Reservations};
 pub use volume::Volume;

@@ -4,7 +4,7 @@ use drive::{EmulatedDrive, EmulatedOptions, Payload};
 use ssd::{Profile, ProfileError};
 
 use crate::NodeError;
-use crate::spec::{EmulatedSpec, ManagedFacts, NamespaceFacts};
+use crate::spec::{EmulatedSpec, ManagedFacts};
 
 /// Opens the emulated drive of `spec`.
 pub async fn open(spec: &EmulatedSpec) -> Result<EmulatedDrive, NodeError> {
@@ -31,17 +31,10 @@ fn read_profile(name: &str) -> Result<Profile, ProfileError> {
 
 /// What a drive says of itself.
 pub fn facts(drive: &EmulatedDrive) -> ManagedFacts {
-    let namespaces = drive.geometries().into_iter();
     ManagedFacts {
         model: drive.model(),
         capacity: drive.capacity(),
-        namespaces: namespaces
-            .map(|(nsid, geometry)| NamespaceFacts {
-                nsid,
-                bytes: geometry.capacity_bytes(),
-                block_bytes: geometry.block_bytes,
-            })
-            .collect(),
+        namespaces: drive.namespaces(),
         health: drive.health(),
         endurance: drive.endurance_log(),
         punctuality: drive.punctuality(),

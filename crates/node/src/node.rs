@@ -2,6 +2,7 @@
 
 mod pools;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -137,6 +138,19 @@ impl Node {
     pub async fn delete_namespace(&self, drive: &str, nsid: u32) -> Result<DriveFacts, NodeError> {
         let drive = drive.to_owned();
         self.run(move |layout| async move { layout.delete_namespace(drive, nsid).await })
+            .await
+    }
+
+    /// Lets these hosts, and no others, manage a drive's namespaces over NVMe, where they see it as
+    /// the subsystem `nqn`.
+    pub async fn set_administrators(
+        &self,
+        drive: &str,
+        nqn: &Nqn,
+        hosts: BTreeSet<Nqn>,
+    ) -> Result<(), NodeError> {
+        let (drive, nqn) = (drive.to_owned(), nqn.clone());
+        self.run(|layout| async move { layout.set_administrators(drive, nqn, hosts).await })
             .await
     }
 

@@ -68,17 +68,6 @@ pub struct EmulatedSpec {
     pub directory: Option<PathBuf>,
 }
 
-/// A namespace of a drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NamespaceFacts {
-    /// Its identifier.
-    pub nsid: u32,
-    /// Its size.
-    pub bytes: u64,
-    /// Its logical block size.
-    pub block_bytes: u32,
-}
-
 /// The namespaces of a drive, and its health.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagedFacts {
@@ -87,7 +76,7 @@ pub struct ManagedFacts {
     /// Capacity in all, and unallocated.
     pub capacity: ssd::Capacity,
     /// Each namespace, by identifier.
-    pub namespaces: Vec<NamespaceFacts>,
+    pub namespaces: Vec<drive::NamespaceState>,
     /// The SMART log.
     pub health: ssd::Health,
     /// The endurance group log.
@@ -206,6 +195,29 @@ pub enum NodeEvent {
         drive: Option<String>,
         /// What happened.
         event: PoolEvent,
+    },
+    /// An emulated drive completed requests late. Told for the first, and then at most once a
+    /// minute.
+    DriveLate {
+        /// The drive.
+        drive: String,
+        /// Requests it completed late since it was opened.
+        late: u64,
+        /// Requests it completed since it was opened.
+        completed: u64,
+    },
+    /// A host changed the namespaces of a drive it administers.
+    NamespacesChanged {
+        /// The drive.
+        drive: String,
+        /// What the drive is now.
+        facts: DriveFacts,
+        /// The host's NVMe Qualified Name.
+        host: String,
+        /// What it did.
+        change: target::NamespaceChange,
+        /// The namespace concerned.
+        nsid: u32,
     },
     /// A host connected to a subsystem.
     HostConnected {

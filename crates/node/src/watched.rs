@@ -2,11 +2,16 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 use drive::Drive;
+use reactor::Instant;
 
 use crate::spec::{EventSink, NodeEvent};
+
+/// How often late completions of an emulated drive are told, while there are more.
+const LATE_EVENT_PERIOD: Duration = Duration::from_secs(60);
 
 /// A handle to an open drive; the drive closes with the last one.
 #[derive(Clone)]
@@ -16,6 +21,8 @@ struct Watched {
     name: String,
     drive: Drive,
     failures: Cell<u64>,
+    /// Requests that an emulated drive completed late, as far as they were told, and when.
+    late_told: Cell<(u64, Option<Instant>)>,
     events: EventSink,
 }
 
@@ -25,13 +32,42 @@ impl WatchedDrive {
             name,
             drive,
             failures: Cell::new(0),
+            late_told: Cell::default(),
             events,
         }))
+    }
+
+    /// Its drive's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Tells when an emulated drive has completed requests late: what is measured on it then says
+    /// more about this machine than about the drive.
+    fn watch_pace(&self) {
+        let Drive::Emulated(namespace) = &self.0.drive else {
+            return;
+        };
+        let punctuality = namespace.drive().punctuality();
+        let (told, when) = self.0.late_told.get();
+        if punctuality.late == told {
+            return;
+        }
+        let now = reactor::now();
+        if when.is_none_or(|when| now - when >= LATE_EVENT_PERIOD) {
+            self.0.late_told.set((punctuality.late, Some(now)));
+            (self.0.events)(NodeEvent::DriveLate {
+                drive: self.0.name.clone(),
+                late: punctuality.late,
+                completed: punctuality.completed,
+            });
+        }
     }
 
     /// Counts a failure of the drive itself; a refused request is its sender's fault. Tells the
     /// first and then each doubling, so that a dead drive under load makes a handful of events.
     fn watch<T>(&self, result: Result<T, IoError>) -> Result<T, IoError> {
+        self.watch_pace();
         if let Err(error) = &result
             && drive_is_at_fault(*error)
         {

@@ -92,6 +92,18 @@ open_enum! {
     FEATURE_NOT_CHANGEABLE = 0x10e;
     /// The feature has no scope of one namespace.
     FEATURE_NOT_NAMESPACE_SPECIFIC = 0x10f;
+    /// Not enough unallocated capacity for the namespace.
+    NAMESPACE_INSUFFICIENT_CAPACITY = 0x115;
+    /// No namespace identifier is left.
+    NAMESPACE_IDENTIFIER_UNAVAILABLE = 0x116;
+    /// The namespace is attached to the controller already.
+    NAMESPACE_ALREADY_ATTACHED = 0x118;
+    /// The namespace is private and attached to another controller.
+    NAMESPACE_IS_PRIVATE = 0x119;
+    /// The namespace is not attached to the controller.
+    NAMESPACE_NOT_ATTACHED = 0x11a;
+    /// Thin provisioning is not supported.
+    THIN_PROVISIONING_NOT_SUPPORTED = 0x11b;
     /// The controller list is invalid.
     CONTROLLER_LIST_INVALID = 0x11c;
     /// Fabrics Connect: the record format is not supported.

@@ -3,6 +3,7 @@
 //! A change is checked, done on the data path, made durable in the state, and only then answered;
 //! a change that cannot be remembered is undone. What is shown comes from memory.
 
+mod administrators;
 mod drives;
 mod host_keys;
 mod hosts;
@@ -24,10 +25,11 @@ use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::SystemTime;
 
 use api::{ErrorBody, ErrorCode, HostKeySpec, HostSpec, Name, Severity};
-use node::{Node, NodeError, NodeEvent, NodeSpec, PortSpec};
+use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec, PortSpec};
 use serde::Serialize;
 use tokio::sync::Mutex;
 
+use self::administrators::change_in_words;
 use self::pools::PoolEntry;
 use self::settings::Settings;
 use crate::config::Config;
@@ -75,10 +77,12 @@ struct VolumeEntry {
     offline: Option<String>,
 }
 
-/// The latest failure of each drive that failed since the node started.
+/// The latest failure of each drive that failed since the node started, and what became of drives
+/// that hosts administer.
 #[derive(Default)]
 struct Faults {
     by_drive: BlockingMutex<BTreeMap<String, String>>,
+    resized: BlockingMutex<BTreeMap<String, DriveFacts>>,
 }
 
 impl Control {
@@ -137,6 +141,7 @@ impl Control {
         control.restore_drives(remembered.drives).await;
         control.restore_volumes(remembered.volumes).await;
         control.restore_pools(remembered.pools).await;
+        control.restore_all_administrators().await;
         Ok(control)
     }
 
@@ -263,6 +268,28 @@ fn event_sink(events: Arc<Events>, faults: Arc<Faults>, jobs: Arc<Jobs>) -> node
         NodeEvent::Pool { pool, drive, event } => {
             pool_events::tell(&events, &jobs, &pool, drive.as_deref(), &event);
         }
+        NodeEvent::DriveLate {
+            drive,
+            late,
+            completed,
+        } => {
+            let message = format!(
+                "{late} of {completed} requests took a tenth longer than the drive would, or more: \
+                 this machine is too slow for it without more dilation"
+            );
+            events.record(Severity::Warning, &format!("drive/{drive}"), &message);
+        }
+        NodeEvent::NamespacesChanged {
+            drive,
+            facts,
+            host,
+            change,
+            nsid,
+        } => {
+            let message = format!("{host} {}", change_in_words(change, nsid));
+            events.record(Severity::Info, &format!("drive/{drive}"), &message);
+            faults.note_resized(drive, facts);
+        }
         NodeEvent::HostConnected {
             host,
             address,
@@ -306,6 +333,16 @@ impl Faults {
 
     fn clear(&self, drive: &Name) {
         self.map().remove(drive.as_str());
+    }
+
+    fn note_resized(&self, drive: String, facts: DriveFacts) {
+        let mut resized = self.resized.lock().unwrap_or_else(PoisonError::into_inner);
+        resized.insert(drive, facts);
+    }
+
+    fn take_resized(&self) -> BTreeMap<String, DriveFacts> {
+        let mut resized = self.resized.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut resized)
     }
 
     fn map(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {

@@ -85,6 +85,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(status::show))
         .routes(routes!(drives::list))
         .routes(routes!(drives::show, drives::add, drives::remove))
+        .routes(routes!(drives::grant, drives::revoke))
         .routes(routes!(namespaces::list, namespaces::create))
         .routes(routes!(namespaces::delete))
         .routes(routes!(namespaces::health))

@@ -3,7 +3,7 @@
 //! One table a kind of object, from name to a JSON record. A change is durable before its request
 //! is answered, so the node comes back with everything it acknowledged, after kill -9 as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
 use std::ops::Bound;
 use std::os::unix::fs::PermissionsExt;
@@ -87,6 +87,9 @@ pub struct DriveRecord {
     pub capacity_bytes: u64,
     /// Logical block size when it was last open.
     pub block_bytes: u32,
+    /// Names of hosts that manage its namespaces.
+    #[serde(default)]
+    pub administrators: BTreeSet<Name>,
 }
 
 /// What a volume stands on.

@@ -39,6 +39,13 @@ pub struct DeviceState {
     flash: FlashCounters,
 }
 
+/// What a device counts over its life: small, and to be kept often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceCounters {
+    traffic: Traffic,
+    flash: FlashCounters,
+}
+
 /// A run of pages of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRange {
@@ -230,6 +237,22 @@ impl Device {
             namespaces: self.namespaces.clone(),
             traffic: self.traffic,
             flash: self.flash_counters(),
+        }
+    }
+
+    /// What it counted over its life.
+    pub fn counters(&self) -> DeviceCounters {
+        DeviceCounters {
+            traffic: self.traffic,
+            flash: self.flash_counters(),
+        }
+    }
+
+    /// Takes up kept counters, before any request, unless it has counted more already.
+    pub fn restore_counters(&mut self, counters: DeviceCounters) {
+        if counters.traffic.pages() > self.traffic.pages() {
+            self.traffic = counters.traffic;
+            self.earlier = counters.flash;
         }
     }
 

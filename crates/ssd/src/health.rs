@@ -25,6 +25,11 @@ impl Traffic {
         self.written_pages += pages;
         self.write_commands += 1;
     }
+
+    /// Pages moved, either way.
+    pub(crate) fn pages(&self) -> u64 {
+        self.read_pages.saturating_add(self.written_pages)
+    }
 }
 
 /// SMART / Health Information (log 02h, NVMe Base 2.0 §5.16.1.3): what a model can know.

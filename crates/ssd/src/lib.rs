@@ -33,7 +33,7 @@ pub mod theory;
 mod timeline;
 
 pub use claim::EnduranceClaim;
-pub use device::{Device, DeviceOptions, DeviceState, PageRange};
+pub use device::{Device, DeviceCounters, DeviceOptions, DeviceState, PageRange};
 pub use endurance::{Endurance, NamespaceEndurance};
 pub use error::{FitError, FlashError, ProfileError};
 pub use fit::{Figures, Fitted, MixFigure, Residual, WriteFigure, fit};

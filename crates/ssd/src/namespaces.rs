@@ -116,6 +116,10 @@ pub struct Namespace {
     pub shared: bool,
     /// Controllers it is attached to.
     pub controllers: BTreeSet<u16>,
+    /// How many namespaces the drive had ever had when this was made, itself included: tells it
+    /// from others that had its identifier.
+    #[serde(default)]
+    pub ordinal: u64,
     /// Its granules of the drive's logical space, in order.
     granules: Vec<u32>,
     /// How many users hold it open.
@@ -149,6 +153,12 @@ pub struct Namespaces {
     total_granules: u32,
     controllers: BTreeSet<u16>,
     table: BTreeMap<u32, Namespace>,
+    /// Namespaces ever created.
+    #[serde(default)]
+    created: u64,
+    /// Hosts with a controller of their own.
+    #[serde(default)]
+    hosts: BTreeMap<String, u16>,
 }
 
 impl Namespaces {
@@ -163,6 +173,8 @@ impl Namespaces {
             total_granules,
             controllers: BTreeSet::new(),
             table: BTreeMap::new(),
+            created: 0,
+            hosts: BTreeMap::new(),
         }
     }
 
@@ -177,6 +189,36 @@ impl Namespaces {
         for namespace in self.table.values_mut() {
             namespace.controllers.remove(&controller);
         }
+    }
+
+    /// The controller of a host, made known when it is new: what a host attached belongs to its
+    /// name and outlives its connections.
+    pub fn controller_of(&mut self, host: &str) -> Result<u16, NamespaceError> {
+        if let Some(controller) = self.hosts.get(host) {
+            return Ok(*controller);
+        }
+        let free = (1..u16::MAX).find(|controller| !self.controllers.contains(controller));
+        let controller = free.ok_or(NamespaceError::ControllerList)?;
+        self.controllers.insert(controller);
+        self.hosts.insert(host.to_owned(), controller);
+        Ok(controller)
+    }
+
+    /// Forgets a host; what was attached to it is detached.
+    pub fn forget_host(&mut self, host: &str) {
+        if let Some(controller) = self.hosts.remove(host) {
+            self.remove_controller(controller);
+        }
+    }
+
+    /// The hosts that have a namespace attached.
+    pub fn hosts_of(&self, nsid: u32) -> Vec<String> {
+        let Some(namespace) = self.table.get(&nsid) else {
+            return Vec::new();
+        };
+        let attached = |entry: &(&String, &u16)| namespace.controllers.contains(entry.1);
+        let attached = self.hosts.iter().filter(attached);
+        attached.map(|(host, _)| host.clone()).collect()
     }
 
     /// The capacity counters.
@@ -255,6 +297,7 @@ impl Namespaces {
         }
         let shared = request.shared;
         let controllers = BTreeSet::new();
+        self.created += 1;
         self.table.insert(
             nsid,
             Namespace {
@@ -262,6 +305,7 @@ impl Namespaces {
                 pages,
                 shared,
                 controllers,
+                ordinal: self.created,
                 granules,
                 open: 0,
             },

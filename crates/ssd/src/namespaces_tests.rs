@@ -86,6 +86,30 @@ fn refusals_carry_the_status_of_the_specification() {
 }
 
 #[test]
+fn what_a_host_attached_belongs_to_its_name_and_goes_with_it() {
+    let mut namespaces = drive();
+    let nsid = namespaces.create(blocks(10)).unwrap();
+    let first = namespaces.controller_of("one").unwrap();
+    assert_eq!(first, 3, "the drive has two controllers already");
+    namespaces.attach(nsid, &[first]).unwrap();
+    let second = namespaces.controller_of("two").unwrap();
+    assert_eq!(
+        namespaces.attach(nsid, &[second]).unwrap_err().status(),
+        (1, 0x19)
+    );
+    assert_eq!(namespaces.controller_of("one").unwrap(), first);
+    assert_eq!(namespaces.hosts_of(nsid), ["one"]);
+    namespaces.forget_host("one");
+    assert!(namespaces.hosts_of(nsid).is_empty());
+    namespaces.attach(nsid, &[second]).unwrap();
+    assert_eq!(namespaces.hosts_of(nsid), ["two"]);
+    namespaces.delete(nsid).unwrap();
+    let again = namespaces.create(blocks(10)).unwrap();
+    assert_eq!(again, nsid);
+    assert_eq!(namespaces.get(again).unwrap().ordinal, 2);
+}
+
+#[test]
 fn identifiers_run_out_by_name() {
     let mut namespaces = Namespaces::new(10_000, 1);
     for _ in 0..NAMESPACES_MAX {

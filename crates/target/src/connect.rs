@@ -117,7 +117,7 @@ fn connect_admin<D: BlockDevice + 'static>(
             });
             return Err(Refusal::status(Status::CONNECT_INVALID_HOST));
         }
-        Kind::Io(subsystem)
+        Kind::Io(subsystem.of_host(&host_nqn))
     };
     let id = core
         .free_controller_id()
@@ -164,6 +164,7 @@ async fn connect_io<D: BlockDevice + 'static>(
     }
     let subsystem = core
         .subsystem(&subsystem_nqn)
+        .map(|subsystem| subsystem.of_host(&host_nqn))
         .ok_or(Refusal::in_data(connect_offset::SUBSYSTEM_NQN))?;
     core.attach(AttachRequest {
         controller_id,

@@ -16,6 +16,7 @@
 //! One target per core; a connection lives on one core, a controller where its admin queue is.
 #![forbid(unsafe_code)]
 
+mod administration;
 pub mod authentication;
 mod connect;
 mod controller;
@@ -36,6 +37,9 @@ mod target;
 mod tcp;
 pub mod transport;
 
+pub use administration::{
+    Administration, Answer, DriveNamespace, DriveReport, FORMATS, NamespaceChange, Wear,
+};
 pub use error::TargetError;
 pub use home::Links;
 pub use report::{

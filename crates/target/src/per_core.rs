@@ -104,6 +104,15 @@ impl<D: BlockDevice + 'static> Core<D> {
         self.subsystems.borrow().get(nqn).cloned()
     }
 
+    /// Every subsystem, and what each host has of those that are drives.
+    pub fn all_subsystems(&self) -> Vec<Rc<Subsystem<D>>> {
+        let subsystems = self.subsystems.borrow();
+        subsystems
+            .values()
+            .flat_map(Subsystem::with_parts)
+            .collect()
+    }
+
     /// Keeps an event for the node.
     pub fn report(&self, event: TargetEvent) {
         let mut events = self.events.borrow_mut();
@@ -408,10 +417,10 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// What is looked at twice a second.
     pub fn tick(&self) {
         self.check_keep_alive(reactor::now());
-        for (nqn, subsystem) in self.subsystems.borrow().iter() {
+        for subsystem in self.all_subsystems() {
             if let Some((nsid, errors)) = subsystem.new_errors() {
                 self.report(TargetEvent::DeviceFailed {
-                    subsystem_nqn: nqn.clone(),
+                    subsystem_nqn: subsystem.settings.nqn.clone(),
                     nsid,
                     errors,
                 });

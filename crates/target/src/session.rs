@@ -208,7 +208,10 @@ impl<D: BlockDevice + 'static> Session<D> {
             Some(Role::Io(_)) if command.entry.opcode == AdminOpcode::FABRICS.0 => {
                 return self.queue_fabrics(command);
             }
-            Some(Role::Io(queue)) if reservation::is_reservation(command.entry.opcode) => {
+            Some(Role::Io(queue))
+                if reservation::is_reservation(command.entry.opcode)
+                    && queue.subsystem.drive.is_none() =>
+            {
                 let data = command.data.as_deref();
                 reservation::execute(&self.core, queue, &command.entry, data).await
             }

@@ -4,12 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use access::AllowedHosts;
+use access::{AllowedHosts, Nqn};
 use block::BlockDevice;
 use nvme::Status;
 use nvme::log::ErrorEntry;
 use zerocopy::FromZeros;
 
+use crate::administration::Administration;
 use crate::home::{Account, Identifiers};
 use crate::namespace::Namespace;
 use crate::settings::SubsystemSettings;
@@ -22,6 +23,10 @@ pub(crate) struct Subsystem<D> {
     pub settings: SubsystemSettings,
     pub allowed: RefCell<AllowedHosts>,
     pub namespaces: RefCell<BTreeMap<u32, Rc<Namespace<D>>>>,
+    /// What its hosts administer, where it is a drive.
+    pub drive: Option<Rc<dyn Administration>>,
+    /// Of a drive: what each host has attached, as a subsystem of the same name.
+    parts: RefCell<BTreeMap<Nqn, Rc<Subsystem<D>>>>,
     identifiers: Identifiers,
     errors: RefCell<VecDeque<ErrorEntry>>,
     error_count: Cell<u64>,
@@ -38,8 +43,14 @@ pub(crate) struct Failure {
 }
 
 impl<D: BlockDevice> Subsystem<D> {
-    pub fn new(settings: SubsystemSettings, identifiers: Identifiers) -> Subsystem<D> {
+    pub fn new(
+        settings: SubsystemSettings,
+        drive: Option<Rc<dyn Administration>>,
+        identifiers: Identifiers,
+    ) -> Subsystem<D> {
         Subsystem {
+            drive,
+            parts: RefCell::default(),
             identifiers,
             allowed: RefCell::new(settings.allowed.clone()),
             settings,
@@ -52,6 +63,26 @@ impl<D: BlockDevice> Subsystem<D> {
 
     pub fn namespace(&self, id: u32) -> Option<Rc<Namespace<D>>> {
         self.namespaces.borrow().get(&id).cloned()
+    }
+
+    /// What `host` sees of it: all, or of a drive the part with what the host has attached.
+    pub fn of_host(self: &Rc<Self>, host: &Nqn) -> Rc<Subsystem<D>> {
+        if self.drive.is_none() {
+            return Rc::clone(self);
+        }
+        let mut parts = self.parts.borrow_mut();
+        let part = parts.entry(host.clone()).or_insert_with(|| {
+            let (settings, drive) = (self.settings.clone(), self.drive.clone());
+            Rc::new(Subsystem::new(settings, drive, self.identifiers))
+        });
+        Rc::clone(part)
+    }
+
+    /// The subsystem, then its hosts' parts.
+    pub fn with_parts(self: &Rc<Self>) -> Vec<Rc<Subsystem<D>>> {
+        let mut all = vec![Rc::clone(self)];
+        all.extend(self.parts.borrow().values().cloned());
+        all
     }
 
     /// Enters a failure of a device into the error log.
@@ -97,6 +128,9 @@ impl<D: BlockDevice> Subsystem<D> {
                 account.writes += namespace.counters.writes.get();
                 account.write_bytes += namespace.counters.write_bytes.get();
             }
+        }
+        for part in self.parts.borrow().values() {
+            account.add(part.account(nsid));
         }
         account
     }

@@ -9,6 +9,7 @@ use access::{AllowedHosts, HostKeys, Nqn};
 use block::BlockDevice;
 use nvme::fabrics::DISCOVERY_NQN;
 
+use crate::administration::Administration;
 use crate::error::TargetError;
 use crate::home::Links;
 use crate::namespace::Namespace;
@@ -99,6 +100,23 @@ impl<D: BlockDevice + 'static> Target<D> {
 
     /// Adds a subsystem without namespaces.
     pub fn add_subsystem(&self, settings: SubsystemSettings) -> Result<(), TargetError> {
+        self.insert_subsystem(settings, None)
+    }
+
+    /// Adds a subsystem that is a drive, whose hosts administer it through `drive`.
+    pub fn add_drive(
+        &self,
+        settings: SubsystemSettings,
+        drive: Rc<dyn Administration>,
+    ) -> Result<(), TargetError> {
+        self.insert_subsystem(settings, Some(drive))
+    }
+
+    fn insert_subsystem(
+        &self,
+        settings: SubsystemSettings,
+        drive: Option<Rc<dyn Administration>>,
+    ) -> Result<(), TargetError> {
         check_text("serial", &settings.serial, 20)?;
         check_text("model", &settings.model, 40)?;
         let nqn = settings.nqn.clone();
@@ -106,7 +124,8 @@ impl<D: BlockDevice + 'static> Target<D> {
         if nqn.as_str() == DISCOVERY_NQN || subsystems.contains_key(&nqn) {
             return Err(TargetError::SubsystemExists(nqn));
         }
-        subsystems.insert(nqn, Rc::new(Subsystem::new(settings, self.0.identifiers)));
+        let subsystem = Subsystem::new(settings, drive, self.0.identifiers);
+        subsystems.insert(nqn, Rc::new(subsystem));
         drop(subsystems);
         self.0.discovery_changed();
         Ok(())
@@ -116,13 +135,16 @@ impl<D: BlockDevice + 'static> Target<D> {
     pub async fn remove_subsystem(&self, nqn: &Nqn) -> Result<(), TargetError> {
         let removed = self.0.subsystems.borrow_mut().remove(nqn);
         let subsystem = removed.ok_or_else(|| TargetError::UnknownSubsystem(nqn.clone()))?;
-        for controller in self.0.controllers_of(&subsystem) {
+        let parts = subsystem.with_parts();
+        for controller in parts.iter().flat_map(|part| self.0.controllers_of(part)) {
             self.0.end_controller(&controller, CloseReason::Controller);
         }
         self.0.discovery_changed();
-        let namespaces = subsystem.namespaces.take();
-        for namespace in namespaces.into_values() {
-            namespace.remove().await;
+        for part in parts {
+            let namespaces = part.namespaces.take();
+            for namespace in namespaces.into_values() {
+                namespace.remove().await;
+            }
         }
         Ok(())
     }
@@ -171,7 +193,8 @@ impl<D: BlockDevice + 'static> Target<D> {
     /// Changes who may use a subsystem; hosts that may no longer are disconnected.
     pub fn set_allowed_hosts(&self, nqn: &Nqn, allowed: AllowedHosts) -> Result<(), TargetError> {
         let subsystem = self.subsystem(nqn)?;
-        for controller in self.0.controllers_of(&subsystem) {
+        let parts = subsystem.with_parts();
+        for controller in parts.iter().flat_map(|part| self.0.controllers_of(part)) {
             if !allowed.admits(&controller.host_nqn) {
                 self.0.end_controller(&controller, CloseReason::Controller);
             }
@@ -188,7 +211,26 @@ impl<D: BlockDevice + 'static> Target<D> {
         settings: NamespaceSettings,
         device: Rc<D>,
     ) -> Result<(), TargetError> {
-        let subsystem = self.subsystem(nqn)?;
+        self.insert_namespace(&self.subsystem(nqn)?, settings, device)
+    }
+
+    /// Lets `host` use a namespace of a drive; the host is told.
+    pub fn attach_namespace(
+        &self,
+        drive: &Nqn,
+        host: &Nqn,
+        settings: NamespaceSettings,
+        device: Rc<D>,
+    ) -> Result<(), TargetError> {
+        self.insert_namespace(&self.subsystem(drive)?.of_host(host), settings, device)
+    }
+
+    fn insert_namespace(
+        &self,
+        subsystem: &Rc<Subsystem<D>>,
+        settings: NamespaceSettings,
+        device: Rc<D>,
+    ) -> Result<(), TargetError> {
         let nsid = settings.nsid;
         if !(1..=NAMESPACE_ID_MAX).contains(&nsid) {
             return Err(TargetError::NamespaceId(nsid));
@@ -199,17 +241,35 @@ impl<D: BlockDevice + 'static> Target<D> {
         }
         namespaces.insert(nsid, Rc::new(Namespace::new(settings, device)));
         drop(namespaces);
-        self.0.namespace_changed(&subsystem, nsid);
+        self.0.namespace_changed(subsystem, nsid);
         Ok(())
     }
 
     /// Removes a namespace: commands for it are refused from now on, hosts are told, and when the
     /// last command in flight has ended the device is handed back.
     pub async fn remove_namespace(&self, nqn: &Nqn, nsid: u32) -> Result<Rc<D>, TargetError> {
-        let subsystem = self.subsystem(nqn)?;
+        self.take_namespace(&self.subsystem(nqn)?, nsid).await
+    }
+
+    /// Takes a namespace of a drive from `host`, as [`Target::remove_namespace`] does.
+    pub async fn detach_namespace(
+        &self,
+        drive: &Nqn,
+        host: &Nqn,
+        nsid: u32,
+    ) -> Result<Rc<D>, TargetError> {
+        let subsystem = self.subsystem(drive)?.of_host(host);
+        self.take_namespace(&subsystem, nsid).await
+    }
+
+    async fn take_namespace(
+        &self,
+        subsystem: &Rc<Subsystem<D>>,
+        nsid: u32,
+    ) -> Result<Rc<D>, TargetError> {
         let removed = subsystem.namespaces.borrow_mut().remove(&nsid);
         let namespace = removed.ok_or(TargetError::UnknownNamespace(nsid))?;
-        self.0.namespace_changed(&subsystem, nsid);
+        self.0.namespace_changed(subsystem, nsid);
         namespace.remove().await;
         Ok(Rc::clone(&namespace.device))
     }
@@ -248,7 +308,8 @@ impl<D: BlockDevice + 'static> Target<D> {
     pub fn counters(&self) -> Counters {
         let core = &self.0;
         let mut namespaces = Vec::new();
-        for (nqn, subsystem) in core.subsystems.borrow().iter() {
+        for subsystem in core.all_subsystems() {
+            let nqn = &subsystem.settings.nqn;
             for (nsid, namespace) in subsystem.namespaces.borrow().iter() {
                 namespaces.push(counters_of(nqn, *nsid, namespace));
             }

@@ -125,6 +125,26 @@ impl Node {
         Ok(())
     }
 
+    /// Makes an emulated drive of 768 MB, whose namespaces the guest manages.
+    ///
+    /// # Errors
+    /// The node refuses.
+    pub fn add_administered_drive(&self, name: &str) -> Result<()> {
+        let directory = self.directory.join(name);
+        self.command(&format!(
+            "drive add {name} --emulated cm7-r-7.68 --scale 0.0001 --directory {}",
+            directory.display()
+        ))?;
+        self.command(&format!("drive grant {name} guest"))?;
+        Ok(())
+    }
+
+    /// NQN of a drive as its administrators see it.
+    #[must_use]
+    pub fn drive(&self, name: &str) -> String {
+        format!("nqn.2026-11.example.flashyard:vm:drive:{name}")
+    }
+
     /// Runs a verb of the command line against the node and returns what it printed.
     ///
     /// # Errors

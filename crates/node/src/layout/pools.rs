@@ -108,6 +108,7 @@ impl Layout {
         let mut places = self.places.lock().await;
         self.refresh_all(&mut places).await?;
         let home = places.unused_drive(&drive)?;
+        self.check_unattached(&places, &drive).await?;
         let work = move |core: Rc<Core>| async move { core.wipe(&drive).await };
         self.on(home, work).await
     }
@@ -117,6 +118,7 @@ impl Layout {
         let mut places = self.places.lock().await;
         self.refresh_all(&mut places).await?;
         places.unused_drive(&drive)?;
+        self.check_unattached(&places, &drive).await?;
         let core = places.pool(&name)?.core;
         let seat = self.seat(&mut places, core, &drive).await?;
         let (key, seated) = (name.clone(), seat.clone());
@@ -235,6 +237,7 @@ impl Layout {
         let mut seen = BTreeSet::new();
         for drive in drives {
             places.unused_drive(drive)?;
+            self.check_unattached(places, drive).await?;
             if !seen.insert(drive) {
                 return Err(NodeError::DriveTwice(drive.clone()));
             }

@@ -61,7 +61,7 @@ wire! {
         pub reserved134: [u8; 119],
         /// NVMSR, VWCI, MEC: management interface.
         pub management: [u8; 3],
-        /// OACS.
+        /// OACS: see [`oacs`].
         pub admin_commands: U16,
         /// ACL, 0's based.
         pub abort_limit: u8,
@@ -224,8 +224,12 @@ pub struct ControllerAttributes;
 impl ControllerAttributes {
     /// 128-bit host identifiers.
     pub const HOST_ID_128: u32 = 1 << 0;
+    /// Endurance groups.
+    pub const ENDURANCE_GROUPS: u32 = 1 << 4;
     /// Traffic based keep alive.
     pub const TRAFFIC_KEEP_ALIVE: u32 = 1 << 6;
+    /// Namespace granularity list.
+    pub const NAMESPACE_GRANULARITY: u32 = 1 << 7;
     /// UUID list.
     pub const UUID_LIST: u32 = 1 << 9;
 }
@@ -238,6 +242,12 @@ pub mod cmic {
     pub const CONTROLLERS: u8 = 1 << 1;
     /// ANA reporting.
     pub const ANA: u8 = 1 << 3;
+}
+
+/// Bits of [`ControllerData::admin_commands`].
+pub mod oacs {
+    /// Namespace Management and Namespace Attachment.
+    pub const NAMESPACE_MANAGEMENT: u16 = 1 << 3;
 }
 
 /// Bits of [`ControllerData::log_attributes`].

@@ -1,11 +1,16 @@
 //! Identify (NVMe 2.0 §5.17, NVM Command Set 1.0 §4.1.5).
 
 mod controller;
+mod management;
 mod namespace;
 
 pub use controller::{
     ControllerAttributes, ControllerData, NvmControllerData, PowerState, anacap, cmic, fuses, lpa,
-    oncs, sgls,
+    oacs, oncs, sgls,
+};
+pub use management::{
+    Attachment, CONTROLLER_LIST_MAX, ControllerList, Granularity, GranularityList, Management,
+    NamespaceAttachment, NamespaceManagement,
 };
 pub use namespace::{
     IndependentNamespaceData, LbaFormat, NamespaceData, NvmNamespaceData, dlfeat, nmic, nsfeat,

@@ -81,6 +81,46 @@ wire! {
         pub reserved232: [u8; 280],
     }
 
+    /// Endurance group information. Units are 10^9 bytes, rounded up.
+    pub struct EnduranceGroup [512] {
+        /// Critical warning bits.
+        pub critical_warning: u8,
+        /// Reserved.
+        pub reserved1: [u8; 2],
+        /// Available spare, percent.
+        pub spare: u8,
+        /// Threshold of the spare, percent.
+        pub spare_threshold: u8,
+        /// Percentage used.
+        pub percentage_used: u8,
+        /// Domain identifier.
+        pub domain: U16,
+        /// Reserved.
+        pub reserved8: [u8; 24],
+        /// Units that may be written in the group's life.
+        pub endurance_estimate: U128,
+        /// Units read by hosts.
+        pub data_units_read: U128,
+        /// Units written by hosts.
+        pub data_units_written: U128,
+        /// Units written to the media.
+        pub media_units_written: U128,
+        /// Read commands.
+        pub read_commands: U128,
+        /// Write commands.
+        pub write_commands: U128,
+        /// Media and data integrity errors.
+        pub media_errors: U128,
+        /// Entries ever made in the error log.
+        pub error_entries: U128,
+        /// TEGCAP, bytes.
+        pub total_capacity: U128,
+        /// UEGCAP, bytes.
+        pub unallocated_capacity: U128,
+        /// Reserved.
+        pub reserved192: [u8; 320],
+    }
+
     /// Firmware slot information.
     pub struct FirmwareSlots [512] {
         /// AFI: the active slot in bits 2:0.

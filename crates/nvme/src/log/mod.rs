@@ -7,7 +7,7 @@ pub use discovery::{
     AddressFamily, DiscoveryEntry, DiscoveryHeader, SubsystemType, TRANSPORT_TCP, entry_flags,
     requirements,
 };
-pub use health::{ErrorEntry, FirmwareSlots, SmartHealth};
+pub use health::{EnduranceGroup, ErrorEntry, FirmwareSlots, SmartHealth};
 use zerocopy::little_endian::{U16, U32, U64};
 
 use crate::command::{AdminOpcode, SglDescriptor, SubmissionEntry, view};
@@ -30,6 +30,8 @@ open_enum! {
     COMMAND_EFFECTS = 0x05;
     /// Device self-test.
     SELF_TEST = 0x06;
+    /// Endurance group information.
+    ENDURANCE_GROUP = 0x09;
     /// Asymmetric namespace access.
     ANA = 0x0c;
     /// Feature identifiers supported and effects.
@@ -146,6 +148,8 @@ pub mod effects {
     pub const SUPPORTED: u32 = 1 << 0;
     /// It may change the contents of a namespace.
     pub const CONTENT_CHANGE: u32 = 1 << 1;
+    /// NIC: it may change which namespaces there are, or are attached.
+    pub const INVENTORY_CHANGE: u32 = 1 << 3;
 }
 
 /// RAE in [`GetLogPage::specific`]: do not clear the event.

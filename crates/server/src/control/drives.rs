@@ -1,9 +1,9 @@
 //! Drives: open, show, close.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use api::{Drive, DriveSpec, ErrorBody, ErrorCode, Name, ObjectState, Severity};
+use api::{Administration, Drive, DriveSpec, ErrorBody, ErrorCode, Name, ObjectState, Severity};
 use node::{DriveFacts, EmulatedError, NodeError, PoolError};
 use ssd::{NamespaceError, ProfileError};
 
@@ -21,10 +21,11 @@ impl Control {
     pub async fn drives(&self) -> Vec<Drive> {
         let mut objects = self.objects.lock().await;
         self.look_at_pools(&mut objects).await;
+        self.note_resized(&mut objects);
         let users = users(&objects);
         let show = |(name, entry)| {
             let pool = pool_of(&objects, name);
-            shown(name, entry, users.get(name).copied(), pool)
+            self.shown(name, entry, users.get(name).copied(), pool)
         };
         objects.drives.iter().map(show).collect()
     }
@@ -33,12 +34,13 @@ impl Control {
     pub async fn drive(&self, name: &Name) -> Result<Drive, ErrorBody> {
         let mut objects = self.objects.lock().await;
         self.look_at_pools(&mut objects).await;
+        self.note_resized(&mut objects);
         let entry = objects
             .drives
             .get(name)
             .ok_or_else(|| not_found("drive", name))?;
         let (volume, pool) = (user(&objects, name), pool_of(&objects, name));
-        Ok(shown(name, entry, volume, pool))
+        Ok(self.shown(name, entry, volume, pool))
     }
 
     /// Makes the drive `name` be what `spec` says. An offline drive is tried again.
@@ -60,7 +62,7 @@ impl Control {
             .get(name)
             .ok_or_else(|| not_found("drive", name))?;
         let (volume, pool) = (user(&objects, name), pool_of(&objects, name));
-        Ok(shown(name, entry, volume, pool))
+        Ok(self.shown(name, entry, volume, pool))
     }
 
     /// Closes and forgets a drive that no volume uses.
@@ -73,6 +75,10 @@ impl Control {
             .ok_or_else(|| not_found("drive", name))?;
         if let Some(volume) = user(&objects, name) {
             let message = format!("drive {name} is used by volume {volume}: delete that first");
+            return Err(ErrorBody::new(ErrorCode::InUse, message));
+        }
+        if let Some(host) = entry.record.administrators.first() {
+            let message = format!("drive {name} is administered by host {host}: revoke that first");
             return Err(ErrorBody::new(ErrorCode::InUse, message));
         }
         let open = entry.offline.is_none();
@@ -150,6 +156,7 @@ impl Control {
             .record(Severity::Info, &format!("drive/{name}"), "online again");
         self.reconnect_volumes(objects, name).await;
         self.open_offline_pools(objects).await;
+        self.restore_administrators(objects, name).await;
         Ok(())
     }
 
@@ -172,7 +179,9 @@ impl Control {
                 Err(error) => return Err(error.to_string()),
             }
         };
-        if facts.capacity_bytes < record.capacity_bytes {
+        // Hosts resize an emulated drive by its namespaces; it keeps by itself what it has.
+        let resizable = matches!(record.spec, DriveSpec::Emulated { .. });
+        if !resizable && facts.capacity_bytes < record.capacity_bytes {
             // Opened a moment ago under this lock: it is there to be closed.
             let _ = self.node.close_drive(name.as_str()).await;
             return Err(format!(
@@ -180,7 +189,11 @@ impl Control {
                 facts.capacity_bytes, record.capacity_bytes
             ));
         }
-        Ok(remembered(record.spec.clone(), facts))
+        Ok(DriveRecord {
+            capacity_bytes: facts.capacity_bytes,
+            block_bytes: facts.block_bytes,
+            ..record.clone()
+        })
     }
 
     /// Opens every remembered drive; one that cannot be opened stays, offline.
@@ -204,6 +217,50 @@ impl Control {
                 }
             };
             objects.drives.insert(name, entry);
+        }
+    }
+
+    /// Takes in what hosts made of the drives they administer.
+    fn note_resized(&self, objects: &mut Objects) {
+        for (name, facts) in self.faults.take_resized() {
+            let found = objects.drives.iter_mut();
+            if let Some((_, entry)) = found.into_iter().find(|(drive, _)| drive.as_str() == name) {
+                entry.record.capacity_bytes = facts.capacity_bytes;
+                entry.record.block_bytes = facts.block_bytes;
+            }
+        }
+    }
+
+    fn shown(
+        &self,
+        name: &Name,
+        entry: &DriveEntry,
+        volume: Option<&Name>,
+        pool: Option<&Name>,
+    ) -> Drive {
+        let administrators = &entry.record.administrators;
+        Drive {
+            name: name.clone(),
+            spec: entry.record.spec.clone(),
+            state: if entry.offline.is_none() {
+                ObjectState::Online
+            } else {
+                ObjectState::Offline
+            },
+            reason: entry.offline.clone(),
+            capacity_bytes: entry.record.capacity_bytes,
+            block_bytes: entry.record.block_bytes,
+            persistent: match &entry.record.spec {
+                DriveSpec::Path { .. } => true,
+                DriveSpec::Emulated { directory, .. } => directory.is_some(),
+                DriveSpec::Memory { .. } | DriveSpec::Null { .. } => false,
+            },
+            volume: volume.cloned(),
+            pool: pool.cloned(),
+            administration: (!administrators.is_empty()).then(|| Administration {
+                hosts: administrators.iter().cloned().collect(),
+                nqn: self.administration_name(name),
+            }),
         }
     }
 }
@@ -283,6 +340,7 @@ fn remembered(spec: DriveSpec, facts: DriveFacts) -> DriveRecord {
         spec,
         capacity_bytes: facts.capacity_bytes,
         block_bytes: facts.block_bytes,
+        administrators: BTreeSet::new(),
     }
 }
 
@@ -300,35 +358,15 @@ fn differs(name: &Name, existing: &DriveSpec) -> ErrorBody {
     ErrorBody::new(ErrorCode::AlreadyExists, message)
 }
 
-fn shown(name: &Name, entry: &DriveEntry, volume: Option<&Name>, pool: Option<&Name>) -> Drive {
-    Drive {
-        name: name.clone(),
-        spec: entry.record.spec.clone(),
-        state: if entry.offline.is_none() {
-            ObjectState::Online
-        } else {
-            ObjectState::Offline
-        },
-        reason: entry.offline.clone(),
-        capacity_bytes: entry.record.capacity_bytes,
-        block_bytes: entry.record.block_bytes,
-        persistent: match &entry.record.spec {
-            DriveSpec::Path { .. } => true,
-            DriveSpec::Emulated { directory, .. } => directory.is_some(),
-            DriveSpec::Memory { .. } | DriveSpec::Null { .. } => false,
-        },
-        volume: volume.cloned(),
-        pool: pool.cloned(),
-    }
-}
-
 /// What a client is told when the data path refuses.
 pub(super) fn refused(error: &NodeError) -> ErrorBody {
     let code = match error {
         NodeError::Stopped => ErrorCode::NotReady,
-        NodeError::DriveInUse { .. } | NodeError::PoolInUse { .. } | NodeError::PoolBusy { .. } => {
-            ErrorCode::InUse
-        }
+        NodeError::DriveInUse { .. }
+        | NodeError::PoolInUse { .. }
+        | NodeError::PoolBusy { .. }
+        | NodeError::NamespaceAttached { .. }
+        | NodeError::Administered(_) => ErrorCode::InUse,
         NodeError::DriveTwice(_) => return ErrorBody::invalid("drives", error.to_string()),
         NodeError::UnknownPool(_) => ErrorCode::NotFound,
         NodeError::PoolExists(_) | NodeError::VolumeExists(_) => ErrorCode::AlreadyExists,

@@ -3,6 +3,7 @@
 use api::{ANY_HOST, ErrorBody, ErrorCode, Host, HostSpec, Name, Severity};
 use node::Nqn;
 
+use super::administrators::administered_by;
 use super::{Control, Objects, not_found};
 use crate::state::Kind;
 
@@ -54,7 +55,7 @@ impl Control {
         Ok(shown(&objects, name, &spec))
     }
 
-    /// Forgets a host that no volume allows.
+    /// Forgets a host that no volume allows and that administers no drive.
     pub async fn remove_host(&self, name: &Name) -> Result<(), ErrorBody> {
         let mut objects = self.objects.lock().await;
         if !objects.hosts.contains_key(name) {
@@ -62,6 +63,10 @@ impl Control {
         }
         if let Some(volume) = volumes_of(&objects, name).first() {
             let message = format!("host {name} is allowed by volume {volume}: deny it there first");
+            return Err(ErrorBody::new(ErrorCode::InUse, message));
+        }
+        if let Some(drive) = administered_by(&objects, name) {
+            let message = format!("host {name} administers drive {drive}: revoke that first");
             return Err(ErrorBody::new(ErrorCode::InUse, message));
         }
         self.drop_host_key(&mut objects, name).await?;

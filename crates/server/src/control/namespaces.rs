@@ -3,7 +3,7 @@
 use api::{
     DriveHealth, ErrorBody, ErrorCode, Name, Namespace, NamespaceSpec, Namespaces, Severity,
 };
-use node::{DriveFacts, ManagedFacts, NamespaceFacts};
+use node::{DriveFacts, ManagedFacts, NamespaceState};
 use ssd::NamespaceRequest;
 
 use super::drives::refused;
@@ -137,7 +137,7 @@ fn request(spec: &NamespaceSpec) -> Result<NamespaceRequest, ErrorBody> {
     })
 }
 
-fn shown(namespace: &NamespaceFacts, first: Option<u32>) -> Namespace {
+fn shown(namespace: &NamespaceState, first: Option<u32>) -> Namespace {
     Namespace {
         nsid: namespace.nsid,
         bytes: namespace.bytes,

@@ -14,7 +14,7 @@ use crate::reservations;
 use crate::state::{Kind, Place, VolumeRecord};
 
 /// Every volume's NQN starts with this, then the node's name and the subsystem's.
-const NQN_PREFIX: &str = "nqn.2026-11.example.flashyard";
+pub(super) const NQN_PREFIX: &str = "nqn.2026-11.example.flashyard";
 
 impl Control {
     /// Every volume, by name.
@@ -447,7 +447,7 @@ pub(super) fn node_volume(
     })
 }
 
-fn parsed(nqn: &str) -> Result<Nqn, ErrorBody> {
+pub(super) fn parsed(nqn: &str) -> Result<Nqn, ErrorBody> {
     let wrong = |error| ErrorBody::new(ErrorCode::Internal, format!("NQN {nqn:?}: {error}"));
     nqn.parse().map_err(wrong)
 }

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use super::extract::{Body, Named, Parameters};
+use super::extract::{Body, Named, NamedHost, Parameters};
 use super::{Answer, Gone};
 use crate::control::Control;
 
@@ -51,4 +51,28 @@ pub async fn add(
 pub async fn remove(State(control): State<Arc<Control>>, Named(name): Named) -> Gone {
     control.remove_drive(&name).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Let a host manage the drive's namespaces over NVMe
+#[utoipa::path(put, path = "/v1/drives/{name}/administrators/{host}",
+    operation_id = "grant_administration",
+    params(("name" = Name, Path), ("host" = Name, Path)),
+    responses((status = OK, body = Drive), (status = "default", body = ErrorBody)))]
+pub async fn grant(
+    State(control): State<Arc<Control>>,
+    NamedHost(name, host): NamedHost,
+) -> Answer<Drive> {
+    Ok(Json(control.grant(&name, &host).await?))
+}
+
+/// No longer let a host manage the drive's namespaces; what it attached is detached
+#[utoipa::path(delete, path = "/v1/drives/{name}/administrators/{host}",
+    operation_id = "revoke_administration",
+    params(("name" = Name, Path), ("host" = Name, Path)),
+    responses((status = OK, body = Drive), (status = "default", body = ErrorBody)))]
+pub async fn revoke(
+    State(control): State<Arc<Control>>,
+    NamedHost(name, host): NamedHost,
+) -> Answer<Drive> {
+    Ok(Json(control.revoke(&name, &host).await?))
 }

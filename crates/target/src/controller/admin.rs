@@ -70,7 +70,13 @@ impl<D: BlockDevice + 'static> Controller<D> {
     ) -> Result<Reply, Status> {
         let entry = &command.entry;
         match AdminOpcode(entry.opcode) {
-            AdminOpcode::IDENTIFY => self.identify(Identify::of(entry), &session.core),
+            AdminOpcode::IDENTIFY => match self.drive() {
+                Some(drive) => {
+                    self.identify_drive(Identify::of(entry), &session.core, &drive)
+                        .await
+                }
+                None => self.identify(Identify::of(entry), &session.core),
+            },
             AdminOpcode::GET_LOG_PAGE => self.log_page(GetLogPage::of(entry), session).await,
             AdminOpcode::GET_FEATURES if self.has_reservations(entry) => {
                 self.get_reservation_feature(Features::of(entry))
@@ -84,6 +90,10 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 self.set_features(Features::of(entry), command.data.as_deref(), session)
             }
             AdminOpcode::KEEP_ALIVE => Ok(Reply::success()),
+            AdminOpcode::NAMESPACE_MANAGEMENT | AdminOpcode::NAMESPACE_ATTACHMENT => {
+                let drive = self.drive().ok_or(Status::INVALID_OPCODE.do_not_retry())?;
+                self.change_namespaces(command, &drive).await
+            }
             AdminOpcode::ABORT if !self.is_discovery() => Ok(self.abort(entry, session)),
             _ => Err(Status::INVALID_OPCODE.do_not_retry()),
         }
@@ -91,7 +101,8 @@ impl<D: BlockDevice + 'static> Controller<D> {
 
     /// True when the command is about a feature of reservations, and there are some.
     fn has_reservations(&self, entry: &SubmissionEntry) -> bool {
-        !self.is_discovery() && is_of_reservations(Features::of(entry).feature)
+        let offered = !self.is_discovery() && self.drive().is_none();
+        offered && is_of_reservations(Features::of(entry).feature)
     }
 
     /// Abort is best effort (NVMe 2.0 §5.1): event requests are taken back; commands that a device

@@ -36,7 +36,7 @@ pub(crate) const KEEP_ALIVE_GRANULARITY_100MS: u16 = 10;
 /// The firmware revision: the first eight characters of the version.
 pub(crate) const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
 
-type Outcome = Result<Reply, Status>;
+pub(super) type Outcome = Result<Reply, Status>;
 
 impl<D: BlockDevice + 'static> Controller<D> {
     pub(super) fn identify(&self, command: &Identify, core: &Core<D>) -> Outcome {
@@ -86,7 +86,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         }
     }
 
-    fn controller_data(&self, settings: &TargetSettings) -> ControllerData {
+    pub(super) fn controller_data(&self, settings: &TargetSettings) -> ControllerData {
         let mut data = ControllerData::new_zeroed();
         let transfer_pages = settings.connection.transfer_bytes_max / 4096;
         data.firmware = padded(FIRMWARE);
@@ -162,7 +162,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
     }
 
     /// Controllers of the subsystem from `first` on: each host sees the one it talks to.
-    fn controller_list(&self, first: u16) -> Outcome {
+    pub(super) fn controller_list(&self, first: u16) -> Outcome {
         if self.id < first {
             return page(&[]);
         }
@@ -170,7 +170,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
     }
 }
 
-fn page(bytes: &[u8]) -> Outcome {
+pub(super) fn page(bytes: &[u8]) -> Outcome {
     let mut buffer = Buffer::zeroed(IDENTIFY_BYTES);
     let length = bytes.len().min(IDENTIFY_BYTES);
     if let (Some(into), Some(from)) = (buffer.get_mut(..length), bytes.get(..length)) {
@@ -226,7 +226,10 @@ fn format_of(geometry: &Geometry) -> LbaFormat {
     }
 }
 
-fn namespace_data<D: BlockDevice>(namespace: &Namespace<D>, reservations: u8) -> NamespaceData {
+pub(super) fn namespace_data<D: BlockDevice>(
+    namespace: &Namespace<D>,
+    reservations: u8,
+) -> NamespaceData {
     let geometry = namespace.geometry();
     let mut data = NamespaceData::new_zeroed();
     data.size_blocks = geometry.block_count.into();

@@ -77,6 +77,9 @@ impl<D: BlockDevice + 'static> Controller<D> {
         session: &Session<D>,
     ) -> Result<Vec<u8>, Status> {
         Ok(match command.page {
+            LogPage::SUPPORTED if self.drive().is_some() => {
+                supported(&[&IO_PAGES[..], &[LogPage::ENDURANCE_GROUP]].concat())
+            }
             LogPage::SUPPORTED => supported(&IO_PAGES),
             LogPage::ERROR => session
                 .core
@@ -89,11 +92,16 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 let health = self
                     .smart(command.namespace_id.get(), subsystem, session)
                     .await?;
-                health.as_bytes().to_vec()
+                self.drive_smart(health).await?.as_bytes().to_vec()
+            }
+            LogPage::ENDURANCE_GROUP => {
+                let health = self.smart(ALL_NAMESPACES, subsystem, session).await?;
+                let log = self.endurance_group(command, health).await?;
+                log.as_bytes().to_vec()
             }
             LogPage::FIRMWARE => firmware(),
             LogPage::CHANGED_NAMESPACES => self.changed_list(command.retains_event()),
-            LogPage::COMMAND_EFFECTS => command_effects(),
+            LogPage::COMMAND_EFFECTS => command_effects(self.drive().is_some()),
             LogPage::FEATURE_EFFECTS => feature_effects(),
             LogPage::ANA => ana(command.specific & ANA_GROUPS_ONLY != 0, subsystem, session),
             LogPage::RESERVATION => self.notices.borrow_mut().take().as_bytes().to_vec(),
@@ -181,7 +189,7 @@ fn firmware() -> Vec<u8> {
     data.as_bytes().to_vec()
 }
 
-fn command_effects() -> Vec<u8> {
+fn command_effects(of_drive: bool) -> Vec<u8> {
     let admin = [
         AdminOpcode::GET_LOG_PAGE,
         AdminOpcode::IDENTIFY,
@@ -215,6 +223,24 @@ fn command_effects() -> Vec<u8> {
     }
     for opcode in writing {
         data.io[usize::from(opcode.0)] = U32::new(effects::SUPPORTED | effects::CONTENT_CHANGE);
+    }
+    if of_drive {
+        for opcode in [
+            AdminOpcode::NAMESPACE_MANAGEMENT,
+            AdminOpcode::NAMESPACE_ATTACHMENT,
+        ] {
+            data.admin[usize::from(opcode.0)] =
+                U32::new(effects::SUPPORTED | effects::INVENTORY_CHANGE);
+        }
+        // A drive has no reservations.
+        for opcode in [
+            IoOpcode::RESERVATION_REGISTER,
+            IoOpcode::RESERVATION_REPORT,
+            IoOpcode::RESERVATION_ACQUIRE,
+            IoOpcode::RESERVATION_RELEASE,
+        ] {
+            data.io[usize::from(opcode.0)] = U32::ZERO;
+        }
     }
     data.as_bytes().to_vec()
 }

@@ -1,6 +1,7 @@
 //! [`Controller`]: what a host talks to through an admin queue, on the core that queue lives on.
 
 mod admin;
+mod administration;
 mod event;
 mod feature;
 mod identify;

@@ -1,5 +1,6 @@
 //! Debian's kernels as hosts: each scenario on each kernel is one test, in a machine of its own.
 
+mod administration;
 mod authentication;
 mod changes;
 mod data;
@@ -81,6 +82,11 @@ macro_rules! scenarios {
             #[test]
             fn reservations() {
                 super::run($suite, "reservations", super::reservations::scenario);
+            }
+
+            #[test]
+            fn administration() {
+                super::run($suite, "administration", super::administration::scenario);
             }
 
             #[test]
