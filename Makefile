@@ -5,8 +5,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check units process-tests vm-test bench fuzz clean \
-	rust-tools vm-tools
+.PHONY: help build demo test check units process-tests vm-test bench lab fuzz clean \
+	rust-tools vm-tools lab-tools
 
 ARGS ?=
 # Seconds each fuzz target runs for under `make fuzz`.
@@ -18,6 +18,8 @@ FLASHYARD := $${CARGO_TARGET_DIR:-target}/release/flashyard
 # What the virtual machine needs beside the kernels, which the tests fetch by themselves.
 VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux kmod \
 	xz-utils
+# What experiments and volumes as block devices need.
+LAB_PACKAGES := fio xfsprogs mount
 # What benchmarks are compared with.
 BENCH_PACKAGES := libisal2
 
@@ -42,7 +44,7 @@ check: rust-tools ## format, lints, layering and tidy rules, unit tests: before 
 units: rust-tools
 	cargo test --workspace --quiet --lib --bins
 
-process-tests: rust-tools ## whole processes, connections, drives on files; fuzz corpora
+process-tests: rust-tools lab-tools ## whole processes, connections, drives on files; fuzz corpora
 	cargo test --workspace --exclude vm --test '*'
 
 vm-test: rust-tools vm-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
@@ -52,6 +54,14 @@ vm-test: rust-tools vm-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
 bench: ## throughput and latency tables (target/bench/*.json); see docs/TESTING.md
 	@.ci/install --packages $(BENCH_PACKAGES)
 	cargo bench --bench '*' $(ARGS)
+
+lab: build ## the published experiments at size small; results and pages in target/lab
+	@.ci/install --packages $(LAB_PACKAGES)
+	mkdir -p target/lab
+	for plan in $$($(FLASHYARD) lab list --output json | sed -nE 's/.*"name": "(.*)".*/\1/p'); do \
+		$(FLASHYARD) lab run $$plan --size small --restart --results target/lab/$$plan.json; \
+		$(FLASHYARD) lab report target/lab/$$plan.json --html target/lab/$$plan.html >/dev/null; \
+	done
 
 fuzz: ## every fuzz target for FUZZ_SECONDS each (needs a nightly toolchain and cargo-fuzz)
 	for target in $$(cd fuzz && cargo +nightly fuzz list); do \
@@ -64,6 +74,9 @@ clean: ## remove everything built or downloaded
 
 rust-tools:
 	@.ci/install --rust
+
+lab-tools:
+	@.ci/install --packages $(LAB_PACKAGES)
 
 vm-tools:
 	@.ci/install --packages $(VM_PACKAGES)

@@ -55,11 +55,15 @@ pub struct Node {
 }
 
 impl Connection {
+    /// The client that speaks to the node.
+    pub fn client(&self) -> Result<Client, ClientError> {
+        let login = login::find(self.node.as_deref(), self.token_file.as_ref());
+        login.and_then(|login| Client::with(&login))
+    }
+
     /// Runs a verb against the node; its outcome is the program's exit code.
     pub fn ask(&self, verb: impl FnOnce(&Node) -> Done) -> ExitCode {
-        let login = login::find(self.node.as_deref(), self.token_file.as_ref());
-        let client = login.and_then(|login| Client::with(&login));
-        ended(client.and_then(|client| {
+        ended(self.client().and_then(|client| {
             verb(&Node {
                 client,
                 output: self.output,

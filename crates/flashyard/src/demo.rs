@@ -9,7 +9,7 @@
 mod damage;
 mod display;
 mod measure;
-mod process;
+pub(crate) mod process;
 mod results;
 mod survive;
 

@@ -3,6 +3,7 @@
 mod compare;
 mod display;
 mod list;
+mod nodes;
 mod run;
 mod table;
 
@@ -36,6 +37,15 @@ pub enum Error {
     Lab(#[from] LabError),
     #[error(transparent)]
     Results(#[from] ResultError),
+    #[error(transparent)]
+    Node(#[from] crate::demo::DemoError),
+    #[error(transparent)]
+    Report(#[from] lab::report::ReportError),
+    #[error("{}: {source}", path.display())]
+    File {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]

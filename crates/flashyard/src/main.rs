@@ -1,5 +1,6 @@
 //! The `flashyard` program: one noun a module, one function a verb.
 
+mod attach;
 mod audit;
 mod connection;
 mod demo;
@@ -94,6 +95,13 @@ enum Command {
     /// Jobs: what takes long, and how far it is
     #[command(subcommand)]
     Job(job::Verb),
+    /// Make a volume a block device of this host
+    Attach(attach::Attach),
+    /// Take an attached volume away from this host
+    Detach(attach::Detach),
+    /// Serve a volume as a file
+    #[command(hide = true)]
+    AttachServe(attach::Serve),
     /// Put load on a volume over NVMe/TCP and measure, in fio's words
     Perf(Box<perf::Perf>),
     /// The drive model in virtual time: what a drive makes of a load and a namespace
@@ -117,6 +125,9 @@ fn main() -> ExitCode {
     } = Arguments::parse();
     let asked = |verb: &dyn Fn(&connection::Node) -> connection::Done| connection.ask(verb);
     match command {
+        Command::Attach(attach) => attach.run(&connection),
+        Command::Detach(detach) => detach.run(),
+        Command::AttachServe(serve) => serve.run(),
         Command::Perf(perf) => perf.run(connection.output),
         Command::Demo(demo) => demo.run(connection.output),
         Command::Lab(verb) => verb.run(connection.output),

@@ -140,3 +140,46 @@ fn ctrl_c_says_what_is_left_and_the_same_command_goes_on() {
     let run = flashyard(&short);
     assert!(run.status.success(), "{}", text(&run.stderr));
 }
+
+#[test]
+fn the_network_plan_runs_on_nodes_of_its_own_and_makes_a_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let [results, page] = ["a.json", "a.html"].map(|name| directory.path().join(name));
+    let (results, page) = (results.to_str().unwrap(), page.to_str().unwrap());
+    let run = [
+        "lab",
+        "run",
+        "network",
+        "--size",
+        "smoke",
+        "--results",
+        results,
+    ];
+    let run = flashyard(&run);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let shown = text(&run.stdout);
+    for expected in [
+        "2 drives behind NVMe/TCP",
+        "PORTS",
+        "4 drives in this server",
+    ] {
+        assert!(
+            shown.contains(expected),
+            "{expected} is missing in\n{shown}"
+        );
+    }
+    let kept = std::fs::read_to_string(results).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    let runs = kept["runs"].as_array().unwrap();
+    // Six patterns on six targets, and twelve loads with processors on two.
+    assert_eq!(runs.len(), 6 * 6 + 12 * 2);
+    let processors = &runs.last().unwrap()["measured"]["processors"][0]["percent"];
+    assert!(
+        processors["node of networked-4"].is_number(),
+        "{processors}"
+    );
+    let report = flashyard(&["lab", "report", results, "--html", page]);
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("How much network a node needs") && page.contains("<svg"));
+}

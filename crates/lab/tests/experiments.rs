@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use lab::experiment::{Event, Execution, Results, Verdict, claim, compare, figures};
 use lab::load::Stop;
 use lab::plan::{Change, Metric, Plan};
+use lab::report::html;
 use tempfile::TempDir;
 
 fn plan(name: &str, size: Option<&str>, changes: &[&str]) -> (Plan, String) {
@@ -87,6 +88,57 @@ fn the_namespace_experiment_meets_every_published_figure() {
         "{claim:?}"
     );
     assert!(claim.to_string().contains("wear:"));
+    let page = html(&plan, &results).unwrap();
+    for part in [
+        "Question",
+        "EPYC 9534",
+        "<svg",
+        "582 published",
+        "What limits it",
+        "wear:",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    // Nothing is fetched: the page is whole.
+    assert!(!page.contains("src=") && !page.contains("<link"));
+}
+
+#[test]
+fn the_raid6_experiment_runs_on_arrays_in_place_and_on_a_log() {
+    let (plan, text) = plan("raid6", Some("smoke"), &[]);
+    let results = run(&plan, &text).unwrap();
+    assert_eq!(results.runs.len(), 15);
+    assert!(results.runs.iter().all(|run| run.measured.iops() > 0.0));
+    assert!(
+        figures(&plan, &results)
+            .iter()
+            .any(|figure| figure.published_ratio.is_some())
+    );
+    let page = html(&plan, &results).unwrap();
+    for part in [
+        "latency",
+        "log (a pool of level raid6)",
+        "write amplification",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn the_sizing_table_is_the_published_one() {
+    let (plan, _) = plan("network", None, &[]);
+    let needs = lab::experiment::sizing(&plan);
+    assert_eq!(needs.len(), 6);
+    for need in &needs {
+        assert_eq!(Some(need.network_gbit_s), need.published_gbit_s, "{need:?}");
+    }
+    let (own, _) = self::plan(
+        "network",
+        None,
+        &["sizing.port_gbit_s=25", "sizing.published_gbit_s=[]"],
+    );
+    let own = lab::experiment::sizing(&own);
+    assert_eq!((own[0].ports, own[0].network_gbit_s), (2, 50.0));
 }
 
 #[test]

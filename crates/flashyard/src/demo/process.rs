@@ -128,6 +128,11 @@ impl NodeProcess {
         Err(self.failed(&format!("the node stopped with {status}")))
     }
 
+    /// The process's number.
+    pub fn pid(&self) -> u32 {
+        self.endpoints.pid
+    }
+
     /// Where it serves NVMe/TCP.
     pub fn nvme_address(&self) -> SocketAddr {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));

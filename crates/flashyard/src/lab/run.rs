@@ -8,6 +8,7 @@ use lab::load::Stop;
 use lab::plan::{Change, Plan};
 
 use super::display::Display;
+use super::nodes::Nodes;
 use super::{Error, table};
 use crate::output::Output;
 
@@ -43,11 +44,12 @@ impl Run {
         let mut results = self.earlier(&path, &text)?;
         let stop = Stop::default();
         crate::interrupt::stop_on_interrupt(&stop);
+        let nodes = Nodes::start(&plan, &stop)?;
         let execution = Execution {
-            plan: &plan,
+            plan: &nodes.plan,
             destroy: self.destroy,
             output: path.clone(),
-            processes: vec![("lab".to_owned(), std::process::id())],
+            processes: nodes.processes(),
             stop,
         };
         let display = Display::start(output);

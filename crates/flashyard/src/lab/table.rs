@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lab::experiment::{Claim, Figure, Results, claim, figures};
+use lab::experiment::{Claim, Figure, NetworkNeed, Results, claim, figures, sizing};
 use lab::plan::{Metric, Plan, Unit};
+use lab::report::html;
 use serde::Serialize;
 
 use super::Error;
@@ -15,12 +16,22 @@ use crate::output::{Output, table};
 pub struct Report {
     /// What `lab run` left
     results: PathBuf,
+    /// Write a page with charts here, to read or to print
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 impl Report {
     pub fn run(&self, output: Output) -> Result<(), Error> {
         let results = Results::load(&self.results)?;
         let plan = results.plan()?;
+        if let Some(path) = &self.html {
+            let page = html(&plan, &results)?;
+            std::fs::write(path, page).map_err(|source| Error::File {
+                path: path.clone(),
+                source,
+            })?;
+        }
         show(&plan, &results, output);
         Ok(())
     }
@@ -33,6 +44,7 @@ struct Answer<'a> {
     complete: bool,
     figures: Vec<Row>,
     claim: Option<Claim>,
+    network: Vec<NetworkNeed>,
 }
 
 #[derive(Serialize)]
@@ -130,6 +142,7 @@ pub fn show(plan: &Plan, results: &Results, output: Output) {
         complete: results.ended.is_some(),
         figures: rows,
         claim: claim(plan, results),
+        network: sizing(plan),
     };
     output.show(&answer, |answer| {
         let shown = |row: &&Row| row.metric == Metric::Rate || row.published.is_some();
@@ -140,11 +153,34 @@ pub fn show(plan: &Plan, results: &Results, output: Output) {
             format!("{}\n{}", plan.title, plan.question),
             table(&HEADER, rates.map(Row::cells)),
             table(&HEADER[..4], others),
+            network(&answer.network),
         ];
         parts.extend(answer.claim.as_ref().map(|claim| claim.to_string()));
         parts.retain(|part| part.lines().count() > 1);
         parts.join("\n\n")
     });
+}
+
+/// Ports for drives.
+fn network(needs: &[NetworkNeed]) -> String {
+    let rows = needs.iter().map(|need| {
+        let published = need.published_gbit_s.map(number);
+        vec![
+            need.drives.to_string(),
+            number(need.drives_gbit_s),
+            need.ports.to_string(),
+            number(need.network_gbit_s),
+            published.unwrap_or_else(|| "-".to_owned()),
+        ]
+    });
+    let header = [
+        "drives",
+        "they read gb/s",
+        "ports",
+        "network gb/s",
+        "published gb/s",
+    ];
+    table(&header, rows)
 }
 
 fn unit(metric: Metric, rate: Unit) -> &'static str {

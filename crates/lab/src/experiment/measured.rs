@@ -132,7 +132,9 @@ impl Measured {
 
     /// Both directions' sum of what `of` gives.
     fn sum(&self, of: fn(&DirectionReport) -> f64) -> f64 {
-        self.read.iter().chain(&self.write).map(of).sum()
+        // From 0: an empty sum of floats would be -0.
+        let directions = self.read.iter().chain(&self.write);
+        directions.map(of).fold(0.0, |sum, one| sum + one)
     }
 
     /// I/Os a second.

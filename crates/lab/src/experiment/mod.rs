@@ -13,6 +13,7 @@ mod flash_model;
 mod machine;
 mod measured;
 mod results;
+mod sizing;
 mod steady;
 
 pub use claim::{Claim, claim};
@@ -23,4 +24,5 @@ pub use figure::{Figure, figures};
 pub use machine::Machine;
 pub use measured::{Flash, Measured, Sample};
 pub use results::{ResultError, Results, RunResult};
+pub use sizing::{NetworkNeed, sizing};
 pub use steady::Steady;

@@ -110,7 +110,7 @@ impl Plan {
     }
 
     fn check_target(&self, target: &Target) -> Checked {
-        use TargetKind::{Emulated, File, InplaceRaid6, Model, Pool, Volume};
+        use TargetKind::{Emulated, File, InplaceRaid6, Model, Node, Pool, Volume};
         let kind = target.kind;
         let drives = target.profile.is_some();
         let files = !target.paths.is_empty();
@@ -121,18 +121,30 @@ impl Plan {
             ("paths", files, kind == File || array && !drives),
             ("size", target.size.is_some(), files),
             ("addresses", !target.addresses.is_empty(), kind == Volume),
-            ("profile", drives, matches!(kind, Model | Emulated) || array),
+            (
+                "profile",
+                drives,
+                matches!(kind, Model | Emulated | Node) || array,
+            ),
             ("drives", target.drives.is_some(), drives && kind != Model),
-            ("namespace", target.namespace.is_some(), drives),
+            (
+                "namespace",
+                target.namespace.is_some(),
+                drives && kind != Node,
+            ),
             ("scale", target.scale.is_some(), drives && kind != Model),
             (
                 "dilation",
                 target.dilation.is_some(),
                 drives && kind != Model,
             ),
-            ("flash", target.flash.is_some(), drives),
-            ("slot", target.slot.is_some(), drives),
-            ("clock", target.clock.is_some(), drives && kind != Model),
+            ("flash", target.flash.is_some(), drives && kind != Node),
+            ("slot", target.slot.is_some(), drives && kind != Node),
+            (
+                "clock",
+                target.clock.is_some(),
+                drives && !matches!(kind, Model | Node),
+            ),
             ("strip", target.strip.is_some(), kind == InplaceRaid6),
             ("level", target.level.is_some(), kind == Pool),
         ];
@@ -147,7 +159,7 @@ impl Plan {
         let needs = match kind {
             File => (files, "paths"),
             Volume => (!target.addresses.is_empty(), "addresses"),
-            Model | Emulated => (drives, "profile"),
+            Model | Emulated | Node => (drives, "profile"),
             InplaceRaid6 | Pool => (drives || files, "profile"),
         };
         let message = format!("a target of this kind ({}) needs `{}`", word(kind), needs.1);
@@ -207,6 +219,17 @@ impl Plan {
             );
             hold(cases.iter().any(|case| case == name), path, message)
         };
+        if let Some(sizing) = &self.sizing {
+            let rates = sizing.drive_gb_s > 0.0 && sizing.port_gbit_s > 0.0;
+            hold(
+                rates,
+                &["sizing"],
+                "drive_gb_s and port_gbit_s have to be above 0",
+            )?;
+            let lists = [0, sizing.drives.len()].contains(&sizing.published_gbit_s.len());
+            let message = "has to have as many elements as drives";
+            hold(lists, &["sizing", "published_gbit_s"], message)?;
+        }
         if let Some(baseline) = &self.baseline {
             target(baseline, &["baseline"])?;
         }
@@ -250,6 +273,7 @@ fn word(kind: TargetKind) -> &'static str {
         TargetKind::File => "file",
         TargetKind::Volume => "volume",
         TargetKind::Emulated => "emulated",
+        TargetKind::Node => "node",
         TargetKind::InplaceRaid6 => "inplace-raid6",
         TargetKind::Pool => "pool",
     }

@@ -21,6 +21,6 @@ pub use error::PlanError;
 pub use expand::Case;
 pub use names::{named, names};
 pub use schema::{
-    Clock, Collect, Endurance, Level, Metric, Plan, Precondition, Published, Run, Runner, Target,
-    TargetKind, Unit, WorkloadTable,
+    Clock, Collect, Endurance, Level, Metric, Plan, Precondition, Published, Run, Runner, Sizing,
+    Target, TargetKind, Unit, WorkloadTable,
 };

@@ -52,6 +52,9 @@ pub struct Plan {
     /// What was published.
     #[serde(default)]
     pub published: Vec<Published>,
+    /// How much network a node needs for its drives.
+    #[serde(default)]
+    pub sizing: Option<Sizing>,
     /// A claim about endurance to be examined on the model.
     #[serde(default)]
     pub endurance: Option<Endurance>,
@@ -234,6 +237,8 @@ pub enum TargetKind {
     Volume,
     /// Emulated drives, with data.
     Emulated,
+    /// The same behind a node: a process that serves each as a volume over NVMe/TCP.
+    Node,
     /// RAID 6 in place over emulated drives or files.
     InplaceRaid6,
     /// A volume of a pool over emulated drives or files.
@@ -420,6 +425,21 @@ impl Metric {
     pub fn more_is_better(self) -> bool {
         matches!(self, Metric::Rate | Metric::DriveWritesPerDay)
     }
+}
+
+/// `[sizing]`: ports for drives.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sizing {
+    /// What one drive reads in order, in 10^9 bytes a second.
+    pub drive_gb_s: f64,
+    /// What one port carries each way, in 10^9 bits a second.
+    pub port_gbit_s: f64,
+    /// Numbers of drives.
+    pub drives: Vec<u32>,
+    /// The published network for each, in 10^9 bits a second.
+    #[serde(default)]
+    pub published_gbit_s: Vec<f64>,
 }
 
 /// `[endurance]`: "with a smaller namespace this drive wears like one sold for more".

@@ -71,6 +71,9 @@ pub enum SessionError {
         /// What it said.
         source: std::io::Error,
     },
+    /// The target is behind a node that nobody has started.
+    #[error("a target of the kind node is served by a process that `flashyard lab run` starts")]
+    NeedsNode,
     /// A thread ended without a word, which is a defect.
     #[error("a thread of the target ended without an answer")]
     Lost,

@@ -60,6 +60,7 @@ impl Opened {
         let target = &part.target;
         match target.kind {
             TargetKind::Model => {}
+            TargetKind::Node => return Err(SessionError::NeedsNode),
             TargetKind::Volume => self.connect(part).await?,
             TargetKind::File | TargetKind::Emulated => {
                 let drives = self.drives(part).await?;

@@ -1,0 +1,370 @@
+//! `flashyard attach` and `detach`: a volume as a block device of this host.
+//!
+//! Where the kernel has an NVMe/TCP host it does the work. Elsewhere a process of this program
+//! serves the volume as a file (FUSE) over our own host, and a loop device makes it a disk.
+
+mod bridge;
+mod file_system;
+mod kernel;
+mod state;
+mod tools;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use client::ClientError;
+use initiator::TargetAddress;
+use rustix::process::{Pid, Signal};
+
+use self::bridge::{Bridge, BridgeError};
+use self::file_system::VolumeFile;
+use self::state::{Attached, Place, Way};
+use crate::connection::{Connection, ended};
+use crate::exit;
+
+/// Where the serving process tells that it serves, and with which block size.
+const READY: &str = "ready ";
+
+/// Longer than the serving process takes to end once its file system is unmounted.
+const ENDS: Duration = Duration::from_secs(15);
+
+/// Threads that take requests from the kernel.
+const THREADS: usize = 2;
+
+/// Make a volume a block device of this host.
+///
+/// By the kernel's NVMe/TCP host where there is one, and otherwise by FUSE and a loop device.
+/// Needs root. Prints the device.
+#[derive(Args)]
+pub struct Attach {
+    /// A volume of the node, or tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N
+    volume: String,
+    /// Who does it
+    #[arg(long, value_enum, default_value_t = Method::Auto)]
+    method: Method,
+    /// Who this host says it is
+    #[arg(
+        long,
+        value_name = "NQN",
+        default_value = "nqn.2026-11.example.flashyard:attach"
+    )]
+    host_nqn: String,
+    #[command(flatten)]
+    directory: Directory,
+}
+
+/// Take an attached volume away from this host, even after a crash of what served it.
+#[derive(Args)]
+pub struct Detach {
+    /// As `attach` named it: the volume's name, or its address
+    volume: String,
+    #[command(flatten)]
+    directory: Directory,
+}
+
+/// Serve a volume as a file; started by `attach`.
+#[derive(Args)]
+pub struct Serve {
+    address: TargetAddress,
+    host_nqn: String,
+    mount: PathBuf,
+}
+
+#[derive(Args)]
+struct Directory {
+    /// Where what is attached is remembered
+    #[arg(long, value_name = "DIR", default_value = "/run/flashyard/attached")]
+    directory: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Method {
+    /// The kernel if it can, else FUSE
+    Auto,
+    /// The kernel's NVMe/TCP host
+    Kernel,
+    /// FUSE and a loop device
+    Fuse,
+}
+
+/// Why a volume is not attached, or not detached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
+    #[error(transparent)]
+    Address(#[from] initiator::AddressError),
+    #[error("'{0}' is neither a volume's name nor an address")]
+    Name(String),
+    #[error("the node serves no NVMe/TCP address that this host could use")]
+    NoAddress,
+    #[error("{name} is attached as {}", device.display())]
+    AlreadyAttached { name: String, device: PathBuf },
+    #[error("{0} is not attached")]
+    NotAttached(String),
+    #[error("this kernel has no NVMe/TCP host (module nvme-tcp); --method fuse needs none")]
+    NoKernelHost,
+    #[error("{program} is not installed; on Debian and Ubuntu: apt-get install {package}")]
+    Missing {
+        program: &'static str,
+        package: &'static str,
+    },
+    #[error("{command}: {said}")]
+    Tool { command: String, said: String },
+    #[error("{}: {source}", path.display())]
+    Path { path: PathBuf, source: io::Error },
+    #[error("{} is mounted on {at}; first: umount {at}", device.display())]
+    Mounted { device: PathBuf, at: String },
+    #[error("{} is in use by another program", .0.display())]
+    Used(PathBuf),
+    #[error("no block device appeared for namespace {1} of {0}")]
+    NoDevice(String, u32),
+    #[error("the serving process ended at its start:\n{0}")]
+    Ended(String),
+}
+
+/// The address and a name for what the user calls `volume`.
+fn resolve(volume: &str, node: &Connection) -> Result<(TargetAddress, String), AttachError> {
+    if volume.starts_with("tcp://") {
+        let address: TargetAddress = volume.parse()?;
+        let nsid = address.namespace_id.unwrap_or(1);
+        let name = state::name_of(&address.subsystem_nqn, nsid);
+        return Ok((address, name));
+    }
+    let name: api::Name = volume
+        .parse()
+        .map_err(|_| AttachError::Name(volume.to_owned()))?;
+    let client = node.client()?;
+    let found = client.volume(&name)?;
+    let addresses = client.status()?.nvme_addresses;
+    let address = addresses.first().ok_or(AttachError::NoAddress)?;
+    let text = format!("tcp://{address}/{}?nsid={}", found.nqn, found.nsid);
+    Ok((text.parse()?, name.to_string()))
+}
+
+impl Attach {
+    pub fn run(self, node: &Connection) -> ExitCode {
+        match self.attach(node) {
+            Ok(device) => {
+                println!("{}", device.display());
+                exit::done()
+            }
+            Err(AttachError::Client(error)) => ended(Err(error)),
+            Err(error) => exit::failed(&error),
+        }
+    }
+
+    fn attach(&self, node: &Connection) -> Result<PathBuf, AttachError> {
+        let (address, name) = resolve(&self.volume, node)?;
+        let place = Place::new(&self.directory.directory, &name)?;
+        if let Some(attached) = place.load()? {
+            if is_served(&attached, &place) {
+                let device = attached.device;
+                return Err(AttachError::AlreadyAttached { name, device });
+            }
+            detach(&place, &attached)?;
+        }
+        let kernel = match self.method {
+            Method::Auto => kernel::is_there(),
+            Method::Kernel if !kernel::is_there() => return Err(AttachError::NoKernelHost),
+            Method::Kernel => true,
+            Method::Fuse => false,
+        };
+        let attached = if kernel {
+            Attached {
+                address: address.to_string(),
+                device: kernel::attach(&address, &self.host_nqn)?,
+                way: Way::Kernel {
+                    nqn: address.subsystem_nqn.clone(),
+                },
+            }
+        } else {
+            serve_apart(&address, &self.host_nqn, &place)?
+        };
+        place.save(&attached)?;
+        Ok(attached.device)
+    }
+}
+
+/// Starts the serving process, and puts a loop device over its file.
+fn serve_apart(
+    address: &TargetAddress,
+    host_nqn: &str,
+    place: &Place,
+) -> Result<Attached, AttachError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        |source| AttachError::Path { path, source }
+    };
+    let (mount, log) = (place.mount(), place.log());
+    std::fs::create_dir_all(&mount).map_err(failed(&mount))?;
+    let program = std::env::current_exe().map_err(failed(Path::new("this program")))?;
+    let mut child = Command::new(program)
+        .args(["attach-serve", &address.to_string(), host_nqn])
+        .arg(&mount)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(File::create(&log).map_err(failed(&log))?)
+        // Of its own, so that it outlives the terminal, and an interrupt there.
+        .process_group(0)
+        .spawn()
+        .map_err(failed(Path::new("this program")))?;
+    let looped = ready(&mut child, &log)
+        .and_then(|block_bytes| tools::attach_loop(&mount.join(file_system::FILE), block_bytes));
+    match looped {
+        Ok(device) => Ok(Attached {
+            address: address.to_string(),
+            device,
+            way: Way::Fuse { pid: child.id() },
+        }),
+        Err(error) => {
+            // Unmounting ends it; what does not end by itself is ended.
+            let _ = tools::run("umount", &[&mount.display().to_string()]);
+            let _ = child.kill();
+            let _ = child.wait();
+            place.clear();
+            Err(error)
+        }
+    }
+}
+
+/// Waits until the process serves; gives the volume's block size.
+fn ready(child: &mut Child, log: &Path) -> Result<u32, AttachError> {
+    let mut line = String::new();
+    if let Some(output) = child.stdout.take() {
+        // A process that ended has written nothing.
+        let _ = BufReader::new(output).read_line(&mut line);
+    }
+    let block_bytes = line.trim().strip_prefix(READY.trim()).map(str::trim);
+    block_bytes
+        .and_then(|number| number.parse().ok())
+        .ok_or_else(|| AttachError::Ended(std::fs::read_to_string(log).unwrap_or_default()))
+}
+
+/// Whether the process that serves it is there (a number may belong to another by now).
+fn is_served(attached: &Attached, place: &Place) -> bool {
+    match attached.way {
+        Way::Kernel { .. } => attached.device.exists(),
+        Way::Fuse { pid } => {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mount = place.mount().display().to_string();
+            line.split(|byte| *byte == 0)
+                .any(|word| word == mount.as_bytes())
+        }
+    }
+}
+
+impl Detach {
+    pub fn run(self) -> ExitCode {
+        match self.detach() {
+            Ok(()) => exit::done(),
+            Err(error) => exit::failed(&error),
+        }
+    }
+
+    fn detach(&self) -> Result<(), AttachError> {
+        let name = match self.volume.parse::<TargetAddress>() {
+            Ok(address) => {
+                state::name_of(&address.subsystem_nqn, address.namespace_id.unwrap_or(1))
+            }
+            Err(_) => self.volume.clone(),
+        };
+        let place = Place::new(&self.directory.directory, &name)?;
+        let attached = place.load()?;
+        let attached = attached.ok_or(AttachError::NotAttached(name))?;
+        detach(&place, &attached)
+    }
+}
+
+fn detach(place: &Place, attached: &Attached) -> Result<(), AttachError> {
+    tools::refuse_if_used(&attached.device)?;
+    match attached.way {
+        Way::Kernel { ref nqn } => kernel::detach(nqn)?,
+        Way::Fuse { pid } => {
+            let file = place.mount().join(file_system::FILE);
+            for device in tools::loops_over(&file)? {
+                tools::detach_loop(&device)?;
+            }
+            unmount(&place.mount())?;
+            end(pid, || is_served(attached, place));
+        }
+    }
+    place.clear();
+    Ok(())
+}
+
+/// Unmounts the file system, if it is mounted; the one of a dead process comes off lazily.
+fn unmount(mount: &Path) -> Result<(), AttachError> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let path = mount.display().to_string();
+    if !mounts
+        .lines()
+        .any(|line| line.split(' ').nth(1) == Some(&path))
+    {
+        return Ok(());
+    }
+    let again = |_| tools::run("umount", &["--lazy", &path]);
+    tools::run("umount", &[&path]).or_else(again).map(drop)
+}
+
+/// Waits until the process has ended, and ends it if it does not.
+fn end(pid: u32, is_there: impl Fn() -> bool) {
+    let started = Instant::now();
+    while is_there() {
+        if started.elapsed() > ENDS {
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                // It may have ended just now.
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+impl Serve {
+    pub fn run(self) -> ExitCode {
+        match self.serve() {
+            Ok(()) => exit::done(),
+            Err(error) => exit::failed(&error),
+        }
+    }
+
+    /// Serves until the file system is unmounted.
+    fn serve(self) -> Result<(), AttachError> {
+        let Bridge {
+            requests,
+            geometry,
+            thread,
+        } = Bridge::connect(self.address, self.host_nqn)?;
+        let mut config = fuser::Config::default();
+        config.mount_options = vec![
+            fuser::MountOption::FSName("flashyard".to_owned()),
+            fuser::MountOption::NoDev,
+            fuser::MountOption::NoSuid,
+        ];
+        config.n_threads = Some(THREADS);
+        config.clone_fd = true;
+        let failed = |source| AttachError::Path {
+            path: self.mount.clone(),
+            source,
+        };
+        let file = VolumeFile { requests, geometry };
+        let session = fuser::Session::new(file, &self.mount, &config).map_err(failed)?;
+        let block_bytes = geometry.block_bytes;
+        let mut output = io::stdout();
+        writeln!(output, "{READY}{block_bytes}").map_err(failed)?;
+        output.flush().map_err(failed)?;
+        session.run().map_err(failed)?;
+        // The event loop ends with the last request; a thread that panicked has said so.
+        drop(thread.join());
+        Ok(())
+    }
+}

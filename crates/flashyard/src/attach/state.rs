@@ -1,0 +1,150 @@
+//! What is attached on this host: a small file each, in one directory.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::AttachError;
+
+/// One attached volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// The volume's address.
+    pub address: String,
+    /// How.
+    pub way: Way,
+    /// The block device.
+    pub device: PathBuf,
+}
+
+/// How a volume is attached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// By the kernel's NVMe/TCP host.
+    Kernel {
+        /// The subsystem.
+        nqn: String,
+    },
+    /// By a process of this program, a FUSE file and a loop device.
+    Fuse {
+        /// The process.
+        pid: u32,
+    },
+}
+
+/// Where everything about the attachment called `name` is.
+pub struct Place {
+    pub name: String,
+    directory: PathBuf,
+}
+
+impl Place {
+    /// In `directory`, which is made if it is not there.
+    pub fn new(directory: &Path, name: &str) -> Result<Place, AttachError> {
+        let place = Place {
+            name: name.to_owned(),
+            directory: directory.to_owned(),
+        };
+        fs::create_dir_all(directory).map_err(place.failed(directory))?;
+        Ok(place)
+    }
+
+    fn with(&self, extension: &str) -> PathBuf {
+        self.directory.join(format!("{}.{extension}", self.name))
+    }
+
+    /// Where the FUSE file system is mounted.
+    pub fn mount(&self) -> PathBuf {
+        self.with("mount")
+    }
+
+    /// What the serving process says.
+    pub fn log(&self) -> PathBuf {
+        self.with("log")
+    }
+
+    fn failed<'a>(&self, path: &'a Path) -> impl FnOnce(io::Error) -> AttachError + 'a {
+        move |source| AttachError::Path {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// What is attached there, if anything.
+    pub fn load(&self) -> Result<Option<Attached>, AttachError> {
+        let path = self.with("json");
+        match fs::read_to_string(&path) {
+            Ok(text) => serde_json::from_str(&text)
+                .map(Some)
+                .map_err(|error| self.failed(&path)(error.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.failed(&path)(error)),
+        }
+    }
+
+    /// Remembers what is attached.
+    pub fn save(&self, attached: &Attached) -> Result<(), AttachError> {
+        let (path, new) = (self.with("json"), self.with("json.new"));
+        let text = serde_json::to_string_pretty(attached);
+        let text = text.map_err(|error| self.failed(&path)(error.into()))?;
+        fs::write(&new, text).map_err(self.failed(&new))?;
+        fs::rename(&new, &path).map_err(self.failed(&path))
+    }
+
+    /// Forgets it; what is not there need not be removed.
+    pub fn clear(&self) {
+        let _ = fs::remove_file(self.with("json"));
+        let _ = fs::remove_file(self.log());
+        let _ = fs::remove_dir(self.mount());
+    }
+}
+
+/// A name for the attachment of an address: its NQN's last part, as a file name.
+pub fn name_of(nqn: &str, nsid: u32) -> String {
+    let last = nqn.rsplit(':').next().unwrap_or(nqn);
+    let letter = |one: char| {
+        if one.is_ascii_alphanumeric() {
+            one
+        } else {
+            '-'
+        }
+    };
+    let name: String = last.chars().map(letter).collect();
+    match nsid {
+        1 => name,
+        nsid => format!("{name}-{nsid}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_saved_is_loaded_until_it_is_cleared() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::new(&directory.path().join("run"), "data").unwrap();
+        assert_eq!(place.load().unwrap(), None);
+        let attached = Attached {
+            address: "tcp://127.0.0.1:4420/nqn.x".to_owned(),
+            way: Way::Fuse { pid: 7 },
+            device: "/dev/loop0".into(),
+        };
+        place.save(&attached).unwrap();
+        assert_eq!(place.load().unwrap(), Some(attached));
+        place.clear();
+        assert_eq!(place.load().unwrap(), None);
+    }
+
+    #[test]
+    fn names_are_file_names() {
+        assert_eq!(
+            name_of("nqn.2026-11.example.flashyard:node-1:data", 1),
+            "data"
+        );
+        assert_eq!(name_of("nqn.2026-11.example:a/b", 3), "a-b-3");
+    }
+}

@@ -1,0 +1,362 @@
+//! Charts as SVG: bars beside published bars, lines over time, latency percentiles, heat maps.
+
+use std::fmt::Display;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::ReportError;
+
+const WIDTH: u32 = 860;
+const HEIGHT: u32 = 360;
+
+/// Colours of variants: told apart in print and by the colour-blind (Okabe and Ito).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(213, 94, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(110, 110, 110),
+];
+
+/// What was published is drawn beside ours in this.
+const PUBLISHED: RGBColor = RGBColor(190, 190, 190);
+
+/// Share of a bar's place that the bar takes.
+const BAR: f64 = 0.8;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// One variant's bar: its mean, half its confidence interval, and what was published.
+pub struct Bar {
+    pub label: String,
+    pub value: f64,
+    pub half: Option<f64>,
+    pub published: Option<f64>,
+}
+
+/// One variant's line.
+pub struct Line {
+    pub label: String,
+    pub points: Vec<(f64, f64)>,
+}
+
+fn colour(index: usize) -> RGBColor {
+    COLOURS[index % COLOURS.len()]
+}
+
+/// The library's error without its borrow of the drawing.
+fn failed(error: impl Display) -> ReportError {
+    ReportError::Chart(error.to_string())
+}
+
+/// Draws on a white area of this height.
+fn drawn(
+    height: u32,
+    draw: impl FnOnce(&Area<'_>) -> Result<(), ReportError>,
+) -> Result<String, ReportError> {
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+        area.fill(&WHITE).map_err(failed)?;
+        draw(&area)?;
+        area.present().map_err(failed)?;
+    }
+    Ok(text)
+}
+
+fn highest(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, f64::max).max(1e-9)
+}
+
+/// Bars of one load, a variant each, with what was published beside them.
+pub fn bars(title: &str, unit: &str, bars: &[Bar]) -> Result<String, ReportError> {
+    let values = bars.iter().flat_map(|bar| {
+        [
+            bar.value + bar.half.unwrap_or(0.0),
+            bar.published.unwrap_or(0.0),
+        ]
+    });
+    let top = highest(values) * 1.15;
+    let height = 90 + 46 * bars.len() as u32;
+    let rows = bars.len() as f64;
+    drawn(height, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .caption(title, ("sans-serif", 17))
+            .margin(10)
+            .x_label_area_size(34)
+            .y_label_area_size(230)
+            .build_cartesian_2d(0.0..top, 0.0..rows)
+            .map_err(failed)?;
+        let label = |at: &f64| {
+            let row = rows - at;
+            let bar = bars.get(row as usize);
+            bar.filter(|_| (row.fract() - 0.5).abs() < 0.01)
+                .map_or_else(String::new, |bar| bar.label.clone())
+        };
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .y_labels(bars.len() * 2 + 1)
+            .y_label_formatter(&label)
+            .x_desc(unit)
+            .light_line_style(WHITE)
+            .draw()
+            .map_err(failed)?;
+        for (index, bar) in bars.iter().enumerate() {
+            let foot = rows - index as f64 - 1.0 + (1.0 - BAR) / 2.0;
+            let middle = foot + BAR / 2.0;
+            let (ours, theirs) = match bar.published {
+                Some(_) => ((middle, foot + BAR), (foot, middle)),
+                None => ((foot, foot + BAR), (foot, foot)),
+            };
+            let shape = |from: (f64, f64), value: f64, colour: RGBColor| {
+                Rectangle::new([(0.0, from.0), (value, from.1)], colour.filled())
+            };
+            let mut shapes = vec![shape(ours, bar.value, colour(index))];
+            shapes.extend(bar.published.map(|value| shape(theirs, value, PUBLISHED)));
+            chart.draw_series(shapes).map_err(failed)?;
+            if let Some(half) = bar.half {
+                let at = (ours.0 + ours.1) / 2.0;
+                let ends = vec![(bar.value - half, at), (bar.value + half, at)];
+                let line = PathElement::new(ends, BLACK.stroke_width(2));
+                chart.draw_series([line]).map_err(failed)?;
+            }
+            let mut texts = vec![(bar.value, (ours.0 + ours.1) / 2.0, short(bar.value))];
+            texts.extend(bar.published.map(|value| {
+                (
+                    value,
+                    (theirs.0 + theirs.1) / 2.0,
+                    format!("{} published", short(value)),
+                )
+            }));
+            let texts = texts.into_iter().map(|(x, y, text)| {
+                let style = ("sans-serif", 12).into_font().color(&BLACK);
+                Text::new(text, (x + top * 0.008, y + 0.1), style)
+            });
+            chart.draw_series(texts).map_err(failed)?;
+        }
+        Ok(())
+    })
+}
+
+/// A line a variant over seconds.
+pub fn lines(title: &str, y_label: &str, lines: &[Line]) -> Result<String, ReportError> {
+    let all = || lines.iter().flat_map(|line| &line.points);
+    let right = highest(all().map(|(x, _)| *x));
+    let top = highest(all().map(|(_, y)| *y)) * 1.1;
+    drawn(HEIGHT, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .caption(title, ("sans-serif", 17))
+            .margin(10)
+            .x_label_area_size(38)
+            .y_label_area_size(64)
+            .build_cartesian_2d(0.0..right, 0.0..top)
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .x_desc("seconds")
+            .y_desc(y_label)
+            .light_line_style(WHITE)
+            .draw()
+            .map_err(failed)?;
+        for (index, line) in lines.iter().enumerate() {
+            let colour = colour(index);
+            chart
+                .draw_series(LineSeries::new(
+                    line.points.iter().copied(),
+                    colour.stroke_width(2),
+                ))
+                .map_err(failed)?
+                .label(line.label.as_str())
+                .legend(move |(x, y)| {
+                    PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2))
+                });
+        }
+        legend(&mut chart)
+    })
+}
+
+fn legend<'a, 'b: 'a, X, Y>(
+    chart: &'a mut ChartContext<'b, SVGBackend<'b>, Cartesian2d<X, Y>>,
+) -> Result<(), ReportError>
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
+        .background_style(WHITE.mix(0.85))
+        .border_style(RGBColor(200, 200, 200))
+        .draw()
+        .map_err(failed)
+}
+
+/// Latency at percentiles, a line a variant; `x` of the points counts `names`.
+pub fn percentiles(title: &str, names: &[&str], lines: &[Line]) -> Result<String, ReportError> {
+    let all = || lines.iter().flat_map(|line| &line.points);
+    let top = highest(all().map(|(_, y)| *y)) * 1.5;
+    let low = all()
+        .map(|(_, y)| *y)
+        .filter(|y| *y > 0.0)
+        .fold(top, f64::min)
+        / 1.5;
+    let right = names.len() as f64 - 0.5;
+    drawn(HEIGHT, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .caption(title, ("sans-serif", 17))
+            .margin(10)
+            .x_label_area_size(38)
+            .y_label_area_size(64)
+            .build_cartesian_2d(-0.5..right, (low..top).log_scale())
+            .map_err(failed)?;
+        let name = |at: &f64| {
+            let whole = (at - at.round()).abs() < 0.01 && *at >= -0.01;
+            let name = names.get(at.round().max(0.0) as usize);
+            name.filter(|_| whole)
+                .map_or_else(String::new, |name| (*name).to_owned())
+        };
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(names.len() * 2)
+            .x_label_formatter(&name)
+            .y_desc("microseconds")
+            .light_line_style(WHITE)
+            .draw()
+            .map_err(failed)?;
+        for (index, line) in lines.iter().enumerate() {
+            let colour = colour(index);
+            let points = line.points.iter().copied();
+            chart
+                .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))
+                .map_err(failed)?
+                .label(line.label.as_str())
+                .legend(move |(x, y)| {
+                    PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2))
+                });
+            let dots = points.map(|at| Circle::new(at, 3, colour.filled()));
+            chart.draw_series(dots).map_err(failed)?;
+        }
+        legend(&mut chart)
+    })
+}
+
+/// I/Os by latency (powers of two of microseconds, upwards) over seconds, the darker the more.
+pub fn heat(title: &str, columns: &[(f64, Vec<u32>)]) -> Result<String, ReportError> {
+    let most = columns.iter().flat_map(|(_, counts)| counts).max();
+    let most = f64::from(*most.unwrap_or(&1)).max(1.0).ln_1p();
+    let classes = columns
+        .iter()
+        .map(|(_, counts)| counts.len())
+        .max()
+        .unwrap_or(1);
+    let right = highest(columns.iter().map(|(end, _)| *end));
+    drawn(HEIGHT, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .caption(title, ("sans-serif", 17))
+            .margin(10)
+            .x_label_area_size(38)
+            .y_label_area_size(64)
+            .build_cartesian_2d(0.0..right, 0.0..classes as f64)
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .disable_mesh()
+            .y_labels(classes.min(14))
+            .y_label_formatter(&|at| latency(at.exp2()))
+            .x_desc("seconds")
+            .y_desc("latency from")
+            .draw()
+            .map_err(failed)?;
+        let mut begin = 0.0;
+        for (end, counts) in columns {
+            let cells = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+            let cells = cells.map(|(class, count)| {
+                let strength = f64::from(*count).ln_1p() / most;
+                let foot = class as f64;
+                let colour = COLOURS[0].mix(0.08 + 0.92 * strength);
+                Rectangle::new([(begin, foot), (*end, foot + 1.0)], colour.filled())
+            });
+            chart.draw_series(cells).map_err(failed)?;
+            begin = *end;
+        }
+        Ok(())
+    })
+}
+
+fn latency(microseconds: f64) -> String {
+    match microseconds {
+        value if value >= 1e6 => format!("{:.0} s", value / 1e6),
+        value if value >= 1e3 => format!("{:.0} ms", value / 1e3),
+        value => format!("{value:.0} us"),
+    }
+}
+
+/// Three or four digits.
+pub fn short(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_show_ours_theirs_and_how_sure_we_are() {
+        let bar = |label: &str, published| Bar {
+            label: label.to_owned(),
+            value: 300.0,
+            half: Some(12.0),
+            published,
+        };
+        let svg = bars(
+            "Writes",
+            "K IOPS",
+            &[bar("small", Some(309.0)), bar("large", None)],
+        );
+        let svg = svg.unwrap();
+        for part in [
+            "<svg",
+            "Writes",
+            "small",
+            "large",
+            "309 published",
+            "K IOPS",
+        ] {
+            assert!(svg.contains(part), "{part}");
+        }
+        // The background, two bars of ours, one of theirs.
+        assert!(svg.matches("<rect").count() >= 4, "{svg}");
+    }
+
+    #[test]
+    fn every_chart_draws_without_data_and_with_one_point() {
+        let one = || Line {
+            label: "only".to_owned(),
+            points: vec![(1.0, 5.0)],
+        };
+        assert!(lines("t", "y", &[one()]).unwrap().contains("only"));
+        assert!(lines("t", "y", &[]).is_ok());
+        assert!(
+            percentiles("t", &["p50", "p99"], &[one()])
+                .unwrap()
+                .contains("p99")
+        );
+        assert!(percentiles("t", &["p50"], &[]).is_ok());
+        assert!(
+            heat("t", &[(1.0, vec![0, 3, 1])])
+                .unwrap()
+                .contains("latency from")
+        );
+        assert!(heat("t", &[]).is_ok());
+        assert!(bars("t", "u", &[]).is_ok());
+    }
+}
