@@ -18,9 +18,11 @@ mod namespace;
 mod output;
 mod perf;
 mod pool;
+mod progress;
 mod serve;
 mod session;
 mod settings;
+mod sim;
 mod snapshot;
 mod ssd;
 mod status;
@@ -114,6 +116,8 @@ enum Command {
     Completion(documentation::Completion),
     /// Write the manual pages
     Manual(documentation::Manual),
+    /// Simulate the pool over drives that fail, beside a model of what must not be lost
+    Sim(sim::Sim),
     /// Show it all: start a node, load it, kill it, and verify that nothing was lost
     Demo(demo::Demo),
 }
@@ -134,6 +138,7 @@ fn main() -> ExitCode {
         Command::Ssd(verb) => verb.run(connection.output),
         Command::Completion(completion) => completion.run(Arguments::command()),
         Command::Manual(manual) => manual.run(Arguments::command()),
+        Command::Sim(sim) => sim.run(connection.output),
         Command::Serve(serve) => serve.run(),
         Command::Status => asked(&status::show),
         Command::Drive(verb) => asked(&|node| verb.run(node)),

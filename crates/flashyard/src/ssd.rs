@@ -4,7 +4,6 @@ mod chart;
 mod fit;
 mod load;
 mod profiles;
-mod progress;
 mod simulate;
 mod sweep;
 

@@ -100,6 +100,10 @@ pub struct SimDrive {
     life: Rc<Cell<Option<u64>>>,
     /// Operations take so many times as long.
     slowness: Rc<Cell<u32>>,
+    /// Operations that it is not ready for.
+    unready: Rc<Cell<u64>>,
+    /// Size of what it calls a block.
+    block_bytes: u32,
 }
 
 impl SimDrive {
@@ -112,7 +116,30 @@ impl SimDrive {
             dead: Rc::new(Cell::new(false)),
             life: Rc::new(Cell::new(None)),
             slowness: Rc::new(Cell::new(1)),
+            unready: Rc::new(Cell::new(0)),
+            block_bytes: BLOCK as u32,
         }
+    }
+
+    /// The same drive, with blocks of 512 bytes to whoever uses it.
+    pub fn with_sectors(mut self) -> SimDrive {
+        self.block_bytes = SECTOR as u32;
+        self
+    }
+
+    /// Answers that it is not ready so many times.
+    pub fn not_ready_for(&self, operations: u64) {
+        self.unready.set(operations);
+    }
+
+    /// The first block of 4 KiB at an address, which must be aligned to one.
+    fn block(&self, start: Lba) -> u64 {
+        let bytes = start.0 * u64::from(self.block_bytes);
+        assert!(
+            bytes.is_multiple_of(BLOCK as u64),
+            "the pool writes whole blocks"
+        );
+        bytes / BLOCK as u64
     }
 
     /// From now on everything takes `times` as long as usual.
@@ -212,8 +239,12 @@ impl SimDrive {
             Some(left) => self.life.set(Some(left - 1)),
             None => {}
         }
+        let unready = self.unready.get();
+        self.unready.set(unready.saturating_sub(1));
         if self.dead.get() {
             Err(IoError::DeviceGone)
+        } else if unready > 0 {
+            Err(IoError::NotReady)
         } else {
             Ok(())
         }
@@ -245,7 +276,7 @@ impl SimDrive {
                 .map(|(index, content)| {
                     media.next_number += 1;
                     let number = media.next_number;
-                    let block = start.0 + index as u64;
+                    let block = self.block(start) + index as u64;
                     media.unflushed.push(Unflushed {
                         number,
                         block,
@@ -258,7 +289,7 @@ impl SimDrive {
         self.take_time().await?;
         let mut media = self.media.borrow_mut();
         for (index, content) in buffer.chunks(BLOCK).enumerate() {
-            let block = start.0 + index as u64;
+            let block = self.block(start) + index as u64;
             media.latent.remove(&block);
             if durability == Durability::Durable {
                 let own = numbers[index];
@@ -278,8 +309,8 @@ impl SimDrive {
 impl BlockDevice for SimDrive {
     fn geometry(&self) -> Geometry {
         Geometry {
-            block_bytes: BLOCK as u32,
-            block_count: self.blocks,
+            block_bytes: self.block_bytes,
+            block_count: self.blocks * (BLOCK as u64 / u64::from(self.block_bytes)),
             optimal_write_blocks: 1,
             power_fail_atomic_blocks: 1,
             power_fail_atomic_boundary_blocks: 0,
@@ -289,9 +320,13 @@ impl BlockDevice for SimDrive {
     }
 
     async fn read(&self, start: Lba, mut buffer: Buffer) -> (Buffer, Result<(), IoError>) {
-        let Some(range) = self.geometry().range_of_bytes(start, buffer.len()) else {
+        if self
+            .geometry()
+            .range_of_bytes(start, buffer.len())
+            .is_none()
+        {
             return (buffer, Err(IoError::OutOfRange));
-        };
+        }
         if let Err(error) = self.begin().await {
             return (buffer, Err(error));
         }
@@ -299,7 +334,7 @@ impl BlockDevice for SimDrive {
             return (buffer, Err(error));
         }
         let media = self.media.borrow();
-        for (block, target) in (range.start.0..).zip(buffer.chunks_mut(BLOCK)) {
+        for (block, target) in (self.block(start)..).zip(buffer.chunks_mut(BLOCK)) {
             if media.latent.contains(&block) {
                 drop(media);
                 return (buffer, Err(IoError::UnrecoveredRead));
@@ -363,9 +398,13 @@ impl BlockDevice for SimDrive {
         self.begin().await?;
         self.take_time().await?;
         let mut media = self.media.borrow_mut();
-        let inside = range.start.0..range.start.0 + range.blocks;
-        media.durable.retain(|block, _| !inside.contains(block));
-        media.cached.retain(|block, _| !inside.contains(block));
+        let start = self.block(range.start);
+        let blocks = range.blocks * u64::from(self.block_bytes) / BLOCK as u64;
+        let inside = start..start + blocks;
+        for block in inside.clone() {
+            media.durable.remove(&block);
+            media.cached.remove(&block);
+        }
         media
             .unflushed
             .retain(|write| !inside.contains(&write.block));
@@ -373,7 +412,7 @@ impl BlockDevice for SimDrive {
     }
 
     async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError> {
-        let zeroes = vec![0; range.blocks as usize * BLOCK];
+        let zeroes = vec![0; (range.blocks * u64::from(self.block_bytes)) as usize];
         self.store(range.start, &zeroes, durability).await
     }
 }

@@ -147,6 +147,14 @@ impl Image {
             .map_or(vec![0], |model| model.allowed().collect())
     }
 
+    /// Blocks that do not read as zeroes, with nothing in flight.
+    pub fn blocks_written(&self) -> u64 {
+        let blocks = self.blocks.values();
+        blocks
+            .filter(|block| block.allowed().all(|stamp| stamp != 0))
+            .count() as u64
+    }
+
     /// True when a write to the block is in flight.
     pub fn is_busy(&self, block: u64) -> bool {
         self.writes

@@ -4,17 +4,21 @@
 //! - The power fails at any drive operation, also while the pool is being created or recovered.
 //!   Every write that was not flushed, or was in flight, is then kept, lost, or torn by 512-byte
 //!   sectors, each on its own, in any order. Flushed and forced writes stay.
-//! - Operations in flight finish in any order.
+//! - Operations in flight finish in any order. Drives have blocks of 4096 or 512 bytes.
 //! - Up to as many drives as the level allows are bad at a time: each may die at any operation, be
-//!   absent for a life and return with what it had, have bits flipped, or refuse to read some
-//!   blocks. The others do nothing wrong but lose what was not flushed. Once the pool has rebuilt
+//!   absent for a life and return with what it had, have bits flipped, refuse to read some
+//!   blocks, or not be ready for a while. The others do nothing wrong but lose what was not flushed. Once the pool has rebuilt
 //!   what bad drives held and has forgotten them, others may become bad.
 //! - The pool is opened with another number of shards each time, where several are asked for.
+//! - A drive may answer many times more slowly than the others.
 //! - Drives join, new ones and former members with old labels, and are asked to leave.
+//!
+//! Pools have 1 to 32 drives, volumes of which some reserve space, and several clients at once.
 //!
 //! What is checked, after every crash and while clients work: an acknowledged write reads back; an
 //! unacknowledged one reads as old or new, never mixed within a block; writes that promise it are
-//! whole or absent; snapshots stay what they were; what was read once stays so.
+//! whole or absent; snapshots stay what they were; what was read once stays so; a volume that
+//! reserves space is never refused a write; the accounts of space add up.
 
 use crate::drive::{Power, SimDrive};
 use crate::random::Random;
@@ -35,6 +39,10 @@ pub struct Options {
     pub bad_drives: bool,
     /// The pool is opened with up to so many shards, other numbers each time.
     pub shards_max: u64,
+    /// Volumes outgrow the pool, or do not; as the seed says if nothing is said.
+    pub crowded: Option<bool>,
+    /// Segments over 8 to 32 drives, or over few; as the seed says if nothing is said.
+    pub wide: Option<bool>,
     /// The pool acknowledges before writes are durable; the simulation must notice.
     pub broken: bool,
 }
@@ -48,6 +56,8 @@ impl Options {
             level: None,
             bad_drives: true,
             shards_max: 1,
+            crowded: None,
+            wide: None,
             broken: false,
         }
     }
@@ -70,6 +80,18 @@ pub struct Report {
     pub reconstructed: u64,
 }
 
+impl Report {
+    /// Adds what another run did.
+    pub fn add(&mut self, other: &Report) {
+        self.crashes += other.crashes;
+        self.requests += other.requests;
+        self.refused += other.refused;
+        self.changes += other.changes;
+        self.relocated += other.relocated;
+        self.reconstructed += other.reconstructed;
+    }
+}
+
 /// Runs one seed.
 ///
 /// # Errors
@@ -79,17 +101,28 @@ pub fn run(options: &Options) -> Result<Report, String> {
     let level = options
         .level
         .unwrap_or(Level::ALL[random.below(5) as usize]);
-    let most = match level {
-        Level::Raid0 => 3,
-        _ => 7,
+    // A generator of its own: the other worlds stay what they were.
+    let extra = Random::new(options.seed ^ 0x5eed_0000_0000);
+    let wide = options.wide.unwrap_or(extra.once_in(16));
+    let (least, most) = match level {
+        _ if wide => (8, 32),
+        Level::Raid0 => (1, 3),
+        _ => (level.drives_min() as u64, 7),
     };
-    let drives = level.drives_min() as u64;
-    let drives = drives + random.below(most - drives + 1);
+    let drives = least + random.below(most - least + 1);
     let power = Power::new(random.word());
     let blocks = 1150 + 40 * random.below(8);
     let drives: Vec<SimDrive> = (0..drives)
         .map(|_| SimDrive::new(blocks, power.clone()))
         .collect();
+    let drives: Vec<SimDrive> = match extra.once_in(4) {
+        true => drives.into_iter().map(SimDrive::with_sectors).collect(),
+        false => drives,
+    };
+    if extra.once_in(4) {
+        let slow = extra.below(drives.len() as u64) as usize;
+        drives[slow].slow_down(2 + extra.below(40) as u32);
+    }
     let bad = if options.bad_drives {
         pick_bad(&random, level, drives.len())
     } else {
@@ -101,6 +134,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
         drives,
         power,
         random,
+        extra,
         bad,
     ));
     let failed = |life: u64, found: String| {

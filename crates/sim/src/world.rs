@@ -39,6 +39,8 @@ pub(crate) struct Model {
     pub pending: Vec<Pending>,
     /// Volumes that a change needs for itself.
     pub reserved: BTreeSet<u32>,
+    /// Volumes that may never be refused a write.
+    pub reserving: BTreeSet<u32>,
 }
 
 pub(crate) struct World {
@@ -51,6 +53,8 @@ pub(crate) struct World {
     lost_max: usize,
     pub power: Rc<Power>,
     pub random: Random,
+    /// Decides what was added to worlds later.
+    pub extra: Random,
     bad: RefCell<Vec<usize>>,
     pub model: RefCell<Model>,
     pub report: Cell<Report>,
@@ -68,10 +72,11 @@ impl World {
         drives: Vec<SimDrive>,
         power: Rc<Power>,
         random: Random,
+        extra: Random,
         bad: Vec<usize>,
     ) -> World {
         World {
-            crowded: random.once_in(4),
+            crowded: options.crowded.unwrap_or(random.once_in(4)),
             options,
             level,
             lost_max: level.drives_lost_max(level.default_width(drives.len())),
@@ -79,6 +84,7 @@ impl World {
             drives: RefCell::new(drives),
             power,
             random,
+            extra,
             bad: RefCell::new(bad),
             model: RefCell::default(),
             report: Cell::default(),
@@ -230,6 +236,9 @@ impl World {
         let drives = self.drives.borrow();
         for &index in self.bad.borrow().iter() {
             let drive = &drives[index];
+            if self.extra.once_in(8) {
+                drive.not_ready_for(1 + self.extra.below(100));
+            }
             match self.random.below(6) {
                 0 => drive.die_after(self.random.below(2000)),
                 1 => drive.decay(1 + self.random.below(20)),
@@ -324,6 +333,32 @@ impl World {
             let device = device.map_err(|error| format!("snapshot {id}: {error}"))?;
             self.compare_image(&device, |model| model.snapshots.get_mut(&id), id)
                 .await?;
+        }
+        if self.extra.once_in(4) {
+            self.check_accounts(pool).await?;
+        }
+        Ok(())
+    }
+
+    /// Every block in use is somebody's, and every volume has what it reads as.
+    async fn check_accounts(&self, pool: &Served) -> Result<(), String> {
+        let accounts = pool.accounting().await;
+        let accounts = accounts.map_err(|error| format!("accounts: {error}"))?;
+        let used = pool.status().used_bytes;
+        if accounts.total_bytes != used {
+            return Err(format!("{used} bytes in use, but {accounts:?}"));
+        }
+        let model = self.model.borrow();
+        let volumes = model.volumes.iter();
+        let volumes = volumes.map(|(id, image)| (accounts.volumes.get(&VolumeId(*id)), image));
+        let snapshots = model.snapshots.iter();
+        let snapshots =
+            snapshots.map(|(id, image)| (accounts.snapshots.get(&SnapshotId(*id)), image));
+        for (found, image) in volumes.chain(snapshots) {
+            let expected = image.blocks_written() * BLOCK as u64;
+            if found.is_none_or(|found| found.logical_bytes != expected) {
+                return Err(format!("{expected} bytes are written, but {found:?}"));
+            }
         }
         Ok(())
     }

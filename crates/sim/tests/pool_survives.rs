@@ -28,6 +28,31 @@ fn raid6_survives_power_failures_and_two_bad_drives() {
 }
 
 #[test]
+fn wide_pools_survive() {
+    for seed in 2000..2006 {
+        let options = Options {
+            wide: Some(true),
+            ..Options::new(seed)
+        };
+        run(&options).unwrap_or_else(|found| panic!("{found}"));
+    }
+}
+
+/// Volumes that reserve space among others that want all there is, and no drive lost: never a
+/// refusal.
+#[test]
+fn crowded_pools_keep_what_they_promised() {
+    for seed in 3000..3010 {
+        let options = Options {
+            crowded: Some(true),
+            bad_drives: false,
+            ..Options::new(seed)
+        };
+        run(&options).unwrap_or_else(|found| panic!("{found}"));
+    }
+}
+
+#[test]
 fn a_pool_survives_with_another_number_of_shards_each_time() {
     for seed in 1..31 {
         let options = Options {

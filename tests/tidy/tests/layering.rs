@@ -24,7 +24,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("csi", &["client"]),
     ("lab", &["initiator", "pool", "drive", "ssd", "parity"]),
     ("sim", &["node", "initiator"]),
-    ("flashyard", &["server", "client", "csi", "lab"]),
+    ("flashyard", &["server", "client", "csi", "lab", "sim"]),
     ("fuzz_bodies", &["target", "initiator"]),
     ("tidy", &[]),
 ];

@@ -9,9 +9,9 @@ use ssd::{Latency, Outcome, Profile, Provenance, Study};
 
 use super::chart::Chart;
 use super::load::LoadOptions;
-use super::progress::Progress;
 use super::{Error, assumed, terabytes};
 use crate::output::{Output, properties};
+use crate::progress::Progress;
 
 #[derive(Args)]
 pub struct Simulate {

@@ -10,9 +10,9 @@ use ssd::Outcome;
 
 use super::chart::Chart;
 use super::load::LoadOptions;
-use super::progress::Progress;
 use super::{Error, assumed, terabytes};
 use crate::output::{Output, table};
+use crate::progress::Progress;
 
 #[derive(Args)]
 pub struct Sweep {

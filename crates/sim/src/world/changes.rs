@@ -218,11 +218,16 @@ impl World {
         let options = VolumeOptions {
             bytes: blocks * BLOCK as u64,
             attributes: vec![1, 2, 3],
-            ..VolumeOptions::default()
+            reserved: self.extra.once_in(3),
         };
+        let reserved = options.reserved;
         let result = pool.create_volume(&name, options).await;
         if let Some((id, Kind::Volume { image })) = self.end(pool, result)? {
-            self.model.borrow_mut().volumes.insert(id.0, image);
+            let mut model = self.model.borrow_mut();
+            model.volumes.insert(id.0, image);
+            if reserved {
+                model.reserving.insert(id.0);
+            }
         }
         Ok(())
     }

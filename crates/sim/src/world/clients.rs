@@ -4,6 +4,7 @@ use super::{BLOCK, Device, Served, World};
 use crate::model::{self, Write};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use pool::VolumeId;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -113,18 +114,24 @@ impl World {
         let now = self.tick();
         self.count(|report| report.requests += 1);
         let mut model = self.model.borrow_mut();
+        let reserving = model.reserving.clone();
         let Some(image) = model.volumes.get_mut(&id) else {
             return Ok(());
         };
         match result {
             Ok(()) => image.acknowledge(number, now),
-            Err(IoError::CapacityExceeded) => {
+            Err(IoError::CapacityExceeded) if self.may_be_refused(&reserving, id) => {
                 image.fail(number, now);
                 self.count(|report| report.refused += 1);
             }
             Err(error) => return Err(format!("{id}: a write failed: {error}")),
         }
         Ok(())
+    }
+
+    /// Space that is kept is there as long as no drive is lost.
+    fn may_be_refused(&self, reserving: &BTreeSet<u32>, id: u32) -> bool {
+        !reserving.contains(&id) || self.options.bad_drives
     }
 
     async fn write(&self, device: &Device, id: u32, start: u64, blocks: u64) -> Result<(), String> {

@@ -1,0 +1,136 @@
+//! `flashyard sim`: seeded simulation of the pool over drives that fail.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use sim::{Options, Report};
+
+use crate::exit;
+use crate::output::{Output, properties};
+use crate::progress::Progress;
+
+#[derive(Args)]
+pub struct Sim {
+    /// First seed; each seed is a world of its own
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many seeds to try
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    runs: u64,
+    /// What the worlds are like
+    #[arg(long, value_enum, default_value = "any")]
+    scenario: Scenario,
+    /// Open the pool with up to so many shards, another number each time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=8))]
+    shards: u64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Scenario {
+    /// Whatever the seed says
+    Any,
+    /// Drives lose what was not flushed, and do nothing else wrong
+    Calm,
+    /// Volumes outgrow the pool
+    Crowded,
+    /// Segments over 8 to 32 drives
+    Wide,
+}
+
+/// What was found, for people and programs.
+#[derive(Serialize)]
+struct Summary {
+    first_seed: u64,
+    seeds: u64,
+    failures: Vec<String>,
+    crashes: u64,
+    requests: u64,
+    refused: u64,
+    changes: u64,
+    relocated_blocks: u64,
+    reconstructed_blocks: u64,
+}
+
+impl Sim {
+    pub fn run(&self, output: Output) -> ExitCode {
+        let progress = Progress::start();
+        let mut total = Report::default();
+        let mut failures = Vec::new();
+        let mut seeds = 0;
+        for run in 0..self.runs {
+            let seed = self.seed.saturating_add(run);
+            let options = self.options(seed);
+            // A broken invariant is a panic: it must name its seed as well.
+            let caught = catch_unwind(AssertUnwindSafe(|| sim::run(&options)));
+            match caught {
+                Ok(Ok(report)) => total.add(&report),
+                Ok(Err(found)) => failures.push(found),
+                Err(_) => failures.push(format!("seed={seed}: an invariant is broken")),
+            }
+            seeds += 1;
+            if !progress.at((run + 1) as f64 / self.runs as f64) {
+                break;
+            }
+        }
+        drop(progress);
+        let failed = failures.len();
+        let summary = Summary {
+            first_seed: self.seed,
+            seeds,
+            failures,
+            crashes: total.crashes,
+            requests: total.requests,
+            refused: total.refused,
+            changes: total.changes,
+            relocated_blocks: total.relocated,
+            reconstructed_blocks: total.reconstructed,
+        };
+        output.show(&summary, describe);
+        match failed {
+            0 => exit::done(),
+            failed => exit::failed(&format!("{failed} of {seeds} seeds failed")),
+        }
+    }
+
+    fn options(&self, seed: u64) -> Options {
+        let options = Options {
+            shards_max: self.shards,
+            ..Options::new(seed)
+        };
+        match self.scenario {
+            Scenario::Any => options,
+            Scenario::Calm => Options {
+                bad_drives: false,
+                ..options
+            },
+            Scenario::Crowded => Options {
+                crowded: Some(true),
+                ..options
+            },
+            Scenario::Wide => Options {
+                wide: Some(true),
+                ..options
+            },
+        }
+    }
+}
+
+fn describe(summary: &Summary) -> String {
+    let number = |value: u64| value.to_string();
+    let mut text = properties(&[
+        ("seeds", number(summary.seeds)),
+        ("power failures", number(summary.crashes)),
+        ("requests", number(summary.requests)),
+        ("refused", number(summary.refused)),
+        ("changes", number(summary.changes)),
+        ("blocks moved", number(summary.relocated_blocks)),
+        ("blocks rebuilt", number(summary.reconstructed_blocks)),
+        ("failures", number(summary.failures.len() as u64)),
+    ]);
+    for failure in &summary.failures {
+        text.push_str(&format!("\n{failure}"));
+    }
+    text
+}

@@ -1,0 +1,17 @@
+//! `flashyard sim` tries worlds and says what came of them.
+
+mod support;
+
+use support::{flashyard, text};
+
+#[test]
+fn the_simulator_runs_from_the_command_line() {
+    for scenario in ["any", "calm", "crowded", "wide"] {
+        let arguments = ["--output", "json", "sim", "--seed", "7", "--runs", "2"];
+        let output = flashyard(&[&arguments[..], &["--scenario", scenario]].concat());
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{scenario}: {output:?}");
+        assert!(said.contains("\"failures\": []"), "{scenario}: {said}");
+        assert!(said.contains("\"seeds\": 2"), "{scenario}: {said}");
+    }
+}
