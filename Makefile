@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check units process-tests vm-test bench lab fuzz clean \
-	rust-tools vm-tools lab-tools
+	web web-test rust-tools vm-tools lab-tools node-tools
 
 ARGS ?=
 # The simulator also tries worlds that nobody has seen: the commit says which.
@@ -29,13 +29,13 @@ help: ## list the targets
 	@echo "Flashyard's developer command. Targets:"
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
-build: ## the flashyard binary, optimised
+build: web ## the flashyard binary, optimised, with its web page
 	cargo build --release -p flashyard
 
 demo: build ## a raid6 pool: verified I/O, kill it, lose a drive, verify, figures
 	$(FLASHYARD) demo $(ARGS)
 
-test: check process-tests vm-test ## everything that guards data (allow half an hour when cold)
+test: check process-tests web-test vm-test ## everything that guards data (allow half an hour when cold)
 
 check: rust-tools ## format, lints, layering and tidy rules, unit tests: before every commit
 	cargo fmt --all --check
@@ -48,6 +48,20 @@ units: rust-tools
 
 process-tests: rust-tools lab-tools ## whole processes, connections, drives on files; fuzz corpora
 	cargo test --workspace --exclude vm --test '*'
+
+web: web/dist/index.html ## the web page, which `make build` embeds
+
+# Anew when a source of it changed, the description of the API among them.
+web/dist/index.html: docs/openapi.json web/package-lock.json web/index.html \
+		$(wildcard web/*.ts web/src/*.* web/src/*/*.*)
+	@$(MAKE) --no-print-directory node-tools
+	cd web && npm ci --no-audit --no-fund --ignore-scripts && npm run build
+	@touch $@
+
+web-test: rust-tools web ## the web page in a real browser, against a real node
+	@.ci/install --packages chromium
+	cargo build --workspace --bin flashyard
+	cd web && CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-../target} npm test
 
 vm-test: rust-tools vm-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
 	cargo build --workspace --bin flashyard
@@ -79,6 +93,9 @@ rust-tools:
 
 lab-tools:
 	@.ci/install --packages $(LAB_PACKAGES)
+
+node-tools:
+	@.ci/install --node
 
 vm-tools:
 	@.ci/install --packages $(VM_PACKAGES)

@@ -20,6 +20,7 @@ mod list;
 mod name;
 mod namespace;
 mod pool;
+mod profile;
 mod session;
 mod settings;
 mod size;
@@ -43,6 +44,7 @@ pub use pool::{
     ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMember, PoolSpec, PoolState,
     PoolUsage, SpaceUse,
 };
+pub use profile::{Curve, CurvePoint, CurveQuery, DriveProfile};
 pub use session::Session;
 pub use settings::{LogLevel, SHUTDOWN_SECONDS_MAX, Settings, SettingsChange};
 pub use size::{Size, SizeError};

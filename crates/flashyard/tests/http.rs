@@ -62,7 +62,7 @@ fn every_refusal_has_the_one_error_shape() {
     let drive = "/v1/drives/x";
     let volume = "/v1/volumes/x";
     let cases: &[Case] = &[
-        ("GET", "/", "", 404, ErrorCode::NotFound, None),
+        ("GET", "/nothing", "", 404, ErrorCode::NotFound, None),
         ("GET", "/v1/nothing", "", 404, ErrorCode::NotFound, None),
         ("GET", "/v1/volumes/x", "", 404, ErrorCode::NotFound, None),
         (

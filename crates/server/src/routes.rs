@@ -11,12 +11,14 @@ mod hosts;
 mod jobs;
 mod namespaces;
 mod pools;
+mod profiles;
 mod sessions;
 mod settings;
 mod snapshots;
 mod status;
 mod tokens;
 mod volumes;
+mod web;
 
 use std::sync::Arc;
 
@@ -68,6 +70,7 @@ pub fn router(control: Arc<Control>) -> Router {
     let document = axum::routing::get(async move || Json(document));
     router
         .route("/openapi.json", document)
+        .merge(web::router())
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
 }
@@ -121,6 +124,8 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         ))
         .routes(routes!(sessions::list))
         .routes(routes!(events::list))
+        .routes(routes!(profiles::list))
+        .routes(routes!(profiles::curve))
         .routes(routes!(settings::show, settings::change))
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::show))

@@ -1,0 +1,72 @@
+import { Button, Group, Modal, MultiSelect, NativeSelect, Stack, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { answer, node, Refusal } from "../api/client";
+import { useHosts, usePools } from "../api/queries";
+import { bytes, parseSize } from "./format";
+import { Empty, Failure, Loaded } from "./Page";
+import { useChange } from "./useChange";
+
+/** Asks for a new volume's name, pool, size and hosts. With `snapshot`, for a clone of that. */
+export function CreateVolume({ close, snapshot }: { close: () => void; snapshot?: string }) {
+  const pools = usePools();
+  return (
+    <Modal opened onClose={close} title={snapshot ? `Clone of snapshot ${snapshot}` : "Create volume"}>
+      {snapshot
+        ? <Form pools={[]} snapshot={snapshot} close={close} />
+        : (
+          <Loaded of={pools}>
+            {(all) => all.length === 0
+              ? <Empty title="There is no pool yet">A volume is made out of a pool: create one first.</Empty>
+              : <Form pools={all.map(({ name, usable_bytes, used_bytes }) => ({ name, free: usable_bytes - used_bytes }))} close={close} />}
+          </Loaded>
+        )}
+    </Modal>
+  );
+}
+
+interface FormProps {
+  pools: { name: string; free: number }[];
+  snapshot?: string | undefined;
+  close: () => void;
+}
+
+function Form({ pools, snapshot, close }: FormProps) {
+  const known = useHosts();
+  const [name, setName] = useState("");
+  const [pool, setPool] = useState(pools[0]?.name ?? "");
+  const [size, setSize] = useState("10GiB");
+  const [hosts, setHosts] = useState<string[]>([]);
+  const wanted = parseSize(size);
+  const place = snapshot ? { snapshot } : { pool, size: size.replaceAll(" ", "") };
+  const create = useChange(
+    () => answer(node.PUT("/v1/volumes/{name}", { params: { path: { name } }, body: { ...place, hosts } })),
+    () => `Volume ${name} created`,
+  );
+  const fault = create.error instanceof Refusal ? create.error : undefined;
+  const sizeError = wanted ? fault?.field === "size" && fault.message : "A number and a suffix, such as 10GiB or 2TB";
+  return (
+    <form onSubmit={(event) => { event.preventDefault(); create.mutate(undefined, { onSuccess: close }); }}>
+      <Stack>
+        <TextInput label="Name" required value={name} data-autofocus error={fault?.field === "name" && fault.message}
+          onChange={(event) => setName(event.currentTarget.value)} />
+        {!snapshot && (
+          <>
+            <NativeSelect label="Pool" value={pool} onChange={(event) => setPool(event.currentTarget.value)}
+              data={pools.map(({ name, free }) => ({ value: name, label: `${name}, ${bytes(free)} free` }))} />
+            <TextInput label="Size" required value={size} error={sizeError}
+              description="Space is taken as it is written, so it may be more than is free."
+              onChange={(event) => setSize(event.currentTarget.value)} />
+          </>
+        )}
+        <MultiSelect label="Hosts that may see it" value={hosts} onChange={setHosts} searchable
+          data={["any", ...(known.data ?? []).map((host) => host.name)]}
+          description="Nobody sees it while this is empty." />
+        {create.error && !["name", "size"].includes(fault?.field ?? "") && <Failure error={create.error} />}
+        <Group justify="flex-end">
+          <Button variant="default" onClick={close}>Cancel</Button>
+          <Button type="submit" loading={create.isPending} disabled={!name || (!snapshot && !wanted)}>Create</Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}

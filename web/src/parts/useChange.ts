@@ -1,0 +1,14 @@
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+
+/** Asks the node to change something; what is shown is read again once it has. */
+export function useChange<Input>(change: (input: Input) => Promise<unknown>, done: (input: Input) => string) {
+  const queries = useQueryClient();
+  return useMutation<unknown, Error, Input>({
+    mutationFn: change,
+    onSuccess: (_, input) => {
+      notifications.show({ message: done(input), color: "green" });
+      void queries.invalidateQueries();
+    },
+  });
+}

@@ -1,0 +1,71 @@
+import { expect, test } from "./node";
+
+test("a volume is made, given to a host, grown, snapshotted, cloned and deleted", async ({ page, node }) => {
+  await node.ask("PUT", "/v1/hosts/db1", { nqn: "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa" });
+  await page.goto(`${node.url}/#/volumes`);
+
+  await page.getByRole("button", { name: "Create volume" }).click();
+  const create = page.getByRole("dialog", { name: "Create volume" });
+  await create.getByLabel("Name").fill("Not a name");
+  await create.getByLabel("Size").fill("32MiB");
+  await create.getByRole("button", { name: "Create" }).click();
+  await expect(create.getByText(/allowed/)).toBeVisible();
+  await create.getByLabel("Name").fill("orders");
+  await create.getByLabel("Hosts that may see it").click();
+  await page.getByRole("option", { name: "db1" }).click();
+  await create.getByLabel("Name").click();
+  await create.getByRole("button", { name: "Create" }).click();
+  await expect(create).toBeHidden();
+
+  await page.getByRole("link", { name: "orders" }).click();
+  await expect(page.getByText("nvme connect")).toContainText(":orders");
+  await page.getByRole("button", { name: "Resize" }).click();
+  const resize = page.getByRole("dialog", { name: "Resize orders" });
+  await resize.getByLabel("Size").fill("64MiB");
+  await resize.getByRole("button", { name: "Grow" }).click();
+  await expect(page.getByRole("table", { name: "Facts" })).toContainText("64.0 MiB");
+
+  await page.getByRole("button", { name: "Snapshot", exact: true }).click();
+  const take = page.getByRole("dialog", { name: "Snapshot of orders" });
+  await take.getByLabel("Name").fill("before");
+  await take.getByRole("button", { name: "Take" }).click();
+  await page.getByRole("button", { name: "Clone before" }).click();
+  const clone = page.getByRole("dialog", { name: "Clone of snapshot before" });
+  await clone.getByLabel("Name").fill("trial");
+  await clone.getByRole("button", { name: "Create" }).click();
+  await expect(page.getByRole("list", { name: "Snapshots of orders" })).toContainText("trial");
+
+  const volume = (await node.ask("GET", "/v1/volumes/orders")) as { capacity_bytes: number; hosts: string[] };
+  expect(volume).toMatchObject({ capacity_bytes: 64 << 20, hosts: ["db1"] });
+
+  await page.getByRole("link", { name: "trial" }).click();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  const last = page.getByRole("dialog", { name: "Delete volume trial" });
+  await expect(last.getByRole("button", { name: "Delete" })).toBeDisabled();
+  await last.getByLabel("Type trial to confirm").fill("trial");
+  await last.getByRole("button", { name: "Delete" }).click();
+  await expect(page.getByRole("table", { name: "Volumes" })).not.toContainText("trial");
+});
+
+test("without a token there is only the question for one", async ({ browser, node }) => {
+  const page = await (await browser.newContext()).newPage();
+  await page.goto(node.url);
+  await page.getByLabel("Token", { exact: true }).fill("fy_wrong");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await expect(page.getByRole("alert")).toBeVisible();
+  await page.getByLabel("Token", { exact: true }).fill(node.token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "Overview" })).toBeVisible();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await expect(page.getByLabel("Token", { exact: true })).toBeVisible();
+});
+
+test("a smaller namespace is faster and lives longer", async ({ page, node }) => {
+  await page.goto(`${node.url}/#/models`);
+  const slider = page.getByRole("slider", { name: "Size of the namespace" });
+  await slider.focus();
+  await page.keyboard.press("End");
+  await expect(page.getByText("1.00 × the whole drive").first()).toBeVisible();
+  await page.keyboard.press("Home");
+  await expect(page.getByText(/^[2-9]\.\d\d × the whole drive/).first()).toBeVisible();
+});
