@@ -23,7 +23,8 @@ pub struct Sim {
     #[arg(long, value_enum, default_value = "any")]
     scenario: Scenario,
     /// Open the pool with up to so many shards, another number each time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=8))]
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=8))]
     shards: u64,
 }
 

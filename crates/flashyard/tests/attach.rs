@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rustix::process::{Pid, Signal};
+use server::tokens::ADMIN_TOKEN_FILE;
 use support::{Node, flashyard, text};
 use tempfile::TempDir;
 
@@ -37,7 +38,10 @@ impl Host {
             &self.node.endpoints().api,
         );
         let directory = directory.to_str().unwrap();
-        let usual = ["--directory", directory, "--node", api];
+        let token_file = self.node.path().join(ADMIN_TOKEN_FILE);
+        let token_file = token_file.to_str().unwrap();
+        let mut usual = vec!["--directory", directory, "--node", api];
+        usual.extend(["--token-file", token_file]);
         flashyard(&[arguments, &usual[..]].concat())
     }
 

@@ -256,12 +256,7 @@ fn event_sink(events: Arc<Events>, faults: Arc<Faults>, jobs: Arc<Jobs>) -> node
             error,
             failures,
         } => {
-            let times = if failures == 1 {
-                "once".into()
-            } else {
-                format!("{failures} times")
-            };
-            let message = format!("I/O failed {times}, the last time with: {error}");
+            let message = failures_in_words(failures, error);
             events.record(Severity::Error, &format!("drive/{drive}"), &message);
             faults.note(drive, message);
         }
@@ -320,6 +315,13 @@ fn event_sink(events: Arc<Events>, faults: Arc<Faults>, jobs: Arc<Jobs>) -> node
             );
         }
     })
+}
+
+fn failures_in_words(failures: u64, error: impl std::fmt::Display) -> String {
+    match failures {
+        1 => format!("I/O failed once with: {error}"),
+        _ => format!("I/O failed {failures} times, the last time with: {error}"),
+    }
 }
 
 impl Faults {

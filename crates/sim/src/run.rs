@@ -7,8 +7,9 @@
 //! - Operations in flight finish in any order. Drives have blocks of 4096 or 512 bytes.
 //! - Up to as many drives as the level allows are bad at a time: each may die at any operation, be
 //!   absent for a life and return with what it had, have bits flipped, refuse to read some
-//!   blocks, or not be ready for a while. The others do nothing wrong but lose what was not flushed. Once the pool has rebuilt
-//!   what bad drives held and has forgotten them, others may become bad.
+//!   blocks, or not be ready for a while. The others do nothing wrong but lose what was not
+//!   flushed. Once the pool has rebuilt what bad drives held and has forgotten them, others may
+//!   become bad.
 //! - The pool is opened with another number of shards each time, where several are asked for.
 //! - A drive may answer many times more slowly than the others.
 //! - Drives join, new ones and former members with old labels, and are asked to leave.

@@ -117,6 +117,7 @@ function Curve({ title, points, chosen, name, of, show, area }: CurveProps) {
         referenceLines={[{ x: terabytes(chosen.namespace_bytes), label: show(of(chosen)), color: "gray.6" }]}
         curveType="monotone"
         withDots={false}
+        role="img"
         aria-label={title}
       />
     </Card>

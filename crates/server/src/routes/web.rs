@@ -40,8 +40,9 @@ const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000
 
 /// Only the node itself may be loaded from or asked, and nobody may frame the page. The component
 /// library sets styles on elements, which needs the one exception.
-const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
-                      object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
+const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; \
+                      img-src 'self' data:; object-src 'none'; base-uri 'none'; \
+                      frame-ancestors 'none'; form-action 'none'";
 
 const GUARDS: [(HeaderName, HeaderValue); 3] = [
     (
