@@ -55,7 +55,7 @@ web: web/dist/index.html ## the web page, which `make build` embeds
 web/dist/index.html: docs/openapi.json web/package-lock.json web/index.html \
 		$(wildcard web/*.ts web/src/*.* web/src/*/*.*)
 	@$(MAKE) --no-print-directory node-tools
-	cd web && npm ci --no-audit --no-fund --ignore-scripts && npm run build
+	cd web && npm install --no-save --no-audit --no-fund --ignore-scripts && npm run build
 	@touch $@
 
 web-test: rust-tools web ## the web page in a real browser, against a real node
