@@ -77,12 +77,12 @@ function Sizes({ profile, points }: { profile: Profile; points: Point[] }) {
         <Figure title="Write amplification" value={chosen.write_amplification?.toFixed(2) ?? "no writes"} />
         <Figure title="Drive writes per day" value={chosen.drive_writes_per_day?.toFixed(2) ?? "no writes"}
           beside={`rated ${profile.drive_writes_per_day} at full size`} />
-        <Figure title="Life at this load" value={days(chosen.days_to_wear_out)} beside={chosen.endurance_bytes ? `${(chosen.endurance_bytes / 1e15).toFixed(1)} PB in all` : undefined} />
+        <Figure title="Life at this load" value={days(chosen.days_to_wear_out)} beside={chosen.endurance_bytes ? `${petabytes(chosen.endurance_bytes)} in all` : undefined} />
       </SimpleGrid>
       <SimpleGrid cols={{ base: 1, lg: 2 }}>
         <Curve title="IOPS by namespace size" points={points} chosen={chosen} name="IOPS" of={(point) => point.iops} show={scaled} area />
-        {chosen.days_to_wear_out != null
-          ? <Curve title="Days of life at this load" points={points} chosen={chosen} name="Days" of={(point) => point.days_to_wear_out ?? 0} show={scaled} />
+        {chosen.endurance_bytes != null
+          ? <Curve title="Bytes to write in its life" points={points} chosen={chosen} name="Bytes" of={(point) => point.endurance_bytes ?? 0} show={petabytes} />
           : <Curve title="Mean latency" points={points} chosen={chosen} name="Latency" of={(point) => point.mean_latency_us} show={microseconds} />}
       </SimpleGrid>
       <Alert color="gray" title="How far to trust this">
@@ -136,6 +136,10 @@ function Figure({ title, value, beside }: { title: string; value: string; beside
 
 function terabytes(bytes: number): string {
   return `${(bytes / 1e12).toFixed(2)} TB`;
+}
+
+function petabytes(bytes: number): string {
+  return `${(bytes / 1e15).toFixed(1)} PB`;
 }
 
 function times(value: number, whole: number): string {

@@ -30,7 +30,7 @@ export function Overview() {
               <Card withBorder padding="sm">
                 <Text size="sm" c="dimmed">Running since</Text>
                 <Text fw={700}><time dateTime={node.started} title={dateTime(node.started)}>{ago(node.started)}</time></Text>
-                <Text size="xs" c="dimmed">version {node.version}, {node.cores.length} cores</Text>
+                <Text size="xs" c="dimmed">version {node.version}{node.cores.length > 0 && `, cores ${node.cores.join(", ")}`}</Text>
               </Card>
             </SimpleGrid>
           </Stack>
