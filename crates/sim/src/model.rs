@@ -37,8 +37,18 @@ pub struct Write {
     pub start: u64,
     /// A stamp a block.
     pub stamps: Vec<Stamp>,
-    /// It is whole or absent after a crash.
+    /// It is whole or absent after a crash, unless it meets another write in flight.
     pub atomic: bool,
+}
+
+impl Write {
+    fn end(&self) -> u64 {
+        self.start + self.stamps.len() as u64
+    }
+
+    fn overlaps(&self, other: &Write) -> bool {
+        self.start < other.end() && other.start < self.end()
+    }
 }
 
 /// One block: acknowledged values, of which the latest cannot be told, and unacknowledged ones.
@@ -91,7 +101,15 @@ impl Image {
     }
 
     /// A write is about to be submitted.
-    pub fn submit(&mut self, number: u64, write: Write) {
+    pub fn submit(&mut self, number: u64, mut write: Write) {
+        // Of two writes that were in flight together either may have come second, so neither is
+        // whole for certain, even when one of them was acknowledged before the crash.
+        for other in self.writes.values_mut() {
+            if write.overlaps(other) {
+                write.atomic = false;
+                other.atomic = false;
+            }
+        }
         for (block, stamp) in (write.start..).zip(&write.stamps) {
             let model = self.blocks.entry(block).or_insert_with(zero_block);
             model.open.push(Open {
@@ -203,19 +221,14 @@ impl Image {
     }
 
     /// After a crash: writes that had to be whole or absent and were not. `now` gives what each
-    /// block reads as. Blocks that another write in flight also touched say nothing.
+    /// block reads as.
     pub fn torn(&self, now: &BTreeMap<u64, Stamp>) -> Option<u64> {
         self.writes.iter().find_map(|(number, write)| {
-            let range = write.start..write.start + write.stamps.len() as u64;
-            let alone = self.writes.iter().all(|(other, write)| {
-                let end = write.start + write.stamps.len() as u64;
-                other == number || write.start >= range.end || end <= range.start
-            });
-            if !write.atomic || !alone {
+            if !write.atomic {
                 return None;
             }
+            let range = write.start..write.end();
             let mut have = range
-                .clone()
                 .zip(&write.stamps)
                 .map(|(block, stamp)| now.get(&block).copied().unwrap_or(0) == *stamp);
             let first = have.next()?;
@@ -297,6 +310,19 @@ mod tests {
         assert_eq!(image.torn(&BTreeMap::from([(3, 7), (4, 8)])), None);
         assert_eq!(image.torn(&BTreeMap::new()), None);
         assert_eq!(image.torn(&BTreeMap::from([(3, 7)])), Some(1));
+    }
+
+    #[test]
+    fn a_write_that_met_another_in_flight_may_be_half_there() {
+        let mut image = Image::zeroes(10);
+        let both = Write {
+            stamps: vec![7, 8],
+            ..write(1, 0)
+        };
+        image.submit(1, both);
+        image.submit(2, write(2, 22));
+        image.acknowledge(2, 3);
+        assert_eq!(image.torn(&BTreeMap::from([(3, 22), (4, 8)])), None);
     }
 
     #[test]
