@@ -4,7 +4,7 @@ use super::{Batch, Item, Move, Source};
 use crate::core::State;
 use crate::format::stripe::{RECORDS, Record};
 use crate::level::{Level, Shape};
-use crate::segments::{Kind, State as SegmentState, Zone};
+use crate::segments::{Kind, Segment, State as SegmentState, Zone};
 use block::IoError;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -210,22 +210,7 @@ fn fill(state: &mut State, rules: &Rules, number: u32, wanted: Room) -> Next {
     let rows_left = rules.zone_rows - segment.rows;
     let rows = rows_wanted(wanted.waiting, shape, rows_left, state.frugal);
     let room = blocks_in(rows.max(rows_for(wanted.least, shape)), shape);
-    let (generation, columns, row) = (segment.generation, segment.columns.clone(), segment.rows);
-    let mut batch = Batch {
-        segment: number,
-        generation,
-        columns,
-        shape,
-        row,
-        rows: 0,
-        shard: state.share.shard as u32,
-        sequence: state.sequence + 1,
-        durable_through: state.applied,
-        records: Vec::new(),
-        sources: Vec::new(),
-        requests: Vec::new(),
-        moved: false,
-    };
+    let mut batch = empty_batch(state, segment, number, shape, false);
     let mut blocks = 0;
     let mut holes = 0;
     let mut refused = 0;
@@ -267,6 +252,25 @@ fn fill(state: &mut State, rules: &Rules, number: u32, wanted: Room) -> Next {
     }
     finish(state, &mut batch, blocks);
     Next::Batch(Box::new(batch))
+}
+
+/// The next stripe of `segment`, with nothing in it yet.
+fn empty_batch(state: &State, segment: &Segment, number: u32, shape: Shape, moved: bool) -> Batch {
+    Batch {
+        segment: number,
+        generation: segment.generation,
+        columns: segment.columns.clone(),
+        shape,
+        row: segment.rows,
+        rows: 0,
+        shard: state.share.shard as u32,
+        sequence: state.sequence + 1,
+        durable_through: state.applied,
+        records: Vec::new(),
+        sources: Vec::new(),
+        requests: Vec::new(),
+        moved,
+    }
 }
 
 /// Gives the stripe its rows and number and pads it to whole rows.
@@ -415,21 +419,7 @@ pub(crate) fn moved_batch(
     let shape = rules.level.shape(segment.columns.len());
     let rows = rows_max(shape, 2).min(rules.zone_rows - segment.rows);
     let taken = moves.len().min(blocks_in(rows, shape) as usize);
-    let mut batch = Batch {
-        segment: number,
-        generation: segment.generation,
-        columns: segment.columns.clone(),
-        shape,
-        row: segment.rows,
-        rows: 0,
-        shard: state.share.shard as u32,
-        sequence: state.sequence + 1,
-        durable_through: state.applied,
-        records: Vec::new(),
-        sources: Vec::new(),
-        requests: Vec::new(),
-        moved: true,
-    };
+    let mut batch = empty_batch(state, segment, number, shape, true);
     for Move { record, source } in moves.drain(..taken) {
         batch.records.push(record);
         batch.sources.push(source);
