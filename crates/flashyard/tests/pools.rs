@@ -12,7 +12,7 @@ use block::conformance::{Plan, check};
 use block::{BlockDevice, Buffer, Durability, Lba};
 use initiator::{ConnectOptions, Controller, Namespace};
 use reactor::{Reactor, ReactorConfig};
-use support::{Node, flashyard, name, text};
+use support::{Node, Refused, flashyard, name, text};
 
 const HOST: &str = "nqn.2026-11.example.flashyard:test";
 const MIB: u64 = 1 << 20;
@@ -306,7 +306,7 @@ fn a_pool_that_lost_too_much_is_offline_until_its_drives_are_back() {
 fn what_cannot_be_is_refused_with_what_is_allowed() {
     let node = Node::develop(&["--drives", "8"]);
     node.answer(&["volume", "snapshot", "demo", "s"]);
-    let cases: &[(&[&str], i32, &[&str])] = &[
+    let cases: &[Refused] = &[
         (
             &["pool", "create", "q", "--level", "raid7", "--drives", "d0"],
             2,
@@ -388,21 +388,7 @@ fn what_cannot_be_is_refused_with_what_is_allowed() {
         (&["snapshot", "delete", "t"], 1, &["no snapshot is named t"]),
         (&["job", "show", "77"], 1, &["77"]),
     ];
-    for (arguments, code, expected) in cases {
-        let output = node.ask(arguments);
-        let message = text(&output.stderr);
-        assert_eq!(
-            output.status.code(),
-            Some(*code),
-            "{arguments:?}: {message}"
-        );
-        for part in *expected {
-            assert!(
-                message.contains(part),
-                "{arguments:?}: {message:?}, not {part:?}"
-            );
-        }
-    }
+    node.refuses(cases);
     let odd = flashyard(&["serve", "--dev", "/nowhere", "--level", "raid9"]);
     assert!(text(&odd.stderr).contains("raid9"), "{odd:?}");
 }

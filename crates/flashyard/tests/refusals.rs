@@ -4,12 +4,9 @@ mod support;
 
 use api::ErrorCode;
 use client::ClientError;
-use support::{Node, name, text};
+use support::{Node, Refused, name, text};
 
 const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
-
-/// Arguments, exit code, and what the error must contain.
-type Case<'a> = (&'a [&'a str], i32, &'a [&'a str]);
 
 #[test]
 fn the_command_line_explains_what_it_refuses() {
@@ -17,7 +14,7 @@ fn the_command_line_explains_what_it_refuses() {
     node.answer(&["host", "add", "h1", "--nqn", NQN]);
     let occupied = node.path().join("state.redb");
     let occupied = occupied.to_str().unwrap();
-    let cases: &[Case] = &[
+    let cases: &[Refused] = &[
         (
             &["volume", "create", "v", "--drive", "d9"],
             1,
@@ -91,21 +88,7 @@ fn the_command_line_explains_what_it_refuses() {
         ),
         (&["host", "remove", "h2"], 1, &["no host is named h2"]),
     ];
-    for (arguments, code, expected) in cases {
-        let output = node.ask(arguments);
-        let message = text(&output.stderr);
-        assert_eq!(
-            output.status.code(),
-            Some(*code),
-            "{arguments:?}: {message}"
-        );
-        for part in *expected {
-            assert!(
-                message.contains(part),
-                "{arguments:?} gave {message:?}, not {part:?}"
-            );
-        }
-    }
+    node.refuses(cases);
     assert_eq!(node.client().drives().unwrap().items.len(), 2);
     assert_eq!(node.client().volumes().unwrap().items.len(), 1);
 }

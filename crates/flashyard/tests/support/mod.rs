@@ -34,6 +34,9 @@ pub fn name(text: &str) -> api::Name {
     text.parse().unwrap()
 }
 
+/// The arguments of a request, its exit code, and what its message says.
+pub type Refused<'a> = (&'a [&'a str], i32, &'a [&'a str]);
+
 /// A node over a directory that outlives its processes.
 pub struct Node {
     directory: TempDir,
@@ -163,6 +166,25 @@ impl Node {
     /// The secret of the token that the node's first start made.
     pub fn admin_token(&self) -> String {
         read_admin_token(self.directory.path()).unwrap()
+    }
+
+    /// That each request ends with its exit code and says why in the words that are expected.
+    pub fn refuses(&self, cases: &[Refused]) {
+        for (arguments, code, expected) in cases {
+            let output = self.ask(arguments);
+            let message = text(&output.stderr);
+            assert_eq!(
+                output.status.code(),
+                Some(*code),
+                "{arguments:?}: {message}"
+            );
+            for part in *expected {
+                assert!(
+                    message.contains(part),
+                    "{arguments:?} gave {message:?}, not {part:?}"
+                );
+            }
+        }
     }
 
     /// The program with `arguments`, against this node, as its admin.
