@@ -38,14 +38,13 @@ impl DriveLayout {
         u32::try_from(zones).unwrap_or(u32::MAX)
     }
 
-    /// Where the slot of superblock number `sequence` starts, `body_blocks` of tables included:
-    /// the even one near the drive's start, superblock first; the odd one at its very end,
-    /// superblock last. Overwriting either end of a drive leaves the other.
-    pub fn slot(&self, sequence: u64, body_blocks: u64) -> u64 {
-        if sequence.is_multiple_of(2) {
-            FIRST_SLOT
-        } else {
-            self.blocks - 1 - body_blocks
+    /// Where a slot starts, `body_blocks` of tables included: the one for even sequence numbers
+    /// near the drive's start, superblock first; the odd one at its very end, superblock last.
+    /// Overwriting either end of a drive leaves the other.
+    pub fn slot(&self, odd: bool, body_blocks: u64) -> u64 {
+        match odd {
+            false => FIRST_SLOT,
+            true => self.blocks - 1 - body_blocks,
         }
     }
 }

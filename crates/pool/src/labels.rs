@@ -50,6 +50,10 @@ pub struct Label {
 pub(crate) struct Slot {
     pub superblock: Superblock,
     pub body: Vec<u8>,
+    /// It is the one at the drive's end.
+    pub odd: bool,
+    /// The other one has a superblock whose tables were never written whole.
+    pub torn_beside: bool,
 }
 
 impl Slot {
@@ -85,14 +89,11 @@ pub(crate) enum Found {
 pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
     let blocks = device_blocks(device);
     let mut best: Option<Slot> = None;
+    let mut torn = [false; 2];
     let mut newer = None;
     let mut failure = None;
     for odd in [false, true] {
-        let at = if odd {
-            blocks.saturating_sub(1)
-        } else {
-            FIRST_SLOT
-        };
+        let at = superblock_at(blocks, odd);
         if at >= blocks {
             continue;
         }
@@ -104,6 +105,7 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
         match Superblock::parse(&buffer) {
             Ok(superblock) => {
                 let slot = read_body(device, superblock, odd, at).await;
+                torn[usize::from(odd)] = slot.is_none();
                 let later =
                     |slot: &Slot| best.as_ref().is_none_or(|best| slot.rank() > best.rank());
                 best = slot.filter(later).or(best);
@@ -114,9 +116,20 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
     }
     match (best, newer, failure) {
         (_, Some(version), _) => Ok(Found::Newer(version)),
-        (Some(slot), None, _) => Ok(Found::Slot(Box::new(slot))),
+        (Some(mut slot), None, _) => {
+            slot.torn_beside = torn[usize::from(!slot.odd)];
+            Ok(Found::Slot(Box::new(slot)))
+        }
         (None, None, Some(error)) => Err(error),
         (None, None, None) => Ok(Found::Blank),
+    }
+}
+
+/// Where the superblock of a slot lies; its tables are on the drive's inner side of it.
+fn superblock_at(blocks: u64, odd: bool) -> u64 {
+    match odd {
+        false => FIRST_SLOT,
+        true => blocks.saturating_sub(1),
     }
 }
 
@@ -139,7 +152,12 @@ async fn read_body<D: BlockDevice>(
         result.ok()?;
         body.extend_from_slice(&buffer[..bytes]);
     }
-    (crc32c::crc32c(&body) == superblock.body_checksum.get()).then_some(Slot { superblock, body })
+    (crc32c::crc32c(&body) == superblock.body_checksum.get()).then_some(Slot {
+        superblock,
+        body,
+        odd,
+        torn_beside: false,
+    })
 }
 
 /// Writes a superblock and its tables to the slot of its sequence number, durably.
@@ -147,6 +165,39 @@ pub(crate) async fn write<D: BlockDevice>(
     device: &D,
     superblock: &Superblock,
     layout: DriveLayout,
+    body: &[u8],
+) -> Result<(), IoError> {
+    let odd = !superblock.sequence.get().is_multiple_of(2);
+    write_in(device, superblock, layout, odd, body).await
+}
+
+/// As [`write()`], to both slots: whichever is written next, the other one is left.
+pub(crate) async fn write_both<D: BlockDevice>(
+    device: &D,
+    superblock: &Superblock,
+    layout: DriveLayout,
+    body: &[u8],
+) -> Result<(), IoError> {
+    write_in(device, superblock, layout, false, body).await?;
+    write_in(device, superblock, layout, true, body).await
+}
+
+/// Makes a superblock whose tables are torn unreadable for good: the next ones written there may
+/// be the very same tables, and must not make it count after all.
+pub(crate) async fn forget_torn<D: BlockDevice>(device: &D, slot: &Slot) -> Result<(), IoError> {
+    let at = superblock_at(device_blocks(device), !slot.odd);
+    let zeroes = Buffer::zeroed(BLOCK_BYTES);
+    write_blocks(device, at, zeroes, Durability::Durable)
+        .await
+        .1
+}
+
+/// Writes a superblock and its tables to a slot, durably.
+pub(crate) async fn write_in<D: BlockDevice>(
+    device: &D,
+    superblock: &Superblock,
+    layout: DriveLayout,
+    odd: bool,
     body: &[u8],
 ) -> Result<(), IoError> {
     let mut sealed = superblock.clone();
@@ -160,15 +211,14 @@ pub(crate) async fn write<D: BlockDevice>(
     if blocks >= layout.slot_blocks as usize {
         return Err(IoError::CapacityExceeded);
     }
-    let sequence = superblock.sequence.get();
     let mut buffer = Buffer::zeroed((1 + blocks) * BLOCK_BYTES);
-    let (head, tables) = match sequence.is_multiple_of(2) {
-        true => (0, BLOCK_BYTES),
-        false => (blocks * BLOCK_BYTES, 0),
+    let (head, tables) = match odd {
+        false => (0, BLOCK_BYTES),
+        true => (blocks * BLOCK_BYTES, 0),
     };
     buffer[head..head + BLOCK_BYTES].copy_from_slice(&sealed.seal());
     buffer[tables..tables + body.len()].copy_from_slice(body);
-    let start = layout.slot(sequence, blocks as u64);
+    let start = layout.slot(odd, blocks as u64);
     write_blocks(device, start, buffer, Durability::Cached)
         .await
         .1?;
@@ -204,7 +254,7 @@ pub async fn probe<D: BlockDevice>(device: &D) -> Result<Option<Label>, PoolErro
 /// Makes a drive forget the pool that it belongs to.
 pub async fn wipe<D: BlockDevice>(device: &D) -> Result<(), PoolError> {
     let blocks = device_blocks(device);
-    for at in [FIRST_SLOT, blocks.saturating_sub(1)] {
+    for at in [false, true].map(|odd| superblock_at(blocks, odd)) {
         if at < blocks {
             let zeroes = Buffer::zeroed(BLOCK_BYTES);
             write_blocks(device, at, zeroes, Durability::Cached)

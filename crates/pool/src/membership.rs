@@ -156,6 +156,8 @@ mod tests {
                 Slot {
                     superblock,
                     body: Vec::new(),
+                    odd: false,
+                    torn_beside: false,
                 }
             })
             .collect()

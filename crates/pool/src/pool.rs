@@ -109,7 +109,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             };
             let drive = Drive::new(device, slot.superblock.drive_id, slot.layout());
             // A drive that refuses is as good as absent.
-            if slot.rank() < newest.rank() && replicate(&drive, index, &newest).await.is_err() {
+            if bring_up(&drive, index, slot, &newest).await.is_err() {
                 continue;
             }
             members[index] = Some(Rc::new(drive));
@@ -221,16 +221,24 @@ fn tell_stale<D: BlockDevice>(
     }
 }
 
-/// Gives a drive that missed the last superblock exactly that one.
-async fn replicate<D: BlockDevice>(
+/// Gives a drive that missed the last superblock exactly that one, beside the one that it has: a
+/// drive that this tears must not be left with none.
+async fn bring_up<D: BlockDevice>(
     drive: &Drive<D>,
     index: usize,
+    slot: &Slot,
     newest: &Slot,
 ) -> Result<(), PoolError> {
-    let mut superblock = newest.superblock.clone();
-    superblock.drive_index = index as u8;
-    superblock.drive_id = drive.id;
-    labels::write(drive.device(), &superblock, drive.layout, &newest.body).await?;
+    if slot.torn_beside {
+        labels::forget_torn(drive.device(), slot).await?;
+    }
+    if slot.rank() < newest.rank() {
+        let mut superblock = newest.superblock.clone();
+        superblock.drive_index = index as u8;
+        superblock.drive_id = drive.id;
+        let (layout, body) = (drive.layout, &newest.body);
+        labels::write_in(drive.device(), &superblock, layout, !slot.odd, body).await?;
+    }
     Ok(())
 }
 

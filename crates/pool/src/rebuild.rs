@@ -178,7 +178,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         join(&mut first);
         first.drive_index = index as u8;
         first.drive_id = id;
-        labels::write(&device, &first, layout, &body).await?;
+        labels::write_both(&device, &first, layout, &body).await?;
         core.place_at_others(MemberDrive {
             index,
             position: 0,

@@ -224,6 +224,14 @@ impl SimDrive {
         kept.map(|(at, content)| (at, content.to_vec())).collect()
     }
 
+    /// A block as it would be read.
+    pub fn content(&self, block: u64) -> Vec<u8> {
+        let media = self.media.borrow();
+        let found = media.cached.get(&block);
+        let found = found.or_else(|| media.durable.get(&block));
+        found.map_or(vec![0; BLOCK], |content| content.to_vec())
+    }
+
     /// Puts a block there as if it had always been.
     pub fn put(&self, block: u64, content: Vec<u8>) {
         let mut media = self.media.borrow_mut();

@@ -3,6 +3,7 @@
 mod accounting;
 mod events;
 mod golden;
+mod membership;
 mod refusals;
 mod regressions;
 mod shards;

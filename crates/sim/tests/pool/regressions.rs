@@ -147,3 +147,11 @@ fn forgetting_a_member_does_not_take_back_what_was_published_meanwhile() {
         run(&Options::new(seed)).unwrap_or_else(|found| panic!("{found}"));
     }
 }
+
+/// Power loss tore superblocks so that two attempts made one, or a drive was left with none.
+#[test]
+fn torn_superblocks_cost_no_drive() {
+    for seed in [106_426, 110_887] {
+        run(&Options::new(seed)).unwrap_or_else(|found| panic!("{found}"));
+    }
+}
