@@ -1,5 +1,7 @@
 //! [`BlockDevice`]: the one trait between storage layers.
 
+use std::rc::Rc;
+
 use crate::{BlockRange, Buffer, Geometry, IoError, Lba};
 
 /// How far a write has got when it is acknowledged.
@@ -60,4 +62,36 @@ pub trait BlockDevice {
 
     /// Makes `range` read as zeroes. An empty range succeeds.
     async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError>;
+}
+
+/// A device that several hold on one core.
+impl<D: BlockDevice> BlockDevice for Rc<D> {
+    fn geometry(&self) -> Geometry {
+        D::geometry(self)
+    }
+
+    async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
+        D::read(self, start, buffer).await
+    }
+
+    async fn write(
+        &self,
+        start: Lba,
+        buffer: Buffer,
+        durability: Durability,
+    ) -> (Buffer, Result<(), IoError>) {
+        D::write(self, start, buffer, durability).await
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        D::flush(self).await
+    }
+
+    async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
+        D::deallocate(self, range).await
+    }
+
+    async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError> {
+        D::write_zeroes(self, range, durability).await
+    }
 }

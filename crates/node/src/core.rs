@@ -25,7 +25,7 @@ use crate::managed;
 use crate::pools::Pools;
 use crate::remote::{Post, RemoteVolume, VolumeId, Wiring};
 use crate::spec::{
-    Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, PortSpec, SessionFacts, VolumeSpec,
+    DriveFacts, DriveSpec, EventSink, ManagedFacts, PortSpec, SessionFacts, VolumeSpec,
 };
 use crate::volume::{Path, Volume};
 use crate::watched::WatchedDrive;
@@ -200,36 +200,36 @@ impl Core {
         }
     }
 
-    /// Makes a volume of this core; gives its geometry.
-    pub fn make_volume(&self, id: VolumeId, spec: &VolumeSpec) -> Result<Geometry, NodeError> {
-        let volume = Volume::new(self.path(&spec.backing, spec.block_bytes)?);
-        let geometry = volume.geometry();
-        self.post.insert(id, volume);
+    /// Puts a volume of this core on a drive; gives its geometry.
+    pub fn stand_on_drive(
+        &self,
+        id: VolumeId,
+        drive: &str,
+        block_bytes: u32,
+    ) -> Result<Geometry, NodeError> {
+        let path = Path::to_drive(self.drive(drive)?, block_bytes)?;
+        self.post.stand_on(id, path);
+        self.volume_geometry(id)
+    }
+
+    /// Leaves a volume of this core with nothing under it for now; gives its geometry.
+    pub fn stand_on_nothing(
+        &self,
+        id: VolumeId,
+        capacity_bytes: u64,
+        block_bytes: u32,
+    ) -> Result<Geometry, NodeError> {
+        let blocks = capacity_bytes / u64::from(block_bytes.max(1));
+        let geometry = Geometry::new(block_bytes, blocks)
+            .map_err(|error| NodeError::size(capacity_bytes, error))?;
+        self.post.stand_on(id, Path::Offline(geometry));
         Ok(geometry)
     }
 
     /// Makes this core's proxy of a volume of the core `home`.
     pub fn make_proxy(&self, id: VolumeId, home: usize, geometry: Geometry) {
         let remote = RemoteVolume::new(Rc::clone(&self.post), home, id, geometry);
-        match self.post.volume(id) {
-            Some(volume) => volume.set_path(Path::Remote(remote)),
-            None => self.post.insert(id, Volume::new(Path::Remote(remote))),
-        }
-    }
-
-    /// Puts a volume of this core on another backing; gives its geometry.
-    pub fn set_backing(
-        &self,
-        id: VolumeId,
-        spec: &VolumeSpec,
-        backing: &Backing,
-    ) -> Result<Geometry, NodeError> {
-        let volume = self
-            .post
-            .volume(id)
-            .ok_or_else(|| NodeError::UnknownVolume(spec.name.clone()))?;
-        volume.set_path(self.path(backing, spec.block_bytes)?);
-        Ok(volume.geometry())
+        self.post.stand_on(id, Path::Remote(remote));
     }
 
     /// Tells connected hosts that a volume may have another capacity.
@@ -369,23 +369,9 @@ impl Core {
         for flushed in flushing {
             first_failure = first_failure.and(flushed.await);
         }
+        self.pools.leave_all();
         CORES.with_borrow_mut(|cores| cores.remove(&key));
         first_failure
-    }
-
-    fn path(&self, backing: &Backing, block_bytes: u32) -> Result<Path, NodeError> {
-        match backing {
-            Backing::Drive(name) => Path::to_drive(self.drive(name)?, block_bytes),
-            Backing::Pool { pool, volume } => {
-                Path::to_pool(self.pools.volume(pool, *volume)?, block_bytes)
-            }
-            Backing::Offline { capacity_bytes } => {
-                let blocks = capacity_bytes / u64::from(block_bytes.max(1));
-                let geometry = Geometry::new(block_bytes, blocks)
-                    .map_err(|error| NodeError::size(*capacity_bytes, error))?;
-                Ok(Path::Offline(geometry))
-            }
-        }
     }
 }
 

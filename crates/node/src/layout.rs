@@ -2,6 +2,7 @@
 //! control operations run one at a time.
 
 mod administration;
+mod backing;
 mod pools;
 
 use std::cell::RefCell;
@@ -22,6 +23,7 @@ use crate::core::Core;
 use crate::remote::VolumeId;
 use crate::spec::{Backing, DriveFacts, DriveSpec, ManagedFacts, SessionFacts, VolumeSpec};
 
+use self::backing::Stand;
 pub use self::pools::PoolEnd;
 use self::pools::PoolPlace;
 
@@ -50,7 +52,7 @@ struct Places {
 
 struct VolumePlace {
     id: VolumeId,
-    core: usize,
+    stand: Stand,
     spec: VolumeSpec,
 }
 
@@ -152,38 +154,28 @@ impl Layout {
         if places.volumes.contains_key(&spec.name) {
             return Err(NodeError::VolumeExists(spec.name));
         }
-        let home = places.home_of(&spec.backing)?;
         if let Backing::Drive(drive) = &spec.backing {
+            places.unused_drive(drive)?;
             self.check_unattached(&places, drive).await?;
         }
-        let id = places.next_volume;
-        places.next_volume += 1;
-        let made = spec.clone();
-        let geometry = self
-            .on(home, move |core| async move { core.make_volume(id, &made) })
-            .await?;
-        for other in self.others(home) {
-            self.make_proxy(other, id, home, geometry).await?;
-        }
+        let id = places.take_id();
+        let stand = self.stand(&mut places, (id, 0), &spec.backing, spec.block_bytes);
+        let stand = stand.await?;
+        let capacity_bytes = stand.geometry.capacity_bytes();
         for index in 0..self.cores.len() {
             let published = spec.clone();
             let done = self.on(index, move |core| async move {
                 core.publish(id, &published).await
             });
             if let Err(error) = done.await {
-                self.undo_publish(&spec, id, index).await;
+                self.undo_publish(&VolumePlace { id, stand, spec }, index)
+                    .await;
                 return Err(error);
             }
         }
-        places.volumes.insert(
-            spec.name.clone(),
-            VolumePlace {
-                id,
-                core: home,
-                spec,
-            },
-        );
-        Ok(geometry.capacity_bytes())
+        let name = spec.name.clone();
+        places.volumes.insert(name, VolumePlace { id, stand, spec });
+        Ok(capacity_bytes)
     }
 
     /// Stops serving a volume on every core, after its I/O in flight.
@@ -198,7 +190,7 @@ impl Layout {
             self.on(index, move |core| async move { core.withdraw(&spec).await })
                 .await?;
         }
-        self.drop_volume(place.id).await
+        self.drop_all(&place).await
     }
 
     /// Calls a volume otherwise.
@@ -216,46 +208,30 @@ impl Layout {
         Ok(())
     }
 
-    /// Puts a volume on another backing of the core where it lives, or moves it to the backing's
-    /// core; gives its capacity in bytes.
+    /// Puts a volume on another backing; gives its capacity in bytes.
     pub async fn set_backing(&self, name: String, backing: Backing) -> Result<u64, NodeError> {
         let mut places = self.places.lock().await;
         places.running()?;
-        let home = match &backing {
-            Backing::Drive(drive) => {
-                self.check_unattached(&places, drive).await?;
-                Some(places.drive_core(drive)?)
-            }
-            Backing::Pool { pool, .. } => Some(places.pool(pool)?.core),
-            Backing::Offline { .. } => None,
-        };
-        let Some(place) = places.volumes.get_mut(&name) else {
+        if let Backing::Drive(drive) = &backing {
+            self.check_unattached(&places, drive).await?;
+        }
+        let Some(place) = places.volumes.get(&name) else {
             return Err(NodeError::UnknownVolume(name));
         };
-        let (id, home) = (place.id, home.unwrap_or(place.core));
-        let (spec, wanted) = (place.spec.clone(), backing.clone());
-        let done = self.on(home, move |core| async move {
-            core.set_backing(id, &spec, &wanted)
-        });
-        let geometry = done.await?;
-        place.core = home;
-        place.spec.backing = backing;
-        self.announce(place, geometry).await?;
-        Ok(geometry.capacity_bytes())
-    }
-
-    /// Brings a volume's size to the other cores, and to hosts.
-    async fn announce(&self, place: &VolumePlace, geometry: Geometry) -> Result<(), NodeError> {
-        for other in self.others(place.core) {
-            self.make_proxy(other, place.id, place.core, geometry)
-                .await?;
+        let (id, before, block_bytes) = (place.id, &place.stand, place.spec.block_bytes);
+        let (home, part) = (before.home, before.part);
+        let stood = self.stand(&mut places, (id, home), &backing, block_bytes);
+        let stand = stood.await?;
+        let capacity_bytes = stand.geometry.capacity_bytes();
+        if let Some(part) = part {
+            self.drop_volume(part).await?;
         }
-        for index in 0..self.cores.len() {
-            let spec = place.spec.clone();
-            self.on(index, move |core| async move { core.announce_size(&spec) })
-                .await?;
+        if let Some(place) = places.volumes.get_mut(&name) {
+            place.stand = stand;
+            place.spec.backing = backing;
+            self.announce(place).await?;
         }
-        Ok(())
+        Ok(capacity_bytes)
     }
 
     /// Changes who may connect to a subsystem.
@@ -356,15 +332,23 @@ impl Layout {
     }
 
     /// Takes back what a failed create did on cores before `failed`.
-    async fn undo_publish(&self, spec: &VolumeSpec, id: VolumeId, failed: usize) {
+    async fn undo_publish(&self, place: &VolumePlace, failed: usize) {
         for index in 0..failed {
-            let spec = spec.clone();
+            let spec = place.spec.clone();
             // Already failing with the first error, which is the one to report.
             let _ = self
                 .on(index, move |core| async move { core.withdraw(&spec).await })
                 .await;
         }
-        let _ = self.drop_volume(id).await;
+        let _ = self.drop_all(place).await;
+    }
+
+    async fn drop_all(&self, place: &VolumePlace) -> Result<(), NodeError> {
+        self.drop_volume(place.id).await?;
+        match place.stand.part {
+            Some(part) => self.drop_volume(part).await,
+            None => Ok(()),
+        }
     }
 
     async fn drop_volume(&self, id: VolumeId) -> Result<(), NodeError> {
@@ -398,25 +382,22 @@ impl Places {
         core.ok_or_else(|| NodeError::UnknownDrive(drive.to_owned()))
     }
 
-    /// The core where a new volume lives: its drive's.
-    fn home_of(&self, backing: &Backing) -> Result<usize, NodeError> {
-        match backing {
-            Backing::Offline { .. } => Ok(0),
-            Backing::Pool { pool, .. } => Ok(self.pool(pool)?.core),
-            Backing::Drive(drive) => match self.user(drive) {
-                Some(user) => Err(NodeError::DriveInUse {
-                    drive: drive.clone(),
-                    user,
-                }),
-                None => self.drive_core(drive),
-            },
-        }
+    fn take_id(&mut self) -> VolumeId {
+        let id = self.next_volume;
+        self.next_volume += 1;
+        id
     }
 
     /// The core of a drive that nothing uses.
     fn unused_drive(&self, drive: &str) -> Result<usize, NodeError> {
         self.running()?;
-        self.home_of(&Backing::Drive(drive.to_owned()))
+        match self.user(drive) {
+            Some(user) => Err(NodeError::DriveInUse {
+                drive: drive.to_owned(),
+                user,
+            }),
+            None => self.drive_core(drive),
+        }
     }
 
     fn user(&self, drive: &str) -> Option<String> {

@@ -9,7 +9,8 @@
 //! core; the other cores hold a proxy of the volume that sends each request there and takes the
 //! buffer back, so that a connection may be served by any core. The layout of the node (which
 //! thing is on which core) is kept on the first core, where control operations run one at a time.
-//! A pool lives on one core with all its volumes, and reaches drives of other cores by proxies too.
+//! A pool has a shard on every core, each with its slices of all volumes; shards reach drives, and
+//! each other's slices, of other cores by proxies too.
 
 mod administration;
 mod core;
@@ -19,6 +20,7 @@ mod layout;
 mod managed;
 mod member;
 mod node;
+mod placed;
 mod pools;
 mod remote;
 mod spec;

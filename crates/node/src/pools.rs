@@ -1,5 +1,5 @@
-//! [`Pools`]: the pools of one core. The one place that owns their handles, and the one that makes
-//! a device out of a volume of a pool.
+//! [`Pools`]: the pools of one core, which it opened or has another shard of. The one place that
+//! owns their handles, and the one that makes a device out of a volume of a pool.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pool::{
     CreateOptions, DriveId, HostId, Level, OpenOptions, Pool, PoolError, PoolEvent, PoolVolume,
-    ScrubReport, VolumeId,
+    ScrubReport, Shard, VolumeId, Wiring,
 };
 
 use crate::NodeError;
@@ -33,6 +33,8 @@ pub struct PoolSpec {
 pub struct Pools {
     events: EventSink,
     open: RefCell<BTreeMap<String, Rc<OpenPool>>>,
+    /// Shards of pools that other cores opened.
+    joined: RefCell<BTreeMap<String, Shard<Member>>>,
 }
 
 /// A pool, and what its members are called in this node.
@@ -58,44 +60,47 @@ impl Pools {
         Pools {
             events,
             open: RefCell::default(),
+            joined: RefCell::default(),
         }
     }
 
-    /// Makes a pool, which this core holds.
+    /// Makes a pool, of which this core has the first shard.
     pub async fn create(
         &self,
         name: &str,
         spec: &PoolSpec,
         host: HostId,
-        seated: Vec<Seated>,
+        (wiring, seated): (Wiring, Vec<Seated>),
     ) -> Result<PoolFacts, NodeError> {
         let options = CreateOptions {
             width: spec.width,
             ..CreateOptions::new(name, spec.level, host)
         };
-        let made = Pool::create(devices(&seated), options).await;
+        let made = Pool::create_on(wiring, devices(&seated), options).await;
         let pool = made.map_err(|error| NodeError::pool(name, error, &named(&seated)))?;
         Ok(self.insert(name, pool, &seated).await)
     }
 
-    /// Opens the pool that drives carry, which this core holds from now on.
+    /// Opens the pool that drives carry, of which this core has the first shard from now on.
     pub async fn open(
         &self,
         name: &str,
-        host: HostId,
         force: bool,
-        seated: Vec<Seated>,
+        host: HostId,
+        (wiring, seated): (Wiring, Vec<Seated>),
     ) -> Result<PoolFacts, NodeError> {
         let options = OpenOptions {
             force,
             ..OpenOptions::new(host)
         };
-        let opened = Pool::open(devices(&seated), options).await;
+        let opened = Pool::open_on(wiring, devices(&seated), options).await;
         let pool = opened.map_err(|error| NodeError::pool(name, error, &named(&seated)))?;
         Ok(self.insert(name, pool, &seated).await)
     }
 
+    /// Facts are as of the opening: a pool may lose no time to forget a member that is missing.
     async fn insert(&self, name: &str, pool: Pool<Member>, seated: &[Seated]) -> PoolFacts {
+        let status = pool.status();
         let mut names = BTreeMap::new();
         for (drive, member) in seated {
             // A drive that cannot be read is no member that works.
@@ -108,22 +113,66 @@ impl Pools {
             names: RefCell::new(names),
             busy: Cell::new(None),
         });
-        let facts = open.facts();
+        let facts = PoolFacts {
+            status,
+            ..open.facts()
+        };
         let telling = Rc::clone(&open).tell(name.to_owned(), Arc::clone(&self.events));
         drop(reactor::spawn(telling));
         self.open.borrow_mut().insert(name.to_owned(), open);
         facts
     }
 
-    /// The pool `name`.
+    /// Takes part, with another shard, in a pool that another core makes or opens.
+    pub async fn join(
+        &self,
+        name: &str,
+        wiring: Wiring,
+        seated: Vec<Seated>,
+    ) -> Result<(), NodeError> {
+        let joined = Shard::join(wiring, devices(&seated)).await;
+        let shard = joined.map_err(|error| NodeError::pool(name, error, &named(&seated)))?;
+        self.joined.borrow_mut().insert(name.to_owned(), shard);
+        Ok(())
+    }
+
+    /// Lets go of the shard of a pool that has been closed where it was opened.
+    pub fn leave(&self, name: &str) {
+        self.joined.borrow_mut().remove(name);
+    }
+
+    /// Lets go of every shard.
+    pub fn leave_all(&self) {
+        self.joined.borrow_mut().clear();
+    }
+
+    /// Has this core's handle of a drive ready that is about to be added to a pool.
+    pub fn offer_drive(&self, pool: &str, member: Member) {
+        if let Some(shard) = self.joined.borrow().get(pool) {
+            shard.offer_drive(member);
+        }
+    }
+
+    /// Takes back the handles of drives that the pool did not take.
+    pub fn withdraw_drives(&self, pool: &str) {
+        if let Some(shard) = self.joined.borrow().get(pool) {
+            shard.withdraw_drives();
+        }
+    }
+
+    /// The pool `name`, which this core opened.
     pub fn get(&self, name: &str) -> Result<Rc<OpenPool>, NodeError> {
         let found = self.open.borrow().get(name).cloned();
         found.ok_or_else(|| NodeError::UnknownPool(name.to_owned()))
     }
 
-    /// A volume of a pool as a device.
-    pub fn volume(&self, pool: &str, id: VolumeId) -> Result<PoolVolume<Member>, NodeError> {
-        let found = self.get(pool)?.pool.volume(id);
+    /// What this core's shard of a pool has of a volume.
+    pub fn part(&self, pool: &str, id: VolumeId) -> Result<PoolVolume<Member>, NodeError> {
+        let joined = self.joined.borrow().get(pool).map(|shard| shard.volume(id));
+        let found = match joined {
+            Some(found) => found,
+            None => self.get(pool)?.pool.volume(id),
+        };
         found.map_err(|error| NodeError::pool(pool, error, &[]))
     }
 

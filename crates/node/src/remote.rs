@@ -15,7 +15,7 @@ use reactor::mailbox::{self, Receiver, Sender};
 use reactor::sync::{Queue, Signal};
 use slab::Slab;
 
-use crate::volume::Volume;
+use crate::volume::{Path, Volume};
 
 /// Messages that fit between two cores before senders wait.
 const MAILBOX_MESSAGES: usize = 1024;
@@ -131,9 +131,22 @@ impl Post {
         post
     }
 
+    /// Which core this is.
+    pub fn core(&self) -> usize {
+        self.core
+    }
+
     /// The volume `id` as this core serves it.
     pub fn volume(&self, id: VolumeId) -> Option<Rc<Volume>> {
         self.volumes.borrow().get(&id).cloned()
+    }
+
+    /// The volume `id` stands on `path` from now on; it is made if there is none.
+    pub fn stand_on(&self, id: VolumeId, path: Path) {
+        match self.volume(id) {
+            Some(volume) => volume.set_path(path),
+            None => self.insert(id, Volume::new(path)),
+        }
     }
 
     /// Makes `volume` known as `id`.

@@ -5,12 +5,27 @@ use std::rc::Rc;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 use drive::Emulate512;
-use pool::PoolVolume;
+use pool::{PoolVolume, Settings, Sliced};
 
 use crate::NodeError;
 use crate::member::Member;
-use crate::remote::RemoteVolume;
+use crate::placed::Placed;
+use crate::remote::{Post, RemoteVolume, VolumeId};
 use crate::watched::WatchedDrive;
+
+/// A volume of a pool, as the shards have it.
+type Slices<D> = Sliced<Placed<D>>;
+
+/// Which cores have the slices of a volume of a pool.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    /// Under what number each core answers for its part.
+    pub id: VolumeId,
+    /// The cores of the pool, the first shard's first.
+    pub cores: Vec<usize>,
+    /// What the volume is.
+    pub geometry: Geometry,
+}
 
 /// A volume as one core's target serves it. What it stands on may be exchanged under I/O: an
 /// operation finishes on what it began with.
@@ -24,10 +39,10 @@ pub(crate) enum Path {
     Drive(WatchedDrive),
     /// To a drive of this core with larger blocks.
     Emulated(Emulate512<WatchedDrive>),
-    /// To a volume of a pool of this core, block for block.
-    Pool(PoolVolume<Member>),
-    /// The same, for hosts that see smaller blocks.
-    PoolEmulated(Emulate512<PoolVolume<Member>>),
+    /// To the shards of a pool that have a volume's slices, block for block.
+    Pool(Slices<PoolVolume<Member>>),
+    /// The same, for hosts that see smaller blocks: the core that has a slice puts them together.
+    PoolEmulated(Slices<Rc<Emulate512<PoolVolume<Member>>>>),
     /// To the core where the volume lives.
     Remote(RemoteVolume),
     /// Nowhere for now.
@@ -44,14 +59,49 @@ impl Path {
         }
     }
 
-    /// The way to `volume` for hosts that see blocks of `block_bytes`.
-    pub fn to_pool(volume: PoolVolume<Member>, block_bytes: u32) -> Result<Path, NodeError> {
+    /// The way to what the shard of this core has of `volume`, for hosts that see blocks of
+    /// `block_bytes`.
+    pub fn to_part(volume: PoolVolume<Member>, block_bytes: u32) -> Result<Path, NodeError> {
         match (volume.geometry().block_bytes, block_bytes) {
-            (pool_bytes, wanted) if pool_bytes == wanted => Ok(Path::Pool(volume)),
-            (4096, 512) => Ok(Path::PoolEmulated(Emulate512::new(volume))),
+            (pool_bytes, wanted) if pool_bytes == wanted => Ok(Path::Pool(only(volume))),
+            (4096, 512) => Ok(Path::PoolEmulated(only(Rc::new(Emulate512::new(volume))))),
             (drive, wanted) => Err(NodeError::BlockSize { wanted, drive }),
         }
     }
+
+    /// The way to all of a volume of a pool.
+    pub fn to_parts(post: &Rc<Post>, parts: &Parts) -> Path {
+        let own = post.volume(parts.id).map(|volume| volume.path());
+        match own.as_deref() {
+            Some(Path::PoolEmulated(own)) => Path::PoolEmulated(all(post, parts, own.parts())),
+            Some(Path::Pool(own)) => Path::Pool(all(post, parts, own.parts())),
+            _ => Path::Pool(all(post, parts, &[])),
+        }
+    }
+}
+
+fn slice_blocks() -> u32 {
+    Settings::default().slice_blocks
+}
+
+fn only<D: BlockDevice>(part: D) -> Slices<D> {
+    Sliced::new(vec![Placed::Here(part)], slice_blocks())
+}
+
+/// Puts the slices of all shards together; `own` has this core's part, if it has one.
+fn all<D: BlockDevice + Clone>(post: &Rc<Post>, parts: &Parts, own: &[Placed<D>]) -> Slices<D> {
+    let part = |home: &usize| match own {
+        [own] if *home == post.core() => own.clone(),
+        _ => Placed::Elsewhere(RemoteVolume::new(
+            Rc::clone(post),
+            *home,
+            parts.id,
+            parts.geometry,
+        )),
+    };
+    let here = parts.cores.iter().position(|home| *home == post.core());
+    let sliced = Sliced::new(parts.cores.iter().map(part).collect(), slice_blocks());
+    sliced.nearest(here.unwrap_or(0))
 }
 
 impl Volume {

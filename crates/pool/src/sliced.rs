@@ -2,7 +2,7 @@
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 
-use crate::join::join_all;
+use crate::join::{join, join_all};
 use crate::location::BLOCK_BYTES;
 use crate::slices::Share;
 
@@ -10,19 +10,36 @@ use crate::slices::Share;
 /// the first shard's first. A request within one slice goes to its device as it is.
 pub struct Sliced<V> {
     parts: Vec<V>,
-    slice_blocks: u32,
+    /// The part that knows best how large the volume is.
+    nearest: usize,
+    block_bytes: usize,
+    /// In blocks of this size.
+    slice_blocks: u64,
 }
 
 impl<V: BlockDevice> Sliced<V> {
-    /// The device that `parts` are together; `slice_blocks` as the pool's settings have it.
+    /// The device that `parts` are together; `slice_blocks` as the pool's settings have it. The
+    /// parts may show smaller blocks than the pool's.
     ///
     /// # Panics
     /// If there are no parts, or no blocks in a slice.
     pub fn new(parts: Vec<V>, slice_blocks: u32) -> Sliced<V> {
         assert!(!parts.is_empty() && slice_blocks > 0, "there is something");
+        let block_bytes = parts[0].geometry().block_bytes as usize;
         Sliced {
             parts,
-            slice_blocks,
+            nearest: 0,
+            block_bytes,
+            slice_blocks: u64::from(slice_blocks) * (BLOCK_BYTES / block_bytes) as u64,
+        }
+    }
+
+    /// The same, asking the part of this index, instead of the first, what the volume is.
+    pub fn nearest(self, index: usize) -> Sliced<V> {
+        assert!(index < self.parts.len(), "it is one of the parts");
+        Sliced {
+            nearest: index,
+            ..self
         }
     }
 
@@ -33,23 +50,32 @@ impl<V: BlockDevice> Sliced<V> {
 
     fn share(&self) -> Share {
         Share {
-            slice_blocks: u64::from(self.slice_blocks),
+            slice_blocks: self.slice_blocks,
             shards: self.parts.len() as u64,
             shard: 0,
         }
     }
 
-    /// The device for a request that one device can answer, if only by refusing it.
-    fn only(&self, start: Lba, bytes: usize) -> Option<&V> {
-        let share = self.share();
-        let own = &self.parts[share.owner(start.0) as usize];
-        let Some(range) = self.geometry().range_of_bytes(start, bytes) else {
-            return Some(own);
-        };
-        (start.0 + range.blocks <= share.end_of_slice(start.0)).then_some(own)
+    fn owner(&self, block: u64) -> &V {
+        &self.parts[self.share().owner(block) as usize]
     }
 
-    /// The runs of a request that go to one device each.
+    /// The device for a transfer that one device can answer, if only by refusing it.
+    fn only(&self, start: Lba, bytes: usize) -> Option<&V> {
+        if let [only] = &self.parts[..] {
+            return Some(only);
+        }
+        let own = self.owner(start.0);
+        let blocks = bytes.div_ceil(self.block_bytes) as u64;
+        let end = start.0.checked_add(blocks);
+        let inside = end.is_none_or(|end| end <= self.share().end_of_slice(start.0));
+        if inside || self.geometry().range_of_bytes(start, bytes).is_none() {
+            return Some(own);
+        }
+        None
+    }
+
+    /// The runs of a transfer that go to one device each.
     fn runs(&self, start: u64, blocks: u64) -> Vec<(&V, BlockRange)> {
         let share = self.share();
         let end = start.saturating_add(blocks);
@@ -58,26 +84,46 @@ impl<V: BlockDevice> Sliced<V> {
         while at < end {
             let next = share.end_of_slice(at).min(end);
             let range = BlockRange::new(Lba(at), next - at);
-            runs.push((&self.parts[share.owner(at) as usize], range));
+            runs.push((self.owner(at), range));
             at = next;
         }
         runs
     }
 
-    /// Every device that has a slice in a range.
-    fn touched(&self, range: BlockRange) -> impl Iterator<Item = &V> {
+    /// Does something to a range that is no transfer: at each device whole slices at once, of
+    /// which it takes its own; what is less than a slice only at the device that has it.
+    async fn for_range(
+        &self,
+        range: BlockRange,
+        work: impl AsyncFn(&V, BlockRange) -> Result<(), IoError>,
+    ) -> Result<(), IoError> {
         let share = self.share();
-        let slices = match range.blocks {
-            0 => 1,
-            blocks => {
-                let first = range.start.0 / share.slice_blocks;
-                let last = range.start.0.saturating_add(blocks - 1) / share.slice_blocks;
-                last - first + 1
-            }
+        let Some(end) = range
+            .end()
+            .filter(|end| end.0 <= self.geometry().block_count)
+        else {
+            return Err(IoError::OutOfRange);
         };
-        let first = share.owner(range.start.0);
-        (0..slices.min(share.shards))
-            .map(move |turn| &self.parts[((first + turn) % share.shards) as usize])
+        let (start, end) = (range.start.0, end.0);
+        if end <= share.end_of_slice(start) {
+            return work(self.owner(start), range).await;
+        }
+        let first = start.next_multiple_of(self.slice_blocks);
+        let last = end - end % self.slice_blocks;
+        let ends = [start..first, last..end];
+        let ends = ends.into_iter().filter(|piece| !piece.is_empty());
+        let ends = ends.map(|piece| {
+            let range = BlockRange::new(Lba(piece.start), piece.end - piece.start);
+            work(self.owner(piece.start), range)
+        });
+        let whole = BlockRange::new(Lba(first), last - first);
+        let touched = (whole.blocks / self.slice_blocks).min(share.shards);
+        let middle = (0..touched).map(|slice| {
+            let part = self.owner(first + slice * self.slice_blocks);
+            work(part, whole)
+        });
+        let (ends, middle) = join(join_all(ends), join_all(middle)).await;
+        first_failure(ends.into_iter().chain(middle))
     }
 }
 
@@ -87,16 +133,16 @@ fn first_failure(results: impl IntoIterator<Item = Result<(), IoError>>) -> Resu
 
 impl<V: BlockDevice> BlockDevice for Sliced<V> {
     fn geometry(&self) -> Geometry {
-        self.parts[0].geometry()
+        self.parts[self.nearest].geometry()
     }
 
     async fn read(&self, start: Lba, mut buffer: Buffer) -> (Buffer, Result<(), IoError>) {
-        let blocks = (buffer.len() / BLOCK_BYTES) as u64;
         if let Some(part) = self.only(start, buffer.len()) {
             return part.read(start, buffer).await;
         }
+        let blocks = (buffer.len() / self.block_bytes) as u64;
         let reads = self.runs(start.0, blocks).into_iter().map(|(part, range)| {
-            let piece = Buffer::new(range.blocks as usize * BLOCK_BYTES);
+            let piece = Buffer::new(range.blocks as usize * self.block_bytes);
             part.read(range.start, piece)
         });
         let pieces = join_all(reads).await;
@@ -117,13 +163,14 @@ impl<V: BlockDevice> BlockDevice for Sliced<V> {
         buffer: Buffer,
         durability: Durability,
     ) -> (Buffer, Result<(), IoError>) {
-        let blocks = (buffer.len() / BLOCK_BYTES) as u64;
         if let Some(part) = self.only(start, buffer.len()) {
             return part.write(start, buffer, durability).await;
         }
+        let blocks = (buffer.len() / self.block_bytes) as u64;
         let writes = self.runs(start.0, blocks).into_iter().map(|(part, range)| {
-            let from = (range.start.0 - start.0) as usize * BLOCK_BYTES;
-            let piece = Buffer::copy_of(&buffer[from..from + range.blocks as usize * BLOCK_BYTES]);
+            let from = (range.start.0 - start.0) as usize * self.block_bytes;
+            let bytes = range.blocks as usize * self.block_bytes;
+            let piece = Buffer::copy_of(&buffer[from..from + bytes]);
             part.write(range.start, piece, durability)
         });
         let results = join_all(writes).await;
@@ -136,11 +183,13 @@ impl<V: BlockDevice> BlockDevice for Sliced<V> {
     }
 
     async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
-        first_failure(join_all(self.touched(range).map(|part| part.deallocate(range))).await)
+        self.for_range(range, V::deallocate).await
     }
 
     async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError> {
-        let parts = self.touched(range);
-        first_failure(join_all(parts.map(|part| part.write_zeroes(range, durability))).await)
+        self.for_range(range, async |part: &V, range| {
+            part.write_zeroes(range, durability).await
+        })
+        .await
     }
 }

@@ -94,6 +94,15 @@ impl Node {
         node
     }
 
+    /// Starts the process again after it ended, on other cores.
+    pub fn start_on(&mut self, cores: &str) {
+        let option = self.arguments.iter().position(|found| found == "--cores");
+        let option = option.unwrap_or(self.arguments.len());
+        self.arguments.truncate(option);
+        self.arguments.extend(["--cores".into(), cores.into()]);
+        self.start();
+    }
+
     /// Starts the process again after it ended; its log goes to `log` in the directory.
     pub fn start(&mut self) {
         let log = std::fs::File::create(self.log_path()).unwrap();

@@ -8,19 +8,20 @@ use pool::PoolError;
 use super::Core;
 use crate::NodeError;
 use crate::member::{Member, Seat};
+use crate::placed::Placed;
 use crate::pools::{Pools, Seated};
 use crate::remote::{RemoteVolume, VolumeId};
 use crate::spec::DriveLabel;
-use crate::volume::{Path, Volume};
+use crate::volume::{Parts, Path, Volume};
 use crate::watched::WatchedDrive;
 
 impl Core {
-    /// The pools that this core holds.
+    /// The pools of which this core has a shard.
     pub fn pools(&self) -> &Pools {
         &self.pools
     }
 
-    /// Handles to the drives of a pool of this core.
+    /// Handles to the drives of a pool.
     pub fn members(&self, seats: &[Seat]) -> Result<Vec<Seated>, NodeError> {
         let seated = seats
             .iter()
@@ -28,15 +29,33 @@ impl Core {
         seated.collect()
     }
 
-    /// A handle to a drive of a pool of this core.
+    /// A handle to a drive of a pool.
     pub fn member(&self, seat: &Seat) -> Result<Member, NodeError> {
-        Ok(match seat.elsewhere {
-            None => Member::Here(self.drive(&seat.drive)?),
-            Some((home, id, geometry)) => {
-                let post = Rc::clone(&self.drive_post);
-                Member::Elsewhere(RemoteVolume::new(post, home, id, geometry))
-            }
-        })
+        if seat.home == self.post.core() {
+            return Ok(Placed::Here(self.drive(&seat.drive)?));
+        }
+        let (id, geometry) = seat.lent;
+        let post = Rc::clone(&self.drive_post);
+        Ok(Placed::Elsewhere(RemoteVolume::new(
+            post, seat.home, id, geometry,
+        )))
+    }
+
+    /// Answers for what the shard of this core has of a volume of a pool, as `id`.
+    pub fn make_part(
+        &self,
+        id: VolumeId,
+        (pool, volume): (&str, pool::VolumeId),
+        block_bytes: u32,
+    ) -> Result<Geometry, NodeError> {
+        let path = Path::to_part(self.pools.part(pool, volume)?, block_bytes)?;
+        self.post.stand_on(id, path);
+        self.volume_geometry(id)
+    }
+
+    /// Sends requests to the volume `id` to the shards that have its slices.
+    pub fn join_parts(&self, id: VolumeId, parts: &Parts) {
+        self.post.stand_on(id, Path::to_parts(&self.post, parts));
     }
 
     /// Answers for a drive of this core, as `id`, when other cores ask.

@@ -1,39 +1,36 @@
-//! Pools in the layout: which core holds one, and which drives it takes.
+//! Pools in the layout: which cores have their shards, and which drives they take.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use block::Geometry;
-use pool::{Pool, PoolError, ScrubReport};
+use pool::{Pool, PoolError, ScrubReport, Wiring};
 
 use super::{Layout, Places};
 use crate::NodeError;
 use crate::core::Core;
 use crate::member::{Member, Seat};
 use crate::pools::PoolSpec;
-use crate::remote::VolumeId;
 use crate::spec::{DriveLabel, PoolFacts};
 
 /// A pool, and the drives that it was given.
 pub(super) struct PoolPlace {
-    pub core: usize,
+    /// A shard is on each; the first opened it.
+    pub cores: Vec<usize>,
     pub seats: Vec<Seat>,
 }
 
+/// Where a pool comes from.
+enum Origin {
+    New(PoolSpec),
+    Drives { force: bool },
+}
+
 impl Layout {
-    /// Makes a pool on the core with the fewest.
+    /// Makes a pool.
     pub async fn create_pool(&self, name: String, spec: PoolSpec) -> Result<PoolFacts, NodeError> {
         let mut places = self.places.lock().await;
-        self.check_new(&mut places, &name, &spec.drives).await?;
-        let core = places.least_pools(self.cores.len());
-        let seats = self.seat_all(&mut places, core, &spec.drives).await?;
-        let (host, key, seated) = (self.host, name.clone(), seats.clone());
-        let made = self.on(core, move |core| async move {
-            let members = core.members(&seated)?;
-            core.pools().create(&key, &spec, host, members).await
-        });
-        let made = made.await;
-        self.settle(&mut places, name, PoolPlace { core, seats }, made)
+        let drives = spec.drives.clone();
+        self.start_pool(&mut places, name, &drives, Origin::New(spec))
             .await
     }
 
@@ -45,17 +42,47 @@ impl Layout {
         force: bool,
     ) -> Result<PoolFacts, NodeError> {
         let mut places = self.places.lock().await;
-        self.check_new(&mut places, &name, &drives).await?;
-        let core = places.least_pools(self.cores.len());
-        let seats = self.seat_all(&mut places, core, &drives).await?;
+        self.start_pool(&mut places, name, &drives, Origin::Drives { force })
+            .await
+    }
+
+    /// Opens a pool with a shard on every core; the first is where the fewest are.
+    async fn start_pool(
+        &self,
+        places: &mut Places,
+        name: String,
+        drives: &[String],
+        origin: Origin,
+    ) -> Result<PoolFacts, NodeError> {
+        self.check_new(places, &name, drives).await?;
+        let cores = places.cores_for_pool(self.cores.len());
+        let seats = self.seat_all(places, drives).await?;
+        let mut wirings = pool::wire(cores.len()).into_iter();
+        let wiring = wirings.next().ok_or(NodeError::Stopped)?;
+        let join = |(core, wiring): (&usize, Wiring)| {
+            let (key, seated) = (name.clone(), seats.clone());
+            self.on(*core, move |core| async move {
+                let members = core.members(&seated)?;
+                core.pools().join(&key, wiring, members).await
+            })
+        };
+        let joining: Vec<_> = cores[1..].iter().zip(wirings).map(join).collect();
         let (host, key, seated) = (self.host, name.clone(), seats.clone());
-        let opened = self.on(core, move |core| async move {
-            let members = core.members(&seated)?;
-            core.pools().open(&key, host, force, members).await
+        let opened = self.on(cores[0], move |core| async move {
+            let given = (wiring, core.members(&seated)?);
+            let pools = core.pools();
+            match origin {
+                Origin::New(spec) => pools.create(&key, &spec, host, given).await,
+                Origin::Drives { force } => pools.open(&key, force, host, given).await,
+            }
         });
         let opened = opened.await;
-        self.settle(&mut places, name, PoolPlace { core, seats }, opened)
-            .await
+        for joined in joining {
+            // A pool opens only with all its shards, so it knows why one did not join.
+            let _ = joined.await;
+        }
+        let place = PoolPlace { cores, seats };
+        self.settle(places, name, place, opened).await
     }
 
     /// Closes a pool whose volumes are not served any more: kept for this host, let go of so that
@@ -63,7 +90,7 @@ impl Layout {
     pub async fn close_pool(&self, name: String, how: PoolEnd) -> Result<(), NodeError> {
         let mut places = self.places.lock().await;
         places.running()?;
-        let core = places.pool(&name)?.core;
+        let core = places.pool(&name)?.cores[0];
         if let Some(volume) = places.volume_on(&name) {
             return Err(NodeError::PoolInUse { pool: name, volume });
         }
@@ -82,6 +109,14 @@ impl Layout {
             return closed;
         }
         if let Some(place) = places.pools.remove(&name) {
+            for other in &place.cores[1..] {
+                let key = name.clone();
+                let left = self.on(*other, move |core| async move {
+                    core.pools().leave(&key);
+                    Ok(())
+                });
+                left.await?;
+            }
             self.unseat(&place.seats).await?;
         }
         closed
@@ -119,19 +154,41 @@ impl Layout {
         self.refresh_all(&mut places).await?;
         places.unused_drive(&drive)?;
         self.check_unattached(&places, &drive).await?;
-        let core = places.pool(&name)?.core;
-        let seat = self.seat(&mut places, core, &drive).await?;
-        let (key, seated) = (name.clone(), seat.clone());
-        let added = self.on(core, move |core| async move {
+        let cores = places.pool(&name)?.cores.clone();
+        let seat = self.seat(&mut places, &drive).await?;
+        let added = self.join_drive(&name, &cores, &seat).await;
+        match places.pools.get_mut(&name) {
+            Some(place) if added.is_ok() => place.seats.push(seat),
+            _ => self.unseat(&[seat]).await?,
+        }
+        added
+    }
+
+    /// Gives every shard of a pool its handle of a drive, and has the pool take it.
+    async fn join_drive(&self, pool: &str, cores: &[usize], seat: &Seat) -> Result<(), NodeError> {
+        for other in &cores[1..] {
+            let (key, seated) = (pool.to_owned(), seat.clone());
+            let offered = self.on(*other, move |core| async move {
+                core.pools().offer_drive(&key, core.member(&seated)?);
+                Ok(())
+            });
+            offered.await?;
+        }
+        let (key, seated) = (pool.to_owned(), seat.clone());
+        let added = self.on(cores[0], move |core| async move {
             let member = core.member(&seated)?;
             let open = core.pools().get(&key)?;
             let added = open.add_drive(seated.drive.clone(), member).await;
             added.map_err(|error| NodeError::pool(&key, error, &[seated.drive]))
         });
         let added = added.await;
-        match places.pools.get_mut(&name) {
-            Some(place) if added.is_ok() => place.seats.push(seat),
-            _ => self.unseat(&[seat]).await?,
+        for other in &cores[1..] {
+            let key = pool.to_owned();
+            let withdrawn = self.on(*other, move |core| async move {
+                core.pools().withdraw_drives(&key);
+                Ok(())
+            });
+            withdrawn.await?;
         }
         added
     }
@@ -187,11 +244,7 @@ impl Layout {
         places.running()?;
         let place = places.volumes.get(&name);
         let place = place.ok_or_else(|| NodeError::UnknownVolume(name.clone()))?;
-        let (id, home) = (place.id, place.core);
-        let measured = self.on(home, move |core| async move { core.volume_geometry(id) });
-        let geometry = measured.await?;
-        self.announce(place, geometry).await?;
-        Ok(geometry.capacity_bytes())
+        Ok(self.refresh_size(&places, place).await?.capacity_bytes())
     }
 
     /// Forgets drives that pools have let go of by themselves.
@@ -205,7 +258,7 @@ impl Layout {
     }
 
     async fn refresh(&self, places: &mut Places, name: &str) -> Result<PoolFacts, NodeError> {
-        let core = places.pool(name)?.core;
+        let core = places.pool(name)?.cores[0];
         let key = name.to_owned();
         let asked = self.on(core, move |core| async move {
             Ok(core.pools().get(&key)?.facts())
@@ -221,7 +274,7 @@ impl Layout {
     async fn pool_core(&self, name: &str) -> Result<usize, NodeError> {
         let places = self.places.lock().await;
         places.running()?;
-        Ok(places.pool(name)?.core)
+        Ok(places.pool(name)?.cores[0])
     }
 
     async fn check_new(
@@ -267,40 +320,32 @@ impl Layout {
     async fn seat_all(
         &self,
         places: &mut Places,
-        core: usize,
         drives: &[String],
     ) -> Result<Vec<Seat>, NodeError> {
         let mut seats = Vec::with_capacity(drives.len());
         for drive in drives {
-            seats.push(self.seat(places, core, drive).await?);
+            seats.push(self.seat(places, drive).await?);
         }
         Ok(seats)
     }
 
-    /// Makes a drive reachable from the core `core`.
-    async fn seat(&self, places: &mut Places, core: usize, drive: &str) -> Result<Seat, NodeError> {
+    /// Makes a drive reachable from every core.
+    async fn seat(&self, places: &mut Places, drive: &str) -> Result<Seat, NodeError> {
         let home = places.drive_core(drive)?;
-        let mut seat = Seat {
+        let (id, name) = (places.take_id(), drive.to_owned());
+        let lent = self.on(home, move |core| async move { core.lend(&name, id) });
+        Ok(Seat {
             drive: drive.to_owned(),
-            elsewhere: None,
-        };
-        if home != core {
-            let id = places.next_volume;
-            places.next_volume += 1;
-            let name = drive.to_owned();
-            let lent = self.on(home, move |core| async move { core.lend(&name, id) });
-            let geometry: Geometry = lent.await?;
-            seat.elsewhere = Some((home, id, geometry));
-        }
-        Ok(seat)
+            home,
+            lent: (id, lent.await?),
+        })
     }
 
     /// Takes back what [`seat`](Layout::seat) did.
     async fn unseat(&self, seats: &[Seat]) -> Result<(), NodeError> {
-        let lent = seats.iter().filter_map(|seat| seat.elsewhere);
-        let lent: Vec<(usize, VolumeId)> = lent.map(|(home, id, _)| (home, id)).collect();
-        for (home, id) in lent {
-            let taken = self.on(home, move |core| async move {
+        for seat in seats {
+            let (id, _) = seat.lent;
+            let taken = self.on(seat.home, move |core| async move {
                 core.take_back(id);
                 Ok(())
             });
@@ -335,8 +380,11 @@ impl Places {
         found.ok_or_else(|| NodeError::UnknownPool(name.to_owned()))
     }
 
-    fn least_pools(&self, cores: usize) -> usize {
-        let on = |core: usize| self.pools.values().filter(|pool| pool.core == core).count();
-        (0..cores).min_by_key(|core| on(*core)).unwrap_or(0)
+    /// All cores, the one first that opened the fewest pools.
+    fn cores_for_pool(&self, cores: usize) -> Vec<usize> {
+        let pools = self.pools.values();
+        let opened = |core: usize| pools.clone().filter(|pool| pool.cores[0] == core).count();
+        let first = (0..cores).min_by_key(|core| opened(*core)).unwrap_or(0);
+        (0..cores).map(|turn| (first + turn) % cores).collect()
     }
 }
