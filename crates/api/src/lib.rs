@@ -20,6 +20,7 @@ mod list;
 mod name;
 mod namespace;
 mod pool;
+mod port;
 mod profile;
 mod session;
 mod settings;
@@ -44,6 +45,7 @@ pub use pool::{
     ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMember, PoolSpec, PoolState,
     PoolUsage, SpaceUse,
 };
+pub use port::{PathState, Port, PortChange};
 pub use profile::{Curve, CurvePoint, CurveQuery, DriveProfile};
 pub use session::Session;
 pub use settings::{LogLevel, SHUTDOWN_SECONDS_MAX, Settings, SettingsChange};

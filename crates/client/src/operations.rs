@@ -2,8 +2,8 @@
 
 use api::{
     AuditEntry, Caller, Drive, DriveHealth, DriveSpec, Event, Host, HostKey, HostKeyRequest,
-    HostKeySpec, HostSpec, List, Name, Namespace, NamespaceSpec, Namespaces, NewHostKey, Session,
-    Settings, SettingsChange, Status, Token, TokenSpec, Volume, VolumeSpec,
+    HostKeySpec, HostSpec, List, Name, Namespace, NamespaceSpec, Namespaces, NewHostKey, Port,
+    PortChange, Session, Settings, SettingsChange, Status, Token, TokenSpec, Volume, VolumeSpec,
 };
 
 use crate::{Client, ClientError};
@@ -97,6 +97,16 @@ impl Client {
     /// on it.
     pub fn deny_host(&self, volume: &Name, host: &Name) -> Result<Volume, ClientError> {
         self.delete(&format!("/v1/volumes/{volume}/hosts/{host}"))
+    }
+
+    /// Addresses that serve NVMe/TCP, by number.
+    pub fn ports(&self) -> Result<List<Port>, ClientError> {
+        self.list("/v1/ports")
+    }
+
+    /// Makes a port a better or a worse path.
+    pub fn change_port(&self, id: u16, change: PortChange) -> Result<Port, ClientError> {
+        self.patch(&format!("/v1/ports/{id}"), &change)
     }
 
     /// Every host, by name.

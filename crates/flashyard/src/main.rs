@@ -18,6 +18,7 @@ mod namespace;
 mod output;
 mod perf;
 mod pool;
+mod port;
 mod progress;
 mod serve;
 mod session;
@@ -77,6 +78,9 @@ enum Command {
     /// Hosts: who may be allowed to see volumes
     #[command(subcommand)]
     Host(host::Verb),
+    /// Ports: the addresses that serve NVMe/TCP
+    #[command(subcommand)]
+    Port(port::Verb),
     /// Sessions: who is connected now
     #[command(subcommand)]
     Session(session::Verb),
@@ -148,6 +152,7 @@ fn main() -> ExitCode {
         Command::Job(verb) => asked(&|node| verb.run(node)),
         Command::Volume(verb) => asked(&|node| verb.run(node)),
         Command::Host(verb) => asked(&|node| verb.run(node)),
+        Command::Port(verb) => asked(&|node| verb.run(node)),
         Command::Session(verb) => asked(&|node| verb.run(node)),
         Command::Login(login) => login.run(),
         Command::Token(verb) => asked(&|node| verb.run(node)),

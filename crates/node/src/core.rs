@@ -15,8 +15,8 @@ use block::{BlockDevice, Geometry};
 use drive::{Drive, EmulatedDrive, FileDrive, FileOptions, MemoryDrive, NullDrive};
 use target::reservation::{ReservationKeeper, Reservations};
 use target::{
-    Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetError,
-    TargetSettings,
+    Links, NamespaceSettings, PathState, PortSet, PortSettings, SubsystemSettings, Target,
+    TargetError, TargetSettings,
 };
 
 use crate::NodeError;
@@ -114,9 +114,20 @@ impl Core {
                 Err(error) if address_in_use(&error) && reactor::now() < deadline => {
                     reactor::sleep(PORT_RETRY_PERIOD).await;
                 }
-                done => return Ok(done?),
+                Err(error) => return Err(error.into()),
+                Ok(bound) => {
+                    // Nobody has been accepted yet.
+                    self.target.set_path_state(id, port.path)?;
+                    return Ok(bound);
+                }
             }
         }
+    }
+
+    /// Makes the port that was added as the `index`th a better or a worse path.
+    pub fn set_path_state(&self, index: usize, state: PathState) -> Result<(), NodeError> {
+        let id = u16::try_from(index + 1).unwrap_or(0);
+        Ok(self.target.set_path_state(id, state)?)
     }
 
     /// Opens a drive on this core.

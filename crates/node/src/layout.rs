@@ -15,6 +15,7 @@ use block::Geometry;
 use pool::HostId;
 use reactor::cores::CoreHandle;
 use reactor::sync::Mutex;
+use target::PathState;
 use uuid::Uuid;
 
 use self::administration::Administered;
@@ -253,6 +254,19 @@ impl Layout {
         places.running()?;
         for index in 0..self.cores.len() {
             self.on(index, work.clone()).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes a port a better or a worse path on every core.
+    pub async fn set_path_state(&self, index: usize, state: PathState) -> Result<(), NodeError> {
+        let places = self.places.lock().await;
+        places.running()?;
+        for core in 0..self.cores.len() {
+            self.on(core, move |core| async move {
+                core.set_path_state(index, state)
+            })
+            .await?;
         }
         Ok(())
     }

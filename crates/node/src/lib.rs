@@ -44,6 +44,6 @@ pub use spec::{
     Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, ManagedFacts, NodeEvent,
     NodeSpec, PoolFacts, PortSpec, SessionFacts, VolumeSpec,
 };
-pub use target::NamespaceChange;
 pub use target::reservation::{Held, ReservationKeeper, Reservations};
+pub use target::{NamespaceChange, PathState};
 pub use volume::Volume;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use access::{AllowedHosts, Nqn};
 use reactor::ReactorConfig;
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
-use target::Links;
+use target::{Links, PathState};
 
 use crate::NodeError;
 use crate::core::Core;
@@ -185,6 +185,13 @@ impl Node {
     pub async fn set_allowed_hosts(&self, nqn: &Nqn, to: AllowedHosts) -> Result<(), NodeError> {
         let nqn = nqn.clone();
         self.run(|layout| async move { layout.set_allowed_hosts(nqn, to).await })
+            .await
+    }
+
+    /// Makes the port that is the `index`th of the specification a better or a worse path to
+    /// everything behind it; connected hosts are told.
+    pub async fn set_path_state(&self, index: usize, state: PathState) -> Result<(), NodeError> {
+        self.run(move |layout| async move { layout.set_path_state(index, state).await })
             .await
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use access::{AllowedHosts, Nqn};
 use block::IoError;
 use pool::{Counters, DriveId, Label, PoolEvent, PoolStatus, VolumeId};
+use target::PathState;
 use uuid::Uuid;
 
 /// What a node is built from; drives and volumes are added to the running node.
@@ -28,6 +29,8 @@ pub struct PortSpec {
     pub listen: SocketAddr,
     /// What discovery tells hosts to connect to, if not the address they asked at.
     pub advertise: Option<SocketAddr>,
+    /// How good a path it is.
+    pub path: PathState,
 }
 
 /// What a drive is made of.

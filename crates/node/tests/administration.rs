@@ -53,6 +53,7 @@ fn with_drive<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Lab) -> F) {
             ports: vec![PortSpec {
                 listen: "127.0.0.1:4420".parse().unwrap(),
                 advertise: None,
+                path: node::PathState::Optimized,
             }],
         };
         let events = Arc::new(Mutex::new(Vec::new()));

@@ -26,6 +26,7 @@ async fn node(uuid: Uuid) -> Node {
     let port = PortSpec {
         listen,
         advertise: None,
+        path: node::PathState::Optimized,
     };
     let spec = NodeSpec {
         uuid,

@@ -12,6 +12,7 @@ mod namespaces;
 mod pool_events;
 mod pool_volumes;
 mod pools;
+mod ports;
 mod settings;
 mod snapshots;
 mod standing;
@@ -25,12 +26,14 @@ use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::SystemTime;
 
 use api::{ErrorBody, ErrorCode, HostKeySpec, HostSpec, Name, Severity};
-use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec, PortSpec};
+use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec};
 use serde::Serialize;
 use tokio::sync::Mutex;
 
 use self::administrators::change_in_words;
 use self::pools::PoolEntry;
+pub use self::ports::PathRecord;
+use self::ports::Ports;
 use self::settings::Settings;
 use crate::config::Config;
 use crate::events::Events;
@@ -52,6 +55,7 @@ pub struct Control {
     jobs: Arc<Jobs>,
     objects: Mutex<Objects>,
     settings: Settings,
+    ports: Ports,
     tokens: Mutex<BTreeMap<Name, TokenRecord>>,
 }
 
@@ -105,7 +109,8 @@ impl Control {
         let faults = Arc::new(Faults::default());
         let jobs = Arc::new(Jobs::default());
         let sink = event_sink(Arc::clone(&events), Arc::clone(&faults), Arc::clone(&jobs));
-        let node = Node::start(node_spec(config, &identity), sink).await?;
+        let mut ports = Ports::new(config, state.paths()?);
+        let node = Node::start(node_spec(config, &identity, &mut ports), sink).await?;
         let objects = Objects {
             hosts: remembered.hosts,
             ..Objects::default()
@@ -129,6 +134,7 @@ impl Control {
             jobs,
             objects,
             settings,
+            ports,
             tokens: Mutex::new(remembered.tokens),
         };
         let existing = remembered.volumes.values();
@@ -233,19 +239,15 @@ impl StartError {
     }
 }
 
-fn node_spec(config: &Config, identity: &Identity) -> NodeSpec {
+fn node_spec(config: &Config, identity: &Identity, ports: &mut Ports) -> NodeSpec {
     let cores = match config.node.cores.as_slice() {
         [] => vec![None],
         cores => cores.iter().map(|core| Some(usize::from(*core))).collect(),
     };
-    let ports = config.nvme.ports.iter().map(|port| PortSpec {
-        listen: port.listen.0,
-        advertise: port.advertise.map(|address| address.0),
-    });
     NodeSpec {
         uuid: identity.uuid,
         cores,
-        ports: ports.collect(),
+        ports: ports.specs(),
     }
 }
 

@@ -11,6 +11,7 @@ mod hosts;
 mod jobs;
 mod namespaces;
 mod pools;
+mod ports;
 mod profiles;
 mod sessions;
 mod settings;
@@ -123,6 +124,8 @@ fn described() -> OpenApiRouter<Arc<Control>> {
             host_keys::remove
         ))
         .routes(routes!(sessions::list))
+        .routes(routes!(ports::list))
+        .routes(routes!(ports::change))
         .routes(routes!(events::list))
         .routes(routes!(profiles::list))
         .routes(routes!(profiles::curve))

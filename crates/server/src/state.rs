@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::control::PathRecord;
 use crate::tokens::TokenRecord;
 
 /// Raised when a record's meaning changes; a newer file is refused rather than misread.
@@ -29,6 +30,7 @@ const FILE_NAME: &str = "state.redb";
 const META: Table = TableDefinition::new("meta");
 const IDENTITY: &str = "identity";
 const SETTINGS: &str = "settings";
+const PATHS: &str = "paths";
 
 /// Entries of the audit log that are kept: months of changes, some tens of megabytes.
 const AUDIT_ENTRIES_MAX: u64 = 50_000;
@@ -276,6 +278,17 @@ impl State {
     /// Remembers which settings were changed; durable when it returns.
     pub fn put_settings(&self, changed: &SettingsChange) -> Result<(), StateError> {
         self.put_in(META, [(SETTINGS, changed)])
+    }
+
+    /// What operators made of ports, by number.
+    pub fn paths(&self) -> Result<BTreeMap<u16, PathRecord>, StateError> {
+        let record = self.one_in(META, PATHS)?;
+        Ok(record.unwrap_or_default())
+    }
+
+    /// Remembers what operators made of ports; durable when it returns.
+    pub fn put_paths(&self, paths: &BTreeMap<u16, PathRecord>) -> Result<(), StateError> {
+        self.put_in(META, [(PATHS, paths)])
     }
 
     /// Everything remembered.

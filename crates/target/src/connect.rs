@@ -106,7 +106,7 @@ fn connect_admin<D: BlockDevice + 'static>(
     } else {
         let subsystem = core
             .subsystem(&subsystem_nqn)
-            .filter(|subsystem| subsystem.settings.ports.contains(session.port_id))
+            .filter(|subsystem| subsystem.settings.ports.contains(session.origin.port_id))
             .ok_or(Refusal::in_data(connect_offset::SUBSYSTEM_NQN))?;
         if !subsystem.allowed.borrow().admits(&host_nqn) {
             core.report(TargetEvent::HostRefused {

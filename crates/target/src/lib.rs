@@ -42,6 +42,7 @@ pub use administration::{
 };
 pub use error::TargetError;
 pub use home::Links;
+pub use port::PathState;
 pub use report::{
     CloseReason, Counters, NamespaceCounters, RefusalReason, SessionInfo, TargetEvent,
 };

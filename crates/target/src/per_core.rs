@@ -47,6 +47,8 @@ pub(crate) struct Core<D> {
     pub serving: Cell<u64>,
     /// Of what discovery reports.
     pub generation: Cell<u64>,
+    /// Times that the state of a port changed.
+    pub path_changes: Cell<u64>,
     pub protocol_errors: Cell<u64>,
     pub keep_alive_expirations: Cell<u64>,
     pub stopping: Cell<bool>,
@@ -84,6 +86,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             session_count: Cell::new(0),
             serving: Cell::new(0),
             generation: Cell::new(1),
+            path_changes: Cell::new(0),
             protocol_errors: Cell::new(0),
             keep_alive_expirations: Cell::new(0),
             stopping: Cell::new(false),
@@ -129,6 +132,19 @@ impl<D: BlockDevice + 'static> Core<D> {
         for controller in self.all_controllers() {
             if controller.is_discovery() {
                 controller.raise(AsyncEvent::DISCOVERY_CHANGED);
+            }
+        }
+    }
+
+    /// A port has become a better or a worse path: hosts that came through it hear of it.
+    pub fn path_changed(&self, port_id: u16) {
+        self.path_changes.set(self.path_changes.get() + 1);
+        for controller in self.all_controllers() {
+            let admin = controller.admin.upgrade();
+            if !controller.is_discovery()
+                && admin.is_some_and(|admin| admin.origin.port_id == port_id)
+            {
+                controller.raise(AsyncEvent::ANA_CHANGED);
             }
         }
     }

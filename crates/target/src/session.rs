@@ -14,6 +14,7 @@ use crate::controller::Controller;
 use crate::gate::{self, Gate};
 use crate::io::IoQueue;
 use crate::per_core::Core;
+use crate::port::PathState;
 use crate::report::CloseReason;
 use crate::reservation::command as reservation;
 use crate::transport::{Command, Connection, End, Ready, Reply, Tag};
@@ -26,11 +27,18 @@ pub(crate) enum Role<D> {
     Io(IoQueue<D>),
 }
 
+/// The port a connection was made through.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    pub port_id: u16,
+    pub path: Rc<Cell<PathState>>,
+}
+
 /// One connection.
 pub(crate) struct Session<D> {
     pub id: u64,
     pub core: Rc<Core<D>>,
-    pub port_id: u16,
+    pub origin: Origin,
     pub host_address: SocketAddr,
     pub local_address: SocketAddr,
     pub machine: RefCell<Connection>,
@@ -70,13 +78,13 @@ impl<D: BlockDevice + 'static> Session<D> {
     pub fn new(
         core: Rc<Core<D>>,
         id: u64,
-        port_id: u16,
+        origin: Origin,
         host_address: SocketAddr,
         local_address: SocketAddr,
     ) -> Session<D> {
         Session {
             id,
-            port_id,
+            origin,
             host_address,
             local_address,
             machine: RefCell::new(Connection::new(core.settings.connection)),
@@ -116,6 +124,11 @@ impl<D: BlockDevice + 'static> Session<D> {
     /// True unless the host has to prove something yet.
     pub fn is_open(&self) -> bool {
         self.gate.get().is_none_or(|gate| gate.check().is_ok())
+    }
+
+    /// True when I/O is to go through another port. Hosts try it again there.
+    fn is_inaccessible(&self) -> bool {
+        self.origin.path.get() == PathState::Inaccessible
     }
 
     /// Why the connection is being closed, if it is.
@@ -208,6 +221,7 @@ impl<D: BlockDevice + 'static> Session<D> {
             Some(Role::Io(_)) if command.entry.opcode == AdminOpcode::FABRICS.0 => {
                 return self.queue_fabrics(command);
             }
+            Some(Role::Io(_)) if self.is_inaccessible() => Reply::status(Status::ANA_INACCESSIBLE),
             Some(Role::Io(queue))
                 if reservation::is_reservation(command.entry.opcode)
                     && queue.subsystem.drive.is_none() =>
@@ -232,6 +246,10 @@ impl<D: BlockDevice + 'static> Session<D> {
         };
         let invalid = || Reply::status(Status::INVALID_FIELD.do_not_retry());
         let replies = match (self.role.get().filter(|_| self.is_open()), commands) {
+            _ if self.is_inaccessible() => (
+                Reply::status(Status::ANA_INACCESSIBLE),
+                Reply::status(Status::ABORTED_FAILED_FUSED),
+            ),
             (Some(Role::Io(queue)), (Some(first), Some(second))) => {
                 queue.execute_fused(first, second).await
             }

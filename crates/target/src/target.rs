@@ -1,5 +1,6 @@
 //! [`Target`]: the control side of one core's target.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,9 +15,10 @@ use crate::error::TargetError;
 use crate::home::Links;
 use crate::namespace::Namespace;
 use crate::per_core::Core;
-use crate::port::Port;
+use crate::port::{PathState, Port};
 use crate::report::{CloseReason, Counters, NamespaceCounters, SessionInfo, TargetEvent};
 use crate::reservation::{ReservationKeeper, Reservations};
+use crate::session::Origin;
 use crate::settings::{
     NAMESPACE_ID_MAX, NamespaceSettings, PortSettings, SubsystemSettings, TargetSettings,
 };
@@ -79,9 +81,15 @@ impl<D: BlockDevice + 'static> Target<D> {
         let listener = tcp::listen(&settings, core.settings.network_timeout)
             .map_err(|source| TargetError::Bind { address, source })?;
         let bound = listener.local_address();
-        let accepting = reactor::spawn(tcp::accept(Rc::clone(core), settings.id, listener));
+        let path = Rc::new(Cell::default());
+        let origin = Origin {
+            port_id: settings.id,
+            path: Rc::clone(&path),
+        };
+        let accepting = reactor::spawn(tcp::accept(Rc::clone(core), origin, listener));
         let port = Port {
             bound,
+            path,
             _accepting: accepting.cancel_on_drop(),
             settings,
         };
@@ -95,6 +103,17 @@ impl<D: BlockDevice + 'static> Target<D> {
         let removed = self.0.ports.borrow_mut().remove(&id);
         removed.ok_or(TargetError::UnknownPort(id))?;
         self.0.discovery_changed();
+        Ok(())
+    }
+
+    /// Makes a port a better or a worse path to everything behind it; connected hosts are told.
+    /// Through one that is inaccessible, I/O in flight ends and no other begins.
+    pub fn set_path_state(&self, port: u16, state: PathState) -> Result<(), TargetError> {
+        let ports = self.0.ports.borrow();
+        let path = &ports.get(&port).ok_or(TargetError::UnknownPort(port))?.path;
+        if path.replace(state) != state {
+            self.0.path_changed(port);
+        }
         Ok(())
     }
 

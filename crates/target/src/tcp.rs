@@ -11,7 +11,7 @@ use reactor::net::{Keepalive, ListenOptions, SendBatch, SocketOptions, TcpListen
 
 use crate::per_core::Core;
 use crate::report::CloseReason;
-use crate::session::Session;
+use crate::session::{Origin, Session};
 use crate::settings::PortSettings;
 use crate::transport::{End, Part};
 
@@ -50,9 +50,10 @@ pub(crate) fn listen(settings: &PortSettings, timeout: Duration) -> io::Result<T
 /// Accepts connections of a port until cancelled.
 pub(crate) async fn accept<D: BlockDevice + 'static>(
     core: Rc<Core<D>>,
-    port_id: u16,
+    origin: Origin,
     listener: TcpListener,
 ) {
+    let port_id = origin.port_id;
     loop {
         match listener.accept().await {
             Ok((_, host)) if core.sessions.borrow().len() >= core.settings.connections_max => {
@@ -61,7 +62,7 @@ pub(crate) async fn accept<D: BlockDevice + 'static>(
             Ok((stream, host_address)) => {
                 drop(reactor::spawn(serve(
                     Rc::clone(&core),
-                    port_id,
+                    origin.clone(),
                     stream,
                     host_address,
                 )));
@@ -77,7 +78,7 @@ pub(crate) async fn accept<D: BlockDevice + 'static>(
 /// One connection, from accept to its end.
 async fn serve<D: BlockDevice + 'static>(
     core: Rc<Core<D>>,
-    port_id: u16,
+    origin: Origin,
     stream: TcpStream,
     host_address: SocketAddr,
 ) {
@@ -87,7 +88,7 @@ async fn serve<D: BlockDevice + 'static>(
     let session = Rc::new(Session::new(
         Rc::clone(&core),
         id,
-        port_id,
+        origin,
         host_address,
         stream.local_address(),
     ));

@@ -33,6 +33,8 @@ impl Control {
             ),
             Some(_) => <(Counts, Counts)>::default(),
         };
+        let mut problems = self.problems(&objects, caller);
+        problems.extend(self.closed_ports().await);
         Status {
             name: self.identity.name.clone(),
             uuid: self.identity.uuid,
@@ -50,7 +52,7 @@ impl Control {
             volumes: counts(volumes.len(), offline_volumes),
             pools,
             sessions,
-            problems: self.problems(&objects, caller),
+            problems,
         }
     }
 

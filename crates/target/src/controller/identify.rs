@@ -27,7 +27,7 @@ use crate::transport::Reply;
 
 /// CSI of the NVM command set, the only one here.
 const NVM_COMMAND_SET: u8 = 0;
-/// The one ANA group: every path to this node is as good as the next.
+/// The one ANA group: what makes one path better than another is the port.
 pub(crate) const ANA_GROUP: u32 = 1;
 /// Abort commands a host may have outstanding (ACL is one less).
 const ABORT_LIMIT: u8 = 3;
@@ -127,7 +127,8 @@ impl<D: BlockDevice + 'static> Controller<D> {
         // Slot 1 is there and cannot be written.
         data.firmware_updates = 0b11;
         data.ana_transition_s = 10;
-        data.ana_capabilities = anacap::OPTIMIZED | anacap::GROUP_FIXED;
+        data.ana_capabilities =
+            anacap::OPTIMIZED | anacap::NON_OPTIMIZED | anacap::INACCESSIBLE | anacap::GROUP_FIXED;
         data.ana_group_max = U32::new(ANA_GROUP);
         data.ana_groups = U32::new(1);
         data.submission_entry_size = 6 << 4 | 6;

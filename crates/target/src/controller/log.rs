@@ -4,8 +4,8 @@ use block::{BlockDevice, Buffer};
 use nvme::command::ALL_NAMESPACES;
 use nvme::event::AsyncEvent;
 use nvme::log::{
-    ANA_GROUPS_ONLY, AnaGroup, AnaHeader, AnaState, ChangedNamespaces, CommandEffects,
-    FirmwareSlots, GetLogPage, LogPage, SmartHealth, SupportedPages, effects,
+    ANA_GROUPS_ONLY, AnaGroup, AnaHeader, ChangedNamespaces, CommandEffects, FirmwareSlots,
+    GetLogPage, LogPage, SmartHealth, SupportedPages, effects,
 };
 use nvme::text::padded;
 use nvme::{AdminOpcode, IoOpcode, Status};
@@ -270,13 +270,13 @@ fn feature_effects() -> Vec<u8> {
     data.as_bytes().to_vec()
 }
 
-/// One group with every namespace in it, always optimized.
+/// One group with every namespace in it, in the state of the port the host came through.
 fn ana<D: BlockDevice + 'static>(
     groups_only: bool,
     subsystem: &Subsystem<D>,
     session: &Session<D>,
 ) -> Vec<u8> {
-    let change_count = U64::new(session.core.generation.get());
+    let change_count = U64::new(session.core.path_changes.get());
     let namespaces: Vec<U32> = if groups_only {
         Vec::new()
     } else {
@@ -296,7 +296,7 @@ fn ana<D: BlockDevice + 'static>(
         group: U32::new(ANA_GROUP),
         namespaces: U32::new(namespaces.len() as u32),
         change_count,
-        state: AnaState::OPTIMIZED,
+        state: session.origin.path.get().ana(),
         reserved: [0; 15],
     };
     [header.as_bytes(), group.as_bytes(), namespaces.as_bytes()].concat()

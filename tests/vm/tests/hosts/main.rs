@@ -5,6 +5,7 @@ mod authentication;
 mod changes;
 mod data;
 mod file_systems;
+mod paths;
 mod pools;
 mod queries;
 mod reservations;
@@ -72,6 +73,11 @@ macro_rules! scenarios {
             #[test]
             fn authentication() {
                 super::run($suite, "authentication", super::authentication::scenario);
+            }
+
+            #[test]
+            fn paths() {
+                super::run($suite, "paths", super::paths::scenario);
             }
 
             #[test]

@@ -1,0 +1,50 @@
+//! Ports: the addresses that serve NVMe/TCP.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How good a port is as a path to every volume, as hosts with several paths are told (ANA).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PathState {
+    /// As good as any.
+    #[default]
+    Optimized,
+    /// To be used where no optimized path is left.
+    NonOptimized,
+    /// Not to be used: hosts keep their connections, and their I/O goes another way or waits.
+    Inaccessible,
+}
+
+impl PathState {
+    /// As people read and write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            PathState::Optimized => "optimized",
+            PathState::NonOptimized => "non-optimized",
+            PathState::Inaccessible => "inaccessible",
+        }
+    }
+}
+
+/// An address that serves NVMe/TCP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Port {
+    /// Its number: its place in the settings file, from 1; PORTID in the discovery log.
+    pub id: u16,
+    /// Address and port that it listens at.
+    pub address: String,
+    /// What discovery tells hosts to connect to, where that is not the address they asked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advertise: Option<String>,
+    /// How good a path it is.
+    pub path: PathState,
+}
+
+/// What to change; the body of `PATCH /v1/ports/{id}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PortChange {
+    /// How good a path it is from now on. It is remembered.
+    pub path: PathState,
+}

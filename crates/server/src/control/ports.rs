@@ -1,0 +1,159 @@
+//! Ports: which addresses serve NVMe/TCP, and how good a path each of them is.
+
+use std::collections::BTreeMap;
+
+use api::{ErrorBody, ErrorCode, PathState, Port, PortChange, Severity};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
+
+use super::{Control, drives};
+use crate::config::{Config, PortConfig};
+
+/// What an operator made of a port. It counts as long as the settings file has that address there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathRecord {
+    /// The address, as the settings file says it.
+    listen: String,
+    path: PathState,
+}
+
+/// Every port of the settings file, in its order.
+pub(super) struct Ports {
+    configured: Vec<PortConfig>,
+    paths: Mutex<BTreeMap<u16, PathRecord>>,
+}
+
+impl Ports {
+    /// The settings file's ports as the remembered records leave them.
+    pub fn new(config: &Config, mut remembered: BTreeMap<u16, PathRecord>) -> Ports {
+        let configured = config.nvme.ports.clone();
+        remembered.retain(|id, record| {
+            let port = configured.get(usize::from(*id).wrapping_sub(1));
+            port.is_some_and(|port| port.listen.to_string() == record.listen)
+        });
+        Ports {
+            configured,
+            paths: Mutex::new(remembered),
+        }
+    }
+
+    /// The ports as the data path takes them, before anything else has seen them.
+    pub fn specs(&mut self) -> Vec<node::PortSpec> {
+        let paths = self.paths.get_mut();
+        let numbered = (1..).zip(&self.configured);
+        numbered
+            .map(|(id, port)| node::PortSpec {
+                listen: port.listen.0,
+                advertise: port.advertise.map(|address| address.0),
+                path: on_the_data_path(state_of(paths, id)),
+            })
+            .collect()
+    }
+}
+
+impl Control {
+    /// Every port, by number.
+    pub async fn ports(&self) -> Vec<Port> {
+        let paths = self.ports.paths.lock().await;
+        (1..=self.node.addresses().len() as u16)
+            .filter_map(|id| self.port(&paths, id))
+            .collect()
+    }
+
+    /// Makes a port a better or a worse path, and remembers it.
+    pub async fn change_port(&self, id: u64, change: PortChange) -> Result<Port, ErrorBody> {
+        let mut paths = self.ports.paths.lock().await;
+        let number = u16::try_from(id).unwrap_or(0);
+        let index = usize::from(number).wrapping_sub(1);
+        let Some(configured) = self.ports.configured.get(index) else {
+            let count = self.ports.configured.len();
+            let message = format!("no port {id}; there are ports 1 to {count}");
+            return Err(ErrorBody::new(ErrorCode::NotFound, message));
+        };
+        let before = state_of(&paths, number);
+        if before != change.path {
+            let mut changed = paths.clone();
+            changed.insert(
+                number,
+                PathRecord {
+                    listen: configured.listen.to_string(),
+                    path: change.path,
+                },
+            );
+            let record = changed.clone();
+            self.with_state(move |state| state.put_paths(&record))
+                .await?;
+            let path = on_the_data_path(change.path);
+            let done = self.node.set_path_state(index, path).await;
+            done.map_err(|error| drives::refused(&error))?;
+            *paths = changed;
+            let message = format!("{}, was {}", change.path.word(), before.word());
+            self.events
+                .record(Severity::Info, &format!("port/{id}"), &message);
+        }
+        let port = self.port(&paths, number);
+        port.ok_or_else(|| ErrorBody::new(ErrorCode::NotFound, format!("no port {id}")))
+    }
+
+    /// Ports that hosts are told not to use, one sentence each.
+    pub(super) async fn closed_ports(&self) -> Vec<String> {
+        let ports = self.ports().await.into_iter();
+        ports
+            .filter(|port| port.path == PathState::Inaccessible)
+            .map(|port| format!("port {} at {} is inaccessible", port.id, port.address))
+            .collect()
+    }
+
+    fn port(&self, paths: &BTreeMap<u16, PathRecord>, id: u16) -> Option<Port> {
+        let index = usize::from(id).wrapping_sub(1);
+        let advertise = self.ports.configured.get(index)?.advertise;
+        Some(Port {
+            id,
+            address: self.node.addresses().get(index)?.to_string(),
+            advertise: advertise.map(|address| address.to_string()),
+            path: state_of(paths, id),
+        })
+    }
+}
+
+fn state_of(paths: &BTreeMap<u16, PathRecord>, id: u16) -> PathState {
+    paths
+        .get(&id)
+        .map_or(PathState::default(), |record| record.path)
+}
+
+fn on_the_data_path(path: PathState) -> node::PathState {
+    match path {
+        PathState::Optimized => node::PathState::Optimized,
+        PathState::NonOptimized => node::PathState::NonOptimized,
+        PathState::Inaccessible => node::PathState::Inaccessible,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A port number says nothing once the settings file has another address there.
+    #[test]
+    fn a_path_is_remembered_for_the_address_it_was_said_of() {
+        let text = "[[nvme.ports]]\nlisten = \"127.0.0.1:1\"\n\
+                    [[nvme.ports]]\nlisten = \"127.0.0.1:2\"\n";
+        let config = Config::parse(text).unwrap();
+        let record = |listen: &str| PathRecord {
+            listen: listen.to_owned(),
+            path: PathState::Inaccessible,
+        };
+        let remembered = [
+            (1, record("127.0.0.1:1")),
+            (2, record("127.0.0.1:9")),
+            (3, record("127.0.0.1:2")),
+        ];
+        let mut ports = Ports::new(&config, remembered.into());
+        let paths: Vec<_> = ports.specs().iter().map(|port| port.path).collect();
+        assert_eq!(
+            paths,
+            [node::PathState::Inaccessible, node::PathState::Optimized]
+        );
+    }
+}
