@@ -38,6 +38,8 @@ enum Scenario {
     Crowded,
     /// Segments over 8 to 32 drives
     Wide,
+    /// Hosts stand still, and others take the pool from them by force
+    Rivals,
 }
 
 /// What was found, for people and programs.
@@ -52,6 +54,7 @@ struct Summary {
     changes: u64,
     relocated_blocks: u64,
     reconstructed_blocks: u64,
+    takeovers: u64,
 }
 
 impl Sim {
@@ -87,6 +90,7 @@ impl Sim {
             changes: total.changes,
             relocated_blocks: total.relocated,
             reconstructed_blocks: total.reconstructed,
+            takeovers: total.takeovers,
         };
         output.show(&summary, describe);
         match failed {
@@ -114,6 +118,10 @@ impl Sim {
                 wide: Some(true),
                 ..options
             },
+            Scenario::Rivals => Options {
+                rivals: true,
+                ..options
+            },
         }
     }
 }
@@ -128,6 +136,7 @@ fn describe(summary: &Summary) -> String {
         ("changes", number(summary.changes)),
         ("blocks moved", number(summary.relocated_blocks)),
         ("blocks rebuilt", number(summary.reconstructed_blocks)),
+        ("takeovers", number(summary.takeovers)),
         ("failures", number(summary.failures.len() as u64)),
     ]);
     for failure in &summary.failures {

@@ -4,6 +4,7 @@ use crate::drive::Drive;
 use crate::events::Events;
 use crate::health::Kind;
 use crate::join::join_all;
+use crate::lease::Lease;
 use crate::level::{Level, Shape};
 use crate::location::{BLOCK_BYTES, Entry};
 use crate::redundancy;
@@ -65,6 +66,8 @@ pub(crate) struct Array<D> {
     pub newly_failed: RefCell<Vec<usize>>,
     /// Drives that are being emptied so that they can be removed.
     pub leaving: RefCell<BTreeSet<usize>>,
+    /// This core's leave to write.
+    pub lease: Lease,
 }
 
 impl<D: BlockDevice> Array<D> {
@@ -78,6 +81,7 @@ impl<D: BlockDevice> Array<D> {
             serving: Cell::new(false),
             newly_failed: RefCell::default(),
             leaving: RefCell::default(),
+            lease: Lease::default(),
         }
     }
 
@@ -201,6 +205,10 @@ impl<D: BlockDevice> Array<D> {
         let Some(drive) = self.drive(usize::from(zone.drive)) else {
             return (buffer, Err(IoError::DeviceGone));
         };
+        // Nothing may wait between this and the drive.
+        if let Err(error) = self.lease.hold().await {
+            return (buffer, Err(error));
+        }
         let start = drive.zone_start(zone.index) + u64::from(row);
         let begun = reactor::turn_started();
         let (buffer, result) = drive.write(start, buffer, durability).await;

@@ -167,6 +167,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         resume: Resume,
         change: impl FnOnce(&mut State) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
+        // What it writes besides stripes goes to zones that somebody else may have taken.
+        self.verify().await?;
         let mut gate = Some(Gate::close(self).await?);
         if let Some(reason) = self.offline.get() {
             return Err(PoolError::Offline(reason));
@@ -476,7 +478,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     Kind::Map => segment.state == SegmentState::Sealed,
                     Kind::Wide | Kind::Narrow => cut.settled.contains(number),
                 };
-                settled && segment.live() == 0 && !waiting.contains(number)
+                let used = waiting.contains(number) || state.quarantined.contains(number);
+                settled && segment.live() == 0 && !used
             })
             .map(|(number, _)| *number)
             .collect();

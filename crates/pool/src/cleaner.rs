@@ -68,7 +68,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let candidates = state
             .settled
             .iter()
-            .filter(|number| !state.stuck.contains(number));
+            .filter(|number| !state.stuck.contains(number) && !state.quarantined.contains(number));
         candidates
             .filter_map(|number| {
                 let segment = state.segments.get(*number)?;

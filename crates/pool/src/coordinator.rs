@@ -6,6 +6,7 @@ use crate::entropy::Entropy;
 use crate::format::superblock::Superblock;
 use crate::peers::Peer;
 use crate::watch::Watch;
+use reactor::Instant;
 use reactor::sync::Mutex;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Deref;
@@ -39,6 +40,12 @@ pub(crate) struct Coordinator<D> {
     pub cleaning: Cell<Option<Cleaning>>,
     /// Other shards may have updates that would free segments.
     pub others_dirty: Cell<bool>,
+    /// No superblock had a larger number when the pool was opened.
+    pub opened_at: u64,
+    /// The epoch of a superblock that a former holder has left behind.
+    pub intruder: Cell<Option<u64>>,
+    /// When the zones of [`State::quarantined`](crate::core::State) may be used again.
+    pub quarantine_until: Cell<Instant>,
 }
 
 impl<D> Deref for Coordinator<D> {

@@ -5,6 +5,7 @@ use crate::array::Array;
 use crate::cache::NodeCache;
 use crate::coordinator::Coordinator;
 use crate::events::PoolEvent;
+use crate::fence::TAKEN_OVER;
 use crate::format::node::Node;
 use crate::format::stripe::Record;
 use crate::gather::Victim;
@@ -44,6 +45,9 @@ pub struct Settings {
     /// find this out.
     #[doc(hidden)]
     pub broken_early_acknowledgement: bool,
+    /// Go on whoever has taken the pool. As above.
+    #[doc(hidden)]
+    pub broken_without_fence: bool,
 }
 
 impl Default for Settings {
@@ -54,6 +58,7 @@ impl Default for Settings {
             slice_blocks: SLICE_BLOCKS as u32,
             stripes_in_flight: 4,
             broken_early_acknowledgement: false,
+            broken_without_fence: false,
         }
     }
 }
@@ -112,6 +117,8 @@ pub(crate) struct State {
     pub stuck: BTreeSet<u32>,
     /// Segments out of which everything was moved since the last checkpoint.
     pub emptied: BTreeSet<u32>,
+    /// Segments to which stripes of a former holder may still come: their zones stay theirs.
+    pub quarantined: BTreeSet<u32>,
     /// How often each segment has been cleaned.
     pub attempts: BTreeMap<u32, u32>,
     /// Segments that other shards were given to write, and which shard.
@@ -356,6 +363,9 @@ impl<D: BlockDevice> Core<D> {
     pub fn go_offline(&self, reason: &'static str) {
         if self.offline.get().is_none() {
             self.offline.set(Some(reason));
+            if reason == TAKEN_OVER {
+                self.array.lease.end();
+            }
             tracing::error!(reason, "pool offline");
             let state = PoolState::Offline;
             self.array.events.push(PoolEvent::State {

@@ -164,6 +164,7 @@ fn first_superblock<D: BlockDevice>(
     superblock.width = shape.width() as u8;
     superblock.name[..name.len()].copy_from_slice(name);
     superblock.raise_epoch(options.entropy.word()?);
+    superblock.holder = options.host.0;
     for (index, device) in drives.iter().enumerate() {
         let blocks = device_blocks(device);
         if DriveLayout::new(blocks, zone_blocks, slot_blocks).zones() < ZONES_MIN {

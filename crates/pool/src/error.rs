@@ -76,6 +76,12 @@ pub enum PoolError {
         /// The holder's identifier in hexadecimal.
         holder: String,
     },
+    /// Another host goes on publishing, however often the pool is claimed.
+    #[error("host {holder} goes on using the pool although it has been claimed; stop that host")]
+    StillInUse {
+        /// The host's identifier in hexadecimal.
+        holder: String,
+    },
     /// Metadata could not be read with all the redundancy there is.
     #[error("the pool's {0} is damaged beyond its redundancy")]
     Damaged(&'static str),

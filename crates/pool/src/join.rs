@@ -40,6 +40,35 @@ pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) ->
     slots.into_iter().filter_map(output).collect()
 }
 
+/// Waits until so many of `futures` have ended well, or all have ended. What they gave is in no
+/// order.
+pub(crate) async fn first_good<T, E, F: Future<Output = Result<T, E>>>(
+    futures: impl IntoIterator<Item = F>,
+    enough: usize,
+) -> (Vec<T>, Vec<E>) {
+    let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    poll_fn(|context| {
+        running.retain_mut(|future| match future.as_mut().poll(context) {
+            Poll::Ready(Ok(output)) => {
+                good.push(output);
+                false
+            }
+            Poll::Ready(Err(error)) => {
+                bad.push(error);
+                false
+            }
+            Poll::Pending => true,
+        });
+        match good.len() >= enough || running.is_empty() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+    (good, bad)
+}
+
 /// Waits for both.
 pub(crate) async fn join<L: Future, R: Future>(left: L, right: R) -> (L::Output, R::Output) {
     let mut left = pin!(left);

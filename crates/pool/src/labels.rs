@@ -54,17 +54,14 @@ pub(crate) struct Slot {
     pub odd: bool,
     /// The other one has a superblock whose tables were never written whole.
     pub torn_beside: bool,
+    /// The largest number of a superblock on the drive.
+    pub last_sequence: u64,
 }
 
 impl Slot {
-    /// Orders slots of one lineage: the later one is greater.
+    /// See [`Superblock::rank`].
     pub fn rank(&self) -> (u64, u64, u64) {
-        let superblock = &self.superblock;
-        (
-            superblock.epoch.number.get(),
-            superblock.incarnation.get(),
-            superblock.sequence.get(),
-        )
+        self.superblock.rank()
     }
 
     pub fn layout(&self) -> DriveLayout {
@@ -90,6 +87,7 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
     let blocks = device_blocks(device);
     let mut best: Option<Slot> = None;
     let mut torn = [false; 2];
+    let mut last_sequence = 0;
     let mut newer = None;
     let mut failure = None;
     for odd in [false, true] {
@@ -104,6 +102,7 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
         }
         match Superblock::parse(&buffer) {
             Ok(superblock) => {
+                last_sequence = last_sequence.max(superblock.sequence.get());
                 let slot = read_body(device, superblock, odd, at).await;
                 torn[usize::from(odd)] = slot.is_none();
                 let later =
@@ -118,11 +117,29 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
         (_, Some(version), _) => Ok(Found::Newer(version)),
         (Some(mut slot), None, _) => {
             slot.torn_beside = torn[usize::from(!slot.odd)];
+            slot.last_sequence = last_sequence;
             Ok(Found::Slot(Box::new(slot)))
         }
         (None, None, Some(error)) => Err(error),
         (None, None, None) => Ok(Found::Blank),
     }
+}
+
+/// The superblocks of a drive, be their tables torn or not. A block that the drive cannot read has
+/// none: whoever wrote one there since would have made it readable.
+pub(crate) async fn heads<D: BlockDevice>(device: &D) -> Result<[Option<Superblock>; 2], IoError> {
+    let blocks = device_blocks(device);
+    let mut heads = [None, None];
+    for odd in [false, true] {
+        let at = superblock_at(blocks, odd);
+        let (buffer, result) = read_blocks(device, at, Buffer::new(BLOCK_BYTES)).await;
+        match result {
+            Ok(()) => heads[usize::from(odd)] = Superblock::parse(&buffer).ok(),
+            Err(IoError::UnrecoveredRead) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(heads)
 }
 
 /// Where the superblock of a slot lies; its tables are on the drive's inner side of it.
@@ -157,6 +174,7 @@ async fn read_body<D: BlockDevice>(
         body,
         odd,
         torn_beside: false,
+        last_sequence: 0,
     })
 }
 

@@ -165,19 +165,18 @@ impl<D: BlockDevice + 'static> Core<D> {
     pub async fn settle_membership(&self) -> Result<(), IoError> {
         let failed = self.array.newly_failed.borrow().clone();
         if failed.is_empty() {
-            return match self.offline.get() {
-                None => Ok(()),
-                Some(_) => Err(IoError::DeviceGone),
-            };
+            // Whoever holds the pool by now has, or has not, what is settled.
+            return self.array.lease.hold().await;
         }
         if let Some(coordinator) = self.coordinator() {
-            return coordinator.settle().await;
+            coordinator.settle().await?;
+            return self.array.lease.hold().await;
         }
         let drives = failed.clone();
         self.ask(|reply| Report::Failed { drives, reply }).await??;
-        let mut newly_failed = self.array.newly_failed.borrow_mut();
-        newly_failed.retain(|drive| !failed.contains(drive));
-        Ok(())
+        let still = |drive: &usize| !failed.contains(drive);
+        self.array.newly_failed.borrow_mut().retain(still);
+        self.array.lease.hold().await
     }
 
     /// Sees to it that this shard has room for `blocks` more, or says that there is none.

@@ -158,6 +158,7 @@ mod tests {
                     body: Vec::new(),
                     odd: false,
                     torn_beside: false,
+                    last_sequence: 0,
                 }
             })
             .collect()

@@ -17,6 +17,7 @@ use crate::segments::{Segment, State as SegmentState};
 use crate::slices::{SHARDS_MAX, Share};
 use crate::volumes::Tables;
 use block::IoError;
+use reactor::Instant;
 use reactor::mailbox::{self, Receiver, Sender};
 use reactor::sync::Queue;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,6 +116,8 @@ pub(crate) enum Order {
     Retire(Sender<()>),
     /// There may be segments again.
     Look,
+    /// Nobody else has the pool before this time.
+    Lease(Instant),
     /// The writes that wait for a segment do so in vain.
     Refuse,
     /// Move a window of your blocks out of a segment.

@@ -8,20 +8,23 @@ use crate::drive::{Drive, DriveLayout};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
 use crate::events::DriveChange;
+use crate::fence::{self, Survey};
 use crate::format::body::Body;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
-use crate::labels::{self, DriveId, Found, HostId, Slot, hexadecimal};
+use crate::labels::{self, DriveId, Found, HostId, Slot};
+use crate::lease::{LEASE, QUARANTINE};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::BLOCK_BYTES;
 use crate::log::ATOMIC_BLOCKS;
-use crate::membership;
 use crate::messages::{End, Order, Wiring, wire};
 use crate::recovery::Before;
 use crate::segments::{Kind, Segments, State as SegmentState};
 use crate::slices::Share;
 use block::BlockDevice;
+use reactor::Instant;
 use reactor::sync::Mutex;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// How a pool is to be opened.
@@ -85,19 +88,20 @@ impl<D: BlockDevice + 'static> Pool<D> {
         if slice == 0 || !slice.is_multiple_of(ATOMIC_BLOCKS) {
             return Err(PoolError::Invalid("a slice is a multiple of 16 blocks"));
         }
-        let slots = find_slots(&drives).await?;
-        let given: Vec<Option<&Slot>> = slots.iter().map(Option::as_deref).collect();
-        let choice = membership::choose(&given)?;
-        let newest = slots[choice.newest]
-            .as_deref()
-            .cloned()
-            .ok_or(PoolError::NoPool)?;
-        let holder = newest.superblock.holder;
-        if holder != [0; 16] && holder != options.host.0 && !options.force {
-            return Err(PoolError::Held {
-                holder: hexadecimal(&holder),
-            });
-        }
+        let claim = options.entropy.word()?;
+        let entered = fence::enter(&drives, &options, claim).await?;
+        let Survey {
+            slots,
+            choice,
+            newest,
+            ..
+        } = entered.survey;
+        let entry = Entry {
+            claim,
+            opened_at: entered.survey.last_sequence,
+            forced: entered.forced,
+            lease_until: entered.looked + LEASE,
+        };
         let body = Body::decode(&newest.body).map_err(|_| PoolError::Damaged("tables"))?;
         let mut members: Vec<Option<Rc<Drive<D>>>> = Vec::new();
         members.resize_with(DRIVES_MAX, || None);
@@ -107,11 +111,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
             let (Some(slot), Some(index)) = (slot, *index) else {
                 continue;
             };
-            let drive = Drive::new(device, slot.superblock.drive_id, slot.layout());
+            fence::check_fresh(&newest, entered.looked)?;
             // A drive that refuses is as good as absent.
-            if bring_up(&drive, index, slot, &newest).await.is_err() {
+            if bring_up(&device, index, slot, &newest).await.is_err() {
                 continue;
             }
+            let drive = Drive::new(device, slot.superblock.drive_id, slot.layout());
             members[index] = Some(Rc::new(drive));
             positions.push((index, position));
         }
@@ -124,10 +129,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
             shards: 1 + orders.len() as u64,
             shard: 0,
         };
-        let core = assemble(members, newest, body, share, options)?;
+        let core = assemble(members, newest, body, share, options, entry)?;
+        core.hold_pool();
         tell_stale(&core.array, &slots, &choice.current);
         core.start(before).await?;
         core.begin_others(orders, reports, &positions).await?;
+        core.tell_lease();
         core.serve();
         Ok(Pool { core })
     }
@@ -142,6 +149,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         core.upkeep.notify_one();
         core.array.events.close();
         core.tell_all(|| Order::Quit);
+        core.array.lease.end();
         result
     }
 
@@ -192,7 +200,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
 }
 
 /// What each drive carries of a pool.
-async fn find_slots<D: BlockDevice>(drives: &[D]) -> Result<Vec<Option<Box<Slot>>>, PoolError> {
+pub(crate) async fn find_slots<D: BlockDevice>(
+    drives: &[D],
+) -> Result<Vec<Option<Box<Slot>>>, PoolError> {
     let mut slots = Vec::with_capacity(drives.len());
     for device in drives {
         // A drive that cannot be read is as good as absent.
@@ -203,6 +213,16 @@ async fn find_slots<D: BlockDevice>(drives: &[D]) -> Result<Vec<Option<Box<Slot>
         });
     }
     Ok(slots)
+}
+
+/// How a host came by the pool.
+struct Entry {
+    /// Tells this opening from every other.
+    claim: u64,
+    opened_at: u64,
+    /// Another host has held it.
+    forced: bool,
+    lease_until: Instant,
 }
 
 /// Tells of drives that are there but missed what the others know.
@@ -223,21 +243,21 @@ fn tell_stale<D: BlockDevice>(
 
 /// Gives a drive that missed the last superblock exactly that one, beside the one that it has: a
 /// drive that this tears must not be left with none.
-async fn bring_up<D: BlockDevice>(
-    drive: &Drive<D>,
+pub(crate) async fn bring_up<D: BlockDevice>(
+    device: &D,
     index: usize,
     slot: &Slot,
     newest: &Slot,
 ) -> Result<(), PoolError> {
     if slot.torn_beside {
-        labels::forget_torn(drive.device(), slot).await?;
+        labels::forget_torn(device, slot).await?;
     }
     if slot.rank() < newest.rank() {
         let mut superblock = newest.superblock.clone();
         superblock.drive_index = index as u8;
-        superblock.drive_id = drive.id;
-        let (layout, body) = (drive.layout, &newest.body);
-        labels::write_in(drive.device(), &superblock, layout, !slot.odd, body).await?;
+        superblock.drive_id = slot.superblock.drive_id;
+        let (layout, body) = (slot.layout(), &newest.body);
+        labels::write_in(device, &superblock, layout, !slot.odd, body).await?;
     }
     Ok(())
 }
@@ -248,8 +268,10 @@ fn assemble<D: BlockDevice + 'static>(
     body: Body,
     share: Share,
     options: OpenOptions,
+    entry: Entry,
 ) -> Result<Rc<Coordinator<D>>, PoolError> {
-    let superblock = newest.superblock;
+    let mut superblock = newest.superblock;
+    superblock.claim = entry.claim.into();
     let level = Level::from_code(superblock.level).ok_or(PoolError::Damaged("superblock"))?;
     let (zone_blocks, slot_blocks) = (superblock.zone_blocks.get(), superblock.slot_blocks.get());
     let zones: Vec<u32> = superblock
@@ -268,9 +290,16 @@ fn assemble<D: BlockDevice + 'static>(
     let newly_failed: Vec<usize> = absent.map(|(index, _)| index).collect();
     let array = Array::new(level, members);
     array.newly_failed.replace(newly_failed);
+    array
+        .lease
+        .broken
+        .set(options.settings.broken_without_fence);
+    array.lease.extend(entry.lease_until);
+    let quarantined = still_written(&body, entry.forced);
     let segments = Segments::new(&zones, body.segments, body.next_generation);
     let mut state = State::new(segments, body.tables, share, 0);
     state.map_nodes = body.map_nodes;
+    state.quarantined = quarantined;
     let shard = Rc::new(Core::new(
         array,
         options.settings,
@@ -297,8 +326,18 @@ fn assemble<D: BlockDevice + 'static>(
             room_lock: Mutex::new(()),
             cleaning: Cell::new(None),
             others_dirty: Cell::new(false),
+            opened_at: entry.opened_at,
+            intruder: Cell::new(None),
+            quarantine_until: Cell::new(reactor::now() + QUARANTINE),
         }
     }))
+}
+
+/// Segments that a last holder who was not asked may still write to.
+fn still_written(body: &Body, forced: bool) -> BTreeSet<u32> {
+    let segments = body.segments.iter();
+    let open = segments.filter(|(_, segment)| forced && segment.state != SegmentState::Sealed);
+    open.map(|(number, _)| *number).collect()
 }
 
 /// The wires of a pool of one shard.

@@ -5,7 +5,7 @@ use crate::error::PoolError;
 use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Superblock};
 use crate::join::join_all;
-use crate::labels::{self, Found};
+use crate::labels;
 use crate::membership::lost_max;
 use crate::messages::Order;
 use block::{BlockDevice, IoError};
@@ -49,7 +49,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             self.exclude(&mut next, &failed)?;
             self.check_quorum(&next)?;
-            self.check_fence(&next).await?;
+            self.verify().await?;
+            self.outrank_intruder(&mut next)?;
             let written = self.write_everywhere(&next, &body).await;
             settled = written;
             {
@@ -107,20 +108,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(())
     }
 
-    /// Looks whether another host has taken the pool over since the last superblock.
-    async fn check_fence(&self, next: &Superblock) -> Result<(), PoolError> {
-        for (_, drive) in self.array.live().into_iter().take(1 + lost_max(next)) {
-            let Ok(Found::Slot(slot)) = labels::find(drive.device()).await else {
-                continue;
-            };
-            let theirs = &slot.superblock;
-            let later = theirs.incarnation > self.published.borrow().superblock.incarnation
-                || theirs.sequence >= next.sequence;
-            if theirs.pool_id == next.pool_id && later {
-                self.go_offline("another host has taken the pool over");
-                return Err(PoolError::Offline("another host has taken the pool over"));
-            }
-        }
+    /// A superblock that a former holder has left must not count at the next opening, whatever
+    /// membership it names.
+    fn outrank_intruder(&self, next: &mut Superblock) -> Result<(), PoolError> {
+        let Some(theirs) = self.intruder.take() else {
+            return Ok(());
+        };
+        next.raise_epoch(self.entropy.word()?);
+        next.epoch.number = next.epoch.number.get().max(theirs + 1).into();
         Ok(())
     }
 

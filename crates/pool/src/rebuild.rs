@@ -61,6 +61,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             && table.any(|(number, segment)| {
                 self.lacks_drive(segment)
                     && !state.stuck.contains(number)
+                    && !state.quarantined.contains(number)
                     && !state.limbo.iter().any(|(_, limbo)| limbo == number)
             })
     }
@@ -158,6 +159,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 min,
             });
         }
+        // It may be somebody else's by now.
+        core.verify().await?;
         labels::wipe(&device).await?;
         let (id, word) = (core.entropy.bytes16()?, core.entropy.word()?);
         let join = |next: &mut Superblock| {
@@ -178,6 +181,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         join(&mut first);
         first.drive_index = index as u8;
         first.drive_id = id;
+        core.array.lease.hold().await?;
         labels::write_both(&device, &first, layout, &body).await?;
         core.place_at_others(MemberDrive {
             index,
@@ -246,6 +250,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         if core.array.is_live(index) {
             return Err(PoolError::NoSpace);
         }
+        core.verify().await?;
         labels::wipe(drive.device()).await
     }
 

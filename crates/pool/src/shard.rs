@@ -140,6 +140,7 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 state.release_limbo();
             }
             Order::Look => core.upkeep.notify_one(),
+            Order::Lease(until) => core.array.lease.extend(until),
             Order::Refuse => {
                 let starved = core.state.borrow().starved;
                 if starved {
@@ -221,6 +222,7 @@ fn assemble<D: BlockDevice>(begin: Begin, drives: Vec<D>) -> Result<Core<D>, Poo
     }
     let array = Array::new(begin.level, members);
     array.serving.set(true);
+    array.lease.broken.set(begin.settings.broken_without_fence);
     let mut segments = Segments::default();
     segments.replace(begin.share.shard, begin.view.segments);
     let state = State::new(segments, begin.view.tables, begin.share, begin.sequence);

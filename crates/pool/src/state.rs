@@ -45,6 +45,7 @@ impl State {
             stuck: BTreeSet::new(),
             emptied: BTreeSet::new(),
             attempts: BTreeMap::new(),
+            quarantined: BTreeSet::new(),
             lent: BTreeMap::new(),
             for_moves: BTreeSet::new(),
             room: 0,

@@ -87,6 +87,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if self.stopping.get() {
             return;
         }
+        if self.verify().await.is_err() {
+            return;
+        }
         let zones = self.state.borrow().segments.discarding().to_vec();
         let discards = zones.iter().map(|zone| async move {
             if let Some(drive) = self.array.drive(usize::from(zone.drive)) {
@@ -124,7 +127,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         });
         let freeable = state.segments.table().iter().filter(|(number, segment)| {
             let sealed = segment.state == SegmentState::Sealed && segment.live() == 0;
-            sealed && !state.limbo.iter().any(|(_, limbo)| limbo == *number)
+            sealed
+                && !state.quarantined.contains(number)
+                && !state.limbo.iter().any(|(_, limbo)| limbo == *number)
         });
         // Until the next merge the emptied ones still count as what they held.
         let freeable = freeable.count() + state.emptied.len();

@@ -116,6 +116,15 @@ impl Reactor {
         }
     }
 
+    /// Time passes in which nothing happens here, as for a process that is stopped.
+    ///
+    /// # Panics
+    /// When the reactor is not a simulated one.
+    pub fn stand_still(&self, time: Duration) {
+        let world = self.context.world();
+        world.expect("only simulated time can be moved").pass(time);
+    }
+
     pub(crate) fn inbox(&self) -> Arc<Inbox> {
         Arc::clone(&self.context.inbox)
     }

@@ -6,6 +6,7 @@ use reactor::sync::Notify;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ pub struct Power {
     fuse: Cell<u64>,
     on: Cell<bool>,
     cut: Notify,
+    /// Operations left until the host that began them stands still.
+    pause: Cell<Option<u64>>,
+    pausing: Notify,
     random: Random,
 }
 
@@ -30,6 +34,8 @@ impl Power {
             fuse: Cell::new(0),
             on: Cell::new(false),
             cut: Notify::new(),
+            pause: Cell::new(None),
+            pausing: Notify::new(),
             random: Random::new(seed),
         })
     }
@@ -47,6 +53,18 @@ impl Power {
         }
     }
 
+    /// Whoever uses the drives is to stand still after so many operations.
+    pub fn pause_after(&self, operations: u64) {
+        self.pause.set(Some(operations));
+    }
+
+    /// Waits for that moment.
+    pub async fn paused(&self) {
+        while self.pause.get().is_some() {
+            self.pausing.notified().await;
+        }
+    }
+
     /// True until it fails.
     pub fn is_on(&self) -> bool {
         self.on.get()
@@ -55,6 +73,13 @@ impl Power {
     /// An operation begins, or never does.
     async fn spend(&self) {
         if self.on.get() {
+            match self.pause.get() {
+                Some(0) => {
+                    self.pause.set(None);
+                    self.pausing.notify_all();
+                }
+                left => self.pause.set(left.map(|left| left - 1)),
+            }
             let left = self.fuse.get();
             self.fuse.set(left.saturating_sub(1));
             if left == 0 {
@@ -79,14 +104,62 @@ struct Unflushed {
     content: Content,
 }
 
+/// A change on its way to the media.
+enum Flight {
+    Write {
+        block: u64,
+        bytes: Vec<u8>,
+        first_number: u64,
+        durable: bool,
+    },
+    Discard(Range<u64>),
+}
+
 #[derive(Default)]
 struct Media {
     durable: BTreeMap<u64, Content>,
     /// What reads see where it is not (yet) what is durable.
     cached: BTreeMap<u64, Content>,
     unflushed: Vec<Unflushed>,
+    flights: BTreeMap<u64, Flight>,
     next_number: u64,
     latent: BTreeSet<u64>,
+}
+
+impl Media {
+    /// A change that is on its way arrives, unless it has.
+    fn land(&mut self, flight: u64) {
+        match self.flights.remove(&flight) {
+            Some(Flight::Write {
+                block,
+                bytes,
+                first_number,
+                durable,
+            }) => {
+                for (index, content) in bytes.chunks(BLOCK).enumerate() {
+                    let (block, own) = (block + index as u64, first_number + index as u64);
+                    self.latent.remove(&block);
+                    if durable {
+                        self.unflushed
+                            .retain(|write| write.block != block || write.number > own);
+                        self.cached.remove(&block);
+                        self.durable.insert(block, content.into());
+                    } else {
+                        self.cached.insert(block, content.into());
+                    }
+                }
+            }
+            Some(Flight::Discard(inside)) => {
+                for block in inside.clone() {
+                    self.durable.remove(&block);
+                    self.cached.remove(&block);
+                }
+                self.unflushed
+                    .retain(|write| !inside.contains(&write.block));
+            }
+            None => {}
+        }
+    }
 }
 
 /// A drive with a volatile cache. Clones are one drive: it outlives the pool that uses it.
@@ -175,6 +248,7 @@ impl SimDrive {
         let mut media = self.media.borrow_mut();
         let mut writes = std::mem::take(&mut media.unflushed);
         media.cached.clear();
+        media.flights.clear();
         while !writes.is_empty() {
             let write = writes.swap_remove(random.below(writes.len() as u64) as usize);
             let fate = random.below(3);
@@ -277,40 +351,49 @@ impl SimDrive {
         durability: Durability,
     ) -> Result<(), IoError> {
         self.begin().await?;
-        let numbers: Vec<u64> = {
+        let block = self.block(start);
+        let flight = {
             let mut media = self.media.borrow_mut();
-            let blocks = buffer.chunks(BLOCK).enumerate();
-            blocks
-                .map(|(index, content)| {
-                    media.next_number += 1;
-                    let number = media.next_number;
-                    let block = self.block(start) + index as u64;
-                    media.unflushed.push(Unflushed {
-                        number,
-                        block,
-                        content: content.into(),
-                    });
-                    number
-                })
-                .collect()
-        };
-        self.take_time().await?;
-        let mut media = self.media.borrow_mut();
-        for (index, content) in buffer.chunks(BLOCK).enumerate() {
-            let block = self.block(start) + index as u64;
-            media.latent.remove(&block);
-            if durability == Durability::Durable {
-                let own = numbers[index];
-                media
-                    .unflushed
-                    .retain(|write| write.block != block || write.number > own);
-                media.cached.remove(&block);
-                media.durable.insert(block, content.into());
-            } else {
-                media.cached.insert(block, content.into());
+            let first_number = media.next_number + 1;
+            for (index, content) in buffer.chunks(BLOCK).enumerate() {
+                media.next_number += 1;
+                let number = media.next_number;
+                media.unflushed.push(Unflushed {
+                    number,
+                    block: block + index as u64,
+                    content: content.into(),
+                });
             }
+            let write = Flight::Write {
+                block,
+                bytes: buffer.to_vec(),
+                first_number,
+                durable: durability == Durability::Durable,
+            };
+            media.flights.insert(first_number, write);
+            first_number
+        };
+        self.arrive(flight).await
+    }
+
+    /// A change reaches the media when its time has come.
+    async fn arrive(&self, flight: u64) -> Result<(), IoError> {
+        let result = self.take_time().await;
+        let mut media = self.media.borrow_mut();
+        match result {
+            Ok(()) => media.land(flight),
+            Err(_) => drop(media.flights.remove(&flight)),
         }
-        Ok(())
+        result
+    }
+
+    /// What has been let through to the drive arrives, whoever waits for it or not.
+    pub fn land(&self) {
+        let mut media = self.media.borrow_mut();
+        while let Some((flight, _)) = media.flights.first_key_value() {
+            let flight = *flight;
+            media.land(flight);
+        }
     }
 }
 
@@ -404,19 +487,17 @@ impl BlockDevice for SimDrive {
 
     async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
         self.begin().await?;
-        self.take_time().await?;
-        let mut media = self.media.borrow_mut();
         let start = self.block(range.start);
         let blocks = range.blocks * u64::from(self.block_bytes) / BLOCK as u64;
-        let inside = start..start + blocks;
-        for block in inside.clone() {
-            media.durable.remove(&block);
-            media.cached.remove(&block);
-        }
-        media
-            .unflushed
-            .retain(|write| !inside.contains(&write.block));
-        Ok(())
+        let flight = {
+            let mut media = self.media.borrow_mut();
+            media.next_number += 1;
+            let flight = media.next_number;
+            let discard = Flight::Discard(start..start + blocks);
+            media.flights.insert(flight, discard);
+            flight
+        };
+        self.arrive(flight).await
     }
 
     async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError> {

@@ -12,6 +12,9 @@
 //!   become bad.
 //! - The pool is opened with another number of shards each time, where several are asked for.
 //! - A drive may answer many times more slowly than the others.
+//! - Where rivals are asked for, a host stands still at any drive operation; what it had begun
+//!   reaches the drives within four seconds; another takes the pool by force; then the first goes
+//!   on in turns with it, its clock having gone on or not.
 //! - Drives join, new ones and former members with old labels, and are asked to leave.
 //!
 //! Pools have 1 to 32 drives, volumes of which some reserve space, and several clients at once.
@@ -19,7 +22,8 @@
 //! What is checked, after every crash and while clients work: an acknowledged write reads back; an
 //! unacknowledged one reads as old or new, never mixed within a block; writes that promise it are
 //! whole or absent; snapshots stay what they were; what was read once stays so; a volume that
-//! reserves space is never refused a write; the accounts of space add up.
+//! reserves space is never refused a write; a host that has lost the pool harms nothing, and, if
+//! its clock went on, acknowledges nothing; the accounts of space add up.
 
 use crate::drive::{Power, SimDrive};
 use crate::random::Random;
@@ -46,6 +50,10 @@ pub struct Options {
     pub wide: Option<bool>,
     /// The pool acknowledges before writes are durable; the simulation must notice.
     pub broken: bool,
+    /// Other hosts take the pool by force from those that stand still.
+    pub rivals: bool,
+    /// Hosts go on whoever has taken the pool; the simulation must notice.
+    pub unfenced: bool,
 }
 
 impl Options {
@@ -60,6 +68,8 @@ impl Options {
             crowded: None,
             wide: None,
             broken: false,
+            rivals: false,
+            unfenced: false,
         }
     }
 }
@@ -79,6 +89,8 @@ pub struct Report {
     pub relocated: u64,
     /// Blocks rebuilt from their row.
     pub reconstructed: u64,
+    /// The pool was taken by force.
+    pub takeovers: u64,
 }
 
 impl Report {
@@ -90,6 +102,7 @@ impl Report {
         self.changes += other.changes;
         self.relocated += other.relocated;
         self.reconstructed += other.reconstructed;
+        self.takeovers += other.takeovers;
     }
 }
 
@@ -143,9 +156,11 @@ pub fn run(options: &Options) -> Result<Report, String> {
     };
     world.create();
     for life in 0..options.lives {
-        world
-            .live(life, false)
-            .map_err(|found| failed(life, found))?;
+        let lived = match options.rivals {
+            true => world.live_with_rival(),
+            false => world.live(life, false),
+        };
+        lived.map_err(|found| failed(life, found))?;
     }
     world
         .live(options.lives, true)

@@ -2,6 +2,7 @@
 
 mod changes;
 mod clients;
+mod rivals;
 mod served;
 
 use crate::drive::{Power, SimDrive};
@@ -11,10 +12,11 @@ use crate::run::{Options, Report};
 use block::{BlockDevice, Buffer, Lba};
 use changes::Pending;
 use pool::{
-    CreateOptions, DriveId, Entropy, HostId, Level, OpenOptions, PoolState, Settings, SnapshotId,
-    VolumeId, VolumeOptions,
+    CreateOptions, DriveId, Entropy, HostId, Level, OpenOptions, PoolError, PoolState, Settings,
+    SnapshotId, VolumeId, VolumeOptions,
 };
 use reactor::Reactor;
+use rivals::Rest;
 pub use served::{Device, Served};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +27,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 const BLOCK: usize = 4096;
-const HOST: HostId = HostId([7; 16]);
 /// Virtual time after which clients that still work are stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A life that is to end by itself has this many drive operations to do so.
@@ -63,6 +64,14 @@ pub(crate) struct World {
     /// A clock for the model: each event has its own time.
     now: Cell<u64>,
     names: Cell<u64>,
+    /// The last byte of the host that has the pool.
+    host: Cell<u8>,
+    /// The pool as the host that runs now has it open.
+    serving: RefCell<Option<Served>>,
+    /// The host that runs now has lost the pool to another, and how it comes to run.
+    deposed: Cell<Option<Rest>>,
+    /// What such a host did that it may not.
+    violation: RefCell<Option<String>>,
 }
 
 impl World {
@@ -90,6 +99,10 @@ impl World {
             report: Cell::default(),
             now: Cell::new(1),
             names: Cell::new(0),
+            host: Cell::new(7),
+            serving: RefCell::default(),
+            deposed: Cell::new(None),
+            violation: RefCell::default(),
         }
     }
 
@@ -119,7 +132,20 @@ impl World {
             checkpoint_updates: 20 + self.random.below(400) as usize,
             stripes_in_flight: 1 + self.random.below(6) as usize,
             broken_early_acknowledgement: self.options.broken,
+            broken_without_fence: self.options.unfenced,
             ..Settings::default()
+        }
+    }
+
+    fn host(&self) -> HostId {
+        HostId([self.host.get(); 16])
+    }
+
+    /// Fails for the tasks of a host that has lost the pool.
+    fn still_holds(&self) -> Result<(), String> {
+        match self.deposed.get() {
+            None => Ok(()),
+            Some(_) => Err("this host has lost the pool".to_owned()),
         }
     }
 
@@ -168,7 +194,7 @@ impl World {
                 ..self.settings()
             },
             entropy: Entropy::seeded(self.random.word()),
-            ..CreateOptions::new("tank", self.level, HOST)
+            ..CreateOptions::new("tank", self.level, self.host())
         };
         let drives = self.drives.borrow().clone();
         for drive in &drives {
@@ -261,7 +287,10 @@ impl World {
         };
         self.power.switch_on(fuse);
         let reactor = Reactor::simulated(self.random.word());
-        let outcome = reactor.run(race(self.power.failed(), self.clone().work(absent, last)));
+        let outcome = reactor.run(race(
+            self.power.failed(),
+            self.clone().work(absent, last, false),
+        ));
         drop(reactor);
         self.lose_power();
         self.count(|report| report.crashes += u64::from(outcome.is_none()));
@@ -272,7 +301,13 @@ impl World {
         }
     }
 
-    async fn work(self: Rc<Self>, absent: BTreeSet<usize>, last: bool) -> Result<(), String> {
+    /// `force`: another host has the pool, and stands still.
+    async fn work(
+        self: Rc<Self>,
+        absent: BTreeSet<usize>,
+        last: bool,
+        force: bool,
+    ) -> Result<(), String> {
         let all = self.drives.borrow().clone();
         for (index, drive) in all.iter().enumerate() {
             let label = pool::probe(drive).await.ok().flatten();
@@ -286,17 +321,8 @@ impl World {
         for index in (1..drives.len()).rev() {
             drives.swap(index, self.random.below(index as u64 + 1) as usize);
         }
-        let (shards, slice_blocks) = self.shards();
-        let options = OpenOptions {
-            settings: Settings {
-                slice_blocks,
-                ..self.settings()
-            },
-            entropy: Entropy::seeded(self.random.word()),
-            ..OpenOptions::new(HOST)
-        };
-        let opened = Served::open(shards, drives, options).await;
-        let pool = opened.map_err(|error| format!("the pool does not open: {error}"))?;
+        let pool = self.open(drives, force).await?;
+        self.serving.replace(Some(pool.clone()));
         self.reconcile(&pool)?;
         self.compare(&pool).await?;
         if !last {
@@ -304,6 +330,7 @@ impl World {
             working.map_err(|_| format!("requests are never answered: {}", pool.describe()))??;
             self.compare(&pool).await?;
         }
+        self.still_holds()?;
         if !last {
             self.spoil_others(&pool);
         }
@@ -315,6 +342,34 @@ impl World {
         pool.close()
             .await
             .map_err(|error| format!("the pool does not close: {error}"))
+    }
+
+    async fn open(&self, drives: Vec<SimDrive>, force: bool) -> Result<Served, String> {
+        let (shards, slice_blocks) = self.shards();
+        let options = OpenOptions {
+            settings: Settings {
+                slice_blocks,
+                ..self.settings()
+            },
+            entropy: Entropy::seeded(self.random.word()),
+            force,
+            ..OpenOptions::new(self.host())
+        };
+        self.still_holds()?;
+        let mut opened = Served::open(shards, drives.clone(), options.clone()).await;
+        self.still_holds()?;
+        while self.options.rivals && matches!(opened, Err(PoolError::Held { .. })) {
+            // The one that was to have it died before it could say so.
+            self.host.set(self.host.get() - 1);
+            let host = self.host();
+            let options = OpenOptions {
+                host,
+                ..options.clone()
+            };
+            opened = Served::open(shards, drives.clone(), options).await;
+            self.still_holds()?;
+        }
+        opened.map_err(|error| format!("the pool does not open: {error}"))
     }
 
     /// Compares every block of everything, with nothing in flight.
@@ -381,6 +436,7 @@ impl World {
             let blocks = (size - at).min(16);
             let buffer = Buffer::new(blocks as usize * BLOCK);
             let (buffer, result) = device.read(Lba(at), buffer).await;
+            self.still_holds()?;
             result.map_err(|error| format!("{id}: blocks {at}+{blocks} do not read: {error}"))?;
             let mut model = self.model.borrow_mut();
             let Some(image) = image(&mut model) else {

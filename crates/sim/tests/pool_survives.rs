@@ -113,3 +113,37 @@ fn a_seed_says_everything() {
         }
     }
 }
+
+/// Hosts stand still at any moment, others take the pool from them by force, and then they go on:
+/// some know how long they stood still, others do not.
+#[test]
+fn a_pool_survives_hosts_that_have_lost_it() {
+    let mut takeovers = 0;
+    for (seed, shards_max) in (4000..4030).map(|seed| (seed, 1 + 2 * (seed % 2))) {
+        let options = Options {
+            rivals: true,
+            shards_max,
+            ..Options::new(seed)
+        };
+        let report = run(&options).unwrap_or_else(|found| panic!("{found}"));
+        takeovers += report.takeovers;
+    }
+    assert!(takeovers > 50, "{takeovers} pools changed hands");
+}
+
+#[test]
+fn hosts_that_do_not_look_who_has_the_pool_are_noticed() {
+    let caught = (1..21).filter(|seed| {
+        let options = Options {
+            rivals: true,
+            unfenced: true,
+            bad_drives: false,
+            ..Options::new(*seed)
+        };
+        run(&options).is_err()
+    });
+    assert!(
+        caught.count() > 0,
+        "hosts without a fence passed every seed"
+    );
+}

@@ -63,7 +63,8 @@ pub(crate) struct Superblock {
     pub name: [u8; NAME_BYTES],
     pub ancestors: [Epoch; ANCESTORS],
     pub members: [Member; MEMBERS],
-    pub reserved: [u8; 1584],
+    pub claim: U64,
+    pub reserved: [u8; 1576],
 }
 
 const _: () = assert!(size_of::<Superblock>() == BLOCK_BYTES);
@@ -108,6 +109,15 @@ impl Superblock {
             return Err(NotSuperblock::Newer(found.version.get()));
         }
         Ok(found)
+    }
+
+    /// Orders superblocks of one lineage: the later one is greater.
+    pub fn rank(&self) -> (u64, u64, u64) {
+        (
+            self.epoch.number.get(),
+            self.incarnation.get(),
+            self.sequence.get(),
+        )
     }
 
     pub fn name(&self) -> String {

@@ -157,6 +157,11 @@ impl World {
         while self.deliver_due() {}
     }
 
+    /// Moves time and nothing else.
+    pub(crate) fn pass(&self, time: Duration) {
+        self.now.set(self.now.get() + time);
+    }
+
     /// Moves time to the next event or to `timer`, whichever is first; false if there is neither.
     pub(crate) fn advance(&self, timer: Option<Instant>) -> bool {
         let event = match self.events.borrow().peek() {

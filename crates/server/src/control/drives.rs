@@ -388,7 +388,9 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         | PoolError::MixedPools(..)
         | PoolError::DuplicateDrive(_) => return ErrorBody::invalid("drives", message),
         PoolError::Invalid(_) | PoolError::NewerFormat(_) => ErrorCode::InvalidArgument,
-        PoolError::DriveInUse { .. } | PoolError::Held { .. } => ErrorCode::InUse,
+        PoolError::DriveInUse { .. } | PoolError::Held { .. } | PoolError::StillInUse { .. } => {
+            ErrorCode::InUse
+        }
         PoolError::NoPool | PoolError::NotFound(_) => ErrorCode::NotFound,
         PoolError::NameTaken(_) => ErrorCode::AlreadyExists,
         PoolError::NoSpace => ErrorCode::OutOfSpace,

@@ -42,6 +42,7 @@ const IMAGES_MAX: usize = 6;
 
 impl World {
     pub(super) async fn change_something(&self, pool: &Served) -> Result<(), String> {
+        self.still_holds()?;
         let (volumes, snapshots) = {
             let model = self.model.borrow();
             let volumes: Vec<u32> = model.volumes.keys().copied().collect();
@@ -101,7 +102,9 @@ impl World {
         if drive.is_dead() || self.bad.borrow().contains(&index) {
             return Ok(());
         }
-        let id = match pool.add_drive(drive).await {
+        let added = pool.add_drive(drive).await;
+        self.still_holds()?;
+        let id = match added {
             Ok(id) => id,
             // It was bad once and cannot be read in all places.
             Err(PoolError::Io(_)) => return Ok(()),
@@ -141,6 +144,7 @@ impl World {
         pool: &Served,
         result: Result<T, PoolError>,
     ) -> Result<Option<(T, Kind)>, String> {
+        self.still_holds()?;
         if pool.status().state == PoolState::Offline {
             return Err(format!(
                 "a change took the pool offline: {:?}",

@@ -36,6 +36,7 @@ impl World {
     }
 
     async fn step(&self, pool: &Served) -> Result<(), String> {
+        self.still_holds()?;
         let Some((id, size)) = self.pick_volume() else {
             reactor::sleep(Duration::from_micros(10)).await;
             return Ok(());
@@ -70,6 +71,9 @@ impl World {
     }
 
     fn count_read(&self, id: u32, change: i64) {
+        if self.deposed.get().is_some() {
+            return;
+        }
         if let Some(image) = self.model.borrow_mut().volumes.get_mut(&id) {
             image.reads = image.reads.saturating_add_signed(change);
         }
@@ -111,6 +115,10 @@ impl World {
     }
 
     fn settle(&self, id: u32, number: u64, result: Result<(), IoError>) -> Result<(), String> {
+        if result.is_ok() {
+            self.acknowledged_late();
+        }
+        self.still_holds()?;
         let now = self.tick();
         self.count(|report| report.requests += 1);
         let mut model = self.model.borrow_mut();
@@ -172,6 +180,7 @@ impl World {
         let began = self.now.get();
         let buffer = Buffer::new(blocks as usize * BLOCK);
         let (buffer, result) = device.read(Lba(start), buffer).await;
+        self.still_holds()?;
         let changed = self.now.get() - began;
         self.count(|report| report.requests += 1);
         if !self.model.borrow().volumes.contains_key(&id) {

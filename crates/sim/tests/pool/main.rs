@@ -2,6 +2,7 @@
 
 mod accounting;
 mod events;
+mod fencing;
 mod golden;
 mod membership;
 mod refusals;

@@ -1,0 +1,294 @@
+//! Fencing: a host that takes a pool by force says so first and waits; a holder looks whether
+//! somebody has, and stops for good.
+//!
+//! What this keeps apart, and what it cannot, is in [`docs/decisions/fencing.md`].
+//!
+//! [`docs/decisions/fencing.md`]: ../../../docs/decisions/fencing.md
+
+use crate::coordinator::Coordinator;
+use crate::error::PoolError;
+use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
+use crate::join::first_good;
+use crate::labels::{self, Slot, hexadecimal};
+use crate::lease::{CHECK_EVERY, LEASE, TAKEOVER};
+use crate::membership::{self, Choice, lost_max};
+use crate::messages::Order;
+use crate::pool::{OpenOptions, bring_up, find_slots};
+use block::{BlockDevice, IoError};
+use reactor::Instant;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+pub(crate) const TAKEN_OVER: &str = "another host has taken the pool over";
+const NO_DRIVES: &str = "too many drives failed";
+
+/// How often a pool is claimed whose holder goes on publishing.
+const CLAIMS_MAX: usize = 4;
+/// Drives that need not be asked are asked when the others take so long.
+const SECOND_CHOICE: Duration = Duration::from_millis(500);
+
+/// What is found on the drives of a pool before it is opened.
+pub(crate) struct Survey {
+    pub slots: Vec<Option<Box<Slot>>>,
+    pub choice: Choice,
+    pub newest: Slot,
+    /// No superblock that was found has a larger number.
+    pub last_sequence: u64,
+}
+
+impl Survey {
+    pub async fn of<D: BlockDevice>(drives: &[D]) -> Result<Survey, PoolError> {
+        let slots = find_slots(drives).await?;
+        let given: Vec<Option<&Slot>> = slots.iter().map(Option::as_deref).collect();
+        let choice = membership::choose(&given)?;
+        let newest = slots[choice.newest].as_deref().cloned();
+        let newest = newest.ok_or(PoolError::NoPool)?;
+        let sequences = slots.iter().flatten().map(|slot| slot.last_sequence);
+        Ok(Survey {
+            last_sequence: sequences.max().unwrap_or(0),
+            slots,
+            choice,
+            newest,
+        })
+    }
+}
+
+fn held(newest: &Slot) -> PoolError {
+    PoolError::Held {
+        holder: hexadecimal(&newest.superblock.holder),
+    }
+}
+
+/// What was seen so long ago may be somebody else's by now.
+pub(crate) fn check_fresh(newest: &Slot, looked: Instant) -> Result<(), PoolError> {
+    match reactor::now() < looked + LEASE {
+        true => Ok(()),
+        false => Err(held(newest)),
+    }
+}
+
+/// How a host found the pool that it opens.
+pub(crate) struct Entered {
+    pub survey: Survey,
+    /// Another host has held it.
+    pub forced: bool,
+    /// When the drives were looked at.
+    pub looked: Instant,
+}
+
+/// Looks at the drives, and takes the pool from another host if that is asked for.
+pub(crate) async fn enter<D: BlockDevice>(
+    drives: &[D],
+    options: &OpenOptions,
+    claim: u64,
+) -> Result<Entered, PoolError> {
+    let entered = |survey, forced, looked| Entered {
+        survey,
+        forced,
+        looked,
+    };
+    let mut looked = reactor::now();
+    let mut survey = Survey::of(drives).await?;
+    let former = survey.newest.superblock.holder;
+    if former == [0; 16] || former == options.host.0 {
+        return Ok(entered(survey, false, looked));
+    }
+    if !options.force {
+        return Err(held(&survey.newest));
+    }
+    for _ in 0..CLAIMS_MAX {
+        write_claim(drives, &survey, looked, (options.host.0, claim)).await?;
+        reactor::sleep(TAKEOVER).await;
+        looked = reactor::now();
+        survey = Survey::of(drives).await?;
+        let found = &survey.newest.superblock;
+        if found.claim.get() == claim {
+            return Ok(entered(survey, true, looked));
+        }
+        // The former holder may have published once more before it saw the claim.
+        if found.holder != former {
+            break;
+        }
+    }
+    Err(PoolError::StillInUse {
+        holder: hexadecimal(&survey.newest.superblock.holder),
+    })
+}
+
+/// Writes the newest superblock once more, with another holder, to every current drive.
+async fn write_claim<D: BlockDevice>(
+    drives: &[D],
+    survey: &Survey,
+    looked: Instant,
+    (host, claim): ([u8; 16], u64),
+) -> Result<(), PoolError> {
+    let mut claimed = survey.newest.clone();
+    let superblock = &mut claimed.superblock;
+    superblock.sequence = (survey.last_sequence + 1).into();
+    superblock.holder = host;
+    superblock.claim = claim.into();
+    let (mut listed, mut written) = (0, 0);
+    for member in &claimed.superblock.members {
+        listed += usize::from(member.state != MEMBER_NONE);
+    }
+    let given = drives.iter().zip(&survey.slots).zip(&survey.choice.current);
+    for ((device, slot), index) in given {
+        let (Some(slot), Some(index)) = (slot, *index) else {
+            continue;
+        };
+        check_fresh(&survey.newest, looked)?;
+        let done = bring_up(device, index, slot, &claimed).await;
+        written += usize::from(done.is_ok());
+    }
+    match written + lost_max(&claimed.superblock) >= listed {
+        true => Ok(()),
+        false => Err(PoolError::Offline(NO_DRIVES)),
+    }
+}
+
+/// What a look at the drives has shown.
+struct Look {
+    asked: usize,
+    /// Drives that told.
+    told: usize,
+    /// So many have to, to be sure of meeting one that another host has claimed.
+    needed: usize,
+    /// Drives that would not tell.
+    silent: Vec<(usize, IoError)>,
+    taken: bool,
+    /// The epoch of a superblock that a former holder has left after it was deposed.
+    intruder: Option<u64>,
+}
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Returns once it is certain that nobody had taken the pool when this was called.
+    pub async fn verify(&self) -> Result<(), PoolError> {
+        loop {
+            let begun = reactor::now();
+            let look = self.look_around().await;
+            if let Some(number) = look.intruder {
+                self.intruder.set(Some(number));
+            }
+            if look.taken && !self.array.lease.broken.get() {
+                self.array.lease.end();
+                self.go_offline(TAKEN_OVER);
+                return Err(PoolError::Offline(TAKEN_OVER));
+            }
+            if look.asked == 0 {
+                self.array.lease.end();
+                self.go_offline(NO_DRIVES);
+                return Err(PoolError::Offline(NO_DRIVES));
+            }
+            if look.told >= look.needed {
+                self.extend_lease(begun + LEASE);
+                return Ok(());
+            }
+            for (index, error) in look.silent {
+                // While the lease runs it may be asked again.
+                if error == IoError::DeviceGone || !self.array.lease.runs() {
+                    self.array.fail(index);
+                    self.upkeep.notify_one();
+                }
+            }
+            if self.array.lease.runs() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn extend_lease(&self, until: Instant) {
+        self.array.lease.extend(until);
+        self.tell_lease();
+    }
+
+    pub fn tell_lease(&self) {
+        self.tell_all(|| Order::Lease(self.array.lease.until()));
+    }
+
+    async fn look_around(&self) -> Look {
+        let live = self.array.live();
+        let needed = {
+            let published = self.published.borrow();
+            let members = published.superblock.members.iter();
+            let failed = members.filter(|it| ![MEMBER_NONE, MEMBER_ACTIVE].contains(&it.state));
+            let lost_max = lost_max(&published.superblock);
+            (1 + lost_max.saturating_sub(failed.count())).min(live.len().max(1))
+        };
+        let asks = live
+            .iter()
+            .enumerate()
+            .map(|(place, (index, drive))| async move {
+                if place >= needed {
+                    reactor::sleep(SECOND_CHOICE).await;
+                }
+                let heads = labels::heads(drive.device()).await;
+                heads.map_err(|error| (*index, error))
+            });
+        let (heads, silent) = first_good(asks, needed).await;
+        let mut look = Look {
+            asked: live.len(),
+            told: heads.len(),
+            needed,
+            silent,
+            taken: false,
+            intruder: None,
+        };
+        for theirs in heads.iter().flatten().flatten() {
+            self.judge(theirs, &mut look);
+        }
+        look
+    }
+
+    /// A superblock that somebody else wrote since this pool was opened is a claim to it, or what
+    /// came late from a host that had lost it by then.
+    fn judge(&self, theirs: &Superblock, look: &mut Look) {
+        let published = self.published.borrow();
+        let ours = &published.superblock;
+        let since = theirs.sequence.get() > self.opened_at || theirs.rank() > ours.rank();
+        if !since || theirs.pool_id != ours.pool_id || theirs.claim == ours.claim {
+            return;
+        }
+        if theirs.incarnation >= ours.incarnation {
+            look.taken = true;
+        } else {
+            look.intruder = look.intruder.max(Some(theirs.epoch.number.get()));
+        }
+    }
+}
+
+/// Looks at the drives regularly while the pool is open.
+pub(crate) async fn keep_lease<D: BlockDevice + 'static>(coordinator: Weak<Coordinator<D>>) {
+    loop {
+        reactor::sleep(CHECK_EVERY).await;
+        let Some(coordinator) = coordinator.upgrade() else {
+            return;
+        };
+        if coordinator.array.lease.has_ended() || coordinator.verify().await.is_err() {
+            return;
+        }
+        coordinator.end_quarantine();
+        if coordinator.intruder.get().is_some() {
+            // Ours again, everywhere; a failure has taken the pool offline.
+            let _ = coordinator
+                .publish(Some(|_: &mut Superblock| ()), None)
+                .await;
+        }
+    }
+}
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Starts to look; what the lease is extended by from now on comes from there.
+    pub fn hold_pool(self: &Rc<Self>) {
+        drop(reactor::spawn(keep_lease(Rc::downgrade(self))));
+    }
+
+    /// Zones to which stripes of the last holder might have come are like any others after a time.
+    fn end_quarantine(&self) {
+        let over = self.quarantine_until.get() <= reactor::now();
+        let mut state = self.state.borrow_mut();
+        if over && !state.quarantined.is_empty() {
+            state.quarantined.clear();
+            self.upkeep.notify_one();
+        }
+    }
+}

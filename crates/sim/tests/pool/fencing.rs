@@ -1,0 +1,116 @@
+//! Two hosts and one pool: who takes it by force waits, and who has lost it stops.
+
+use crate::support::{BLOCK, HOST, create, open, read, volume, with_drives, write};
+use block::{BlockDevice, Buffer, Durability, IoError, Lba};
+use pool::{Entropy, HostId, Level, OpenOptions, Pool, PoolError, PoolState, VolumeId};
+use sim::SimDrive;
+use std::time::Duration;
+
+const OTHER: HostId = HostId([2; 16]);
+/// What a claim by force waits.
+const TAKEOVER: Duration = Duration::from_secs(8);
+
+async fn take(drives: &[SimDrive], host: HostId, seed: u64) -> Result<Pool<SimDrive>, PoolError> {
+    let options = OpenOptions {
+        force: true,
+        entropy: Entropy::seeded(seed),
+        ..OpenOptions::new(host)
+    };
+    Pool::open(drives.to_vec(), options).await
+}
+
+async fn try_write(pool: &Pool<SimDrive>, id: VolumeId, byte: u8) -> Result<(), IoError> {
+    let device = pool.volume(id).expect("the volume");
+    let mut buffer = Buffer::new(BLOCK);
+    buffer.fill(byte);
+    device.write(Lba(0), buffer, Durability::Durable).await.1
+}
+
+#[test]
+fn a_holder_stops_before_the_one_that_takes_the_pool_begins() {
+    with_drives(4, async |drives| {
+        let first = create(&drives, Level::Raid6).await;
+        let id = volume(&first, "a", 100).await;
+        write(&first, id, 0, 1, 1).await;
+        let begun = reactor::now();
+        let taking = reactor::spawn({
+            let drives = drives.clone();
+            async move { take(&drives, OTHER, 9).await }
+        });
+        let mut last = 1;
+        for turn in 2.. {
+            match try_write(&first, id, turn).await {
+                Ok(()) => last = turn,
+                Err(error) => {
+                    assert_eq!(error, IoError::DeviceGone);
+                    break;
+                }
+            }
+            reactor::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(
+            reactor::now() - begun < Duration::from_millis(1200),
+            "a look a second"
+        );
+        assert!(!taking.is_finished(), "it waits for longer than that");
+        let status = first.status();
+        assert_eq!(status.state, PoolState::Offline);
+        assert_eq!(status.reason, Some("another host has taken the pool over"));
+        let device = first.volume(id).expect("the volume");
+        let stale = device.read(Lba(0), Buffer::new(BLOCK)).await.1;
+        assert_eq!(
+            stale,
+            Err(IoError::DeviceGone),
+            "it may have been overwritten"
+        );
+        let second = taking.await.expect("taken");
+        assert!(reactor::now() - begun >= TAKEOVER);
+        assert_eq!(read(&second, id, 0, 1).await, vec![last; BLOCK]);
+        second.close().await.expect("closed");
+    });
+}
+
+#[test]
+fn nobody_waits_who_takes_nothing_from_anybody() {
+    with_drives(3, async |drives| {
+        let begun = reactor::now();
+        create(&drives, Level::Raid5)
+            .await
+            .close()
+            .await
+            .expect("closed");
+        open(&drives).await.export().await.expect("exported");
+        let other = OpenOptions {
+            entropy: Entropy::seeded(5),
+            ..OpenOptions::new(OTHER)
+        };
+        let pool = Pool::open(drives.clone(), other).await.expect("exported");
+        pool.close().await.expect("closed");
+        assert!(reactor::now() - begun < Duration::from_secs(1));
+    });
+}
+
+#[test]
+fn of_two_that_take_a_pool_at_once_at_most_one_gets_it() {
+    with_drives(4, async |drives| {
+        let first = create(&drives, Level::Raid6).await;
+        for seed in 0..4 {
+            let hosts = [HostId([10 + 2 * seed; 16]), HostId([11 + 2 * seed; 16])];
+            let taking = hosts.map(|host| {
+                let drives = drives.clone();
+                let seed = 100 + u64::from(host.0[0]);
+                reactor::spawn(async move { take(&drives, host, seed).await })
+            });
+            let mut got = Vec::new();
+            for taken in taking {
+                got.extend(taken.await.ok());
+            }
+            reactor::sleep(Duration::from_secs(2)).await;
+            got.retain(|pool| pool.status().state == PoolState::Online);
+            assert!(got.len() <= 1, "{} hosts have the pool", got.len());
+        }
+        assert_eq!(first.status().state, PoolState::Offline);
+        let last = take(&drives, HOST, 200).await.expect("alone");
+        last.close().await.expect("closed");
+    });
+}
