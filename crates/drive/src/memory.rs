@@ -1,6 +1,7 @@
 //! [`MemoryDrive`]: blocks in memory, which is taken as it is written.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 
@@ -9,11 +10,57 @@ use crate::transfer::{check_range, check_transfer};
 /// Memory is taken from the allocator in pieces of this size. The system provides each page of a
 /// piece when it is first written.
 const CHUNK_BYTES: u64 = 2 << 20;
+/// So many pieces are kept for the next writes when they are erased: the system would have to make
+/// every page of a new one zero, one page fault after the other.
+const SPARE_CHUNKS: usize = 16;
+
+/// A piece of memory. Blocks that are not `written` are zero, whatever the memory holds.
+struct Chunk {
+    memory: Box<[u8]>,
+    /// A bit for each block.
+    written: Box<[u64]>,
+}
 
 /// A drive in memory. No operation suspends.
 pub struct MemoryDrive {
     geometry: Geometry,
-    chunks: RefCell<Vec<Option<Box<[u8]>>>>,
+    chunks: RefCell<Vec<Option<Chunk>>>,
+    /// Memory that was erased.
+    spare: RefCell<Vec<Box<[u8]>>>,
+}
+
+impl Chunk {
+    fn new(memory: Option<Box<[u8]>>, block_bytes: usize) -> Chunk {
+        let blocks = CHUNK_BYTES as usize / block_bytes;
+        Chunk {
+            memory: memory.unwrap_or_else(|| vec![0; CHUNK_BYTES as usize].into()),
+            written: vec![0; blocks.div_ceil(64)].into(),
+        }
+    }
+
+    fn mark(&mut self, blocks: Range<usize>, written: bool) {
+        for block in blocks {
+            let bit = 1 << (block % 64);
+            match written {
+                true => self.written[block / 64] |= bit,
+                false => self.written[block / 64] &= !bit,
+            }
+        }
+    }
+
+    /// Cuts a range of blocks where written ones meet others.
+    fn runs(&self, blocks: Range<usize>) -> impl Iterator<Item = (Range<usize>, bool)> + '_ {
+        let is_written = |block: usize| self.written[block / 64] >> (block % 64) & 1 == 1;
+        let mut at = blocks.start;
+        std::iter::from_fn(move || {
+            let first = at;
+            let written = (first < blocks.end).then(|| is_written(first))?;
+            while at < blocks.end && is_written(at) == written {
+                at += 1;
+            }
+            Some((first..at, written))
+        })
+    }
 }
 
 impl MemoryDrive {
@@ -28,7 +75,17 @@ impl MemoryDrive {
         MemoryDrive {
             geometry,
             chunks: RefCell::default(),
+            spare: RefCell::default(),
         }
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.geometry.block_bytes as usize
+    }
+
+    /// The blocks of a chunk in which `bytes` bytes from `within` on lie.
+    fn blocks(&self, within: usize, bytes: usize) -> Range<usize> {
+        within / self.block_bytes()..(within + bytes) / self.block_bytes()
     }
 
     /// Fills `bytes` from the device's byte `at` on.
@@ -36,9 +93,17 @@ impl MemoryDrive {
         let chunks = self.chunks.borrow();
         for (chunk, within, part) in pieces(at, bytes.len()) {
             let to = &mut bytes[part];
-            match chunks.get(chunk) {
-                Some(Some(memory)) => to.copy_from_slice(&memory[within..within + to.len()]),
-                _ => to.fill(0),
+            let Some(Some(found)) = chunks.get(chunk) else {
+                to.fill(0);
+                continue;
+            };
+            for (run, written) in found.runs(self.blocks(within, to.len())) {
+                let from = run.start * self.block_bytes()..run.end * self.block_bytes();
+                let to = &mut to[from.start - within..from.end - within];
+                match written {
+                    true => to.copy_from_slice(&found.memory[from]),
+                    false => to.fill(0),
+                }
             }
         }
     }
@@ -49,13 +114,17 @@ impl MemoryDrive {
             if chunk >= chunks.len() {
                 chunks.resize_with(chunk + 1, || None);
             }
-            let memory = chunks[chunk].get_or_insert_with(|| vec![0; CHUNK_BYTES as usize].into());
             let from = &bytes[part];
-            memory[within..within + from.len()].copy_from_slice(from);
+            let blocks = self.blocks(within, from.len());
+            let chunk = chunks[chunk].get_or_insert_with(|| {
+                Chunk::new(self.spare.borrow_mut().pop(), self.block_bytes())
+            });
+            chunk.memory[within..within + from.len()].copy_from_slice(from);
+            chunk.mark(blocks, true);
         }
     }
 
-    /// Makes a range zero, and gives back whatever memory it covers wholly.
+    /// Makes a range zero, and gives back the memory that it leaves without anything written.
     fn erase(&self, range: BlockRange) {
         let block = u64::from(self.geometry.block_bytes);
         let mut chunks = self.chunks.borrow_mut();
@@ -66,10 +135,15 @@ impl MemoryDrive {
             let chunk = &mut chunks[(at / CHUNK_BYTES) as usize];
             let within = (at % CHUNK_BYTES) as usize;
             let length = (CHUNK_BYTES - at % CHUNK_BYTES).min(end - at);
-            if length == CHUNK_BYTES {
-                *chunk = None;
-            } else if let Some(memory) = chunk {
-                memory[within..within + length as usize].fill(0);
+            if let Some(found) = chunk {
+                found.mark(self.blocks(within, length as usize), false);
+            }
+            let empty = |found: &mut Chunk| found.written.iter().all(|word| *word == 0);
+            if let Some(emptied) = chunk.take_if(empty) {
+                let mut spare = self.spare.borrow_mut();
+                if spare.len() < SPARE_CHUNKS {
+                    spare.push(emptied.memory);
+                }
             }
             at += length;
         }
@@ -81,7 +155,7 @@ impl MemoryDrive {
 }
 
 /// Cuts a run of bytes at chunk boundaries: chunk, offset within it, and which bytes of the run.
-fn pieces(at: u64, count: usize) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
+fn pieces(at: u64, count: usize) -> impl Iterator<Item = (usize, usize, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         if done == count {
@@ -152,9 +226,9 @@ mod tests {
             let drive = MemoryDrive::new(geometry);
             let chunk_blocks = CHUNK_BYTES / 4096;
             let start = Lba(10 * chunk_blocks - 1);
-            let data = Buffer::copy_of(&[1; 8192]);
+            let data = Buffer::copy_of(&[1; 12288]);
             drive
-                .write(start, data, Durability::Cached)
+                .write(Lba(start.0 - 1), data, Durability::Cached)
                 .await
                 .1
                 .unwrap();
@@ -165,6 +239,20 @@ mod tests {
             let (buffer, result) = drive.read(start, Buffer::new(8192)).await;
             result.unwrap();
             assert!(buffer.iter().all(|byte| *byte == 0));
+            let (buffer, result) = drive.read(Lba(start.0 - 1), buffer).await;
+            result.unwrap();
+            assert!(buffer[..4096].iter().all(|byte| *byte == 1));
+            assert!(buffer[4096..].iter().all(|byte| *byte == 0));
+            // Memory that is used again shows nothing of what it held.
+            let one = Buffer::copy_of(&[2; 4096]);
+            drive.write(start, one, Durability::Cached).await.1.unwrap();
+            let again = Lba(start.0 + 2);
+            let one = Buffer::copy_of(&[3; 4096]);
+            drive.write(again, one, Durability::Cached).await.1.unwrap();
+            let (buffer, result) = drive.read(Lba(start.0 + 1), Buffer::new(8192)).await;
+            result.unwrap();
+            assert!(buffer[..4096].iter().all(|byte| *byte == 0));
+            assert!(buffer[4096..].iter().all(|byte| *byte == 3));
             let everything = BlockRange::new(Lba(0), 1 << 40);
             drive
                 .write_zeroes(everything, Durability::Durable)
