@@ -398,7 +398,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Makes segments ready for the time after this checkpoint.
-    fn make_ready(&self, state: &mut State) {
+    pub fn make_ready(&self, state: &mut State) {
         let size = self.size();
         let rules = self.rules();
         let others = state.share.shards as usize - 1;
@@ -407,7 +407,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             false => 2 + others,
         };
         let wide = size.ready_target() + others;
-        let ready = |state: &State, kind| state.ready_or_unannounced(kind).count();
+        // One that lacks a drive is not written any more.
+        let ready = |state: &State, kind| {
+            let made = state.ready_or_unannounced(kind);
+            made.filter(|(_, segment)| rules.accepts(&segment.columns))
+                .count()
+        };
         let none_ready = ready(state, Kind::Wide) == 0;
         for (kind, target) in [(Kind::Wide, wide), (Kind::Narrow, narrow)] {
             while ready(state, kind) < target {

@@ -59,11 +59,14 @@ pub(crate) struct Cleaned {
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// The segment that is best cleaned now, and the share of it that lives. While a writer waits
-    /// it is the one that frees most, however soon more of it would have died.
+    /// The segment that is best cleaned now, and the share of it that lives. While a writer
+    /// waits, for long or in a pool that is all but full, it is the one that frees most, however
+    /// soon more of it would have died.
     pub fn victim(&self) -> Option<(u32, f64)> {
         let state = self.state.borrow();
         let shape = self.rules().wide();
+        let full = state.held_blocks() * 20 > self.size().usable_blocks() * 19;
+        let greedy = state.urgent || state.starved && full;
         let width = shape.width() as f64 / shape.data as f64;
         let candidates = state
             .settled
@@ -76,7 +79,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 if !data || segment.live() == 0 {
                     return None;
                 }
-                let now = match state.starved {
+                let now = match greedy {
                     true => segment.sequence,
                     false => state.applied,
                 };

@@ -97,6 +97,8 @@ pub(crate) struct State {
     pub admitted: Admitted,
     /// The writer found no room for the queue's head.
     pub starved: bool,
+    /// It has waited while much was done about it.
+    pub urgent: bool,
     /// Blocks on their way out of a segment that is being cleaned, and where they were.
     pub moving: BTreeMap<(u32, u64), Location>,
     /// The segment that the cleaner has left half way.

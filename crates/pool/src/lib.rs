@@ -21,6 +21,7 @@
 
 mod accounting;
 mod admission;
+mod announce;
 mod array;
 mod cache;
 mod checkpoint;

@@ -12,6 +12,9 @@ use std::rc::Rc;
 
 /// Another shard tells how it is doing after so many stripes.
 const STRIPES_A_REPORT: u64 = 64;
+/// A checkpoint is taken, too, when so many times the updates that may wait for the map would have
+/// to be replayed after a crash, though some replaced others.
+const REPLAYED: usize = 2;
 
 impl<D> Core<D> {
     /// Who decides for the whole pool, if that is on this core; gone once the pool is.
@@ -53,7 +56,8 @@ impl<D> Core<D> {
     pub fn overlay_full(&self) -> bool {
         let state = self.state.borrow();
         let limit = self.settings.checkpoint_updates / state.share.shards as usize;
-        state.overlay.len() >= limit.max(1)
+        let limit = limit.max(1);
+        state.overlay.len() >= limit || state.overlay.given() >= REPLAYED * limit
     }
 
     /// True when the coordinator should hear how this shard is doing.

@@ -242,6 +242,10 @@ impl<D: BlockDevice + 'static> Core<D> {
                 self.fail_queue(IoError::NotReady);
                 return;
             }
+            if self.row_is_not_full() {
+                // Who was just answered may be about to ask for more.
+                reactor::yield_now().await;
+            }
             match self.next_host_batch() {
                 Next::Batch(batch) => self.clone().launch(*batch),
                 Next::NoSpace => {
@@ -251,6 +255,13 @@ impl<D: BlockDevice + 'static> Core<D> {
                 Next::Nothing => self.work.notified().await,
             }
         }
+    }
+
+    /// True when the next stripe would be padded although space is short.
+    fn row_is_not_full(&self) -> bool {
+        let state = self.state.borrow();
+        let row = self.array.shape(self.width).data as u64 - 1;
+        state.frugal && (1..row).contains(&state.queued_blocks)
     }
 
     pub fn rules(&self) -> Rules {

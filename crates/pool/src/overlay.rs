@@ -41,12 +41,20 @@ struct LayerOverlay {
 pub(crate) struct Overlay {
     layers: BTreeMap<u32, LayerOverlay>,
     updates: usize,
+    /// How many it was given, those that replaced others included.
+    given: usize,
 }
 
 impl Overlay {
     /// How many updates it holds.
     pub fn len(&self) -> usize {
         self.updates
+    }
+
+    /// How many updates it was given, those included that others have replaced: about as many are
+    /// to be replayed after a crash.
+    pub fn given(&self) -> usize {
+        self.given
     }
 
     pub fn is_empty(&self) -> bool {
@@ -65,12 +73,14 @@ impl Overlay {
             .or_default()
             .blocks
             .insert(block, entry);
+        self.given += 1;
         self.updates += usize::from(old.is_none());
         old
     }
 
     /// Unmaps `start..end`; returns the entries of this overlay that it replaces.
     pub fn clear(&mut self, layer: u32, start: u64, end: u64) -> Vec<Entry> {
+        self.given += 1;
         let overlay = self.layers.entry(layer).or_default();
         let keys: Vec<u64> = overlay
             .blocks

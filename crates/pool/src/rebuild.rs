@@ -21,14 +21,6 @@ use std::time::Duration;
 const REMOVAL_POLL: Duration = Duration::from_millis(20);
 
 impl<D: BlockDevice + 'static> Core<D> {
-    pub fn lacks_drive(&self, segment: &Segment) -> bool {
-        let gone = |drive: u8| !self.array.takes_data(usize::from(drive));
-        segment
-            .columns
-            .iter()
-            .any(|zone| zone.is_none_or(|zone| gone(zone.drive)))
-    }
-
     /// True when there are drives enough to write segments that lack none.
     pub fn drives_enough(&self) -> bool {
         let narrowest = match self.array.level {
@@ -42,14 +34,14 @@ impl<D: BlockDevice + 'static> Core<D> {
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Segments with live blocks that lack a drive, if there are drives enough to do better.
     pub fn degraded<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (u32, Kind)> + 'a {
-        let better = self.drives_enough();
+        let (better, taking) = (self.drives_enough(), self.array.taking_mask());
         let table = state.segments.table().iter();
         table
             .filter(move |(number, segment)| {
                 better
                     && segment.live() > 0
                     && !state.stuck.contains(number)
-                    && self.lacks_drive(segment)
+                    && segment.lacks_drive(taking)
             })
             .map(|(number, segment)| (*number, segment.kind))
     }
@@ -57,9 +49,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// True when a checkpoint would get rid of a segment that lacks a drive, or let it be emptied.
     pub fn lingering(&self, state: &State) -> bool {
         let mut table = state.segments.table().iter();
+        let taking = self.array.taking_mask();
         self.drives_enough()
             && table.any(|(number, segment)| {
-                self.lacks_drive(segment)
+                segment.lacks_drive(taking)
                     && !state.stuck.contains(number)
                     && !state.quarantined.contains(number)
                     && !state.limbo.iter().any(|(_, limbo)| limbo == number)
@@ -87,8 +80,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         });
         let (index, _) = going.next()?;
         let state = self.state.borrow();
+        let taking = self.array.taking_mask();
         let whole = |segment: &Segment| {
-            !self.lacks_drive(segment)
+            !segment.lacks_drive(taking)
                 && segment
                     .columns
                     .iter()

@@ -91,6 +91,12 @@ impl Segment {
         }
     }
 
+    /// True when a column has no drive of `taking`, the bits of the drives that take data.
+    pub fn lacks_drive(&self, taking: u32) -> bool {
+        let gone = |zone: Zone| taking >> zone.drive & 1 == 0;
+        self.columns.iter().any(|zone| zone.is_none_or(gone))
+    }
+
     pub fn live(&self) -> u64 {
         u64::from(self.live_tree) + u64::from(self.live_overlay)
     }

@@ -14,9 +14,12 @@ const OPEN_SEGMENTS_MORE: usize = 4;
 const NODE_RECORDS_LEAST: u64 = 63;
 /// What nodes have when blocks are written in random order.
 const NODE_RECORDS_TYPICAL: u64 = 180;
+/// Segments so small that 16 of them hold less lie ready in greater number: else checkpoints
+/// would be taken for want of ready segments long before enough updates wait for the map.
+const READY_BLOCKS: u64 = 32 << 10;
 /// Free segments that become ready only when the cleaner has nothing else to begin with.
 pub(crate) const LAST_RESORT: usize = 2;
-/// Cleaning that has begun frees so many segments more than are needed at once.
+/// Cleaning that has begun frees so many segments more than are needed at once, at least.
 const CLEANED_AT_ONCE: usize = 4;
 
 /// The size of a pool, in segments as wide as the drives allow.
@@ -98,7 +101,10 @@ impl Size {
 
     /// How many wide segments should lie ready.
     pub fn ready_target(&self) -> usize {
-        (self.segments / 50).clamp(4, 16) as usize
+        let many = READY_BLOCKS.div_ceil(self.segment_blocks.max(1)).max(16);
+        (self.segments / 50)
+            .clamp(4, 16)
+            .max(many.min(self.segments / 32)) as usize
     }
 }
 
@@ -124,6 +130,8 @@ pub(crate) struct Situation {
     pub moved_room: bool,
     /// Segments that hold nothing and only wait for a checkpoint to be free.
     pub freeable: usize,
+    /// Segments have been emptied since the last checkpoint.
+    pub begun: bool,
     /// A segment lacks a drive, and its blocks can be moved to where none is lacking.
     pub degraded: bool,
     /// As `degraded`, but a checkpoint is needed before or instead of moving blocks.
@@ -139,6 +147,8 @@ pub(crate) struct Situation {
 pub(crate) enum Action {
     Rest,
     Checkpoint,
+    /// Make segments ready out of what is free.
+    Announce,
     Clean,
     /// Move the blocks of a segment that lacks a drive.
     Rebuild,
@@ -152,19 +162,29 @@ impl Situation {
         self.ready + self.spare + self.freeable
     }
 
-    /// Too few for hosts to go on for long.
+    /// Too few for hosts to go on for long; cleaning that has begun goes on until there are more
+    /// than enough, so that one checkpoint frees many.
     pub fn low(&self) -> bool {
-        self.free() < self.ready_target
+        let more = match self.begun {
+            true => self.cleaned_at_once(),
+            false => 0,
+        };
+        self.free() < self.ready_target + more
     }
 
     /// Space is short enough that padding a stripe costs more than it saves.
     pub fn frugal(&self) -> bool {
-        self.free() < 2 * self.ready_target + CLEANED_AT_ONCE
+        self.free() < 2 * self.ready_target + self.cleaned_at_once()
     }
 
     /// How many segments cleaning should free now.
     pub fn wanted(&self) -> usize {
-        (self.ready_target + CLEANED_AT_ONCE).saturating_sub(self.free())
+        (self.ready_target + self.cleaned_at_once()).saturating_sub(self.free())
+    }
+
+    /// The more a checkpoint frees the fewer are needed.
+    fn cleaned_at_once(&self) -> usize {
+        CLEANED_AT_ONCE.max(self.ready_target / 2)
     }
 }
 
@@ -175,12 +195,11 @@ pub(crate) fn plan(seen: Situation) -> Action {
     if seen.overlay_full {
         return Action::Checkpoint;
     }
+    if seen.starved && more_ready {
+        return Action::Announce;
+    }
     if seen.starved {
-        return match (
-            more_ready || seen.freeable > 0,
-            seen.victim && can_move,
-            seen.dirty,
-        ) {
+        return match (seen.freeable > 0, seen.victim && can_move, seen.dirty) {
             (true, _, _) => Action::Checkpoint,
             (false, true, _) => Action::Clean,
             (false, false, true) => Action::Checkpoint,
@@ -188,7 +207,10 @@ pub(crate) fn plan(seen: Situation) -> Action {
             (false, false, false) => Action::Refuse,
         };
     }
-    if seen.ready * 2 < seen.ready_target && (more_ready || seen.freeable > 0) {
+    if seen.ready * 2 < seen.ready_target && more_ready {
+        return Action::Announce;
+    }
+    if seen.ready * 2 < seen.ready_target && seen.freeable > 0 {
         return Action::Checkpoint;
     }
     if seen.degraded && seen.ready > seen.kept {
@@ -228,7 +250,7 @@ mod tests {
                 spare: 1,
                 ..starved
             }),
-            Action::Checkpoint
+            Action::Announce
         );
         let last = Situation {
             victim: true,

@@ -33,6 +33,7 @@ impl State {
             queued_blocks: 0,
             admitted: Default::default(),
             starved: false,
+            urgent: false,
             moving: BTreeMap::new(),
             cleaning: None,
             gate: 0,

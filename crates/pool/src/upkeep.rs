@@ -13,6 +13,9 @@ use std::rc::Rc;
 
 /// A victim with no more than this share of live blocks is worth cleaning ahead of need.
 const CHEAP_FILL: f64 = 0.9;
+/// Steps of upkeep in which a writer gets the segment that it waits for, as a rule: some windows of
+/// cleaning, a checkpoint, an announcement.
+const PATIENCE: usize = 8;
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Runs until the pool stops.
@@ -41,10 +44,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let waits = situation.starved && written == acknowledged;
             acknowledged = written;
             futile = if waits { futile + 1 } else { 0 };
+            self.state.borrow_mut().urgent = futile > PATIENCE;
             let segments = self.state.borrow().segments.table().len();
             let action = match plan(situation) {
                 // Every segment has been cleaned twice over and the writer still waits.
-                _ if futile > 8 + 4 * segments => Action::Refuse,
+                _ if futile > PATIENCE + 4 * segments => Action::Refuse,
                 action => action,
             };
             match action {
@@ -52,6 +56,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 Action::Checkpoint => {
                     // A failure has taken the pool offline, which ends the loop.
                     let _ = self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
+                }
+                Action::Announce => {
+                    // As above.
+                    let _ = self.announce().await;
                 }
                 Action::Clean => {
                     let _alone = self.upkeep_lock.lock().await;
@@ -111,7 +119,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     pub fn situation(&self) -> Situation {
-        let victim = self.victim();
         let degraded = self.degraded_victim().is_some();
         let state = self.state.borrow();
         let degraded_waits = !degraded && self.lingering(&state);
@@ -133,12 +140,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         });
         // Until the next merge the emptied ones still count as what they held.
         let freeable = freeable.count() + state.emptied.len();
-        Situation {
+        let begun = state.cleaning.is_some() || !state.emptied.is_empty();
+        let mut situation = Situation {
             starved: others_starve || state.starved && !state.queue.is_empty(),
             overlay_full: others_full
                 || self.overlay_full()
                 || self.space_wants_a_look() && !state.overlay.is_empty(),
             freeable,
+            begun,
             degraded,
             degraded_waits,
             dirty: freeable > 0 || !state.overlay.is_empty() || self.others_dirty.get(),
@@ -153,8 +162,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     open.rows + 2 <= self.zone_rows && rules.accepts(&open.columns)
                 })
             }),
-            victim: victim.is_some(),
-            victim_cheap: victim.is_some_and(|(_, filled)| filled <= CHEAP_FILL),
+            victim: false,
+            victim_cheap: false,
+        };
+        drop(state);
+        // Looking for one takes time, and none is wanted where there is room.
+        if situation.starved || situation.low() {
+            let victim = self.victim();
+            situation.victim = victim.is_some();
+            situation.victim_cheap = victim.is_some_and(|(_, filled)| filled <= CHEAP_FILL);
         }
+        situation
     }
 }

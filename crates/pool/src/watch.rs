@@ -20,6 +20,8 @@ use std::cell::Cell;
 const MARKS: [u8; 3] = [80, 90, 95];
 /// So much below a mark the space counts as below again, in percent.
 const HYSTERESIS: u64 = 2;
+/// A pool of no more than so many times 16 blocks looks at every 64th of them.
+const LOOK_BLOCKS: u64 = 4096;
 /// A rebuild tells of itself so many times.
 const REBUILD_STEPS: u64 = 100;
 
@@ -76,8 +78,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let now = mark(used, usable, before);
         let next = MARKS.iter().find(|mark| **mark > now);
         let next = next.map_or(u64::MAX, |mark| usable * u64::from(*mark) / 100);
-        // Blocks that were overwritten count twice until a checkpoint: not at every one of them.
-        let later = with_pending + (usable / 64).max(1);
+        // Blocks that were overwritten count twice until a checkpoint: not at every one of them,
+        // and more seldom in large pools, where a look takes longer.
+        let step = (usable / 16).saturating_sub(LOOK_BLOCKS);
+        let later = with_pending + step.max(usable / 64).max(1);
         self.look_at_blocks.set(next.max(later));
         self.tell_space(now);
     }
@@ -131,9 +135,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub fn watch_rebuild(&self) {
         let (left, stuck) = {
             let state = self.state.borrow();
-            let lacking = state.segments.table().iter().filter(|(_, segment)| {
-                segment.live() > 0 && self.drives_enough() && self.lacks_drive(segment)
-            });
+            let (better, taking) = (self.drives_enough(), self.array.taking_mask());
+            let lacking =
+                state.segments.table().iter().filter(|(_, segment)| {
+                    better && segment.live() > 0 && segment.lacks_drive(taking)
+                });
             lacking.fold((0, 0), |(left, stuck), (number, segment)| {
                 match state.stuck.contains(number) {
                     true => (left, stuck + segment.live()),

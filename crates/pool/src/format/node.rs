@@ -8,12 +8,34 @@ pub(crate) const MAGIC: [u8; 4] = *b"FYMN";
 pub(crate) const NODE_RECORDS: usize = (BLOCK_BYTES - HEADER_BYTES) / RECORD_BYTES;
 const HEADER_BYTES: usize = 32;
 const RECORD_BYTES: usize = 16;
+const BLOCK_BITS: u32 = 40;
+const BLOCK_MASK: u64 = (1 << BLOCK_BITS) - 1;
+const PLACE_MASK: u64 = (1 << 56) - 1;
+const CRC_SHIFT: u32 = 96;
 
 /// In a leaf: a block and where it is. Above: the first block of a child and where the child is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeRecord {
     pub block: u64,
     pub mapping: Mapping,
+}
+
+impl NodeRecord {
+    /// As on disk: 5 bytes of block number, 7 of place, 4 of checksum, as one number.
+    fn pack(&self) -> [u8; RECORD_BYTES] {
+        let (place, crc) = self.mapping.pack();
+        let low = u128::from(self.block & BLOCK_MASK);
+        (low | u128::from(place) << BLOCK_BITS | u128::from(crc) << CRC_SHIFT).to_le_bytes()
+    }
+
+    fn unpack(bytes: [u8; RECORD_BYTES]) -> NodeRecord {
+        let word = u128::from_le_bytes(bytes);
+        let place = (word >> BLOCK_BITS) as u64 & PLACE_MASK;
+        NodeRecord {
+            block: word as u64 & BLOCK_MASK,
+            mapping: Mapping::unpack(place, (word >> CRC_SHIFT) as u32),
+        }
+    }
 }
 
 /// A node, kept as the 4 KiB that are on disk.
@@ -31,12 +53,9 @@ impl Node {
         bytes[8..12].copy_from_slice(&layer.to_le_bytes());
         let first = records.first().map_or(0, |record| record.block);
         bytes[16..24].copy_from_slice(&first.to_le_bytes());
-        let slots = bytes[HEADER_BYTES..].chunks_exact_mut(RECORD_BYTES);
-        for (slot, record) in slots.zip(records) {
-            let (packed, crc) = record.mapping.pack();
-            slot[..5].copy_from_slice(&record.block.to_le_bytes()[..5]);
-            slot[5..12].copy_from_slice(&packed.to_le_bytes()[..7]);
-            slot[12..].copy_from_slice(&crc.to_le_bytes());
+        let (slots, _) = bytes[HEADER_BYTES..].as_chunks_mut();
+        for (slot, record) in slots.iter_mut().zip(records) {
+            *slot = record.pack();
         }
         Node { bytes }
     }
@@ -68,21 +87,15 @@ impl Node {
 
     pub fn record(&self, index: usize) -> NodeRecord {
         let start = HEADER_BYTES + index * RECORD_BYTES;
-        let word = |range: std::ops::Range<usize>| {
-            let bytes = &self.bytes[start + range.start..start + range.end];
-            bytes
-                .iter()
-                .rev()
-                .fold(0u64, |word, byte| word << 8 | u64::from(*byte))
-        };
-        NodeRecord {
-            block: word(0..5),
-            mapping: Mapping::unpack(word(5..12), word(12..16) as u32),
-        }
+        let mut bytes = [0; RECORD_BYTES];
+        bytes.copy_from_slice(&self.bytes[start..start + RECORD_BYTES]);
+        NodeRecord::unpack(bytes)
     }
 
     pub fn records(&self) -> impl Iterator<Item = NodeRecord> + '_ {
-        (0..self.len()).map(|index| self.record(index))
+        let end = HEADER_BYTES + self.len() * RECORD_BYTES;
+        let (records, _) = self.bytes[HEADER_BYTES..end].as_chunks();
+        records.iter().map(|bytes| NodeRecord::unpack(*bytes))
     }
 
     /// The last record whose block number is below or equal to `block`.
@@ -93,16 +106,9 @@ impl Node {
 
     /// How many records have a block number below or equal to `block`.
     pub fn rank(&self, block: u64) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = (low + high) / 2;
-            if self.record(middle).block <= block {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let end = HEADER_BYTES + self.len() * RECORD_BYTES;
+        let (records, _) = self.bytes[HEADER_BYTES..end].as_chunks::<RECORD_BYTES>();
+        records.partition_point(|bytes| u128::from_le_bytes(*bytes) as u64 & BLOCK_MASK <= block)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::location::{Entry, Mapping};
 use crate::overlay::Change;
 use crate::volumes::Root;
 use block::IoError;
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -84,11 +85,12 @@ fn changed_content<'a, S: NodeSink>(
         if level == 0 {
             return Ok(merge_records(sink, old, changes));
         }
-        let parts: Vec<(NodeRecord, Vec<Change>)> = (0..old.len())
+        let mut rest = changes;
+        let parts: Vec<(NodeRecord, Cow<'_, [Change]>)> = (0..old.len())
             .map(|index| {
                 let low = if index == 0 { 0 } else { old[index].block };
                 let high = old.get(index + 1).map_or(u64::MAX, |next| next.block);
-                (old[index], clip(changes, low, high))
+                (old[index], clip(&mut rest, low, high))
             })
             .collect();
         let mut children = Vec::with_capacity(old.len());
@@ -113,21 +115,25 @@ fn changed_content<'a, S: NodeSink>(
     })
 }
 
-/// The parts of `changes` within `low..high`.
-fn clip(changes: &[Change], low: u64, high: u64) -> Vec<Change> {
-    let first = changes.partition_point(|change| change.end() <= low);
-    let inside = changes[first..]
-        .iter()
-        .take_while(|change| change.start() < high);
-    inside
-        .map(|change| match *change {
-            Change::Clear { start, end } => Change::Clear {
-                start: start.max(low),
-                end: end.min(high),
-            },
-            put => put,
-        })
-        .collect()
+/// The parts of `changes` within `low..high`, none of which ends before `low`; leaves those that
+/// end behind `high`. Nothing is copied unless a change is cut.
+fn clip<'a>(changes: &mut &'a [Change], low: u64, high: u64) -> Cow<'a, [Change]> {
+    let within = changes.partition_point(|change| change.start() < high);
+    let inside = &changes[..within];
+    let ended = inside.partition_point(|change| change.end() <= high);
+    *changes = &changes[ended..];
+    let whole = ended == within && inside.first().is_none_or(|change| change.start() >= low);
+    if whole {
+        return Cow::Borrowed(inside);
+    }
+    let cut = inside.iter().map(|change| match *change {
+        Change::Clear { start, end } => Change::Clear {
+            start: start.max(low),
+            end: end.min(high),
+        },
+        put => put,
+    });
+    cut.collect()
 }
 
 /// Joins runs of changed children, a small run with a neighbour too, and stores them packed.

@@ -103,7 +103,8 @@ fn holds(level: Level, drives: usize, blocks: u64) {
         assert_eq!(
             overwrite(&device, usable).await,
             Ok(()),
-            "overwriting {what}"
+            "overwriting {what}: {}",
+            pool.describe()
         );
         let other = volume(&pool, "b", 100).await;
         let other = pool.volume(other).expect("the volume");

@@ -1,0 +1,58 @@
+//! Announcing segments: tables are published again that name further segments as ready.
+//!
+//! A segment may be written once tables that are durable name it. Those of the last checkpoint
+//! serve, without merging anything: what they map stays, what was freed since is taken out of
+//! them, and what was made ready out of it is added. So what one checkpoint frees can be written
+//! without another.
+
+use crate::coordinator::Coordinator;
+use crate::error::PoolError;
+use crate::format::body::Body;
+use crate::format::superblock::Superblock;
+use crate::messages::Order;
+use crate::segments::State as SegmentState;
+use block::BlockDevice;
+use std::rc::Rc;
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Makes segments ready and publishes that they are.
+    pub async fn announce(&self) -> Result<(), PoolError> {
+        let _alone = self.upkeep_lock.lock().await;
+        if let Some(reason) = self.offline.get() {
+            return Err(PoolError::Offline(reason));
+        }
+        let body = self.body_with_ready()?;
+        let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;
+        if let Err(error) = published {
+            tracing::error!(%error, "segments could not be announced");
+            self.go_offline("segments could not be announced");
+            return Err(error);
+        }
+        self.state.borrow_mut().unannounced.clear();
+        self.work.notify_one();
+        self.tell_all(|| Order::Look);
+        Ok(())
+    }
+
+    /// The last tables, but for the segments that have been freed, and are made ready, since.
+    fn body_with_ready(&self) -> Result<Rc<Vec<u8>>, PoolError> {
+        let mut body = Body::decode(&self.published.borrow().body)
+            .map_err(|_| PoolError::Damaged("tables of the last checkpoint"))?;
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        self.make_ready(state);
+        // Only what a durable checkpoint does not refer to is ever freed.
+        body.segments.retain(|number, then| {
+            let now = state.segments.get(*number);
+            now.is_some_and(|now| now.generation == then.generation)
+        });
+        for number in &state.unannounced {
+            let segment = state.segments.get(*number);
+            let ready = segment.filter(|found| found.state == SegmentState::Ready);
+            body.segments
+                .extend(ready.map(|found| (*number, found.clone())));
+        }
+        body.next_generation = state.segments.next_generation();
+        Ok(Rc::new(body.encode()))
+    }
+}
