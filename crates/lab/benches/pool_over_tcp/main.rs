@@ -3,29 +3,25 @@
 //! core, the load on another. Prints a table, and writes `target/bench/pool_over_tcp.json`.
 //! `SECONDS` and `ROUNDS` change the defaults of 2 and 3.
 
+mod made;
+
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
-use block::{BlockDevice, Buffer, Durability, Geometry, Lba};
-use drive::MemoryDrive;
+use block::BlockDevice;
 use initiator::ConnectOptions;
 use lab::load::{Pattern, PerfOptions, Stop, Workload, run};
-use pool::{CreateOptions, HostId, Level, Pool, VolumeOptions};
 use reactor::cores::{Cores, CoresConfig};
 use serde_json::json;
 use target::{
     Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
 };
 
-const BLOCK_BYTES: u64 = 4096;
-const DRIVES: u64 = 6;
 const DRIVE_BYTES: u64 = 512 << 20;
 const SUBSYSTEM: &str = "nqn.2024-01.io.flashyard:bench";
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
-/// How full the second pool is; the first is as large, and written for the first time.
-const FULL_PERCENT: u64 = 80;
 
 /// What is exported, in the order of the rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -151,34 +147,12 @@ async fn wait_for(stopped: &Receiver<()>) {
 }
 
 async fn serve(device: Device) -> (Rc<dyn Serving>, std::net::SocketAddr) {
-    let geometry = Geometry::new(BLOCK_BYTES as u32, DRIVE_BYTES / BLOCK_BYTES);
-    let drive = || MemoryDrive::new(geometry.expect("a block size that there is"));
     if device == Device::Drive {
-        let drive = Rc::new(drive());
-        let blocks = drive.geometry().block_count;
-        fill(&drive, blocks).await;
+        let drive = Rc::new(made::drive(DRIVE_BYTES));
+        made::fill(&drive, DRIVE_BYTES / made::BLOCK_BYTES).await;
         return export(drive);
     }
-    let drives: Vec<MemoryDrive> = (0..DRIVES).map(|_| drive()).collect();
-    let options = CreateOptions::new("bench", Level::Raid6, HostId([1; 16]));
-    let pool = Pool::create(drives, options).await.expect("a pool");
-    let full = pool.status().unreserved_bytes * FULL_PERCENT / 100;
-    let bytes = match device {
-        Device::FullPool => full,
-        _ => DRIVE_BYTES,
-    } / BLOCK_BYTES
-        * BLOCK_BYTES;
-    let volume = VolumeOptions {
-        bytes,
-        reserved: false,
-        attributes: Vec::new(),
-    };
-    let volume = pool.create_volume("v", volume).await.expect("a volume");
-    let volume = Rc::new(pool.volume(volume).expect("just made"));
-    fill(&volume, bytes / BLOCK_BYTES).await;
-    if device == Device::FullPool {
-        overwrite(&volume, bytes / BLOCK_BYTES).await;
-    }
+    let (_, volume) = made::pool(DRIVE_BYTES, device == Device::FullPool).await;
     export(volume)
 }
 
@@ -223,37 +197,4 @@ fn export<D: BlockDevice + 'static>(device: Rc<D>) -> (Rc<dyn Serving>, std::net
     let added = target.add_namespace(&nqn, namespace, device);
     added.expect("the only namespace");
     (Rc::new(target), address)
-}
-
-/// Writes every block once: memory that was never written costs nothing to read.
-async fn fill<D: BlockDevice>(device: &Rc<D>, blocks: u64) {
-    let mut buffer = Buffer::copy_of(&[7; 128 << 10]);
-    for start in (0..blocks).step_by(32) {
-        buffer.resize(((blocks - start).min(32) * BLOCK_BYTES) as usize);
-        let (back, result) = device.write(Lba(start), buffer, Durability::Durable).await;
-        result.expect("it fits");
-        buffer = back;
-    }
-}
-
-/// Overwrites a quarter at random: more than a pool that is 80% full has room for.
-async fn overwrite<D: BlockDevice + 'static>(device: &Rc<D>, blocks: u64) {
-    let tasks: Vec<_> = (0..128)
-        .map(|slot| {
-            let device = device.clone();
-            reactor::spawn(async move {
-                let mut random = lab::load::SplitMix::new(slot);
-                let mut buffer = Buffer::copy_of(&[9; BLOCK_BYTES as usize]);
-                for _ in 0..blocks / 512 {
-                    let at = Lba(random.below(blocks));
-                    let (back, result) = device.write(at, buffer, Durability::Durable).await;
-                    result.expect("overwriting needs no room");
-                    buffer = back;
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await;
-    }
 }
