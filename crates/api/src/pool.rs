@@ -122,7 +122,7 @@ pub struct PoolCounters {
     pub map_blocks_written: u64,
     /// Live blocks that were moved to free space, or off a drive.
     pub relocated_blocks: u64,
-    /// Blocks that were read by rebuilding them from the rest of their row.
+    /// Blocks that hosts and the map read by rebuilding them from the rest of their row.
     pub reconstructed_reads: u64,
     /// Blocks that were found bad, rebuilt and written back.
     pub repaired_blocks: u64,

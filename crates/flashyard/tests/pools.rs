@@ -7,9 +7,9 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use api::{JobState, PoolState};
+use api::{JobState, ObjectState, PoolState};
 use block::conformance::{Plan, check};
-use block::{BlockDevice, Buffer, Durability, Lba};
+use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use initiator::{ConnectOptions, Controller, Namespace};
 use reactor::{Reactor, ReactorConfig};
 use support::{Node, Refused, flashyard, name, text};
@@ -100,6 +100,13 @@ fn volumes_are_resized_renamed_snapshotted_cloned_and_rolled_back() {
         let grown = controller.namespace(1).await.unwrap();
         assert_eq!(grown.geometry().capacity_bytes(), 16 * MIB);
         fill(&grown, 4000..4001, 9).await;
+        // Nothing is cut off under a host that may be using it.
+        let shrink = node.ask(&["volume", "resize", "v", "4MiB", "--allow-shrink"]);
+        let message = text(&shrink.stderr);
+        assert!(
+            message.contains("is connected to") && message.contains(HOST),
+            "{message}"
+        );
     });
     node.answer(&["volume", "snapshot", "v", "monday"]);
     connected(&node, "v", async |device, _controller| {
@@ -135,6 +142,16 @@ fn volumes_are_resized_renamed_snapshotted_cloned_and_rolled_back() {
         node.answer(&["volume", "rollback", "renamed", "monday"]);
         holds(&device, 0..10, 1).await;
     });
+    wait_for("the host is gone and the volume shrinks", || {
+        let shrink = ["volume", "resize", "renamed", "4MiB", "--allow-shrink"];
+        node.ask(&shrink).status.success()
+    });
+    node.answer(&["volume", "resize", "renamed", "16MiB"]);
+    connected(&node, "renamed", async |device, _controller| {
+        holds(&device, 0..10, 1).await;
+        // What was cut off does not come back.
+        holds(&device, 4000..4001, 0).await;
+    });
     // Another volume of the first name is another subsystem.
     let again = ["volume", "create", "v", "--pool", "pool", "--size", "1MiB"];
     node.answer(&again);
@@ -156,6 +173,9 @@ fn a_pool_moves_to_another_node_with_its_hosts_and_identities() {
     let nqn = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
     first.answer(&["host", "add", "h1", "--nqn", nqn]);
     first.answer(&["volume", "allow", "demo", "h1"]);
+    first.answer(&["host", "add", "h3", "--nqn", &nqn.replace("aa", "cc")]);
+    first.answer(&["volume", "allow", "demo", "h3"]);
+    first.answer(&["host", "key", "h3", "--generate"]);
     connected(&first, "demo", async |device, _controller| {
         fill(&device, 0..50, 3).await;
     });
@@ -208,7 +228,14 @@ fn a_pool_moves_to_another_node_with_its_hosts_and_identities() {
         (&there.nqn, there.nsid, there.uuid),
         (&volume.nqn, volume.nsid, volume.uuid)
     );
-    assert_eq!(there.hosts, [name("any"), name("h1-2")]);
+    assert_eq!(there.hosts, [name("any"), name("h1-2"), name("h3")]);
+    // A host that had to authenticate is not let in without, and somebody is told.
+    second.answer(&["host", "key", "h3"]);
+    let events = second.answer(&["event", "list"]);
+    assert!(
+        events.contains("refused until it is given its key"),
+        "{events}"
+    );
     assert_eq!(second.client().host(&name("h1-2")).unwrap().nqn, nqn);
     connected(&second, "demo", async |device, _controller| {
         holds(&device, 0..50, 3).await;
@@ -292,6 +319,17 @@ fn a_pool_that_lost_too_much_is_offline_until_its_drives_are_back() {
         .iter()
         .find(|found| found.contains("pool pool"));
     assert!(problem.unwrap().contains("3 of 6"), "{:?}", status.problems);
+    // Its volumes are there, with the reason, and hosts find them not ready.
+    let held = client.volume(&name("demo")).unwrap();
+    assert_eq!(held.state, ObjectState::Offline);
+    assert!(held.reason.clone().unwrap().contains("3 of 6"), "{held:?}");
+    assert_eq!((&held.nqn, held.uuid), (&before.nqn, before.uuid));
+    let listed = client.pool(&name("pool")).unwrap().volumes;
+    assert_eq!(listed, [name("demo")]);
+    connected(&node, "demo", async |device, _controller| {
+        let read = device.read(Lba(0), Buffer::new(4096)).await;
+        assert_eq!(read.1, Err(IoError::NotReady));
+    });
     for number in [0, 3, 5] {
         std::fs::rename(aside(number), file(number)).unwrap();
         let drive = name(&format!("d{number}"));
@@ -300,6 +338,9 @@ fn a_pool_that_lost_too_much_is_offline_until_its_drives_are_back() {
     }
     assert_ne!(pool_state(&node), PoolState::Offline);
     assert_eq!(client.volume(&name("demo")).unwrap(), before);
+    connected(&node, "demo", async |device, _controller| {
+        fill(&device, 0..1, 1).await;
+    });
 }
 
 #[test]

@@ -29,7 +29,8 @@ pub struct Counters {
     pub stripes: u64,
     /// Checkpoints taken.
     pub checkpoints: u64,
-    /// Blocks that had to be rebuilt from the rest of their row to be read.
+    /// Blocks of hosts and of the map that had to be rebuilt from the rest of their row to be read;
+    /// what the cleaner, a rebuild or a scrub of data reads does not count.
     pub reconstructed_reads: u64,
     /// Blocks found bad, rebuilt and written back to their place.
     pub repaired_blocks: u64,
@@ -260,16 +261,26 @@ impl<D: BlockDevice> Array<D> {
         entry: Entry,
         buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
-        let column = usize::from(entry.at.column);
-        let zone = columns.get(column).copied().flatten();
-        let (buffer, result) = self.read_zone(zone, entry.at.row, buffer).await;
-        if result.is_ok() && crc32c::crc32c(&buffer) == entry.crc {
-            return (buffer, Ok(()));
+        match self.read_own(columns, entry, buffer).await {
+            (buffer, true) => (buffer, Ok(())),
+            (buffer, false) => self.rescue_block(columns, entry, buffer).await,
         }
-        if result.is_ok() {
+    }
+
+    /// Reads one block where it is; false if it is bad or gone.
+    pub async fn read_own(
+        &self,
+        columns: &[Option<Zone>],
+        entry: Entry,
+        buffer: Buffer,
+    ) -> (Buffer, bool) {
+        let zone = columns.get(usize::from(entry.at.column)).copied().flatten();
+        let (buffer, result) = self.read_zone(zone, entry.at.row, buffer).await;
+        let right = result.is_ok() && crc32c::crc32c(&buffer) == entry.crc;
+        if result.is_ok() && !right {
             self.corrupt_in(zone);
         }
-        self.rescue_block(columns, entry, buffer).await
+        (buffer, right)
     }
 
     /// As [`read_block`](Array::read_block), for a block whose own copy is known to be bad.
@@ -286,7 +297,6 @@ impl<D: BlockDevice> Array<D> {
             return (buffer, Err(IoError::UnrecoveredRead));
         };
         buffer.copy_from_slice(&found);
-        self.count(|counters| counters.reconstructed_reads += 1);
         if let Some(zone) = columns[column]
             && self.is_live(usize::from(zone.drive))
         {

@@ -487,15 +487,19 @@ impl<D: BlockDevice> Core<D> {
             };
             let scratch = Buffer::new(BLOCK_BYTES);
             // A run that failed as a whole may be readable block by block.
-            let (block, found) = match result {
-                Ok(()) => {
-                    self.array.corrupt_in(zone);
-                    self.array.rescue_block(&columns, *entry, scratch).await
+            let (mut block, mut right) = (scratch, false);
+            match result {
+                Ok(()) => self.array.corrupt_in(zone),
+                Err(_) => (block, right) = self.array.read_own(&columns, *entry, block).await,
+            }
+            if !right {
+                let (rebuilt, found) = self.array.rescue_block(&columns, *entry, block).await;
+                if found.is_err() {
+                    return (buffer, found);
                 }
-                Err(_) => self.array.read_block(&columns, *entry, scratch).await,
-            };
-            if found.is_err() {
-                return (buffer, found);
+                self.array
+                    .count(|counters| counters.reconstructed_reads += 1);
+                block = rebuilt;
             }
             buffer[range].copy_from_slice(&block);
         }

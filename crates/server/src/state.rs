@@ -135,6 +135,10 @@ pub struct PoolRecord {
     /// What its members were called when it was last open, by their identities: for people, when
     /// one of them is missing.
     pub members: BTreeMap<String, Name>,
+    /// Its volumes as they were when they were last served: hosts find these, not ready, while the
+    /// pool is not open. What is on the drives counts once it is.
+    #[serde(default)]
+    pub volumes: BTreeMap<Name, VolumeRecord>,
 }
 
 /// A volume to serve, with the identity hosts know it by.

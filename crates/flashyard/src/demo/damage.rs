@@ -75,7 +75,7 @@ pub fn damage_and_verify(
         verified_blocks,
         rebuilt_ms,
         moved_bytes: after.counters.relocated_blocks * 4096,
-        reconstructed_blocks: after.counters.reconstructed_reads,
+        reconstructed_blocks: pool.counters.reconstructed_reads,
         repaired_blocks: after.counters.repaired_blocks,
     })
 }

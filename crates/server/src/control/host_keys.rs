@@ -24,7 +24,18 @@ impl Control {
     /// Has a host prove the secret of `spec` from now on.
     pub async fn set_host_key(&self, host: &Name, spec: HostKeySpec) -> Result<HostKey, ErrorBody> {
         let mut objects = self.objects.lock().await;
-        let nqn = host_nqn(&objects, host)?;
+        let key = self.take_host_key(&mut objects, host, spec).await?;
+        self.tell_pools_of_key(&objects, host).await;
+        Ok(key)
+    }
+
+    pub(super) async fn take_host_key(
+        &self,
+        objects: &mut Objects,
+        host: &Name,
+        spec: HostKeySpec,
+    ) -> Result<HostKey, ErrorBody> {
+        let nqn = host_nqn(objects, host)?;
         let keys = keys_of(&spec)?;
         let key = shown(&spec);
         if objects.host_keys.get(host) == Some(&spec) {
@@ -45,16 +56,7 @@ impl Control {
         host: &Name,
         request: HostKeyRequest,
     ) -> Result<NewHostKey, ErrorBody> {
-        let make = || {
-            let secret = Secret::generate(Some(hash_of(request.hash)));
-            SecretText::from(secret.reveal().as_str())
-        };
-        let spec = HostKeySpec {
-            secret: make(),
-            controller_secret: request.mutual.then(make),
-            hash: request.hash,
-            group: request.group,
-        };
+        let spec = make_key(&request);
         self.set_host_key(host, spec.clone()).await?;
         Ok(NewHostKey {
             host: host.clone(),
@@ -70,7 +72,9 @@ impl Control {
         if !objects.host_keys.contains_key(host) {
             return Err(no_key(host));
         }
-        self.drop_host_key(&mut objects, host).await
+        self.drop_host_key(&mut objects, host).await?;
+        self.tell_pools_of_key(&objects, host).await;
+        Ok(())
     }
 
     /// Forgets a host's key, if it has one.
@@ -115,6 +119,20 @@ impl Control {
     async fn node_takes_keys(&self, nqn: &Nqn, keys: Option<HostKeys>) -> Result<(), ErrorBody> {
         let stopped = |error: NodeError| ErrorBody::new(ErrorCode::Internal, error.to_string());
         self.node.set_host_keys(nqn, keys).await.map_err(stopped)
+    }
+}
+
+/// A new key with secrets that nobody knows yet.
+pub(super) fn make_key(request: &HostKeyRequest) -> HostKeySpec {
+    let make = || {
+        let secret = Secret::generate(Some(hash_of(request.hash)));
+        SecretText::from(secret.reveal().as_str())
+    };
+    HostKeySpec {
+        secret: make(),
+        controller_secret: request.mutual.then(make),
+        hash: request.hash,
+        group: request.group,
     }
 }
 

@@ -3,9 +3,9 @@
 //! Everything in a [`VolumeRecord`] but what the pool says itself (where it is, its size). Hosts
 //! are kept with their NQNs, so that another node which imports the pool knows them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use api::{ANY_HOST, ErrorBody, HostSpec, Name};
+use api::{ANY_HOST, ErrorBody, HostKeySpec, HostSpec, Name};
 use node::ATTRIBUTES_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -19,10 +19,21 @@ const FORMAT: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptHost(pub Name, pub Option<String>);
 
+/// The hosts that may see a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptHosts {
+    pub all: Vec<KeptHost>,
+    /// NQNs of those that had to prove who they are.
+    pub authenticated: BTreeSet<String>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Kept {
     format: u32,
     hosts: Vec<KeptHost>,
+    /// Names of those of them that have to prove who they are; their secrets stay with the node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    authenticated: Vec<Name>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
@@ -34,6 +45,7 @@ struct Kept {
 pub fn encode(
     record: &VolumeRecord,
     hosts: &BTreeMap<Name, HostSpec>,
+    keys: &BTreeMap<Name, HostKeySpec>,
 ) -> Result<Vec<u8>, ErrorBody> {
     let mut rest = match serde_json::to_value(record) {
         Ok(Value::Object(rest)) => rest,
@@ -47,6 +59,12 @@ pub fn encode(
     let kept = Kept {
         format: FORMAT,
         hosts: record.hosts.iter().map(host).collect(),
+        authenticated: record
+            .hosts
+            .iter()
+            .filter(|name| keys.contains_key(*name))
+            .cloned()
+            .collect(),
         rest,
     };
     let bytes = serde_json::to_vec(&kept).unwrap_or_default();
@@ -66,7 +84,7 @@ pub fn encode(
 ///
 /// # Errors
 /// Why it cannot be used: nothing was kept, or by a later version.
-pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, Vec<KeptHost>), String> {
+pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, KeptHosts), String> {
     if bytes.is_empty() {
         return Err("the pool keeps no identity of it".to_owned());
     }
@@ -85,7 +103,14 @@ pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, Vec<KeptHost>
     all.insert("capacity_bytes".into(), 0.into());
     all.insert("hosts".into(), Value::Array(Vec::new()));
     let record = serde_json::from_value(Value::Object(all)).map_err(|error| error.to_string())?;
-    Ok((record, kept.hosts))
+    let proved = kept.hosts.iter();
+    let proved = proved.filter(|host| kept.authenticated.contains(&host.0));
+    let authenticated = proved.filter_map(|host| host.1.clone()).collect();
+    let hosts = KeptHosts {
+        all: kept.hosts,
+        authenticated,
+    };
+    Ok((record, hosts))
 }
 
 /// The names under which hosts that were kept are known here; those that are not are added to
@@ -124,6 +149,7 @@ pub fn known(kept: Vec<KeptHost>, hosts: &mut BTreeMap<Name, HostSpec>) -> Vec<N
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::SecretText;
 
     fn name(text: &str) -> Name {
         text.parse().unwrap()
@@ -154,7 +180,15 @@ mod tests {
         };
         let here = BTreeMap::from([(name("a"), host("nqn-a")), (name("b"), host("nqn-b"))]);
         let original = record(&["a", "any", "b"]);
-        let bytes = encode(&original, &here).unwrap();
+        let key = HostKeySpec {
+            secret: SecretText::from("DHHC-1:00:secret:"),
+            controller_secret: None,
+            hash: Default::default(),
+            group: Default::default(),
+        };
+        let keys = BTreeMap::from([(name("b"), key.clone()), (name("c"), key)]);
+        let bytes = encode(&original, &here, &keys).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains("secret"));
         let (back, kept) = decode(&bytes, original.place.clone()).unwrap();
         assert_eq!(
             VolumeRecord {
@@ -164,7 +198,8 @@ mod tests {
             original
         );
         let mut there = BTreeMap::from([(name("b"), host("nqn-x")), (name("z"), host("nqn-a"))]);
-        let names = known(kept, &mut there);
+        assert_eq!(kept.authenticated, BTreeSet::from(["nqn-b".to_owned()]));
+        let names = known(kept.all, &mut there);
         assert_eq!(names, [name("any"), name("b-2"), name("z")]);
         assert_eq!(there[&name("b-2")], host("nqn-b"));
     }
@@ -187,7 +222,7 @@ mod tests {
                 hosts: hosts.keys().cloned().collect(),
                 ..record(&[])
             };
-            encode(&record, &hosts)
+            encode(&record, &hosts, &BTreeMap::new())
         };
         assert!(many(80).is_ok());
         let refused = many(100).unwrap_err();

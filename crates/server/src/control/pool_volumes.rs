@@ -1,5 +1,7 @@
 //! Volumes of pools: make, change, delete.
 
+use std::collections::BTreeSet;
+
 use api::{
     ErrorBody, ErrorCode, Name, Severity, Size, Volume, VolumeRename, VolumeResize, VolumeRollback,
     VolumeSpec,
@@ -41,7 +43,7 @@ impl Control {
             volume: id.0,
         };
         let record = self.new_record(objects, name, place(VolumeId(0)), spec);
-        let attributes = kept::encode(&record, &objects.hosts)?;
+        let attributes = kept::encode(&record, &objects.hosts, &objects.host_keys)?;
         let id = self
             .begin(objects, name, pool, beginning, attributes)
             .await?;
@@ -73,6 +75,7 @@ impl Control {
             offline: None,
         };
         objects.volumes.insert(name.clone(), entry);
+        self.look_at_pools(objects).await;
         Ok(())
     }
 
@@ -132,7 +135,11 @@ impl Control {
             .volumes
             .get(name)
             .map(|entry| entry.record.capacity_bytes);
-        if before.is_some_and(|before| bytes < before) && !to.allow_shrink {
+        let shrinks = before.is_some_and(|before| bytes < before);
+        if shrinks && to.allow_shrink {
+            self.check_unused(&objects, name).await?;
+        }
+        if shrinks && !to.allow_shrink {
             let message = format!(
                 "volume {name} has {}, and {} is less: what is behind it would be lost; allowed: \
                  a larger size, or allow_shrink",
@@ -149,6 +156,27 @@ impl Control {
         self.size_changed(&mut objects, name).await?;
         self.tell_volume(name, &format!("resized to {}", to.size));
         self.volume_now(&objects, name).await
+    }
+
+    /// Refuses to cut off what a connected host may be using: it would find out by errors.
+    async fn check_unused(&self, objects: &Objects, name: &Name) -> Result<(), ErrorBody> {
+        let entry = objects.volumes.get(name);
+        let nqn = &entry.ok_or_else(|| not_found("volume", name))?.record.nqn;
+        let sessions = self.node.sessions().await;
+        let sessions = sessions.map_err(|error| refused(&error))?;
+        let users = sessions
+            .into_iter()
+            .filter(|session| session.subsystem_nqn == *nqn);
+        let users: BTreeSet<String> = users.map(|session| session.host_nqn).collect();
+        if users.is_empty() {
+            return Ok(());
+        }
+        let users: Vec<String> = users.into_iter().collect();
+        let message = format!(
+            "volume {name} is connected to {}: a volume shrinks once no host is connected",
+            users.join(", ")
+        );
+        Err(ErrorBody::new(ErrorCode::InUse, message).at("size".to_owned()))
     }
 
     /// Gives a volume of a pool another name; hosts do not notice.

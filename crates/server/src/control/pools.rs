@@ -10,6 +10,7 @@ use super::drives::refused;
 use super::{Control, Objects, not_found};
 use crate::state::{Kind, Place, PoolRecord};
 
+mod hosts;
 mod import;
 mod show;
 
@@ -113,12 +114,12 @@ impl Control {
             .offline
             .is_none();
         self.check_idle(name)?;
+        for volume in volumes_of(&objects, name) {
+            let stopped = self.node.delete_volume(volume.as_str()).await;
+            stopped.map_err(|error| refused(&error))?;
+            objects.volumes.remove(&volume);
+        }
         if open {
-            for volume in volumes_of(&objects, name) {
-                let stopped = self.node.delete_volume(volume.as_str()).await;
-                stopped.map_err(|error| refused(&error))?;
-                objects.volumes.remove(&volume);
-            }
             let exported = self.node.export_pool(name.as_str()).await;
             if let Err(error) = exported {
                 let error = refused(&error);
@@ -269,6 +270,7 @@ impl Control {
 
     /// Brings what is known about open pools up to date.
     pub(super) async fn look_at_pools(&self, objects: &mut Objects) {
+        let volumes = &objects.volumes;
         for (name, entry) in &mut objects.pools {
             if entry.offline.is_some() {
                 continue;
@@ -276,7 +278,15 @@ impl Control {
             let Ok(facts) = self.node.pool_facts(name.as_str()).await else {
                 continue;
             };
-            let record = remembered(&facts, &entry.record);
+            let held = volumes
+                .iter()
+                .filter(|(_, held)| held.record.place.pool() == Some(name));
+            let record = PoolRecord {
+                volumes: held
+                    .map(|(name, held)| (name.clone(), held.record.clone()))
+                    .collect(),
+                ..remembered(&facts, &entry.record)
+            };
             entry.facts = Some(facts);
             if record != entry.record {
                 // It only helps to name drives: the next look tries again.
@@ -331,6 +341,7 @@ fn remembered(facts: &PoolFacts, before: &PoolRecord) -> PoolRecord {
     PoolRecord {
         id: hexadecimal(&facts.status.id.0),
         members,
+        volumes: before.volumes.clone(),
     }
 }
 

@@ -199,7 +199,7 @@ impl Control {
     ) -> Result<(), ErrorBody> {
         for (_, record) in &records {
             if let Place::Pool { name, volume } = &record.place {
-                let attributes = kept::encode(record, &objects.hosts)?;
+                let attributes = kept::encode(record, &objects.hosts, &objects.host_keys)?;
                 let kept = self.node.set_pool_volume_attributes(
                     name.as_str(),
                     VolumeId(*volume),
@@ -297,7 +297,7 @@ impl Control {
                     pool: name.to_string(),
                     volume: VolumeId(*volume),
                 };
-                (Ok(()), backing)
+                (pool_open(objects, name), backing)
             }
         };
         let backing = match online {
@@ -394,6 +394,14 @@ fn clash(objects: &Objects, name: &Name, spec: &VolumeSpec) -> Result<(), ErrorB
 
 pub(super) fn in_use(message: String) -> ErrorBody {
     ErrorBody::new(ErrorCode::InUse, message)
+}
+
+fn pool_open(objects: &Objects, pool: &Name) -> Result<(), String> {
+    let offline = objects.pools.get(pool).map(|entry| &entry.offline);
+    match offline {
+        Some(Some(reason)) => Err(format!("pool {pool} is offline: {reason}")),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn drive_online(objects: &Objects, drive: &Name) -> Result<(), String> {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{ErrorBody, ErrorCode, ImportablePool, Name, Pool, PoolImport, Severity, VolumeSpec};
-use node::{DriveLabel, PoolFacts, VolumeInfo};
+use node::{Backing, DriveLabel, PoolFacts, VolumeId, VolumeInfo};
 
-use super::{Labels, PoolEntry, hexadecimal, list, pool_label, pool_of, remembered};
+use super::{Labels, PoolEntry, hexadecimal, list, pool_label, pool_of, remembered, volumes_of};
 use crate::control::drives::{refused, user};
 use crate::control::kept;
 use crate::control::{Control, Objects, VolumeEntry};
@@ -77,7 +77,8 @@ impl Control {
         let (volumes, _) = contents.map_err(|error| refused(&error))?;
         let taken = |volume: &VolumeInfo| {
             let here = volume.name.parse().ok();
-            here.is_some_and(|here: Name| objects.volumes.contains_key(&here))
+            let here = here.and_then(|here: Name| objects.volumes.get(&here));
+            here.is_some_and(|here| here.record.place.pool() != Some(name))
         };
         let taken: Vec<&str> = volumes
             .iter()
@@ -96,6 +97,7 @@ impl Control {
             .await?;
         objects.pools.insert(name.clone(), entry);
         self.adopt(objects, name, volumes).await;
+        self.look_at_pools(objects).await;
         Ok(())
     }
 
@@ -130,7 +132,24 @@ impl Control {
                 let message = format!("offline: {reason}");
                 entry.offline = Some(reason);
                 self.tell_pool(Severity::Error, &name, &message);
+                self.hold_places(objects, &name).await;
             }
+        }
+    }
+
+    /// Has hosts find the volumes of a pool that is not open, not ready until it is.
+    async fn hold_places(&self, objects: &mut Objects, pool: &Name) {
+        let entry = objects.pools.get(pool);
+        let volumes = entry.map(|entry| entry.record.volumes.clone());
+        for (name, record) in volumes.unwrap_or_default() {
+            if objects.volumes.contains_key(&name) {
+                continue;
+            }
+            let served = self.restore_volume(objects, &name, &record).await;
+            let offline = served.err();
+            objects
+                .volumes
+                .insert(name, VolumeEntry { record, offline });
         }
     }
 
@@ -163,12 +182,18 @@ impl Control {
         };
         objects.pools.insert(name.clone(), entry);
         self.adopt(objects, name, volumes).await;
+        self.look_at_pools(objects).await;
         Ok(())
     }
 
     /// Serves the volumes of a pool that was opened a moment ago.
     async fn adopt(&self, objects: &mut Objects, pool: &Name, volumes: Vec<VolumeInfo>) {
         let mut unserved = Vec::new();
+        let there: BTreeSet<&str> = volumes.iter().map(|volume| volume.name.as_str()).collect();
+        let held = volumes_of(objects, pool).into_iter();
+        for gone in held.filter(|held| !there.contains(held.as_str())) {
+            self.give_up_place(objects, &gone).await;
+        }
         for volume in volumes {
             let name = volume.name.clone();
             if let Err(problem) = self.adopt_volume(objects, pool, volume).await {
@@ -189,7 +214,8 @@ impl Control {
         volume: VolumeInfo,
     ) -> Result<(), String> {
         let name: Name = volume.name.parse().map_err(|error| format!("{error}"))?;
-        if objects.volumes.contains_key(&name) {
+        let here = objects.volumes.get(&name);
+        if here.is_some_and(|here| here.record.place.pool() != Some(pool)) {
             return Err("a volume of that name is here already".to_owned());
         }
         let place = Place::Pool {
@@ -198,7 +224,7 @@ impl Control {
         };
         let record = match kept::decode(&volume.attributes, place.clone()) {
             Ok((record, hosts)) => VolumeRecord {
-                hosts: self.know_hosts(objects, hosts).await,
+                hosts: self.know_hosts(objects, pool, hosts).await,
                 capacity_bytes: volume.bytes,
                 ..record
             },
@@ -215,7 +241,7 @@ impl Control {
                 record
             }
         };
-        let served = self.restore_volume(objects, &name, &record).await;
+        let served = self.take_place(objects, &name, &record).await;
         let entry = VolumeEntry {
             record,
             offline: served.as_ref().err().cloned(),
@@ -224,20 +250,39 @@ impl Control {
         served
     }
 
-    /// The names here of hosts that a pool brought along; unknown ones are added.
-    async fn know_hosts(&self, objects: &mut Objects, hosts: Vec<kept::KeptHost>) -> Vec<Name> {
-        let before = objects.hosts.clone();
-        let names = kept::known(hosts, &mut objects.hosts);
-        let added = objects.hosts.iter();
-        let added: Vec<_> = added
-            .filter(|(name, _)| !before.contains_key(*name))
-            .map(|(name, host)| (name.clone(), host.clone()))
-            .collect();
-        if !added.is_empty() {
-            // The pool brings them again at the next start.
-            let _ = self.remember_all(Kind::Host, added).await;
+    /// Serves a volume, where its place was held without a break for its hosts.
+    async fn take_place(
+        &self,
+        objects: &mut Objects,
+        name: &Name,
+        record: &VolumeRecord,
+    ) -> Result<(), String> {
+        if let Some(held) = objects.volumes.get(name) {
+            let same = VolumeRecord {
+                capacity_bytes: held.record.capacity_bytes,
+                ..record.clone()
+            };
+            if let Place::Pool { name: pool, volume } = &record.place
+                && same == held.record
+            {
+                let backing = Backing::Pool {
+                    pool: pool.to_string(),
+                    volume: VolumeId(*volume),
+                };
+                let back = self.node.set_backing(name.as_str(), backing).await;
+                return back.map(drop).map_err(|error| error.to_string());
+            }
+            // It was changed where the pool was meanwhile.
+            self.give_up_place(objects, name).await;
         }
-        names
+        self.restore_volume(objects, name, record).await
+    }
+
+    /// Has hosts no longer find a volume whose place was held.
+    async fn give_up_place(&self, objects: &mut Objects, name: &Name) {
+        // One that is not served need not be stopped.
+        let _ = self.node.delete_volume(name.as_str()).await;
+        objects.volumes.remove(name);
     }
 
     /// What the drives carry that work and that nothing uses.

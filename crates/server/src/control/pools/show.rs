@@ -50,7 +50,7 @@ fn space_use(name: String, snapshot: bool, used: node::SpaceUse) -> SpaceUse {
 pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
     let facts = entry.facts.as_ref().filter(|_| entry.offline.is_none());
     let Some(facts) = facts else {
-        return not_open(name, entry);
+        return not_open(objects, name, entry);
     };
     let status = &facts.status;
     Pool {
@@ -71,7 +71,7 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
     }
 }
 
-fn not_open(name: &Name, entry: &PoolEntry) -> Pool {
+fn not_open(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
     let member = |(index, (id, drive)): (usize, (&String, &Name))| PoolMember {
         index: index as u32,
         drive: Some(drive.clone()),
@@ -97,7 +97,7 @@ fn not_open(name: &Name, entry: &PoolEntry) -> Pool {
             .enumerate()
             .map(member)
             .collect(),
-        volumes: Vec::new(),
+        volumes: volumes_of(objects, name),
         counters: PoolCounters::default(),
     }
 }
