@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check units process-tests vm-test bench lab fuzz clean \
-	web web-test rust-tools vm-tools lab-tools node-tools
+	web web-test rust-tools vm-tools lab-tools node-tools telemetry-tools
 
 ARGS ?=
 # The simulator also tries worlds that nobody has seen: the commit says which.
@@ -22,6 +22,8 @@ VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs ut
 	xz-utils
 # What experiments and volumes as block devices need.
 LAB_PACKAGES := fio xfsprogs mount
+# Receivers of what a node tells about itself.
+TELEMETRY_PACKAGES := prometheus rsyslog rsyslog-gnutls
 # What benchmarks are compared with.
 BENCH_PACKAGES := libisal2
 
@@ -46,7 +48,7 @@ check: rust-tools ## format, lints, layering and tidy rules, unit tests: before 
 units: rust-tools
 	cargo test --workspace --quiet --lib --bins
 
-process-tests: rust-tools lab-tools ## whole processes, connections, drives on files; fuzz corpora
+process-tests: rust-tools lab-tools telemetry-tools ## whole processes, connections, drives on files; fuzz corpora
 	cargo test --workspace --exclude vm --test '*'
 
 web: web/dist/index.html ## the web page, which `make build` embeds
@@ -90,6 +92,9 @@ clean: ## remove everything built or downloaded
 
 rust-tools:
 	@.ci/install --rust
+
+telemetry-tools:
+	@.ci/install --packages $(TELEMETRY_PACKAGES)
 
 lab-tools:
 	@.ci/install --packages $(LAB_PACKAGES)

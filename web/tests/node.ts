@@ -4,6 +4,12 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+/** The program under test. */
+function program(): string {
+  const target = process.env.CARGO_TARGET_DIR ?? "../target";
+  return process.env.FLASHYARD ?? join(target, "debug", "flashyard");
+}
+
 /** A real node in a process of its own, and what it takes to ask it something. */
 export class Node {
   private constructor(
@@ -15,10 +21,8 @@ export class Node {
 
   static async start(extra: string[]): Promise<Node> {
     const directory = mkdtempSync(join(tmpdir(), "flashyard-web-"));
-    const target = process.env.CARGO_TARGET_DIR ?? "../target";
-    const program = process.env.FLASHYARD ?? join(target, "debug", "flashyard");
     const ports = ["--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0"];
-    const child = spawn(program, ["serve", "--dev", directory, ...ports, ...extra], { stdio: ["ignore", "ignore", "inherit"] });
+    const child = spawn(program(), ["serve", "--dev", directory, ...ports, ...extra], { stdio: ["ignore", "ignore", "inherit"] });
     const endpoints = join(directory, "endpoints.json");
     for (let waited_ms = 0; !existsSync(endpoints); waited_ms += 50) {
       if (child.exitCode !== null) throw new Error(`the node ended with ${child.exitCode}`);
@@ -41,6 +45,16 @@ export class Node {
     const text = await answer.text();
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
     return text ? JSON.parse(text) : undefined;
+  }
+
+  /** Reads blocks of a volume for a while, as a host does. */
+  async load(volume: string, seconds: number): Promise<void> {
+    const { nqn } = (await this.ask("GET", `/v1/volumes/${volume}`)) as { nqn: string };
+    const { nvme_addresses } = (await this.ask("GET", "/v1/status")) as { nvme_addresses: string[] };
+    const target = `tcp://${nvme_addresses[0]}/${nqn}`;
+    const load = spawn(program(), ["perf", target, "--runtime", `${seconds}s`, "--rate-iops", "500"], { stdio: "ignore" });
+    const code = await new Promise((done) => load.once("exit", done));
+    if (code !== 0) throw new Error(`the load ended with ${code}`);
   }
 
   async stop(): Promise<void> {

@@ -17,6 +17,7 @@ mod host;
 mod host_key;
 mod job;
 mod list;
+mod metrics;
 mod name;
 mod namespace;
 mod pool;
@@ -39,6 +40,7 @@ pub use host_key::{
 };
 pub use job::{Job, JobKind, JobState};
 pub use list::{List, PAGE_ITEMS_MAX, PageQuery};
+pub use metrics::{CoreMetrics, Flow, Metrics, MetricsPoint, MetricsQuery, VolumeMetrics};
 pub use name::{ANY_HOST, Name, NameError};
 pub use namespace::{DriveHealth, Namespace, NamespaceSpec, Namespaces};
 pub use pool::{
@@ -48,7 +50,10 @@ pub use pool::{
 pub use port::{PathState, Port, PortChange};
 pub use profile::{Curve, CurvePoint, CurveQuery, DriveProfile};
 pub use session::Session;
-pub use settings::{LogLevel, SHUTDOWN_SECONDS_MAX, Settings, SettingsChange};
+pub use settings::{
+    GRAPHITE_INTERVAL_SECONDS, GRAPHITE_PREFIX, GraphiteTarget, LogLevel, SHUTDOWN_SECONDS_MAX,
+    Settings, SettingsChange, SyslogTarget, SyslogTransport,
+};
 pub use size::{Size, SizeError};
 pub use snapshot::{NamedSnapshot, Snapshot, SnapshotGroup, SnapshotSpec};
 pub use status::{Counts, Status};

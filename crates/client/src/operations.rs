@@ -2,8 +2,9 @@
 
 use api::{
     AuditEntry, Caller, Drive, DriveHealth, DriveSpec, Event, Host, HostKey, HostKeyRequest,
-    HostKeySpec, HostSpec, List, Name, Namespace, NamespaceSpec, Namespaces, NewHostKey, Port,
-    PortChange, Session, Settings, SettingsChange, Status, Token, TokenSpec, Volume, VolumeSpec,
+    HostKeySpec, HostSpec, List, Metrics, Name, Namespace, NamespaceSpec, Namespaces, NewHostKey,
+    Port, PortChange, Session, Settings, SettingsChange, Status, Token, TokenSpec, Volume,
+    VolumeSpec,
 };
 
 use crate::{Client, ClientError};
@@ -12,6 +13,11 @@ impl Client {
     /// The node at a glance.
     pub fn status(&self) -> Result<Status, ClientError> {
         self.get("/v1/status")
+    }
+
+    /// What the node does now and did lately, in intervals of this many seconds.
+    pub fn metrics(&self, interval_seconds: u32) -> Result<Metrics, ClientError> {
+        self.get(&format!("/v1/metrics?interval={interval_seconds}"))
     }
 
     /// Every drive, by name.

@@ -28,6 +28,7 @@ mod snapshot;
 mod ssd;
 mod status;
 mod token;
+mod top;
 mod volume;
 
 use std::process::ExitCode;
@@ -60,6 +61,8 @@ enum Command {
     Serve(serve::Serve),
     /// Show the node at a glance
     Status,
+    /// Show what the node does now, again every second
+    Top(top::Top),
     /// Drives: what a node keeps data on
     #[command(subcommand)]
     Drive(drive::Verb),
@@ -145,6 +148,7 @@ fn main() -> ExitCode {
         Command::Sim(sim) => sim.run(connection.output),
         Command::Serve(serve) => serve.run(),
         Command::Status => asked(&status::show),
+        Command::Top(top) => asked(&|node| top.run(node)),
         Command::Drive(verb) => asked(&|node| verb.run(node)),
         Command::Namespace(verb) => asked(&|node| verb.run(node)),
         Command::Pool(verb) => asked(&|node| verb.run(node)),

@@ -1,6 +1,9 @@
 //! `flashyard settings`
 
-use api::{LogLevel, Settings, SettingsChange};
+use api::{
+    GRAPHITE_INTERVAL_SECONDS, GRAPHITE_PREFIX, GraphiteTarget, LogLevel, Settings, SettingsChange,
+    SyslogTarget, SyslogTransport,
+};
 use clap::{Args, Subcommand};
 
 use crate::connection::{Done, Node};
@@ -11,7 +14,7 @@ pub enum Verb {
     /// Show the settings that change while a node runs
     Show,
     /// Change some of them; they are remembered, and win over the settings file
-    Set(Set),
+    Set(Box<Set>),
 }
 
 #[derive(Args)]
@@ -23,16 +26,79 @@ pub struct Set {
     /// How long a clean stop waits for I/O in flight
     #[arg(long, value_name = "SECONDS")]
     shutdown_timeout: Option<u32>,
+    /// Graphite receiver that figures are sent to, or `none`
+    #[arg(long, value_name = "HOST:PORT")]
+    graphite: Option<String>,
+    /// What the paths of figures begin with
+    #[arg(long, value_name = "PREFIX", requires = "graphite", default_value = GRAPHITE_PREFIX)]
+    graphite_prefix: String,
+    /// Seconds between two batches of figures
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        requires = "graphite",
+        default_value_t = GRAPHITE_INTERVAL_SECONDS
+    )]
+    graphite_interval: u32,
+    /// Syslog receiver of events and audit lines: udp://, tcp:// or tls:// HOST:PORT, or `none`
+    #[arg(long, value_name = "URL", value_parser = receiver)]
+    syslog: Option<Receiver>,
+    /// Certificates of the authorities to trust for tls://, in PEM
+    #[arg(long, value_name = "FILE", requires = "syslog", value_parser = contents)]
+    syslog_ca: Option<String>,
+}
+
+/// A syslog receiver as it is named on the command line.
+#[derive(Clone)]
+enum Receiver {
+    Nowhere,
+    At(SyslogTransport, String),
+}
+
+fn receiver(text: &str) -> Result<Receiver, String> {
+    let at = |transport, address: &str| Ok(Receiver::At(transport, address.to_owned()));
+    match text.split_once("://") {
+        None if text == "none" => Ok(Receiver::Nowhere),
+        Some(("udp", address)) => at(SyslogTransport::Udp, address),
+        Some(("tcp", address)) => at(SyslogTransport::Tcp, address),
+        Some(("tls", address)) => at(SyslogTransport::Tls, address),
+        _ => Err("allowed: udp://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT, none".to_owned()),
+    }
+}
+
+fn contents(path: &str) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+impl Set {
+    fn change(&self) -> SettingsChange {
+        SettingsChange {
+            log_level: self.log_level,
+            shutdown_timeout_seconds: self.shutdown_timeout,
+            graphite: self.graphite.as_ref().map(|address| {
+                (address != "none").then(|| GraphiteTarget {
+                    address: address.clone(),
+                    prefix: self.graphite_prefix.clone(),
+                    interval_seconds: self.graphite_interval,
+                })
+            }),
+            syslog: self.syslog.as_ref().map(|receiver| match receiver {
+                Receiver::Nowhere => None,
+                Receiver::At(transport, address) => Some(SyslogTarget {
+                    address: address.clone(),
+                    transport: *transport,
+                    ca_certificate: self.syslog_ca.clone(),
+                }),
+            }),
+        }
+    }
 }
 
 impl Verb {
     pub fn run(&self, node: &Node) -> Done {
         let settings = match self {
             Verb::Show => node.client.settings()?,
-            Verb::Set(set) => node.client.change_settings(&SettingsChange {
-                log_level: set.log_level,
-                shutdown_timeout_seconds: set.shutdown_timeout,
-            })?,
+            Verb::Set(set) => node.client.change_settings(&set.change())?,
         };
         node.output.show(&settings, text);
         Ok(())
@@ -48,8 +114,23 @@ fn text(settings: &Settings) -> String {
         LogLevel::Trace => "trace",
     };
     let seconds = settings.shutdown_timeout_seconds;
+    let graphite = settings.graphite.as_ref().map(|target| {
+        let (prefix, interval) = (&target.prefix, target.interval_seconds);
+        format!("{}, as {prefix}, every {interval} s", target.address)
+    });
+    let syslog = settings.syslog.as_ref().map(|target| {
+        let scheme = match target.transport {
+            SyslogTransport::Udp => "udp",
+            SyslogTransport::Tcp => "tcp",
+            SyslogTransport::Tls => "tls",
+        };
+        format!("{scheme}://{}", target.address)
+    });
+    let nowhere = || "-".to_owned();
     properties(&[
         ("log level", level.to_owned()),
         ("shutdown timeout", format!("{seconds} s")),
+        ("graphite", graphite.unwrap_or_else(nowhere)),
+        ("syslog", syslog.unwrap_or_else(nowhere)),
     ])
 }

@@ -22,6 +22,7 @@ use target::{
 use crate::NodeError;
 use crate::hosts::tell;
 use crate::managed;
+use crate::measure::DriveCounts;
 use crate::pools::Pools;
 use crate::remote::{Post, RemoteVolume, VolumeId, Wiring};
 use crate::spec::{
@@ -88,6 +89,20 @@ impl Core {
             next_port: Cell::new(1),
         };
         CORES.with_borrow_mut(|cores| cores.insert(key, Rc::new(core)));
+    }
+
+    /// What serves hosts on this core.
+    pub fn target(&self) -> &Target<Volume> {
+        &self.target
+    }
+
+    /// What was done to each open drive of this core.
+    pub fn drive_counts(&self) -> Vec<(String, DriveCounts)> {
+        let drives = self.drives.borrow();
+        let counts = drives.iter();
+        counts
+            .map(|(name, drive)| (name.clone(), drive.counts()))
+            .collect()
     }
 
     /// The core `key`, which must be one of this thread's.

@@ -313,7 +313,11 @@ impl Layout {
     }
 
     /// Runs `work` on the core `index`; starts it now.
-    fn on<T, W, F>(&self, index: usize, work: W) -> impl Future<Output = Result<T, NodeError>>
+    pub(crate) fn on<T, W, F>(
+        &self,
+        index: usize,
+        work: W,
+    ) -> impl Future<Output = Result<T, NodeError>>
     where
         T: Send + 'static,
         W: FnOnce(Rc<Core>) -> F + Send + 'static,
@@ -325,6 +329,10 @@ impl Layout {
             .get(index)
             .map(|core| core.submit(move || async move { work(Core::of(key)?).await }));
         async move { submitted.ok_or(NodeError::Stopped)?.await? }
+    }
+
+    pub(crate) fn core_count(&self) -> usize {
+        self.cores.len()
     }
 
     fn others(&self, home: usize) -> impl Iterator<Item = usize> {

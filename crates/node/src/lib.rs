@@ -18,6 +18,7 @@ mod error;
 mod hosts;
 mod layout;
 mod managed;
+mod measure;
 mod member;
 mod node;
 mod placed;
@@ -31,6 +32,7 @@ pub use access::chap::{ChapHash, DhGroup};
 pub use access::{AllowedHosts, HostKeys, Nqn, Secret};
 pub use drive::{EmulatedError, NamespaceState};
 pub use error::NodeError;
+pub use measure::{CoreMeasure, DriveCounts, Measures, VolumeCounts};
 pub use node::{CORE_THREAD_NAME, Node};
 pub use nvme::fabrics::DISCOVERY_NQN;
 pub use nvme::reservation::ReservationType;
@@ -40,10 +42,11 @@ pub use pool::{
     SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel, VolumeId, VolumeInfo, VolumeOptions,
 };
 pub use pools::PoolSpec;
+pub use reactor::Usage;
 pub use spec::{
     Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, ManagedFacts, NodeEvent,
     NodeSpec, PoolFacts, PortSpec, SessionFacts, VolumeSpec,
 };
 pub use target::reservation::{Held, ReservationKeeper, Reservations};
-pub use target::{NamespaceChange, PathState};
+pub use target::{Latency, NamespaceChange, PathState};
 pub use volume::Volume;

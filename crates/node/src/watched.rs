@@ -8,6 +8,7 @@ use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba}
 use drive::Drive;
 use reactor::Instant;
 
+use crate::measure::DriveCounts;
 use crate::spec::{EventSink, NodeEvent};
 
 /// How often late completions of an emulated drive are told, while there are more.
@@ -20,7 +21,7 @@ pub struct WatchedDrive(Rc<Watched>);
 struct Watched {
     name: String,
     drive: Drive,
-    failures: Cell<u64>,
+    counts: Cell<DriveCounts>,
     /// Requests that an emulated drive completed late, as far as they were told, and when.
     late_told: Cell<(u64, Option<Instant>)>,
     events: EventSink,
@@ -31,7 +32,7 @@ impl WatchedDrive {
         WatchedDrive(Rc::new(Watched {
             name,
             drive,
-            failures: Cell::new(0),
+            counts: Cell::default(),
             late_told: Cell::default(),
             events,
         }))
@@ -40,6 +41,17 @@ impl WatchedDrive {
     /// Its drive's name.
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// What it did since it was opened.
+    pub fn counts(&self) -> DriveCounts {
+        self.0.counts.get()
+    }
+
+    fn count(&self, change: impl FnOnce(&mut DriveCounts)) {
+        let mut counts = self.0.counts.get();
+        change(&mut counts);
+        self.0.counts.set(counts);
     }
 
     /// Tells when an emulated drive has completed requests late: what is measured on it then says
@@ -71,8 +83,8 @@ impl WatchedDrive {
         if let Err(error) = &result
             && drive_is_at_fault(*error)
         {
-            let failures = self.0.failures.get() + 1;
-            self.0.failures.set(failures);
+            self.count(|counts| counts.errors += 1);
+            let failures = self.0.counts.get().errors;
             if failures.is_power_of_two() {
                 let drive = self.0.name.clone();
                 (self.0.events)(NodeEvent::DriveFailed {
@@ -109,6 +121,10 @@ impl BlockDevice for WatchedDrive {
 
     async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
         let (buffer, result) = self.0.drive.read(start, buffer).await;
+        self.count(|counts| {
+            counts.reads += 1;
+            counts.read_bytes += buffer.len() as u64;
+        });
         (buffer, self.watch(result))
     }
 
@@ -119,6 +135,10 @@ impl BlockDevice for WatchedDrive {
         durability: Durability,
     ) -> (Buffer, Result<(), IoError>) {
         let (buffer, result) = self.0.drive.write(start, buffer, durability).await;
+        self.count(|counts| {
+            counts.writes += 1;
+            counts.write_bytes += buffer.len() as u64;
+        });
         (buffer, self.watch(result))
     }
 

@@ -5,6 +5,7 @@
 
 mod administrators;
 mod drives;
+mod figures;
 mod host_keys;
 mod hosts;
 mod kept;
@@ -32,6 +33,7 @@ use tokio::sync::Mutex;
 
 use self::administrators::change_in_words;
 use self::pools::PoolEntry;
+pub use self::pools::hexadecimal;
 pub use self::ports::PathRecord;
 use self::ports::Ports;
 use self::settings::Settings;
@@ -39,8 +41,10 @@ use crate::config::Config;
 use crate::events::Events;
 use crate::jobs::Jobs;
 use crate::logging::SetLogLevel;
+use crate::metrics::Figures;
 use crate::reservations;
 use crate::state::{DriveRecord, Identity, Kind, State, StateError, VolumeRecord};
+use crate::syslog::{Queue, Syslog};
 use crate::tokens::TokenRecord;
 
 /// A running node with everything it remembers.
@@ -53,6 +57,10 @@ pub struct Control {
     events: Arc<Events>,
     faults: Arc<Faults>,
     jobs: Arc<Jobs>,
+    figures: Figures,
+    syslog: Arc<Syslog>,
+    /// Until somebody delivers from it.
+    syslog_queue: BlockingMutex<Option<Queue>>,
     objects: Mutex<Objects>,
     settings: Settings,
     ports: Ports,
@@ -97,7 +105,9 @@ impl Control {
         let state = Arc::new(State::open(&config.state_directory)?);
         let configured = config.node.name.clone();
         let identity = state.identity(|| configured.clone().unwrap_or_else(host_name))?;
-        let events = Arc::new(Events::default());
+        let (syslog, queue) = Syslog::new();
+        let syslog = Arc::new(syslog);
+        let events = Arc::new(Events::new(Arc::clone(&syslog)));
         if let Some(name) = configured.filter(|name| *name != identity.name) {
             let message = format!(
                 "settings name the node {name}, its volumes know it as {}: the first name stays",
@@ -132,6 +142,9 @@ impl Control {
             events,
             faults,
             jobs,
+            figures: Figures::default(),
+            syslog,
+            syslog_queue: BlockingMutex::new(Some(queue)),
             objects,
             settings,
             ports,
@@ -154,6 +167,23 @@ impl Control {
     /// The node underneath.
     pub fn node(&self) -> &Node {
         &self.node
+    }
+
+    /// The node's name.
+    pub fn name(&self) -> &Name {
+        &self.identity.name
+    }
+
+    /// Sends events and audit lines to the syslog receiver, if there is one, until the node stops.
+    pub async fn deliver_syslog(&self) {
+        let queue = self.syslog_queue.lock();
+        let queue = queue.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(queue) = queue {
+            let settings = self.watch_settings();
+            self.syslog
+                .deliver(self.name().as_str(), queue, settings)
+                .await;
+        }
     }
 
     /// What happened.

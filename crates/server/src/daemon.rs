@@ -17,7 +17,7 @@ use crate::develop::Develop;
 use crate::endpoints::Endpoints;
 use crate::http::{Front, Rest, Tls, TlsError};
 use crate::logging::SetLogLevel;
-use crate::{notify, routes};
+use crate::{metrics, notify, routes};
 
 /// How far the control plane stands behind the data path.
 const CONTROL_NICENESS: i32 = 10;
@@ -121,6 +121,7 @@ async fn serve(
         develop.populate(&control).await?;
     }
     yield_to_the_data_path();
+    tell_others(&control);
     let (scheme, tls) = match config.api.protocol {
         Protocol::Http => ("http", None),
         Protocol::Https => {
@@ -165,6 +166,18 @@ async fn serve(
         }
         name = signals.next() => Err(DaemonError::Stop(format!("cut short by a second {name}"))),
     }
+}
+
+/// Gathers figures, and sends what the settings ask for to where they say.
+fn tell_others(control: &Arc<Control>) {
+    drop(tokio::spawn(metrics::collect(Arc::clone(control))));
+    let settings = control.watch_settings();
+    drop(tokio::spawn(metrics::graphite::push(
+        Arc::clone(control),
+        settings,
+    )));
+    let control = Arc::clone(control);
+    drop(tokio::spawn(async move { control.deliver_syslog().await }));
 }
 
 /// Stops taking requests, then the data path: everything acknowledged is on the drives after it.

@@ -1,17 +1,20 @@
 //! [`Events`]: the latest things that happened, kept in memory and written to the log.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use api::{Event, Severity};
 
+use crate::syslog::Syslog;
+
 /// How many events are kept: a busy day's worth, under a megabyte.
 const KEPT: usize = 2048;
 
-/// The latest events, oldest first. Every event is also one line in the log.
-#[derive(Debug, Default)]
+/// The latest events, oldest first. Every event is also one line in the log, and a message for the
+/// syslog receiver.
 pub struct Events {
+    syslog: Arc<Syslog>,
     ring: Mutex<Ring>,
 }
 
@@ -19,9 +22,19 @@ pub struct Events {
 struct Ring {
     events: VecDeque<Event>,
     last_id: u64,
+    /// How many there were of each severity.
+    counts: [u64; 3],
 }
 
 impl Events {
+    /// No events yet.
+    pub fn new(syslog: Arc<Syslog>) -> Events {
+        Events {
+            syslog,
+            ring: Mutex::default(),
+        }
+    }
+
     /// Records that `message` happened to `object`, such as `drive/d0`.
     pub fn record(&self, severity: Severity, object: &str, message: &str) {
         match severity {
@@ -31,6 +44,7 @@ impl Events {
         }
         let mut ring = self.ring();
         ring.last_id += 1;
+        ring.counts[severity as usize] += 1;
         let event = Event {
             id: ring.last_id,
             time: timestamp(SystemTime::now()),
@@ -38,10 +52,16 @@ impl Events {
             object: object.to_owned(),
             message: message.to_owned(),
         };
+        self.syslog.tell_event(&event);
         if ring.events.len() == KEPT {
             ring.events.pop_front();
         }
         ring.events.push_back(event);
+    }
+
+    /// How many there were since the node started: for the record, warnings, errors.
+    pub fn counts(&self) -> [u64; 3] {
+        self.ring().counts
     }
 
     /// Kept events, oldest first.
@@ -66,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_oldest_events_make_room_and_identifiers_go_on() {
-        let events = Events::default();
+        let events = Events::new(Arc::new(Syslog::new().0));
         for number in 0..KEPT + 5 {
             events.record(Severity::Info, "node", &format!("event {number}"));
         }

@@ -9,6 +9,7 @@ mod extract;
 mod host_keys;
 mod hosts;
 mod jobs;
+mod metrics;
 mod namespaces;
 mod pools;
 mod ports;
@@ -87,6 +88,8 @@ pub fn openapi() -> Result<String, serde_json::Error> {
 fn described() -> OpenApiRouter<Arc<Control>> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(status::show))
+        .routes(routes!(metrics::show))
+        .routes(routes!(metrics::prometheus))
         .routes(routes!(drives::list))
         .routes(routes!(drives::show, drives::add, drives::remove))
         .routes(routes!(drives::grant, drives::revoke))

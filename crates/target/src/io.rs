@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use nvme::command::{
@@ -9,6 +10,7 @@ use nvme::command::{
     control,
 };
 use nvme::{IoOpcode, Status, SubmissionEntry};
+use reactor::Instant;
 use zerocopy::FromBytes;
 
 use crate::namespace::{By, Namespace, add};
@@ -61,6 +63,7 @@ impl<D: BlockDevice> IoQueue<D> {
             Err(status) => return failed_first(status),
         };
         let namespace = &pair.namespace;
+        let arrived = reactor::turn_started();
         let _locked = match namespace.lock(pair.range, self.by(Access::Write)).await {
             Ok(locked) => locked,
             Err(status) => return failed_first(status),
@@ -72,7 +75,7 @@ impl<D: BlockDevice> IoQueue<D> {
             .device
             .write(pair.range.start, pair.data, pair.durability)
             .await;
-        count_write(namespace, pair.range, &written);
+        count_write(namespace, pair.range, arrived, &written);
         match written {
             Ok(()) => (Reply::success(), Reply::success()),
             Err(error) => (Reply::success(), self.failed(&write, error.into())),
@@ -109,12 +112,13 @@ impl<D: BlockDevice> IoQueue<D> {
         if command.data.length.get() < bytes {
             return Err(Status::DATA_SGL_LENGTH_INVALID.do_not_retry());
         }
+        let arrived = reactor::turn_started();
         let _entered = namespace.enter(range, self.by(Access::Read)).await?;
         let buffer = Buffer::new(bytes as usize);
         let (buffer, result) = namespace.device.read(range.start, buffer).await;
-        add(&namespace.counters.reads, 1);
-        add(&namespace.counters.read_bytes, u64::from(bytes));
+        namespace.counters.read_latency.count(since(arrived));
         result?;
+        add(&namespace.counters.read_bytes, u64::from(bytes));
         Ok(Reply::data(buffer))
     }
 
@@ -122,12 +126,13 @@ impl<D: BlockDevice> IoQueue<D> {
         let namespace = self.namespace(command.namespace_id.get())?;
         let range = range_of(&namespace, command)?;
         let data = self.data_of(&namespace, range, data)?;
+        let arrived = reactor::turn_started();
         let _entered = namespace.enter(range, self.by(Access::Write)).await?;
         let (_, result) = namespace
             .device
             .write(range.start, data, durability(command))
             .await;
-        count_write(&namespace, range, &result);
+        count_write(&namespace, range, arrived, &result);
         result?;
         Ok(Reply::success())
     }
@@ -354,13 +359,20 @@ fn range_of<D: BlockDevice>(
 fn count_write<D: BlockDevice>(
     namespace: &Namespace<D>,
     range: BlockRange,
+    arrived: Instant,
     result: &Result<(), IoError>,
 ) {
-    add(&namespace.counters.writes, 1);
+    namespace.counters.write_latency.count(since(arrived));
     if result.is_ok() {
         let bytes = range.blocks * u64::from(namespace.geometry().block_bytes);
         add(&namespace.counters.write_bytes, bytes);
     }
+}
+
+/// How long ago a command arrived. The clock is that of the loop's turns, which costs nothing: a
+/// command that began and ended in one turn took no time.
+fn since(arrived: Instant) -> Duration {
+    reactor::turn_started() - arrived
 }
 
 async fn flush_one<D: BlockDevice>(namespace: &Namespace<D>, by: By) -> Result<(), Refused> {

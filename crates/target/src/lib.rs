@@ -25,6 +25,7 @@ mod error;
 mod gate;
 mod home;
 mod io;
+mod latency;
 mod namespace;
 mod per_core;
 mod port;
@@ -42,6 +43,7 @@ pub use administration::{
 };
 pub use error::TargetError;
 pub use home::Links;
+pub use latency::Latency;
 pub use port::PathState;
 pub use report::{
     CloseReason, Counters, NamespaceCounters, RefusalReason, SessionInfo, TargetEvent,

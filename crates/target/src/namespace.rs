@@ -8,6 +8,7 @@ use block::{BlockDevice, BlockRange, Geometry};
 use nvme::Status;
 use reactor::sync::{Mutex, Notify};
 
+use crate::latency::LatencyTally;
 use crate::reservation::{Access, HostId, Reservations};
 use crate::settings::NamespaceSettings;
 
@@ -42,9 +43,9 @@ pub(crate) struct By {
 /// Counts of one namespace on one core. Plain numbers: nobody else writes them.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub reads: Cell<u64>,
+    pub read_latency: LatencyTally,
     pub read_bytes: Cell<u64>,
-    pub writes: Cell<u64>,
+    pub write_latency: LatencyTally,
     pub write_bytes: Cell<u64>,
     pub flushes: Cell<u64>,
     pub deallocates: Cell<u64>,

@@ -6,6 +6,8 @@ use std::time::Duration;
 use access::Nqn;
 use nvme::authentication::Failure;
 
+use crate::latency::Latency;
+
 /// A controller and the host that uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
@@ -57,8 +59,12 @@ pub struct NamespaceCounters {
     pub read_bytes: u64,
     /// Write commands.
     pub writes: u64,
+    /// How long read commands took.
+    pub read_latency: Latency,
     /// Bytes written.
     pub write_bytes: u64,
+    /// How long write commands took.
+    pub write_latency: Latency,
     /// Flush commands.
     pub flushes: u64,
     /// Dataset Management commands.

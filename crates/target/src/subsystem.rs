@@ -123,10 +123,11 @@ impl<D: BlockDevice> Subsystem<D> {
         };
         for (id, namespace) in self.namespaces.borrow().iter() {
             if nsid.is_none_or(|nsid| nsid == *id) {
-                account.reads += namespace.counters.reads.get();
-                account.read_bytes += namespace.counters.read_bytes.get();
-                account.writes += namespace.counters.writes.get();
-                account.write_bytes += namespace.counters.write_bytes.get();
+                let counters = &namespace.counters;
+                account.reads += counters.read_latency.read().count();
+                account.read_bytes += counters.read_bytes.get();
+                account.writes += counters.write_latency.read().count();
+                account.write_bytes += counters.write_bytes.get();
             }
         }
         for part in self.parts.borrow().values() {

@@ -394,12 +394,16 @@ async fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
 
 fn counters_of<D>(nqn: &Nqn, nsid: u32, namespace: &Namespace<D>) -> NamespaceCounters {
     let counters = &namespace.counters;
+    let (read_latency, write_latency) =
+        (counters.read_latency.read(), counters.write_latency.read());
     NamespaceCounters {
         subsystem_nqn: nqn.clone(),
         nsid,
-        reads: counters.reads.get(),
+        reads: read_latency.count(),
+        read_latency,
         read_bytes: counters.read_bytes.get(),
-        writes: counters.writes.get(),
+        writes: write_latency.count(),
+        write_latency,
         write_bytes: counters.write_bytes.get(),
         flushes: counters.flushes.get(),
         deallocates: counters.deallocates.get(),

@@ -24,6 +24,15 @@ export function useStatus() {
   return useQuery({ queryKey: ["status"], queryFn: () => answer(node.GET("/v1/status")) });
 }
 
+export function useMetrics(interval: number) {
+  return useQuery({
+    queryKey: ["metrics", interval],
+    queryFn: () => answer(node.GET("/v1/metrics", { params: { query: { interval } } })),
+    refetchInterval: interval * 2_000,
+    placeholderData: (previous) => previous,
+  });
+}
+
 export function useVolumes() {
   return useQuery({
     queryKey: ["volumes"],

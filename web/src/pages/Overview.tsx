@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import { useJobs, usePools, useStatus } from "../api/queries";
 import { ago, dateTime } from "../parts/format";
 import { JobList } from "../parts/JobList";
+import { Live } from "../parts/Live";
 import { Loaded, Page } from "../parts/Page";
 import { Fill } from "./Pools";
 
@@ -36,6 +37,7 @@ export function Overview() {
           </Stack>
         )}
       </Loaded>
+      <Live />
       <SimpleGrid cols={{ base: 1, md: 2 }}>
         <Card withBorder>
           <Title order={2} size="h5" mb="xs">Space</Title>

@@ -1,17 +1,26 @@
 //! Settings that change while the node runs.
 
-use api::{ErrorBody, SettingsChange, Severity};
-use tokio::sync::Mutex;
+use api::{ErrorBody, GraphiteTarget, SettingsChange, Severity, SyslogTarget, SyslogTransport};
+use tokio::sync::{Mutex, watch};
 
 use super::Control;
 use crate::config::{Config, check_shutdown_seconds};
 use crate::logging::SetLogLevel;
+use crate::syslog::authorities;
+
+/// The most seconds between two batches of figures.
+const GRAPHITE_INTERVAL_SECONDS_MAX: u32 = 3600;
+
+/// The longest prefix of figures' paths.
+const GRAPHITE_PREFIX_BYTES_MAX: usize = 128;
 
 /// What the settings file said, and what was changed since.
 pub(super) struct Settings {
     configured: api::Settings,
     changed: Mutex<SettingsChange>,
     set_log_level: SetLogLevel,
+    /// What is in force, for those who act on it.
+    in_force: watch::Sender<api::Settings>,
 }
 
 impl Settings {
@@ -20,22 +29,99 @@ impl Settings {
         if let Some(level) = changed.log_level {
             set_log_level(level);
         }
+        let configured = api::Settings {
+            log_level: config.log.level,
+            shutdown_timeout_seconds: config.shutdown.timeout_seconds,
+            ..api::Settings::default()
+        };
+        let in_force = watch::Sender::new(merged(&configured, &changed));
         Settings {
-            configured: api::Settings {
-                log_level: config.log.level,
-                shutdown_timeout_seconds: config.shutdown.timeout_seconds,
-            },
+            configured,
             changed: Mutex::new(changed),
             set_log_level,
+            in_force,
         }
     }
 
     fn with(&self, changed: &SettingsChange) -> api::Settings {
-        api::Settings {
-            log_level: changed.log_level.unwrap_or(self.configured.log_level),
-            shutdown_timeout_seconds: changed
-                .shutdown_timeout_seconds
-                .unwrap_or(self.configured.shutdown_timeout_seconds),
+        merged(&self.configured, changed)
+    }
+}
+
+fn merged(configured: &api::Settings, changed: &SettingsChange) -> api::Settings {
+    let graphite = changed.graphite.clone();
+    let syslog = changed.syslog.clone();
+    api::Settings {
+        log_level: changed.log_level.unwrap_or(configured.log_level),
+        shutdown_timeout_seconds: changed
+            .shutdown_timeout_seconds
+            .unwrap_or(configured.shutdown_timeout_seconds),
+        graphite: graphite.unwrap_or_else(|| configured.graphite.clone()),
+        syslog: syslog.unwrap_or_else(|| configured.syslog.clone()),
+    }
+}
+
+/// Refuses receivers that nothing could be sent to.
+fn check(change: &SettingsChange) -> Result<(), ErrorBody> {
+    if let Some(seconds) = change.shutdown_timeout_seconds {
+        check_shutdown_seconds(seconds)
+            .map_err(|problem| ErrorBody::invalid("shutdown_timeout_seconds", problem))?;
+    }
+    if let Some(Some(target)) = &change.graphite {
+        check_graphite(target)?;
+    }
+    if let Some(Some(target)) = &change.syslog {
+        check_syslog(target)?;
+    }
+    Ok(())
+}
+
+fn check_graphite(target: &GraphiteTarget) -> Result<(), ErrorBody> {
+    check_address("graphite.address", &target.address, "graphite.example:2003")?;
+    let prefix = &target.prefix;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let part = |part: &str| !part.is_empty() && part.chars().all(allowed);
+    if prefix.len() > GRAPHITE_PREFIX_BYTES_MAX || !prefix.split('.').all(part) {
+        let message = format!(
+            "{prefix:?}; allowed: up to {GRAPHITE_PREFIX_BYTES_MAX} characters, words of letters, \
+             digits, - and _ with dots between them"
+        );
+        return Err(ErrorBody::invalid("graphite.prefix", message));
+    }
+    let seconds = target.interval_seconds;
+    if !(1..=GRAPHITE_INTERVAL_SECONDS_MAX).contains(&seconds) {
+        let message = format!("{seconds}; allowed: 1 to {GRAPHITE_INTERVAL_SECONDS_MAX}");
+        return Err(ErrorBody::invalid("graphite.interval_seconds", message));
+    }
+    Ok(())
+}
+
+fn check_syslog(target: &SyslogTarget) -> Result<(), ErrorBody> {
+    check_address("syslog.address", &target.address, "logs.example:514")?;
+    let Some(pem) = &target.ca_certificate else {
+        return Ok(());
+    };
+    if target.transport != SyslogTransport::Tls {
+        let message = "a certificate without TLS; allowed: with transport tls";
+        return Err(ErrorBody::invalid("syslog.ca_certificate", message));
+    }
+    let found = authorities(Some(pem));
+    found.map(drop).map_err(|error| {
+        let message = format!("{error}; allowed: one or more certificates in PEM");
+        ErrorBody::invalid("syslog.ca_certificate", message)
+    })
+}
+
+fn check_address(field: &str, address: &str, example: &str) -> Result<(), ErrorBody> {
+    let port = address
+        .rsplit_once(':')
+        .filter(|(host, _)| !host.is_empty() && !host.contains([' ', '/']))
+        .and_then(|(_, port)| port.parse::<u16>().ok());
+    match port {
+        Some(1..) => Ok(()),
+        _ => {
+            let message = format!("{address:?}; allowed: HOST:PORT, such as {example}");
+            Err(ErrorBody::invalid(field, message))
         }
     }
 }
@@ -46,21 +132,25 @@ impl Control {
         self.settings.with(&*self.settings.changed.lock().await)
     }
 
+    /// The settings in force, now and whenever they change.
+    pub fn watch_settings(&self) -> watch::Receiver<api::Settings> {
+        self.settings.in_force.subscribe()
+    }
+
     /// Changes what `change` names, remembers it, and puts it in force.
     pub async fn change_settings(
         &self,
         change: SettingsChange,
     ) -> Result<api::Settings, ErrorBody> {
-        if let Some(seconds) = change.shutdown_timeout_seconds {
-            check_shutdown_seconds(seconds)
-                .map_err(|problem| ErrorBody::invalid("shutdown_timeout_seconds", problem))?;
-        }
+        check(&change)?;
         let mut changed = self.settings.changed.lock().await;
         let merged = SettingsChange {
             log_level: change.log_level.or(changed.log_level),
             shutdown_timeout_seconds: change
                 .shutdown_timeout_seconds
                 .or(changed.shutdown_timeout_seconds),
+            graphite: change.graphite.or_else(|| changed.graphite.clone()),
+            syslog: change.syslog.or_else(|| changed.syslog.clone()),
         };
         let before = self.settings.with(&changed);
         let after = self.settings.with(&merged);
@@ -69,6 +159,7 @@ impl Control {
             self.with_state(move |state| state.put_settings(&record))
                 .await?;
             (self.settings.set_log_level)(after.log_level);
+            self.settings.in_force.send_replace(after.clone());
             self.events
                 .record(Severity::Info, "settings", "changed through the API");
         }

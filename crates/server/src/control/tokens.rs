@@ -101,6 +101,7 @@ impl Control {
 
     /// Adds to the audit log; durable when it returns.
     pub async fn audit(&self, entry: AuditEntry) -> Result<(), ErrorBody> {
+        self.syslog.tell_audit(&entry);
         self.with_state(move |state| state.append_audit(entry))
             .await
     }

@@ -1,0 +1,171 @@
+//! [`Measures`]: what a node counted since it started, gathered from its cores.
+//!
+//! Each core counts for itself, in plain numbers that nobody else touches; gathering them is one
+//! message to each core.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use access::Nqn;
+use reactor::Usage;
+use target::{Latency, NamespaceCounters};
+
+use crate::NodeError;
+use crate::core::Core;
+use crate::layout::Layout;
+use crate::node::Node;
+
+/// What a node counted since it started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Measures {
+    /// Each core, in the order of the specification.
+    pub cores: Vec<CoreMeasure>,
+    /// Each namespace that is served, by subsystem and identifier.
+    pub volumes: BTreeMap<(Nqn, u32), VolumeCounts>,
+    /// Each open drive, by name.
+    pub drives: BTreeMap<String, DriveCounts>,
+}
+
+/// What one core did, and what it holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreMeasure {
+    /// Where its time went.
+    pub usage: Usage,
+    /// Connections open now.
+    pub connections: u64,
+    /// Connections ever accepted.
+    pub connections_accepted: u64,
+    /// Associations of hosts with subsystems whose admin queue is here.
+    pub sessions: u64,
+    /// Queue pairs of these sessions, admin queues included.
+    pub queue_pairs: u64,
+    /// Connections that ended because a host broke the protocol.
+    pub protocol_errors: u64,
+    /// Controllers that ended because a host kept silent.
+    pub keep_alive_expirations: u64,
+}
+
+/// What hosts did to a volume, on all cores.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeCounts {
+    /// How long read commands took.
+    pub read_latency: Latency,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// How long write commands took.
+    pub write_latency: Latency,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Flush commands.
+    pub flushes: u64,
+    /// Dataset Management commands.
+    pub deallocates: u64,
+    /// Write Zeroes, Compare and Verify commands.
+    pub others: u64,
+    /// Commands that ended with an error.
+    pub errors: u64,
+}
+
+/// What was done to a drive since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriveCounts {
+    /// Read operations.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Write operations.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Operations of any kind that failed through the drive's fault.
+    pub errors: u64,
+}
+
+impl VolumeCounts {
+    /// Adds what was counted of another volume.
+    pub fn add(&mut self, other: &VolumeCounts) {
+        self.read_latency.add(&other.read_latency);
+        self.read_bytes += other.read_bytes;
+        self.write_latency.add(&other.write_latency);
+        self.write_bytes += other.write_bytes;
+        self.flushes += other.flushes;
+        self.deallocates += other.deallocates;
+        self.others += other.others;
+        self.errors += other.errors;
+    }
+
+    fn count(&mut self, counters: &NamespaceCounters) {
+        self.read_latency.add(&counters.read_latency);
+        self.read_bytes += counters.read_bytes;
+        self.write_latency.add(&counters.write_latency);
+        self.write_bytes += counters.write_bytes;
+        self.flushes += counters.flushes;
+        self.deallocates += counters.deallocates;
+        self.others += counters.others;
+        self.errors += counters.errors;
+    }
+}
+
+impl DriveCounts {
+    fn add(&mut self, other: DriveCounts) {
+        self.reads += other.reads;
+        self.read_bytes += other.read_bytes;
+        self.writes += other.writes;
+        self.write_bytes += other.write_bytes;
+        self.errors += other.errors;
+    }
+}
+
+/// What one core tells.
+struct Part {
+    core: CoreMeasure,
+    namespaces: Vec<NamespaceCounters>,
+    drives: Vec<(String, DriveCounts)>,
+}
+
+impl Core {
+    fn measure(&self) -> Part {
+        let counters = self.target().counters();
+        let sessions = self.sessions();
+        Part {
+            core: CoreMeasure {
+                usage: reactor::usage(),
+                connections: counters.connections,
+                connections_accepted: counters.connections_accepted,
+                sessions: sessions.len() as u64,
+                queue_pairs: sessions.iter().map(|s| 1 + u64::from(s.queues)).sum(),
+                protocol_errors: counters.protocol_errors,
+                keep_alive_expirations: counters.keep_alive_expirations,
+            },
+            namespaces: counters.namespaces,
+            drives: self.drive_counts(),
+        }
+    }
+}
+
+impl Layout {
+    async fn measure(&self) -> Result<Measures, NodeError> {
+        let mut measures = Measures::default();
+        for index in 0..self.core_count() {
+            let work = |core: Rc<Core>| async move { Ok(core.measure()) };
+            let part = self.on(index, work).await?;
+            measures.cores.push(part.core);
+            for counters in &part.namespaces {
+                let key = (counters.subsystem_nqn.clone(), counters.nsid);
+                measures.volumes.entry(key).or_default().count(counters);
+            }
+            for (name, counts) in part.drives {
+                measures.drives.entry(name).or_default().add(counts);
+            }
+        }
+        Ok(measures)
+    }
+}
+
+impl Node {
+    /// What was counted since the node started. Does not wait for control operations.
+    pub async fn measure(&self) -> Result<Measures, NodeError> {
+        self.run(|layout| async move { layout.measure().await })
+            .await
+    }
+}

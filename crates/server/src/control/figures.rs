@@ -1,0 +1,89 @@
+//! What figures are gathered from.
+
+use std::time::{Instant, SystemTime};
+
+use api::JobState;
+use node::NodeError;
+
+use super::{Control, Objects};
+use crate::metrics::{Figures, Known, KnownPool, KnownVolume, Sample};
+
+impl Control {
+    /// The node's figures.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Brings up to date what is known of objects, unless one is being changed right now: figures
+    /// do not wait for that.
+    pub async fn look_again(&self, known: &mut Known) {
+        let Ok(mut objects) = self.objects.try_lock() else {
+            return;
+        };
+        self.look_at_pools(&mut objects).await;
+        let health = std::mem::take(&mut known.health);
+        *known = known_of(&objects);
+        known.health = health;
+        known
+            .health
+            .retain(|drive, _| known.drives.contains_key(drive));
+    }
+
+    /// Asks drives for their health; those that cannot tell have none.
+    pub async fn ask_health(&self, known: &mut Known) {
+        known.health.clear();
+        for drive in known.drives.iter().filter(|(_, online)| **online) {
+            if let Ok(health) = self.drive_health(drive.0).await {
+                known.health.insert(drive.0.clone(), health);
+            }
+        }
+    }
+
+    /// Everything that is counted, now.
+    pub async fn sample(&self, known: &Known) -> Result<Sample, NodeError> {
+        let mut jobs = self.jobs.all();
+        jobs.retain(|job| job.state == JobState::Running);
+        Ok(Sample {
+            time: SystemTime::now(),
+            taken: Instant::now(),
+            started: self.started,
+            measures: self.node.measure().await?,
+            known: known.clone(),
+            jobs,
+            events: self.events.counts(),
+            syslog: self.syslog.counts(),
+            graphite: self.figures.pushes.counts(),
+        })
+    }
+}
+
+fn known_of(objects: &Objects) -> Known {
+    let volumes = objects.volumes.iter().map(|(name, entry)| {
+        let record = &entry.record;
+        let volume = KnownVolume {
+            nqn: record.nqn.clone(),
+            nsid: record.nsid,
+            capacity_bytes: record.capacity_bytes,
+            online: entry.offline.is_none(),
+            pool: record.place.pool().cloned(),
+            tenant: record.tenant.clone(),
+        };
+        (name.clone(), volume)
+    });
+    let pools = objects.pools.iter().map(|(name, entry)| {
+        let pool = KnownPool {
+            facts: entry.facts.clone().filter(|_| entry.offline.is_none()),
+            members: entry.record.members.clone(),
+        };
+        (name.clone(), pool)
+    });
+    let drives = objects.drives.iter();
+    Known {
+        volumes: volumes.collect(),
+        drives: drives
+            .map(|(name, entry)| (name.clone(), entry.offline.is_none()))
+            .collect(),
+        pools: pools.collect(),
+        ..Known::default()
+    }
+}

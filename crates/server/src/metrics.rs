@@ -1,0 +1,86 @@
+//! Figures about the node: gathered once a second, and shown from there.
+//!
+//! Whoever asks is answered from the last [`Sample`], so that neither many askers nor slow ones
+//! cost the data path anything.
+
+mod families;
+mod gather;
+pub mod graphite;
+mod history;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::{ErrorBody, ErrorCode, Metrics};
+use prometheus::TextEncoder;
+use tokio::time::MissedTickBehavior;
+
+pub use self::gather::{Known, KnownPool, KnownVolume, Sample};
+use self::history::History;
+use crate::control::Control;
+
+/// How often figures are gathered.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// How often drives are asked for their health, in periods: they answer slowly, and it changes
+/// slowly.
+const HEALTH_PERIODS: u64 = 30;
+
+/// The latest figures, and those of the last hour.
+#[derive(Default)]
+pub struct Figures {
+    latest: Mutex<Option<Arc<Sample>>>,
+    history: Mutex<History>,
+    /// What became of figures for a Graphite receiver.
+    pub pushes: graphite::Pushes,
+}
+
+impl Figures {
+    /// The latest sample.
+    pub fn latest(&self) -> Result<Arc<Sample>, ErrorBody> {
+        let latest = lock(&self.latest).clone();
+        latest.ok_or_else(|| ErrorBody::new(ErrorCode::NotReady, "no figures yet: ask in a second"))
+    }
+
+    /// All figures in Prometheus' text format.
+    pub fn text(&self) -> Result<String, ErrorBody> {
+        let families = families::of(&*self.latest()?);
+        let text = TextEncoder::new().encode_to_string(&families);
+        text.map_err(|error| ErrorBody::new(ErrorCode::Internal, error.to_string()))
+    }
+
+    /// The node's last intervals of this many seconds.
+    pub fn shown(&self, interval_seconds: u32) -> Result<Metrics, ErrorBody> {
+        let latest = self.latest()?;
+        lock(&self.history).shown(interval_seconds, &latest)
+    }
+
+    fn add(&self, sample: Arc<Sample>) {
+        lock(&self.history).add(&sample);
+        *lock(&self.latest) = Some(sample);
+    }
+}
+
+/// Gathers figures until the node stops.
+pub async fn collect(control: Arc<Control>) {
+    let mut ticks = tokio::time::interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut known = Known::default();
+    for period in 0u64.. {
+        ticks.tick().await;
+        control.look_again(&mut known).await;
+        if period % HEALTH_PERIODS == 1 {
+            control.ask_health(&mut known).await;
+        }
+        match control.sample(&known).await {
+            Ok(sample) => control.figures().add(Arc::new(sample)),
+            // The node has stopped: there will be no more.
+            Err(_) => return,
+        }
+    }
+}
+
+/// What is behind these locks is whole between any two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,284 @@
+//! A [`Sample`] as metric families: names, units and labels as Prometheus' conventions have them.
+//!
+//! Labels name only what an operator made (volumes, drives, pools) or what there are few of, never
+//! hosts or addresses, so that the number of series does not grow with who connects.
+
+mod pools;
+mod volumes;
+
+use std::time::{Duration, SystemTime};
+
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
+
+use super::Sample;
+use node::CoreMeasure;
+
+/// Labels of one series.
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
+/// All of it.
+pub fn of(sample: &Sample) -> Vec<MetricFamily> {
+    let mut page = Page::default();
+    node(&mut page, sample);
+    cores(&mut page, sample);
+    volumes::add(&mut page, sample);
+    pools::drives(&mut page, sample);
+    pools::health(&mut page, sample);
+    pools::pools(&mut page, sample);
+    pools::members(&mut page, sample);
+    page.families
+}
+
+/// Families as they are made.
+#[derive(Default)]
+struct Page {
+    families: Vec<MetricFamily>,
+}
+
+impl Page {
+    /// A family; one without series is left out, as the format wants it.
+    fn add(&mut self, name: &str, help: &str, kind: MetricType, series: Vec<Metric>) {
+        if series.is_empty() {
+            return;
+        }
+        let mut family = MetricFamily::default();
+        family.set_name(format!("flashyard_{name}"));
+        family.set_help(help.to_owned());
+        family.set_field_type(kind);
+        family.set_metric(series);
+        self.families.push(family);
+    }
+
+    fn gauges(&mut self, name: &str, help: &str, series: Vec<Metric>) {
+        self.add(name, help, MetricType::GAUGE, series);
+    }
+
+    fn counters(&mut self, name: &str, help: &str, series: Vec<Metric>) {
+        self.add(name, help, MetricType::COUNTER, series);
+    }
+}
+
+fn labelled(labels: Labels) -> Metric {
+    let pair = |(name, value): &(&str, &str)| {
+        let mut pair = LabelPair::default();
+        pair.set_name((*name).to_owned());
+        pair.set_value((*value).to_owned());
+        pair
+    };
+    Metric::from_label(labels.iter().map(pair).collect())
+}
+
+fn gauge(labels: Labels, value: f64) -> Metric {
+    let mut gauge = Gauge::default();
+    gauge.set_value(value);
+    let mut metric = labelled(labels);
+    metric.set_gauge(gauge);
+    metric
+}
+
+fn counter(labels: Labels, value: f64) -> Metric {
+    let mut counter = Counter::default();
+    counter.set_value(value);
+    let mut metric = labelled(labels);
+    metric.set_counter(counter);
+    metric
+}
+
+fn truth(value: bool) -> f64 {
+    f64::from(u8::from(value))
+}
+
+fn since_1970(time: SystemTime) -> f64 {
+    let elapsed = time.duration_since(SystemTime::UNIX_EPOCH);
+    elapsed.map_or(0.0, |elapsed| elapsed.as_secs_f64())
+}
+
+fn node(page: &mut Page, sample: &Sample) {
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    page.gauges(
+        "build_info",
+        "The program that runs; always 1.",
+        vec![gauge(&version, 1.0)],
+    );
+    page.gauges(
+        "start_time_seconds",
+        "When the node started, in seconds since 1970.",
+        vec![gauge(&[], since_1970(sample.started))],
+    );
+    page.gauges(
+        "sample_time_seconds",
+        "When these figures were gathered, in seconds since 1970.",
+        vec![gauge(&[], since_1970(sample.time))],
+    );
+    let severities = ["info", "warning", "error"].iter().zip(sample.events);
+    page.counters(
+        "events_total",
+        "Events by severity.",
+        severities
+            .map(|(severity, count)| counter(&[("severity", severity)], count as f64))
+            .collect(),
+    );
+    for (name, help, count) in [
+        (
+            "syslog_messages_total",
+            "Messages sent to the syslog receiver.",
+            sample.syslog.0,
+        ),
+        (
+            "syslog_dropped_total",
+            "Messages left out because the syslog receiver was absent or slow.",
+            sample.syslog.1,
+        ),
+        (
+            "graphite_batches_total",
+            "Batches of figures sent to the Graphite receiver.",
+            sample.graphite.0,
+        ),
+        (
+            "graphite_failures_total",
+            "Batches given up because the Graphite receiver was absent or slow.",
+            sample.graphite.1,
+        ),
+    ] {
+        page.counters(name, help, vec![counter(&[], count as f64)]);
+    }
+    jobs(page, sample);
+}
+
+fn jobs(page: &mut Page, sample: &Sample) {
+    let jobs = sample.jobs.iter().map(|job| {
+        let kind = match job.kind {
+            api::JobKind::Scrub => "scrub",
+            api::JobKind::RemoveDrive => "remove_drive",
+            api::JobKind::Rebuild => "rebuild",
+        };
+        let labels = [("kind", kind), ("object", job.object.as_str())];
+        gauge(&labels, f64::from(job.percent) / 100.0)
+    });
+    page.gauges(
+        "job_progress_ratio",
+        "How far jobs are that run now, 0 to 1.",
+        jobs.collect(),
+    );
+}
+
+fn cores(page: &mut Page, sample: &Sample) {
+    let cores = &sample.measures.cores;
+    let mut seconds = Vec::new();
+    for (index, core) in cores.iter().enumerate() {
+        let index = index.to_string();
+        let mut add = |activity, time: Duration| {
+            let labels = [("core", index.as_str()), ("activity", activity)];
+            seconds.push(counter(&labels, time.as_secs_f64()));
+        };
+        add("busy", core.usage.busy);
+        add("polling", core.usage.polling);
+        add("asleep", core.usage.asleep);
+    }
+    page.counters(
+        "core_seconds_total",
+        "Where the time of each core of the data path went.",
+        seconds,
+    );
+    let sum = |of: fn(&CoreMeasure) -> u64| cores.iter().map(of).sum::<u64>() as f64;
+    for (name, help, value) in [
+        (
+            "connections",
+            "NVMe/TCP connections open now.",
+            sum(|core| core.connections),
+        ),
+        (
+            "sessions",
+            "Associations of hosts with subsystems.",
+            sum(|core| core.sessions),
+        ),
+        (
+            "queue_pairs",
+            "Queue pairs of sessions, admin queues included.",
+            sum(|core| core.queue_pairs),
+        ),
+    ] {
+        page.gauges(name, help, vec![gauge(&[], value)]);
+    }
+    for (name, help, value) in [
+        (
+            "connections_accepted_total",
+            "NVMe/TCP connections accepted.",
+            sum(|core| core.connections_accepted),
+        ),
+        (
+            "protocol_errors_total",
+            "Connections that ended because a host broke the protocol.",
+            sum(|core| core.protocol_errors),
+        ),
+        (
+            "keep_alive_expirations_total",
+            "Sessions that ended because a host kept silent.",
+            sum(|core| core.keep_alive_expirations),
+        ),
+    ] {
+        page.counters(name, help, vec![counter(&[], value)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use prometheus::TextEncoder;
+
+    use super::*;
+    use crate::metrics::gather::tests::{add_volume, sample};
+
+    fn lines(sample: &Sample) -> Vec<String> {
+        let text = TextEncoder::new().encode_to_string(&of(sample)).unwrap();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.map(str::to_owned).collect()
+    }
+
+    /// Where a name stands in a file of `deploy`, it is a metric's.
+    fn named_in(file: &str) -> BTreeSet<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+        let text = std::fs::read_to_string(root.join(file)).unwrap();
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        text.split(|c| !is_part(c))
+            .filter(|word| word.starts_with("flashyard_"))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// What a dashboard or a rule asks for is there to be found, in a node with one of everything.
+    #[test]
+    fn dashboards_and_alerts_name_metrics_that_exist() {
+        let lines = lines(&sample());
+        let exist: BTreeSet<&str> = lines
+            .iter()
+            .filter_map(|line| line.split(['{', ' ']).next())
+            .collect();
+        for file in ["prometheus-rules.yml", "grafana-dashboard.json"] {
+            let named = named_in(file);
+            assert!(named.len() > 8, "{file} names {}", named.len());
+            let unknown: Vec<_> = named
+                .iter()
+                .filter(|name| !exist.contains(name.as_str()))
+                .collect();
+            assert!(unknown.is_empty(), "{file} names {unknown:?}");
+        }
+    }
+
+    /// A thousand volumes are forty thousand series at most, and none is there twice.
+    #[test]
+    fn a_volume_is_at_most_forty_series() {
+        let mut sample = sample();
+        let few = lines(&sample).len();
+        for number in 0..1000 {
+            add_volume(&mut sample, &format!("v{number}"));
+        }
+        let lines = lines(&sample);
+        assert!(lines.len() - few <= 40_000, "{}", lines.len() - few);
+        let series = lines.iter().filter_map(|line| line.rsplit_once(' '));
+        let distinct: BTreeSet<&str> = series.map(|(series, _)| series).collect();
+        assert_eq!(distinct.len(), lines.len());
+    }
+}

@@ -1,0 +1,197 @@
+//! [`Sample`]: everything that is counted, at one moment.
+
+use std::collections::BTreeMap;
+use std::time::{Instant, SystemTime};
+
+use api::{DriveHealth, Job, Name};
+use node::{Measures, PoolFacts, VolumeCounts};
+
+/// What the control plane knows of the node's objects.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Volumes by name.
+    pub volumes: BTreeMap<Name, KnownVolume>,
+    /// Drives by name: whether they are open.
+    pub drives: BTreeMap<Name, bool>,
+    /// Pools by name.
+    pub pools: BTreeMap<Name, KnownPool>,
+    /// What drives said of their health when they were last asked.
+    pub health: BTreeMap<Name, DriveHealth>,
+}
+
+/// A volume.
+#[derive(Clone, Debug)]
+pub struct KnownVolume {
+    /// Its subsystem.
+    pub nqn: String,
+    /// Its namespace.
+    pub nsid: u32,
+    /// Its size.
+    pub capacity_bytes: u64,
+    /// Whether hosts can use it.
+    pub online: bool,
+    /// The pool that holds it.
+    pub pool: Option<Name>,
+    /// Whose it is.
+    pub tenant: Option<Name>,
+}
+
+/// A pool.
+#[derive(Clone, Debug)]
+pub struct KnownPool {
+    /// What it says of itself; nothing when it is not open.
+    pub facts: Option<PoolFacts>,
+    /// What its members are called, by identifier.
+    pub members: BTreeMap<String, Name>,
+}
+
+/// Everything that is counted, at one moment.
+#[derive(Debug)]
+pub struct Sample {
+    /// When, by the calendar.
+    pub time: SystemTime,
+    /// When, by a clock that does not jump.
+    pub taken: Instant,
+    /// When the node started.
+    pub started: SystemTime,
+    /// What the cores counted.
+    pub measures: Measures,
+    /// The node's objects.
+    pub known: Known,
+    /// Jobs that run.
+    pub jobs: Vec<Job>,
+    /// Events since the node started: for the record, warnings, errors.
+    pub events: [u64; 3],
+    /// Messages for the syslog receiver: sent, left out.
+    pub syslog: (u64, u64),
+    /// Batches for the Graphite receiver: sent, given up.
+    pub graphite: (u64, u64),
+}
+
+impl Sample {
+    /// Every volume that is served, with what was counted of it.
+    pub fn volumes(&self) -> impl Iterator<Item = (&Name, &KnownVolume, &VolumeCounts)> {
+        let counted = &self.measures.volumes;
+        let counted: BTreeMap<(&str, u32), &VolumeCounts> = counted
+            .iter()
+            .map(|((nqn, nsid), counts)| ((nqn.as_str(), *nsid), counts))
+            .collect();
+        let volumes = self.known.volumes.iter();
+        volumes.filter_map(move |(name, volume)| {
+            let counts = counted.get(&(volume.nqn.as_str(), volume.nsid))?;
+            Some((name, volume, *counts))
+        })
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::collections::BTreeMap;
+
+    use api::{DriveHealth, JobKind, Severity};
+    use node::{Counters, DriveCounts, DriveId, DriveStatus, Level, PoolId, PoolState, PoolStatus};
+
+    use super::*;
+    use crate::events::Events;
+    use crate::jobs::Jobs;
+    use crate::syslog::Syslog;
+
+    pub fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    /// A node with one of everything.
+    pub fn sample() -> Sample {
+        let events = Events::new(std::sync::Arc::new(Syslog::new().0));
+        events.record(Severity::Error, "node", "test");
+        let jobs = Jobs::default();
+        jobs.start(JobKind::Scrub, "pool/fast");
+        let mut measures = Measures::default();
+        measures.cores.resize(2, node::CoreMeasure::default());
+        measures.drives.insert("d0".into(), DriveCounts::default());
+        let mut known = Known::default();
+        known.drives.insert(name("d0"), true);
+        known.health.insert(name("d0"), health());
+        let pool = KnownPool {
+            facts: Some(pool_facts()),
+            members: BTreeMap::new(),
+        };
+        known.pools.insert(name("fast"), pool);
+        let mut sample = Sample {
+            time: SystemTime::now(),
+            taken: Instant::now(),
+            started: SystemTime::now(),
+            measures,
+            known,
+            jobs: jobs.all(),
+            events: events.counts(),
+            syslog: (2, 1),
+            graphite: (2, 1),
+        };
+        add_volume(&mut sample, "v");
+        sample
+    }
+
+    pub fn add_volume(sample: &mut Sample, volume: &str) {
+        let nqn: node::Nqn = format!("nqn.2026-11.example:{volume}").parse().unwrap();
+        let known = KnownVolume {
+            nqn: nqn.to_string(),
+            nsid: 1,
+            capacity_bytes: 1 << 30,
+            online: true,
+            pool: Some(name("fast")),
+            tenant: Some(name("acme")),
+        };
+        sample.known.volumes.insert(name(volume), known);
+        let counts = VolumeCounts::default();
+        sample.measures.volumes.insert((nqn, 1), counts);
+    }
+
+    fn health() -> DriveHealth {
+        DriveHealth {
+            model: "test".into(),
+            available_spare_percent: 100,
+            percentage_used: 3,
+            data_units_read: 1,
+            data_units_written: 2,
+            host_read_commands: 3,
+            host_write_commands: 4,
+            endurance_estimate_billions: 5,
+            media_written_billions: 6,
+            write_amplification_thousandths: 1500,
+            completed: 7,
+            completed_late: 1,
+        }
+    }
+
+    fn pool_facts() -> PoolFacts {
+        let id = DriveId([7; 16]);
+        let member = DriveStatus {
+            id,
+            index: 0,
+            bytes: 1 << 30,
+            active: true,
+            health: node::DriveHealth::default(),
+        };
+        let status = PoolStatus {
+            id: PoolId([1; 16]),
+            name: "fast".into(),
+            level: "raid1".parse::<Level>().unwrap(),
+            state: PoolState::Online,
+            reason: None,
+            usable_bytes: 1 << 30,
+            unreserved_bytes: 1 << 30,
+            used_bytes: 1 << 20,
+            reserved_bytes: 0,
+            map_bytes: 4096,
+            map_cache_bytes: 4096,
+            drives: vec![member],
+        };
+        PoolFacts {
+            status,
+            counters: Counters::default(),
+            names: BTreeMap::from([(id, "d0".to_owned())]),
+            busy: None,
+        }
+    }
+}
