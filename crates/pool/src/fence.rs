@@ -181,7 +181,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             if look.told >= look.needed {
                 self.extend_lease(begun + LEASE);
-                return Ok(());
+                // What was seen before this host stood still says nothing.
+                if self.array.lease.runs() {
+                    return Ok(());
+                }
+                continue;
             }
             for (index, error) in look.silent {
                 // While the lease runs it may be asked again.
@@ -214,6 +218,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let lost_max = lost_max(&published.superblock);
             (1 + lost_max.saturating_sub(failed.count())).min(live.len().max(1))
         };
+        let pool = self.published.borrow().superblock.pool_id;
+        let is_ours = |head: &Superblock| head.pool_id == pool;
         let asks = live
             .iter()
             .enumerate()
@@ -221,8 +227,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 if place >= needed {
                     reactor::sleep(SECOND_CHOICE).await;
                 }
-                let heads = labels::heads(drive.device()).await;
-                heads.map_err(|error| (*index, error))
+                match labels::heads(drive.device()).await {
+                    // One that was wiped by who has the pool now tells nothing.
+                    Ok(heads) if !heads.iter().flatten().any(is_ours) => {
+                        Err((*index, IoError::NotReady))
+                    }
+                    heads => heads.map_err(|error| (*index, error)),
+                }
             });
         let (heads, silent) = first_good(asks, needed).await;
         let mut look = Look {

@@ -106,6 +106,8 @@ impl World {
         self.still_holds()?;
         let id = match added {
             Ok(id) => id,
+            // Its last host had just added it.
+            Err(PoolError::DriveInUse { .. }) if self.options.rivals => return Ok(()),
             // It was bad once and cannot be read in all places.
             Err(PoolError::Io(_)) => return Ok(()),
             Err(error) => return Err(format!("adding a drive: {error}")),
@@ -161,7 +163,7 @@ impl World {
     }
 
     /// Waits until no client writes to the volume, and keeps them off it.
-    async fn reserve(&self, volume: u32) {
+    async fn reserve(&self, volume: u32) -> Result<(), String> {
         self.model.borrow_mut().reserved.insert(volume);
         let busy = || {
             let model = self.model.borrow();
@@ -172,7 +174,9 @@ impl World {
         };
         while busy() {
             reactor::sleep(Duration::from_micros(20)).await;
+            self.still_holds()?;
         }
+        Ok(())
     }
 
     fn let_go(&self, volume: u32) {
@@ -253,7 +257,7 @@ impl World {
             }
             image
         };
-        self.reserve(volume).await;
+        self.reserve(volume).await?;
         self.begin("", Kind::Rollback { volume, image });
         let result = pool.rollback(VolumeId(volume), SnapshotId(snapshot)).await;
         if let Some(((), Kind::Rollback { image, .. })) = self.end(pool, result)? {
@@ -273,7 +277,7 @@ impl World {
     }
 
     async fn delete_volume(&self, pool: &Served, id: u32) -> Result<(), String> {
-        self.reserve(id).await;
+        self.reserve(id).await?;
         self.begin("", Kind::DeleteVolume(id));
         let result = pool.delete_volume(VolumeId(id)).await;
         if self.end(pool, result)?.is_some() {
@@ -285,7 +289,7 @@ impl World {
 
     async fn resize(&self, pool: &Served, id: u32) -> Result<(), String> {
         let blocks = 20 + self.random.below(400);
-        self.reserve(id).await;
+        self.reserve(id).await?;
         self.begin("", Kind::Resize { volume: id, blocks });
         let result = pool
             .resize_volume(VolumeId(id), blocks * BLOCK as u64, true)

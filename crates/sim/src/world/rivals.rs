@@ -169,8 +169,9 @@ impl World {
         }
     }
 
-    /// A holder that was deposed has acknowledged a write. Only one whose clock stood still may.
-    pub(super) fn acknowledged_late(&self) {
+    /// A deposed holder has acknowledged a write that it began then. Only one whose clock stood still
+    /// may.
+    fn acknowledged_late(&self) {
         if self.deposed.get() == Some(Rest::Stopped) {
             let found = "a host that had lost the pool acknowledged a write".to_owned();
             self.violation.replace(Some(found));

@@ -114,3 +114,19 @@ fn of_two_that_take_a_pool_at_once_at_most_one_gets_it() {
         last.close().await.expect("closed");
     });
 }
+
+/// Whoever had the pool by then wiped the very drives that the last holder asked: it found nobody
+/// there, and went on acknowledging.
+#[test]
+fn a_wiped_drive_vouches_for_nobody() {
+    with_drives(4, async |drives| {
+        let first = create(&drives, Level::Raid5).await;
+        let id = volume(&first, "a", 100).await;
+        write(&first, id, 0, 1, 1).await;
+        for drive in &drives {
+            pool::wipe(drive).await.expect("wiped");
+        }
+        reactor::sleep(Duration::from_secs(6)).await;
+        assert_eq!(try_write(&first, id, 2).await, Err(IoError::DeviceGone));
+    });
+}
