@@ -23,6 +23,7 @@ mod load;
 mod namespaces;
 mod outcome;
 mod pace;
+mod placement;
 mod precondition;
 mod profile;
 pub mod profiles;
@@ -39,11 +40,12 @@ pub use error::{FitError, FlashError, ProfileError};
 pub use fit::{Figures, Fitted, MixFigure, Residual, WriteFigure, fit};
 pub use flash::{Cleaned, Flash, FlashCounters, FlashGeometry, Isolation, UNMAPPED};
 pub use health::{EnduranceLog, Health};
-pub use load::{Load, Pattern};
+pub use load::{Hot, Load, Pattern};
 pub use namespaces::{
     Capacity, NAMESPACES_MAX, Namespace, NamespaceError, NamespaceRequest, Namespaces,
 };
 pub use outcome::{Interval, Latency, Outcome};
+pub use placement::Placement;
 pub use precondition::Precondition;
 pub use profile::{PAGE_BYTES, Profile, Provenance, TERABYTE};
 pub use random::Random;

@@ -1,5 +1,7 @@
 //! [`Load`]: what a host asks of a drive, in fio's words.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::ProfileError;
@@ -15,6 +17,43 @@ pub enum Pattern {
     Sequential,
 }
 
+/// A part of the namespace, at its beginning, that is used more often than the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hot {
+    /// Requests in a hundred that go there, 1 to 99.
+    pub requests_percent: u8,
+    /// Pages in a hundred that it has, 1 to 99.
+    pub pages_percent: u8,
+}
+
+impl FromStr for Hot {
+    type Err = String;
+
+    /// As `90/10`: 90% of the requests to 10% of the namespace.
+    fn from_str(text: &str) -> Result<Hot, String> {
+        let percent = |text: &str| text.parse().ok().filter(|value| (1..=99).contains(value));
+        let found = text
+            .split_once('/')
+            .and_then(|(requests, pages)| Some((percent(requests)?, percent(pages)?)));
+        let (requests_percent, pages_percent) = found.ok_or(
+            "two numbers from 1 to 99 with / between them, as 90/10: \
+             90% of the requests to 10% of the namespace",
+        )?;
+        Ok(Hot {
+            requests_percent,
+            pages_percent,
+        })
+    }
+}
+
+impl Hot {
+    /// How many of so many pages, or blocks, are hot: at least one, and not all.
+    pub(crate) fn pages_of(self, pages: u32) -> u32 {
+        let hot = u64::from(pages) * u64::from(self.pages_percent) / 100;
+        (hot as u32).clamp(1, (pages - 1).max(1))
+    }
+}
+
 /// A closed loop of requests: `jobs` times `depth` of them are always outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
@@ -28,6 +67,9 @@ pub struct Load {
     pub jobs: u32,
     /// Outstanding requests of one job.
     pub depth: u32,
+    /// What random requests prefer; without it any block is as likely as any other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot: Option<Hot>,
 }
 
 /// The most requests outstanding at once that a study takes.
@@ -57,6 +99,7 @@ impl Load {
             block_bytes,
             jobs: 1,
             depth: 1,
+            hot: None,
         };
         load.validate()?;
         Ok(load)
@@ -82,6 +125,9 @@ impl Load {
         }
         if self.read_percent > 100 {
             return refuse(format!("{} percent reads", self.read_percent));
+        }
+        if self.hot.is_some() && self.pattern == Pattern::Sequential {
+            return refuse("hot data: only random requests can prefer a part".to_owned());
         }
         let outstanding = u64::from(self.jobs) * u64::from(self.depth);
         if outstanding == 0 || outstanding > u64::from(OUTSTANDING_MAX) {
@@ -121,5 +167,14 @@ mod tests {
         assert!(load.with_depth(0, 4).validate().is_err());
         assert!(load.with_depth(u32::MAX, u32::MAX).validate().is_err());
         assert!(load.with_depth(16, 32).validate().is_ok());
+        let hot: Hot = "80/20".parse().unwrap();
+        let hot = Load {
+            hot: Some(hot),
+            ..load
+        };
+        assert!(hot.validate().is_err());
+        for text in ["", "80", "80/0", "100/10", "a/b", "80/20/0"] {
+            assert!(text.parse::<Hot>().is_err(), "{text}");
+        }
     }
 }

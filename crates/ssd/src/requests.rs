@@ -48,7 +48,7 @@ impl Requests {
             percent => self.random.below(100) < u32::from(percent),
         };
         let block = match self.load.pattern {
-            Pattern::Random => self.random.below(self.blocks),
+            Pattern::Random => self.somewhere(),
             Pattern::Sequential => {
                 let job = self.turn;
                 self.turn = (job + 1) % self.next.len();
@@ -62,6 +62,19 @@ impl Requests {
         Request {
             reads,
             page: block * self.load.pages(),
+        }
+    }
+
+    #[inline]
+    fn somewhere(&mut self) -> u32 {
+        let Some(hot) = self.load.hot.filter(|_| self.blocks > 1) else {
+            return self.random.below(self.blocks);
+        };
+        let hot_blocks = hot.pages_of(self.blocks);
+        if self.random.below(100) < u32::from(hot.requests_percent) {
+            self.random.below(hot_blocks)
+        } else {
+            hot_blocks + self.random.below(self.blocks - hot_blocks)
         }
     }
 }

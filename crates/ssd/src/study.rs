@@ -11,6 +11,7 @@ use crate::event::{EventModel, Translation};
 use crate::flash::{Cleaned, Flash, FlashCounters};
 use crate::load::{Load, Pattern};
 use crate::outcome::{Measured, Outcome};
+use crate::placement::{Parts, Placement};
 use crate::precondition::Precondition;
 use crate::profile::Profile;
 use crate::requests::{Request, Requests};
@@ -40,6 +41,8 @@ pub struct Study<'a> {
     pub load: Load,
     /// The state before.
     pub precondition: Precondition,
+    /// How writes are placed apart.
+    pub placement: Placement,
     /// How closely time is modelled.
     pub fidelity: Fidelity,
     /// Capacity factor, at most 1.
@@ -76,6 +79,7 @@ impl<'a> Study<'a> {
             namespace_bytes,
             load,
             precondition,
+            placement: Placement::default(),
             fidelity: Fidelity::default(),
             scale: profile.study_scale().min(1.0),
             seed: 1,
@@ -94,16 +98,31 @@ impl<'a> Study<'a> {
         if self.fidelity == Fidelity::ClosedForm {
             return Ok(Some(closed_form::outcome(self)));
         }
-        let mut flash = Flash::new(self.profile.geometry(self.scale)?)
+        let geometry = self.profile.geometry(self.scale)?;
+        let Placement { handles, isolation } = self.placement;
+        let mut flash = Flash::with_handles(geometry, handles, isolation)
             .map_err(|error| ProfileError::Load(error.to_string()))?;
-        let live: Vec<u32> = (0..pages).collect();
-        self.precondition.apply(&mut flash, &live, self.seed);
+        if self.is_uniform() {
+            let live: Vec<u32> = (0..pages).collect();
+            self.precondition.apply(&mut flash, &live, self.seed);
+        } else if self.precondition == Precondition::Sequential {
+            let parts = Parts::new(self.placement, &self.load, pages);
+            for page in 0..pages {
+                flash.write_placed(page, parts.handle(page));
+            }
+            flash.reset_counters();
+        }
         let run = Run::new(self, flash, pages);
         let measured = match self.fidelity {
             Fidelity::Event => run.events(progress),
             _ => run.timeline(progress),
         };
         Ok(measured.map(|measured| Outcome::new(self, &measured)))
+    }
+
+    /// Whether any block is written as often, and placed as any other: what formulas know.
+    pub fn is_uniform(&self) -> bool {
+        self.placement.handles == 1 && self.load.hot.is_none()
     }
 
     /// The namespace's size in pages of the scaled drive.
@@ -123,6 +142,19 @@ impl<'a> Study<'a> {
                 "{} passes; it has to be above 0, at most 1000",
                 self.passes
             ));
+        }
+        let by_formula = self.fidelity == Fidelity::ClosedForm
+            || !matches!(
+                self.precondition,
+                Precondition::Sequential | Precondition::Purge
+            );
+        if by_formula && !self.is_uniform() {
+            return refuse(
+                "hot data or several handles: there is no formula for these; use another \
+                 fidelity than closed-form, and sequential or purge before it with a warm-up of \
+                 some passes"
+                    .to_owned(),
+            );
         }
         if !(0.0..=100.0).contains(&self.warm_up) {
             return refuse(format!(
@@ -153,6 +185,7 @@ impl<'a> Study<'a> {
 struct Run {
     load: Load,
     flash: Flash,
+    parts: Parts,
     requests: Requests,
     profile: Profile,
     /// Requests of warm-up, and in all.
@@ -181,6 +214,7 @@ impl Run {
         Run {
             load,
             flash,
+            parts: Parts::new(study.placement, &load, pages),
             requests: Requests::new(load, pages, study.seed ^ 0x5eed),
             profile: study.profile.clone(),
             warm_up,
@@ -232,7 +266,7 @@ impl Run {
             let physical = (request.page..request.page + pages).filter_map(|at| flash.lookup(at));
             timeline.read(now, pages, physical)
         } else {
-            let cleaned = write_pages(&mut self.flash, request.page, pages);
+            let cleaned = write_pages(&mut self.flash, &self.parts, request.page, pages);
             timeline.write(now, pages, cleaned)
         }
     }
@@ -295,10 +329,10 @@ fn issue(model: &mut EventModel, slot: u32, now: u64, request: Request, pages: u
 }
 
 /// Writes a run of pages, and adds up what cleaning did.
-fn write_pages(flash: &mut Flash, first: u32, pages: u32) -> Cleaned {
+fn write_pages(flash: &mut Flash, parts: &Parts, first: u32, pages: u32) -> Cleaned {
     let mut sum = Cleaned::default();
     for page in first..first + pages {
-        let cleaned = flash.write(page);
+        let cleaned = flash.write_placed(page, parts.handle(page));
         sum.copied += cleaned.copied;
         sum.erased += cleaned.erased;
     }
@@ -320,7 +354,9 @@ impl Translation for Mapped<'_> {
 
     fn write(&mut self, slot: u32) -> Cleaned {
         let first = self.under_way[slot as usize].0.page;
-        write_pages(&mut self.run.flash, first, self.run.load.pages())
+        let pages = self.run.load.pages();
+        let run = &mut *self.run;
+        write_pages(&mut run.flash, &run.parts, first, pages)
     }
 }
 

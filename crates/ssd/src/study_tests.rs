@@ -1,4 +1,5 @@
 use super::*;
+use crate::flash::Isolation;
 use crate::profiles;
 
 fn run(profile: &Profile, namespace_tb: f64, load: Load, fidelity: Fidelity) -> Outcome {
@@ -160,4 +161,57 @@ fn random_writes_after_a_sequential_fill_run_over_the_write_cliff() {
     assert!((last.write_amplification - 3.69).abs() < 0.4, "{last:?}");
     assert!(first.iops > 4.0 * last.iops, "{first:?} {last:?}");
     assert!(outcome.intervals.len() >= 99);
+}
+
+#[test]
+fn hot_data_by_handles_of_its_own_wears_the_flash_less_and_uniform_data_does_not() {
+    let profile = profiles::named("cm7-r-7.68").unwrap();
+    let measure = |hot: Option<&str>, handles: u8, isolation: Isolation| {
+        let load = Load {
+            hot: hot.map(|hot| hot.parse().unwrap()),
+            ..load("randwrite", 4096, 8, 4)
+        };
+        let mut study = Study::new(&profile, profile.capacity_bytes(), load);
+        study.placement = Placement { handles, isolation };
+        study.precondition = Precondition::Sequential;
+        (study.warm_up, study.scale) = (8.0, study.scale / 8.0);
+        study
+            .run(&mut |_| true)
+            .unwrap()
+            .unwrap()
+            .write_amplification
+            .unwrap()
+    };
+    let mixed = measure(Some("90/10"), 1, Isolation::Initially);
+    let initially = measure(Some("90/10"), 2, Isolation::Initially);
+    let persistently = measure(Some("90/10"), 2, Isolation::Persistently);
+    assert!(initially < mixed, "{initially} against {mixed}");
+    assert!(persistently < mixed * 0.9, "{persistently} against {mixed}");
+    let (one, four) = (
+        measure(None, 1, Isolation::Initially),
+        measure(None, 4, Isolation::Persistently),
+    );
+    assert!((four / one - 1.0).abs() < 0.05, "{four} against {one}");
+}
+
+#[test]
+fn what_has_no_formula_is_refused_by_name() {
+    let profile = profiles::named("cm7-r-7.68").unwrap();
+    let mut study = Study::new(
+        &profile,
+        profile.capacity_bytes(),
+        load("randwrite", 4096, 1, 1),
+    );
+    study.placement.handles = 2;
+    let refused = study.run(&mut |_| true).unwrap_err().to_string();
+    assert!(refused.contains("no formula"), "{refused}");
+    study.precondition = Precondition::Sequential;
+    study.fidelity = Fidelity::ClosedForm;
+    let refused = study.run(&mut |_| true).unwrap_err().to_string();
+    assert!(refused.contains("no formula"), "{refused}");
+    study.fidelity = Fidelity::Timeline;
+    study.placement.handles = 255;
+    study.placement.isolation = Isolation::Persistently;
+    let refused = study.run(&mut |_| true).unwrap_err().to_string();
+    assert!(refused.contains("only"), "{refused}");
 }

@@ -2,9 +2,12 @@
 
 use api::Size;
 use clap::{Args, ValueEnum};
-use ssd::{Fidelity, Load, Precondition, Profile, Study};
+use ssd::{Fidelity, Hot, Isolation, Load, Placement, Precondition, Profile, Study};
 
 use super::Error;
+
+/// Where there is no formula for the steady state it is reached by so many times what is measured.
+const PLACED_WARM_UP: f64 = 8.0;
 
 #[derive(Args)]
 pub struct LoadOptions {
@@ -23,6 +26,17 @@ pub struct LoadOptions {
     /// Requests that each job keeps outstanding
     #[arg(long, default_value_t = 4)]
     iodepth: u32,
+    /// Hot data: percent of the requests to percent of the namespace, as 90/10
+    #[arg(long, value_name = "REQUESTS/NAMESPACE")]
+    hot: Option<Hot>,
+    /// Reclaim-unit handles of Flexible Data Placement: hot data is written by the first, the
+    /// rest of the namespace in equal parts by the others
+    #[arg(long, value_name = "HANDLES", default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(1..))]
+    reclaim_unit_handles: u8,
+    /// How far data of different handles stays apart
+    #[arg(long, value_enum, default_value_t = IsolationOption::Initially)]
+    isolation: IsolationOption,
     /// How closely time is modelled
     #[arg(long, value_enum, default_value_t = FidelityOption::Timeline)]
     fidelity: FidelityOption,
@@ -32,9 +46,10 @@ pub struct LoadOptions {
     /// How long to measure, in writes of the whole namespace
     #[arg(long, default_value_t = 1.0)]
     passes: f64,
-    /// Warm-up before, as a share of that; 0 shows the start
-    #[arg(long, value_name = "SHARE", default_value_t = 0.25)]
-    warm_up: f64,
+    /// Warm-up before, as a share of that; 0 shows the start. By default 0.25, or 8 with hot data
+    /// or several handles
+    #[arg(long, value_name = "SHARE")]
+    warm_up: Option<f64>,
     /// What is random follows from this number
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -51,6 +66,14 @@ pub enum FidelityOption {
     Timeline,
     /// Page by page, queues and events
     Event,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum IsolationOption {
+    /// When written; cleaning mixes what it copies
+    Initially,
+    /// For good: cleaning copies the data of each handle by itself
+    Persistently,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -102,11 +125,25 @@ impl LoadOptions {
     /// The study of this load on a namespace of `bytes`.
     pub fn study<'a>(&self, profile: &'a Profile, bytes: u64) -> Result<Study<'a>, Error> {
         let load = Load::new(&self.rw, self.rwmixread, self.bs)?;
-        let load = load.with_depth(self.numjobs, self.iodepth);
+        let load = Load {
+            hot: self.hot,
+            ..load.with_depth(self.numjobs, self.iodepth)
+        };
         let mut study = Study::new(profile, bytes, load);
+        study.placement = Placement {
+            handles: self.reclaim_unit_handles,
+            isolation: match self.isolation {
+                IsolationOption::Initially => Isolation::Initially,
+                IsolationOption::Persistently => Isolation::Persistently,
+            },
+        };
+        if !study.is_uniform() {
+            study.precondition = Precondition::Sequential;
+            study.warm_up = PLACED_WARM_UP;
+        }
         study.fidelity = self.fidelity.fidelity();
         study.passes = self.passes;
-        study.warm_up = self.warm_up;
+        study.warm_up = self.warm_up.unwrap_or(study.warm_up);
         study.seed = self.seed;
         study.precondition = match self.precondition {
             None => study.precondition,
@@ -125,8 +162,19 @@ impl LoadOptions {
             0 | 100 => String::new(),
             reads => format!(" {reads}/{}", 100 - reads),
         };
+        let hot = load.hot.map_or(String::new(), |hot| {
+            let (requests, pages) = (hot.requests_percent, hot.pages_percent);
+            format!(", {requests}% of them to {pages}%")
+        });
+        let placed = match study.placement.handles {
+            1 => String::new(),
+            handles => {
+                let isolation = format!("{:?}", study.placement.isolation).to_lowercase();
+                format!(", {handles} handles {isolation} isolated")
+            }
+        };
         format!(
-            "{}{mix}, {} bytes, {} x {} outstanding, {:?} before, {:?} timing",
+            "{}{mix}{hot}, {} bytes, {} x {} outstanding, {:?} before, {:?} timing{placed}",
             self.rw, load.block_bytes, load.jobs, load.depth, study.precondition, study.fidelity
         )
     }
