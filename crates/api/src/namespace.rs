@@ -25,7 +25,10 @@ pub struct Namespace {
     pub bytes: u64,
     /// Bytes in its logical block.
     pub block_bytes: u32,
-    /// True for the one that the node uses as the drive: that with the lowest identifier.
+    /// The node can use it: it is attached to the node's machine, or on an emulated drive.
+    pub attached: bool,
+    /// True for the one that the node uses as the drive: that which an NVMe drive was added by,
+    /// otherwise that with the lowest identifier.
     pub used_as_drive: bool,
 }
 

@@ -69,6 +69,16 @@ impl Client {
         self.delete_object(&format!("/v1/drives/{drive}/namespaces/{nsid}"))
     }
 
+    /// Attaches a namespace of an NVMe drive that no volume uses to the node's machine.
+    pub fn attach_namespace(&self, drive: &Name, nsid: u32) -> Result<Namespace, ClientError> {
+        self.put_empty(&format!("/v1/drives/{drive}/namespaces/{nsid}/attachment"))
+    }
+
+    /// Detaches it from there; its data stays.
+    pub fn detach_namespace(&self, drive: &Name, nsid: u32) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/drives/{drive}/namespaces/{nsid}/attachment"))
+    }
+
     /// The health of a drive that can tell.
     pub fn drive_health(&self, drive: &Name) -> Result<DriveHealth, ClientError> {
         self.get(&format!("/v1/drives/{drive}/health"))

@@ -2,7 +2,8 @@
 //!
 //! In this room: [`Drive`], a closed choice of a file or block device, memory, a null device that
 //! keeps nothing, an emulated one (a model of `ssd` with real data, paced in real time), and a
-//! faulty one for tests; and [`Emulate512`], which shows any device of 4 KiB
+//! faulty one for tests; the namespaces of this machine's own drives ([`NvmeDrive`]); and
+//! [`Emulate512`], which shows any device of 4 KiB
 //! blocks as one of 512-byte blocks. Not in this room: anything that knows more than one drive.
 //! Everything here implements [`BlockDevice`](block::BlockDevice) and passes its conformance test
 //! on both drivers of the reactor.
@@ -17,6 +18,7 @@ mod file;
 mod flush_group;
 mod memory;
 mod null;
+mod nvme_drive;
 mod open_error;
 mod range_lock;
 mod transfer;
@@ -31,4 +33,5 @@ pub use faulty::{FaultControl, FaultyDrive, Operation};
 pub use file::{FileDrive, FileOptions};
 pub use memory::MemoryDrive;
 pub use null::NullDrive;
+pub use nvme_drive::{NvmeDrive, NvmeError, NvmeNamespace};
 pub use open_error::OpenError;

@@ -31,6 +31,20 @@ pub enum Verb {
         /// The namespace's identifier
         nsid: u32,
     },
+    /// Attach a namespace of an NVMe drive that no volume uses to the node's machine
+    Attach {
+        /// The drive
+        drive: Name,
+        /// The namespace's identifier
+        nsid: u32,
+    },
+    /// Detach a namespace of an NVMe drive that no volume uses; its data stays
+    Detach {
+        /// The drive
+        drive: Name,
+        /// The namespace's identifier
+        nsid: u32,
+    },
 }
 
 fn block_size(text: &str) -> Result<BlockSize, String> {
@@ -59,9 +73,23 @@ impl Verb {
                 node.client.delete_namespace(drive, *nsid)?;
                 node.output.say(&format!("namespace {nsid} deleted"));
             }
+            Verb::Attach { drive, nsid } => {
+                let attached = node.client.attach_namespace(drive, *nsid)?;
+                node.output.show(&attached, |attached| {
+                    format!("namespace {} attached", attached.nsid)
+                });
+            }
+            Verb::Detach { drive, nsid } => {
+                node.client.detach_namespace(drive, *nsid)?;
+                node.output.say(&format!("namespace {nsid} detached"));
+            }
         }
         Ok(())
     }
+}
+
+fn yes(whether: bool) -> String {
+    if whether { "yes" } else { "no" }.to_owned()
 }
 
 fn list(found: &Namespaces) -> String {
@@ -70,12 +98,14 @@ fn list(found: &Namespaces) -> String {
             namespace.nsid.to_string(),
             Size(namespace.bytes).to_string(),
             namespace.block_bytes.to_string(),
-            if namespace.used_as_drive { "yes" } else { "no" }.to_owned(),
+            yes(namespace.attached),
+            yes(namespace.used_as_drive),
         ]
     });
+    let header = ["nsid", "size", "block", "attached", "used as drive"];
     format!(
         "{}\n\n{} in all, {} unallocated, in steps of {}",
-        table(&["nsid", "size", "block", "used as drive"], rows),
+        table(&header, rows),
         Size(found.total_bytes),
         Size(found.unallocated_bytes),
         Size(found.granularity_bytes)

@@ -125,7 +125,7 @@ fn hosts_are_granted_a_drive_by_name_and_keep_it_through_a_kill() {
     let plain = Node::develop(&["--drives", "1"]);
     plain.answer(&["host", "add", "lab", "--nqn", "nqn.2026-11.example:lab"]);
     let refused = plain.ask(&["drive", "grant", "d0", "lab"]);
-    assert!(text(&refused.stderr).contains("not one whose namespaces can be managed"));
+    assert!(text(&refused.stderr).contains("is not emulated"));
 }
 
 /// A drive a thousand times as fast as the real one: nothing keeps up with that.

@@ -1,6 +1,7 @@
 //! [`Core`]: what one core of a node holds, and what is done on it.
 
 mod administration;
+mod namespaces;
 mod pools;
 
 use std::cell::{Cell, RefCell};
@@ -12,22 +13,21 @@ use std::time::Duration;
 
 use access::{AllowedHosts, HostKeys, Nqn};
 use block::{BlockDevice, Geometry};
-use drive::{Drive, EmulatedDrive, FileDrive, FileOptions, MemoryDrive, NullDrive};
+use drive::{Drive, FileDrive, FileOptions, MemoryDrive, NullDrive, NvmeDrive};
 use target::reservation::{ReservationKeeper, Reservations};
 use target::{
     Links, NamespaceSettings, PathState, PortSet, PortSettings, SubsystemSettings, Target,
     TargetError, TargetSettings,
 };
 
+use self::namespaces::Managed;
 use crate::NodeError;
 use crate::hosts::tell;
 use crate::managed;
 use crate::measure::DriveCounts;
 use crate::pools::Pools;
 use crate::remote::{Post, RemoteVolume, VolumeId, Wiring};
-use crate::spec::{
-    DriveFacts, DriveSpec, EventSink, ManagedFacts, PortSpec, SessionFacts, VolumeSpec,
-};
+use crate::spec::{DriveFacts, DriveSpec, EventSink, PortSpec, SessionFacts, VolumeSpec};
 use crate::volume::{Path, Volume};
 use crate::watched::WatchedDrive;
 
@@ -59,7 +59,7 @@ pub struct Core {
     pools: Pools,
     drives: RefCell<BTreeMap<String, WatchedDrive>>,
     /// Drives whose namespaces can be managed; the one in use is among `drives`.
-    managed: RefCell<BTreeMap<String, EmulatedDrive>>,
+    managed: RefCell<BTreeMap<String, Managed>>,
     /// Namespaces that are attached to hosts.
     attached: RefCell<BTreeMap<VolumeId, WatchedDrive>>,
     subsystems: RefCell<BTreeMap<String, BTreeSet<u32>>>,
@@ -148,13 +148,15 @@ impl Core {
     /// Opens a drive on this core.
     pub async fn open_drive(&self, name: &str, spec: &DriveSpec) -> Result<DriveFacts, NodeError> {
         let drive = match spec {
-            DriveSpec::Path { path, create_bytes } => open_path(path, *create_bytes).await?.into(),
+            DriveSpec::Path { path, create_bytes } => match NvmeDrive::at(path).await {
+                Some(drive) => return self.open_managed(name, Managed::Nvme(drive)).await,
+                None => open_path(path, *create_bytes).await?.into(),
+            },
             DriveSpec::Memory { bytes } => MemoryDrive::new(geometry(*bytes)?).into(),
             DriveSpec::Null { bytes } => NullDrive::new(geometry(*bytes)?).into(),
             DriveSpec::Emulated(emulated) => {
                 let drive = managed::open(emulated).await?;
-                self.managed.borrow_mut().insert(name.to_owned(), drive);
-                return self.use_namespace(name);
+                return self.open_managed(name, Managed::Emulated(drive)).await;
             }
         };
         Ok(self.watch(name, drive))
@@ -168,51 +170,6 @@ impl Core {
             capacity_bytes: geometry.capacity_bytes(),
             block_bytes: geometry.block_bytes,
         }
-    }
-
-    /// The drive `name`, whose namespaces can be managed.
-    fn managed(&self, name: &str) -> Result<EmulatedDrive, NodeError> {
-        let found = self.managed.borrow().get(name).cloned();
-        found.ok_or_else(|| NodeError::Unmanaged(name.to_owned()))
-    }
-
-    /// Makes the namespace with the lowest identifier the drive `name`; without one the drive is
-    /// there to get one, and has no capacity.
-    fn use_namespace(&self, name: &str) -> Result<DriveFacts, NodeError> {
-        let managed = self.managed(name)?;
-        match managed.geometries().first() {
-            Some((nsid, _)) => Ok(self.watch(name, managed.namespace(*nsid)?.into())),
-            None => Ok(DriveFacts {
-                capacity_bytes: 0,
-                block_bytes: DRIVE_BLOCK_BYTES,
-            }),
-        }
-    }
-
-    /// The namespaces of a drive, and its health.
-    pub fn managed_facts(&self, name: &str) -> Result<ManagedFacts, NodeError> {
-        Ok(managed::facts(&self.managed(name)?))
-    }
-
-    /// Creates a namespace on a drive of this core that no volume uses.
-    pub async fn create_namespace(
-        &self,
-        name: &str,
-        request: ssd::NamespaceRequest,
-    ) -> Result<(u32, DriveFacts), NodeError> {
-        let nsid = self.managed(name)?.create_namespace(request).await?;
-        self.drives.borrow_mut().remove(name);
-        Ok((nsid, self.use_namespace(name)?))
-    }
-
-    /// Deletes a namespace of a drive of this core that no volume uses.
-    pub fn delete_namespace(&self, name: &str, nsid: u32) -> Result<DriveFacts, NodeError> {
-        let managed = self.managed(name)?;
-        self.drives.borrow_mut().remove(name);
-        let deleted = managed.delete_namespace(nsid);
-        let facts = self.use_namespace(name)?;
-        deleted?;
-        Ok(facts)
     }
 
     /// Closes a drive of this core once its last operation has ended.

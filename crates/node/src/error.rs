@@ -27,9 +27,22 @@ pub enum NodeError {
     Emulated(#[from] drive::EmulatedError),
     /// A drive whose namespaces this program cannot manage.
     #[error(
-        "drive {0} is not one whose namespaces can be managed here; those of kind emulated are"
+        "drive {0} is not one whose namespaces can be managed here; those of emulated drives and \
+         of this machine's NVMe drives are"
     )]
     Unmanaged(String),
+    /// What only emulated drives can do here.
+    #[error("drive {0} is not emulated: hosts cannot administer it, nor is its health known here")]
+    NotEmulated(String),
+    /// The namespaces of an emulated drive are not attached by the node.
+    #[error(
+        "drive {0} is emulated: its namespaces are there for the node by themselves, and hosts \
+         attach them over NVMe/TCP"
+    )]
+    AttachedByHosts(String),
+    /// The namespaces of an NVMe drive cannot be what was asked.
+    #[error("{0}")]
+    Nvme(#[from] drive::NvmeError),
     /// The size of a drive in memory is no size for a drive.
     #[error("drive of {bytes} bytes: {reason}")]
     Size {

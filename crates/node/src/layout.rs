@@ -22,7 +22,9 @@ use self::administration::Administered;
 use crate::NodeError;
 use crate::core::Core;
 use crate::remote::VolumeId;
-use crate::spec::{Backing, DriveFacts, DriveSpec, ManagedFacts, SessionFacts, VolumeSpec};
+use crate::spec::{
+    Backing, DriveFacts, DriveSpec, ManagedFacts, NamespacesFacts, SessionFacts, VolumeSpec,
+};
 
 use self::backing::Stand;
 pub use self::pools::PoolEnd;
@@ -120,6 +122,30 @@ impl Layout {
         self.on(home, work).await
     }
 
+    /// The namespaces of a drive.
+    pub async fn namespaces_of(&self, drive: String) -> Result<NamespacesFacts, NodeError> {
+        let places = self.places.lock().await;
+        places.running()?;
+        let home = places.drive_core(&drive)?;
+        let work = move |core: Rc<Core>| async move { core.namespaces(&drive).await };
+        self.on(home, work).await
+    }
+
+    /// Attaches a namespace of an NVMe drive that no volume uses to this machine, or detaches it.
+    pub async fn set_namespace_attached(
+        &self,
+        drive: String,
+        nsid: u32,
+        attached: bool,
+    ) -> Result<DriveFacts, NodeError> {
+        let mut places = self.places.lock().await;
+        self.refresh_all(&mut places).await?;
+        let home = places.unused_drive(&drive)?;
+        let work =
+            move |core: Rc<Core>| async move { core.set_attached(&drive, nsid, attached).await };
+        self.on(home, work).await
+    }
+
     /// Creates a namespace on a drive that no volume uses.
     pub async fn create_namespace(
         &self,
@@ -144,7 +170,7 @@ impl Layout {
         self.refresh_all(&mut places).await?;
         let home = places.unused_drive(&drive)?;
         places.unattached(&drive, nsid)?;
-        let work = move |core: Rc<Core>| async move { core.delete_namespace(&drive, nsid) };
+        let work = move |core: Rc<Core>| async move { core.delete_namespace(&drive, nsid).await };
         self.on(home, work).await
     }
 

@@ -30,7 +30,7 @@ mod watched;
 
 pub use access::chap::{ChapHash, DhGroup};
 pub use access::{AllowedHosts, HostKeys, Nqn, Secret};
-pub use drive::{EmulatedError, NamespaceState};
+pub use drive::{EmulatedError, NamespaceState, NvmeError, OpenError};
 pub use error::NodeError;
 pub use measure::{CoreMeasure, DriveCounts, Measures, VolumeCounts};
 pub use node::{CORE_THREAD_NAME, Node};
@@ -44,8 +44,9 @@ pub use pool::{
 pub use pools::PoolSpec;
 pub use reactor::Usage;
 pub use spec::{
-    Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, ManagedFacts, NodeEvent,
-    NodeSpec, PoolFacts, PortSpec, SessionFacts, VolumeSpec,
+    Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, ManagedFacts,
+    NamespaceFacts, NamespacesFacts, NodeEvent, NodeSpec, PoolFacts, PortSpec, SessionFacts,
+    VolumeSpec,
 };
 pub use target::reservation::{Held, ReservationKeeper, Reservations};
 pub use target::{Latency, NamespaceChange, PathState};

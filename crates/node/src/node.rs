@@ -19,8 +19,8 @@ use crate::core::Core;
 use crate::layout::Layout;
 use crate::remote::wire;
 use crate::spec::{
-    Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, NodeSpec, PortSpec, SessionFacts,
-    VolumeSpec,
+    Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, NamespacesFacts, NodeSpec, PortSpec,
+    SessionFacts, VolumeSpec,
 };
 
 /// What the names of the threads that run cores start with.
@@ -114,7 +114,29 @@ impl Node {
             .await
     }
 
-    /// The namespaces of a drive whose namespaces can be managed, and its health.
+    /// The namespaces of a drive whose namespaces can be managed.
+    pub async fn namespaces(&self, drive: &str) -> Result<NamespacesFacts, NodeError> {
+        let drive = drive.to_owned();
+        self.run(|layout| async move { layout.namespaces_of(drive).await })
+            .await
+    }
+
+    /// Attaches a namespace of an NVMe drive that no volume uses to this machine, or detaches it;
+    /// gives what the drive is now.
+    pub async fn set_namespace_attached(
+        &self,
+        drive: &str,
+        nsid: u32,
+        attached: bool,
+    ) -> Result<DriveFacts, NodeError> {
+        let drive = drive.to_owned();
+        let work = move |layout: Rc<Layout>| async move {
+            layout.set_namespace_attached(drive, nsid, attached).await
+        };
+        self.run(work).await
+    }
+
+    /// The namespaces of an emulated drive, and its health.
     pub async fn managed_facts(&self, drive: &str) -> Result<ManagedFacts, NodeError> {
         let drive = drive.to_owned();
         self.run(|layout| async move { layout.managed_facts(drive).await })

@@ -71,7 +71,31 @@ pub struct EmulatedSpec {
     pub directory: Option<PathBuf>,
 }
 
-/// The namespaces of a drive, and its health.
+/// A namespace of a drive, as the node can use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceFacts {
+    /// Its identifier.
+    pub nsid: u32,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes in a block.
+    pub block_bytes: u32,
+    /// It is attached to this machine.
+    pub attached: bool,
+    /// The node uses it as the drive.
+    pub used_as_drive: bool,
+}
+
+/// The namespaces of a drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespacesFacts {
+    /// Capacity in all, and unallocated.
+    pub capacity: ssd::Capacity,
+    /// Each namespace, by identifier.
+    pub namespaces: Vec<NamespaceFacts>,
+}
+
+/// The namespaces of an emulated drive, and its health.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagedFacts {
     /// The drive's model.

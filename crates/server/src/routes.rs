@@ -95,6 +95,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(drives::grant, drives::revoke))
         .routes(routes!(namespaces::list, namespaces::create))
         .routes(routes!(namespaces::delete))
+        .routes(routes!(namespaces::attach, namespaces::detach))
         .routes(routes!(namespaces::health))
         .routes(routes!(pools::list))
         .routes(routes!(pools::show, pools::create, pools::destroy))

@@ -103,6 +103,15 @@ impl NamespaceRequest {
             shared: false,
         }
     }
+
+    /// Bytes in a block of the format.
+    pub fn block_bytes(&self) -> Result<u32, NamespaceError> {
+        match self.format {
+            0 => Ok(4096),
+            1 => Ok(512),
+            format => Err(NamespaceError::InvalidFormat(format)),
+        }
+    }
 }
 
 /// One namespace.
@@ -251,11 +260,7 @@ impl Namespaces {
 
     /// Creates a namespace, attached to no controller, and returns its identifier.
     pub fn create(&mut self, request: NamespaceRequest) -> Result<u32, NamespaceError> {
-        let block_bytes = match request.format {
-            0 => 4096,
-            1 => 512,
-            format => return Err(NamespaceError::InvalidFormat(format)),
-        };
+        let block_bytes = request.block_bytes()?;
         if request.size_blocks == 0 {
             return Err(NamespaceError::Empty);
         }

@@ -12,7 +12,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("nvme", &["block"]),
     ("parity", &[]),
     ("ssd", &[]),
-    ("drive", &["block", "reactor", "ssd"]),
+    ("drive", &["block", "reactor", "nvme", "ssd"]),
     ("pool", &["drive", "parity"]),
     ("access", &[]),
     ("target", &["nvme", "access", "block", "reactor"]),

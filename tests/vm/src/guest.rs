@@ -54,16 +54,20 @@ enum Answer {
 }
 
 impl Guest {
-    /// Boots `image`; the console goes to a file in `directory`, `label` names it in reports.
+    /// Boots `image` in a machine with `devices` (options of QEMU) beside the usual ones; the
+    /// console goes to a file in `directory`, `label` names it in reports.
     ///
     /// # Errors
     /// QEMU does not start, or the agent does not answer in time.
-    pub fn boot(image: &Image, directory: &Path, label: &str) -> Result<Guest> {
+    pub fn boot(image: &Image, devices: &[String], directory: &Path, label: &str) -> Result<Guest> {
         let started = Instant::now();
         fs::create_dir_all(directory)?;
         let console = directory.join(format!("{}.console", label.replace(' ', "-")));
         File::create(&console)?;
-        let mut qemu = qemu(image, &console).spawn().context("cannot start QEMU")?;
+        let mut qemu = qemu(image, &console)
+            .args(devices)
+            .spawn()
+            .context("cannot start QEMU")?;
         let requests = qemu.stdin.take().context("QEMU has no standard input")?;
         let replies = qemu.stdout.take().context("QEMU has no standard output")?;
         let (sender, answers) = channel();

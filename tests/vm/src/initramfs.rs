@@ -1,5 +1,5 @@
-//! Packs an initramfs: the machine's own tools with the libraries they load, the kernel modules an
-//! NVMe/TCP host needs, and the agent as `/init`.
+//! Packs an initramfs: the machine's own tools and our program with the libraries they load, the
+//! kernel modules an NVMe/TCP host needs, and the agent as `/init`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ const PROGRAMS: [&str; 7] = [
 ];
 
 /// Modules to load at boot, in this order, each after what it depends on.
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 13] = [
     "virtio_pci",
     "virtio_net",
     "virtio_rng",
@@ -47,6 +47,7 @@ const MODULES: [&str; 12] = [
     "sha256_generic",
     "sha512_generic",
     "dh_generic",
+    "nvme",
     "nvme-tcp",
     "ext4",
     "xfs",
@@ -58,17 +59,18 @@ const DIRECTORIES: [&str; 15] = [
 ];
 
 impl Image {
-    /// Fetches the kernel of `suite` and packs its initramfs, both below `directory`.
+    /// Fetches the kernel of `suite` and packs its initramfs with our `program`, both below
+    /// `directory`.
     ///
     /// # Errors
     /// The kernel cannot be fetched, or a tool that belongs into the image is missing.
-    pub fn build(suite: Suite, directory: &Path) -> Result<Image> {
+    pub fn build(suite: Suite, program: &Path, directory: &Path) -> Result<Image> {
         let directory = directory.join(suite.name());
         fs::create_dir_all(&directory)?;
         let kernel = suite.kernel(&directory)?;
         let initramfs = directory.join("initramfs.cpio");
         let partial = directory.join(format!("initramfs.{}", std::process::id()));
-        pack(&kernel, &partial).context("cannot pack the initramfs")?;
+        pack(&kernel, program, &partial).context("cannot pack the initramfs")?;
         fs::rename(&partial, &initramfs)?;
         Ok(Image {
             suite,
@@ -79,7 +81,7 @@ impl Image {
     }
 }
 
-fn pack(kernel: &Kernel, path: &Path) -> Result<()> {
+fn pack(kernel: &Kernel, program: &Path, path: &Path) -> Result<()> {
     let mut archive = Archive::new(BufWriter::new(File::create(path)?));
     for directory in DIRECTORIES {
         archive.directory(directory)?;
@@ -92,15 +94,27 @@ fn pack(kernel: &Kernel, path: &Path) -> Result<()> {
     archive.symlink("bin/sh", "busybox")?;
     archive.symlink("bin/mkfs.ext4", "mke2fs")?;
     archive.file("etc/mke2fs.conf", &read("/etc/mke2fs.conf")?)?;
-    add_programs(&mut archive)?;
+    let stripped = path.with_extension("flashyard");
+    strip(program, &stripped)?;
+    let added = add_programs(&mut archive, &stripped);
+    fs::remove_file(&stripped)?;
+    added?;
     add_modules(&mut archive, kernel)?;
     archive.finish()?;
     Ok(())
 }
 
+/// Without its symbols our program is a twentieth as large.
+fn strip(program: &Path, to: &Path) -> Result<()> {
+    let mut strip = Command::new("strip");
+    output_of(strip.arg("-o").arg(to).arg(program))?;
+    Ok(())
+}
+
 /// Programs go to /bin; libraries keep the place where the loader looks for them.
-fn add_programs(archive: &mut Archive<BufWriter<File>>) -> Result<()> {
-    let mut libraries = BTreeSet::new();
+fn add_programs(archive: &mut Archive<BufWriter<File>>, ours: &Path) -> Result<()> {
+    archive.file("bin/flashyard", &read(ours)?)?;
+    let mut libraries = BTreeSet::from_iter(libraries_of(&ours.to_string_lossy())?);
     for program in PROGRAMS {
         let name = program.rsplit('/').next().unwrap_or(program);
         archive.file(&format!("bin/{name}"), &read(program)?)?;

@@ -225,7 +225,7 @@ impl Layout {
             }
         }
         let name = drive.to_owned();
-        let work = move |core: Rc<Core>| async move { core.delete_namespace(&name, nsid) };
+        let work = move |core: Rc<Core>| async move { core.delete_namespace(&name, nsid).await };
         self.on(home, work).await?;
         Ok(())
     }

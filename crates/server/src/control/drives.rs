@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use api::{Administration, Drive, DriveSpec, ErrorBody, ErrorCode, Name, ObjectState, Severity};
-use node::{DriveFacts, EmulatedError, NodeError, PoolError};
+use node::{DriveFacts, EmulatedError, NodeError, NvmeError, OpenError, PoolError};
 use ssd::{NamespaceError, ProfileError};
 
 use super::pools::pool_of;
@@ -375,7 +375,10 @@ pub(super) fn refused(error: &NodeError) -> ErrorBody {
         NodeError::Size { .. } => return ErrorBody::invalid("size", error.to_string()),
         NodeError::BlockSize { .. } => return ErrorBody::invalid("block_bytes", error.to_string()),
         NodeError::Emulated(error) => return emulated_refused(error),
-        NodeError::Unmanaged(_) => return ErrorBody::invalid("name", error.to_string()),
+        NodeError::Nvme(error) => return nvme_refused(error),
+        NodeError::Unmanaged(_) | NodeError::NotEmulated(_) | NodeError::AttachedByHosts(_) => {
+            return ErrorBody::invalid("name", error.to_string());
+        }
         _ => ErrorCode::Internal,
     };
     ErrorBody::new(code, error.to_string())
@@ -408,13 +411,33 @@ fn emulated_refused(error: &EmulatedError) -> ErrorBody {
         EmulatedError::Profile(_) => "profile",
         EmulatedError::Dilation(_) => "dilation_percent",
         EmulatedError::Payload(_) | EmulatedError::State { .. } => "directory",
-        EmulatedError::Namespace(NamespaceError::Unknown(_)) => {
-            return ErrorBody::new(ErrorCode::NotFound, error.to_string());
-        }
-        EmulatedError::Namespace(NamespaceError::InUse(_)) => {
-            return ErrorBody::new(ErrorCode::InUse, error.to_string());
-        }
-        EmulatedError::Namespace(_) => "size",
+        EmulatedError::Namespace(error) => return namespace_refused(error),
     };
     ErrorBody::invalid(field, error.to_string())
+}
+
+fn namespace_refused(error: &NamespaceError) -> ErrorBody {
+    let code = match error {
+        NamespaceError::Unknown(_) => ErrorCode::NotFound,
+        NamespaceError::InUse(_) | NamespaceError::Private(_) => ErrorCode::InUse,
+        NamespaceError::AlreadyAttached(..) => ErrorCode::AlreadyExists,
+        NamespaceError::NotAttached(..) => return ErrorBody::invalid("nsid", error.to_string()),
+        _ => return ErrorBody::invalid("size", error.to_string()),
+    };
+    ErrorBody::new(code, error.to_string())
+}
+
+fn nvme_refused(error: &NvmeError) -> ErrorBody {
+    let code = match error {
+        NvmeError::Namespace(error) => return namespace_refused(error),
+        NvmeError::Open(OpenError::InUse(_)) | NvmeError::AttachedElsewhere { .. } => {
+            ErrorCode::InUse
+        }
+        NvmeError::BlockBytes { .. } => {
+            return ErrorBody::invalid("block_bytes", error.to_string());
+        }
+        NvmeError::Unsupported { .. } => return ErrorBody::invalid("name", error.to_string()),
+        _ => ErrorCode::Internal,
+    };
+    ErrorBody::new(code, error.to_string())
 }

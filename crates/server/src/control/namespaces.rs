@@ -3,7 +3,7 @@
 use api::{
     DriveHealth, ErrorBody, ErrorCode, Name, Namespace, NamespaceSpec, Namespaces, Severity,
 };
-use node::{DriveFacts, ManagedFacts, NamespaceState};
+use node::{DriveFacts, NamespaceFacts};
 use ssd::NamespaceRequest;
 
 use super::drives::refused;
@@ -13,17 +13,14 @@ use crate::state::Kind;
 impl Control {
     /// The namespaces of a drive.
     pub async fn namespaces(&self, drive: &Name) -> Result<Namespaces, ErrorBody> {
-        let facts = self.managed_facts(drive).await?;
-        let first = facts.namespaces.first().map(|namespace| namespace.nsid);
-        let shown = facts
-            .namespaces
-            .iter()
-            .map(|namespace| shown(namespace, first));
+        open(&*self.objects.lock().await, drive)?;
+        let facts = self.node.namespaces(drive.as_str()).await;
+        let facts = facts.map_err(|error| refused(&error))?;
         Ok(Namespaces {
             total_bytes: facts.capacity.total_bytes,
             unallocated_bytes: facts.capacity.unallocated_bytes,
             granularity_bytes: facts.capacity.granularity_bytes,
-            namespaces: shown.collect(),
+            namespaces: facts.namespaces.iter().map(shown).collect(),
         })
     }
 
@@ -42,14 +39,43 @@ impl Control {
         let message = format!("namespace {nsid} of {} created", spec.size);
         self.events
             .record(Severity::Info, &format!("drive/{drive}"), &message);
-        let facts = self.node.managed_facts(drive.as_str()).await;
+        self.namespace(drive, nsid).await
+    }
+
+    /// Attaches a namespace of an NVMe drive that no volume uses to the node's machine.
+    pub async fn attach_namespace(&self, drive: &Name, nsid: u32) -> Result<Namespace, ErrorBody> {
+        self.set_attached(drive, nsid, true).await?;
+        self.namespace(drive, nsid).await
+    }
+
+    /// Detaches a namespace of an NVMe drive that no volume uses from the node's machine.
+    pub async fn detach_namespace(&self, drive: &Name, nsid: u32) -> Result<(), ErrorBody> {
+        self.set_attached(drive, nsid, false).await
+    }
+
+    async fn set_attached(&self, drive: &Name, nsid: u32, to: bool) -> Result<(), ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        open(&objects, drive)?;
+        let node = &self.node;
+        let done = node.set_namespace_attached(drive.as_str(), nsid, to).await;
+        let facts = done.map_err(|error| refused(&error))?;
+        self.changed(&mut objects, drive, facts).await?;
+        let message = format!(
+            "namespace {nsid} {}",
+            if to { "attached" } else { "detached" }
+        );
+        self.events
+            .record(Severity::Info, &format!("drive/{drive}"), &message);
+        Ok(())
+    }
+
+    async fn namespace(&self, drive: &Name, nsid: u32) -> Result<Namespace, ErrorBody> {
+        let facts = self.node.namespaces(drive.as_str()).await;
         let facts = facts.map_err(|error| refused(&error))?;
-        let first = facts.namespaces.first().map(|namespace| namespace.nsid);
-        let made = facts
-            .namespaces
-            .iter()
-            .find(|namespace| namespace.nsid == nsid);
-        made.map(|namespace| shown(namespace, first))
+        let mut namespaces = facts.namespaces.iter();
+        let found = namespaces.find(|namespace| namespace.nsid == nsid);
+        found
+            .map(shown)
             .ok_or_else(|| ErrorBody::new(ErrorCode::Internal, "the namespace has gone"))
     }
 
@@ -68,7 +94,9 @@ impl Control {
 
     /// What a drive says of its health.
     pub async fn drive_health(&self, drive: &Name) -> Result<DriveHealth, ErrorBody> {
-        let facts = self.managed_facts(drive).await?;
+        open(&*self.objects.lock().await, drive)?;
+        let facts = self.node.managed_facts(drive.as_str()).await;
+        let facts = facts.map_err(|error| refused(&error))?;
         Ok(DriveHealth {
             model: facts.model,
             available_spare_percent: facts.health.available_spare_percent,
@@ -83,12 +111,6 @@ impl Control {
             completed: facts.punctuality.completed,
             completed_late: facts.punctuality.late,
         })
-    }
-
-    async fn managed_facts(&self, drive: &Name) -> Result<ManagedFacts, ErrorBody> {
-        open(&*self.objects.lock().await, drive)?;
-        let facts = self.node.managed_facts(drive.as_str()).await;
-        facts.map_err(|error| refused(&error))
     }
 
     /// Remembers what a drive is after its namespaces changed.
@@ -137,11 +159,12 @@ fn request(spec: &NamespaceSpec) -> Result<NamespaceRequest, ErrorBody> {
     })
 }
 
-fn shown(namespace: &NamespaceState, first: Option<u32>) -> Namespace {
+fn shown(namespace: &NamespaceFacts) -> Namespace {
     Namespace {
         nsid: namespace.nsid,
         bytes: namespace.bytes,
         block_bytes: namespace.block_bytes,
-        used_as_drive: first == Some(namespace.nsid),
+        attached: namespace.attached,
+        used_as_drive: namespace.used_as_drive,
     }
 }

@@ -44,6 +44,31 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Attach a namespace of an NVMe drive that no volume uses to the node's machine
+#[utoipa::path(put, path = "/v1/drives/{name}/namespaces/{nsid}/attachment",
+    operation_id = "attach_namespace",
+    params(("name" = Name, Path), ("nsid" = u32, Path)),
+    responses((status = OK, body = Namespace), (status = "default", body = ErrorBody)))]
+pub async fn attach(
+    State(control): State<Arc<Control>>,
+    NamedNamespace(name, nsid): NamedNamespace,
+) -> Answer<Namespace> {
+    Ok(Json(control.attach_namespace(&name, nsid).await?))
+}
+
+/// Detach a namespace of an NVMe drive that no volume uses from the node's machine; its data stays
+#[utoipa::path(delete, path = "/v1/drives/{name}/namespaces/{nsid}/attachment",
+    operation_id = "detach_namespace",
+    params(("name" = Name, Path), ("nsid" = u32, Path)),
+    responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]
+pub async fn detach(
+    State(control): State<Arc<Control>>,
+    NamedNamespace(name, nsid): NamedNamespace,
+) -> Gone {
+    control.detach_namespace(&name, nsid).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// The health of a drive that can tell
 #[utoipa::path(get, path = "/v1/drives/{name}/health", operation_id = "drive_health",
     params(("name" = Name, Path)),

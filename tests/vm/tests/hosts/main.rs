@@ -5,6 +5,7 @@ mod authentication;
 mod changes;
 mod data;
 mod file_systems;
+mod namespaces;
 mod paths;
 mod pools;
 mod queries;
@@ -18,24 +19,36 @@ use vm::{Guest, Image, Node, Suite};
 
 /// Starts a node, boots `suite` and runs `scenario` in it.
 fn run(suite: Suite, name: &str, scenario: fn(&mut Guest, Node)) {
+    run_with(suite, name, |_| Vec::new(), scenario);
+}
+
+/// The same in a machine with more `devices`, whose files are below a directory.
+fn run_with(
+    suite: Suite,
+    name: &str,
+    devices: fn(&Path) -> Vec<String>,
+    scenario: fn(&mut Guest, Node),
+) {
     let directory = profile_directory().with_file_name("vm");
     let label = format!("{} {name}", suite.name());
-    let image = image(suite, &directory);
     let program = profile_directory().join("flashyard");
+    let image = image(suite, &program, &directory);
     let node = Node::start(&program, &directory, &label).expect("the node serves");
-    let mut guest = Guest::boot(image, &directory, &label).expect("the guest boots");
+    let devices = devices(&directory.join(format!("{}.devices", label.replace(' ', "-"))));
+    let mut guest = Guest::boot(image, &devices, &directory, &label).expect("the guest boots");
     scenario(&mut guest, node);
 }
 
 /// Fetches and packs each suite's image once in a run.
-fn image(suite: Suite, directory: &Path) -> &'static Image {
+fn image(suite: Suite, program: &Path, directory: &Path) -> &'static Image {
     static BOOKWORM: OnceLock<Image> = OnceLock::new();
     static TRIXIE: OnceLock<Image> = OnceLock::new();
     let image = match suite {
         Suite::Bookworm => &BOOKWORM,
         Suite::Trixie => &TRIXIE,
     };
-    image.get_or_init(|| Image::build(suite, directory).expect("kernel and tools are at hand"))
+    let build = || Image::build(suite, program, directory);
+    image.get_or_init(|| build().expect("kernel and tools are at hand"))
 }
 
 /// Where cargo puts programs: TARGET/PROFILE, of which a test is in `deps`.
@@ -93,6 +106,12 @@ macro_rules! scenarios {
             #[test]
             fn administration() {
                 super::run($suite, "administration", super::administration::scenario);
+            }
+
+            #[test]
+            fn namespaces() {
+                let (devices, scenario) = (super::namespaces::devices, super::namespaces::scenario);
+                super::run_with($suite, "namespaces", devices, scenario);
             }
 
             #[test]
