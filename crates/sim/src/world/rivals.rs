@@ -169,8 +169,8 @@ impl World {
         }
     }
 
-    /// A deposed holder has acknowledged a write that it began then. Only one whose clock stood still
-    /// may.
+    /// A deposed holder has acknowledged a write that it began then. Only one whose clock stood
+    /// still may.
     fn acknowledged_late(&self) {
         if self.deposed.get() == Some(Rest::Stopped) {
             let found = "a host that had lost the pool acknowledged a write".to_owned();
