@@ -35,7 +35,9 @@ fn current(head: &Superblock, slots: &[Option<&Slot>]) -> Vec<Option<usize>> {
         .iter()
         .map(|slot| {
             let superblock = &slot.as_ref()?.superblock;
-            if !head.descends_from(superblock.epoch) {
+            // A drive that got further than `head` is not behind it, whatever its membership: one
+            // that was about to join knew of the next membership, and the others went on without.
+            if !head.descends_from(superblock.epoch) || superblock.progress() > head.progress() {
                 return None;
             }
             index_of(head, &superblock.drive_id, MEMBER_ACTIVE)
@@ -216,6 +218,25 @@ mod tests {
         lose(&mut slots, &[1, 2], 0, 200);
         let choice = decide(&slots, &[0, 1, 2]).unwrap();
         assert_eq!(choice.current, [None, Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn a_newcomer_that_the_others_went_on_without_does_not_bring_back_the_past() {
+        let mut slots = pool(Level::Raid5, 3);
+        let mut newcomer = slots[0].clone();
+        newcomer.superblock.raise_epoch(100);
+        newcomer.superblock.members[3].id = [4; 16];
+        newcomer.superblock.members[3].state = MEMBER_ACTIVE;
+        newcomer.superblock.drive_id = [4; 16];
+        slots.push(newcomer);
+        let joining = decide(&slots, &[0, 1, 2, 3]).unwrap();
+        assert_eq!(joining.newest, 3, "nothing has happened since");
+        for slot in &mut slots[..3] {
+            slot.superblock.sequence = 1.into();
+        }
+        let choice = decide(&slots, &[0, 1, 2, 3]).unwrap();
+        assert_eq!(choice.newest, 0);
+        assert_eq!(choice.current, [Some(0), Some(1), Some(2), None]);
     }
 
     #[test]

@@ -111,6 +111,11 @@ impl Superblock {
         Ok(found)
     }
 
+    /// How far the pool had come when this was written, whatever its members.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.incarnation.get(), self.sequence.get())
+    }
+
     /// Orders superblocks of one lineage: the later one is greater.
     pub fn rank(&self) -> (u64, u64, u64) {
         (
