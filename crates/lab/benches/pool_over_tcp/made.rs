@@ -12,6 +12,20 @@ const DRIVES: u64 = 6;
 /// How full the full pool is; the fresh one's volume is as large as a drive.
 const FULL_PERCENT: u64 = 80;
 
+/// What is measured, in the order of the rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    Drive,
+    FreshPool,
+    FullPool,
+}
+
+pub const DEVICES: [(Device, &str); 3] = [
+    (Device::Drive, "memory drive"),
+    (Device::FreshPool, "pool, fresh"),
+    (Device::FullPool, "pool, 80% full"),
+];
+
 /// A drive of `bytes`.
 pub fn drive(bytes: u64) -> MemoryDrive {
     let geometry = Geometry::new(BLOCK_BYTES as u32, bytes / BLOCK_BYTES);

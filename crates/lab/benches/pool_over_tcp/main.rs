@@ -13,6 +13,7 @@ use access::{AllowedHosts, Nqn};
 use block::BlockDevice;
 use initiator::ConnectOptions;
 use lab::load::{Pattern, PerfOptions, Stop, Workload, run};
+use made::{DEVICES, Device};
 use reactor::cores::{Cores, CoresConfig};
 use serde_json::json;
 use target::{
@@ -22,20 +23,6 @@ use target::{
 const DRIVE_BYTES: u64 = 512 << 20;
 const SUBSYSTEM: &str = "nqn.2024-01.io.flashyard:bench";
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
-
-/// What is exported, in the order of the rows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Device {
-    Drive,
-    FreshPool,
-    FullPool,
-}
-
-const DEVICES: [(Device, &str); 3] = [
-    (Device::Drive, "memory drive"),
-    (Device::FreshPool, "pool, fresh"),
-    (Device::FullPool, "pool, 80% full"),
-];
 
 const LOADS: [(Pattern, u32, u32); 4] = [
     (Pattern::RandRead, 4096, 128),

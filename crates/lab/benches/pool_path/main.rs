@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use block::{BlockDevice, Buffer, Durability, Lba};
 use lab::load::SplitMix;
-use made::BLOCK_BYTES;
+use made::{BLOCK_BYTES, DEVICES, Device};
 use reactor::{Reactor, ReactorConfig};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
@@ -55,19 +55,6 @@ const fn load(name: &'static str, order: Order, writes: bool, blocks: u64, depth
         depth,
     }
 }
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Device {
-    Drive,
-    FreshPool,
-    FullPool,
-}
-
-const DEVICES: [(Device, &str); 3] = [
-    (Device::Drive, "memory drive"),
-    (Device::FreshPool, "pool, fresh"),
-    (Device::FullPool, "pool, 80% full"),
-];
 
 fn main() {
     // `cargo test --benches` asks for a listing or a quick check: this is neither.
