@@ -256,7 +256,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let published = self.published.borrow();
         let ours = &published.superblock;
         let since = theirs.sequence.get() > self.opened_at || theirs.rank() > ours.rank();
-        if !since || theirs.pool_id != ours.pool_id || theirs.claim == ours.claim {
+        let known = theirs.claim == ours.claim || theirs.claim.get() == self.former_claim;
+        if !since || theirs.pool_id != ours.pool_id || known {
             return;
         }
         if theirs.incarnation >= ours.incarnation {

@@ -100,6 +100,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             claim,
             opened_at: entered.survey.last_sequence,
             forced: entered.forced,
+            former_claim: newest.superblock.claim.get(),
             lease_until: entered.looked + LEASE,
         };
         let body = Body::decode(&newest.body).map_err(|_| PoolError::Damaged("tables"))?;
@@ -220,6 +221,8 @@ struct Entry {
     /// Tells this opening from every other.
     claim: u64,
     opened_at: u64,
+    /// Of the newest superblock, which tells the last opening.
+    former_claim: u64,
     /// Another host has held it.
     forced: bool,
     lease_until: Instant,
@@ -290,10 +293,8 @@ fn assemble<D: BlockDevice + 'static>(
     let newly_failed: Vec<usize> = absent.map(|(index, _)| index).collect();
     let array = Array::new(level, members);
     array.newly_failed.replace(newly_failed);
-    array
-        .lease
-        .broken
-        .set(options.settings.broken_without_fence);
+    let unfenced = options.settings.broken_without_fence;
+    array.lease.broken.set(unfenced);
     array.lease.extend(entry.lease_until);
     let quarantined = still_written(&body, entry.forced);
     let segments = Segments::new(&zones, body.segments, body.next_generation);
@@ -327,6 +328,7 @@ fn assemble<D: BlockDevice + 'static>(
             cleaning: Cell::new(None),
             others_dirty: Cell::new(false),
             opened_at: entry.opened_at,
+            former_claim: entry.former_claim,
             intruder: Cell::new(None),
             quarantine_until: Cell::new(reactor::now() + QUARANTINE),
         }

@@ -220,17 +220,18 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let live = core.array.live();
         let found = live.into_iter().find(|(_, drive)| drive.id == id.0);
         let (index, drive) = found.ok_or(PoolError::NotFound("drive"))?;
-        core.array.leaving.borrow_mut().insert(index);
-        core.tell_leaving();
-        let enough = core.drives_enough();
         let others = core.take_back_room().await?.blocks;
+        // Nothing may wait while it is not yet known whether the others are enough: segments made
+        // meanwhile would lack copies.
+        core.array.leaving.borrow_mut().insert(index);
+        let enough = core.drives_enough();
         let committed = core.state.borrow().committed_blocks() + others;
         let fits = committed <= core.size().usable_blocks();
         if !enough || !fits {
             core.array.leaving.borrow_mut().remove(&index);
-            core.tell_leaving();
             return Err(PoolError::NoSpace);
         }
+        core.tell_leaving();
         core.upkeep.notify_one();
         while core.array.is_live(index) && core.array.leaving.borrow().contains(&index) {
             if let Some(reason) = core.offline.get() {

@@ -155,3 +155,21 @@ fn torn_superblocks_cost_no_drive() {
         run(&Options::new(seed)).unwrap_or_else(|found| panic!("{found}"));
     }
 }
+
+/// A drive that was not ready hid a superblock that the last opening had left torn; when
+/// it was ready, that passed for another host's.
+#[test]
+fn what_the_last_opening_left_is_no_rival() {
+    run(&Options::new(2_003_254)).unwrap_or_else(|found| panic!("{found}"));
+}
+
+/// While it was found out that a drive could not leave, it already took no new segments: those made
+/// meanwhile had one copy, on a drive that died then.
+#[test]
+fn a_drive_that_may_not_leave_still_takes_copies() {
+    let options = Options {
+        shards_max: 3,
+        ..Options::new(2_502_947)
+    };
+    run(&options).unwrap_or_else(|found| panic!("{found}"));
+}
