@@ -16,6 +16,7 @@ mod event;
 mod host;
 mod host_key;
 mod job;
+mod limits;
 mod list;
 mod metrics;
 mod name;
@@ -39,6 +40,7 @@ pub use host_key::{
     HostKey, HostKeyRequest, HostKeySpec, KeyGroup, KeyHash, NewHostKey, SecretText,
 };
 pub use job::{Job, JobKind, JobState};
+pub use limits::{BURST_MS_MAX, LIMIT_BYTES_PER_SECOND_MIN, LIMIT_IOPS_MIN, Limit, Limits, Tenant};
 pub use list::{List, PAGE_ITEMS_MAX, PageQuery};
 pub use metrics::{CoreMetrics, Flow, Metrics, MetricsPoint, MetricsQuery, VolumeMetrics};
 pub use name::{ANY_HOST, Name, NameError};

@@ -8,7 +8,7 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
-use crate::{Name, Size};
+use crate::{Limits, Name, Size};
 
 /// Whether an object can be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -158,6 +158,9 @@ pub struct Volume {
     /// The tenant it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Name>,
+    /// What it may do, and what it is promised.
+    #[serde(default, skip_serializing_if = "Limits::is_unlimited")]
+    pub limits: Limits,
     /// NVMe Qualified Name of its subsystem: what a host connects to.
     #[schema(examples("nqn.2026-11.example.flashyard:node-1:scratch"))]
     pub nqn: String,

@@ -2,9 +2,9 @@
 
 use api::{
     AuditEntry, Caller, Drive, DriveHealth, DriveSpec, Event, Host, HostKey, HostKeyRequest,
-    HostKeySpec, HostSpec, List, Metrics, Name, Namespace, NamespaceSpec, Namespaces, NewHostKey,
-    Port, PortChange, Session, Settings, SettingsChange, Status, Token, TokenSpec, Volume,
-    VolumeSpec,
+    HostKeySpec, HostSpec, Limits, List, Metrics, Name, Namespace, NamespaceSpec, Namespaces,
+    NewHostKey, Port, PortChange, Session, Settings, SettingsChange, Status, Tenant, Token,
+    TokenSpec, Volume, VolumeSpec,
 };
 
 use crate::{Client, ClientError};
@@ -113,6 +113,21 @@ impl Client {
     /// on it.
     pub fn deny_host(&self, volume: &Name, host: &Name) -> Result<Volume, ClientError> {
         self.delete(&format!("/v1/volumes/{volume}/hosts/{host}"))
+    }
+
+    /// Limits what hosts do to the volume, or promises it a minimum.
+    pub fn limit_volume(&self, name: &Name, limits: &Limits) -> Result<Volume, ClientError> {
+        self.put(&format!("/v1/volumes/{name}/limits"), limits)
+    }
+
+    /// Every tenant that has limits, volumes or hosts, by name.
+    pub fn tenants(&self) -> Result<List<Tenant>, ClientError> {
+        self.list("/v1/tenants")
+    }
+
+    /// Limits what a tenant's volumes do together.
+    pub fn limit_tenant(&self, name: &Name, limits: &Limits) -> Result<Tenant, ClientError> {
+        self.put(&format!("/v1/tenants/{name}/limits"), limits)
     }
 
     /// Addresses that serve NVMe/TCP, by number.

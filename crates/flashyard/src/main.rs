@@ -13,6 +13,7 @@ mod host_key;
 mod interrupt;
 mod job;
 mod lab;
+mod limit;
 mod login;
 mod namespace;
 mod output;
@@ -27,6 +28,7 @@ mod sim;
 mod snapshot;
 mod ssd;
 mod status;
+mod tenant;
 mod token;
 mod top;
 mod volume;
@@ -78,6 +80,9 @@ enum Command {
     /// Snapshots: what volumes were at one instant
     #[command(subcommand)]
     Snapshot(snapshot::Verb),
+    /// Tenants: whose volumes are, and what they may do together
+    #[command(subcommand)]
+    Tenant(tenant::Verb),
     /// Hosts: who may be allowed to see volumes
     #[command(subcommand)]
     Host(host::Verb),
@@ -155,6 +160,7 @@ fn main() -> ExitCode {
         Command::Snapshot(verb) => asked(&|node| verb.run(node)),
         Command::Job(verb) => asked(&|node| verb.run(node)),
         Command::Volume(verb) => asked(&|node| verb.run(node)),
+        Command::Tenant(verb) => asked(&|node| verb.run(node)),
         Command::Host(verb) => asked(&|node| verb.run(node)),
         Command::Port(verb) => asked(&|node| verb.run(node)),
         Command::Session(verb) => asked(&|node| verb.run(node)),

@@ -1,14 +1,15 @@
 //! `flashyard volume`
 
 use api::{
-    BlockSize, Name, Size, SnapshotSpec, Volume, VolumeRename, VolumeResize, VolumeRollback,
-    VolumeSpec,
+    BlockSize, Limits, Name, Size, SnapshotSpec, Volume, VolumeRename, VolumeResize,
+    VolumeRollback, VolumeSpec,
 };
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 
 use crate::connection::{Done, Node};
+use crate::limit::{Bounds, in_words};
 use crate::output::{connect_command, names, properties, state, table};
 use crate::snapshot;
 
@@ -56,6 +57,8 @@ pub enum Verb {
         /// The snapshot
         snapshot: Name,
     },
+    /// Limit what hosts do to a volume, from now on; what is not named is not limited
+    Limit(Limit),
     /// Stop serving a volume and forget it: what was written stays on a drive, a pool takes its
     /// space back
     Delete {
@@ -116,6 +119,17 @@ pub struct Clone {
     size: Option<Size>,
     #[command(flatten)]
     face: Face,
+}
+
+#[derive(Args)]
+pub struct Limit {
+    /// The volume
+    name: Name,
+    #[command(flatten)]
+    bounds: Bounds,
+    /// Commands a second, of 8 KiB or less, that it is to get whatever the others of its pool do
+    #[arg(long, value_name = "IOPS")]
+    minimum_iops: Option<u64>,
 }
 
 /// How hosts see a volume.
@@ -192,6 +206,12 @@ impl Verb {
                 };
                 node.output.show(&client.rollback_volume(name, &to)?, one);
             }
+            Verb::Limit(limit) => {
+                let limited = client.limit_volume(&limit.name, &limit.limits())?;
+                let addresses = client.status()?.nvme_addresses;
+                node.output
+                    .show(&limited, |volume| show(volume, &addresses));
+            }
             Verb::Delete { name } => {
                 client.delete_volume(name)?;
                 node.output.say(&format!("volume {name} deleted"));
@@ -223,6 +243,15 @@ impl Clone {
             snapshot: Some(self.snapshot.clone()),
             size: self.size,
             ..self.face.spec()
+        }
+    }
+}
+
+impl Limit {
+    fn limits(&self) -> Limits {
+        Limits {
+            minimum_iops: self.minimum_iops,
+            ..self.bounds.limits()
         }
     }
 }
@@ -293,6 +322,7 @@ fn show(volume: &Volume, addresses: &[String]) -> String {
             volume.origin.clone().unwrap_or_else(|| "-".into()),
         ),
         ("hosts", hosts),
+        ("limits", in_words(&volume.limits)),
         ("nqn", volume.nqn.clone()),
         ("nsid", volume.nsid.to_string()),
         ("uuid", volume.uuid.to_string()),

@@ -14,6 +14,7 @@ use std::time::Duration;
 use access::{AllowedHosts, HostKeys, Nqn};
 use block::{BlockDevice, Geometry};
 use drive::{Drive, FileDrive, FileOptions, MemoryDrive, NullDrive, NvmeDrive};
+use qos::Terms;
 use target::reservation::{ReservationKeeper, Reservations};
 use target::{
     Links, NamespaceSettings, PathState, PortSet, PortSettings, SubsystemSettings, Target,
@@ -310,6 +311,11 @@ impl Core {
     /// Changes what a host has to prove before it is served.
     pub fn set_host_keys(&self, host: &Nqn, keys: Option<HostKeys>) {
         self.target.set_host_keys(host, keys);
+    }
+
+    /// These terms hold for a volume on this core.
+    pub fn set_terms(&self, nqn: &Nqn, nsid: u32, terms: &Arc<Terms>) -> Result<(), NodeError> {
+        Ok(self.target.set_terms(nqn, nsid, terms)?)
     }
 
     /// Changes who may connect to a subsystem; others are disconnected.

@@ -8,11 +8,13 @@ mod pools;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use block::Geometry;
 use pool::HostId;
+use qos::Terms;
 use reactor::cores::CoreHandle;
 use reactor::sync::Mutex;
 use target::PathState;
@@ -266,6 +268,15 @@ impl Layout {
         let work = move |core: Rc<Core>| {
             let (nqn, to) = (nqn.clone(), to.clone());
             async move { core.set_allowed_hosts(&nqn, to) }
+        };
+        self.everywhere(work).await
+    }
+
+    /// These terms hold for a volume, on all cores together.
+    pub async fn set_terms(&self, nqn: Nqn, nsid: u32, terms: Arc<Terms>) -> Result<(), NodeError> {
+        let work = move |core: Rc<Core>| {
+            let (nqn, terms) = (nqn.clone(), Arc::clone(&terms));
+            async move { core.set_terms(&nqn, nsid, &terms) }
         };
         self.everywhere(work).await
     }

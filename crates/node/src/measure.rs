@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use access::Nqn;
 use reactor::Usage;
@@ -64,6 +65,10 @@ pub struct VolumeCounts {
     pub others: u64,
     /// Commands that ended with an error.
     pub errors: u64,
+    /// Commands that waited for their turn: limits, or others that go first.
+    pub delayed: u64,
+    /// How long together.
+    pub delay: Duration,
 }
 
 /// What was done to a drive since it was opened.
@@ -92,6 +97,8 @@ impl VolumeCounts {
         self.deallocates += other.deallocates;
         self.others += other.others;
         self.errors += other.errors;
+        self.delayed += other.delayed;
+        self.delay += other.delay;
     }
 
     fn count(&mut self, counters: &NamespaceCounters) {
@@ -103,6 +110,8 @@ impl VolumeCounts {
         self.deallocates += counters.deallocates;
         self.others += counters.others;
         self.errors += counters.errors;
+        self.delayed += counters.delayed;
+        self.delay += counters.delay;
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
+use qos::Terms;
 use reactor::ReactorConfig;
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
 use target::{Links, PathState};
@@ -214,6 +215,13 @@ impl Node {
     /// everything behind it; connected hosts are told.
     pub async fn set_path_state(&self, index: usize, state: PathState) -> Result<(), NodeError> {
         self.run(move |layout| async move { layout.set_path_state(index, state).await })
+            .await
+    }
+
+    /// These terms hold for a namespace, on all cores together.
+    pub async fn set_terms(&self, nqn: &Nqn, nsid: u32, terms: Terms) -> Result<(), NodeError> {
+        let (nqn, terms) = (nqn.clone(), Arc::new(terms));
+        self.run(move |layout| async move { layout.set_terms(nqn, nsid, terms).await })
             .await
     }
 

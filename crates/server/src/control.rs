@@ -9,6 +9,7 @@ mod figures;
 mod host_keys;
 mod hosts;
 mod kept;
+mod limits;
 mod namespaces;
 mod pool_events;
 mod pool_volumes;
@@ -26,12 +27,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::SystemTime;
 
-use api::{ErrorBody, ErrorCode, HostKeySpec, HostSpec, Name, Severity};
+use api::{ErrorBody, ErrorCode, HostKeySpec, HostSpec, Limits, Name, Severity};
 use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec};
 use serde::Serialize;
 use tokio::sync::Mutex;
 
 use self::administrators::change_in_words;
+use self::limits::Quality;
 use self::pools::PoolEntry;
 pub use self::pools::hexadecimal;
 pub use self::ports::PathRecord;
@@ -58,6 +60,7 @@ pub struct Control {
     faults: Arc<Faults>,
     jobs: Arc<Jobs>,
     figures: Figures,
+    quality: Quality,
     syslog: Arc<Syslog>,
     /// Until somebody delivers from it.
     syslog_queue: BlockingMutex<Option<Queue>>,
@@ -75,6 +78,8 @@ struct Objects {
     pools: BTreeMap<Name, PoolEntry>,
     hosts: BTreeMap<Name, HostSpec>,
     host_keys: BTreeMap<Name, HostKeySpec>,
+    /// Of tenants that have some.
+    tenants: BTreeMap<Name, Limits>,
 }
 
 struct DriveEntry {
@@ -123,6 +128,7 @@ impl Control {
         let node = Node::start(node_spec(config, &identity, &mut ports), sink).await?;
         let objects = Objects {
             hosts: remembered.hosts,
+            tenants: remembered.tenants,
             ..Objects::default()
         };
         let cores = config
@@ -143,6 +149,7 @@ impl Control {
             faults,
             jobs,
             figures: Figures::default(),
+            quality: Quality::default(),
             syslog,
             syslog_queue: BlockingMutex::new(Some(queue)),
             objects,

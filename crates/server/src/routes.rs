@@ -18,6 +18,7 @@ mod sessions;
 mod settings;
 mod snapshots;
 mod status;
+mod tenants;
 mod tokens;
 mod volumes;
 mod web;
@@ -110,6 +111,10 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(volumes::list))
         .routes(routes!(volumes::show, volumes::create, volumes::delete))
         .routes(routes!(volumes::allow, volumes::deny))
+        .routes(routes!(tenants::limit_volume))
+        .routes(routes!(tenants::list))
+        .routes(routes!(tenants::show))
+        .routes(routes!(tenants::limit))
         .routes(routes!(snapshots::resize))
         .routes(routes!(snapshots::rename))
         .routes(routes!(snapshots::rollback))

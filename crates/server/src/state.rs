@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use api::{AuditEntry, BlockSize, DriveSpec, HostKeySpec, HostSpec, Name, SettingsChange};
+use api::{AuditEntry, BlockSize, DriveSpec, HostKeySpec, HostSpec, Limits, Name, SettingsChange};
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata,
     TableDefinition, TableError,
@@ -54,6 +54,8 @@ pub enum Kind {
     HostKey,
     /// [`TokenRecord`]s.
     Token,
+    /// [`Limits`] of tenants.
+    Tenant,
 }
 
 impl Kind {
@@ -65,6 +67,7 @@ impl Kind {
             Kind::Host => "hosts",
             Kind::HostKey => "host_keys",
             Kind::Token => "tokens",
+            Kind::Tenant => "tenants",
         })
     }
 }
@@ -164,6 +167,9 @@ pub struct VolumeRecord {
     /// The tenant it belongs to.
     #[serde(default)]
     pub tenant: Option<Name>,
+    /// What it may do, and what it is promised.
+    #[serde(default, skip_serializing_if = "Limits::is_unlimited")]
+    pub limits: Limits,
 }
 
 /// Everything remembered.
@@ -181,6 +187,8 @@ pub struct Remembered {
     pub host_keys: BTreeMap<Name, HostKeySpec>,
     /// Tokens by name.
     pub tokens: BTreeMap<Name, TokenRecord>,
+    /// Limits by the name of the tenant.
+    pub tenants: BTreeMap<Name, Limits>,
 }
 
 /// Why the state cannot be used.
@@ -304,6 +312,7 @@ impl State {
             hosts: self.all(Kind::Host)?,
             host_keys: self.all(Kind::HostKey)?,
             tokens: self.all(Kind::Token)?,
+            tenants: self.all(Kind::Tenant)?,
         })
     }
 

@@ -185,6 +185,7 @@ async fn connect_io<D: BlockDevice + 'static>(
         subsystem,
         transfer_bytes_max: core.settings.connection.transfer_bytes_max,
         traffic: Cell::new(true),
+        gone: Cell::new(false),
     };
     // The connection may have got another role, or its end, while the other core answered.
     if session.closing().is_some() || session.role.set(Role::Io(queue)).is_err() {

@@ -10,10 +10,12 @@ use nvme::command::{
     control,
 };
 use nvme::{IoOpcode, Status, SubmissionEntry};
+use qos::Direction;
 use reactor::Instant;
 use zerocopy::FromBytes;
 
 use crate::namespace::{By, Namespace, add};
+use crate::pace::Pass;
 use crate::reservation::{Access, HostId};
 use crate::subsystem::{Failure, Subsystem};
 use crate::transport::{Command, Reply};
@@ -33,6 +35,8 @@ pub(crate) struct IoQueue<D> {
     pub transfer_bytes_max: u32,
     /// Set by every command; the keep alive timer looks and clears.
     pub traffic: Cell<bool>,
+    /// The connection is being closed: nothing waits for its turn any more.
+    pub gone: Cell<bool>,
 }
 
 /// A refused command: the status it ends with.
@@ -64,6 +68,11 @@ impl<D: BlockDevice> IoQueue<D> {
         };
         let namespace = &pair.namespace;
         let arrived = reactor::turn_started();
+        let bytes = pair.data.len() as u32;
+        let _pass = match self.turn(namespace, Direction::Write, bytes).await {
+            Ok(pass) => pass,
+            Err(status) => return failed_first(status),
+        };
         let _locked = match namespace.lock(pair.range, self.by(Access::Write)).await {
             Ok(locked) => locked,
             Err(status) => return failed_first(status),
@@ -113,6 +122,7 @@ impl<D: BlockDevice> IoQueue<D> {
             return Err(Status::DATA_SGL_LENGTH_INVALID.do_not_retry());
         }
         let arrived = reactor::turn_started();
+        let _pass = self.turn(&namespace, Direction::Read, bytes).await?;
         let _entered = namespace.enter(range, self.by(Access::Read)).await?;
         let buffer = Buffer::new(bytes as usize);
         let (buffer, result) = namespace.device.read(range.start, buffer).await;
@@ -127,6 +137,8 @@ impl<D: BlockDevice> IoQueue<D> {
         let range = range_of(&namespace, command)?;
         let data = self.data_of(&namespace, range, data)?;
         let arrived = reactor::turn_started();
+        let bytes = data.len() as u32;
+        let _pass = self.turn(&namespace, Direction::Write, bytes).await?;
         let _entered = namespace.enter(range, self.by(Access::Write)).await?;
         let (_, result) = namespace
             .device
@@ -159,6 +171,7 @@ impl<D: BlockDevice> IoQueue<D> {
     async fn write_zeroes(&self, command: &ReadWrite) -> Result<Reply, Refused> {
         let namespace = self.namespace(command.namespace_id.get())?;
         let range = range_of(&namespace, command)?;
+        let _pass = self.turn(&namespace, Direction::Write, 0).await?;
         let _entered = namespace.enter(range, self.by(Access::Write)).await?;
         let deallocate = command.control.get() & control::DEALLOCATE != 0;
         add(&namespace.counters.others, 1);
@@ -198,6 +211,7 @@ impl<D: BlockDevice> IoQueue<D> {
         if command.attributes.get() & DATASET_DEALLOCATE == 0 {
             return Ok(Reply::success());
         }
+        let _pass = self.turn(&namespace, Direction::Write, 0).await?;
         for range in ranges {
             let range = named(range);
             let _entered = namespace.enter(range, self.by(Access::Write)).await?;
@@ -210,6 +224,8 @@ impl<D: BlockDevice> IoQueue<D> {
         let namespace = self.namespace(command.namespace_id.get())?;
         let range = range_of(&namespace, command)?;
         let data = self.data_of(&namespace, range, data)?;
+        let bytes = data.len() as u32;
+        let _pass = self.turn(&namespace, Direction::Read, bytes).await?;
         let _entered = namespace.enter(range, self.by(Access::Read)).await?;
         compare_blocks(&namespace, range, &data).await?;
         Ok(Reply::success())
@@ -218,18 +234,32 @@ impl<D: BlockDevice> IoQueue<D> {
     async fn verify(&self, command: &ReadWrite) -> Result<Reply, Refused> {
         let namespace = self.namespace(command.namespace_id.get())?;
         let range = range_of(&namespace, command)?;
-        let _entered = namespace.enter(range, self.by(Access::Read)).await?;
         add(&namespace.counters.others, 1);
         let block_bytes = u64::from(namespace.geometry().block_bytes);
         let mut done = 0;
         while done < range.blocks {
             let blocks = (range.blocks - done).min(VERIFY_BYTES / block_bytes);
-            let buffer = Buffer::new((blocks * block_bytes) as usize);
+            let bytes = (blocks * block_bytes) as u32;
             let start = Lba(range.start.0 + done);
+            let _pass = self.turn(&namespace, Direction::Read, bytes).await?;
+            let piece = BlockRange::new(start, blocks);
+            let _entered = namespace.enter(piece, self.by(Access::Read)).await?;
+            let buffer = Buffer::new(bytes as usize);
             namespace.device.read(start, buffer).await.1?;
             done += blocks;
         }
         Ok(Reply::success())
+    }
+
+    /// Waits until a command of the namespace may start; it ends when what this gives is dropped.
+    async fn turn(
+        &self,
+        namespace: &Namespace<D>,
+        direction: Direction,
+        bytes: u32,
+    ) -> Result<Pass, Refused> {
+        let pace = &namespace.pace;
+        pace.enter(direction, u64::from(bytes), &self.gone).await
     }
 
     fn by(&self, access: Access) -> By {

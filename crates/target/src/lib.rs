@@ -27,6 +27,7 @@ mod home;
 mod io;
 mod latency;
 mod namespace;
+mod pace;
 mod per_core;
 mod port;
 mod report;

@@ -9,6 +9,7 @@ use nvme::Status;
 use reactor::sync::{Mutex, Notify};
 
 use crate::latency::LatencyTally;
+use crate::pace::Pace;
 use crate::reservation::{Access, HostId, Reservations};
 use crate::settings::NamespaceSettings;
 
@@ -17,6 +18,7 @@ pub(crate) struct Namespace<D> {
     pub settings: NamespaceSettings,
     pub device: Rc<D>,
     pub counters: Tally,
+    pub pace: Pace,
     removed: Cell<bool>,
     /// Commands in flight, by the phase they entered in: see [`Namespace::lock`].
     in_flight: [Cell<u32>; 2],
@@ -64,6 +66,7 @@ impl<D: BlockDevice> Namespace<D> {
             settings,
             device,
             counters: Tally::default(),
+            pace: Pace::default(),
             removed: Cell::new(false),
             in_flight: [Cell::new(0), Cell::new(0)],
             phase: Cell::new(0),
@@ -161,6 +164,7 @@ impl<D: BlockDevice> Namespace<D> {
     /// Refuses commands from now on and returns when none is in flight.
     pub async fn remove(&self) {
         self.removed.set(true);
+        self.pace.end();
         while self.in_flight.iter().any(|counter| counter.get() > 0) {
             self.left.notified().await;
         }

@@ -11,11 +11,13 @@ use block::BlockDevice;
 use nvme::Status;
 use nvme::event::AsyncEvent;
 use nvme::fabrics::connect_offset;
+use qos::Terms;
 use reactor::sync::{Notify, oneshot};
 use reactor::{Instant, mailbox};
 
 use crate::controller::Controller;
 use crate::home::{Account, AttachRequest, Identifiers, Message, QueuePlace, Refusal};
+use crate::pace::{Bounds, Place};
 use crate::port::Port;
 use crate::report::{CloseReason, TargetEvent};
 use crate::reservation::ReservationKeeper;
@@ -39,6 +41,8 @@ pub(crate) struct Core<D> {
     pub ports: RefCell<BTreeMap<u16, Port>>,
     pub subsystems: RefCell<BTreeMap<Nqn, Rc<Subsystem<D>>>>,
     pub controllers: RefCell<BTreeMap<u16, Rc<Controller<D>>>>,
+    /// Drives and pools whose volumes share them, by name.
+    pub places: RefCell<BTreeMap<Arc<str>, Rc<Place>>>,
     /// Hosts that have to authenticate.
     pub host_keys: RefCell<BTreeMap<Nqn, Arc<HostKeys>>>,
     pub sessions: RefCell<BTreeMap<u64, Rc<Session<D>>>>,
@@ -81,6 +85,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             ports: RefCell::default(),
             subsystems: RefCell::default(),
             controllers: RefCell::default(),
+            places: RefCell::default(),
             host_keys: RefCell::default(),
             sessions: RefCell::default(),
             session_count: Cell::new(0),
@@ -105,6 +110,23 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// A subsystem, by name.
     pub fn subsystem(&self, nqn: &Nqn) -> Option<Rc<Subsystem<D>>> {
         self.subsystems.borrow().get(nqn).cloned()
+    }
+
+    /// Terms, with the place they speak of: the same for all volumes there.
+    pub fn bounds(&self, terms: &Arc<Terms>) -> Bounds {
+        let mut places = self.places.borrow_mut();
+        places.retain(|_, place| Rc::strong_count(place) > 1);
+        let place = terms.part.as_ref().map(|part| {
+            let name = Arc::clone(&part.place);
+            let place = places.entry(name);
+            let place = place.or_insert_with(|| Rc::new(Place::new(part.room)));
+            place.set_room(part.room);
+            Rc::clone(place)
+        });
+        Bounds {
+            terms: Arc::clone(terms),
+            place,
+        }
     }
 
     /// Every subsystem, and what each host has of those that are drives.

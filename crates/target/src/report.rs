@@ -73,6 +73,10 @@ pub struct NamespaceCounters {
     pub others: u64,
     /// Commands that ended with an error.
     pub errors: u64,
+    /// Commands that waited for their turn: limits, or others that go first.
+    pub delayed: u64,
+    /// How long together.
+    pub delay: Duration,
 }
 
 /// Why a controller or connection ended.

@@ -108,6 +108,9 @@ impl<D: BlockDevice + 'static> Session<D> {
     pub fn close(&self, reason: CloseReason) {
         if self.closing.get().is_none() {
             self.closing.set(Some(reason));
+            if let Some(Role::Io(queue)) = self.role.get() {
+                queue.gone.set(true);
+            }
             self.closed.notify_one();
             self.transmit.notify_one();
             self.sent.notify_one();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use access::{AllowedHosts, HostKeys, Nqn};
 use block::BlockDevice;
 use nvme::fabrics::DISCOVERY_NQN;
+use qos::Terms;
 
 use crate::administration::Administration;
 use crate::error::TargetError;
@@ -293,6 +294,15 @@ impl<D: BlockDevice + 'static> Target<D> {
         Ok(Rc::clone(&namespace.device))
     }
 
+    /// These terms hold for a namespace from now on, on this core. The cores of a node share what
+    /// is in them.
+    pub fn set_terms(&self, nqn: &Nqn, nsid: u32, terms: &Arc<Terms>) -> Result<(), TargetError> {
+        let namespace = self.subsystem(nqn)?.namespace(nsid);
+        let namespace = namespace.ok_or(TargetError::UnknownNamespace(nsid))?;
+        namespace.pace.set(self.0.bounds(terms));
+        Ok(())
+    }
+
     /// Says that a namespace's device has grown; hosts are told.
     pub fn namespace_resized(&self, nqn: &Nqn, nsid: u32) -> Result<(), TargetError> {
         let subsystem = self.subsystem(nqn)?;
@@ -409,6 +419,8 @@ fn counters_of<D>(nqn: &Nqn, nsid: u32, namespace: &Namespace<D>) -> NamespaceCo
         deallocates: counters.deallocates.get(),
         others: counters.others.get(),
         errors: counters.errors.get(),
+        delayed: namespace.pace.delayed.get(),
+        delay: Duration::from_nanos(namespace.pace.delay_ns.get()),
     }
 }
 

@@ -6,16 +6,17 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Each crate and the crates it may stand on; what those stand on is allowed too. The order is the
 /// order of the layers: a crate names only crates above it in this list.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("block", &[]),
     ("reactor", &["block"]),
     ("nvme", &["block"]),
     ("parity", &[]),
+    ("qos", &[]),
     ("ssd", &[]),
     ("drive", &["block", "reactor", "nvme", "ssd"]),
     ("pool", &["drive", "parity"]),
     ("access", &[]),
-    ("target", &["nvme", "access", "block", "reactor"]),
+    ("target", &["nvme", "access", "block", "qos", "reactor"]),
     ("initiator", &["nvme", "access", "reactor"]),
     ("node", &["target", "initiator", "pool", "drive"]),
     ("api", &[]),

@@ -169,6 +169,7 @@ mod tests {
             uuid: uuid::Uuid::from_u128(9),
             capacity_bytes: 0,
             tenant: Some(name("acme")),
+            limits: Default::default(),
         }
     }
 

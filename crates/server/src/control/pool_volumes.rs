@@ -244,6 +244,7 @@ impl Control {
         if let Err(error) = deleted {
             // It is still there: hosts get it back.
             let _ = self.restore_volume(objects, name, record).await;
+            self.enforce_restored(objects).await;
             return Err(refused(&error));
         }
         Ok(())
@@ -255,7 +256,7 @@ impl Control {
         if let Some(entry) = objects.volumes.get_mut(name) {
             entry.record.capacity_bytes = bytes;
         }
-        Ok(())
+        self.enforce(objects).await
     }
 
     async fn volume_now(&self, objects: &Objects, name: &Name) -> Result<Volume, ErrorBody> {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use api::{ANY_HOST, ErrorBody, ErrorCode, Name, ObjectState, Severity, Volume, VolumeSpec};
+use api::{
+    ANY_HOST, ErrorBody, ErrorCode, Limits, Name, ObjectState, Severity, Volume, VolumeSpec,
+};
 use node::{AllowedHosts, Backing, Nqn, VolumeId};
 use uuid::Uuid;
 
@@ -59,6 +61,7 @@ impl Control {
                     .await?;
             }
         }
+        self.enforce(&objects).await?;
         let entry = objects.volumes.get(name);
         let entry = entry.ok_or_else(|| not_found("volume", name))?;
         Ok(self.shown_volume(name, entry).await)
@@ -112,6 +115,7 @@ impl Control {
             .map_err(|error| refused(&error))?;
         self.delete_in_pool(&objects, name, &record).await?;
         objects.volumes.remove(name);
+        self.enforce(&objects).await?;
         self.with_state(move |state| reservations::forget(state, &record.nqn, record.nsid))
             .await?;
         self.events
@@ -240,6 +244,7 @@ impl Control {
             uuid,
             capacity_bytes: 0,
             tenant: spec.tenant.clone(),
+            limits: Limits::default(),
         }
     }
 
@@ -276,6 +281,7 @@ impl Control {
                 .volumes
                 .insert(name, VolumeEntry { record, offline });
         }
+        self.enforce_restored(&objects).await;
     }
 
     /// Serves one remembered volume; the error says why it is not online, served or not.
@@ -311,6 +317,7 @@ impl Control {
             .create_volume(served)
             .await
             .map_err(|error| error.to_string())?;
+        self.quality.forget(record.uuid);
         online
     }
 
@@ -522,6 +529,7 @@ fn shown(name: &Name, entry: &VolumeEntry) -> Volume {
         block_bytes: record.block_bytes,
         hosts: record.hosts.clone(),
         tenant: record.tenant.clone(),
+        limits: record.limits,
         nqn: record.nqn.clone(),
         nsid: record.nsid,
         uuid: record.uuid,

@@ -12,6 +12,7 @@ mod control;
 mod cores;
 mod device;
 mod io;
+mod pace;
 mod paths;
 mod raw;
 mod reservations;

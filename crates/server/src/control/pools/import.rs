@@ -151,6 +151,7 @@ impl Control {
                 .volumes
                 .insert(name, VolumeEntry { record, offline });
         }
+        self.enforce_restored(objects).await;
     }
 
     async fn open_remembered(
@@ -205,6 +206,7 @@ impl Control {
         if let Some(entry) = objects.pools.get_mut(pool) {
             entry.unserved = unserved;
         }
+        self.enforce_restored(objects).await;
     }
 
     async fn adopt_volume(

@@ -13,7 +13,7 @@ const BUCKETS: [u32; 11] = [15, 16, 17, 18, 19, 20, 21, 23, 25, 27, 30];
 /// A counter's name, what it says, and where it is.
 type Count = (&'static str, &'static str, fn(&VolumeCounts) -> u64);
 
-const COUNTS: [Count; 8] = [
+const COUNTS: [Count; 9] = [
     ("read_bytes", "Bytes that hosts read.", |counts| {
         counts.read_bytes
     }),
@@ -42,6 +42,11 @@ const COUNTS: [Count; 8] = [
     ("errors", "Commands that ended with an error.", |counts| {
         counts.errors
     }),
+    (
+        "delayed_operations",
+        "Commands that waited for limits, or for volumes that go first.",
+        |counts| counts.delayed,
+    ),
 ];
 
 pub(super) fn add(page: &mut Page, sample: &Sample) {
@@ -52,6 +57,15 @@ pub(super) fn add(page: &mut Page, sample: &Sample) {
         });
         page.counters(&format!("volume_{name}_total"), help, series.collect());
     }
+    let delay = sample.volumes().map(|(volume, _, counts)| {
+        let labels = [("volume", volume.as_str())];
+        counter(&labels, counts.delay.as_secs_f64())
+    });
+    page.counters(
+        "volume_delay_seconds_total",
+        "How long these waited together.",
+        delay.collect(),
+    );
     histograms(
         page,
         sample,

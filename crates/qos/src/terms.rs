@@ -1,0 +1,33 @@
+//! [`Terms`]: what holds for one volume.
+
+use std::sync::Arc;
+
+use crate::limiter::Limiter;
+use crate::share::Share;
+
+/// What holds for one volume, on all cores; nothing, unless something is said.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// Its own limits, then those it shares with others.
+    pub limiters: Vec<Arc<Limiter>>,
+    /// Its part of the place it is in, where somebody has a minimum there.
+    pub part: Option<Part>,
+}
+
+/// A part of a place: of a drive or a pool, which volumes share.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The volume's own.
+    pub share: Arc<Share>,
+    /// The place's name.
+    pub place: Arc<str>,
+    /// What each core may have under way there, in costs: see [`crate::cost`].
+    pub room: u32,
+}
+
+impl Terms {
+    /// True where nothing is said.
+    pub fn is_free(&self) -> bool {
+        self.limiters.is_empty() && self.part.is_none()
+    }
+}
