@@ -34,9 +34,19 @@ const REQUEST_ID: &str = "x-request-id";
 
 const REQUEST_ID_CHARS_MAX: usize = 64;
 
-/// Properties of objects that say how they are, not what somebody made them: they change by
-/// themselves, and do not count in a tag.
-const OBSERVED: [&str; 2] = ["state", "reason"];
+/// Properties of objects, and of their parts, that say how they are, not what somebody made them:
+/// they change by themselves, and do not count in a tag.
+const OBSERVED: [&str; 9] = [
+    "state",
+    "reason",
+    "usable_bytes",
+    "used_bytes",
+    "counters",
+    "active",
+    "slow",
+    "read_errors",
+    "corrupt_blocks",
+];
 
 /// Properties with these words in their names are secret.
 const SECRET: [&str; 5] = ["secret", "key", "psk", "password", "token"];
@@ -341,9 +351,9 @@ async fn tagged(answer: Response) -> Result<Response, ErrorBody> {
     let (mut parts, body) = answer.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes());
     let body = body.map_err(|error| ErrorBody::new(ErrorCode::Internal, error.to_string()))?;
-    if let Ok(Value::Object(mut object)) = serde_json::from_slice(&body) {
-        object.retain(|property, _| !OBSERVED.contains(&property.as_str()));
-        let digest = Sha256::digest(Value::Object(object).to_string());
+    if let Ok(mut object @ Value::Object(_)) = serde_json::from_slice(&body) {
+        leave_out_observed(&mut object);
+        let digest = Sha256::digest(object.to_string());
         let tag: String = digest
             .iter()
             .take(8)
@@ -356,9 +366,36 @@ async fn tagged(answer: Response) -> Result<Response, ErrorBody> {
     Ok(Response::from_parts(parts, body.into()))
 }
 
+fn leave_out_observed(value: &mut Value) {
+    match value {
+        Value::Object(properties) => {
+            properties.retain(|property, _| !OBSERVED.contains(&property.as_str()));
+            properties.values_mut().for_each(leave_out_observed);
+        }
+        Value::Array(items) => items.iter_mut().for_each(leave_out_observed),
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a pool does by itself leaves its tag as it is; another member or volume does not.
+    #[test]
+    fn a_tag_is_of_what_somebody_made() {
+        let pool = |used: u64, errors: u64, drive: &str| {
+            let mut value = serde_json::json!({
+                "name": "p", "state": "online", "usable_bytes": 100, "used_bytes": used,
+                "members": [{ "index": 0, "drive": drive, "active": true, "read_errors": errors }],
+                "counters": { "host_blocks_written": used },
+            });
+            leave_out_observed(&mut value);
+            value
+        };
+        assert_eq!(pool(1, 0, "d0"), pool(2, 3, "d0"));
+        assert_ne!(pool(1, 0, "d0"), pool(1, 0, "d1"));
+    }
 
     #[test]
     fn secrets_do_not_reach_the_audit_log() {
