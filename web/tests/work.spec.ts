@@ -48,6 +48,32 @@ test("a volume is made, given to a host, grown, snapshotted, cloned and deleted"
   await expect(node.ask("GET", "/v1/volumes/trial")).rejects.toThrow("404");
 });
 
+test("a volume is limited and promised a minimum while it is used", async ({ page, node }) => {
+  await node.ask("PUT", "/v1/volumes/paced", { pool: "pool", size: "32MiB", hosts: ["any"] });
+  await node.ask("PUT", "/v1/volumes/paced/limits", { write: { bytes_per_second: 123_456_789 }, total: { iops_per_gib: 7 } });
+  await page.goto(`${node.url}/#/volumes/paced`);
+  await expect(page.getByText("7 a second for each GiB")).toBeVisible();
+  const save = page.getByRole("button", { name: "Save limits" });
+  await page.getByLabel("Reads and writes a second").fill("50");
+  await save.click();
+  await expect(page.getByText("50; allowed: 100 or more")).toBeVisible();
+  await page.getByLabel("Reads and writes a second").fill("5000");
+  await page.getByLabel("Reads, bytes a second").fill("plenty");
+  await expect(save).toBeDisabled();
+  await page.getByLabel("Reads, bytes a second").fill("20MB");
+  await page.getByLabel("At least, a second").fill("1000");
+  await save.click();
+  await expect(page.getByText("Limits of paced changed")).toBeVisible();
+  const limits = async () => ((await node.ask("GET", "/v1/volumes/paced")) as { limits?: unknown }).limits;
+  expect(await limits()).toEqual({
+    read: { bytes_per_second: 20_000_000 },
+    write: { bytes_per_second: 123_456_789 },
+    total: { iops: 5000, iops_per_gib: 7 },
+    burst_ms: 10,
+    minimum_iops: 1000,
+  });
+});
+
 test("without a token there is only the question for one", async ({ browser, node }) => {
   const page = await (await browser.newContext()).newPage();
   await page.goto(node.url);

@@ -9,12 +9,16 @@ import { useHosts, useSnapshots, useStatus, useVolumes } from "../api/queries";
 import { Confirm } from "../parts/Confirm";
 import { CreateVolume } from "../parts/CreateVolume";
 import { bytes, parseSize } from "../parts/format";
+import { VolumeLimits } from "../parts/Limits";
 import { Empty, Failure, Loaded, Page } from "../parts/Page";
 import { SnapshotTree } from "../parts/SnapshotTree";
 import { StateBadge } from "../parts/StateBadge";
 import { useChange } from "../parts/useChange";
 
 type Volume = Schemas["Volume"];
+
+/** What the node leaves out: nothing is limited. */
+const NO_LIMITS: Schemas["Limits"] = { burst_ms: 10 };
 
 /** One volume: what it is, how a host reaches it, and all that can be done to it. */
 export function VolumeDetail() {
@@ -56,6 +60,7 @@ function Detail({ volume, all }: { volume: Volume; all: Volume[] }) {
         <Connect volume={volume} />
       </SimpleGrid>
       <Hosts key={volume.hosts.join()} volume={volume} />
+      <VolumeLimits key={JSON.stringify(volume.limits)} volume={volume.name} limits={volume.limits ?? NO_LIMITS} inPool={Boolean(volume.pool)} />
       {volume.pool && (
         <Card withBorder>
           <Title order={2} size="h5" mb="xs">Snapshots and clones</Title>
