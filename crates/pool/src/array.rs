@@ -276,7 +276,7 @@ impl<D: BlockDevice> Array<D> {
     ) -> (Buffer, bool) {
         let zone = columns.get(usize::from(entry.at.column)).copied().flatten();
         let (buffer, result) = self.read_zone(zone, entry.at.row, buffer).await;
-        let right = result.is_ok() && crc32c::crc32c(&buffer) == entry.crc;
+        let right = result.is_ok() && crc_fast::crc32_iscsi(&buffer) == entry.crc;
         if result.is_ok() && !right {
             self.corrupt_in(zone);
         }
@@ -290,7 +290,7 @@ impl<D: BlockDevice> Array<D> {
         entry: Entry,
         mut buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
-        let valid = |block: &[u8]| crc32c::crc32c(block) == entry.crc;
+        let valid = |block: &[u8]| crc_fast::crc32_iscsi(block) == entry.crc;
         let column = usize::from(entry.at.column);
         let Some(found) = self.rebuild(columns, column, entry.at.row, &valid).await else {
             self.count(|counters| counters.unrecovered_reads += 1);

@@ -479,7 +479,7 @@ impl<D: BlockDevice> Core<D> {
         }
         for (index, entry) in entries.iter().enumerate() {
             let range = index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES;
-            if result.is_ok() && crc32c::crc32c(&buffer[range.clone()]) == entry.crc {
+            if result.is_ok() && crc_fast::crc32_iscsi(&buffer[range.clone()]) == entry.crc {
                 continue;
             }
             let Some(columns) = self.columns(first.at.segment) else {

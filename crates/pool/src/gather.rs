@@ -208,7 +208,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         for (layer, block, entry) in run {
             let index = (entry.at.row - first.at.row) as usize;
             let bytes = &buffer[index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES];
-            let source = if result.is_ok() && crc32c::crc32c(bytes) == entry.crc {
+            let source = if result.is_ok() && crc_fast::crc32_iscsi(bytes) == entry.crc {
                 Some(Source {
                     buffer: buffer.clone(),
                     block: index,

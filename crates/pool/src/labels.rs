@@ -169,7 +169,7 @@ async fn read_body<D: BlockDevice>(
         result.ok()?;
         body.extend_from_slice(&buffer[..bytes]);
     }
-    (crc32c::crc32c(&body) == superblock.body_checksum.get()).then_some(Slot {
+    (crc_fast::crc32_iscsi(&body) == superblock.body_checksum.get()).then_some(Slot {
         superblock,
         body,
         odd,
@@ -224,7 +224,7 @@ pub(crate) async fn write_in<D: BlockDevice>(
     sealed.zone_blocks = layout.zone_blocks.into();
     sealed.slot_blocks = layout.slot_blocks.into();
     sealed.body_bytes = (body.len() as u32).into();
-    sealed.body_checksum = crc32c::crc32c(body).into();
+    sealed.body_checksum = crc_fast::crc32_iscsi(body).into();
     let blocks = body.len().div_ceil(BLOCK_BYTES);
     if blocks >= layout.slot_blocks as usize {
         return Err(IoError::CapacityExceeded);

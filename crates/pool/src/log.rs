@@ -173,13 +173,13 @@ fn build(batch: &mut Batch, secret: &[u8; 16], incarnation: u64) -> Vec<Buffer> 
         match record {
             Record::Pad { crc } => {
                 target.fill(0);
-                *crc = crc32c::crc32c(target);
+                *crc = crc_fast::crc32_iscsi(target);
             }
             Record::Data { crc, .. } | Record::Moved { crc, .. } => {
                 if let Some(source) = sources.next() {
                     let from = source.block * BLOCK_BYTES;
                     target.copy_from_slice(&source.buffer[from..from + BLOCK_BYTES]);
-                    *crc = crc32c::crc32c(target);
+                    *crc = crc_fast::crc32_iscsi(target);
                 }
             }
             Record::Hole { .. } => {}

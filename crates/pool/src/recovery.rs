@@ -288,7 +288,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             let decode =
                 |block: &[u8]| Header::decode(&self.secret, header.place, false, block).is_some();
             let valid = |block: &[u8]| match index.checked_sub(1) {
-                Some(data) => crc32c::crc32c(block) == checksums[data],
+                Some(data) => crc_fast::crc32_iscsi(block) == checksums[data],
                 None => decode(block),
             };
             let Some((block, _)) = image.valid_block(usize::from(at.column), at.row, &valid) else {

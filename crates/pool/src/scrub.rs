@@ -229,7 +229,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             for column in 0..shape.data {
                 let found = image.block(column, row);
                 good.push(match (found, node(column)) {
-                    (Some(block), Some(crc)) if crc32c::crc32c(block) == *crc => {
+                    (Some(block), Some(crc)) if crc_fast::crc32_iscsi(block) == *crc => {
                         Buffer::copy_of(block)
                     }
                     (Some(block), None) => Buffer::copy_of(block),

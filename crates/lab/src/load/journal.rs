@@ -286,7 +286,7 @@ impl Journal {
             body.extend_from_slice(&entry.newest().to_le_bytes());
         }
         file.write_all(&body)?;
-        file.write_all(&crc32c::crc32c(&body).to_le_bytes())?;
+        file.write_all(&crc_fast::crc32_iscsi(&body).to_le_bytes())?;
         file.into_inner().map_err(io::Error::from)?.sync_all()?;
         Ok(())
     }
@@ -299,7 +299,7 @@ impl Journal {
         let mut body = Vec::new();
         BufReader::new(File::open(path)?).read_to_end(&mut body)?;
         let checksum = body.split_off(body.len().saturating_sub(4));
-        if checksum[..] != crc32c::crc32c(&body).to_le_bytes() {
+        if checksum[..] != crc_fast::crc32_iscsi(&body).to_le_bytes() {
             return Err(JournalError::Format("checksum does not match"));
         }
         let rest = body

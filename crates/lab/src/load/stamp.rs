@@ -1,6 +1,7 @@
 //! The stamp: what a verified block carries, so that any later reader can judge it alone.
 
 use super::random::SplitMix;
+use crc_fast::{CrcAlgorithm, Digest};
 
 /// Bytes at the start of each verified block that hold its stamp.
 pub const STAMP_BYTES: usize = 40;
@@ -88,8 +89,10 @@ impl Stamp {
 }
 
 fn checksum_of(block: &[u8]) -> u32 {
-    let before = crc32c::crc32c(&block[..CHECKSUM_AT]);
-    crc32c::crc32c_append(before, &block[CHECKSUM_AT + 4..])
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    digest.update(&block[..CHECKSUM_AT]);
+    digest.update(&block[CHECKSUM_AT + 4..]);
+    digest.finalize() as u32
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl Node {
     }
 
     pub fn crc(&self) -> u32 {
-        crc32c::crc32c(&self.bytes)
+        crc_fast::crc32_iscsi(&self.bytes)
     }
 
     pub fn level(&self) -> u8 {
@@ -108,14 +108,56 @@ impl Node {
     pub fn rank(&self, block: u64) -> usize {
         let end = HEADER_BYTES + self.len() * RECORD_BYTES;
         let (records, _) = self.bytes[HEADER_BYTES..end].as_chunks::<RECORD_BYTES>();
-        records.partition_point(|bytes| u128::from_le_bytes(*bytes) as u64 & BLOCK_MASK <= block)
+        let (Some(first), Some(last)) = (records.first(), records.last()) else {
+            return 0;
+        };
+        // Blocks are mostly written in runs: the record is where it would be if they were evenly
+        // spaced, and looking there first saves the memory accesses of a search.
+        let (first, last) = (key(first), key(last));
+        if block < first || block >= last {
+            return if block < first { 0 } else { records.len() };
+        }
+        let guess = (block - first) * (records.len() as u64 - 1) / (last - first);
+        let (before, after) = records.split_at(guess as usize + 1);
+        let below = |record: &[u8; RECORD_BYTES]| key(record) <= block;
+        match (before.last(), after.first()) {
+            (Some(record), _) if !below(record) => before.partition_point(below),
+            (_, Some(next)) if below(next) => before.len() + after.partition_point(below),
+            _ => before.len(),
+        }
     }
+}
+
+fn key(record: &[u8; RECORD_BYTES]) -> u64 {
+    u128::from_le_bytes(*record) as u64 & BLOCK_MASK
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::location::{Entry, Location};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Dense, even and wildly uneven nodes alike.
+        #[test]
+        fn a_rank_is_how_many_records_are_not_above(
+            gaps in prop::collection::vec(prop_oneof![8 => Just(1u64), 1 => 1u64..9, 1 => 1u64..1 << 30], 0..254),
+            asked in prop::collection::vec((any::<prop::sample::Index>(), 0u64..3), 1..50),
+        ) {
+            let blocks: Vec<u64> = gaps.iter().scan(0, |at, gap| { *at += gap; Some(*at) }).collect();
+            let mapping = Mapping::Hole;
+            let records: Vec<NodeRecord> =
+                blocks.iter().map(|&block| NodeRecord { block, mapping }).collect();
+            let node = Node::build(1, 0, &records);
+            for (index, offset) in asked {
+                let near = blocks.get(index.index(blocks.len().max(1))).copied().unwrap_or(1);
+                let block = (near + offset).saturating_sub(1);
+                let expected = blocks.iter().filter(|at| **at <= block).count();
+                prop_assert_eq!(node.rank(block), expected);
+            }
+        }
+    }
 
     #[test]
     fn a_full_node_keeps_its_records_and_finds_them() {

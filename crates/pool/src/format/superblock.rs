@@ -89,7 +89,7 @@ impl Superblock {
     pub fn seal(&self) -> [u8; BLOCK_BYTES] {
         let mut sealed = self.clone();
         sealed.checksum = U32::ZERO;
-        sealed.checksum = crc32c::crc32c(sealed.as_bytes()).into();
+        sealed.checksum = crc_fast::crc32_iscsi(sealed.as_bytes()).into();
         let mut bytes = [0; BLOCK_BYTES];
         bytes.copy_from_slice(sealed.as_bytes());
         bytes
@@ -102,7 +102,7 @@ impl Superblock {
         }
         let mut unsealed = found.clone();
         unsealed.checksum = U32::ZERO;
-        if found.checksum.get() != crc32c::crc32c(unsealed.as_bytes()) {
+        if found.checksum.get() != crc_fast::crc32_iscsi(unsealed.as_bytes()) {
             return Err(NotSuperblock::Damaged);
         }
         if found.version.get() != VERSION {

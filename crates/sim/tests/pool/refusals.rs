@@ -163,7 +163,7 @@ fn a_pool_of_a_newer_version_is_refused_and_left_alone() {
             let mut newer = buffer.to_vec();
             newer[8] = 2;
             newer[12..16].fill(0);
-            let checksum = crc32c::crc32c(&newer);
+            let checksum = crc_fast::crc32_iscsi(&newer);
             newer[12..16].copy_from_slice(&checksum.to_le_bytes());
             drives[1].put(slot, newer);
         }
