@@ -53,8 +53,9 @@ pub use port::{PathState, Port, PortChange};
 pub use profile::{Curve, CurvePoint, CurveQuery, DriveProfile};
 pub use session::Session;
 pub use settings::{
-    GRAPHITE_INTERVAL_SECONDS, GRAPHITE_PREFIX, GraphiteTarget, LogLevel, SHUTDOWN_SECONDS_MAX,
-    Settings, SettingsChange, SyslogTarget, SyslogTransport,
+    GRAPHITE_INTERVAL_SECONDS, GRAPHITE_PREFIX, GraphiteTarget, LogLevel, SCRUB_INTERVAL_DAYS,
+    SCRUB_INTERVAL_DAYS_MAX, SHUTDOWN_SECONDS_MAX, Settings, SettingsChange, SyslogTarget,
+    SyslogTransport,
 };
 pub use size::{Size, SizeError};
 pub use snapshot::{NamedSnapshot, Snapshot, SnapshotGroup, SnapshotSpec};

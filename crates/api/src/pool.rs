@@ -153,6 +153,10 @@ pub struct Pool {
     pub members: Vec<PoolMember>,
     /// Names of its volumes.
     pub volumes: Vec<Name>,
+    /// When everything in it had been checked for the last time, in RFC 3339; nothing: never on
+    /// this node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrubbed: Option<String>,
     /// Running totals.
     pub counters: PoolCounters,
 }

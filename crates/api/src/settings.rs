@@ -19,6 +19,12 @@ pub enum LogLevel {
 /// The longest that a clean stop may be told to wait.
 pub const SHUTDOWN_SECONDS_MAX: u32 = 3600;
 
+/// How often pools are checked, unless told otherwise.
+pub const SCRUB_INTERVAL_DAYS: u32 = 30;
+
+/// The longest that pools may be left unchecked, if they are checked at all: ten years.
+pub const SCRUB_INTERVAL_DAYS_MAX: u32 = 3650;
+
 /// A Graphite receiver that figures are sent to, in its plain text protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -84,6 +90,8 @@ pub struct Settings {
     pub log_level: LogLevel,
     /// How long a clean stop waits for I/O in flight.
     pub shutdown_timeout_seconds: u32,
+    /// Every pool is checked when so many days have passed since it was; 0: never.
+    pub scrub_interval_days: u32,
     /// Where figures are sent to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graphite: Option<GraphiteTarget>,
@@ -103,6 +111,10 @@ pub struct SettingsChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 3600)]
     pub shutdown_timeout_seconds: Option<u32>,
+    /// After how many days a pool is checked again; 0: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 3650)]
+    pub scrub_interval_days: Option<u32>,
     /// Where figures are sent to; `null`: nowhere.
     #[serde(
         default,

@@ -53,6 +53,11 @@ impl Client {
         self.post_empty(&format!("/v1/pools/{name}/scrub"))
     }
 
+    /// Ends a scrub that is under way.
+    pub fn stop_scrub(&self, name: &Name) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/pools/{name}/scrub"))
+    }
+
     /// Adds a drive to a pool.
     pub fn add_pool_drive(&self, pool: &Name, drive: &Name) -> Result<Pool, ClientError> {
         self.put_empty(&format!("/v1/pools/{pool}/drives/{drive}"))

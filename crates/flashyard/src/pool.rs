@@ -30,6 +30,9 @@ pub enum Verb {
     Scrub {
         /// The pool
         name: Name,
+        /// End a scrub that is under way
+        #[arg(long, conflicts_with = "wait")]
+        stop: bool,
         #[command(flatten)]
         patience: job::Patience,
     },
@@ -105,7 +108,13 @@ impl Verb {
             Verb::Create(create) => {
                 output.show(&client.create_pool(&create.name, &create.spec())?, one);
             }
-            Verb::Scrub { name, patience } => {
+            Verb::Scrub {
+                name, stop: true, ..
+            } => {
+                client.stop_scrub(name)?;
+                output.say(&format!("scrub of pool {name} stopped"));
+            }
+            Verb::Scrub { name, patience, .. } => {
                 return patience.follow(node, client.scrub_pool(name)?);
             }
             Verb::AddDrive(Member { pool, drive }) => {
@@ -209,6 +218,10 @@ fn show(pool: &Pool) -> String {
         ("usable", Size(pool.usable_bytes).to_string()),
         ("used", format!("{} ({percent}%)", Size(pool.used_bytes))),
         ("volumes", names(&pool.volumes)),
+        (
+            "checked",
+            pool.scrubbed.clone().unwrap_or_else(|| "-".into()),
+        ),
         ("written by hosts", blocks(counters.host_blocks_written)),
         (
             "written to drives",

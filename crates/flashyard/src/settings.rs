@@ -26,6 +26,9 @@ pub struct Set {
     /// How long a clean stop waits for I/O in flight
     #[arg(long, value_name = "SECONDS")]
     shutdown_timeout: Option<u32>,
+    /// Days after which a pool is checked again by itself; 0: never
+    #[arg(long, value_name = "DAYS")]
+    scrub_interval: Option<u32>,
     /// Graphite receiver that figures are sent to, or `none`
     #[arg(long, value_name = "HOST:PORT")]
     graphite: Option<String>,
@@ -75,6 +78,7 @@ impl Set {
         SettingsChange {
             log_level: self.log_level,
             shutdown_timeout_seconds: self.shutdown_timeout,
+            scrub_interval_days: self.scrub_interval,
             graphite: self.graphite.as_ref().map(|address| {
                 (address != "none").then(|| GraphiteTarget {
                     address: address.clone(),
@@ -126,10 +130,15 @@ fn text(settings: &Settings) -> String {
         };
         format!("{scheme}://{}", target.address)
     });
+    let scrub = match settings.scrub_interval_days {
+        0 => "never".to_owned(),
+        days => format!("every {days} days"),
+    };
     let nowhere = || "-".to_owned();
     properties(&[
         ("log level", level.to_owned()),
         ("shutdown timeout", format!("{seconds} s")),
+        ("scrub", scrub),
         ("graphite", graphite.unwrap_or_else(nowhere)),
         ("syslog", syslog.unwrap_or_else(nowhere)),
     ])

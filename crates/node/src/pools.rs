@@ -258,6 +258,11 @@ impl OpenPool {
         scrubbed.map_err(|error| NodeError::pool(pool, error, &[]))
     }
 
+    /// Ends a scrub that is under way.
+    pub fn stop_scrub(&self) {
+        self.pool.stop_scrub();
+    }
+
     fn start(&self, pool: &str, what: &'static str) -> Result<Busy<'_>, NodeError> {
         self.idle(pool)?;
         self.busy.set(Some(what));

@@ -36,6 +36,8 @@ pub(crate) struct Coordinator<D> {
     pub peers: OnceCell<Vec<Peer>>,
     /// Held by whoever deals room to the shards.
     pub room_lock: Mutex<()>,
+    /// A scrub that is under way is to end.
+    pub scrub_unwanted: Cell<bool>,
     /// The segment that is being emptied, where there are several shards.
     pub cleaning: Cell<Option<Cleaning>>,
     /// Other shards may have updates that would free segments.

@@ -158,6 +158,8 @@ pub(crate) struct Core<D> {
     pub landed: Notify,
     pub offline: Cell<Option<&'static str>>,
     pub stopping: Cell<bool>,
+    /// Requests of hosts so far, of every kind.
+    pub requests: Cell<u64>,
     /// Live blocks at which the space in use is worth a look.
     pub look_at_blocks: Cell<u64>,
     /// Who decides for the whole pool.

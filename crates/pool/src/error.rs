@@ -91,6 +91,9 @@ pub enum PoolError {
     /// Too many drives are gone; nothing more can be written.
     #[error("the pool is offline: {0}")]
     Offline(&'static str),
+    /// A scrub was ended before it was through.
+    #[error("the scrub was stopped")]
+    ScrubStopped,
     /// There is no such volume, snapshot or drive.
     #[error("no such {0}")]
     NotFound(&'static str),

@@ -327,6 +327,7 @@ fn assemble<D: BlockDevice + 'static>(
             room_lock: Mutex::new(()),
             cleaning: Cell::new(None),
             others_dirty: Cell::new(false),
+            scrub_unwanted: Cell::new(false),
             opened_at: entry.opened_at,
             former_claim: entry.former_claim,
             intruder: Cell::new(None),

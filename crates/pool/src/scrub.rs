@@ -6,15 +6,22 @@ use crate::error::PoolError;
 use crate::events::PoolEvent;
 use crate::format::stripe::{Header, Place};
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
-use crate::log::place;
+use crate::log::{ROWS_MAX, place};
 use crate::messages::Order;
 use crate::pool::Pool;
-use crate::recovery::{Image, WINDOW_ROWS};
+use crate::recovery::Image;
 use crate::redundancy;
 use crate::segments::{Kind, Segment};
 use crate::tree::Nodes;
 use block::{BlockDevice, Buffer, IoError};
+use reactor::Instant;
 use std::collections::BTreeMap;
+
+/// How much longer than it has just worked a scrub rests where hosts have asked for something
+/// meanwhile: they keep three quarters of the core and the drives.
+const REST: u32 = 3;
+/// Rows that are checked in one go, while hosts on the same core wait: two of the largest stripes.
+const WINDOW_ROWS: u32 = 2 * ROWS_MAX;
 
 /// Every node of every map and its checksum: about 24 MiB for each TiB mapped, while a scrub runs.
 type LiveNodes = BTreeMap<Location, u32>;
@@ -44,9 +51,14 @@ pub struct ScrubReport {
 }
 
 impl<D: BlockDevice + 'static> Pool<D> {
-    /// Checks every stripe and every node of the map, and repairs what redundancy allows.
+    /// Checks every stripe and every node of the map, and repairs what redundancy allows. Gives
+    /// way to hosts.
+    ///
+    /// # Errors
+    /// [`PoolError::ScrubStopped`] after [`stop_scrub`](Pool::stop_scrub) or when the pool closes.
     pub async fn scrub(&self) -> Result<ScrubReport, PoolError> {
         let core = &self.core;
+        core.scrub_unwanted.set(false);
         let sealed = core.checkpoint_with(Resume::AtFreeze, |state| {
             state.seal_open();
             state.at_freeze.seal = true;
@@ -58,18 +70,24 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let segments = sealed.await?;
         let before = core.array.counters.get().repaired_blocks;
         let mut report = ScrubReport::default();
-        let live = core.scrub_nodes(&mut report).await;
+        let mut pace = Pace::new(core.requests.get());
+        let live = core.scrub_nodes(&mut pace, &mut report).await?;
         let total_segments = segments.len() as u64;
         for (done_segments, (number, segment)) in (0..).zip(segments) {
             core.array.events.push(PoolEvent::Scrub {
                 done_segments,
                 total_segments,
             });
-            if let Some(reason) = core.offline.get() {
-                return Err(PoolError::Offline(reason));
+            let mut next = Some(0);
+            while let Some(row) = next {
+                core.rest(&mut pace).await?;
+                let window = Window {
+                    number,
+                    begun: &segment,
+                    row,
+                };
+                next = core.scrub_window(window, &live, &mut report).await;
             }
-            core.scrub_segment(number, &segment, &live, &mut report)
-                .await;
         }
         report.repaired = core.array.counters.get().repaired_blocks - before;
         core.array.events.push(PoolEvent::ScrubEnded {
@@ -79,17 +97,64 @@ impl<D: BlockDevice + 'static> Pool<D> {
         });
         Ok(report)
     }
+
+    /// Ends a scrub that is under way: what it has repaired stays so, and the next one begins
+    /// anew.
+    pub fn stop_scrub(&self) {
+        self.core.scrub_unwanted.set(true);
+    }
+}
+
+/// When to rest.
+struct Pace {
+    /// What hosts had asked for when the work since the last rest began.
+    requests: u64,
+    begun: Instant,
+}
+
+impl Pace {
+    fn new(requests: u64) -> Pace {
+        Pace {
+            requests,
+            begun: reactor::now(),
+        }
+    }
+}
+
+/// Some rows of a segment that are checked in one go.
+struct Window<'a> {
+    number: u32,
+    /// The segment as it was when the scrub began.
+    begun: &'a Segment,
+    row: u32,
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
-    /// Checks a segment as far as it was written when the scrub began, if it is still there.
-    async fn scrub_segment(
+    /// Gives way to hosts; says when there is nothing to go on with.
+    async fn rest(&self, pace: &mut Pace) -> Result<(), PoolError> {
+        let requests = self.requests.get();
+        match requests == pace.requests {
+            true => reactor::yield_now().await,
+            false => reactor::sleep((reactor::now() - pace.begun) * REST).await,
+        }
+        *pace = Pace::new(requests);
+        if let Some(reason) = self.offline.get() {
+            return Err(PoolError::Offline(reason));
+        }
+        if self.scrub_unwanted.get() || self.stopping.get() {
+            return Err(PoolError::ScrubStopped);
+        }
+        Ok(())
+    }
+
+    /// Checks some rows of a segment, if it is still there; returns the row to go on from.
+    async fn scrub_window(
         &self,
-        number: u32,
-        begun: &Segment,
+        window: Window<'_>,
         live: &LiveNodes,
         report: &mut ScrubReport,
-    ) {
+    ) -> Option<u32> {
+        let Window { number, begun, row } = window;
         let map = begun.kind == Kind::Map;
         // While the map's redundancy is set right nobody may write behind it.
         let _alone = if map {
@@ -105,22 +170,21 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             same.filter(|_| map || state.settled.contains(&number))
                 .cloned()
         };
-        let Some(segment) = segment else {
-            return;
-        };
+        let segment = segment?;
         let shape = self.array.shape(segment.columns.len());
-        let mut row = 0;
         let end = if map { begun.rows } else { segment.rows };
-        while row < end {
-            let rows = (end - row).min(WINDOW_ROWS);
-            let image = self.read_image(shape, &segment.columns, row, rows).await;
-            row = if map {
-                self.scrub_rows(number, &segment, &image, live).await;
-                row + rows
-            } else {
-                self.scrub_stripes(number, &segment, &image, report).await
-            };
+        let rows = end.checked_sub(row)?.min(WINDOW_ROWS);
+        if rows == 0 {
+            return None;
         }
+        let image = self.read_image(shape, &segment.columns, row, rows).await;
+        let next = if map {
+            self.scrub_rows(number, &segment, &image, live).await;
+            row + rows
+        } else {
+            self.scrub_stripes(number, &segment, &image, report).await
+        };
+        (next < end).then_some(next)
     }
 
     /// Checks the stripes in an image; returns the row to go on from.
@@ -252,12 +316,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Reads every node of every map from the drives.
-    async fn scrub_nodes(&self, report: &mut ScrubReport) -> LiveNodes {
+    async fn scrub_nodes(
+        &self,
+        pace: &mut Pace,
+        report: &mut ScrubReport,
+    ) -> Result<LiveNodes, PoolError> {
         let mut live = LiveNodes::new();
         let layers: Vec<u32> = self.state.borrow().tables.layers.keys().copied().collect();
         for layer in layers {
             let mut from = Some(0);
             while let Some(block) = from {
+                self.rest(pace).await?;
                 from = match self.scrub_path(layer, block, &mut live, report).await {
                     Ok(next) => next,
                     Err(_) => {
@@ -267,7 +336,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 };
             }
         }
-        live
+        Ok(live)
     }
 
     /// Reads the nodes from a layer's root to the leaf of `block`; returns where the next leaf

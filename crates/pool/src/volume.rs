@@ -96,6 +96,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
 
     /// Which blocks a transfer covers, or why there is no such transfer.
     fn range(&self, start: Lba, bytes: usize) -> Result<BlockRange, IoError> {
+        self.count_request();
         if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) {
             return Err(IoError::InvalidRequest);
         }
@@ -103,6 +104,10 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         self.check(range)?;
         self.check_owned(range)?;
         Ok(range)
+    }
+
+    fn count_request(&self) {
+        self.core.requests.set(self.core.requests.get() + 1);
     }
 
     fn check(&self, range: BlockRange) -> Result<(), IoError> {
@@ -213,6 +218,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
     }
 
     async fn unmap(&self, range: BlockRange) -> Result<(), IoError> {
+        self.count_request();
         let volume = self.writable()?;
         if range.blocks == 0 && range.start.0 <= self.blocks.get() {
             return Ok(());

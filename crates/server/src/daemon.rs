@@ -122,6 +122,7 @@ async fn serve(
     }
     yield_to_the_data_path();
     tell_others(&control);
+    drop(tokio::spawn(Arc::clone(&control).scrub_on_schedule()));
     let (scheme, tls) = match config.api.protocol {
         Protocol::Http => ("http", None),
         Protocol::Https => {

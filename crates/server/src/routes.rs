@@ -104,7 +104,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(pools::importable))
         .routes(routes!(pools::import))
         .routes(routes!(pools::export))
-        .routes(routes!(pools::scrub))
+        .routes(routes!(pools::scrub, pools::stop_scrub))
         .routes(routes!(pools::add_drive, pools::remove_drive))
         .routes(routes!(pools::fail_drive))
         .routes(routes!(pools::wipe))

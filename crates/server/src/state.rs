@@ -142,6 +142,18 @@ pub struct PoolRecord {
     /// pool is not open. What is on the drives counts once it is.
     #[serde(default)]
     pub volumes: BTreeMap<Name, VolumeRecord>,
+    /// When it was checked.
+    #[serde(default)]
+    pub scrub: ScrubRecord,
+}
+
+/// When a pool was checked, in seconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubRecord {
+    /// When everything in it had been checked for the last time; nothing: never on this node.
+    pub ended: Option<u64>,
+    /// From when the time to the next scrub counts.
+    pub since: u64,
 }
 
 /// A volume to serve, with the identity hosts know it by.

@@ -222,6 +222,16 @@ impl Layout {
         self.on(core, work).await
     }
 
+    /// Ends a scrub that is under way.
+    pub async fn stop_scrub(&self, name: String) -> Result<(), NodeError> {
+        let core = self.pool_core(&name).await?;
+        let work = move |core: Rc<Core>| async move {
+            core.pools().get(&name)?.stop_scrub();
+            Ok(())
+        };
+        self.on(core, work).await
+    }
+
     /// Runs `work` with a pool on its core.
     pub async fn with_pool<T, W, F>(&self, name: String, work: W) -> Result<T, NodeError>
     where

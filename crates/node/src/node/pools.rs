@@ -96,6 +96,13 @@ impl Node {
             .await
     }
 
+    /// Ends a scrub that is under way; it says so itself.
+    pub async fn stop_scrub(&self, pool: &str) -> Result<(), NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move { layout.stop_scrub(pool).await })
+            .await
+    }
+
     /// The volumes and snapshots of a pool.
     pub async fn pool_contents(
         &self,

@@ -397,6 +397,7 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         PoolError::NoPool | PoolError::NotFound(_) => ErrorCode::NotFound,
         PoolError::NameTaken(_) => ErrorCode::AlreadyExists,
         PoolError::NoSpace => ErrorCode::OutOfSpace,
+        PoolError::ScrubStopped => ErrorCode::InUse,
         PoolError::MembersMissing { .. } | PoolError::SplitBrain { .. } | PoolError::Offline(_) => {
             ErrorCode::NotReady
         }

@@ -2,18 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use api::{ErrorBody, ErrorCode, Job, JobKind, Name, Pool, PoolSpec, PoolState, Severity};
 use node::{DriveLabel, Label, PoolFacts};
 
 use super::drives::refused;
 use super::{Control, Objects, not_found};
-use crate::state::{Kind, Place, PoolRecord};
+use crate::state::{Kind, Place, PoolRecord, ScrubRecord};
 
 mod hosts;
 mod import;
+mod scrub;
 mod show;
 
+pub(super) use self::scrub::check_interval_days;
 pub use self::show::hexadecimal;
 use self::show::shown;
 
@@ -135,28 +138,6 @@ impl Control {
         Ok(())
     }
 
-    /// Begins to check everything in a pool.
-    pub async fn scrub_pool(self: &Arc<Self>, name: &Name) -> Result<Job, ErrorBody> {
-        let objects = self.objects.lock().await;
-        self.online_pool(&objects, name)?;
-        self.check_idle(name)?;
-        let (control, pool) = (Arc::clone(self), name.clone());
-        Ok(self.run_job(JobKind::Scrub, name, async move {
-            let report = control.node.scrub_pool(pool.as_str()).await;
-            let report = report.map_err(|error| error.to_string())?;
-            let message = format!(
-                "{} stripes and {} nodes of the map checked, {} blocks repaired",
-                report.stripes, report.nodes, report.repaired
-            );
-            match (report.lost.len(), report.lost_nodes) {
-                (0, 0) => Ok(message),
-                (blocks, nodes) => Err(format!(
-                    "{message}; {blocks} blocks and {nodes} nodes of the map are lost"
-                )),
-            }
-        }))
-    }
-
     /// Adds a drive that nothing uses to a pool.
     pub async fn add_pool_drive(&self, name: &Name, drive: &Name) -> Result<Pool, ErrorBody> {
         let mut objects = self.objects.lock().await;
@@ -245,7 +226,11 @@ impl Control {
             (JobKind::RemoveDrive, "the removal of a drive"),
         ] {
             if let Some(id) = self.jobs.running(kind, &object) {
-                let message = format!("pool {name} is busy with {what}, job {id}: wait for it");
+                let advice = match kind {
+                    JobKind::Scrub => "wait for it or stop it",
+                    _ => "wait for it",
+                };
+                let message = format!("pool {name} is busy with {what}, job {id}: {advice}");
                 return Err(ErrorBody::new(ErrorCode::InUse, message));
             }
         }
@@ -317,7 +302,10 @@ impl PoolEntry {
     /// One that was opened a moment ago.
     fn open(facts: PoolFacts) -> PoolEntry {
         PoolEntry {
-            record: remembered(&facts, &PoolRecord::default()),
+            record: PoolRecord {
+                scrub: ScrubRecord::counting_from(SystemTime::now()),
+                ..remembered(&facts, &PoolRecord::default())
+            },
             offline: None,
             facts: Some(facts),
             unserved: Vec::new(),
@@ -342,6 +330,7 @@ fn remembered(facts: &PoolFacts, before: &PoolRecord) -> PoolRecord {
         id: hexadecimal(&facts.status.id.0),
         members,
         volumes: before.volumes.clone(),
+        scrub: before.scrub,
     }
 }
 

@@ -1,9 +1,13 @@
 //! Settings that change while the node runs.
 
-use api::{ErrorBody, GraphiteTarget, SettingsChange, Severity, SyslogTarget, SyslogTransport};
+use api::{
+    ErrorBody, GraphiteTarget, SCRUB_INTERVAL_DAYS, SettingsChange, Severity, SyslogTarget,
+    SyslogTransport,
+};
 use tokio::sync::{Mutex, watch};
 
 use super::Control;
+use super::pools::check_interval_days;
 use crate::config::{Config, check_shutdown_seconds};
 use crate::logging::SetLogLevel;
 use crate::syslog::authorities;
@@ -32,6 +36,7 @@ impl Settings {
         let configured = api::Settings {
             log_level: config.log.level,
             shutdown_timeout_seconds: config.shutdown.timeout_seconds,
+            scrub_interval_days: SCRUB_INTERVAL_DAYS,
             ..api::Settings::default()
         };
         let in_force = watch::Sender::new(merged(&configured, &changed));
@@ -56,6 +61,9 @@ fn merged(configured: &api::Settings, changed: &SettingsChange) -> api::Settings
         shutdown_timeout_seconds: changed
             .shutdown_timeout_seconds
             .unwrap_or(configured.shutdown_timeout_seconds),
+        scrub_interval_days: changed
+            .scrub_interval_days
+            .unwrap_or(configured.scrub_interval_days),
         graphite: graphite.unwrap_or_else(|| configured.graphite.clone()),
         syslog: syslog.unwrap_or_else(|| configured.syslog.clone()),
     }
@@ -66,6 +74,9 @@ fn check(change: &SettingsChange) -> Result<(), ErrorBody> {
     if let Some(seconds) = change.shutdown_timeout_seconds {
         check_shutdown_seconds(seconds)
             .map_err(|problem| ErrorBody::invalid("shutdown_timeout_seconds", problem))?;
+    }
+    if let Some(days) = change.scrub_interval_days {
+        check_interval_days(days)?;
     }
     if let Some(Some(target)) = &change.graphite {
         check_graphite(target)?;
@@ -149,6 +160,7 @@ impl Control {
             shutdown_timeout_seconds: change
                 .shutdown_timeout_seconds
                 .or(changed.shutdown_timeout_seconds),
+            scrub_interval_days: change.scrub_interval_days.or(changed.scrub_interval_days),
             graphite: change.graphite.or_else(|| changed.graphite.clone()),
             syslog: change.syslog.or_else(|| changed.syslog.clone()),
         };

@@ -102,6 +102,15 @@ pub async fn scrub(State(control): State<Arc<Control>>, Named(name): Named) -> A
     Ok(Json(control.scrub_pool(&name).await?))
 }
 
+/// Stop a scrub; what it has repaired stays so
+#[utoipa::path(delete, path = "/v1/pools/{name}/scrub", operation_id = "stop_scrub",
+    params(("name" = Name, Path)),
+    responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]
+pub async fn stop_scrub(State(control): State<Arc<Control>>, Named(name): Named) -> Gone {
+    control.stop_scrub(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// Add a drive that nothing uses to a pool
 #[utoipa::path(put, path = "/v1/pools/{name}/drives/{drive}", operation_id = "add_pool_drive",
     params(("name" = Name, Path), ("drive" = Name, Path)),

@@ -7,6 +7,7 @@ mod golden;
 mod membership;
 mod refusals;
 mod regressions;
+mod scrubs;
 mod shards;
 mod space;
 mod support;

@@ -4,6 +4,7 @@ use api::{ErrorBody, Name, Pool, PoolCounters, PoolMember, PoolState, PoolUsage,
 use node::{Counters, DriveStatus};
 
 use super::{Control, Objects, PoolEntry, refused, state_of, volumes_of};
+use crate::events::timestamp;
 
 /// Sixteen bytes as people see them.
 pub fn hexadecimal(bytes: &[u8; 16]) -> String {
@@ -67,6 +68,7 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
             .map(|drive| member(entry, drive))
             .collect(),
         volumes: volumes_of(objects, name),
+        scrubbed: entry.record.scrub.ended().map(timestamp),
         counters: counters(&facts.counters),
     }
 }
@@ -98,6 +100,7 @@ fn not_open(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
             .map(member)
             .collect(),
         volumes: volumes_of(objects, name),
+        scrubbed: entry.record.scrub.ended().map(timestamp),
         counters: PoolCounters::default(),
     }
 }

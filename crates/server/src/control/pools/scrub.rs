@@ -1,0 +1,189 @@
+//! Checking pools, when somebody asks for it and when it is time.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use api::{ErrorBody, ErrorCode, Job, JobKind, Name, SCRUB_INTERVAL_DAYS_MAX, Severity};
+use node::{NodeError, PoolError, ScrubReport};
+
+use super::refused;
+use crate::control::Control;
+use crate::state::{Kind, PoolRecord, ScrubRecord};
+
+/// How often the node looks whether it is time for a scrub.
+const LOOK_PERIOD: Duration = Duration::from_secs(60);
+
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+
+impl ScrubRecord {
+    /// Nothing is checked yet; the first scrub is due an interval after `time`.
+    pub(super) fn counting_from(time: SystemTime) -> ScrubRecord {
+        ScrubRecord {
+            ended: None,
+            since: seconds(time),
+        }
+    }
+
+    /// Whether it is time for the next one; never where the interval is zero.
+    fn is_due(&self, interval_days: u32, now: SystemTime) -> bool {
+        let interval = u64::from(interval_days) * DAY_SECONDS;
+        interval > 0 && seconds(now) >= self.since.saturating_add(interval)
+    }
+
+    /// When everything had been checked for the last time.
+    pub(super) fn ended(&self) -> Option<SystemTime> {
+        let ended = Duration::from_secs(self.ended?);
+        SystemTime::UNIX_EPOCH.checked_add(ended)
+    }
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// Refuses an interval that is no useful one.
+pub(in crate::control) fn check_interval_days(days: u32) -> Result<(), ErrorBody> {
+    if days > SCRUB_INTERVAL_DAYS_MAX {
+        let message = format!("{days}; allowed: 0 (never) to {SCRUB_INTERVAL_DAYS_MAX}");
+        return Err(ErrorBody::invalid("scrub_interval_days", message));
+    }
+    Ok(())
+}
+
+impl Control {
+    /// Begins to check everything in a pool.
+    pub async fn scrub_pool(self: &Arc<Self>, name: &Name) -> Result<Job, ErrorBody> {
+        let objects = self.objects.lock().await;
+        self.online_pool(&objects, name)?;
+        self.check_idle(name)?;
+        let (control, pool) = (Arc::clone(self), name.clone());
+        Ok(self.run_job(JobKind::Scrub, name, async move {
+            let report = control.node.scrub_pool(pool.as_str()).await;
+            control.scrub_ended(&pool, &report).await;
+            said(&report.map_err(|error| error.to_string())?)
+        }))
+    }
+
+    /// Ends the scrub of a pool; the next one on schedule comes an interval later.
+    pub async fn stop_scrub(&self, name: &Name) -> Result<(), ErrorBody> {
+        let mut objects = self.objects.lock().await;
+        self.online_pool(&objects, name)?;
+        if self.jobs.running(JobKind::Scrub, &object(name)).is_none() {
+            let message = format!("no scrub runs on pool {name}");
+            return Err(ErrorBody::new(ErrorCode::NotFound, message));
+        }
+        let stopped = self.node.stop_scrub(name.as_str()).await;
+        stopped.map_err(|error| refused(&error))?;
+        self.tell_pool(Severity::Info, name, "scrub stopped");
+        let now = seconds(SystemTime::now());
+        self.note_scrub(&mut objects, name, |record| record.since = now)
+            .await;
+        Ok(())
+    }
+
+    /// Checks every pool when it is time, one at a time, until the node stops.
+    pub async fn scrub_on_schedule(self: Arc<Self>) {
+        loop {
+            if let Some(name) = self.due_for_scrub().await
+                && let Ok(job) = self.scrub_pool(&name).await
+            {
+                let message = format!("scheduled scrub begins, job {}", job.id);
+                self.tell_pool(Severity::Info, &name, &message);
+            }
+            tokio::time::sleep(LOOK_PERIOD).await;
+        }
+    }
+
+    /// The pool that waits longest, if none is being checked.
+    async fn due_for_scrub(&self) -> Option<Name> {
+        let (days, now) = (self.settings().await.scrub_interval_days, SystemTime::now());
+        let objects = self.objects.lock().await;
+        let scrubbed = |name| self.jobs.running(JobKind::Scrub, &object(name)).is_some();
+        if objects.pools.keys().any(scrubbed) {
+            return None;
+        }
+        let due = objects.pools.iter().filter(|(name, entry)| {
+            let open = entry.offline.is_none();
+            open && entry.record.scrub.is_due(days, now) && self.check_idle(name).is_ok()
+        });
+        let first = due.min_by_key(|(_, entry)| entry.record.scrub.since);
+        first.map(|(name, _)| name.clone())
+    }
+
+    /// Counts the time to the next scrub from now; if this one failed, only a day of it is left.
+    async fn scrub_ended(&self, name: &Name, outcome: &Result<ScrubReport, NodeError>) {
+        let days = u64::from(self.settings().await.scrub_interval_days);
+        let now = seconds(SystemTime::now());
+        let mut objects = self.objects.lock().await;
+        self.note_scrub(&mut objects, name, |record| match outcome {
+            Ok(_) => {
+                *record = ScrubRecord {
+                    ended: Some(now),
+                    since: now,
+                }
+            }
+            // Whoever stopped it has said from when it counts; when the node stops it is still due.
+            Err(NodeError::Pool {
+                error: PoolError::ScrubStopped,
+                ..
+            }) => {}
+            Err(_) => {
+                record.since = now.saturating_sub(days.saturating_sub(1) * DAY_SECONDS);
+            }
+        })
+        .await;
+    }
+
+    async fn note_scrub(
+        &self,
+        objects: &mut super::Objects,
+        name: &Name,
+        change: impl FnOnce(&mut ScrubRecord),
+    ) {
+        let Some(entry) = objects.pools.get_mut(name) else {
+            return;
+        };
+        change(&mut entry.record.scrub);
+        let record: PoolRecord = entry.record.clone();
+        if let Err(error) = self.remember(Kind::Pool, name, record).await {
+            tracing::warn!(pool = %name, error = error.message, "when it was checked is not kept");
+        }
+    }
+}
+
+fn object(pool: &Name) -> String {
+    format!("pool/{pool}")
+}
+
+fn said(report: &ScrubReport) -> Result<String, String> {
+    let message = format!(
+        "{} stripes and {} nodes of the map checked, {} blocks repaired",
+        report.stripes, report.nodes, report.repaired
+    );
+    match (report.lost.len(), report.lost_nodes) {
+        (0, 0) => Ok(message),
+        (blocks, nodes) => Err(format!(
+            "{message}; {blocks} blocks and {nodes} nodes of the map are lost"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scrub_is_due_an_interval_after_the_last_and_never_where_there_is_none() {
+        let at = |days: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(days * DAY_SECONDS);
+        let taken = ScrubRecord::counting_from(at(100));
+        assert!(!taken.is_due(30, at(100)) && !taken.is_due(30, at(129)));
+        assert!(taken.is_due(30, at(130)) && taken.is_due(1, at(101)));
+        assert!(!taken.is_due(0, at(1_000_000)));
+        assert!(
+            ScrubRecord::default().is_due(30, at(100)),
+            "kept by an earlier version"
+        );
+        assert!(!taken.is_due(30, at(1)), "the clock was put back");
+    }
+}
