@@ -138,14 +138,23 @@ mod tests {
     use crate::location::{Entry, Location};
     use proptest::prelude::*;
 
+    fn gap() -> impl Strategy<Value = u64> {
+        prop_oneof![8 => Just(1), 1 => 1u64..9, 1 => 1u64..1 << 30]
+    }
+
     proptest! {
         /// Dense, even and wildly uneven nodes alike.
         #[test]
         fn a_rank_is_how_many_records_are_not_above(
-            gaps in prop::collection::vec(prop_oneof![8 => Just(1u64), 1 => 1u64..9, 1 => 1u64..1 << 30], 0..254),
+            gaps in prop::collection::vec(gap(), 0..254),
             asked in prop::collection::vec((any::<prop::sample::Index>(), 0u64..3), 1..50),
         ) {
-            let blocks: Vec<u64> = gaps.iter().scan(0, |at, gap| { *at += gap; Some(*at) }).collect();
+            let mut at = 0;
+            let blocks = gaps.iter().map(|gap| {
+                at += gap;
+                at
+            });
+            let blocks: Vec<u64> = blocks.collect();
             let mapping = Mapping::Hole;
             let records: Vec<NodeRecord> =
                 blocks.iter().map(|&block| NodeRecord { block, mapping }).collect();
