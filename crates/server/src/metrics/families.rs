@@ -267,16 +267,16 @@ mod tests {
         }
     }
 
-    /// A thousand volumes are forty thousand series at most, and none is there twice.
+    /// A thousand volumes are 41 thousand series at most, and none is there twice.
     #[test]
-    fn a_volume_is_at_most_forty_series() {
+    fn a_volume_is_at_most_41_series() {
         let mut sample = sample();
         let few = lines(&sample).len();
         for number in 0..1000 {
             add_volume(&mut sample, &format!("v{number}"));
         }
         let lines = lines(&sample);
-        assert!(lines.len() - few <= 40_000, "{}", lines.len() - few);
+        assert!(lines.len() - few <= 41_000, "{}", lines.len() - few);
         let series = lines.iter().filter_map(|line| line.rsplit_once(' '));
         let distinct: BTreeSet<&str> = series.map(|(series, _)| series).collect();
         assert_eq!(distinct.len(), lines.len());
