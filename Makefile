@@ -21,7 +21,9 @@ FLASHYARD := $${CARGO_TARGET_DIR:-target}/release/flashyard
 VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux kmod \
 	xz-utils
 # What experiments and volumes as block devices need.
-LAB_PACKAGES := fio xfsprogs mount
+LAB_PACKAGES := fio xfsprogs mount mariadb-server-core mariadb-client-core
+# Where programs are built that no distribution has; the lab looks for them there.
+export FLASHYARD_LAB_TOOLS ?= $(CURDIR)/target/lab-tools
 # Receivers of what a node tells about itself.
 TELEMETRY_PACKAGES := prometheus rsyslog rsyslog-gnutls
 # What benchmarks are compared with.
@@ -73,8 +75,7 @@ bench: ## throughput and latency tables (target/bench/*.json); see docs/TESTING.
 	@.ci/install --packages $(BENCH_PACKAGES)
 	cargo bench --bench '*' $(ARGS)
 
-lab: build ## the published experiments at size small; results and pages in target/lab
-	@.ci/install --packages $(LAB_PACKAGES)
+lab: build lab-tools ## the published experiments at size small; results and pages in target/lab
 	mkdir -p target/lab
 	for plan in $$($(FLASHYARD) lab list --output json | sed -nE 's/.*"name": "(.*)".*/\1/p'); do \
 		$(FLASHYARD) lab run $$plan --size small --restart --results target/lab/$$plan.json; \
@@ -96,8 +97,9 @@ rust-tools:
 telemetry-tools:
 	@.ci/install --packages $(TELEMETRY_PACKAGES)
 
-lab-tools:
+lab-tools: ## what experiments need beside this program
 	@.ci/install --packages $(LAB_PACKAGES)
+	@.ci/install --go-tpc $(FLASHYARD_LAB_TOOLS)
 
 node-tools:
 	@.ci/install --node

@@ -1,5 +1,6 @@
 //! `flashyard lab`: experiments from plans. Nothing here asks a node.
 
+mod attached;
 mod compare;
 mod display;
 mod list;
@@ -46,6 +47,8 @@ pub enum Error {
         path: std::path::PathBuf,
         source: std::io::Error,
     },
+    #[error("{verb}: {said}")]
+    Attach { verb: String, said: String },
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]

@@ -2,11 +2,12 @@
 //!
 //! In this room: [`load`], a load generator in fio's words over any [`block::BlockDevice`], with
 //! verification that survives the death of the node under test; [`plan`], experiments as TOML
-//! files; [`experiment`], which runs them on whatever they name, by [`session`] or [`fio`] or on
-//! the drive model, and keeps what they found; [`report`], results as a page; [`inplace_raid6`],
-//! the usual RAID 6, as a baseline to measure beside. Not in this room: the protocol (crate
-//! `initiator`), the command line (crate `flashyard`).
+//! files; [`experiment`], which runs them on whatever they name, by [`session`], [`fio`], a
+//! [`database`] or the drive model, and keeps what they found; [`report`], results as a page;
+//! [`inplace_raid6`], the usual RAID 6, as a baseline to measure beside. Not in this room: the
+//! protocol (crate `initiator`), the command line (crate `flashyard`).
 
+pub mod database;
 pub mod experiment;
 pub mod fio;
 pub mod inplace_raid6;
@@ -14,6 +15,7 @@ mod join;
 pub mod load;
 pub mod plan;
 pub mod processor;
+pub mod program;
 pub mod report;
 pub mod session;
 pub mod statistics;

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -78,6 +79,8 @@ impl NodeProcess {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
+            // An interrupt at the terminal is ours to act on: nodes end last.
+            .process_group(0)
             .spawn()
             .map_err(system("starting the node"))?;
         let pid = child.id();

@@ -33,7 +33,7 @@ impl Display {
             Event::Done(run) => {
                 let rate = run.measured.iops();
                 let line = format!(
-                    "{} on {}, repetition {}: {rate:.0} IOPS",
+                    "{} on {}, repetition {}: {rate:.0} a second",
                     run.workload,
                     run.target,
                     run.repetition + 1

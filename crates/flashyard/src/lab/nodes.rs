@@ -1,11 +1,13 @@
-//! Nodes for a plan's targets: a process each, which serves emulated drives as volumes.
+//! Nodes for a plan's targets: a process each, which serves emulated drives as volumes; and those
+//! volumes as block devices, where the plan's runner needs them.
 
 use api::{ANY_HOST, DriveSpec, Name, VolumeSpec};
 use client::ClientError;
 use lab::load::Stop;
-use lab::plan::{Plan, Target, TargetKind};
+use lab::plan::{Plan, Runner, Target, TargetKind};
 
 use super::Error;
+use super::attached::AttachedVolume;
 use crate::demo::DemoError;
 use crate::demo::process::NodeProcess;
 
@@ -16,6 +18,8 @@ const SCALE: f64 = 0.001;
 pub struct Nodes {
     /// The plan, with volumes in place of nodes.
     pub plan: Plan,
+    // Detached before their nodes end.
+    attached: Vec<AttachedVolume>,
     nodes: Vec<(String, NodeProcess)>,
 }
 
@@ -24,19 +28,36 @@ impl Nodes {
     pub fn start(plan: &Plan, stop: &Stop) -> Result<Nodes, Error> {
         let mut started = Nodes {
             plan: plan.clone(),
+            attached: Vec::new(),
             nodes: Vec::new(),
         };
         let targets = started.plan.targets.iter_mut();
         for target in targets.filter(|target| target.kind == TargetKind::Node) {
             let node = NodeProcess::start_new(&std::env::temp_dir(), stop)?;
-            target.addresses = volumes(&node, target)?;
-            target.kind = TargetKind::Volume;
+            let addresses = volumes(&node, target)?;
+            if plan.run.runner == Runner::Builtin {
+                target.addresses = addresses;
+                target.kind = TargetKind::Volume;
+            } else {
+                for address in addresses {
+                    let attached = AttachedVolume::attach(&address, &node.scratch("attached"))?;
+                    target.paths.push(attached.device.clone());
+                    started.attached.push(attached);
+                }
+                target.kind = TargetKind::File;
+            }
             target.profile = None;
             started
                 .nodes
                 .push((format!("node of {}", target.name), node));
         }
         Ok(started)
+    }
+
+    /// The devices, which hold nothing but what the experiment left there.
+    pub fn devices(&self) -> impl Iterator<Item = String> {
+        let devices = self.attached.iter();
+        devices.map(|attached| attached.device.display().to_string())
     }
 
     /// This process and the nodes', by name and number.

@@ -47,7 +47,7 @@ impl Run {
         let nodes = Nodes::start(&plan, &stop)?;
         let execution = Execution {
             plan: &nodes.plan,
-            destroy: self.destroy,
+            destroy: self.destroy.into_iter().chain(nodes.devices()).collect(),
             output: path.clone(),
             processes: nodes.processes(),
             stop,

@@ -103,6 +103,23 @@ impl Node {
         self.start();
     }
 
+    /// Makes later starts serve on the ports that this one found, as hosts expect of a node.
+    pub fn keep_ports(&mut self) {
+        let api = self.endpoints.api.trim_start_matches("http://").to_owned();
+        let found = [
+            ("--listen", self.endpoints.nvme[0].to_string()),
+            ("--api-listen", api),
+        ];
+        for (option, address) in found {
+            let at = self
+                .arguments
+                .iter()
+                .position(|argument| argument == option)
+                .unwrap();
+            self.arguments[at + 1] = address;
+        }
+    }
+
     /// Starts the process again after it ended; its log goes to `log` in the directory.
     pub fn start(&mut self) {
         let log = std::fs::File::create(self.log_path()).unwrap();

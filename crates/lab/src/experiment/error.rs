@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::database::DatabaseError;
 use crate::experiment::ResultError;
 use crate::fio::FioError;
 use crate::load::WorkloadError;
@@ -47,6 +48,13 @@ pub enum LabError {
         target: String,
         /// Why.
         source: FioError,
+    },
+    /// A database could not be run, or lost data.
+    #[error("{source}")]
+    Database {
+        /// Why.
+        #[from]
+        source: DatabaseError,
     },
     /// I/O failed while it was measured or prepared.
     #[error("workload {workload} on {target}: {first}")]

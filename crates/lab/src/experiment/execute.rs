@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::database::Databases;
 use super::{Flash, LabError, Measured, ResultError, Results, RunResult, Steady, flash_model};
+use crate::database::TpccBench;
 use crate::fio;
 use crate::load::{Pattern, Report, Stop, Workload};
 use crate::plan::{Case, Clock, Plan, Precondition, Runner, Target, TargetKind};
@@ -51,12 +53,12 @@ pub struct Execution<'a> {
 }
 
 /// Runs that a plan consists of, and that are done.
-struct Count {
-    all: usize,
-    done: usize,
+pub(super) struct Count {
+    pub(super) all: usize,
+    pub(super) done: usize,
 }
 
-type Watch<'a> = &'a mut dyn FnMut(Event<'_>);
+pub(super) type Watch<'a> = &'a mut dyn FnMut(Event<'_>);
 
 impl Execution<'_> {
     /// Runs what `results` lack, and keeps them after every run. True when nothing is left, false
@@ -66,6 +68,7 @@ impl Execution<'_> {
     /// [`LabError`]; what was done is kept.
     pub fn run(&self, results: &mut Results, watch: Watch<'_>) -> Result<bool, LabError> {
         let cases = self.plan.cases();
+        let databases = Databases::default();
         self.name_programs(results)?;
         for repetition in 0..self.plan.run.repetitions {
             for target in &self.plan.targets {
@@ -77,8 +80,13 @@ impl Execution<'_> {
                 if left.is_empty() || self.stop.is_stopped() {
                     continue;
                 }
-                match target.kind {
-                    TargetKind::Model => self.model(results, target, &left, repetition, watch)?,
+                match (self.plan.run.runner, target.kind) {
+                    (Runner::Tpcc, _) => {
+                        databases.run(self, results, target, &left, repetition, watch)?;
+                    }
+                    (_, TargetKind::Model) => {
+                        self.model(results, target, &left, repetition, watch)?;
+                    }
                     _ => self.device(results, target, &left, repetition, watch)?,
                 }
             }
@@ -97,7 +105,7 @@ impl Execution<'_> {
         (count.all - count.done, count.all)
     }
 
-    fn count(&self, results: &Results) -> Count {
+    pub(super) fn count(&self, results: &Results) -> Count {
         let targets = &self.plan.targets;
         let pairs = self.plan.cases().into_iter().map(|case| {
             let on = |target: &&Target| case.runs_on(&target.name);
@@ -110,20 +118,24 @@ impl Execution<'_> {
     }
 
     fn name_programs(&self, results: &mut Results) -> Result<(), LabError> {
-        if self.plan.run.runner == Runner::Fio {
-            let version = fio::version().map_err(|source| LabError::Fio {
+        let programs = match self.plan.run.runner {
+            Runner::Builtin => Vec::new(),
+            Runner::Fio => vec![fio::version().map_err(|source| LabError::Fio {
                 workload: "any".to_owned(),
                 target: "any".to_owned(),
                 source,
-            })?;
-            if !results.programs.contains(&version) {
-                results.programs.push(version);
+            })?],
+            Runner::Tpcc => TpccBench::programs()?.to_vec(),
+        };
+        for program in programs {
+            if !results.programs.contains(&program) {
+                results.programs.push(program);
             }
         }
         Ok(())
     }
 
-    fn keep(
+    pub(super) fn keep(
         &self,
         results: &mut Results,
         run: RunResult,
@@ -384,7 +396,8 @@ impl<'a> Bench<'a> {
         let part =
             |passed: Duration| (passed.as_secs_f64() / runtime.as_secs_f64().max(0.001)).min(1.0);
         match self.execution.plan.run.runner {
-            Runner::Builtin => {
+            // A database has no bench of this kind.
+            Runner::Builtin | Runner::Tpcc => {
                 let report = self.builtin(&case.name, &workload, &mut |passed| {
                     watch(Event::Share(part(passed)));
                 })?;

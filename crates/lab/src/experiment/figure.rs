@@ -47,8 +47,9 @@ impl Figure<'_> {
 }
 
 /// The metrics shown of every run where they are known: the rate always, and what was published.
-const METRICS: [Metric; 7] = [
+const METRICS: [Metric; 8] = [
     Metric::Rate,
+    Metric::NewOrdersPerMinute,
     Metric::MeanLatency,
     Metric::P95Latency,
     Metric::P99Latency,

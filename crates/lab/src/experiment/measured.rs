@@ -29,9 +29,31 @@ pub struct Measured {
     /// Processor use, each second.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub processors: Vec<ProcessorSecond>,
+    /// What a database did, by kind of transaction or operation.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub operations: BTreeMap<String, Operation>,
+    /// The one of them whose latency is the load's.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub main_operation: Option<String>,
+    /// Conditions of its data's consistency that were checked afterwards, and held.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub conditions_held: Option<u32>,
     /// Blocks whose content was checked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub verified_blocks: Option<u64>,
+}
+
+/// One kind of what a database did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// How many succeeded.
+    pub count: u64,
+    /// A second.
+    pub per_second: f64,
+    /// How many failed: deadlocks, for one.
+    pub errors: u64,
+    /// From its begin to its commit.
+    pub latency: Latency,
 }
 
 /// A piece of a run.
@@ -137,15 +159,18 @@ impl Measured {
         directions.map(of).fold(0.0, |sum, one| sum + one)
     }
 
-    /// I/Os a second.
+    /// I/Os a second, or a database's operations.
     pub fn iops(&self) -> f64 {
-        self.sum(|direction| direction.iops)
+        let operations = self.operations.values();
+        let operations: f64 = operations.map(|operation| operation.per_second).sum();
+        self.sum(|direction| direction.iops) + operations
     }
 
     /// The rate, in `unit`.
     pub fn rate(&self, unit: Unit) -> f64 {
         match unit {
-            Unit::Iops => self.iops(),
+            Unit::Iops | Unit::OperationsPerSecond => self.iops(),
+            Unit::TransactionsPerMinute => self.iops() * 60.0,
             Unit::KiloIops => self.iops() / 1e3,
             Unit::GigabytesPerSecond => self.sum(|direction| direction.bytes_per_second) / 1e9,
             Unit::MegabytesPerSecond => self.sum(|direction| direction.bytes_per_second) / 1e6,
@@ -155,10 +180,14 @@ impl Measured {
     /// The value of `metric`, where it is known. Latencies are those of reads, if there are any.
     pub fn metric(&self, metric: Metric, unit: Unit) -> Option<f64> {
         let direction = self.read.as_ref().or(self.write.as_ref());
+        let named = |name: &str| self.operations.get(name);
+        let operation = self.main_operation.as_deref().and_then(named);
         let latency = direction.map(|direction| direction.latency);
+        let latency = latency.or(operation.map(|operation| operation.latency));
         let latency = latency.filter(|latency| latency.mean_us > 0.0);
         match metric {
             Metric::Rate => Some(self.rate(unit)),
+            Metric::NewOrdersPerMinute => named("NEW_ORDER").map(|one| one.per_second * 60.0),
             Metric::MeanLatency => latency.map(|latency| latency.mean_us),
             Metric::P95Latency => latency.map(|latency| latency.p95_us),
             Metric::P99Latency => latency.map(|latency| latency.p99_us),

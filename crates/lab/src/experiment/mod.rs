@@ -6,6 +6,7 @@
 
 mod claim;
 mod compare;
+mod database;
 mod error;
 mod execute;
 mod figure;
@@ -22,7 +23,7 @@ pub use error::LabError;
 pub use execute::{Event, Execution};
 pub use figure::{Figure, figures};
 pub use machine::Machine;
-pub use measured::{Flash, Measured, Sample};
+pub use measured::{Flash, Measured, Operation, Sample};
 pub use results::{ResultError, Results, RunResult};
 pub use sizing::{NetworkNeed, sizing};
 pub use steady::Steady;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::schema::{Clock, Plan, Runner, Target, TargetKind};
+use super::schema::{Clock, Plan, Runner, Target, TargetKind, WorkloadTable};
 use crate::load::Verify;
 
 /// What is wrong, and with which key.
@@ -11,6 +11,9 @@ pub(super) struct Broken {
     pub(super) path: Vec<String>,
     pub(super) message: String,
 }
+
+/// The smallest buffer pool that MariaDB starts with, and a little.
+const SMALLEST_POOL: u64 = 8 << 20;
 
 type Checked = Result<(), Broken>;
 
@@ -166,14 +169,58 @@ impl Plan {
         hold(needs.0, &["target", name], message)?;
         let count = target.drives.is_none_or(|count| (1..=64).contains(&count));
         hold(count, &at("drives"), "has to be from 1 to 64")?;
-        self.check_fio(target)
+        self.check_runner(target)
     }
 
-    fn check_fio(&self, target: &Target) -> Checked {
-        let fio = self.run.runner == Runner::Fio;
-        let possible = target.kind == TargetKind::File;
-        let message = "fio runs on targets of the kind file";
-        hold(!fio || possible, &["target", &target.name, "kind"], message)
+    /// Runners that are other programs need block devices.
+    fn check_runner(&self, target: &Target) -> Checked {
+        let own = self.run.runner == Runner::Builtin;
+        let possible = matches!(target.kind, TargetKind::File | TargetKind::Node);
+        let message = "this runner works on targets of the kinds file and node";
+        hold(own || possible, &["target", &target.name, "kind"], message)
+    }
+
+    fn check_database(&self, table: &WorkloadTable) -> Checked {
+        let database = self.run.runner == Runner::Tpcc;
+        let at = |key| ["workload", table.name.as_str(), key];
+        let keys = [
+            ("rw", !table.rw.is_empty(), !database),
+            ("bs", !table.bs.is_empty(), !database),
+            ("depth", !table.depth.is_empty(), !database),
+            ("jobs", !table.jobs.is_empty(), !database),
+            ("read_percent", table.read_percent.is_some(), !database),
+            ("region", table.region.is_some(), !database),
+            ("rate_iops", table.rate_iops.is_some(), !database),
+            ("verify", table.verify.is_some(), !database),
+            ("users", table.users.is_some(), database),
+            ("buffer_pool", table.buffer_pool.is_some(), database),
+        ];
+        for (key, given, allowed) in keys {
+            hold(
+                !given || allowed,
+                &at(key),
+                "does not belong to this runner",
+            )?;
+        }
+        let users = table.users.is_none_or(|users| (1..=1000).contains(&users));
+        hold(users, &at("users"), "has to be from 1 to 1000")?;
+        let pool = table.buffer_pool.is_none_or(|bytes| bytes >= SMALLEST_POOL);
+        hold(pool, &at("buffer_pool"), "has to be 8m or more")?;
+        let before = &self.precondition;
+        for (key, given) in [
+            ("purge", before.purge),
+            ("fill_passes", before.fill_passes > 0),
+            ("steady", before.steady),
+        ] {
+            let message = "does not belong to this runner, which makes file systems";
+            hold(!(database && given), &["precondition", key], message)?;
+        }
+        let warehouses = (1..=10_000).contains(&self.tpcc.warehouses);
+        hold(
+            warehouses,
+            &["tpcc", "warehouses"],
+            "has to be from 1 to 10000",
+        )
     }
 
     fn check_workloads(&self) -> Checked {
@@ -183,6 +230,7 @@ impl Plan {
         for table in &self.workloads {
             let name = table.name.as_str();
             let at = |key| ["workload", name, key];
+            self.check_database(table)?;
             let percent = table.read_percent.is_none_or(|percent| percent <= 100);
             hold(percent, &at("read_percent"), "has to be from 0 to 100")?;
             for (key, list) in [

@@ -2,8 +2,21 @@
 
 use std::path::PathBuf;
 
-use super::schema::{Plan, Unit, WorkloadTable};
+use super::metric::Unit;
+use super::schema::{Plan, WorkloadTable};
 use crate::load::{Pattern, Verify, Workload};
+
+/// The buffer pool of a database where the plan says nothing: MariaDB's own default.
+const BUFFER_POOL_BYTES: u64 = 128 << 20;
+
+/// What a database is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DatabaseLoad {
+    /// Users at once.
+    pub users: u32,
+    /// Memory for pages.
+    pub buffer_pool_bytes: u64,
+}
 
 /// One load.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +27,8 @@ pub struct Case {
     pub label: String,
     /// What each job does; the jobs are those of one device.
     pub workload: Workload,
+    /// The same for a database, of the runners that have one.
+    pub database: DatabaseLoad,
     /// A fio job file to run in its place.
     pub fio_file: Option<PathBuf>,
     /// The job of that file.
@@ -103,6 +118,10 @@ impl Plan {
             name: table.name.clone(),
             label: table.label.clone().unwrap_or_else(|| table.name.clone()),
             workload,
+            database: DatabaseLoad {
+                users: table.users.unwrap_or(1),
+                buffer_pool_bytes: table.buffer_pool.unwrap_or(BUFFER_POOL_BYTES),
+            },
             fio_file: table.fio_file.clone(),
             fio_section: table.fio_section.clone(),
             targets: table.targets.clone(),

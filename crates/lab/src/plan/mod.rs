@@ -9,6 +9,7 @@ mod change;
 mod check;
 mod error;
 mod expand;
+mod metric;
 mod names;
 mod place;
 mod schema;
@@ -18,9 +19,10 @@ mod words;
 
 pub use change::Change;
 pub use error::PlanError;
-pub use expand::Case;
+pub use expand::{Case, DatabaseLoad};
+pub use metric::{Metric, Unit};
 pub use names::{named, names};
 pub use schema::{
-    Clock, Collect, Endurance, Level, Metric, Plan, Precondition, Published, Run, Runner, Sizing,
-    Target, TargetKind, Unit, WorkloadTable,
+    Clock, Collect, Endurance, Level, Plan, Precondition, Published, Run, Runner, Sizing, Target,
+    TargetKind, Tpcc, WorkloadTable,
 };

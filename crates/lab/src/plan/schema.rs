@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::metric::{Metric, Unit};
 use super::words::{many, optional, word};
 use crate::load::{Pattern, Verify};
 
@@ -52,6 +53,9 @@ pub struct Plan {
     /// What was published.
     #[serde(default)]
     pub published: Vec<Published>,
+    /// What TPC-C is run on.
+    #[serde(default)]
+    pub tpcc: Tpcc,
     /// How much network a node needs for its drives.
     #[serde(default)]
     pub sizing: Option<Sizing>,
@@ -110,6 +114,22 @@ pub enum Runner {
     Builtin,
     /// fio, on files and block devices.
     Fio,
+    /// TPC-C by go-tpc on a MariaDB, on block devices.
+    Tpcc,
+}
+
+/// `[tpcc]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tpcc {
+    /// Warehouses, of about 100 MB each.
+    pub warehouses: u32,
+}
+
+impl Default for Tpcc {
+    fn default() -> Tpcc {
+        Tpcc { warehouses: 4 }
+    }
 }
 
 /// `[precondition]`
@@ -312,30 +332,18 @@ pub struct WorkloadTable {
     /// The one of its jobs to run; all if absent.
     #[serde(default)]
     pub fio_section: Option<String>,
+    /// A database's users at once.
+    #[serde(default)]
+    pub users: Option<u32>,
+    /// The memory in which a database keeps pages.
+    #[serde(default, deserialize_with = "optional")]
+    pub buffer_pool: Option<u64>,
     /// Names of the targets it runs on; all if absent.
     #[serde(default)]
     pub targets: Option<Vec<String>>,
     /// What the table and the bars show.
     #[serde(default)]
     pub unit: Unit,
-}
-
-/// What a load's main figure is shown in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Unit {
-    /// Thousands of I/Os a second.
-    #[default]
-    #[serde(rename = "K IOPS")]
-    KiloIops,
-    /// I/Os a second.
-    #[serde(rename = "IOPS")]
-    Iops,
-    /// 10^9 bytes a second.
-    #[serde(rename = "GB/s")]
-    GigabytesPerSecond,
-    /// 10^6 bytes a second.
-    #[serde(rename = "MB/s")]
-    MegabytesPerSecond,
 }
 
 /// `[[published]]`: a figure to put beside ours.
@@ -357,74 +365,6 @@ pub struct Published {
     /// How much of a test it is.
     #[serde(default)]
     pub basis: Option<String>,
-}
-
-/// What a figure is of.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// The load's rate, in its unit.
-    #[default]
-    Rate,
-    /// Mean latency of the direction that matters, microseconds.
-    MeanLatency,
-    /// The latency that 95 of a hundred did not exceed, microseconds.
-    P95Latency,
-    /// 99 of a hundred, microseconds.
-    P99Latency,
-    /// Media writes per host write.
-    WriteAmplification,
-    /// Drive writes per day that the media writes allow.
-    DriveWritesPerDay,
-    /// Processors busy, in percent of the machine.
-    ProcessorPercent,
-}
-
-impl Unit {
-    /// As reports show it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Unit::KiloIops => "K IOPS",
-            Unit::Iops => "IOPS",
-            Unit::GigabytesPerSecond => "GB/s",
-            Unit::MegabytesPerSecond => "MB/s",
-        }
-    }
-}
-
-impl Metric {
-    /// As reports name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::Rate => "rate",
-            Metric::MeanLatency => "mean latency",
-            Metric::P95Latency => "p95 latency",
-            Metric::P99Latency => "p99 latency",
-            Metric::WriteAmplification => "write amplification",
-            Metric::DriveWritesPerDay => "drive writes per day",
-            Metric::ProcessorPercent => "processors busy",
-        }
-    }
-
-    /// What it is in; a rate's unit is the load's.
-    pub fn unit(self) -> &'static str {
-        match self {
-            Metric::Rate => "",
-            Metric::MeanLatency => "us mean",
-            Metric::P95Latency => "us p95",
-            Metric::P99Latency => "us p99",
-            Metric::WriteAmplification => "WAF",
-            Metric::DriveWritesPerDay => "DWPD",
-            Metric::ProcessorPercent => "% CPU",
-        }
-    }
-
-    /// Whether a higher value is the better one.
-    pub fn more_is_better(self) -> bool {
-        matches!(self, Metric::Rate | Metric::DriveWritesPerDay)
-    }
 }
 
 /// `[sizing]`: ports for drives.

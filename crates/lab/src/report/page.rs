@@ -38,6 +38,7 @@ pub fn html(plan: &Plan, results: &Results) -> Result<String, ReportError> {
     page.bars(plan, &found)?;
     page.heading("Over time, and how long each I/O took");
     page.charts(plan, results)?;
+    page.operations(plan, results);
     page.flash(plan, results);
     if let Some(claim) = claim(plan, results) {
         page.heading("The endurance claim");
@@ -250,7 +251,7 @@ impl Page {
                 heats.extend(heat_of(run).map(|columns| (label, columns)));
             }
             if !series.is_empty() {
-                self.figure(&lines(&case.label, "K IOPS", &series)?);
+                self.figure(&lines(&case.label, "thousands a second", &series)?);
             }
             if !latencies.is_empty() {
                 let title = format!("{}: latency", case.label);
@@ -261,6 +262,50 @@ impl Page {
             }
         }
         Ok(())
+    }
+
+    /// What databases did, by kind, in the first repetition.
+    fn operations(&mut self, plan: &Plan, results: &Results) {
+        let mut rows = Vec::new();
+        for run in results.runs.iter().filter(|run| run.repetition == 0) {
+            let target = plan.targets.iter().find(|target| target.name == run.target);
+            for (name, operation) in &run.measured.operations {
+                let latency = &operation.latency;
+                let mut row = vec![
+                    run.workload.clone(),
+                    target.map_or_else(String::new, |target| target.label().to_owned()),
+                    name.to_lowercase().replace('_', " "),
+                    operation.count.to_string(),
+                    operation.errors.to_string(),
+                    short(operation.per_second * 60.0),
+                ];
+                let times = [
+                    latency.mean_us,
+                    latency.p50_us,
+                    latency.p95_us,
+                    latency.p99_us,
+                ];
+                row.extend(times.map(|us| format!("{:.2}", us / 1e3)));
+                rows.push(row);
+            }
+        }
+        if rows.is_empty() {
+            return;
+        }
+        self.heading("By transaction");
+        let header = [
+            "load",
+            "target",
+            "kind",
+            "succeeded",
+            "failed",
+            "a minute",
+            "mean, ms",
+            "median",
+            "95%",
+            "99%",
+        ];
+        self.table(&header, 3, &rows);
     }
 
     fn flash(&mut self, plan: &Plan, results: &Results) {

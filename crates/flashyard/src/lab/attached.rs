@@ -1,0 +1,53 @@
+//! Volumes of a plan's nodes as block devices of this host, for runners that are other programs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Error;
+
+/// A volume attached by this program; detached when dropped.
+pub struct AttachedVolume {
+    address: String,
+    directory: PathBuf,
+    pub device: PathBuf,
+}
+
+impl AttachedVolume {
+    /// Attaches the volume at `address`; what is attached is remembered in `directory`.
+    pub fn attach(address: &str, directory: &Path) -> Result<AttachedVolume, Error> {
+        let device = verb("attach", address, directory)?;
+        Ok(AttachedVolume {
+            address: address.to_owned(),
+            directory: directory.to_owned(),
+            device: PathBuf::from(device),
+        })
+    }
+}
+
+impl Drop for AttachedVolume {
+    fn drop(&mut self) {
+        if let Err(error) = verb("detach", &self.address, &self.directory) {
+            eprintln!("left behind: {}: {error}", self.device.display());
+        }
+    }
+}
+
+/// Runs a verb of this program; gives what it printed.
+fn verb(verb: &str, address: &str, directory: &Path) -> Result<String, Error> {
+    let failed = |said: String| Error::Attach {
+        verb: verb.to_owned(),
+        said,
+    };
+    let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let output = Command::new(program)
+        .args([verb, address, "--directory"])
+        .arg(directory)
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(failed(text(&output.stderr)))
+    }
+}
