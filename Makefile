@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check units process-tests vm-test bench lab fuzz clean \
-	web web-test rust-tools vm-tools lab-tools node-tools telemetry-tools
+	web web-test rust-tools vm-tools lab-tools node-tools telemetry-tools api-tools
 
 ARGS ?=
 # The simulator also tries worlds that nobody has seen: the commit says which.
@@ -50,7 +50,7 @@ check: rust-tools ## format, lints, layering and tidy rules, unit tests: before 
 units: rust-tools
 	cargo test --workspace --quiet --lib --bins
 
-process-tests: rust-tools lab-tools telemetry-tools ## whole processes, connections, drives on files; fuzz corpora
+process-tests: rust-tools lab-tools telemetry-tools api-tools ## whole processes, connections, drives on files; fuzz corpora
 	cargo test --workspace --exclude vm --test '*'
 
 web: web/dist/index.html ## the web page, which `make build` embeds
@@ -100,6 +100,9 @@ telemetry-tools:
 lab-tools: ## what experiments need beside this program
 	@.ci/install --packages $(LAB_PACKAGES)
 	@.ci/install --go-tpc $(FLASHYARD_LAB_TOOLS)
+
+api-tools:
+	@.ci/install --schemathesis
 
 node-tools:
 	@.ci/install --node

@@ -112,6 +112,14 @@ fn every_refusal_has_the_one_error_shape() {
         (
             "PATCH",
             "/v1/settings",
+            " [null, null]",
+            400,
+            invalid,
+            Some("body"),
+        ),
+        (
+            "PATCH",
+            "/v1/settings",
             "{\"shutdown_timeout_seconds\":0}",
             400,
             invalid,

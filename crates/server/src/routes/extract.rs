@@ -20,6 +20,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         let bytes = Bytes::from_request(request, state)
             .await
             .map_err(|rejection| Refusal(ErrorBody::invalid("body", rejection.body_text())))?;
+        // Without this an array of the fields' values would do as well, in an order nobody wrote.
+        if first_character(&bytes) == Some(b'[') {
+            let message = "an array; allowed: an object";
+            return Err(Refusal(ErrorBody::invalid("body", message)));
+        }
         let mut json = serde_json::Deserializer::from_slice(&bytes);
         let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let path = error.path().to_string();
@@ -30,6 +35,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             .map_err(|error| Refusal(ErrorBody::invalid("body", error.to_string())))?;
         Ok(Body(value))
     }
+}
+
+fn first_character(json: &[u8]) -> Option<u8> {
+    json.iter().copied().find(|byte| !b" \t\r\n".contains(byte))
 }
 
 /// The `{name}` of a path.

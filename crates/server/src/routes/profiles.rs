@@ -44,10 +44,14 @@ const POINTS: std::ops::RangeInclusive<u32> = 2..=101;
 /// Requests outstanding that the model takes.
 const OUTSTANDING: std::ops::RangeInclusive<u32> = 1..=4096;
 
+const PERCENT: std::ops::RangeInclusive<u32> = 0..=100;
+
 fn load_of(query: &CurveQuery) -> Result<Load, Refusal> {
     for (field, value, allowed) in [
         ("points", query.points, POINTS),
         ("outstanding", query.outstanding, OUTSTANDING),
+        // Also where the load has no use for it.
+        ("read_percent", query.read_percent.into(), PERCENT),
     ] {
         if !allowed.contains(&value) {
             let (least, most) = (allowed.start(), allowed.end());
@@ -145,6 +149,7 @@ mod tests {
         assert!(wrong(|query| query.points = 1));
         assert!(wrong(|query| query.points = 102));
         assert!(wrong(|query| query.outstanding = 0));
+        assert!(wrong(|query| query.read_percent = 101));
         assert!(wrong(|query| query.rw = "sideways".to_owned()));
         assert!(wrong(|query| query.block_bytes = 0));
         let unknown = curve(Path("cm8".to_owned()), Parameters(CurveQuery::default())).await;
