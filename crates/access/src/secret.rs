@@ -3,14 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use base64ct::{Base64, Encoding};
 use zeroize::Zeroizing;
 
 use crate::Nqn;
 use crate::chap::{ChapHash, DhGroup, Digest};
+use crate::interchange::{Interchange, random};
 
 const PREFIX: &str = "DHHC-1:";
-const CHECKSUM_BYTES: usize = 4;
 /// What a name is followed by where a key is bound to it (NVMe 2.0 §8.13.5.7).
 const BINDING: &[u8] = b"NVMe-over-Fabrics";
 
@@ -42,23 +41,16 @@ pub enum SecretError {
 impl Secret {
     /// A new secret, bound to names by `transformation` and as long as its hash; 32 bytes without.
     pub fn generate(transformation: Option<ChapHash>) -> Secret {
-        let bytes = transformation.map_or(32, ChapHash::digest_bytes);
-        let mut key = Zeroizing::new(vec![0; bytes]);
-        getrandom::fill(&mut key).expect("the kernel gives random bytes");
         Secret {
-            key,
+            key: random(transformation.map_or(32, ChapHash::digest_bytes)),
             transformation,
         }
     }
 
     /// The text form, for whoever is to be given the secret.
     pub fn reveal(&self) -> Zeroizing<String> {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(self.key.len() + CHECKSUM_BYTES));
-        bytes.extend_from_slice(&self.key);
-        bytes.extend_from_slice(&checksum(&self.key).to_le_bytes());
         let transformation = self.transformation.map_or(0, ChapHash::id);
-        let encoded = Zeroizing::new(Base64::encode_string(&bytes));
-        Zeroizing::new(format!("{PREFIX}{transformation:02}:{}:", *encoded))
+        Interchange::write(PREFIX, transformation, &self.key)
     }
 
     /// The key that responses are made with: bound to the name of who proves to know it, where a
@@ -75,26 +67,17 @@ impl FromStr for Secret {
     type Err = SecretError;
 
     fn from_str(text: &str) -> Result<Secret, SecretError> {
-        let rest = text.strip_prefix(PREFIX).ok_or(SecretError::Form)?;
-        let (transformation, rest) = rest.split_once(':').ok_or(SecretError::Form)?;
-        let encoded = rest.strip_suffix(':').ok_or(SecretError::Form)?;
-        let transformation = match (transformation.len(), transformation.parse::<u8>()) {
-            (2, Ok(0)) => None,
-            (2, Ok(id)) => Some(ChapHash::from_id(id).ok_or(SecretError::Transformation(id))?),
-            _ => return Err(SecretError::Form),
+        let Interchange { hash, key, intact } =
+            Interchange::read(PREFIX, text).ok_or(SecretError::Form)?;
+        let transformation = match hash {
+            0 => None,
+            id => Some(ChapHash::from_id(id).ok_or(SecretError::Transformation(id))?),
         };
-        let mut key = Base64::decode_vec(encoded)
-            .map(Zeroizing::new)
-            .map_err(|_| SecretError::Form)?;
-        let bytes = key.len().saturating_sub(CHECKSUM_BYTES);
-        let found = key.get(bytes..).and_then(|tail| tail.try_into().ok());
-        let found = u32::from_le_bytes(found.ok_or(SecretError::Length(bytes))?);
-        key.truncate(bytes);
-        let fits = transformation.is_none_or(|hash| hash.digest_bytes() == bytes);
-        if ![32, 48, 64].contains(&bytes) || !fits {
-            return Err(SecretError::Length(bytes));
+        let fits = transformation.is_none_or(|hash| hash.digest_bytes() == key.len());
+        if ![32, 48, 64].contains(&key.len()) || !fits {
+            return Err(SecretError::Length(key.len()));
         }
-        if checksum(&key) != found {
+        if !intact {
             return Err(SecretError::Checksum);
         }
         Ok(Secret {
@@ -122,16 +105,6 @@ pub struct HostKeys {
     pub hash: ChapHash,
     /// The group to use, and no other.
     pub group: DhGroup,
-}
-
-/// CRC-32 of IEEE 802.3. Bit by bit: keys are short and read once.
-fn checksum(bytes: &[u8]) -> u32 {
-    let folded = bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())
-        })
-    });
-    !folded
 }
 
 #[cfg(test)]

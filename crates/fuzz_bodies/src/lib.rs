@@ -1,9 +1,10 @@
 //! What the fuzzers run.
 //!
 //! In this room: one function per fuzz target, from bytes to a panic if something is wrong: PDU
-//! headers, names, authentication, the host's and the controller's connection as machines, and the
-//! two of them talking. `fuzz/` holds the `cargo fuzz` targets around them and the corpora, which a
-//! test of this crate replays with a stable compiler. Not in this room: anything the product runs.
+//! headers, names, TLS keys, authentication, the host's and the controller's connection as
+//! machines, and the two of them talking. `fuzz/` holds the `cargo fuzz` targets around them and
+//! the corpora, which a test of this crate replays with a stable compiler. Not in this room:
+//! anything the product runs.
 
 mod authentication;
 mod controller;
@@ -11,6 +12,7 @@ mod headers;
 mod host;
 mod input;
 mod names;
+mod tls_key;
 
 pub use authentication::authentication;
 pub use controller::controller;
@@ -18,15 +20,17 @@ pub use headers::headers;
 pub use host::host;
 pub use input::Input;
 pub use names::names;
+pub use tls_key::tls_key;
 
 /// Runs one input, and panics if something is wrong.
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its fuzz target and corpus directory.
-pub const BODIES: [(&str, Body); 5] = [
+pub const BODIES: [(&str, Body); 6] = [
     ("authentication", authentication),
     ("controller", controller),
     ("headers", headers),
     ("host", host),
     ("names", names),
+    ("tls_key", tls_key),
 ];
