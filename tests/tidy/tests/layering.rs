@@ -6,7 +6,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Each crate and the crates it may stand on; what those stand on is allowed too. The order is the
 /// order of the layers: a crate names only crates above it in this list.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("block", &[]),
     ("reactor", &["block"]),
     ("nvme", &["block"]),
@@ -16,8 +16,12 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("drive", &["block", "reactor", "nvme", "ssd"]),
     ("pool", &["drive", "parity"]),
     ("access", &[]),
-    ("target", &["nvme", "access", "block", "qos", "reactor"]),
-    ("initiator", &["nvme", "access", "reactor"]),
+    ("tls", &["access", "block", "reactor"]),
+    (
+        "target",
+        &["nvme", "access", "block", "qos", "reactor", "tls"],
+    ),
+    ("initiator", &["nvme", "access", "reactor", "tls"]),
     ("node", &["target", "initiator", "pool", "drive"]),
     ("api", &[]),
     ("client", &["api"]),
@@ -34,7 +38,8 @@ const ARROWS: [(&str, &[&str]); 21] = [
 const FREE: [&str; 1] = ["vm"];
 
 /// External crates that only some of our crates may use.
-const CONFINED: [(&str, &[&str]); 3] = [
+const CONFINED: [(&str, &[&str]); 4] = [
+    ("s2n-tls", &["tls"]),
     ("tokio", &["server", "csi", "flashyard"]),
     ("io-uring", &["reactor"]),
     ("async-trait", &[]),
