@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check units process-tests vm-test bench lab fuzz clean \
+.PHONY: help build deb demo test check units process-tests vm-test bench lab fuzz clean \
 	web web-test rust-tools vm-tools lab-tools node-tools telemetry-tools api-tools
 
 ARGS ?=
@@ -35,6 +35,9 @@ help: ## list the targets
 
 build: web ## the flashyard binary, optimised, with its web page
 	cargo build --release -p flashyard
+
+deb: build ## a Debian package of it, in target/deb
+	deploy/package $(FLASHYARD) target/deb
 
 demo: build ## a raid6 pool: verified I/O, kill it, lose a drive, verify, figures
 	$(FLASHYARD) demo $(ARGS)
