@@ -9,7 +9,7 @@ pub enum StartError {
     /// The kernel has no io_uring at all.
     #[error(
         "this kernel has no io_uring (running {release}): Linux 5.19 or later is needed, \
-         6.1 or later is recommended"
+         6.1 or later is recommended; in a container a seccomp profile may hide it"
     )]
     NoIoUring {
         /// The running kernel's release.
@@ -18,7 +18,7 @@ pub enum StartError {
     /// The kernel's io_uring is too old.
     #[error(
         "the io_uring of this kernel (running {release}) lacks {missing}: Linux 5.19 or later is \
-         needed, 6.1 or later is recommended"
+         needed, 6.1 or later is recommended; in a container a seccomp profile may hide it"
     )]
     KernelTooOld {
         /// The running kernel's release.
