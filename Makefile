@@ -21,7 +21,8 @@ FLASHYARD := $${CARGO_TARGET_DIR:-target}/release/flashyard
 VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux kmod \
 	xz-utils
 # What experiments and volumes as block devices need.
-LAB_PACKAGES := fio xfsprogs mount mariadb-server-core mariadb-client-core
+LAB_PACKAGES := fio xfsprogs mount mariadb-server-core mariadb-client-core \
+	openjdk-17-jre-headless
 # Where programs are built that no distribution has; the lab looks for them there.
 export FLASHYARD_LAB_TOOLS ?= $(CURDIR)/target/lab-tools
 # Receivers of what a node tells about itself.
@@ -103,6 +104,8 @@ telemetry-tools:
 lab-tools: ## what experiments need beside this program
 	@.ci/install --packages $(LAB_PACKAGES)
 	@.ci/install --go-tpc $(FLASHYARD_LAB_TOOLS)
+	@.ci/install --go-ycsb $(FLASHYARD_LAB_TOOLS)
+	@.ci/install --cassandra $(FLASHYARD_LAB_TOOLS)
 
 api-tools:
 	@.ci/install --schemathesis

@@ -1,5 +1,5 @@
-//! Databases on attached volumes: the TPC-C plan with real programs, and what a database has
-//! acknowledged after everything below it died. Needs root, as attaching does.
+//! Databases on attached volumes: the TPC-C and Cassandra plans with real programs, and what a
+//! database has acknowledged after everything below it died. Needs root, as attaching does.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -265,32 +265,40 @@ fn no_acknowledged_commit_is_lost_when_the_node_dies_and_when_everything_does() 
     );
 }
 
-#[test]
-fn the_tpcc_plan_runs_and_its_data_is_consistent() {
+/// Runs the plan at size smoke, which has to leave nothing behind on this host; gives the results,
+/// the report and its page.
+fn smoke(plan: &str) -> (serde_json::Value, String, String) {
     let directory = tempfile::tempdir().unwrap();
     let [results, page] = ["a.json", "a.html"].map(|name| directory.path().join(name));
     let (results, page) = (results.to_str().unwrap(), page.to_str().unwrap());
-    // Everything that it makes on this host is below a place of its own.
+    // Everything that it makes is below a place of its own.
     let place = tempfile::tempdir().unwrap();
     let run = Command::new(env!("CARGO_BIN_EXE_flashyard"))
-        .args([
-            "lab",
-            "run",
-            "tpcc",
-            "--size",
-            "smoke",
-            "--results",
-            results,
-        ])
+        .args(["lab", "run", plan, "--size", "smoke", "--results", results])
         .env("TMPDIR", place.path())
         .output()
         .unwrap();
     assert!(run.status.success(), "{}", text(&run.stderr));
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(place.path().to_str().unwrap()), "{mounts}");
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
     let kept = std::fs::read_to_string(results).unwrap();
-    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    let report = flashyard(&["lab", "report", results, "--html", page]);
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    let page = std::fs::read_to_string(page).unwrap();
+    (
+        serde_json::from_str(&kept).unwrap(),
+        text(&report.stdout),
+        page,
+    )
+}
+
+#[test]
+fn the_tpcc_plan_runs_and_its_data_is_consistent() {
+    let (kept, shown, page) = smoke("tpcc");
     let programs = kept["programs"].to_string();
     assert!(
-        programs.contains("MariaDB") && programs.contains("go-tpc"),
+        programs.contains("MariaDB") && programs.contains("go-tpc v1"),
         "{programs}"
     );
     let runs = kept["runs"].as_array().unwrap();
@@ -303,21 +311,36 @@ fn the_tpcc_plan_runs_and_its_data_is_consistent() {
         assert!(orders["latency"]["p99_us"].as_f64() > Some(0.0), "{orders}");
         assert!(measured["processors"][0]["percent"]["mariadbd"].is_number());
     }
-    let report = flashyard(&["lab", "report", results, "--html", page]);
-    let shown = text(&report.stdout);
     for expected in ["tpm", "tpmC", "560216"] {
         assert!(
             shown.contains(expected),
             "{expected} is missing in\n{shown}"
         );
     }
-    assert!(
-        std::fs::read_to_string(page)
-            .unwrap()
-            .contains("By transaction")
-    );
-    // Nothing is left behind.
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-    assert!(!mounts.contains(place.path().to_str().unwrap()), "{mounts}");
-    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+    assert!(page.contains("By transaction"));
+}
+
+#[test]
+fn the_cassandra_plan_runs_and_every_record_is_there() {
+    let (kept, shown, _) = smoke("cassandra");
+    let programs = kept["programs"].to_string();
+    assert!(programs.contains("cassandra-all-4.1"), "{programs}");
+    let runs = kept["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        let measured = &run["measured"];
+        if run["workload"] == "insert" {
+            assert_eq!(measured["conditions_held"], 1);
+            assert_eq!(measured["operations"]["INSERT"]["count"], 1000);
+        } else {
+            assert!(measured["operations"]["UPDATE"]["count"].as_u64() > Some(0));
+        }
+        assert!(measured["processors"][0]["percent"]["cassandra 3"].is_number());
+    }
+    for expected in ["ops/s", "94825", "us p95"] {
+        assert!(
+            shown.contains(expected),
+            "{expected} is missing in\n{shown}"
+        );
+    }
 }

@@ -127,6 +127,6 @@ impl Server {
 }
 
 /// A port of the loopback address that nobody listens on now.
-fn free_port() -> std::io::Result<u16> {
+pub(super) fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

@@ -8,10 +8,10 @@ use tempfile::TempDir;
 
 use super::mariadb::{Server, Tuning, initialise, version};
 use super::mounted::Mounted;
-use super::{DatabaseError, consistency, transactions};
+use super::{DatabaseError, DatabaseRun, consistency, transactions};
 use crate::experiment::Measured;
 use crate::load::Stop;
-use crate::plan::{Case, Plan};
+use crate::plan::Plan;
 use crate::processor::ProcessorWatch;
 use crate::program::{ProgramError, system, tool, watched};
 
@@ -34,13 +34,6 @@ pub(crate) struct TpccBench {
 pub(crate) struct TpccTarget<'a> {
     bench: &'a TpccBench,
     place: Mounted,
-}
-
-/// One load, as it is run.
-pub(crate) struct TpccRun<'a> {
-    pub(crate) case: &'a Case,
-    pub(crate) processes: &'a [(String, u32)],
-    pub(crate) stop: &'a Stop,
 }
 
 impl TpccBench {
@@ -127,7 +120,7 @@ impl TpccTarget<'_> {
     /// Runs a load and checks the data after it; `None` when stopped.
     pub(crate) fn run(
         &self,
-        run: &TpccRun<'_>,
+        run: &DatabaseRun<'_>,
         watch: &mut dyn FnMut(Duration),
     ) -> Result<Option<Measured>, DatabaseError> {
         let tuning = Tuning {
@@ -166,7 +159,7 @@ impl TpccTarget<'_> {
     fn transactions(
         &self,
         server: &Server,
-        run: &TpccRun<'_>,
+        run: &DatabaseRun<'_>,
         time: Duration,
         watch: &mut dyn FnMut(Duration),
     ) -> Result<Option<String>, ProgramError> {

@@ -7,14 +7,26 @@ use std::time::Duration;
 
 use super::execute::Watch;
 use super::{Event, Execution, LabError, Results, RunResult};
-use crate::database::{TpccBench, TpccRun};
-use crate::plan::{Case, Target};
+use crate::database::{DatabaseRun, TpccBench, TpccTarget, YcsbTarget};
+use crate::plan::{Case, Runner, Target};
 use crate::session::{Session, SessionOptions};
 
 /// Databases that have been loaded, to be copied.
 #[derive(Default)]
 pub(super) struct Databases {
     tpcc: OnceCell<TpccBench>,
+}
+
+/// A target, ready for loads; its file systems go before the files they are on.
+enum Bench<'a> {
+    Tpcc(
+        TpccTarget<'a>,
+        #[expect(dead_code, reason = "removes files when dropped")] Made,
+    ),
+    Ycsb(
+        YcsbTarget,
+        #[expect(dead_code, reason = "removes files when dropped")] Made,
+    ),
 }
 
 /// Files that were made for a target, removed with this.
@@ -40,36 +52,30 @@ impl Databases {
         repetition: u32,
         watch: Watch<'_>,
     ) -> Result<(), LabError> {
-        let Some(bench) = self.tpcc(execution, watch)? else {
-            return Ok(());
-        };
-        let (made, devices) = devices(execution, target)?;
-        let _made = Made(made);
-        let begin = |what| Event::Begin {
-            what,
-            target: target.label(),
-        };
-        watch(begin("copying the database"));
-        let Some(device) = devices.first() else {
-            return Ok(());
-        };
-        let Some(place) = bench.on(device, &execution.stop)? else {
+        let Some(bench) = self.open(execution, target, watch)? else {
             return Ok(());
         };
         for case in cases {
-            watch(begin(&case.label));
+            watch(Event::Begin {
+                what: &case.label,
+                target: target.label(),
+            });
             let count = execution.count(results);
             let whole = case.workload.runtime.unwrap_or_default() + case.workload.ramp_time;
             let mut passed = |passed: Duration| {
                 let part = (passed.as_secs_f64() / whole.as_secs_f64().max(0.001)).min(1.0);
                 watch(Event::Share((count.done as f64 + part) / count.all as f64));
             };
-            let run = TpccRun {
+            let run = DatabaseRun {
                 case,
                 processes: &execution.processes,
                 stop: &execution.stop,
             };
-            let Some(measured) = place.run(&run, &mut passed)? else {
+            let measured = match &bench {
+                Bench::Tpcc(place, _) => place.run(&run, &mut passed),
+                Bench::Ycsb(cluster, _) => cluster.run(&run, &mut passed),
+            };
+            let Some(measured) = measured? else {
                 return Ok(());
             };
             let run = RunResult {
@@ -82,6 +88,36 @@ impl Databases {
             execution.keep(results, run, watch)?;
         }
         Ok(())
+    }
+
+    /// Prepares the target; `None` when stopped.
+    fn open(
+        &self,
+        execution: &Execution<'_>,
+        target: &Target,
+        watch: Watch<'_>,
+    ) -> Result<Option<Bench<'_>>, LabError> {
+        let stop = &execution.stop;
+        let begin = |what| Event::Begin {
+            what,
+            target: target.label(),
+        };
+        if execution.plan.run.runner == Runner::Cassandra {
+            let (made, devices) = devices(execution, target)?;
+            watch(begin("starting Cassandra"));
+            let cluster = YcsbTarget::start(&devices, &execution.plan.cassandra, stop)?;
+            return Ok(cluster.map(|cluster| Bench::Ycsb(cluster, Made(made))));
+        }
+        let Some(bench) = self.tpcc(execution, watch)? else {
+            return Ok(None);
+        };
+        let (made, devices) = devices(execution, target)?;
+        watch(begin("copying the database"));
+        let Some(device) = devices.first() else {
+            return Ok(None);
+        };
+        let place = bench.on(device, stop)?;
+        Ok(place.map(|place| Bench::Tpcc(place, Made(made))))
     }
 
     fn tpcc(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::database::Databases;
 use super::{Flash, LabError, Measured, ResultError, Results, RunResult, Steady, flash_model};
-use crate::database::TpccBench;
+use crate::database::{TpccBench, YcsbTarget};
 use crate::fio;
 use crate::load::{Pattern, Report, Stop, Workload};
 use crate::plan::{Case, Clock, Plan, Precondition, Runner, Target, TargetKind};
@@ -81,7 +81,7 @@ impl Execution<'_> {
                     continue;
                 }
                 match (self.plan.run.runner, target.kind) {
-                    (Runner::Tpcc, _) => {
+                    (Runner::Tpcc | Runner::Cassandra, _) => {
                         databases.run(self, results, target, &left, repetition, watch)?;
                     }
                     (_, TargetKind::Model) => {
@@ -126,6 +126,7 @@ impl Execution<'_> {
                 source,
             })?],
             Runner::Tpcc => TpccBench::programs()?.to_vec(),
+            Runner::Cassandra => YcsbTarget::programs()?,
         };
         for program in programs {
             if !results.programs.contains(&program) {
@@ -397,7 +398,7 @@ impl<'a> Bench<'a> {
             |passed: Duration| (passed.as_secs_f64() / runtime.as_secs_f64().max(0.001)).min(1.0);
         match self.execution.plan.run.runner {
             // A database has no bench of this kind.
-            Runner::Builtin | Runner::Tpcc => {
+            Runner::Builtin | Runner::Tpcc | Runner::Cassandra => {
                 let report = self.builtin(&case.name, &workload, &mut |passed| {
                     watch(Event::Share(part(passed)));
                 })?;

@@ -15,6 +15,9 @@ pub(super) struct Broken {
 /// The smallest buffer pool that MariaDB starts with, and a little.
 const SMALLEST_POOL: u64 = 8 << 20;
 
+/// The smallest heap in which Cassandra does some work.
+const SMALLEST_HEAP: u64 = 256 << 20;
+
 type Checked = Result<(), Broken>;
 
 fn broken(path: &[&str], message: impl Into<String>) -> Broken {
@@ -181,7 +184,9 @@ impl Plan {
     }
 
     fn check_database(&self, table: &WorkloadTable) -> Checked {
-        let database = self.run.runner == Runner::Tpcc;
+        let tpcc = self.run.runner == Runner::Tpcc;
+        let cassandra = self.run.runner == Runner::Cassandra;
+        let database = tpcc || cassandra;
         let at = |key| ["workload", table.name.as_str(), key];
         let keys = [
             ("rw", !table.rw.is_empty(), !database),
@@ -193,7 +198,9 @@ impl Plan {
             ("rate_iops", table.rate_iops.is_some(), !database),
             ("verify", table.verify.is_some(), !database),
             ("users", table.users.is_some(), database),
-            ("buffer_pool", table.buffer_pool.is_some(), database),
+            ("buffer_pool", table.buffer_pool.is_some(), tpcc),
+            ("ycsb", table.ycsb.is_some(), cassandra),
+            ("runtime", table.runtime.is_some(), !cassandra),
         ];
         for (key, given, allowed) in keys {
             hold(
@@ -215,6 +222,20 @@ impl Plan {
             let message = "does not belong to this runner, which makes file systems";
             hold(!(database && given), &["precondition", key], message)?;
         }
+        let own = &self.cassandra;
+        let heap = own.heap >= SMALLEST_HEAP;
+        hold(heap, &["cassandra", "heap"], "has to be 256m or more")?;
+        let users = u64::from(table.users.unwrap_or(1));
+        for (key, count) in [("records", own.records), ("operations", own.operations)] {
+            let message = "has to be at least as many as users";
+            hold(!cassandra || count >= users, &["cassandra", key], message)?;
+        }
+        let replication = (1..=3).contains(&own.replication);
+        hold(
+            replication,
+            &["cassandra", "replication"],
+            "has to be from 1 to 3",
+        )?;
         let warehouses = (1..=10_000).contains(&self.tpcc.warehouses);
         hold(
             warehouses,

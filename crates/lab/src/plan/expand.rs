@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::metric::Unit;
 use super::schema::{Plan, WorkloadTable};
+use super::ycsb::Ycsb;
 use crate::load::{Pattern, Verify, Workload};
 
 /// The buffer pool of a database where the plan says nothing: MariaDB's own default.
@@ -16,6 +17,8 @@ pub struct DatabaseLoad {
     pub users: u32,
     /// Memory for pages.
     pub buffer_pool_bytes: u64,
+    /// What YCSB does.
+    pub ycsb: Ycsb,
 }
 
 /// One load.
@@ -121,6 +124,7 @@ impl Plan {
             database: DatabaseLoad {
                 users: table.users.unwrap_or(1),
                 buffer_pool_bytes: table.buffer_pool.unwrap_or(BUFFER_POOL_BYTES),
+                ycsb: table.ycsb.unwrap_or_default(),
             },
             fio_file: table.fio_file.clone(),
             fio_section: table.fio_section.clone(),

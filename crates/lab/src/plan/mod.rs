@@ -16,6 +16,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod words;
+mod ycsb;
 
 pub use change::Change;
 pub use error::PlanError;
@@ -26,3 +27,4 @@ pub use schema::{
     Clock, Collect, Endurance, Level, Plan, Precondition, Published, Run, Runner, Sizing, Target,
     TargetKind, Tpcc, WorkloadTable,
 };
+pub use ycsb::{Cassandra, Ycsb};

@@ -9,7 +9,7 @@ macro_rules! shipped {
 }
 
 /// Name and text of each.
-const SHIPPED: &[(&str, &str)] = shipped!["namespace", "network", "raid6", "tpcc"];
+const SHIPPED: &[(&str, &str)] = shipped!["namespace", "network", "raid6", "tpcc", "cassandra"];
 
 /// The names of the plans that ship with the program.
 pub fn names() -> impl Iterator<Item = &'static str> {

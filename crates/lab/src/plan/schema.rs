@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::metric::{Metric, Unit};
 use super::words::{many, optional, word};
+use super::ycsb::{Cassandra, Ycsb};
 use crate::load::{Pattern, Verify};
 
 /// An experiment.
@@ -56,6 +57,9 @@ pub struct Plan {
     /// What TPC-C is run on.
     #[serde(default)]
     pub tpcc: Tpcc,
+    /// What YCSB is run on.
+    #[serde(default)]
+    pub cassandra: Cassandra,
     /// How much network a node needs for its drives.
     #[serde(default)]
     pub sizing: Option<Sizing>,
@@ -116,6 +120,8 @@ pub enum Runner {
     Fio,
     /// TPC-C by go-tpc on a MariaDB, on block devices.
     Tpcc,
+    /// YCSB by go-ycsb on a Cassandra, a node on each block device.
+    Cassandra,
 }
 
 /// `[tpcc]`
@@ -338,6 +344,9 @@ pub struct WorkloadTable {
     /// The memory in which a database keeps pages.
     #[serde(default, deserialize_with = "optional")]
     pub buffer_pool: Option<u64>,
+    /// What YCSB does.
+    #[serde(default)]
+    pub ycsb: Option<Ycsb>,
     /// Names of the targets it runs on; all if absent.
     #[serde(default)]
     pub targets: Option<Vec<String>>,
