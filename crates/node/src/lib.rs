@@ -42,7 +42,7 @@ pub use pool::{
     SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel, VolumeId, VolumeInfo, VolumeOptions,
 };
 pub use pools::PoolSpec;
-pub use qos::{Limiter, Part, Rate, Rates, Share, Terms};
+pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};
 pub use reactor::Usage;
 pub use spec::{
     Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, ManagedFacts,

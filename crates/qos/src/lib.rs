@@ -16,4 +16,4 @@ pub use bucket::Bucket;
 pub use limiter::{Direction, Limiter, Rate, Rates};
 pub use share::{COST_BYTES, Share, cost};
 pub use terms::{Part, Terms};
-pub use window::{Ticket, Window};
+pub use window::{Room, Ticket, Window};

@@ -42,6 +42,11 @@ impl Share {
         }
     }
 
+    /// It follows from a minimum.
+    pub(crate) fn has_minimum(&self) -> bool {
+        self.promise.is_some()
+    }
+
     /// Counts a command against the minimum, if that is not used up; otherwise says from when on
     /// to ask again, if ever.
     pub fn take_promised(&self, cost: u32, now_ns: u64) -> Result<(), Option<u64>> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::limiter::Limiter;
 use crate::share::Share;
+use crate::window::Room;
 
 /// What holds for one volume, on all cores; nothing, unless something is said.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +22,8 @@ pub struct Part {
     pub share: Arc<Share>,
     /// The place's name.
     pub place: Arc<str>,
-    /// What each core may have under way there, in costs: see [`crate::cost`].
-    pub room: u32,
+    /// What each core may have under way there.
+    pub room: Room,
 }
 
 impl Terms {

@@ -2,19 +2,42 @@
 
 use crate::share::Share;
 
+/// For how long after a promised command others leave room for the next.
+const GUARD_NS: u64 = 100_000_000;
+
+/// How much of one place a core may have under way, in costs of commands, before those that are not
+/// promised wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// What keeps the place busy.
+    pub wide: u32,
+    /// What leaves it quick, for volumes that keep within their minimums.
+    pub tight: u32,
+}
+
 /// How much of one place a core has under way, and who is next when that is all it may have.
 ///
-/// Up to `room` whoever comes starts at once, and costs only counting. Beyond that, those in line
-/// start by start tags: each gets what its weight is of the weights of those that wait. `T` is what
-/// the caller wakes one of them by. The first of a line of commands is enough to be here.
+/// While there is room whoever comes starts at once, and costs only counting. Beyond that, those in
+/// line start by start tags: each gets what its weight is of the weights of those that wait. `T` is
+/// what the caller wakes one of them by. The first of a line of commands is enough to be here.
 #[derive(Debug)]
 pub struct Window<T> {
-    room: u32,
+    room: Room,
+    /// Until then the room is tight, unless who has a minimum wants more than that himself.
+    guarded_until_ns: u64,
     under_way: u32,
     /// Virtual time: the start tag of what started last.
     clock: u64,
-    line: Vec<(Ticket, T)>,
+    line: Vec<Waiting<T>>,
     tickets: u64,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    ticket: Ticket,
+    /// It has a minimum, and wants more.
+    beyond_minimum: bool,
+    by: T,
 }
 
 /// A place in line: who has the lowest is next.
@@ -26,9 +49,10 @@ pub struct Ticket {
 
 impl<T> Window<T> {
     /// An empty one, with room for commands of this cost together.
-    pub fn new(room: u32) -> Window<T> {
+    pub fn new(room: Room) -> Window<T> {
         Window {
-            room: room.max(1),
+            room,
+            guarded_until_ns: 0,
             under_way: 0,
             clock: 0,
             line: Vec::new(),
@@ -37,13 +61,23 @@ impl<T> Window<T> {
     }
 
     /// Has this much room from now on.
-    pub fn set_room(&mut self, room: u32) {
-        self.room = room.max(1);
+    pub fn set_room(&mut self, room: Room) {
+        self.room = room;
+    }
+
+    fn is_full(&self, now_ns: u64) -> bool {
+        let beyond = self.line.iter().any(|waiting| waiting.beyond_minimum);
+        let room = match now_ns < self.guarded_until_ns && !beyond {
+            true => self.room.tight,
+            false => self.room.wide,
+        };
+        self.under_way >= room.max(1)
     }
 
     /// Counts in a command that waits for nobody.
-    pub fn start_promised(&mut self, cost: u32) {
+    pub fn start_promised(&mut self, cost: u32, now_ns: u64) {
         self.under_way += cost;
+        self.guarded_until_ns = now_ns.saturating_add(GUARD_NS);
     }
 
     /// A place in line for a command of this cost.
@@ -53,14 +87,18 @@ impl<T> Window<T> {
             tag: share.tag(cost, self.clock),
             number: self.tickets,
         };
-        self.line.push((ticket, by));
+        self.line.push(Waiting {
+            ticket,
+            beyond_minimum: share.has_minimum(),
+            by,
+        });
         ticket
     }
 
     /// Counts the command in if it is next and there is room for anything: it then leaves the line.
-    pub fn start(&mut self, ticket: Ticket, cost: u32) -> bool {
-        let is_next = self.line.iter().all(|(other, _)| ticket <= *other);
-        if !is_next || self.under_way >= self.room {
+    pub fn start(&mut self, ticket: Ticket, cost: u32, now_ns: u64) -> bool {
+        let is_next = self.line.iter().all(|other| ticket <= other.ticket);
+        if !is_next || self.is_full(now_ns) {
             return false;
         }
         self.leave(ticket);
@@ -71,7 +109,7 @@ impl<T> Window<T> {
 
     /// Takes a command out of the line.
     pub fn leave(&mut self, ticket: Ticket) {
-        self.line.retain(|(other, _)| *other != ticket);
+        self.line.retain(|other| other.ticket != ticket);
     }
 
     /// Counts a command out that has ended.
@@ -80,12 +118,12 @@ impl<T> Window<T> {
     }
 
     /// Whom to wake: who is next, if there is room.
-    pub fn next(&self) -> Option<&T> {
-        if self.under_way >= self.room {
+    pub fn next(&self, now_ns: u64) -> Option<&T> {
+        if self.is_full(now_ns) {
             return None;
         }
-        let next = self.line.iter().min_by_key(|(ticket, _)| *ticket);
-        next.map(|(_, by)| by)
+        let next = self.line.iter().min_by_key(|waiting| waiting.ticket);
+        next.map(|waiting| &waiting.by)
     }
 }
 
@@ -97,10 +135,18 @@ mod tests {
 
     use super::*;
 
+    /// As much at any time.
+    fn wide(room: u32) -> Room {
+        Room {
+            wide: room,
+            tight: room,
+        }
+    }
+
     /// Volumes that always want more, each with one command in line, on a place that ends commands
     /// in the order in which they started: how much of it each got.
     fn shared(shares: &[(Share, u32)], room: u32, steps: usize) -> Vec<u64> {
-        let mut window = Window::new(room);
+        let mut window = Window::new(wide(room));
         let mut line: Vec<Ticket> = shares
             .iter()
             .enumerate()
@@ -109,9 +155,9 @@ mod tests {
         let mut got = vec![0; shares.len()];
         let mut place = VecDeque::new();
         for _ in 0..steps {
-            while let Some(&next) = window.next() {
+            while let Some(&next) = window.next(0) {
                 let (share, cost) = &shares[next];
-                assert!(window.start(line[next], *cost));
+                assert!(window.start(line[next], *cost, 0));
                 got[next] += u64::from(*cost);
                 place.push_back(*cost);
                 line[next] = window.join(share, *cost, next);
@@ -126,48 +172,76 @@ mod tests {
     #[test]
     fn who_comes_while_there_is_room_starts_at_once() {
         let (idle, busy) = (Share::new(None), Share::new(Some(100_000)));
-        let mut window = Window::new(4);
+        let mut window = Window::new(wide(4));
         for _ in 0..2 {
             let ticket = window.join(&busy, 1, ());
-            assert!(window.start(ticket, 1));
+            assert!(window.start(ticket, 1, 0));
             let ticket = window.join(&idle, 1, ());
-            assert!(window.start(ticket, 1));
+            assert!(window.start(ticket, 1, 0));
         }
         let ticket = window.join(&idle, 1, ());
-        assert!(!window.start(ticket, 1));
-        window.start_promised(1);
+        assert!(!window.start(ticket, 1, 0));
+        window.start_promised(1, 0);
         window.end(1);
-        assert!(window.next().is_none(), "a promised command takes room too");
+        assert!(
+            window.next(0).is_none(),
+            "a promised command takes room too"
+        );
         window.end(1);
-        assert!(window.next().is_some() && window.start(ticket, 1));
+        assert!(window.next(0).is_some() && window.start(ticket, 1, 0));
     }
 
     #[test]
     fn who_has_left_the_line_holds_up_nobody() {
         let share = Share::new(None);
-        let mut window = Window::new(1);
+        let mut window = Window::new(wide(1));
         let (first, second) = (window.join(&share, 1, 1), window.join(&share, 1, 2));
-        assert!(!window.start(second, 1));
+        assert!(!window.start(second, 1, 0));
         window.leave(first);
-        assert_eq!(window.next(), Some(&2));
-        assert!(window.start(second, 1));
+        assert_eq!(window.next(0), Some(&2));
+        assert!(window.start(second, 1, 0));
+    }
+
+    /// Beside a volume that keeps within its minimum others leave room for it; one that wants more
+    /// than that gets all the room there is, like everybody.
+    #[test]
+    fn room_is_tight_beside_who_keeps_within_a_minimum() {
+        let (quiet, noisy) = (Share::new(Some(1000)), Share::new(None));
+        let mut window = Window::new(Room { wide: 8, tight: 2 });
+        let fill = |window: &mut Window<()>, now_ns: u64| {
+            (0..10)
+                .take_while(|_| {
+                    let ticket = window.join(&noisy, 1, ());
+                    let started = window.start(ticket, 1, now_ns);
+                    window.leave(ticket);
+                    started
+                })
+                .count()
+        };
+        window.start_promised(1, 0);
+        window.end(1);
+        assert_eq!(fill(&mut window, 1), 2);
+        let greedy = window.join(&quiet, 1, ());
+        assert_eq!(fill(&mut window, 1), 0, "who came first is next");
+        assert!(window.start(greedy, 1, 1), "and has the room");
+        assert_eq!(fill(&mut window, GUARD_NS), 5, "long since the last one");
     }
 
     /// What came late is not paid back for the time before, and takes nobody's.
     #[test]
     fn nothing_is_saved_up_while_away() {
         let (early, late) = (Share::new(Some(500)), Share::new(Some(500)));
-        let mut window = Window::new(1);
+        let mut window = Window::new(wide(1));
         for _ in 0..1000 {
             let ticket = window.join(&early, 1, 0);
-            assert!(window.start(ticket, 1));
+            assert!(window.start(ticket, 1, 0));
             window.end(1);
         }
         let mut line = [window.join(&early, 1, 0), window.join(&late, 1, 1)];
         let mut got = [0, 0];
         for _ in 0..100 {
-            let next = *window.next().unwrap();
-            assert!(window.start(line[next], 1));
+            let next = *window.next(0).unwrap();
+            assert!(window.start(line[next], 1, 0));
             got[next] += 1;
             line[next] = window.join([&early, &late][next], 1, next);
             window.end(1);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nvme::Status;
-use qos::{Direction, Terms, Ticket, Window};
+use qos::{Direction, Room, Terms, Ticket, Window};
 use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
 
@@ -56,17 +56,18 @@ impl Default for Line {
 pub(crate) struct Place(RefCell<Window<Rc<Notify>>>);
 
 impl Place {
-    pub fn new(room: u32) -> Place {
+    pub fn new(room: Room) -> Place {
         Place(RefCell::new(Window::new(room)))
     }
 
-    pub fn set_room(&self, room: u32) {
+    pub fn set_room(&self, room: Room) {
         self.0.borrow_mut().set_room(room);
         self.wake_next();
     }
 
     fn start(&self, ticket: Ticket, cost: u32) -> bool {
-        self.0.borrow_mut().start(ticket, cost)
+        let now = reactor::turn_started().as_nanos();
+        self.0.borrow_mut().start(ticket, cost, now)
     }
 
     fn leave(&self, ticket: Ticket) {
@@ -75,7 +76,8 @@ impl Place {
     }
 
     fn wake_next(&self) {
-        if let Some(next) = self.0.borrow().next() {
+        let now = reactor::turn_started().as_nanos();
+        if let Some(next) = self.0.borrow().next(now) {
             next.notify_one();
         }
     }
@@ -231,7 +233,8 @@ impl Pace {
             }
             looked?;
         }
-        place.0.borrow_mut().start_promised(cost);
+        let now = reactor::turn_started().as_nanos();
+        place.0.borrow_mut().start_promised(cost, now);
         pass()
     }
 

@@ -7,7 +7,7 @@ use api::{
     BURST_MS_MAX, ErrorBody, LIMIT_BYTES_PER_SECOND_MIN, LIMIT_IOPS_MIN, Limit, Limits, Name,
     Severity, Tenant, Volume,
 };
-use node::{Limiter, Part, Rate, Rates, Share, Terms};
+use node::{Limiter, Part, Rate, Rates, Room, Share, Terms};
 use uuid::Uuid;
 
 use super::drives::refused;
@@ -17,9 +17,13 @@ use crate::state::{Kind, VolumeRecord};
 
 const BYTES_PER_GIB: u128 = 1 << 30;
 
-/// What a pool has under way for each of its drives before volumes go one before the other, in
-/// commands of 8 KiB: a drive is close to its full speed with that, and no deeper than it must be.
-const ROOM_OF_DRIVE: usize = 32;
+/// What a pool has under way for each of its drives before volumes take turns, in commands of
+/// 8 KiB: a drive is close to its full speed with that, and no deeper than it must be.
+const WIDE_OF_DRIVE: usize = 32;
+
+/// The same beside volumes that keep within their minimums: of a modelled CM7-R's dies so few are
+/// busy then that one read in a hundred meets another (see `tests/neighbours.rs` of `node`).
+const TIGHT_OF_DRIVE: usize = 3;
 
 /// What the node holds volumes to.
 #[derive(Default)]
@@ -43,7 +47,7 @@ struct Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct WantedPart {
     pool: Name,
-    room: u32,
+    room: Room,
     minimum_iops: Option<u64>,
 }
 
@@ -275,15 +279,22 @@ fn tenant_rates(objects: &Objects) -> BTreeMap<Name, Rates> {
 }
 
 /// What each core may have under way in pools in which a volume is promised something.
-fn rooms(objects: &Objects, cores: usize) -> BTreeMap<Name, u32> {
+fn rooms(objects: &Objects, cores: usize) -> BTreeMap<Name, Room> {
     let records = objects.volumes.values().map(|entry| &entry.record);
     let promised = records.filter(|record| record.limits.minimum_iops.is_some());
     let pools: BTreeSet<&Name> = promised.filter_map(|record| record.place.pool()).collect();
     let room = |pool: &&Name| {
         let entry = objects.pools.get(*pool);
-        let drives = entry.map_or(1, |entry| entry.record.members.len());
-        let room = drives.max(1) * ROOM_OF_DRIVE / cores.max(1);
-        ((*pool).clone(), u32::try_from(room).unwrap_or(u32::MAX))
+        let drives = entry.map_or(1, |entry| entry.record.members.len().max(1));
+        let each = |of_drive: usize| {
+            let share = drives * of_drive / cores.max(1);
+            u32::try_from(share).unwrap_or(u32::MAX)
+        };
+        let room = Room {
+            wide: each(WIDE_OF_DRIVE),
+            tight: each(TIGHT_OF_DRIVE),
+        };
+        ((*pool).clone(), room)
     };
     pools.iter().map(room).collect()
 }
@@ -291,7 +302,7 @@ fn rooms(objects: &Objects, cores: usize) -> BTreeMap<Name, u32> {
 fn wanted(
     record: &VolumeRecord,
     tenants: &BTreeMap<Name, Rates>,
-    rooms: &BTreeMap<Name, u32>,
+    rooms: &BTreeMap<Name, Room>,
 ) -> Wanted {
     let own = rates(&record.limits, record.capacity_bytes);
     let tenant = record.tenant.as_ref();

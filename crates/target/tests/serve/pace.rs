@@ -8,7 +8,7 @@ use std::time::Duration;
 use access::AllowedHosts;
 use block::{BlockDevice, Buffer, Durability, Lba};
 use initiator::{Controller, Namespace};
-use qos::{Limiter, Part, Rate, Rates, Share, Terms};
+use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};
 use target::{Links, PortSettings, Target, TargetSettings};
 
 use crate::device::Memory;
@@ -245,8 +245,7 @@ struct Guest {
     _controller: Controller,
 }
 
-/// Volumes that share one place, which does one command after the other in a hundredth of a
-/// millisecond each, and so many at once.
+/// Volumes that share one place, with these minimums and room for so many commands.
 async fn neighbours(fixture: &Fixture, minimums: &[Option<u64>], room: u32) -> Vec<Guest> {
     let mut guests = Vec::new();
     for (index, minimum) in minimums.iter().enumerate() {
@@ -264,7 +263,10 @@ async fn neighbours(fixture: &Fixture, minimums: &[Option<u64>], room: u32) -> V
             part: Some(Part {
                 share: Arc::new(Share::new(*minimum)),
                 place: "pool".into(),
-                room,
+                room: Room {
+                    wide: room,
+                    tight: room,
+                },
             }),
         };
         target.set_terms(&nqn(&name), 1, &Arc::new(terms)).unwrap();
