@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use initiator::{ConnectOptions, Controller};
 use reactor::{Reactor, ReactorConfig};
 
-use crate::node::Node;
+use crate::served;
 
 const CONTROLLERS: usize = 10;
 const IO_QUEUES_EACH: u16 = 9;
@@ -38,7 +38,7 @@ impl fmt::Display for Idle {
 
 /// Connects, waits, and reads the node's processor time before and after.
 pub fn measure(directory: &Path, file: &Path) -> Result<Idle> {
-    let node = Node::start(directory, file)?;
+    let node = served::start(directory, file)?;
     let address = node.nvme.parse()?;
     let subsystem = node.volume_nqn("null")?;
     let reactor = Reactor::io_uring(ReactorConfig::default())?;
@@ -51,9 +51,9 @@ pub fn measure(directory: &Path, file: &Path) -> Result<Idle> {
             controllers.push(Controller::connect(address, &subsystem, options).await?);
         }
         reactor::sleep(Duration::from_secs(1)).await;
-        let (before, started) = (processor_time(node.pid())?, Instant::now());
+        let (before, started) = (processor_time(node.process.id())?, Instant::now());
         reactor::sleep(MEASURED).await;
-        let used = processor_time(node.pid())? - before;
+        let used = processor_time(node.process.id())? - before;
         let percent = 100.0 * used.as_secs_f64() / started.elapsed().as_secs_f64();
         for controller in controllers {
             controller.disconnect().await;

@@ -7,8 +7,10 @@
 //! and 5.
 
 mod idle;
+#[path = "../support/node.rs"]
 mod node;
 mod rows;
+mod served;
 mod spdk;
 mod table;
 
@@ -29,7 +31,7 @@ fn main() -> Result<()> {
     let directory = tempfile::tempdir().context("making a temporary directory")?;
     let file = rows::prepare_file(directory.path())?;
 
-    let node = node::Node::start(&directory.path().join("node"), &file)?;
+    let node = served::start(&directory.path().join("node"), &file)?;
     let peer = spdk
         .map(|tree| start_peer(&tree, directory.path()))
         .transpose()?;
@@ -37,7 +39,7 @@ fn main() -> Result<()> {
     let mut theirs = vec![Vec::new(); ROWS.len()];
     for round in 1..=rounds {
         for (number, row) in ROWS.iter().enumerate() {
-            let sample = node.measure(row, seconds)?;
+            let sample = served::measure(&node, row, seconds)?;
             eprintln!("round {round} flashyard {row}: {sample}");
             ours[number].push(sample);
             if let Some(peer) = &peer {

@@ -67,31 +67,6 @@ impl fmt::Display for Row {
     }
 }
 
-/// What one run of one row came to.
-#[derive(Clone, Copy, Debug)]
-pub struct Sample {
-    /// I/Os per second.
-    pub iops: f64,
-    /// Mean latency.
-    pub mean_us: f64,
-    /// 99th percentile of latency.
-    pub p99_us: f64,
-}
-
-impl fmt::Display for Sample {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Sample {
-            iops,
-            mean_us,
-            p99_us,
-        } = self;
-        write!(
-            formatter,
-            "{iops:.0} IOPS, mean {mean_us:.1} us, p99 {p99_us:.1} us"
-        )
-    }
-}
-
 /// Size of the file behind [`Device::File`].
 pub const FILE_BYTES: u64 = 2 << 30;
 

@@ -1,12 +1,11 @@
 //! Medians, the printed table and `target/bench/serving.json`.
 
-use std::path::PathBuf;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::idle::Idle;
-use crate::rows::{ROWS, Sample};
+use crate::node::{self, Sample};
+use crate::rows::ROWS;
 
 fn median(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> f64 {
     let mut values: Vec<f64> = samples.iter().map(of).collect();
@@ -39,7 +38,7 @@ pub fn print_and_save(
     theirs: Option<&[Vec<Sample>]>,
     idle: &Idle,
 ) -> Result<()> {
-    println!("Machine: {}\n", machine());
+    println!("Machine: {}\n", node::machine());
     let beside = if theirs.is_some() {
         " SPDK IOPS | mean us | p99 us | ratio |"
     } else {
@@ -79,35 +78,12 @@ pub fn print_and_save(
         }));
     }
     println!("\n{idle}");
-    save(json!({ "machine": machine(), "rows": saved, "idle_percent_of_a_core": idle.percent }))
+    let idle = idle.percent;
+    let result =
+        json!({ "machine": node::machine(), "rows": saved, "idle_percent_of_a_core": idle });
+    node::save("serving", &result)
 }
 
 fn of(sample: &Sample) -> Value {
     json!({ "iops": sample.iops, "mean_us": sample.mean_us, "p99_us": sample.p99_us })
-}
-
-fn save(result: Value) -> Result<()> {
-    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    std::fs::create_dir_all(&directory)?;
-    let path = directory.join("serving.json");
-    std::fs::write(&path, serde_json::to_vec_pretty(&result)?)
-        .with_context(|| format!("writing {}", path.display()))
-}
-
-/// Processor, cores and kernel, as the machine itself names them.
-fn machine() -> String {
-    let of_file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let processors = of_file("/proc/cpuinfo");
-    let model = processors
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"))
-        .map_or("unknown processor", |rest| {
-            rest.trim_start_matches([' ', '\t', ':'])
-        });
-    let cores = processors
-        .lines()
-        .filter(|line| line.starts_with("processor"))
-        .count();
-    let kernel = of_file("/proc/sys/kernel/osrelease");
-    format!("{model}, {cores} cores, Linux {}", kernel.trim())
 }

@@ -1,5 +1,6 @@
 //! A node as a user would run it: the `flashyard` program itself, on CPU 0.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -7,14 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::rows::{Device, Row, Sample};
-
 /// The program, in the same profile as this benchmark.
 const FLASHYARD: &str = env!("CARGO_BIN_EXE_flashyard");
 
-/// A running node with one volume for each [`Device`].
+/// A running node.
 pub struct Node {
-    process: Child,
+    pub process: Child,
     api: String,
     token_file: PathBuf,
     /// Where it serves NVMe/TCP, as `address:port`.
@@ -22,33 +21,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node with its state in `directory`; `file` becomes one of its drives.
-    pub fn start(directory: &Path, file: &Path) -> Result<Node> {
-        let node = Node::start_empty(directory)?;
-        node.call("drive add null --null 400GiB")?;
-        node.call("drive add memory --memory 256MiB")?;
-        node.call(&format!("drive add file {}", file.display()))?;
-        for volume in ["null", "memory", "file"] {
-            node.call(&format!(
-                "volume create {volume} --drive {volume} --allow any"
-            ))?;
-        }
-        // Memory that was never written costs nothing to read; the peer's is touched at start.
-        let target = node.target("memory")?;
-        node.call(&format!("perf {target} --rw write --bs 128k --iodepth 8"))?;
-        Ok(node)
-    }
-
-    /// A volume as `flashyard perf` wants it named.
-    fn target(&self, volume: &str) -> Result<String> {
-        Ok(format!(
-            "tcp://{}/{}?nsid=1",
-            self.nvme,
-            self.volume_nqn(volume)?
-        ))
-    }
-
-    fn start_empty(directory: &Path) -> Result<Node> {
+    /// Starts an empty node with its state in `directory`.
+    pub fn start(directory: &Path) -> Result<Node> {
         std::fs::create_dir_all(directory)?;
         let settings = directory.join("flashyard.toml");
         std::fs::write(
@@ -96,12 +70,8 @@ impl Node {
         bail!("the node does not write {}", endpoints.display())
     }
 
-    /// Its process identifier.
-    pub fn pid(&self) -> u32 {
-        self.process.id()
-    }
-
-    fn call(&self, words: &str) -> Result<Value> {
+    /// Runs a command of the program against the node; gives what it prints as JSON.
+    pub fn call(&self, words: &str) -> Result<Value> {
         run_json(
             Command::new(FLASHYARD)
                 .args(["--node", &self.api])
@@ -120,35 +90,90 @@ impl Node {
             .to_owned())
     }
 
-    /// Runs `flashyard perf` for one row, on CPU 1.
-    pub fn measure(&self, row: &Row, seconds: u64) -> Result<Sample> {
-        let volume = match row.device {
-            Device::Null => "null",
-            Device::Memory => "memory",
-            Device::File => "file",
-        };
-        let target = self.target(volume)?;
-        let report = run_json(
-            Command::new(FLASHYARD)
-                .args(["perf", &target, "--rw", row.pattern, "--cores", "1"])
-                .arg("--norandommap")
-                .args(["--bs", &row.block_bytes.to_string()])
-                .args(["--iodepth", &row.depth.to_string()])
-                .args(["--runtime", &format!("{seconds}s")]),
-        )?;
-        let direction = if row.pattern.ends_with("read") {
-            "read"
-        } else {
-            "write"
-        };
-        let found = &report[direction];
-        let number = |value: &Value| value.as_f64().context("perf: a figure is missing");
-        Ok(Sample {
-            iops: number(&found["iops"])?,
-            mean_us: number(&found["latency"]["mean_us"])?,
-            p99_us: number(&found["latency"]["p99_us"])?,
-        })
+    /// A volume as `flashyard perf` wants it named.
+    pub fn target(&self, volume: &str) -> Result<String> {
+        let nqn = self.volume_nqn(volume)?;
+        Ok(format!("tcp://{}/{nqn}?nsid=1", self.nvme))
     }
+
+    /// `flashyard perf` on a volume, on CPU 1.
+    pub fn perf(&self, volume: &str, words: &str) -> Result<Command> {
+        let mut command = Command::new(FLASHYARD);
+        command
+            .args([
+                "perf",
+                &self.target(volume)?,
+                "--cores",
+                "1",
+                "--norandommap",
+            ])
+            .args(words.split(' '));
+        Ok(command)
+    }
+}
+
+/// What one run of one row came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// I/Os per second.
+    pub iops: f64,
+    /// Mean latency.
+    pub mean_us: f64,
+    /// 99th percentile of latency.
+    pub p99_us: f64,
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sample {
+            iops,
+            mean_us,
+            p99_us,
+        } = self;
+        write!(
+            formatter,
+            "{iops:.0} IOPS, mean {mean_us:.1} us, p99 {p99_us:.1} us"
+        )
+    }
+}
+
+/// Runs `flashyard perf`; gives the figures of `direction`.
+pub fn measure(command: &mut Command, direction: &str) -> Result<Sample> {
+    let report = run_json(command)?;
+    let found = &report[direction];
+    let number = |value: &Value| value.as_f64().context("perf: a figure is missing");
+    Ok(Sample {
+        iops: number(&found["iops"])?,
+        mean_us: number(&found["latency"]["mean_us"])?,
+        p99_us: number(&found["latency"]["p99_us"])?,
+    })
+}
+
+/// Processor, cores and kernel, as the machine itself names them.
+pub fn machine() -> String {
+    let of_file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let processors = of_file("/proc/cpuinfo");
+    let model = processors
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map_or("unknown processor", |rest| {
+            rest.trim_start_matches([' ', '\t', ':'])
+        });
+    let cores = processors
+        .lines()
+        .filter(|line| line.starts_with("processor"))
+        .count();
+    let kernel = of_file("/proc/sys/kernel/osrelease");
+    format!("{model}, {cores} cores, Linux {}", kernel.trim())
+}
+
+/// Keeps what was measured as `target/bench/NAME.json`.
+pub fn save(name: &str, result: &Value) -> Result<()> {
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
+    std::fs::create_dir_all(&directory)?;
+    let path = directory.join(format!("{name}.json"));
+    std::fs::write(&path, serde_json::to_vec_pretty(result)?)
+        .with_context(|| format!("writing {}", path.display()))
 }
 
 fn run_json(command: &mut Command) -> Result<Value> {
