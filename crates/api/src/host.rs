@@ -27,6 +27,9 @@ pub struct Host {
     /// What it has to prove before it is served; absent: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<HostKey>,
+    /// It has a key for TLS, and connects under TLS alone.
+    #[serde(default)]
+    pub tls: bool,
     /// The tenant it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Name>,

@@ -9,8 +9,8 @@ use zeroize::Zeroize;
 
 use crate::Name;
 
-/// A secret as `nvme gen-dhchap-key` prints it: `DHHC-1:TT:BASE64:`. Never shown by accident, and
-/// wiped from memory when dropped.
+/// A secret as `nvme gen-dhchap-key` prints it, `DHHC-1:TT:BASE64:`, or a key as `nvme gen-tls-key`
+/// does. Never shown by accident, and wiped from memory when dropped.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = String, format = "password")]
@@ -104,6 +104,43 @@ words! {
         /// 8192 bits.
         Ffdhe8192 = "ffdhe8192",
     }
+}
+
+words! {
+    /// The hash of a TLS key, and with it the cipher suite.
+    pub enum TlsHash {
+        /// SHA-256, with AES-128.
+        #[default]
+        Sha256 = "sha256",
+        /// SHA-384, with AES-256.
+        Sha384 = "sha384",
+    }
+}
+
+/// A TLS key to set; the body of `PUT /v1/hosts/{name}/tls-key`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TlsKeySpec {
+    /// The key as `nvme gen-tls-key` prints it: `NVMeTLSkey-1:HH:BASE64:`.
+    pub key: SecretText,
+}
+
+/// A TLS key to make; the body of `POST /v1/hosts/{name}/tls-key`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TlsKeyRequest {
+    /// The hash to use.
+    #[serde(default)]
+    pub hash: TlsHash,
+}
+
+/// A TLS key that was just made: it is never shown again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewTlsKey {
+    /// The host.
+    pub host: Name,
+    /// The key, for `nvme gen-tls-key` and `nvme connect --tls` on the host.
+    pub key: SecretText,
 }
 
 /// A key to set; the body of `PUT /v1/hosts/{name}/key`.

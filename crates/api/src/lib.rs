@@ -37,7 +37,8 @@ pub use error::{ErrorBody, ErrorCode};
 pub use event::{Event, Severity};
 pub use host::{Host, HostSpec};
 pub use host_key::{
-    HostKey, HostKeyRequest, HostKeySpec, KeyGroup, KeyHash, NewHostKey, SecretText,
+    HostKey, HostKeyRequest, HostKeySpec, KeyGroup, KeyHash, NewHostKey, NewTlsKey, SecretText,
+    TlsHash, TlsKeyRequest, TlsKeySpec,
 };
 pub use job::{Job, JobKind, JobState};
 pub use limits::{BURST_MS_MAX, LIMIT_BYTES_PER_SECOND_MIN, LIMIT_IOPS_MIN, Limit, Limits, Tenant};

@@ -39,6 +39,9 @@ pub struct Port {
     pub advertise: Option<String>,
     /// How good a path it is.
     pub path: PathState,
+    /// Hosts connect to it under TLS, or not at all.
+    #[serde(default)]
+    pub tls: bool,
 }
 
 /// What to change; the body of `PATCH /v1/ports/{id}`.

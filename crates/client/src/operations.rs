@@ -3,8 +3,8 @@
 use api::{
     AuditEntry, Caller, Drive, DriveHealth, DriveSpec, Event, Host, HostKey, HostKeyRequest,
     HostKeySpec, HostSpec, Limits, List, Metrics, Name, Namespace, NamespaceSpec, Namespaces,
-    NewHostKey, Port, PortChange, Session, Settings, SettingsChange, Status, Tenant, Token,
-    TokenSpec, Volume, VolumeSpec,
+    NewHostKey, NewTlsKey, Port, PortChange, Session, Settings, SettingsChange, Status, Tenant,
+    TlsKeyRequest, TlsKeySpec, Token, TokenSpec, Volume, VolumeSpec,
 };
 
 use crate::{Client, ClientError};
@@ -182,6 +182,25 @@ impl Client {
     /// Asks nothing of a host any more.
     pub fn remove_host_key(&self, host: &Name) -> Result<(), ClientError> {
         self.delete_object(&format!("/v1/hosts/{host}/key"))
+    }
+
+    /// Has a host connect under TLS alone, with this key.
+    pub fn set_tls_key(&self, host: &Name, spec: &TlsKeySpec) -> Result<Host, ClientError> {
+        self.put(&format!("/v1/hosts/{host}/tls-key"), spec)
+    }
+
+    /// Makes a new TLS key for a host; it is in the answer and never shown again.
+    pub fn generate_tls_key(
+        &self,
+        host: &Name,
+        request: &TlsKeyRequest,
+    ) -> Result<NewTlsKey, ClientError> {
+        self.post(&format!("/v1/hosts/{host}/tls-key"), request)
+    }
+
+    /// Forgets a host's TLS key.
+    pub fn remove_tls_key(&self, host: &Name) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/hosts/{host}/tls-key"))
     }
 
     /// Settings that change while the node runs.

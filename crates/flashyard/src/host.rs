@@ -6,6 +6,7 @@ use clap::Subcommand;
 use crate::connection::{Done, Node};
 use crate::host_key::Key;
 use crate::output::{names, table};
+use crate::tls_key::TlsKey;
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -24,6 +25,8 @@ pub enum Verb {
     },
     /// Show, make, set or remove what a host proves before it is served (DH-HMAC-CHAP)
     Key(Key),
+    /// Make, set or remove the key with which a host connects, under TLS alone
+    TlsKey(TlsKey),
     /// Forget a host that no volume allows
     Remove {
         /// The host
@@ -47,6 +50,7 @@ impl Verb {
                     .show(&host, |host| list(std::slice::from_ref(host)));
             }
             Verb::Key(key) => key.run(node)?,
+            Verb::TlsKey(key) => key.run(node)?,
             Verb::Remove { name } => {
                 node.client.remove_host(name)?;
                 node.output.say(&format!("host {name} removed"));
@@ -56,13 +60,25 @@ impl Verb {
     }
 }
 
-fn list(hosts: &[Host]) -> String {
+/// What the host has to prove, and how it connects.
+fn keys(host: &Host) -> String {
+    let proof = host.key.map(|key| format!("{} {}", key.hash, key.group));
+    let parts: Vec<String> = proof
+        .into_iter()
+        .chain(host.tls.then(|| "tls".to_owned()))
+        .collect();
+    match parts.is_empty() {
+        true => "-".to_owned(),
+        false => parts.join(", "),
+    }
+}
+
+pub(crate) fn list(hosts: &[Host]) -> String {
     let row = |host: &Host| {
         vec![
             host.name.to_string(),
             names(&host.volumes),
-            host.key
-                .map_or("-".into(), |key| format!("{} {}", key.hash, key.group)),
+            keys(host),
             host.nqn.clone(),
         ]
     };

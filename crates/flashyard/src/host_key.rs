@@ -75,7 +75,7 @@ impl Key {
 }
 
 /// Secrets are read from files, for the command line of a process is there for all to see.
-fn read_secret(path: &str) -> Result<SecretText, String> {
+pub(crate) fn read_secret(path: &str) -> Result<SecretText, String> {
     let mut text = String::new();
     let read = match path {
         "-" => std::io::stdin().read_to_string(&mut text).map(drop),

@@ -29,6 +29,7 @@ mod snapshot;
 mod ssd;
 mod status;
 mod tenant;
+mod tls_key;
 mod token;
 mod top;
 mod volume;

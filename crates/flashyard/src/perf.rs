@@ -6,13 +6,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use initiator::{ConnectOptions, Error, Reconnect, TargetAddress};
+use initiator::{ConnectOptions, Error, Reconnect, TargetAddress, TlsKey};
 use lab::load::{
     Pattern, PerfError, PerfOptions, Report, Snapshot, Stop, Verify, Workload, parse_bytes,
     parse_duration,
 };
 
 use crate::exit;
+use crate::host_key::read_secret;
 use crate::output::Output;
 
 /// Options named as fio names them.
@@ -85,6 +86,9 @@ struct Connection {
         value_name = "NQN"
     )]
     host_nqn: String,
+    /// Connect under TLS, with the key in this file
+    #[arg(long, value_name = "FILE", value_parser = read_tls_key)]
+    tls_key: Option<TlsKey>,
     /// Ask for header digests
     #[arg(long)]
     header_digest: bool,
@@ -97,6 +101,12 @@ struct Connection {
     /// Ride out a lost connection for up to this time
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     reconnect: Option<Duration>,
+}
+
+fn read_tls_key(path: &str) -> Result<TlsKey, String> {
+    let text = read_secret(path)?;
+    let key = text.reveal().parse::<TlsKey>();
+    key.map_err(|error| error.to_string())
 }
 
 impl Perf {
@@ -120,6 +130,7 @@ impl Perf {
         let transfer_bytes =
             u32::try_from(self.bs).map_err(|_| format!("bs: {} is above 4 GiB", self.bs))?;
         let mut connect = ConnectOptions::new(self.connection.host_nqn);
+        connect.tls_key = self.connection.tls_key;
         connect.header_digest = self.connection.header_digest;
         connect.data_digest = self.connection.data_digest;
         connect.in_capsule = !self.connection.no_in_capsule;

@@ -59,10 +59,11 @@ fn list(ports: &[Port]) -> String {
             port.address.clone(),
             port.advertise.clone().unwrap_or_else(|| "-".into()),
             port.path.word().to_owned(),
+            if port.tls { "tls" } else { "-" }.to_owned(),
         ]
     };
     table(
-        &["port", "address", "advertised", "path"],
+        &["port", "address", "advertised", "path", "security"],
         ports.iter().map(row),
     )
 }

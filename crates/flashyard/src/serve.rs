@@ -58,6 +58,9 @@ pub struct Serve {
     /// Serve NVMe/TCP here, instead of where the settings say; may be repeated, port 0 is any
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Vec<Address>,
+    /// Hosts connect to what --listen names under TLS, or not at all
+    #[arg(long, requires = "listen")]
+    tls: bool,
     /// Serve the REST API here, instead of where the settings say; port 0 is any
     #[arg(long, value_name = "ADDRESS:PORT")]
     api_listen: Option<Address>,
@@ -130,6 +133,7 @@ impl Serve {
             let port = |listen: &Address| PortConfig {
                 listen: *listen,
                 advertise: None,
+                tls: self.tls,
             };
             config.nvme.ports = self.listen.iter().map(port).collect();
         }

@@ -20,6 +20,7 @@ fn help_is_as_documented() {
         &["host"],
         &["host", "add"],
         &["host", "key"],
+        &["host", "tls-key"],
         &["session"],
         &["event"],
         &["event", "list"],

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use nvme::{FatalError, Status};
+use tls::TlsError;
 
 use crate::Refusal;
 
@@ -40,6 +41,14 @@ pub enum Error {
         address: SocketAddr,
         /// What the network says.
         source: io::Error,
+    },
+    /// Host and controller did not agree on a secure channel.
+    #[error("no TLS with {address}: {source}")]
+    Tls {
+        /// Where to.
+        address: SocketAddr,
+        /// Why not.
+        source: TlsError,
     },
     /// The controller refused the Connect command.
     #[error("connect of queue {queue_id} refused: {status:?}{}", parameter_text(*.result))]

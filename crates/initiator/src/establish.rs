@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use access::Nqn;
+use access::{Nqn, TlsPsk};
 use block::Buffer;
 use nvme::authentication::requirement;
 use nvme::event::config;
@@ -71,7 +71,8 @@ impl Session {
             0
         };
         let settings = settings(options, ADMIN_DEPTH, capsule_bytes);
-        let admin = QueuePair::open(address, settings, Rc::clone(&lost)).await?;
+        let psk = options.psk(subsystem_nqn)?;
+        let admin = QueuePair::open(address, settings, psk.as_ref(), Rc::clone(&lost)).await?;
         let mut session = Session {
             controller_id: CONTROLLER_ID_DYNAMIC,
             data: Rc::new(ControllerData::new_zeroed()),
@@ -91,7 +92,7 @@ impl Session {
         }
         if options.io_queues > 0 && subsystem_nqn != DISCOVERY_NQN {
             session
-                .create_queues(address, subsystem_nqn, options, capabilities)
+                .create_queues(address, subsystem_nqn, options, psk.as_ref(), capabilities)
                 .await?;
         }
         Ok(session)
@@ -226,6 +227,7 @@ impl Session {
         address: SocketAddr,
         subsystem_nqn: &str,
         options: &ConnectOptions,
+        psk: Option<&TlsPsk>,
         capabilities: Capabilities,
     ) -> Result<(), Error> {
         let wanted = (options.io_queues - 1).into();
@@ -252,7 +254,7 @@ impl Session {
         };
         for queue_id in 1..=options.io_queues.min(granted) {
             let settings = settings(options, depth, capsule_bytes);
-            let queue = QueuePair::open(address, settings, Rc::clone(&self.lost)).await?;
+            let queue = QueuePair::open(address, settings, psk, Rc::clone(&self.lost)).await?;
             self.io.push(queue.clone());
             self.connect_queue(queue_id, depth, subsystem_nqn, options, &queue)
                 .await?;

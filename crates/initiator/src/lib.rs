@@ -19,6 +19,7 @@ mod options;
 mod queue;
 mod supervise;
 
+pub use access::TlsKey;
 pub use address::{AddressError, TargetAddress};
 pub use authentication::{Credentials, Prover, Refusal};
 pub use connection::{ADMIN_CAPSULE_BYTES, CommandId, Connection, Data, Outlet, Settings};

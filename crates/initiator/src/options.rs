@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use access::{Nqn, TlsKey, TlsPsk};
+
 use crate::{Credentials, Error};
 
 /// How a controller is connected to, and what happens when the connection is lost.
@@ -32,6 +34,8 @@ pub struct ConnectOptions {
     pub async_events: bool,
     /// What to prove to controllers that ask for it, and what they have to prove.
     pub credentials: Option<Credentials>,
+    /// Connect under TLS, with this key.
+    pub tls_key: Option<TlsKey>,
 }
 
 /// How long and how often to try to get a lost controller back.
@@ -55,7 +59,7 @@ impl Default for Reconnect {
 
 impl ConnectOptions {
     /// One I/O queue of 128 commands, no digests, in-capsule data, keep alive of 5 s, no reconnect,
-    /// no credentials.
+    /// no credentials, no TLS.
     pub fn new(host_nqn: impl Into<String>) -> ConnectOptions {
         let host_nqn = host_nqn.into();
         ConnectOptions {
@@ -71,7 +75,25 @@ impl ConnectOptions {
             reconnect: None,
             async_events: true,
             credentials: None,
+            tls_key: None,
         }
+    }
+
+    /// The key of TLS for connections to `subsystem_nqn`, if there is to be TLS.
+    pub(crate) fn psk(&self, subsystem_nqn: &str) -> Result<Option<TlsPsk>, Error> {
+        let Some(key) = &self.tls_key else {
+            return Ok(None);
+        };
+        let name = |option, text: &str| {
+            text.parse::<Nqn>().map_err(|_| Error::Option {
+                option,
+                found: text.to_owned(),
+                allowed: "an NQN is required",
+            })
+        };
+        let host = name("host NQN", &self.host_nqn)?;
+        let subsystem = name("subsystem NQN", subsystem_nqn)?;
+        Ok(key.psks(&host, &subsystem).into_iter().next())
     }
 
     /// Checks that the options can be used, before anything is sent.
@@ -86,7 +108,7 @@ impl ConnectOptions {
                 allowed,
             })
         };
-        if let Err(error) = self.host_nqn.parse::<access::Nqn>() {
+        if let Err(error) = self.host_nqn.parse::<Nqn>() {
             let found = format!("'{}' ({error})", self.host_nqn);
             return refuse("host NQN", found, "an NQN is required");
         }

@@ -11,11 +11,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use access::TlsPsk;
 use block::Buffer;
 use nvme::{CompletionEntry, SubmissionEntry};
 use reactor::net::{SendBatch, SocketOptions, TcpStream};
 use reactor::spawn;
 use reactor::sync::Notify;
+use tls::Stream;
 
 use crate::connection::{CommandId, Connection, Data, Outlet, Settings};
 use crate::{Error, LossReason};
@@ -28,7 +30,7 @@ const STAGING_BYTES: usize = 256 << 10;
 pub struct QueuePair(Rc<Queue>);
 
 struct Queue {
-    stream: TcpStream,
+    stream: Stream,
     connection: RefCell<Connection>,
     /// Who waits for the command in each slot.
     wakers: RefCell<Vec<Option<Waker>>>,
@@ -57,15 +59,23 @@ impl Outlet for SendBatch {
 }
 
 impl QueuePair {
-    /// Connects to `address` and initializes the connection; no command has been sent yet.
+    /// Connects to `address`, under TLS if there is a key, and initializes the connection; no
+    /// command has been sent yet.
     pub(crate) async fn open(
         address: SocketAddr,
         settings: Settings,
+        psk: Option<&TlsPsk>,
         lost: Rc<Notify>,
     ) -> Result<QueuePair, Error> {
         let stream = TcpStream::connect(address, &SocketOptions::default())
             .await
             .map_err(|source| Error::Unreachable { address, source })?;
+        let stream = match psk {
+            Some(psk) => Stream::connect(stream, psk)
+                .await
+                .map_err(|source| Error::Tls { address, source })?,
+            None => Stream::plain(stream),
+        };
         let queue = Rc::new(Queue {
             stream,
             connection: RefCell::new(Connection::new(settings)),

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::{AllowedHosts, HostKeys, Nqn};
+use access::{AllowedHosts, HostKeys, Nqn, TlsKey};
 use block::{BlockDevice, Geometry};
 use drive::{Drive, FileDrive, FileOptions, MemoryDrive, NullDrive, NvmeDrive};
 use qos::Terms;
@@ -123,6 +123,7 @@ impl Core {
             listen: port.listen,
             advertise: port.advertise,
             reuse_port: shared,
+            tls: port.tls,
         };
         let deadline = reactor::now() + PORT_PATIENCE;
         loop {
@@ -316,6 +317,11 @@ impl Core {
     /// These terms hold for a volume on this core.
     pub fn set_terms(&self, nqn: &Nqn, nsid: u32, terms: &Arc<Terms>) -> Result<(), NodeError> {
         Ok(self.target.set_terms(nqn, nsid, terms)?)
+    }
+
+    /// Changes a host's key for TLS.
+    pub fn set_tls_key(&self, host: &Nqn, key: Option<TlsKey>) {
+        self.target.set_tls_key(host, key);
     }
 
     /// Changes who may connect to a subsystem; others are disconnected.

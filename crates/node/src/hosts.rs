@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use access::{HostKeys, Nqn};
+use access::{HostKeys, Nqn, TlsKey};
 use nvme::authentication::Failure;
 use target::reservation::{ReservationKeeper, Reservations};
 use target::{CloseReason, RefusalReason, Target, TargetEvent};
@@ -21,6 +21,14 @@ impl Node {
     pub async fn set_host_keys(&self, host: &Nqn, keys: Option<HostKeys>) -> Result<(), NodeError> {
         let host = host.clone();
         self.run(|layout| async move { layout.set_host_keys(host, keys).await })
+            .await
+    }
+
+    /// Changes a host's key for TLS; `None`: it needs none. A host with another key than before is
+    /// disconnected.
+    pub async fn set_tls_key(&self, host: &Nqn, key: Option<TlsKey>) -> Result<(), NodeError> {
+        let host = host.clone();
+        self.run(|layout| async move { layout.set_tls_key(host, key).await })
             .await
     }
 
@@ -46,6 +54,18 @@ impl Layout {
             let (known, keeper) = (known.clone(), keeper.clone());
             async move {
                 core.keep_reservations(known, keeper);
+                Ok(())
+            }
+        };
+        self.everywhere(work).await
+    }
+
+    /// Changes a host's key for TLS, on every core.
+    async fn set_tls_key(&self, host: Nqn, key: Option<TlsKey>) -> Result<(), NodeError> {
+        let work = move |core: Rc<Core>| {
+            let (host, key) = (host.clone(), key.clone());
+            async move {
+                core.set_tls_key(&host, key);
                 Ok(())
             }
         };
@@ -126,8 +146,11 @@ fn reason_in_words(reason: CloseReason) -> &'static str {
 }
 
 fn refusal_in_words(reason: RefusalReason) -> &'static str {
-    let RefusalReason::NotAuthenticated(failure) = reason else {
-        return "it is not allowed";
+    let failure = match reason {
+        RefusalReason::NotAllowed => return "it is not allowed",
+        RefusalReason::TlsRequired => return "it has a TLS key and came without TLS",
+        RefusalReason::TlsFailed => return "it has another TLS key, or somebody used its name",
+        RefusalReason::NotAuthenticated(failure) => failure,
     };
     match failure {
         Failure::FAILED => "it did not prove its secret, or does not believe the node's",

@@ -29,7 +29,7 @@ mod volume;
 mod watched;
 
 pub use access::chap::{ChapHash, DhGroup};
-pub use access::{AllowedHosts, HostKeys, Nqn, Secret};
+pub use access::{AllowedHosts, HostKeys, Nqn, PskHash, Secret, TlsKey};
 pub use drive::{EmulatedError, NamespaceState, NvmeError, OpenError};
 pub use error::NodeError;
 pub use measure::{CoreMeasure, DriveCounts, Measures, VolumeCounts};

@@ -31,6 +31,8 @@ pub struct PortSpec {
     pub advertise: Option<SocketAddr>,
     /// How good a path it is.
     pub path: PathState,
+    /// Hosts connect under TLS, with a key of theirs, or not at all.
+    pub tls: bool,
 }
 
 /// What a drive is made of.

@@ -54,6 +54,7 @@ fn with_drive<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Lab) -> F) {
                 listen: "127.0.0.1:4420".parse().unwrap(),
                 advertise: None,
                 path: node::PathState::Optimized,
+                tls: false,
             }],
         };
         let events = Arc::new(Mutex::new(Vec::new()));

@@ -27,6 +27,7 @@ async fn node(uuid: Uuid) -> Node {
         listen,
         advertise: None,
         path: node::PathState::Optimized,
+        tls: false,
     };
     let spec = NodeSpec {
         uuid,

@@ -61,6 +61,9 @@ pub struct PortConfig {
     /// What discovery tells hosts to connect to, if not the address they asked at.
     #[serde(default, deserialize_with = "empty_is_none")]
     pub advertise: Option<Address>,
+    /// Hosts connect under TLS, or not at all.
+    #[serde(default)]
+    pub tls: bool,
 }
 
 /// `[api]`
@@ -249,6 +252,7 @@ impl Default for NvmeConfig {
             ports: vec![PortConfig {
                 listen,
                 advertise: None,
+                tls: false,
             }],
         }
     }

@@ -19,6 +19,7 @@ mod settings;
 mod snapshots;
 mod standing;
 mod status;
+mod tls_keys;
 mod tokens;
 mod volumes;
 
@@ -27,7 +28,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::SystemTime;
 
-use api::{ErrorBody, ErrorCode, HostKeySpec, HostSpec, Limits, Name, Severity};
+use api::{ErrorBody, ErrorCode, HostKeySpec, HostSpec, Limits, Name, Severity, TlsKeySpec};
 use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec};
 use serde::Serialize;
 use tokio::sync::Mutex;
@@ -78,6 +79,7 @@ struct Objects {
     pools: BTreeMap<Name, PoolEntry>,
     hosts: BTreeMap<Name, HostSpec>,
     host_keys: BTreeMap<Name, HostKeySpec>,
+    tls_keys: BTreeMap<Name, TlsKeySpec>,
     /// Of tenants that have some.
     tenants: BTreeMap<Name, Limits>,
 }
@@ -163,6 +165,7 @@ impl Control {
         let keeper = reservations::keeper(Arc::clone(&control.state));
         control.node.keep_reservations(known, keeper).await?;
         control.restore_host_keys(remembered.host_keys).await?;
+        control.restore_tls_keys(remembered.tls_keys).await?;
         control.make_first_token(&config.state_directory).await?;
         control.restore_drives(remembered.drives).await;
         control.restore_volumes(remembered.volumes).await;

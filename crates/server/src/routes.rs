@@ -19,6 +19,7 @@ mod settings;
 mod snapshots;
 mod status;
 mod tenants;
+mod tls_keys;
 mod tokens;
 mod volumes;
 mod web;
@@ -132,6 +133,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
             host_keys::generate,
             host_keys::remove
         ))
+        .routes(routes!(tls_keys::set, tls_keys::generate, tls_keys::remove))
         .routes(routes!(sessions::list))
         .routes(routes!(ports::list))
         .routes(routes!(ports::change))

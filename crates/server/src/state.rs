@@ -9,7 +9,10 @@ use std::ops::Bound;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use api::{AuditEntry, BlockSize, DriveSpec, HostKeySpec, HostSpec, Limits, Name, SettingsChange};
+use api::{
+    AuditEntry, BlockSize, DriveSpec, HostKeySpec, HostSpec, Limits, Name, SettingsChange,
+    TlsKeySpec,
+};
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata,
     TableDefinition, TableError,
@@ -52,6 +55,8 @@ pub enum Kind {
     Host,
     /// [`HostKeySpec`]s, by the name of the host.
     HostKey,
+    /// [`TlsKeySpec`]s, by the name of the host.
+    TlsKey,
     /// [`TokenRecord`]s.
     Token,
     /// [`Limits`] of tenants.
@@ -66,6 +71,7 @@ impl Kind {
             Kind::Pool => "pools",
             Kind::Host => "hosts",
             Kind::HostKey => "host_keys",
+            Kind::TlsKey => "tls_keys",
             Kind::Token => "tokens",
             Kind::Tenant => "tenants",
         })
@@ -197,6 +203,8 @@ pub struct Remembered {
     pub hosts: BTreeMap<Name, HostSpec>,
     /// Keys by the name of their host.
     pub host_keys: BTreeMap<Name, HostKeySpec>,
+    /// TLS keys by the name of their host.
+    pub tls_keys: BTreeMap<Name, TlsKeySpec>,
     /// Tokens by name.
     pub tokens: BTreeMap<Name, TokenRecord>,
     /// Limits by the name of the tenant.
@@ -323,6 +331,7 @@ impl State {
             pools: self.all(Kind::Pool)?,
             hosts: self.all(Kind::Host)?,
             host_keys: self.all(Kind::HostKey)?,
+            tls_keys: self.all(Kind::TlsKey)?,
             tokens: self.all(Kind::Token)?,
             tenants: self.all(Kind::Tenant)?,
         })

@@ -19,6 +19,7 @@ use crate::gate;
 use crate::home::{AttachRequest, QueuePlace, Refusal};
 use crate::io::IoQueue;
 use crate::report::{RefusalReason, TargetEvent};
+use crate::secure;
 use crate::session::{Role, Session};
 use crate::transport::{Command, Reply};
 
@@ -62,6 +63,7 @@ async fn establish<D: BlockDevice + 'static>(
     }
     let subsystem_nqn = name(&data.subsystem_nqn, connect_offset::SUBSYSTEM_NQN)?;
     let host_nqn = name(&data.host_nqn, connect_offset::HOST_NQN)?;
+    secure::check(session, &host_nqn, &subsystem_nqn)?;
     let controller_id = if connect.queue_id.get() == 0 {
         connect_admin(session, connect, data, subsystem_nqn, host_nqn)?
     } else {

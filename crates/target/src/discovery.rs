@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use block::BlockDevice;
 use nvme::fabrics::{CONTROLLER_ID_DYNAMIC, DISCOVERY_NQN};
 use nvme::log::{
-    AddressFamily, DiscoveryEntry, DiscoveryHeader, SubsystemType, TRANSPORT_TCP, entry_flags,
-    requirements,
+    AddressFamily, DiscoveryEntry, DiscoveryHeader, SECURITY_TLS_1_3, SubsystemType, TRANSPORT_TCP,
+    entry_flags, requirements,
 };
 use nvme::text::{padded, terminated};
 use zerocopy::{FromZeros, IntoBytes};
@@ -52,6 +52,10 @@ fn entry(port: &Port, address: SocketAddr, subsystem_nqn: &str) -> DiscoveryEntr
     entry.subsystem_type = SubsystemType::NVM;
     // Not "no secure channel needed": some hosts (libnvme 1.3) then ask for one.
     entry.requirements = requirements::FLOW_CONTROL_OPTIONAL;
+    if port.settings.tls {
+        entry.requirements |= requirements::SECURE_CHANNEL;
+        entry.transport_specific[0] = SECURITY_TLS_1_3;
+    }
     entry.port_id = port.settings.id.into();
     entry.controller_id = CONTROLLER_ID_DYNAMIC.into();
     entry.admin_queue_size = ADMIN_QUEUE_ENTRIES.into();

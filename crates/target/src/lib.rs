@@ -32,6 +32,7 @@ mod per_core;
 mod port;
 mod report;
 pub mod reservation;
+mod secure;
 mod session;
 mod settings;
 mod subsystem;

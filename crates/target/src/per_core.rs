@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::{HostKeys, Nqn};
+use access::{HostKeys, Nqn, TlsKey};
 use block::BlockDevice;
 use nvme::Status;
 use nvme::event::AsyncEvent;
@@ -45,6 +45,8 @@ pub(crate) struct Core<D> {
     pub places: RefCell<BTreeMap<Arc<str>, Rc<Place>>>,
     /// Hosts that have to authenticate.
     pub host_keys: RefCell<BTreeMap<Nqn, Arc<HostKeys>>>,
+    /// Hosts that come under TLS.
+    pub tls_keys: RefCell<BTreeMap<Nqn, Arc<TlsKey>>>,
     pub sessions: RefCell<BTreeMap<u64, Rc<Session<D>>>>,
     pub session_count: Cell<u64>,
     /// Connections whose last command has not ended yet, closed ones included.
@@ -87,6 +89,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             controllers: RefCell::default(),
             places: RefCell::default(),
             host_keys: RefCell::default(),
+            tls_keys: RefCell::default(),
             sessions: RefCell::default(),
             session_count: Cell::new(0),
             serving: Cell::new(0),

@@ -105,6 +105,10 @@ pub enum RefusalReason {
     NotAllowed,
     /// It did not prove who it is.
     NotAuthenticated(Failure),
+    /// It has a key for TLS and came without.
+    TlsRequired,
+    /// It, or somebody in its name, has another key for TLS.
+    TlsFailed,
 }
 
 /// Something an operator may want to know.

@@ -17,6 +17,7 @@ use crate::per_core::Core;
 use crate::port::PathState;
 use crate::report::CloseReason;
 use crate::reservation::command as reservation;
+use crate::secure::Secured;
 use crate::transport::{Command, Connection, End, Ready, Reply, Tag};
 
 /// What a connection is, once Connect has said so.
@@ -32,6 +33,8 @@ pub(crate) enum Role<D> {
 pub(crate) struct Origin {
     pub port_id: u16,
     pub path: Rc<Cell<PathState>>,
+    /// Its connections are under TLS.
+    pub tls: bool,
 }
 
 /// One connection.
@@ -42,6 +45,8 @@ pub(crate) struct Session<D> {
     pub host_address: SocketAddr,
     pub local_address: SocketAddr,
     pub machine: RefCell<Connection>,
+    /// Who is at the other end, where TLS has proved it.
+    pub secured: OnceCell<Secured>,
     pub role: OnceCell<Role<D>>,
     /// What the host has to prove on this queue, if it has to.
     pub gate: OnceCell<Gate>,
@@ -89,6 +94,7 @@ impl<D: BlockDevice + 'static> Session<D> {
             local_address,
             machine: RefCell::new(Connection::new(core.settings.connection)),
             core,
+            secured: OnceCell::new(),
             role: OnceCell::new(),
             gate: OnceCell::new(),
             connected: Notify::new(),

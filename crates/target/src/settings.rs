@@ -60,6 +60,8 @@ pub struct PortSettings {
     pub advertise: Option<SocketAddr>,
     /// Share the address with the other cores' targets.
     pub reuse_port: bool,
+    /// Hosts connect under TLS, with a key of theirs, or not at all.
+    pub tls: bool,
 }
 
 /// Which ports a subsystem is served on.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::{AllowedHosts, HostKeys, Nqn};
+use access::{AllowedHosts, HostKeys, Nqn, TlsKey};
 use block::BlockDevice;
 use nvme::fabrics::DISCOVERY_NQN;
 use qos::Terms;
@@ -86,6 +86,7 @@ impl<D: BlockDevice + 'static> Target<D> {
         let origin = Origin {
             port_id: settings.id,
             path: Rc::clone(&path),
+            tls: settings.tls,
         };
         let accepting = reactor::spawn(tcp::accept(Rc::clone(core), origin, listener));
         let port = Port {
@@ -200,12 +201,30 @@ impl<D: BlockDevice + 'static> Target<D> {
             .host_keys
             .borrow_mut()
             .insert(host_nqn.clone(), Arc::clone(&keys));
-        if old == Some(keys) {
-            return;
+        if old != Some(keys) {
+            self.disconnect(host_nqn);
         }
-        for controller in core.all_controllers() {
+    }
+
+    /// Changes a host's key for TLS; `None`: it needs none. A host that has another key from now
+    /// on, or none any more, is disconnected.
+    pub fn set_tls_key(&self, host_nqn: &Nqn, key: Option<TlsKey>) {
+        let key = key.map(Arc::new);
+        let mut keys = self.0.tls_keys.borrow_mut();
+        let old = match &key {
+            Some(key) => keys.insert(host_nqn.clone(), Arc::clone(key)),
+            None => keys.remove(host_nqn),
+        };
+        drop(keys);
+        if old != key {
+            self.disconnect(host_nqn);
+        }
+    }
+
+    fn disconnect(&self, host_nqn: &Nqn) {
+        for controller in self.0.all_controllers() {
             if controller.host_nqn == *host_nqn {
-                core.end_controller(&controller, CloseReason::Controller);
+                self.0.end_controller(&controller, CloseReason::Controller);
             }
         }
     }

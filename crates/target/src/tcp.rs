@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use block::{BlockDevice, Buffer};
 use reactor::net::{Keepalive, ListenOptions, SendBatch, SocketOptions, TcpListener, TcpStream};
+use tls::Stream;
 
 use crate::per_core::Core;
 use crate::report::CloseReason;
+use crate::secure::secure;
 use crate::session::{Origin, Session};
 use crate::settings::PortSettings;
 use crate::transport::{End, Part};
@@ -96,9 +98,19 @@ async fn serve<D: BlockDevice + 'static>(
     if core.stopping.get() {
         session.close(CloseReason::Shutdown);
     }
-    let receiving = reactor::spawn(receive(Rc::clone(&session), stream.clone()));
-    let mut transmitting = reactor::spawn(transmit(Rc::clone(&session), stream.clone()));
-    wait_for_end(&session).await;
+    if let Some(stream) = secure(&session, stream).await {
+        exchange(&session, stream).await;
+    } else {
+        session.forget(session.closing().unwrap_or(CloseReason::Network));
+    }
+    core.serving.set(core.serving.get() - 1);
+}
+
+/// Carries bytes between the socket and the machine until the connection is to end.
+async fn exchange<D: BlockDevice + 'static>(session: &Rc<Session<D>>, stream: Stream) {
+    let receiving = reactor::spawn(receive(Rc::clone(session), stream.clone()));
+    let mut transmitting = reactor::spawn(transmit(Rc::clone(session), stream.clone()));
+    wait_for_end(session).await;
     let reason = session.closing().unwrap_or(CloseReason::Network);
     session.forget(reason);
     // The last word goes out first, and the host has a moment to take it.
@@ -113,7 +125,6 @@ async fn serve<D: BlockDevice + 'static>(
         transmitting.await;
     }
     session.drain().await;
-    core.serving.set(core.serving.get() - 1);
 }
 
 /// Returns when the connection is to be closed: by the host, by us, or because Connect, or
@@ -137,7 +148,7 @@ async fn wait_for_end<D: BlockDevice + 'static>(session: &Session<D>) {
 }
 
 /// Reads the socket, feeds the machine, hands out commands.
-async fn receive<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: TcpStream) {
+async fn receive<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Stream) {
     let mut buffer = Buffer::new(RECEIVE_BYTES);
     let mut filled = 0..0;
     let reason = loop {
@@ -211,7 +222,7 @@ fn make_room(buffer: &mut Buffer, filled: &mut Range<usize>) {
 }
 
 /// Sends what the machine has to say, as much at once as there is.
-async fn transmit<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: TcpStream) {
+async fn transmit<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Stream) {
     let mut batch = SendBatch::new();
     loop {
         fill(&session, &mut batch);

@@ -49,6 +49,7 @@ async fn start(links: Links, listen: SocketAddr, drives: u32) -> SocketAddr {
         listen,
         advertise: None,
         reuse_port: true,
+        tls: false,
     };
     let address = target.add_port(port).unwrap();
     // Lives as long as its core.

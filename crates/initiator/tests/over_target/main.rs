@@ -45,6 +45,7 @@ impl Server {
             listen,
             advertise: None,
             reuse_port: false,
+            tls: false,
         };
         let address = target.add_port(port).unwrap();
         let server = Server { target, address };

@@ -164,6 +164,7 @@ fn export<D: BlockDevice + 'static>(device: Rc<D>) -> (Rc<dyn Serving>, std::net
         listen: "127.0.0.1:0".parse().expect("an address"),
         advertise: None,
         reuse_port: false,
+        tls: false,
     };
     let address = target.add_port(port).expect("a free port");
     let nqn: Nqn = SUBSYSTEM.parse().expect("a name");

@@ -91,6 +91,7 @@ impl Scene {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             advertise: None,
             path: node::PathState::Optimized,
+            tls: false,
         };
         let spec = NodeSpec {
             uuid: Uuid::from_u128(1),

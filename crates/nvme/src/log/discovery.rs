@@ -27,6 +27,9 @@ open_enum! {
 /// TRTYPE of TCP.
 pub const TRANSPORT_TCP: u8 = 3;
 
+/// SECTYPE of TLS 1.3.
+pub const SECURITY_TLS_1_3: u8 = 2;
+
 /// Bits of [`DiscoveryEntry::requirements`].
 pub mod requirements {
     /// A secure channel is not required.

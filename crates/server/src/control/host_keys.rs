@@ -149,7 +149,7 @@ fn no_key(host: &Name) -> ErrorBody {
     ErrorBody::new(ErrorCode::NotFound, format!("host {host} has no key"))
 }
 
-fn host_nqn(objects: &Objects, host: &Name) -> Result<Nqn, ErrorBody> {
+pub(super) fn host_nqn(objects: &Objects, host: &Name) -> Result<Nqn, ErrorBody> {
     let spec = objects
         .hosts
         .get(host)

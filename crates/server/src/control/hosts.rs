@@ -70,6 +70,7 @@ impl Control {
             return Err(ErrorBody::new(ErrorCode::InUse, message));
         }
         self.drop_host_key(&mut objects, name).await?;
+        self.drop_tls_key(&mut objects, name).await?;
         self.forget(Kind::Host, name).await?;
         objects.hosts.remove(name);
         self.events
@@ -98,6 +99,7 @@ fn shown(objects: &Objects, name: &Name, spec: &HostSpec) -> Host {
         name: name.clone(),
         nqn: spec.nqn.clone(),
         key: objects.host_keys.get(name).map(super::host_keys::shown),
+        tls: objects.tls_keys.contains_key(name),
         tenant: spec.tenant.clone(),
         volumes: volumes_of(objects, name),
     }

@@ -46,6 +46,7 @@ impl Ports {
                 listen: port.listen.0,
                 advertise: port.advertise.map(|address| address.0),
                 path: on_the_data_path(state_of(paths, id)),
+                tls: port.tls,
             })
             .collect()
     }
@@ -106,12 +107,13 @@ impl Control {
 
     fn port(&self, paths: &BTreeMap<u16, PathRecord>, id: u16) -> Option<Port> {
         let index = usize::from(id).wrapping_sub(1);
-        let advertise = self.ports.configured.get(index)?.advertise;
+        let configured = self.ports.configured.get(index)?;
         Some(Port {
             id,
             address: self.node.addresses().get(index)?.to_string(),
-            advertise: advertise.map(|address| address.to_string()),
+            advertise: configured.advertise.map(|address| address.to_string()),
             path: state_of(paths, id),
+            tls: configured.tls,
         })
     }
 }

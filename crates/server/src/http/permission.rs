@@ -76,7 +76,7 @@ fn open_to_tenants(method: &Method, segments: &[&str], subject: &Subject) -> boo
         (["v1", "volumes", _], Subject::Owned(..)) => *method != Method::PUT,
         (["v1", "volumes", _, "resize"], Subject::Owned(..)) => true,
         (["v1", "volumes", _, "hosts", _], Subject::Owned(..)) => true,
-        (["v1", "hosts", _] | ["v1", "hosts", _, "key"], Subject::Owned(..)) => true,
+        (["v1", "hosts", _] | ["v1", "hosts", _, "key" | "tls-key"], Subject::Owned(..)) => true,
         (["v1", "self" | "status" | "sessions" | "volumes" | "hosts"], _) => method.is_safe(),
         _ => false,
     }

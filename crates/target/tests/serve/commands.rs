@@ -330,6 +330,7 @@ fn discovery_reports_ports_as_hosts_reach_them() {
             listen: listen.parse().unwrap(),
             advertise: advertise.map(|address| address.parse().unwrap()),
             reuse_port: false,
+            tls: false,
         };
         fixture
             .target

@@ -34,6 +34,7 @@ fn start(cores: usize) -> Vec<(Target<Memory>, SocketAddr, Rc<Memory>)> {
                 listen: SocketAddr::from(([127, 0, 0, 1], 4420 + index as u16)),
                 advertise: None,
                 reuse_port: true,
+                tls: false,
             };
             let address = target.add_port(port).unwrap();
             target

@@ -16,6 +16,7 @@ mod pace;
 mod paths;
 mod raw;
 mod reservations;
+mod secure;
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -74,6 +75,7 @@ impl Fixture {
             listen: "127.0.0.1:4420".parse().unwrap(),
             advertise: None,
             reuse_port: false,
+            tls: false,
         };
         let address = target.add_port(port).unwrap();
         target

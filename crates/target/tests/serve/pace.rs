@@ -152,6 +152,7 @@ fn cores_share_one_limit() {
                 listen: ([127, 0, 0, 1], 4420 + index as u16).into(),
                 advertise: None,
                 reuse_port: true,
+                tls: false,
             };
             let address = target.add_port(port).unwrap();
             target

@@ -39,6 +39,7 @@ fn a_port_is_as_good_a_path_as_it_is_said_to_be() {
             listen: "127.0.0.1:4421".parse().unwrap(),
             advertise: None,
             reuse_port: false,
+            tls: false,
         };
         let other_address = fixture.target.add_port(port).unwrap();
         let first = fixture.connect(options()).await;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use access::TlsPsk;
 use block::Buffer;
 use nvme::fabrics::{Connect, ConnectData};
 use nvme::pdu::{
@@ -10,26 +11,40 @@ use nvme::pdu::{
 };
 use nvme::{CompletionEntry, SubmissionEntry};
 use reactor::net::{SendBatch, SocketOptions, TcpStream};
+use tls::{Stream, TlsError};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{HOST, SUBSYSTEM};
 
 pub(crate) struct Raw {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
 }
 
 impl Raw {
     /// Connects the socket only.
     pub(crate) async fn open(address: SocketAddr) -> Raw {
         let options = SocketOptions::default();
+        let stream = TcpStream::connect(address, &options).await.unwrap();
         Raw {
-            stream: TcpStream::connect(address, &options).await.unwrap(),
+            stream: Stream::plain(stream),
         }
+    }
+
+    /// Connects the socket, under TLS with this key.
+    pub(crate) async fn secured(address: SocketAddr, psk: &TlsPsk) -> Result<Raw, TlsError> {
+        let options = SocketOptions::default();
+        let stream = TcpStream::connect(address, &options).await.unwrap();
+        let stream = Stream::connect(stream, psk).await?;
+        Ok(Raw { stream })
     }
 
     /// Connects and initializes.
     pub(crate) async fn initialized(address: SocketAddr) -> Raw {
-        let raw = Raw::open(address).await;
+        Raw::open(address).await.initialize().await
+    }
+
+    pub(crate) async fn initialize(self) -> Raw {
+        let raw = self;
         raw.send(InitializeRequest::new(0, 0, 0).as_bytes()).await;
         let response = raw.receive(size_of::<InitializeResponse>()).await.unwrap();
         assert_eq!(response[0], PduType::INITIALIZE_RESPONSE.0);

@@ -56,6 +56,7 @@ fn start_at(port: u16) -> Cores {
             listen,
             advertise: None,
             reuse_port: true,
+            tls: false,
         };
         cores.addresses.push(target.add_port(settings).unwrap());
         let kept = Arc::clone(&cores.kept);
