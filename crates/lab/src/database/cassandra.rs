@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::DatabaseError;
 use super::cql::Cql;
@@ -15,6 +15,10 @@ use crate::program::{Companion, system, tool};
 
 /// Longer than a node takes to start on a busy machine of two processors.
 const STARTS: Duration = Duration::from_secs(240);
+
+/// Longer than it takes until all nodes know a table.
+const AGREES: Duration = Duration::from_secs(60);
+const ASKS_AGAIN: Duration = Duration::from_millis(200);
 
 /// What a node says once it serves clients.
 const SERVES: &str = "Startup complete";
@@ -145,8 +149,23 @@ impl Cluster {
         nodes.collect::<Vec<_>>().join(",")
     }
 
-    pub(super) fn connect(&self) -> Result<Cql, DatabaseError> {
-        Cql::connect(SocketAddr::from((address(0), self.port)))
+    pub(super) fn connect(&self, node: usize) -> Result<Cql, DatabaseError> {
+        Cql::connect(SocketAddr::from((address(node), self.port)))
+    }
+
+    /// Waits until every node can count a table. Until then some of them do not know it yet, or
+    /// take others for dead.
+    pub(super) fn wait_until_all_answer(&self, count: &str) -> Result<(), DatabaseError> {
+        let begun = Instant::now();
+        for node in 0..self.nodes.len() {
+            while let Err(error) = self.connect(node)?.number(count) {
+                if begun.elapsed() > AGREES {
+                    return Err(error);
+                }
+                std::thread::sleep(ASKS_AGAIN);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -19,6 +19,12 @@ use crate::program::{system, tool, watched};
 /// Where go-ycsb keeps its records.
 const KEYSPACE: &str = "ycsb";
 
+/// How many records there are.
+const COUNT: &str = "SELECT count(*) FROM ycsb.usertable";
+
+/// Fields of a record, as YCSB has them unless told otherwise.
+const FIELDS: usize = 10;
+
 /// How often go-ycsb says how far it is.
 const INTERVAL_SECONDS: u64 = 1;
 
@@ -69,13 +75,7 @@ impl YcsbTarget {
         let load = run.case.database.ycsb;
         let inserts = load == Ycsb::Insert;
         if inserts {
-            let mut cql = self.cluster.connect()?;
-            cql.run(&format!("DROP KEYSPACE IF EXISTS {KEYSPACE}"))?;
-            cql.run(&format!(
-                "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', \
-                 'replication_factor': {}}}",
-                self.tuning.replication
-            ))?;
+            self.make_table()?;
         }
         let mut processes = run.processes.to_vec();
         processes.extend(self.cluster.processes());
@@ -97,14 +97,31 @@ impl YcsbTarget {
         Ok(Some(measured))
     }
 
+    /// An empty table, which go-ycsb finds and every node knows: it would make one itself, and not
+    /// wait until they do.
+    fn make_table(&self) -> Result<(), DatabaseError> {
+        let mut cql = self.cluster.connect(0)?;
+        cql.run(&format!("DROP KEYSPACE IF EXISTS {KEYSPACE}"))?;
+        cql.run(&format!(
+            "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', \
+             'replication_factor': {}}}",
+            self.tuning.replication
+        ))?;
+        let fields = (0..FIELDS).map(|field| format!(", FIELD{field} VARCHAR"));
+        cql.run(&format!(
+            "CREATE TABLE {KEYSPACE}.usertable (YCSB_KEY VARCHAR PRIMARY KEY{})",
+            fields.collect::<String>()
+        ))?;
+        self.cluster.wait_until_all_answer(COUNT)
+    }
+
     /// Every insert that was acknowledged is there.
     fn count(&self, measured: &Measured) -> Result<u32, DatabaseError> {
         let acknowledged = measured
             .operations
             .get("INSERT")
             .map_or(0, |insert| insert.count);
-        let mut cql = self.cluster.connect()?;
-        let found = cql.number(&format!("SELECT count(*) FROM {KEYSPACE}.usertable"))?;
+        let found = self.cluster.connect(0)?.number(COUNT)?;
         if u64::try_from(found).is_ok_and(|found| found >= acknowledged) {
             return Ok(1);
         }
