@@ -62,6 +62,50 @@ impl Suite {
         Kernel::unpacked_at(&unpacked)
     }
 
+    /// Packages of the suite with everything they depend on, unpacked into `directory`/`name`
+    /// unless they are there already.
+    ///
+    /// # Errors
+    /// A package cannot be fetched or unpacked.
+    pub fn unpacked(self, directory: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
+        let unpacked = directory.join(name);
+        if unpacked.exists() {
+            return Ok(unpacked);
+        }
+        println!("fetching {} of Debian {}", packages.join(", "), self.name());
+        let apt = Apt::for_suite(self, &directory.join(format!("{name}.apt")))?;
+        output_of(apt.command("apt-get").arg("update"))?;
+        // As on a machine on which nothing is installed.
+        let nothing = apt.directory.join("status");
+        fs::write(&nothing, "")?;
+        let mut download = apt.command("apt-get");
+        download
+            .arg("-o")
+            .arg(format!("Dir::State::status={}", nothing.display()));
+        download.args([
+            "-o",
+            "Debug::NoLocking=1",
+            "--yes",
+            "--no-install-recommends",
+        ]);
+        output_of(download.args(["--download-only", "install"]).args(packages))?;
+        let partial = directory.join(format!("{name}.partial"));
+        if partial.exists() {
+            fs::remove_dir_all(&partial)?;
+        }
+        for package in files_in(&apt.directory.join("archives"))? {
+            if package
+                .extension()
+                .is_some_and(|extension| extension == "deb")
+            {
+                let mut extract = Command::new("dpkg-deb");
+                output_of(extract.arg("--extract").arg(&package).arg(&partial))?;
+            }
+        }
+        fs::rename(&partial, &unpacked)?;
+        Ok(unpacked)
+    }
+
     /// Downloads the kernel package into `directory`.
     fn fetch(self, directory: &Path) -> Result<PathBuf> {
         println!("fetching the kernel of Debian {}", self.name());

@@ -37,7 +37,7 @@ const PROGRAMS: [&str; 7] = [
 ];
 
 /// Modules to load at boot, in this order, each after what it depends on.
-const MODULES: [&str; 13] = [
+const MODULES: [&str; 17] = [
     "virtio_pci",
     "virtio_net",
     "virtio_rng",
@@ -49,6 +49,10 @@ const MODULES: [&str; 13] = [
     "dh_generic",
     "nvme",
     "nvme-tcp",
+    "tls",
+    "ctr",
+    "ghash-generic",
+    "gcm",
     "ext4",
     "xfs",
 ];

@@ -48,7 +48,7 @@ impl Node {
             ports: free_ports()?,
             process: None,
         };
-        node.write_settings()?;
+        node.write_settings(false)?;
         node.restart()?;
         node.command(&format!("host add guest --nqn {HOST_NQN}"))?;
         node.add_volume(
@@ -204,12 +204,22 @@ impl Node {
         bail!("the node does not serve within {START_TIMEOUT:?}");
     }
 
+    /// Starts the node again, with ports that want TLS.
+    ///
+    /// # Errors
+    /// It does not run, or does not serve in time.
+    pub fn want_tls(&mut self) -> Result<()> {
+        self.kill()?;
+        self.write_settings(true)?;
+        self.restart()
+    }
+
     fn settings(&self) -> PathBuf {
         self.directory.join("flashyard.toml")
     }
 
     /// Listens on loopback; discovery tells the guest where it finds that.
-    fn write_settings(&self) -> Result<()> {
+    fn write_settings(&self, tls: bool) -> Result<()> {
         let state = self.directory.join("state");
         let [four, six] = self.ports;
         let settings = format!(
@@ -219,9 +229,11 @@ name = "vm"
 [[nvme.ports]]
 listen = "127.0.0.1:{four}"
 advertise = "10.0.2.2:{four}"
+tls = {tls}
 [[nvme.ports]]
 listen = "[::1]:{six}"
 advertise = "[fec0::2]:{six}"
+tls = {tls}
 [api]
 listen = "127.0.0.1:0"
 protocol = "http"

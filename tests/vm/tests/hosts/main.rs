@@ -11,6 +11,7 @@ mod pools;
 mod queries;
 mod reservations;
 mod restart;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -120,6 +121,12 @@ macro_rules! scenarios {
             }
         }
     };
+}
+
+/// Linux 6.1 knows no TLS for NVMe/TCP.
+#[test]
+fn linux_6_12_tls() {
+    run_with(Suite::Trixie, "tls", tls::devices, tls::scenario);
 }
 
 scenarios!(linux_6_1, vm::Suite::Bookworm);
