@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
-    let (rounds, seconds) = (setting("ROUNDS", 3)?, setting("SECONDS", 5)?);
+    let (rounds, seconds) = (node::setting("ROUNDS", 3)?, node::setting("SECONDS", 5)?);
     let directory = tempfile::tempdir().context("making a temporary directory")?;
     let node = start(&directory.path().join("node"))?;
     println!("Machine: {}\n", node::machine());
@@ -125,14 +125,4 @@ fn direction(pattern: &str) -> &str {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-fn setting(name: &str, default: usize) -> Result<usize> {
-    match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .ok()
-            .with_context(|| format!("{name}={text}: a whole number is wanted")),
-        Err(_) => Ok(default),
-    }
 }

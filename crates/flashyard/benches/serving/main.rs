@@ -25,8 +25,8 @@ fn main() -> Result<()> {
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
-    let rounds: usize = setting("ROUNDS", 3)?;
-    let seconds: u64 = setting("SECONDS", 5)?;
+    let rounds: usize = node::setting("ROUNDS", 3)?;
+    let seconds: u64 = node::setting("SECONDS", 5)?;
     let spdk = std::env::var_os("SPDK").map(PathBuf::from);
     let directory = tempfile::tempdir().context("making a temporary directory")?;
     let file = rows::prepare_file(directory.path())?;
@@ -63,14 +63,4 @@ fn start_peer(tree: &Path, directory: &Path) -> Result<spdk::Target> {
     let target = spdk::Target::start(tree, &rows::prepare_file(&directory)?)?;
     target.pause()?;
     Ok(target)
-}
-
-fn setting<T: std::str::FromStr>(name: &str, default: T) -> Result<T> {
-    match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .ok()
-            .with_context(|| format!("{name}={text}: a whole number is wanted")),
-        Err(_) => Ok(default),
-    }
 }

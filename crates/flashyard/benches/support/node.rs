@@ -149,6 +149,17 @@ pub fn measure(command: &mut Command, direction: &str) -> Result<Sample> {
     })
 }
 
+/// A setting out of the environment, or its default.
+pub fn setting<T: std::str::FromStr>(name: &str, default: T) -> Result<T> {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .ok()
+            .with_context(|| format!("{name}={text}: a whole number is wanted")),
+        Err(_) => Ok(default),
+    }
+}
+
 /// Processor, cores and kernel, as the machine itself names them.
 pub fn machine() -> String {
     let of_file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

@@ -212,7 +212,7 @@ impl Control {
         pool: &Name,
         work: impl Future<Output = Result<String, String>> + Send + 'static,
     ) -> Job {
-        let job = self.jobs.start(kind, &format!("pool/{pool}"));
+        let job = self.jobs.start(kind, &object(pool));
         let (jobs, id) = (Arc::clone(&self.jobs), job.id);
         tokio::spawn(async move { jobs.finish(id, work.await) });
         job
@@ -220,7 +220,7 @@ impl Control {
 
     /// Refuses a pool on which something long is under way.
     fn check_idle(&self, name: &Name) -> Result<(), ErrorBody> {
-        let object = format!("pool/{name}");
+        let object = object(name);
         for (kind, what) in [
             (JobKind::Scrub, "a scrub"),
             (JobKind::RemoveDrive, "the removal of a drive"),
@@ -293,8 +293,7 @@ impl Control {
     }
 
     pub(super) fn tell_pool(&self, severity: Severity, name: &Name, message: &str) {
-        self.events
-            .record(severity, &format!("pool/{name}"), message);
+        self.events.record(severity, &object(name), message);
     }
 }
 
@@ -311,6 +310,11 @@ impl PoolEntry {
             unserved: Vec::new(),
         }
     }
+}
+
+/// What events and jobs call a pool.
+fn object(pool: &Name) -> String {
+    format!("pool/{pool}")
 }
 
 /// What is to be remembered of an open pool; `before` knows what missing members were called.

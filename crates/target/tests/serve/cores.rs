@@ -22,7 +22,7 @@ use crate::raw::{Raw, capsule, connect_data};
 use crate::{SUBSYSTEM, namespace, nqn, simulate, subsystem};
 
 /// Targets of several cores, each with a port of its own so that a test can choose the core.
-fn start(cores: usize) -> Vec<(Target<Memory>, SocketAddr, Rc<Memory>)> {
+pub fn start(cores: usize) -> Vec<(Target<Memory>, SocketAddr, Rc<Memory>)> {
     let device = Rc::new(Memory::new(geometry(4096, 64)));
     let started = Links::connect(cores)
         .into_iter()

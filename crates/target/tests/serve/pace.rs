@@ -9,11 +9,10 @@ use access::AllowedHosts;
 use block::{BlockDevice, Buffer, Durability, Lba};
 use initiator::{Controller, Namespace};
 use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};
-use target::{Links, PortSettings, Target, TargetSettings};
+use target::TargetSettings;
 
-use crate::device::Memory;
 use crate::io::geometry;
-use crate::{Fixture, SUBSYSTEM, namespace, nqn, options, simulate, subsystem};
+use crate::{Fixture, SUBSYSTEM, cores, namespace, nqn, options, simulate, subsystem};
 
 fn iops(rate: u64) -> Rate {
     Rate {
@@ -142,25 +141,9 @@ fn a_limited_volume_is_held_to_its_limit() {
 #[test]
 fn cores_share_one_limit() {
     simulate(61, async {
-        let device = Rc::new(Memory::new(geometry(4096, 64)));
         let (mut targets, mut counts) = (Vec::new(), Vec::new());
         let terms = total(5000);
-        for (index, links) in Links::connect(2).into_iter().enumerate() {
-            let target = Target::start(TargetSettings::default(), links);
-            let port = PortSettings {
-                id: 1,
-                listen: ([127, 0, 0, 1], 4420 + index as u16).into(),
-                advertise: None,
-                reuse_port: true,
-                tls: false,
-            };
-            let address = target.add_port(port).unwrap();
-            target
-                .add_subsystem(subsystem(SUBSYSTEM, AllowedHosts::Any))
-                .unwrap();
-            target
-                .add_namespace(&nqn(SUBSYSTEM), namespace(1), Rc::clone(&device))
-                .unwrap();
+        for (target, address, _) in cores::start(2) {
             target.set_terms(&nqn(SUBSYSTEM), 1, &terms).unwrap();
             let connected = Controller::connect(address, SUBSYSTEM, options()).await;
             let controller = connected.unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use api::{ErrorBody, ErrorCode, Job, JobKind, Name, SCRUB_INTERVAL_DAYS_MAX, Severity};
 use node::{NodeError, PoolError, ScrubReport};
 
-use super::refused;
+use super::{object, refused};
 use crate::control::Control;
 use crate::state::{Kind, PoolRecord, ScrubRecord};
 
@@ -150,10 +150,6 @@ impl Control {
             tracing::warn!(pool = %name, error = error.message, "when it was checked is not kept");
         }
     }
-}
-
-fn object(pool: &Name) -> String {
-    format!("pool/{pool}")
 }
 
 fn said(report: &ScrubReport) -> Result<String, String> {
