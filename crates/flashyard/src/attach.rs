@@ -8,6 +8,7 @@ mod file_system;
 mod kernel;
 mod state;
 mod tools;
+mod wire;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -21,8 +22,7 @@ use client::ClientError;
 use initiator::TargetAddress;
 use rustix::process::{Pid, Signal};
 
-use self::bridge::{Bridge, BridgeError};
-use self::file_system::VolumeFile;
+use self::bridge::BridgeError;
 use self::state::{Attached, Place, Way};
 use crate::connection::{Connection, ended};
 use crate::exit;
@@ -32,9 +32,6 @@ const READY: &str = "ready ";
 
 /// Longer than the serving process takes to end once its file system is unmounted.
 const ENDS: Duration = Duration::from_secs(15);
-
-/// Threads that take requests from the kernel.
-const THREADS: usize = 2;
 
 /// Make a volume a block device of this host.
 ///
@@ -339,32 +336,12 @@ impl Serve {
 
     /// Serves until the file system is unmounted.
     fn serve(self) -> Result<(), AttachError> {
-        let Bridge {
-            requests,
-            geometry,
-            thread,
-        } = Bridge::connect(self.address, self.host_nqn)?;
-        let mut config = fuser::Config::default();
-        config.mount_options = vec![
-            fuser::MountOption::FSName("flashyard".to_owned()),
-            fuser::MountOption::NoDev,
-            fuser::MountOption::NoSuid,
-        ];
-        config.n_threads = Some(THREADS);
-        config.clone_fd = true;
-        let failed = |source| AttachError::Path {
-            path: self.mount.clone(),
-            source,
+        let ready = |geometry: &block::Geometry| {
+            let mut output = io::stdout();
+            writeln!(output, "{READY}{}", geometry.block_bytes)?;
+            output.flush()
         };
-        let file = VolumeFile { requests, geometry };
-        let session = fuser::Session::new(file, &self.mount, &config).map_err(failed)?;
-        let block_bytes = geometry.block_bytes;
-        let mut output = io::stdout();
-        writeln!(output, "{READY}{block_bytes}").map_err(failed)?;
-        output.flush().map_err(failed)?;
-        session.run().map_err(failed)?;
-        // The event loop ends with the last request; a thread that panicked has said so.
-        drop(thread.join());
+        bridge::serve(&self.address, self.host_nqn, self.mount, ready)?;
         Ok(())
     }
 }

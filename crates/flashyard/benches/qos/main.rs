@@ -6,11 +6,13 @@
 
 #[path = "../support/node.rs"]
 mod node;
+#[path = "../support/perf.rs"]
+mod perf;
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use node::Node;
+use node::{Node, median};
 use serde_json::{Value, json};
 
 /// Limits to hold, what to hold to them, and how many of what counts one command is.
@@ -66,7 +68,7 @@ fn accuracy(node: &Node, rounds: usize, seconds: usize) -> Result<Vec<Value>> {
             format!("--rw {pattern} --bs {bytes} --iodepth 32 --ramp-time 1s --runtime {seconds}s");
         let mut shares = Vec::new();
         for _ in 0..rounds {
-            let sample = node::measure(&mut node.perf("null", &words)?, direction(pattern))?;
+            let sample = perf::measure(&mut node.perf("null", &words)?, direction(pattern))?;
             eprintln!("{limit}: {sample}");
             shares.push(100.0 * sample.iops * unit / rate);
         }
@@ -100,7 +102,7 @@ fn cost(node: &Node, rounds: usize, seconds: usize) -> Result<Vec<Value>> {
         for ((_, own, other), rates) in cases.iter().zip(&mut rates) {
             node.call(format!("volume limit null {own}").trim_end())?;
             node.call(format!("volume limit other {other}").trim_end())?;
-            let sample = node::measure(&mut node.perf("null", &words)?, "read")?;
+            let sample = perf::measure(&mut node.perf("null", &words)?, "read")?;
             rates.push(sample.iops);
         }
     }
@@ -120,9 +122,4 @@ fn direction(pattern: &str) -> &str {
     } else {
         "write"
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

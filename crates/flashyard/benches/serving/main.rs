@@ -6,9 +6,13 @@
 //! ratios, belongs to one machine at one time. `ROUNDS` and `SECONDS` change the defaults of 3
 //! and 5.
 
+#[path = "../support/file.rs"]
+mod file;
 mod idle;
 #[path = "../support/node.rs"]
 mod node;
+#[path = "../support/perf.rs"]
+mod perf;
 mod rows;
 mod served;
 mod spdk;
@@ -18,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use rows::ROWS;
+use rows::{FILE_BYTES, ROWS};
 
 fn main() -> Result<()> {
     // `cargo test --benches` runs bench programs with `--test`; there is nothing to check here.
@@ -29,7 +33,7 @@ fn main() -> Result<()> {
     let seconds: u64 = node::setting("SECONDS", 5)?;
     let spdk = std::env::var_os("SPDK").map(PathBuf::from);
     let directory = tempfile::tempdir().context("making a temporary directory")?;
-    let file = rows::prepare_file(directory.path())?;
+    let file = file::prepare(directory.path(), FILE_BYTES)?;
 
     let node = served::start(&directory.path().join("node"), &file)?;
     let peer = spdk
@@ -60,7 +64,7 @@ fn main() -> Result<()> {
 fn start_peer(tree: &Path, directory: &Path) -> Result<spdk::Target> {
     let directory = directory.join("spdk");
     std::fs::create_dir(&directory)?;
-    let target = spdk::Target::start(tree, &rows::prepare_file(&directory)?)?;
+    let target = spdk::Target::start(tree, &file::prepare(&directory, FILE_BYTES)?)?;
     target.pause()?;
     Ok(target)
 }

@@ -1,11 +1,6 @@
 //! What is measured: the rows of the table, and one row's sample.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-
-use anyhow::Result;
 
 /// Where the bytes come from and go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,20 +64,3 @@ impl fmt::Display for Row {
 
 /// Size of the file behind [`Device::File`].
 pub const FILE_BYTES: u64 = 2 << 30;
-
-/// A file full of data that is no run of zeroes, so that reads of it reach the drive.
-pub fn prepare_file(directory: &Path) -> Result<PathBuf> {
-    let path = directory.join("drive");
-    let mut file = File::create(&path)?;
-    let mut chunk = vec![0_u8; 1 << 20];
-    let mut word = 1_u64;
-    for _ in 0..FILE_BYTES / chunk.len() as u64 {
-        for bytes in chunk.chunks_exact_mut(8) {
-            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            bytes.copy_from_slice(&word.to_le_bytes());
-        }
-        file.write_all(&chunk)?;
-    }
-    file.sync_all()?;
-    Ok(path)
-}

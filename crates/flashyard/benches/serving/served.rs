@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::node::{self, Node, Sample};
+use crate::node::Node;
+use crate::perf::{self, Sample};
 use crate::rows::{Device, Row};
 
 /// Starts a node with its state in `directory`; `file` becomes one of its drives.
@@ -20,7 +21,7 @@ pub fn start(directory: &Path, file: &Path) -> Result<Node> {
     }
     // Memory that was never written costs nothing to read; the peer's is touched at start.
     let mut fill = node.perf("memory", "--rw write --bs 128k --iodepth 8")?;
-    node::measure(&mut fill, "write")?;
+    perf::measure(&mut fill, "write")?;
     Ok(node)
 }
 
@@ -43,5 +44,5 @@ pub fn measure(node: &Node, row: &Row, seconds: u64) -> Result<Sample> {
     } else {
         "write"
     };
-    node::measure(&mut node.perf(volume, &words)?, direction)
+    perf::measure(&mut node.perf(volume, &words)?, direction)
 }

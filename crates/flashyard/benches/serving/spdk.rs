@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::node::Sample;
+use crate::perf::Sample;
 use crate::rows::{Device, Row};
 
 const SUBSYSTEM: &str = "nqn.2016-06.io.spdk:bench";

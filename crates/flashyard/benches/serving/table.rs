@@ -4,13 +4,12 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::idle::Idle;
-use crate::node::{self, Sample};
+use crate::node;
+use crate::perf::Sample;
 use crate::rows::ROWS;
 
 fn median(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> f64 {
-    let mut values: Vec<f64> = samples.iter().map(of).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    node::median(samples.iter().map(of).collect())
 }
 
 fn summary(samples: &[Sample]) -> Sample {
@@ -23,13 +22,8 @@ fn summary(samples: &[Sample]) -> Sample {
 
 /// Median of what each round's two neighbours had to each other.
 fn ratio(ours: &[Sample], theirs: &[Sample]) -> f64 {
-    let mut ratios: Vec<f64> = ours
-        .iter()
-        .zip(theirs)
-        .map(|(our, their)| our.iops / their.iops)
-        .collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
+    let pairs = ours.iter().zip(theirs);
+    node::median(pairs.map(|(our, their)| our.iops / their.iops).collect())
 }
 
 /// Prints a Markdown table, so that it can be pasted into `docs/performance.md` as it is.

@@ -1,6 +1,5 @@
 //! A node as a user would run it: the `flashyard` program itself, on CPU 0.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 /// The program, in the same profile as this benchmark.
-const FLASHYARD: &str = env!("CARGO_BIN_EXE_flashyard");
+pub const FLASHYARD: &str = env!("CARGO_BIN_EXE_flashyard");
 
 /// A running node.
 pub struct Node {
@@ -95,58 +94,6 @@ impl Node {
         let nqn = self.volume_nqn(volume)?;
         Ok(format!("tcp://{}/{nqn}?nsid=1", self.nvme))
     }
-
-    /// `flashyard perf` on a volume, on CPU 1.
-    pub fn perf(&self, volume: &str, words: &str) -> Result<Command> {
-        let mut command = Command::new(FLASHYARD);
-        command
-            .args([
-                "perf",
-                &self.target(volume)?,
-                "--cores",
-                "1",
-                "--norandommap",
-            ])
-            .args(words.split(' '));
-        Ok(command)
-    }
-}
-
-/// What one run of one row came to.
-#[derive(Clone, Copy, Debug)]
-pub struct Sample {
-    /// I/Os per second.
-    pub iops: f64,
-    /// Mean latency.
-    pub mean_us: f64,
-    /// 99th percentile of latency.
-    pub p99_us: f64,
-}
-
-impl fmt::Display for Sample {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Sample {
-            iops,
-            mean_us,
-            p99_us,
-        } = self;
-        write!(
-            formatter,
-            "{iops:.0} IOPS, mean {mean_us:.1} us, p99 {p99_us:.1} us"
-        )
-    }
-}
-
-/// Runs `flashyard perf`; gives the figures of `direction`.
-pub fn measure(command: &mut Command, direction: &str) -> Result<Sample> {
-    let report = run_json(command)?;
-    let found = &report[direction];
-    let number = |value: &Value| value.as_f64().context("perf: a figure is missing");
-    Ok(Sample {
-        iops: number(&found["iops"])?,
-        mean_us: number(&found["latency"]["mean_us"])?,
-        p99_us: number(&found["latency"]["p99_us"])?,
-    })
 }
 
 /// A setting out of the environment, or its default.
@@ -158,6 +105,12 @@ pub fn setting<T: std::str::FromStr>(name: &str, default: T) -> Result<T> {
             .with_context(|| format!("{name}={text}: a whole number is wanted")),
         Err(_) => Ok(default),
     }
+}
+
+/// The middle one.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Processor, cores and kernel, as the machine itself names them.
@@ -187,7 +140,8 @@ pub fn save(name: &str, result: &Value) -> Result<()> {
         .with_context(|| format!("writing {}", path.display()))
 }
 
-fn run_json(command: &mut Command) -> Result<Value> {
+/// Runs a command of the program; gives what it prints as JSON.
+pub fn run_json(command: &mut Command) -> Result<Value> {
     let output = command.args(["--output", "json"]).output()?;
     if !output.status.success() {
         bail!(

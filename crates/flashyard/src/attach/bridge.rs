@@ -1,132 +1,75 @@
-//! From the threads that answer the kernel to the event loop that speaks NVMe/TCP, and back.
+//! Between the kernel's FUSE requests and NVMe/TCP: both on one event loop, so that a request
+//! changes threads only where the kernel itself makes it.
 
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::mpsc;
-use std::thread::JoinHandle;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 use initiator::{ConnectOptions, Controller, Namespace, Reconnect, TargetAddress};
-use reactor::mailbox::{self, TrySendError};
 use reactor::{Reactor, ReactorConfig};
+use rustix::io::Errno;
 
-/// Requests that wait for the event loop; more than the kernel keeps outstanding.
-const MAILBOX: usize = 1024;
+use super::file_system::{Mounted, WRITE_BYTES, about};
+use super::wire::{self, Asked};
 
 /// Commands in flight on the one queue.
 const QUEUE_DEPTH: u16 = 512;
 
-/// What the kernel asks, with whom to tell.
-pub enum Request {
-    Read {
-        offset: u64,
-        bytes: usize,
-        done: ReadDone,
-    },
-    Write {
-        offset: u64,
-        data: Buffer,
-        done: Done,
-    },
-    Flush {
-        done: Done,
-    },
-    Deallocate {
-        offset: u64,
-        bytes: u64,
-        done: Done,
-    },
-    WriteZeroes {
-        offset: u64,
-        bytes: u64,
-        done: Done,
-    },
-}
+/// Requests that are read from the kernel before what they led to is sent.
+const BATCH: usize = 64;
 
-/// Told what was read.
-pub type ReadDone = Box<dyn FnOnce(Result<&[u8], IoError>) + Send>;
+/// Room for the largest request: a write's data, and what is before it.
+const MESSAGE_BYTES: usize = WRITE_BYTES + 4096;
 
-/// Told how it went.
-pub type Done = Box<dyn FnOnce(Result<(), IoError>) + Send>;
-
-/// The event loop's thread; it ends, and disconnects, when all senders are gone.
-pub struct Bridge {
-    pub requests: mailbox::Sender<Request>,
-    pub geometry: Geometry,
-    pub thread: JoinHandle<()>,
-}
-
-/// Why there is no bridge.
+/// Why a volume is not served as a file.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {
     #[error(transparent)]
     Start(#[from] reactor::StartError),
-    #[error("{0}: {1}")]
-    Target(String, initiator::Error),
-    #[error("the event loop ended at its start")]
-    Lost,
+    #[error("{address}: {source}")]
+    Target {
+        address: String,
+        source: initiator::Error,
+    },
+    #[error("serving a file at {}: {source}", mount.display())]
+    Mount { mount: PathBuf, source: io::Error },
 }
 
-impl Bridge {
-    /// Connects; a controller that is lost later is waited for.
-    pub fn connect(address: TargetAddress, host_nqn: String) -> Result<Bridge, BridgeError> {
-        let (requests, received) = mailbox::channel(MAILBOX);
-        let (ready, connected) = mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let reactor = match Reactor::io_uring(ReactorConfig::default()) {
-                Ok(reactor) => reactor,
-                // Whoever started this waits for the answer.
-                Err(error) => return drop(ready.send(Err(error.into()))),
-            };
-            reactor.run(serve(address, host_nqn, ready, received));
-        });
-        let geometry = connected.recv().map_err(|_| BridgeError::Lost)??;
-        Ok(Bridge {
-            requests,
-            geometry,
-            thread,
-        })
-    }
-}
-
-/// Hands a request to the event loop; when that is gone, the request is told so.
-pub fn submit(requests: &mailbox::Sender<Request>, request: Request) {
-    let mut request = request;
-    loop {
-        match requests.try_send(request) {
-            Ok(()) => return,
-            Err(TrySendError::Closed(request)) => return request.refuse(IoError::DeviceGone),
-            Err(TrySendError::Full(back)) => {
-                request = back;
-                std::thread::yield_now();
-            }
-        }
-    }
-}
-
-async fn serve(
-    address: TargetAddress,
+/// Serves the volume at `address` as a file at `mount` until that is unmounted; a controller that
+/// is lost meanwhile is waited for. `ready` is told its geometry once it can be used.
+pub fn serve(
+    address: &TargetAddress,
     host_nqn: String,
-    ready: mpsc::Sender<Result<Geometry, BridgeError>>,
-    mut requests: mailbox::Receiver<Request>,
-) {
-    let (controller, namespace) = match connect(&address, host_nqn).await {
-        Ok(connected) => connected,
-        Err(error) => {
-            let error = BridgeError::Target(address.to_string(), error);
-            return drop(ready.send(Err(error)));
-        }
-    };
-    drop(ready.send(Ok(namespace.geometry())));
-    let namespace = Rc::new(namespace);
-    while let Some(request) = requests.recv().await {
-        let namespace = Rc::clone(&namespace);
-        drop(reactor::spawn(
-            async move { request.run(&*namespace).await },
-        ));
-    }
+    mount: PathBuf,
+    ready: impl FnOnce(&Geometry) -> io::Result<()>,
+) -> Result<(), BridgeError> {
+    let reactor = Reactor::io_uring(ReactorConfig::default())?;
+    reactor.run(async move {
+        let connected = connect(address, host_nqn).await;
+        let (controller, namespace) = connected.map_err(|source| BridgeError::Target {
+            address: address.to_string(),
+            source,
+        })?;
+        let served = serve_at(&mount, Rc::new(namespace), ready).await;
+        controller.disconnect().await;
+        served.map_err(|source| BridgeError::Mount { mount, source })
+    })
+}
+
+async fn serve_at<D: BlockDevice + 'static>(
+    mount: &Path,
+    device: Rc<D>,
+    ready: impl FnOnce(&Geometry) -> io::Result<()>,
+) -> io::Result<()> {
+    let mounted = Mounted::mount(mount)?;
+    ready(&device.geometry())?;
+    let ended = requests(&mounted.channel, &device).await;
     // What was acknowledged and may still be in a cache is made to last before we go.
-    let _ = namespace.flush().await;
-    controller.disconnect().await;
+    let _ = device.flush().await;
+    ended
 }
 
 async fn connect(
@@ -144,6 +87,128 @@ async fn connect(
     Ok((controller, namespace))
 }
 
+/// Reads requests and starts what they ask for, until the file system is unmounted.
+async fn requests<D: BlockDevice + 'static>(
+    channel: &Rc<OwnedFd>,
+    device: &Rc<D>,
+) -> io::Result<()> {
+    let mut message = vec![0; MESSAGE_BYTES];
+    let mut in_batch = 0;
+    loop {
+        match rustix::io::read(channel, &mut message) {
+            Ok(bytes) => {
+                start(channel, device, &message[..bytes]);
+                in_batch += 1;
+                if in_batch == BATCH {
+                    in_batch = 0;
+                    reactor::yield_now().await;
+                }
+            }
+            Err(Errno::AGAIN) => {
+                in_batch = 0;
+                reactor::readable(channel).await?;
+            }
+            // A request that was taken back before it was read.
+            Err(Errno::NOENT | Errno::INTR) => {}
+            // Unmounted.
+            Err(Errno::NODEV) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn start<D: BlockDevice + 'static>(channel: &Rc<OwnedFd>, device: &Rc<D>, message: &[u8]) {
+    let Some((unique, asked)) = wire::parse(message) else {
+        // The kernel of another protocol would have been refused at the mount.
+        return;
+    };
+    let (channel, device) = (Rc::clone(channel), Rc::clone(device));
+    let geometry = device.geometry();
+    match asked {
+        Asked::Nothing => {}
+        Asked::Read { offset, bytes } => drop(reactor::spawn(async move {
+            let (buffer, within) = read(&*device, offset, u64::from(bytes)).await;
+            let data = within.map(|within| &buffer[within]);
+            answer(&channel, unique, data.map_err(errno));
+        })),
+        Asked::Write { offset, data } => {
+            let bytes = data.len() as u32;
+            let range = blocks(&geometry, offset, u64::from(bytes));
+            let data = Buffer::copy_of(data);
+            drop(reactor::spawn(async move {
+                let done = match range {
+                    Ok(range) => device.write(range.start, data, Durability::Cached).await.1,
+                    Err(error) => Err(error),
+                };
+                let done = done.map(|()| wire::written(bytes)).map_err(errno);
+                answer(&channel, unique, done.as_deref().map_err(|errno| *errno));
+            }));
+        }
+        Asked::Flush | Asked::Deallocate { .. } | Asked::WriteZeroes { .. } => {
+            let asked = command(&geometry, asked);
+            drop(reactor::spawn(async move {
+                let done = run(&*device, asked).await;
+                answer(&channel, unique, done.map(|()| &[][..]).map_err(errno));
+            }));
+        }
+        other => {
+            let about = about(other, &geometry);
+            answer(&channel, unique, about.as_deref().map_err(|errno| *errno));
+        }
+    }
+}
+
+/// A command that moves no data.
+enum Command {
+    Flush,
+    Deallocate(BlockRange),
+    WriteZeroes(BlockRange),
+}
+
+fn command(geometry: &Geometry, asked: Asked<'_>) -> Result<Command, IoError> {
+    match asked {
+        Asked::Deallocate { offset, bytes } => {
+            blocks(geometry, offset, bytes).map(Command::Deallocate)
+        }
+        Asked::WriteZeroes { offset, bytes } => {
+            blocks(geometry, offset, bytes).map(Command::WriteZeroes)
+        }
+        _ => Ok(Command::Flush),
+    }
+}
+
+async fn run<D: BlockDevice>(device: &D, command: Result<Command, IoError>) -> Result<(), IoError> {
+    match command? {
+        Command::Flush => device.flush().await,
+        Command::Deallocate(range) => device.deallocate(range).await,
+        Command::WriteZeroes(range) => device.write_zeroes(range, Durability::Cached).await,
+    }
+}
+
+/// Answers a request with a payload or an errno.
+fn answer(channel: &OwnedFd, unique: u64, done: Result<&[u8], i32>) {
+    let (errno, payload) = match done {
+        Ok(payload) => (0, payload),
+        Err(errno) => (errno, &[][..]),
+    };
+    let head = wire::answer(unique, errno, payload.len());
+    let parts = [IoSlice::new(&head), IoSlice::new(payload)];
+    // Whoever asked may be gone, and so may the file system: nobody waits for it then.
+    let _ = rustix::io::writev(channel, &parts);
+}
+
+/// The errno that says most of what the error says.
+fn errno(error: IoError) -> i32 {
+    let errno = match error {
+        IoError::OutOfRange | IoError::InvalidRequest => Errno::INVAL,
+        IoError::CapacityExceeded => Errno::NOSPC,
+        IoError::WriteProtected => Errno::ROFS,
+        IoError::NotReady => Errno::AGAIN,
+        _ => Errno::IO,
+    };
+    errno.raw_os_error()
+}
+
 /// The run of blocks, if it is a whole number of them.
 fn blocks(geometry: &Geometry, offset: u64, bytes: u64) -> Result<BlockRange, IoError> {
     let block = u64::from(geometry.block_bytes);
@@ -156,61 +221,17 @@ fn blocks(geometry: &Geometry, offset: u64, bytes: u64) -> Result<BlockRange, Io
     }
 }
 
-impl Request {
-    async fn run<D: BlockDevice>(self, device: &D) {
-        let geometry = device.geometry();
-        match self {
-            Request::Read {
-                offset,
-                bytes,
-                done,
-            } => read(device, offset, bytes, done).await,
-            Request::Write { offset, data, done } => {
-                match blocks(&geometry, offset, data.len() as u64) {
-                    Ok(range) => {
-                        let written = device.write(range.start, data, Durability::Cached).await;
-                        done(written.1);
-                    }
-                    Err(error) => done(Err(error)),
-                }
-            }
-            Request::Flush { done } => done(device.flush().await),
-            Request::Deallocate {
-                offset,
-                bytes,
-                done,
-            } => match blocks(&geometry, offset, bytes) {
-                Ok(range) => done(device.deallocate(range).await),
-                Err(error) => done(Err(error)),
-            },
-            Request::WriteZeroes {
-                offset,
-                bytes,
-                done,
-            } => match blocks(&geometry, offset, bytes) {
-                Ok(range) => done(device.write_zeroes(range, Durability::Cached).await),
-                Err(error) => done(Err(error)),
-            },
-        }
-    }
-
-    fn refuse(self, error: IoError) {
-        match self {
-            Request::Read { done, .. } => done(Err(error)),
-            Request::Write { done, .. }
-            | Request::Flush { done }
-            | Request::Deallocate { done, .. }
-            | Request::WriteZeroes { done, .. } => done(Err(error)),
-        }
-    }
-}
-
-/// Reads whole blocks around what was asked for; what is beyond the end is cut off.
-async fn read<D: BlockDevice>(device: &D, offset: u64, bytes: usize, done: ReadDone) {
+/// Reads whole blocks around what was asked for; what is beyond the end is cut off. Gives the
+/// blocks, and where in them it is.
+async fn read<D: BlockDevice>(
+    device: &D,
+    offset: u64,
+    bytes: u64,
+) -> (Buffer, Result<Range<usize>, IoError>) {
     let geometry = device.geometry();
-    let end = (offset + bytes as u64).min(geometry.capacity_bytes());
+    let end = offset.saturating_add(bytes).min(geometry.capacity_bytes());
     if offset >= end {
-        return done(Ok(&[]));
+        return (Buffer::new(0), Ok(0..0));
     }
     let block = u64::from(geometry.block_bytes);
     let first = offset / block;
@@ -218,13 +239,11 @@ async fn read<D: BlockDevice>(device: &D, offset: u64, bytes: usize, done: ReadD
     let buffer = Buffer::new((count * block) as usize);
     let (buffer, result) = device.read(Lba(first), buffer).await;
     let within = (offset - first * block) as usize..(end - first * block) as usize;
-    done(result.map(|()| &buffer[within]));
+    (buffer, result.map(|()| within))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::*;
 
     #[test]
@@ -240,14 +259,20 @@ mod tests {
     }
 
     #[test]
-    fn a_request_after_the_end_is_answered() {
-        let (requests, received) = mailbox::channel(2);
-        drop(received);
-        let (sender, answer) = mpsc::channel();
-        let done: Done = Box::new(move |result| {
-            let _ = sender.send(result);
+    fn reads_that_cross_blocks_and_the_end_give_what_there_is() {
+        Reactor::simulated(1).run(async {
+            let device = drive::MemoryDrive::new(Geometry::new(4096, 2).unwrap());
+            let data = Buffer::copy_of(&[[1; 4096], [2; 4096]].concat());
+            device
+                .write(Lba(0), data, Durability::Cached)
+                .await
+                .1
+                .unwrap();
+            let (buffer, within) = read(&device, 4000, 200).await;
+            let expected = [[1; 96].as_slice(), &[2; 104]].concat();
+            assert_eq!(buffer[within.unwrap()], expected);
+            assert_eq!(read(&device, 8000, 4096).await.1, Ok(8000 - 4096..4096));
+            assert_eq!(read(&device, 8192, 1).await.1, Ok(0..0));
         });
-        submit(&requests, Request::Flush { done });
-        assert_eq!(answer.recv(), Ok(Err(IoError::DeviceGone)));
     }
 }

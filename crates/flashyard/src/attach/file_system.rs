@@ -1,220 +1,108 @@
-//! A file system of one file, which is the volume.
+//! A file system of one file, which is the volume: its mount, and what it says of itself.
 
-use std::ffi::OsStr;
 use std::io;
-use std::time::{Duration, UNIX_EPOCH};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
 
-use block::{Buffer, Geometry, IoError};
-use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyWrite, Request as Asked, WriteFlags,
-};
-use reactor::mailbox;
+use block::Geometry;
+use fuser::{Filesystem, InitFlags, KernelConfig, MountOption, Request, Session};
+use rustix::fs::OFlags;
 
-use super::bridge::{Request, submit};
+use super::wire::{self, Asked, Attributes};
 
 /// The file's name.
 pub const FILE: &str = "volume";
 
-/// The file's inode; the directory's is the root's.
-const VOLUME: INodeNo = INodeNo(2);
-
-/// Nothing here ever changes behind the kernel's back.
-const FOREVER: Duration = Duration::from_secs(86_400);
+/// The inodes: the directory, and the file in it.
+const ROOT: u64 = 1;
+const VOLUME: u64 = 2;
 
 /// Requests that the kernel keeps outstanding on its own account; its usual 12 would be the limit
 /// of every queue depth above.
 const BACKGROUND: u16 = 256;
 
 /// Largest write in one request.
-const WRITE_BYTES: u32 = 1 << 20;
+pub const WRITE_BYTES: usize = 1 << 20;
 
-/// `fallocate`'s modes, from `linux/falloc.h`.
-const KEEP_SIZE: i32 = 1;
-const PUNCH_HOLE: i32 = 2;
-const ZERO_RANGE: i32 = 16;
-
-pub struct VolumeFile {
-    pub requests: mailbox::Sender<Request>,
-    pub geometry: Geometry,
+/// The mounted file system; unmounted when dropped, if it still is mounted.
+pub struct Mounted {
+    /// Where the kernel's requests come from and answers go to; reads do not wait.
+    pub channel: Rc<OwnedFd>,
+    _session: Session<Terms>,
 }
 
-impl VolumeFile {
-    fn attributes(&self, inode: INodeNo) -> Option<FileAttr> {
-        let (kind, perm, size) = match inode {
-            INodeNo::ROOT => (FileType::Directory, 0o700, 0),
-            VOLUME => (FileType::RegularFile, 0o600, self.geometry.capacity_bytes()),
-            _ => return None,
-        };
-        Some(FileAttr {
-            ino: inode,
-            size,
-            blocks: size / 512,
-            atime: UNIX_EPOCH,
-            mtime: UNIX_EPOCH,
-            ctime: UNIX_EPOCH,
-            crtime: UNIX_EPOCH,
-            kind,
-            perm,
-            nlink: 1,
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            rdev: 0,
-            blksize: self.geometry.block_bytes,
-            flags: 0,
-        })
-    }
-}
+/// What is agreed on with the kernel at the start. The requests after that do not go through the
+/// library: the event loop that has the connection reads them itself, so that none changes threads.
+struct Terms;
 
-/// The errno that says most of what the error says.
-fn errno(error: IoError) -> Errno {
-    match error {
-        IoError::OutOfRange | IoError::InvalidRequest => Errno::EINVAL,
-        IoError::CapacityExceeded => Errno::ENOSPC,
-        IoError::WriteProtected => Errno::EROFS,
-        IoError::NotReady => Errno::EAGAIN,
-        _ => Errno::EIO,
-    }
-}
-
-fn empty(reply: ReplyEmpty) -> super::bridge::Done {
-    Box::new(move |result| match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
-    })
-}
-
-impl Filesystem for VolumeFile {
-    fn init(&mut self, _: &Asked, config: &mut KernelConfig) -> io::Result<()> {
+impl Filesystem for Terms {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // A kernel that offers less gets along with less.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         let _ = config.set_max_background(BACKGROUND);
         let _ = config.set_congestion_threshold(BACKGROUND);
-        let _ = config.set_max_write(WRITE_BYTES);
+        let _ = config.set_max_write(WRITE_BYTES as u32);
         Ok(())
     }
+}
 
-    fn lookup(&self, _: &Asked, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.attributes(VOLUME) {
-            Some(found) if parent == INodeNo::ROOT && name == FILE => {
-                reply.entry(&FOREVER, &found, Generation(0));
-            }
-            _ => reply.error(Errno::ENOENT),
-        }
-    }
-
-    fn getattr(&self, _: &Asked, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.attributes(inode) {
-            Some(found) => reply.attr(&FOREVER, &found),
-            None => reply.error(Errno::ENOENT),
-        }
-    }
-
-    fn open(&self, _: &Asked, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-        reply.opened(FileHandle(0), direct);
-    }
-
-    fn read(
-        &self,
-        _: &Asked,
-        _: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        let request = Request::Read {
-            offset,
-            bytes: size as usize,
-            done: Box::new(move |result| match result {
-                Ok(data) => reply.data(data),
-                Err(error) => reply.error(errno(error)),
-            }),
-        };
-        submit(&self.requests, request);
-    }
-
-    fn write(
-        &self,
-        _: &Asked,
-        _: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        data: &[u8],
-        _: WriteFlags,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        let bytes = data.len() as u32;
-        let request = Request::Write {
-            offset,
-            data: Buffer::copy_of(data),
-            done: Box::new(move |result| match result {
-                Ok(()) => reply.written(bytes),
-                Err(error) => reply.error(errno(error)),
-            }),
-        };
-        submit(&self.requests, request);
-    }
-
-    fn flush(&self, _: &Asked, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
-    }
-
-    fn fsync(&self, _: &Asked, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        submit(&self.requests, Request::Flush { done: empty(reply) });
-    }
-
-    fn fallocate(
-        &self,
-        _: &Asked,
-        _: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        length: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        let bytes = length;
-        let request = match mode & !KEEP_SIZE {
-            PUNCH_HOLE => Request::Deallocate {
-                offset,
-                bytes,
-                done: empty(reply),
-            },
-            ZERO_RANGE => Request::WriteZeroes {
-                offset,
-                bytes,
-                done: empty(reply),
-            },
-            _ => return reply.error(Errno::EOPNOTSUPP),
-        };
-        submit(&self.requests, request);
-    }
-
-    fn readdir(
-        &self,
-        _: &Asked,
-        _: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectory,
-    ) {
-        let entries = [
-            (INodeNo::ROOT, FileType::Directory, "."),
-            (INodeNo::ROOT, FileType::Directory, ".."),
-            (VOLUME, FileType::RegularFile, FILE),
+impl Mounted {
+    /// Mounts it at the directory `place`.
+    pub fn mount(place: &Path) -> io::Result<Mounted> {
+        let mut config = fuser::Config::default();
+        config.mount_options = vec![
+            MountOption::FSName("flashyard".to_owned()),
+            MountOption::NoDev,
+            MountOption::NoSuid,
         ];
-        for (next, (inode, kind, name)) in (1..).zip(entries).skip(offset as usize) {
-            if reply.add(inode, next, kind, name) {
-                break;
-            }
-        }
-        reply.ok();
+        let session = Session::new(Terms, place, &config)?;
+        let channel = session.as_fd().try_clone_to_owned()?;
+        let flags = rustix::fs::fcntl_getfl(&channel)?;
+        rustix::fs::fcntl_setfl(&channel, flags | OFlags::NONBLOCK)?;
+        Ok(Mounted {
+            channel: Rc::new(channel),
+            _session: session,
+        })
+    }
+}
+
+fn attributes(inode: u64, geometry: &Geometry) -> Option<Attributes> {
+    let (mode, bytes) = match inode {
+        ROOT => (wire::DIRECTORY | 0o700, 0),
+        VOLUME => (wire::REGULAR | 0o600, geometry.capacity_bytes()),
+        _ => return None,
+    };
+    Some(Attributes {
+        inode,
+        mode,
+        bytes,
+        block_bytes: geometry.block_bytes,
+    })
+}
+
+/// The payload of the answer to what is asked about the file system, or an errno; what is asked of
+/// the volume is none of its business.
+pub fn about(asked: Asked<'_>, geometry: &Geometry) -> Result<Vec<u8>, i32> {
+    let missing = rustix::io::Errno::NOENT.raw_os_error();
+    match asked {
+        Asked::Lookup { parent, name } => attributes(VOLUME, geometry)
+            .filter(|_| parent == ROOT && name == FILE.as_bytes())
+            .map(|found| found.entry())
+            .ok_or(missing),
+        Asked::Attributes { inode } => attributes(inode, geometry)
+            .map(|found| found.attributes())
+            .ok_or(missing),
+        Asked::Open => Ok(wire::opened()),
+        Asked::Close => Ok(Vec::new()),
+        Asked::List { from } => Ok(wire::listed(
+            &[
+                (ROOT, wire::DIRECTORY, "."),
+                (ROOT, wire::DIRECTORY, ".."),
+                (VOLUME, wire::REGULAR, FILE),
+            ],
+            from,
+        )),
+        _ => Err(rustix::io::Errno::NOSYS.raw_os_error()),
     }
 }
