@@ -101,6 +101,18 @@ impl Client {
         self.read(self.allowed(self.agent.get(self.at(path))).call())
     }
 
+    /// An answer that is text.
+    pub(crate) fn text(&self, path: &str) -> Result<String, ClientError> {
+        let answer = self.allowed(self.agent.get(self.at(path))).call();
+        let mut response = answer.map_err(|error| self.unreachable(&error))?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response));
+        }
+        let body = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX);
+        body.read_to_string()
+            .map_err(|error| self.unreachable(&error))
+    }
+
     /// Every page of a collection.
     pub(crate) fn list<T: DeserializeOwned>(&self, path: &str) -> Result<List<T>, ClientError> {
         self.list_after(path, None)

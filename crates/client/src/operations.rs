@@ -20,6 +20,11 @@ impl Client {
         self.get(&format!("/v1/metrics?interval={interval_seconds}"))
     }
 
+    /// The same and more as Prometheus reads it.
+    pub fn figures(&self) -> Result<String, ClientError> {
+        self.text("/metrics")
+    }
+
     /// Every drive, by name.
     pub fn drives(&self) -> Result<List<Drive>, ClientError> {
         self.list("/v1/drives")

@@ -183,3 +183,32 @@ fn the_network_plan_runs_on_nodes_of_its_own_and_makes_a_page() {
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("How much network a node needs") && page.contains("<svg"));
 }
+
+#[test]
+fn the_raid6_plan_runs_on_a_pool_that_a_node_serves() {
+    let directory = tempfile::tempdir().unwrap();
+    let results = directory.path().join("a.json");
+    let results = results.to_str().unwrap();
+    let run = [
+        "lab",
+        "run",
+        "raid6",
+        "--size",
+        "smoke",
+        "--results",
+        results,
+    ];
+    let run = flashyard(&run);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let kept = std::fs::read_to_string(results).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    let runs = kept["runs"].as_array().unwrap();
+    // Five loads on two arrays in place, a log, and a log that is served.
+    assert_eq!(runs.len(), 5 * 4);
+    let served = runs.iter().filter(|run| run["target"] == "served");
+    for run in served {
+        let observed = &run["measured"]["observed"];
+        assert_eq!(observed["drives"].as_array().unwrap().len(), 8);
+        assert!(!observed["counters"].as_object().unwrap().is_empty());
+    }
+}

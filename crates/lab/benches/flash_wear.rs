@@ -27,11 +27,10 @@ const STRIP_BYTES: u32 = 64 << 10;
 /// Capacity factor of the drives: 123 MB each.
 const SCALE: f64 = 0.000_016;
 
-/// The drives have so many times fewer dies, and with them as much less of everything that is
-/// counted per second; what takes time takes as long as on the drive. At the whole drive's speed a
-/// pool would use up its few free segments in less time than a checkpoint takes, which no pool of
-/// whole drives does. Rates are shown as those of whole drives.
-const SLICE: f64 = 32.0;
+/// The drives are so many times slower than whole ones, where rates are concerned. At the whole
+/// drive's speed a pool would use up its few free segments in less time than a checkpoint takes,
+/// which no pool of whole drives does. Rates are shown as those of whole drives.
+const SLICE: u32 = 32;
 
 /// Zones that are small beside the drive, and large beside what is written in a millisecond.
 const ZONE_BYTES: u64 = 1 << 20;
@@ -117,7 +116,7 @@ fn show(system: &str, state: &str, fill_percent: u64, cost: Result<Cost, IoError
         }
     };
     let (drive_blocks, device, media) = (cost.drive_blocks(), cost.device(), cost.media());
-    let kiops = SLICE * cost.host_writes as f64 / cost.seconds / 1000.0;
+    let kiops = f64::from(SLICE) * cost.host_writes as f64 / cost.seconds / 1000.0;
     let limit = limit(fill_percent as f64 / 100.0) / 1000.0;
     println!("{head}  {drive_blocks:12.2}  {device:6.2}  {media:12.2} {kiops:8.0} {limit:7.0}");
     json!({
@@ -192,14 +191,9 @@ async fn measure(before: Precondition, fill_percent: u64, log: bool) -> Result<C
 }
 
 fn profile() -> Profile {
-    let mut profile = profiles::named("cm7-r-7.68").expect("a shipped profile");
+    let whole = profiles::named("cm7-r-7.68").expect("a shipped profile");
+    let mut profile = whole.slice(SLICE).expect("a part of a drive");
     profile.nand.superblocks = SUPERBLOCKS;
-    profile.nand.dies /= SLICE as u32;
-    profile.nand.program_gb_s /= SLICE;
-    profile.link.sequential_read_gb_s /= SLICE;
-    profile.link.sequential_write_gb_s /= SLICE;
-    profile.controller.command_kiops /= SLICE;
-    profile.controller.buffer_pages /= SLICE as u32;
     profile
 }
 

@@ -344,6 +344,25 @@ impl Profile {
         Ok(clipped)
     }
 
+    /// One of `parts` equal parts of the drive's dies, with as much less of everything that is
+    /// counted per second, and of the write buffer; what takes time takes as long as on the drive.
+    /// The capacity stays: a capacity factor makes that smaller. A drive in miniature that is as
+    /// fast as the whole one uses up its free flash, and a log on it its free segments, in less
+    /// time than anything takes that goes by the clock; of a slice as small, none of that changes.
+    pub fn slice(&self, parts: u32) -> Result<Profile, ProfileError> {
+        let mut slice = self.clone();
+        let parts = parts.max(1);
+        let share = f64::from(parts);
+        slice.nand.dies = (slice.nand.dies / parts).max(1);
+        slice.nand.program_gb_s /= share;
+        slice.link.sequential_read_gb_s /= share;
+        slice.link.sequential_write_gb_s /= share;
+        slice.controller.command_kiops /= share;
+        slice.controller.buffer_pages = (slice.controller.buffer_pages / parts).max(1);
+        slice.validate()?;
+        Ok(slice)
+    }
+
     /// The capacity factor at which a superblock has 2,048 pages: small enough for a study of
     /// seconds, and no different in write amplification (measured: 0.2%).
     pub fn study_scale(&self) -> f64 {

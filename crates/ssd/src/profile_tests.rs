@@ -120,3 +120,21 @@ fn a_slot_of_an_older_generation_clips_the_ceilings() {
     assert_eq!(drive.link.sequential_write_gb_s, 2.35);
     assert!(drive.in_slot(9).is_err());
 }
+
+#[test]
+fn a_slice_is_slower_by_its_part_and_as_prompt_as_the_drive() {
+    let drive = profiles::named("cm7-r-3.84").unwrap();
+    let slice = drive.slice(32).unwrap();
+    assert_eq!(slice.nand.dies * 32, drive.nand.dies);
+    assert_eq!(
+        slice.controller.command_kiops * 32.0,
+        drive.controller.command_kiops
+    );
+    assert_eq!(slice.nand.read_us, drive.nand.read_us);
+    assert_eq!(slice.drive, drive.drive);
+    // The flash, not the drive's size, says what random writes cost it.
+    let cost = |profile: &Profile| profile.write_amplification(profile.drive.capacity_tb);
+    assert_eq!(cost(&slice), cost(&drive));
+    // Nothing is left of a drive that is cut into too many.
+    assert!(drive.slice(1_000_000).is_err());
+}

@@ -1,5 +1,6 @@
 //! Volumes of a plan's nodes as block devices of this host, for runners that are other programs.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -42,6 +43,8 @@ fn verb(verb: &str, address: &str, directory: &Path) -> Result<String, Error> {
     let output = Command::new(program)
         .args([verb, address, "--directory"])
         .arg(directory)
+        // An interrupt at the terminal is this program's to act on.
+        .process_group(0)
         .output()
         .map_err(|error| failed(error.to_string()))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();

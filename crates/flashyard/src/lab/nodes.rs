@@ -1,10 +1,14 @@
 //! Nodes for a plan's targets: a process each, which serves emulated drives as volumes; and those
 //! volumes as block devices, where the plan's runner needs them.
 
-use api::{ANY_HOST, DriveSpec, Name, VolumeSpec};
-use client::ClientError;
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use api::{ANY_HOST, DriveHealth, DriveSpec, Name, PoolLevel, PoolSpec, Size, Volume, VolumeSpec};
+use client::{Client, ClientError};
+use lab::experiment::{NodeReading, Smart};
 use lab::load::Stop;
-use lab::plan::{Plan, Runner, Target, TargetKind};
+use lab::plan::{Level, Plan, Runner, Target, TargetKind};
 
 use super::Error;
 use super::attached::AttachedVolume;
@@ -14,12 +18,20 @@ use crate::demo::process::NodeProcess;
 /// Capacity of the drives where the plan says nothing, as for drives without a node.
 const SCALE: f64 = 0.001;
 
+/// When a node gathered its figures, among them.
+const GATHERED: &str = "flashyard_sample_time_seconds ";
+
+/// Longer than it takes until they are gathered anew, and how often it is looked whether they are.
+const GATHERS: Duration = Duration::from_secs(3);
+const ASKS_AGAIN: Duration = Duration::from_millis(50);
+
 /// The nodes of a plan, which end with this.
 pub struct Nodes {
     /// The plan, with volumes in place of nodes.
     pub plan: Plan,
     // Detached before their nodes end.
     attached: Vec<AttachedVolume>,
+    /// By the target's name.
     nodes: Vec<(String, NodeProcess)>,
 }
 
@@ -47,9 +59,9 @@ impl Nodes {
                 target.kind = TargetKind::File;
             }
             target.profile = None;
-            started
-                .nodes
-                .push((format!("node of {}", target.name), node));
+            target.slice = None;
+            target.level = None;
+            started.nodes.push((target.name.clone(), node));
         }
         Ok(started)
     }
@@ -63,40 +75,174 @@ impl Nodes {
     /// This process and the nodes', by name and number.
     pub fn processes(&self) -> Vec<(String, u32)> {
         let nodes = self.nodes.iter();
-        let nodes = nodes.map(|(name, node)| (name.clone(), node.pid()));
+        let nodes = nodes.map(|(target, node)| (format!("node of {target}"), node.pid()));
         let own = ("lab".to_owned(), std::process::id());
         std::iter::once(own).chain(nodes).collect()
     }
+
+    /// What the node of a target tells now; nothing of one that does not answer.
+    pub fn reading(&self, target: &str) -> Option<NodeReading> {
+        let (_, node) = self.nodes.iter().find(|(name, _)| name == target)?;
+        let client = node.client().ok()?;
+        let drives = client.drives().ok()?.items.into_iter();
+        let smart = drives.filter_map(|drive| {
+            let health = client.drive_health(&drive.name).ok()?;
+            Some(smart(drive.name.to_string(), &health))
+        });
+        Some(NodeReading {
+            drives: smart.collect(),
+            counters: counters(&figures_of_now(&client)?),
+        })
+    }
 }
 
-/// Makes the target's drives and a volume on each; gives the volumes' addresses.
+/// Makes the target's drives, and a volume on each or one of a pool of them; gives the volumes'
+/// addresses.
 fn volumes(node: &NodeProcess, target: &Target) -> Result<Vec<String>, Error> {
     let client = node.client()?;
     let refused = |error: ClientError| Error::Node(DemoError::Client(error));
-    let any: Name = ANY_HOST.parse().map_err(|_| unnameable(ANY_HOST))?;
-    let mut addresses = Vec::new();
+    let spec = DriveSpec::Emulated {
+        profile: profile(node, target)?,
+        scale_ppm: (target.scale.unwrap_or(SCALE) * 1e6).round() as u32,
+        dilation_percent: (target.dilation.unwrap_or(1.0) * 100.0).round() as u32,
+        directory: None,
+    };
+    let mut drives = Vec::new();
     for index in 0..target.drives.unwrap_or(1) {
-        let text = format!("lab-{index}");
-        let name: Name = text.parse().map_err(|_| unnameable(&text))?;
-        let drive = DriveSpec::Emulated {
-            profile: target.profile.clone().unwrap_or_default(),
-            scale_ppm: (target.scale.unwrap_or(SCALE) * 1e6).round() as u32,
-            dilation_percent: (target.dilation.unwrap_or(1.0) * 100.0).round() as u32,
-            directory: None,
-        };
-        client.add_drive(&name, &drive).map_err(refused)?;
-        let volume = VolumeSpec {
-            drive: Some(name.clone()),
-            hosts: vec![any.clone()],
-            ..VolumeSpec::default()
-        };
-        let made = client.create_volume(&name, &volume).map_err(refused)?;
-        let address = node.nvme_address();
-        addresses.push(format!("tcp://{address}/{}?nsid={}", made.nqn, made.nsid));
+        let drive = name(&format!("lab-{index}"))?;
+        client.add_drive(&drive, &spec).map_err(refused)?;
+        drives.push(drive);
     }
-    Ok(addresses)
+    let made = match target.level {
+        Some(level) => vec![pooled(&client, target, level, drives)?],
+        None => drives
+            .into_iter()
+            .map(|drive| {
+                let volume = VolumeSpec {
+                    drive: Some(drive.clone()),
+                    ..for_anyone()?
+                };
+                client.create_volume(&drive, &volume).map_err(refused)
+            })
+            .collect::<Result<_, Error>>()?,
+    };
+    let address = node.nvme_address();
+    let addresses = made
+        .iter()
+        .map(|made| format!("tcp://{address}/{}?nsid={}", made.nqn, made.nsid));
+    Ok(addresses.collect())
 }
 
-fn unnameable(text: &str) -> Error {
-    Error::Usage(format!("{text} is no name of a drive or volume"))
+/// The profile as the node is told it: by name, or as a file where the target is a part of it.
+fn profile(node: &NodeProcess, target: &Target) -> Result<String, Error> {
+    if target.slice.is_none() {
+        return Ok(target.profile.clone().unwrap_or_default());
+    }
+    let path = node.scratch("slice.toml");
+    let written = std::fs::write(&path, lab::experiment::profile(target)?.to_toml());
+    written.map_err(|source| Error::File {
+        path: path.clone(),
+        source,
+    })?;
+    Ok(path.display().to_string())
+}
+
+/// A volume of a pool of these drives.
+fn pooled(
+    client: &Client,
+    target: &Target,
+    level: Level,
+    drives: Vec<Name>,
+) -> Result<Volume, Error> {
+    let refused = |error: ClientError| Error::Node(DemoError::Client(error));
+    let own = name("lab")?;
+    let level = match level {
+        Level::Raid0 => PoolLevel::Raid0,
+        Level::Raid1 => PoolLevel::Raid1,
+        Level::Raid5 => PoolLevel::Raid5,
+        Level::Raid6 => PoolLevel::Raid6,
+    };
+    let spec = PoolSpec {
+        level,
+        drives,
+        width: None,
+    };
+    let pool = client.create_pool(&own, &spec).map_err(refused)?;
+    let volume = VolumeSpec {
+        pool: Some(own.clone()),
+        size: Some(Size(target.used_of(pool.usable_bytes))),
+        ..for_anyone()?
+    };
+    client.create_volume(&own, &volume).map_err(refused)
+}
+
+fn for_anyone() -> Result<VolumeSpec, Error> {
+    Ok(VolumeSpec {
+        hosts: vec![name(ANY_HOST)?],
+        ..VolumeSpec::default()
+    })
+}
+
+fn name(text: &str) -> Result<Name, Error> {
+    text.parse()
+        .map_err(|_| Error::Usage(format!("{text} is no name of a drive or volume")))
+}
+
+fn smart(drive: String, health: &DriveHealth) -> Smart {
+    Smart {
+        drive,
+        percentage_used: health.percentage_used,
+        data_units_read: health.data_units_read,
+        data_units_written: health.data_units_written,
+        host_read_commands: health.host_read_commands,
+        host_write_commands: health.host_write_commands,
+        write_amplification_thousandths: Some(health.write_amplification_thousandths),
+        completed: Some((health.completed, health.completed_late)),
+    }
+}
+
+/// What Prometheus reads, gathered after this was called: a node does so once a second.
+fn figures_of_now(client: &Client) -> Option<String> {
+    let asked = SystemTime::now();
+    let since_1970 = asked.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    loop {
+        let figures = client.figures().ok()?;
+        let mut lines = figures.lines();
+        let gathered: f64 =
+            lines.find_map(|line| line.strip_prefix(GATHERED)?.trim().parse().ok())?;
+        if gathered >= since_1970.as_secs_f64() || asked.elapsed().ok()? > GATHERS {
+            return Some(figures);
+        }
+        std::thread::sleep(ASKS_AGAIN);
+    }
+}
+
+/// The counters in what Prometheus reads.
+fn counters(figures: &str) -> BTreeMap<String, f64> {
+    let counter = |line: &str| {
+        let (series, value) = line.rsplit_once(' ')?;
+        let name = series.split('{').next()?;
+        let value = value.parse().ok()?;
+        name.ends_with("_total").then(|| (series.to_owned(), value))
+    };
+    figures.lines().filter_map(counter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_told_from_everything_else() {
+        let text = "# HELP a_total What.\n# TYPE a_total counter\na_total{drive=\"d 0\"} 12\n\
+                    b_total 0.5\nc_bytes 7\nd_total text\n";
+        let found = counters(text);
+        let expected = [("a_total{drive=\"d 0\"}", 12.0), ("b_total", 0.5)];
+        assert_eq!(
+            found,
+            expected
+                .map(|(name, value)| (name.to_owned(), value))
+                .into()
+        );
+    }
 }

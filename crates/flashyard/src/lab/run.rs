@@ -45,11 +45,13 @@ impl Run {
         let stop = Stop::default();
         crate::interrupt::stop_on_interrupt(&stop);
         let nodes = Nodes::start(&plan, &stop)?;
+        let reading = |target: &str| nodes.reading(target);
         let execution = Execution {
             plan: &nodes.plan,
             destroy: self.destroy.into_iter().chain(nodes.devices()).collect(),
             output: path.clone(),
             processes: nodes.processes(),
+            node: Some(&reading),
             stop,
         };
         let display = Display::start(output);

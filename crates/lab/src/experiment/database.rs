@@ -5,10 +5,10 @@ use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::execute::Watch;
-use super::{Event, Execution, LabError, Results, RunResult};
+use super::execute::{Ran, Round, Watch};
+use super::{Event, Execution, LabError, Results};
 use crate::database::{DatabaseRun, TpccBench, TpccTarget, YcsbTarget};
-use crate::plan::{Case, Runner, Target};
+use crate::plan::{Runner, Target};
 use crate::session::{Session, SessionOptions};
 
 /// Databases that have been loaded, to be copied.
@@ -42,52 +42,44 @@ impl Drop for Made {
 }
 
 impl Databases {
-    /// Runs `cases` on `target`; returns early when stopped.
+    /// Runs the round's cases; returns early when stopped.
     pub(super) fn run(
         &self,
         execution: &Execution<'_>,
         results: &mut Results,
-        target: &Target,
-        cases: &[&Case],
-        repetition: u32,
+        round: &Round<'_>,
         watch: Watch<'_>,
     ) -> Result<(), LabError> {
+        let target = round.target;
         let Some(bench) = self.open(execution, target, watch)? else {
             return Ok(());
         };
-        for case in cases {
+        execution.each(results, round, watch, &mut |case, watch| {
             watch(Event::Begin {
                 what: &case.label,
                 target: target.label(),
             });
-            let count = execution.count(results);
             let whole = case.workload.runtime.unwrap_or_default() + case.workload.ramp_time;
             let mut passed = |passed: Duration| {
-                let part = (passed.as_secs_f64() / whole.as_secs_f64().max(0.001)).min(1.0);
-                watch(Event::Share((count.done as f64 + part) / count.all as f64));
+                let part = passed.as_secs_f64() / whole.as_secs_f64().max(0.001);
+                watch(Event::Share(part.min(1.0)));
             };
             let run = DatabaseRun {
                 case,
                 processes: &execution.processes,
                 stop: &execution.stop,
             };
+            let observed = execution.observe(target, None);
             let measured = match &bench {
                 Bench::Tpcc(place, _) => place.run(&run, &mut passed),
                 Bench::Ycsb(cluster, _) => cluster.run(&run, &mut passed),
             };
-            let Some(measured) = measured? else {
-                return Ok(());
-            };
-            let run = RunResult {
-                workload: case.name.clone(),
-                target: target.name.clone(),
-                repetition,
-                steady: None,
-                measured,
-            };
-            execution.keep(results, run, watch)?;
-        }
-        Ok(())
+            Ok(measured?.map(|mut measured| {
+                observed.end(&mut measured);
+                let steady = None;
+                Ran { steady, measured }
+            }))
+        })
     }
 
     /// Prepares the target; `None` when stopped.

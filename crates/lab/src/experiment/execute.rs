@@ -1,26 +1,16 @@
 //! [`Execution`]: runs what is left of a plan.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use super::database::Databases;
-use super::{Flash, LabError, Measured, ResultError, Results, RunResult, Steady, flash_model};
+use super::device::Bench;
+use super::observed::{Ask, NodeReading, Observation};
+use super::{LabError, Measured, Results, RunResult, Steady, flash_model};
 use crate::database::{TpccBench, YcsbTarget};
 use crate::fio;
-use crate::load::{Pattern, Report, Stop, Workload};
-use crate::plan::{Case, Clock, Plan, Precondition, Runner, Target, TargetKind};
-use crate::processor::ProcessorWatch;
-use crate::session::{DriveCounts, Session, SessionOptions};
-
-/// How often whoever watches is told.
-const WATCH_PERIOD: Duration = Duration::from_millis(250);
-
-/// How targets are filled: 128 KiB at a time, as the test specification says.
-const FILL_BYTES: u32 = 128 << 10;
-const FILL_DEPTH: u32 = 32;
-
-/// Seeds of repetitions are this far apart, so that seeds of drives do not meet.
-const SEED_STEP: u64 = 1000;
+use crate::load::Stop;
+use crate::plan::{Case, Plan, Runner, Target, TargetKind};
+use crate::session::Session;
 
 /// What happens, for a display.
 #[derive(Debug)]
@@ -48,8 +38,23 @@ pub struct Execution<'a> {
     pub output: PathBuf,
     /// Processes to watch, by name and number.
     pub processes: Vec<(String, u32)>,
+    /// Asks the node behind a target, by the target's name, what it tells now.
+    pub node: Option<AskNode<'a>>,
     /// Ends it early.
     pub stop: Stop,
+}
+
+/// The runs that are left of a target in one repetition.
+pub(super) struct Round<'a> {
+    pub(super) target: &'a Target,
+    pub(super) cases: Vec<&'a Case>,
+    pub(super) repetition: u32,
+}
+
+/// One of them, run.
+pub(super) struct Ran {
+    pub(super) steady: Option<Steady>,
+    pub(super) measured: Measured,
 }
 
 /// Runs that a plan consists of, and that are done.
@@ -59,6 +64,12 @@ pub(super) struct Count {
 }
 
 pub(super) type Watch<'a> = &'a mut dyn FnMut(Event<'_>);
+
+/// What the node behind a target tells, by the target's name.
+pub type AskNode<'a> = &'a dyn Fn(&str) -> Option<NodeReading>;
+
+/// Runs a case; nothing when it was stopped.
+type RunOne<'a> = dyn FnMut(&Case, Watch<'_>) -> Result<Option<Ran>, LabError> + 'a;
 
 impl Execution<'_> {
     /// Runs what `results` lack, and keeps them after every run. True when nothing is left, false
@@ -72,22 +83,28 @@ impl Execution<'_> {
         self.name_programs(results)?;
         for repetition in 0..self.plan.run.repetitions {
             for target in &self.plan.targets {
-                let left: Vec<&Case> = cases
+                let left = cases
                     .iter()
                     .filter(|case| case.runs_on(&target.name))
-                    .filter(|case| results.run(&case.name, &target.name, repetition).is_none())
-                    .collect();
-                if left.is_empty() || self.stop.is_stopped() {
+                    .filter(|case| results.run(&case.name, &target.name, repetition).is_none());
+                let round = Round {
+                    target,
+                    cases: left.collect(),
+                    repetition,
+                };
+                if round.cases.is_empty() || self.stop.is_stopped() {
                     continue;
                 }
                 match (self.plan.run.runner, target.kind) {
                     (Runner::Tpcc | Runner::Cassandra, _) => {
-                        databases.run(self, results, target, &left, repetition, watch)?;
+                        databases.run(self, results, &round, watch)?;
                     }
-                    (_, TargetKind::Model) => {
-                        self.model(results, target, &left, repetition, watch)?;
+                    (_, TargetKind::Model) => self.model(results, &round, watch)?,
+                    _ => {
+                        let bench = Bench::open(self, &round, watch)?;
+                        let mut one = |case: &Case, watch: Watch<'_>| bench.measure(case, watch);
+                        self.each(results, &round, watch, &mut one)?;
                     }
-                    _ => self.device(results, target, &left, repetition, watch)?,
                 }
             }
         }
@@ -136,16 +153,37 @@ impl Execution<'_> {
         Ok(())
     }
 
-    pub(super) fn keep(
+    /// Runs a round's cases one after the other by `one`, keeps each, and shows how far all is;
+    /// ends early when one gives nothing, as it does when stopped.
+    pub(super) fn each(
         &self,
         results: &mut Results,
-        run: RunResult,
+        round: &Round<'_>,
         watch: Watch<'_>,
-    ) -> Result<(), ResultError> {
-        results.runs.push(run);
-        results.save(&self.output)?;
-        if let Some(run) = results.runs.last() {
-            watch(Event::Done(run));
+        one: &mut RunOne<'_>,
+    ) -> Result<(), LabError> {
+        for case in &round.cases {
+            let count = self.count(results);
+            let share = |part: f64| Event::Share((count.done as f64 + part) / count.all as f64);
+            watch(share(0.0));
+            let ran = one(case, &mut |event| match event {
+                Event::Share(part) => watch(share(part)),
+                other => watch(other),
+            })?;
+            let Some(Ran { steady, measured }) = ran else {
+                return Ok(());
+            };
+            results.runs.push(RunResult {
+                workload: case.name.clone(),
+                target: round.target.name.clone(),
+                repetition: round.repetition,
+                steady,
+                measured,
+            });
+            results.save(&self.output)?;
+            if let Some(run) = results.runs.last() {
+                watch(Event::Done(run));
+            }
         }
         Ok(())
     }
@@ -153,332 +191,46 @@ impl Execution<'_> {
     fn model(
         &self,
         results: &mut Results,
-        target: &Target,
-        cases: &[&Case],
-        repetition: u32,
+        round: &Round<'_>,
         watch: Watch<'_>,
     ) -> Result<(), LabError> {
-        for case in cases {
-            let count = self.count(results);
+        self.each(results, round, watch, &mut |case, watch| {
             watch(Event::Begin {
                 what: &case.label,
-                target: target.label(),
+                target: round.target.label(),
             });
+            let run = &self.plan.run;
+            let mut progress = |part| {
+                watch(Event::Share(part));
+                !self.stop.is_stopped()
+            };
             let measured =
-                flash_model::run(&self.plan.run, target, case, repetition, &mut |part| {
-                    watch(Event::Share((count.done as f64 + part) / count.all as f64));
-                    !self.stop.is_stopped()
-                })?;
-            let Some(measured) = measured else {
-                return Ok(());
-            };
-            let run = RunResult {
-                workload: case.name.clone(),
-                target: target.name.clone(),
-                repetition,
-                steady: None,
-                measured,
-            };
-            self.keep(results, run, watch)?;
-        }
-        Ok(())
+                flash_model::run(run, round.target, case, round.repetition, &mut progress)?;
+            let steady = None;
+            Ok(measured.map(|measured| Ran { steady, measured }))
+        })
     }
 
-    fn device(
-        &self,
-        results: &mut Results,
-        target: &Target,
-        cases: &[&Case],
-        repetition: u32,
-        watch: Watch<'_>,
-    ) -> Result<(), LabError> {
-        let mut bench = Bench::open(self, target, cases, repetition, watch)?;
-        for case in cases {
-            let count = self.count(results);
-            let share = |part: f64| (count.done as f64 + part) / count.all as f64;
-            watch(Event::Share(share(0.0)));
-            let Some((steady, measured)) = bench.measure(case, &mut |event| match event {
-                Event::Share(part) => watch(Event::Share(share(part))),
-                other => watch(other),
-            })?
-            else {
-                return Ok(());
-            };
-            let run = RunResult {
-                workload: case.name.clone(),
-                target: target.name.clone(),
-                repetition,
-                steady,
-                measured,
-            };
-            self.keep(results, run, watch)?;
-        }
-        Ok(())
-    }
-}
-
-/// One target, prepared, with its loads to be run one after the other.
-struct Bench<'a> {
-    execution: &'a Execution<'a>,
-    target: &'a Target,
-    repetition: u32,
-    /// None while fio has the target's files.
-    session: Option<Session>,
-    /// Files that were made for it, to be removed.
-    made: Vec<PathBuf>,
-    region_bytes: u64,
-}
-
-impl Drop for Bench<'_> {
-    fn drop(&mut self) {
-        for path in &self.made {
-            // What cannot be removed stays where the plan said it would be.
-            drop(std::fs::remove_file(path));
-        }
-    }
-}
-
-impl<'a> Bench<'a> {
-    fn open(
-        execution: &'a Execution<'a>,
+    /// Notes what drives and nodes tell before a load, if the plan wants it.
+    pub(super) fn observe<'a>(
+        &'a self,
         target: &'a Target,
-        cases: &[&Case],
-        repetition: u32,
-        watch: Watch<'_>,
-    ) -> Result<Bench<'a>, LabError> {
-        let plan = execution.plan;
-        watch(Event::Begin {
-            what: "opening",
-            target: target.label(),
-        });
-        let before = &plan.precondition;
-        let profile = target
-            .profile
-            .as_ref()
-            .map(|_| flash_model::profile(target));
-        let options = SessionOptions {
-            target: target.clone(),
-            profile: profile.transpose()?,
-            seed: plan.run.seed + u64::from(repetition) * SEED_STEP,
-            writes: before.purge || before.fill_passes > 0 || cases.iter().any(|case| writes(case)),
-            destroy: execution.destroy.clone(),
-        };
-        let failed = |source| LabError::Session {
-            target: target.name.clone(),
-            source,
-        };
-        let session = Session::open(&options).map_err(failed)?;
-        let mut bench = Bench {
-            execution,
-            target,
-            repetition,
-            region_bytes: session.region_bytes(),
-            session: Some(session),
-            made: Vec::new(),
-        };
-        bench.prepare(before, watch)?;
-        if plan.run.runner == Runner::Fio {
-            bench.made = bench
-                .session
-                .take()
-                .map(Session::release)
+        session: Option<&'a Session>,
+    ) -> Observation<'a> {
+        let wanted = self.plan.collect.health;
+        let ask = move || {
+            let mut reading = self
+                .node
+                .and_then(|ask| ask(&target.name))
                 .unwrap_or_default();
-        }
-        Ok(bench)
-    }
-
-    fn prepare(&mut self, before: &Precondition, watch: Watch<'_>) -> Result<(), LabError> {
-        if let Some(session) = self.session.as_ref().filter(|_| before.purge) {
-            watch(Event::Begin {
-                what: "deallocating everything",
-                target: self.target.label(),
-            });
-            session.purge().map_err(|source| LabError::Session {
-                target: self.target.name.clone(),
-                source,
-            })?;
-        }
-        for _ in 0..before.fill_passes {
-            watch(Event::Begin {
-                what: "filling in order",
-                target: self.target.label(),
-            });
-            let fill = Workload {
-                pattern: Pattern::Write,
-                transfer_bytes: FILL_BYTES,
-                depth: FILL_DEPTH,
-                seed: self.execution.plan.run.seed,
-                ..Workload::default()
-            };
-            self.builtin("fill", &fill, &mut |_| {})?;
-        }
-        Ok(())
-    }
-
-    /// Rounds to the steady state, if the plan wants them, then the load; `None` when stopped.
-    fn measure(
-        &mut self,
-        case: &Case,
-        watch: Watch<'_>,
-    ) -> Result<Option<(Option<Steady>, Measured)>, LabError> {
-        let stopped = || self.execution.stop.is_stopped();
-        let steady = match self.execution.plan.precondition.steady {
-            true => Some(self.rounds(case, watch)?),
-            false => None,
+            reading
+                .drives
+                .extend(session.map(Session::health).unwrap_or_default());
+            reading
+                .drives
+                .extend(super::observed::attached(&target.paths));
+            reading
         };
-        if stopped() {
-            return Ok(None);
-        }
-        watch(Event::Begin {
-            what: &case.label,
-            target: self.target.label(),
-        });
-        let collect = &self.execution.plan.collect;
-        let before = self.counts();
-        let watched = collect.processors && self.target.clock != Some(Clock::Virtual);
-        let processors = watched.then(|| ProcessorWatch::start(self.execution.processes.clone()));
-        let mut measured = self.load(case, &case.workload, watch)?;
-        let processors = processors.map(ProcessorWatch::end).unwrap_or_default();
-        if stopped() {
-            return Ok(None);
-        }
-        if let Some(measured) = &mut measured {
-            measured.processors = processors;
-            measured.flash = self.flash(before).filter(|_| collect.health);
-        }
-        Ok(measured.map(|measured| (steady, measured)))
+        Observation::begin(wanted.then(|| Box::new(ask) as Ask<'_>))
     }
-
-    fn rounds(&mut self, case: &Case, watch: Watch<'_>) -> Result<Steady, LabError> {
-        let before = &self.execution.plan.precondition;
-        let mut workload = case.workload.clone();
-        workload.runtime = Some(before.round);
-        workload.ramp_time = Duration::ZERO;
-        let wanted = if writes(case) {
-            (self.region_bytes as f64 * before.round_drive_writes) as u64
-        } else {
-            0
-        };
-        let mut steady = Steady::default();
-        while !steady.reached && steady.rounds.len() < before.rounds_max as usize {
-            let number = steady.rounds.len() + 1;
-            watch(Event::Begin {
-                what: &format!("{}, round {number} to the steady state", case.label),
-                target: self.target.label(),
-            });
-            let (mut ios, mut seconds, mut written) = (0.0, 0.0, 0);
-            while seconds == 0.0 || written < wanted {
-                workload.seed += 1;
-                let Some(measured) = self.load(case, &workload, &mut |_| {})? else {
-                    return Ok(steady);
-                };
-                if self.execution.stop.is_stopped() {
-                    return Ok(steady);
-                }
-                ios += measured.iops() * measured.seconds;
-                seconds += measured.seconds.max(1e-3);
-                written += measured.write.map_or(0, |write| write.bytes);
-            }
-            steady.add(ios / seconds);
-        }
-        Ok(steady)
-    }
-
-    /// One load by the plan's runner; `None` when it was stopped.
-    fn load(
-        &mut self,
-        case: &Case,
-        workload: &Workload,
-        watch: Watch<'_>,
-    ) -> Result<Option<Measured>, LabError> {
-        let mut workload = workload.clone();
-        workload.seed += u64::from(self.repetition) * SEED_STEP;
-        let runtime = workload.runtime.unwrap_or_default() + workload.ramp_time;
-        let part =
-            |passed: Duration| (passed.as_secs_f64() / runtime.as_secs_f64().max(0.001)).min(1.0);
-        match self.execution.plan.run.runner {
-            // A database has no bench of this kind.
-            Runner::Builtin | Runner::Tpcc | Runner::Cassandra => {
-                let report = self.builtin(&case.name, &workload, &mut |passed| {
-                    watch(Event::Share(part(passed)));
-                })?;
-                Ok(Some(Measured::from_report(&report)))
-            }
-            Runner::Fio => {
-                let mut case = case.clone();
-                workload.size_bytes.get_or_insert(self.region_bytes);
-                case.workload = workload;
-                let passed = |passed| watch(Event::Share(part(passed)));
-                fio::run(&case, &self.target.paths, &self.execution.stop, passed).map_err(
-                    |source| LabError::Fio {
-                        workload: case.name.clone(),
-                        target: self.target.name.clone(),
-                        source,
-                    },
-                )
-            }
-        }
-    }
-
-    fn builtin(
-        &self,
-        name: &str,
-        workload: &Workload,
-        watch: &mut dyn FnMut(Duration),
-    ) -> Result<Report, LabError> {
-        let failed = |source| LabError::Session {
-            target: self.target.name.clone(),
-            source,
-        };
-        let Some(session) = &self.session else {
-            return Err(failed(crate::session::SessionError::Lost));
-        };
-        let started = Instant::now();
-        let running = session.start(workload, &self.execution.stop);
-        let reports = running
-            .wait(WATCH_PERIOD, |_| watch(started.elapsed()))
-            .map_err(failed)?;
-        let label = self.target.label().to_owned();
-        let report = Report::of_jobs(label, workload.clone(), reports);
-        if report.is_clean() {
-            return Ok(report);
-        }
-        let mismatches = report.verification.as_ref().map(|found| &found.examples);
-        let mut words = report.errors.iter().chain(mismatches.into_iter().flatten());
-        Err(LabError::Io {
-            workload: name.to_owned(),
-            target: self.target.name.clone(),
-            first: words
-                .next()
-                .cloned()
-                .unwrap_or_else(|| "I/O failed".to_owned()),
-        })
-    }
-
-    fn counts(&self) -> Option<DriveCounts> {
-        let session = self.session.as_ref()?;
-        self.target.profile.as_ref().map(|_| session.counts())
-    }
-
-    /// What happened to the drives' flash since `before`.
-    fn flash(&self, before: Option<DriveCounts>) -> Option<Flash> {
-        let (before, now) = (before?, self.counts()?);
-        let completed = now.completed - before.completed;
-        let late = now.late - before.late;
-        let pages = now.flash.since(&before.flash);
-        Some(Flash {
-            write_amplification: if pages.host_pages > 0 {
-                pages.write_amplification()
-            } else {
-                1.0
-            },
-            late_percent: (completed > 0).then(|| 100.0 * late as f64 / completed as f64),
-            ..Flash::default()
-        })
-    }
-}
-
-/// Whether a load writes; of a job file of one's own it has to be assumed.
-fn writes(case: &Case) -> bool {
-    case.fio_file.is_some() || case.workload.pattern.writes()
 }

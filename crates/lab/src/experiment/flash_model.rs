@@ -7,8 +7,11 @@ use ssd::{Load, Profile, ProfileError, Study};
 use super::{LabError, Measured};
 use crate::plan::{Case, Run, Target};
 
-/// The profile that a target names, in its slot.
-pub(crate) fn profile(target: &Target) -> Result<Profile, LabError> {
+/// The profile that a target names, in its slot, and the part of it that the target is.
+///
+/// # Errors
+/// When there is none, or no such part of it.
+pub fn profile(target: &Target) -> Result<Profile, LabError> {
     let name = target.profile.as_deref().unwrap_or_default();
     let refused = |source| LabError::Model {
         workload: "any".to_owned(),
@@ -25,10 +28,11 @@ pub(crate) fn profile(target: &Target) -> Result<Profile, LabError> {
     } else {
         ssd::profiles::named(name).map_err(refused)?
     };
-    match target.slot {
-        Some(generation) => profile.in_slot(generation).map_err(refused),
-        None => Ok(profile),
-    }
+    let profile = match target.slot {
+        Some(generation) => profile.in_slot(generation).map_err(refused)?,
+        None => profile,
+    };
+    profile.slice(target.slice.unwrap_or(1)).map_err(refused)
 }
 
 /// Runs `case` on `target`; `None` when `progress` said to stop.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use ssd::Outcome;
 
+use super::Observed;
 use crate::load::{DirectionReport, Latency, Report};
 use crate::plan::{Metric, Unit};
 use crate::processor::ProcessorSecond;
@@ -26,6 +27,9 @@ pub struct Measured {
     /// What happened to the flash, where that is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flash: Option<Flash>,
+    /// What drives and nodes told before and after.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub observed: Option<Observed>,
     /// Processor use, each second.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub processors: Vec<ProcessorSecond>,

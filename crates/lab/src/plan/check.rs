@@ -123,7 +123,7 @@ impl Plan {
         let name = target.name.as_str();
         let at = |key| ["target", name, key];
         let array = matches!(kind, InplaceRaid6 | Pool);
-        let keys: [(&str, bool, bool); 13] = [
+        let keys: [(&str, bool, bool); 14] = [
             ("paths", files, kind == File || array && !drives),
             ("size", target.size.is_some(), files),
             ("addresses", !target.addresses.is_empty(), kind == Volume),
@@ -144,6 +144,7 @@ impl Plan {
                 target.dilation.is_some(),
                 drives && kind != Model,
             ),
+            ("slice", target.slice.is_some(), drives),
             ("flash", target.flash.is_some(), drives && kind != Node),
             ("slot", target.slot.is_some(), drives && kind != Node),
             (
@@ -152,7 +153,7 @@ impl Plan {
                 drives && !matches!(kind, Model | Node),
             ),
             ("strip", target.strip.is_some(), kind == InplaceRaid6),
-            ("level", target.level.is_some(), kind == Pool),
+            ("level", target.level.is_some(), matches!(kind, Pool | Node)),
         ];
         for (key, given, allowed) in keys {
             let message = format!("does not belong to this kind of target ({})", word(kind));
@@ -162,6 +163,8 @@ impl Plan {
             .used_percent
             .is_none_or(|used| (1..=100).contains(&used));
         hold(used, &at("used_percent"), "has to be from 1 to 100")?;
+        let slice = target.slice.is_none_or(|parts| (1..=128).contains(&parts));
+        hold(slice, &at("slice"), "has to be from 1 to 128")?;
         let needs = match kind {
             File => (files, "paths"),
             Volume => (!target.addresses.is_empty(), "addresses"),

@@ -189,6 +189,10 @@ impl Default for Collect {
     }
 }
 
+/// The share of an array or a pool that is used where the plan says nothing, in percent: a log
+/// needs room to clean.
+const USED_PERCENT: u32 = 50;
+
 /// `[[target]]`; which keys a kind takes is in `check`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -224,6 +228,9 @@ pub struct Target {
     /// Emulated drives take this many times as long as the real ones.
     #[serde(default)]
     pub dilation: Option<f64>,
+    /// Emulated drives are one of so many parts of the real ones: as much slower, and as prompt.
+    #[serde(default)]
+    pub slice: Option<u32>,
     /// The flash's state before, where not given by the load.
     #[serde(default)]
     pub flash: Option<ssd::Precondition>,
@@ -249,6 +256,13 @@ impl Target {
     pub fn label(&self) -> &str {
         self.label.as_deref().unwrap_or(&self.name)
     }
+
+    /// What of an array's or pool's `bytes` is used, in whole mebibytes.
+    pub fn used_of(&self, bytes: u64) -> u64 {
+        let percent = u64::from(self.used_percent.unwrap_or(USED_PERCENT));
+        let bytes = bytes / 100 * percent;
+        (bytes - bytes % (1 << 20)).max(1 << 20)
+    }
 }
 
 /// What a target is.
@@ -263,7 +277,8 @@ pub enum TargetKind {
     Volume,
     /// Emulated drives, with data.
     Emulated,
-    /// The same behind a node: a process that serves each as a volume over NVMe/TCP.
+    /// The same behind a node: a process that serves each, or with `level` a pool of them, as a
+    /// volume over NVMe/TCP.
     Node,
     /// RAID 6 in place over emulated drives or files.
     InplaceRaid6,

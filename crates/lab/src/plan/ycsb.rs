@@ -32,7 +32,7 @@ impl Default for Cassandra {
     }
 }
 
-/// What YCSB does: its own workloads, but for E, whose scans go-ycsb has not for Cassandra.
+/// What YCSB does: its own workloads, and the inserts before them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ycsb {
@@ -47,6 +47,8 @@ pub enum Ycsb {
     C,
     /// Reads of what was inserted last, and inserts.
     D,
+    /// Short scans, and inserts.
+    E,
     /// Reads, and updates of what was read.
     F,
 }

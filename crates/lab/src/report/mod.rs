@@ -1,6 +1,7 @@
 //! [`html()`]: an experiment as one page that needs nothing else: to read, to send, to print.
 
 mod chart;
+mod health;
 mod page;
 
 pub use page::html;

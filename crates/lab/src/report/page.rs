@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::ReportError;
 use super::chart::{Bar, Line, bars, heat, lines, percentiles, short};
+use super::{ReportError, health};
 use crate::experiment::{Figure, Results, RunResult, claim, figures, sizing};
 use crate::load::Latency;
 use crate::plan::{Case, Metric, Plan};
@@ -40,6 +40,18 @@ pub fn html(plan: &Plan, results: &Results) -> Result<String, ReportError> {
     page.charts(plan, results)?;
     page.operations(plan, results);
     page.flash(plan, results);
+    page.rows(
+        "What the drives tell",
+        &health::DRIVES,
+        3,
+        &health::drives(plan, results),
+    );
+    page.rows(
+        "What the nodes tell",
+        &health::NODES,
+        2,
+        &health::nodes(plan, results),
+    );
     if let Some(claim) = claim(plan, results) {
         page.heading("The endurance claim");
         page.raw(&format!("<pre>{}</pre>", escaped(&claim.to_string())));
@@ -104,6 +116,14 @@ impl Page {
         }
         html.push_str("</tr></table>");
         self.raw(&html);
+    }
+
+    /// A table with a heading, if there is anything in it.
+    fn rows(&mut self, heading: &str, header: &[&str], numbers: usize, rows: &[Vec<String>]) {
+        if !rows.is_empty() {
+            self.heading(heading);
+            self.table(header, numbers, rows);
+        }
     }
 
     fn head(&mut self, plan: &Plan) {
@@ -289,10 +309,6 @@ impl Page {
                 rows.push(row);
             }
         }
-        if rows.is_empty() {
-            return;
-        }
-        self.heading("By transaction");
         let header = [
             "load",
             "target",
@@ -305,7 +321,7 @@ impl Page {
             "95%",
             "99%",
         ];
-        self.table(&header, 3, &rows);
+        self.rows("By transaction", &header, 3, &rows);
     }
 
     fn flash(&mut self, plan: &Plan, results: &Results) {
@@ -328,10 +344,6 @@ impl Page {
                 or_dash(flash.late_percent, 1),
             ]);
         }
-        if rows.is_empty() {
-            return;
-        }
-        self.heading("What it does to the flash");
         let header = [
             "load",
             "target",
@@ -341,7 +353,7 @@ impl Page {
             "days to wear out",
             "late I/O, %",
         ];
-        self.table(&header, 2, &rows);
+        self.rows("What it does to the flash", &header, 2, &rows);
     }
 
     fn sizing(&mut self, plan: &Plan) {

@@ -16,12 +16,14 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
 use block::{BlockDevice, BlockRange, Geometry, Lba};
+use drive::EmulatedDrive;
 use reactor::{Reactor, ReactorConfig};
 use ssd::{FlashCounters, Profile};
 
 pub use error::SessionError;
 
 use self::open::Opened;
+use crate::experiment::Smart;
 use crate::load::{Job, JobReport, Journal, Progress, Stop, Verify, Workload};
 use crate::plan::{Clock, Target, TargetKind};
 
@@ -85,6 +87,7 @@ enum Command {
     Run(Run),
     Purge(Sender<Result<(), SessionError>>),
     Counts(Sender<DriveCounts>),
+    Health(Sender<Vec<Smart>>),
     /// Asks for the files that were made, which are then not removed at the end.
     Release(Sender<Vec<PathBuf>>),
 }
@@ -198,6 +201,11 @@ impl Session {
         self.ask(Command::Counts)
             .into_iter()
             .fold(DriveCounts::default(), sum)
+    }
+
+    /// The SMART values of the target's emulated drives.
+    pub fn health(&self) -> Vec<Smart> {
+        self.ask(Command::Health).into_iter().flatten().collect()
     }
 
     /// Closes the target, and leaves the files that were made for it, which it names.
@@ -336,6 +344,10 @@ fn work(
                 drop(reply.send(reactor.run(purge(&devices, bytes))));
             }
             Command::Counts(reply) => drop(reply.send(counts(&opened))),
+            Command::Health(reply) => {
+                let first = part.drives.start;
+                drop(reply.send((first..).zip(&opened.emulated).map(smart).collect()));
+            }
             Command::Release(reply) => drop(reply.send(std::mem::take(&mut opened.made))),
         }
     }
@@ -354,6 +366,20 @@ fn counts(opened: &Opened) -> DriveCounts {
         sum.late += punctuality.late;
     }
     sum
+}
+
+fn smart((index, drive): (u32, &EmulatedDrive)) -> Smart {
+    let (health, punctuality) = (drive.health(), drive.punctuality());
+    Smart {
+        drive: format!("emulated {}", index + 1),
+        percentage_used: health.percentage_used,
+        data_units_read: health.data_units_read,
+        data_units_written: health.data_units_written,
+        host_read_commands: health.host_read_commands,
+        host_write_commands: health.host_write_commands,
+        write_amplification_thousandths: Some(health.write_amplification_thousandths),
+        completed: Some((punctuality.completed, punctuality.late)),
+    }
 }
 
 async fn run_jobs<D: BlockDevice + 'static>(

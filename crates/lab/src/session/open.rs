@@ -21,10 +21,6 @@ const HOST_NQN: &str = "nqn.2026-11.example.flashyard:lab";
 /// given.
 const STRIP_BYTES: u32 = 64 << 10;
 
-/// The share of an array or a pool that is used where the plan says nothing, in percent: a log
-/// needs room to clean.
-const USED_PERCENT: u32 = 50;
-
 /// I/Os in flight per connection.
 const QUEUE_DEPTH: u16 = 1024;
 
@@ -174,7 +170,7 @@ impl Opened {
         let mut options = CreateOptions::new("lab", level, HostId([1; 16]));
         options.entropy = Entropy::Seeded(1.into());
         let pool = Pool::create(drives, options).await?;
-        let bytes = used(pool.status().usable_bytes, target);
+        let bytes = target.used_of(pool.status().usable_bytes);
         let volume = VolumeOptions {
             bytes,
             reserved: false,
@@ -206,16 +202,9 @@ impl Opened {
 /// Bytes of a device that loads use where they do not say: all of a drive, a part of an array.
 pub(super) fn region_bytes(geometry: &Geometry, target: &Target) -> u64 {
     match target.kind {
-        TargetKind::InplaceRaid6 => used(geometry.capacity_bytes(), target),
+        TargetKind::InplaceRaid6 => target.used_of(geometry.capacity_bytes()),
         _ => geometry.capacity_bytes(),
     }
-}
-
-/// The share of an array that is used, in whole mebibytes.
-fn used(bytes: u64, target: &Target) -> u64 {
-    let percent = u64::from(target.used_percent.unwrap_or(USED_PERCENT));
-    let bytes = bytes / 100 * percent;
-    (bytes - bytes % (1 << 20)).max(1 << 20)
 }
 
 async fn refuse_data(
