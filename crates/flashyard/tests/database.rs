@@ -6,6 +6,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -68,8 +69,8 @@ impl Bench {
         self.path("mount")
     }
 
-    fn socket(&self) -> String {
-        self.path("sock").display().to_string()
+    fn socket(&self) -> PathBuf {
+        self.path("sock")
     }
 
     fn attachment(&self, verb: &str, extra: &[&str]) -> String {
@@ -105,7 +106,7 @@ impl Bench {
                 "--innodb-log-file-size=16M",
             ])
             .arg(format!("--datadir={}", data.display()))
-            .arg(format!("--socket={}", self.socket()))
+            .arg(format!("--socket={}", self.socket().display()))
             .arg(format!("--pid-file={}", self.path("pid").display()))
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -121,16 +122,8 @@ impl Bench {
     }
 
     fn client(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("mariadb");
-        command.args([
-            "--no-defaults",
-            "--user=root",
-            "--batch",
-            "--skip-column-names",
-        ]);
-        command
-            .args(["--unbuffered", "--socket", &self.socket()])
-            .args(arguments);
+        let mut command = lab::database::mariadb_client(&self.socket());
+        command.arg("--unbuffered").args(arguments);
         command
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -265,32 +258,153 @@ fn no_acknowledged_commit_is_lost_when_the_node_dies_and_when_everything_does() 
     );
 }
 
+/// A plan at size smoke, run in a place of its own.
+struct Smoke {
+    results: TempDir,
+    /// Everything that it makes is below this.
+    place: TempDir,
+    arguments: Vec<String>,
+}
+
+impl Smoke {
+    fn of(plan: &str, extra: &[&str]) -> Smoke {
+        let results = tempfile::tempdir().unwrap();
+        let path = results.path().join("a.json");
+        let usual = ["lab", "run", plan, "--size", "smoke", "--results"];
+        let words = [&usual[..], &[path.to_str().unwrap()], extra].concat();
+        Smoke {
+            arguments: words.into_iter().map(str::to_owned).collect(),
+            place: tempfile::tempdir().unwrap(),
+            results,
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flashyard"));
+        command
+            .args(&self.arguments)
+            .env("TMPDIR", self.place.path());
+        command
+    }
+
+    fn results(&self) -> PathBuf {
+        self.results.path().join("a.json")
+    }
+
+    fn kept(&self) -> serde_json::Value {
+        let kept = std::fs::read_to_string(self.results()).unwrap();
+        serde_json::from_str(&kept).unwrap()
+    }
+
+    /// The command lines of all that it has started, whoever started them.
+    fn processes(&self) -> Vec<String> {
+        let mark = format!("TMPDIR={}", self.place.path().display());
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let ours = all.filter_map(|entry| {
+            let read = |name: &str| std::fs::read(entry.path().join(name)).ok();
+            let environment = read("environ")?;
+            let mut set = environment.split(|byte| *byte == 0);
+            set.any(|one| one == mark.as_bytes()).then_some(())?;
+            Some(String::from_utf8_lossy(&read("cmdline")?).replace('\0', " "))
+        });
+        ours.collect()
+    }
+
+    fn assert_nothing_is_left(&self) {
+        assert_eq!(self.processes(), [""; 0]);
+        let place = self.place.path().to_str().unwrap();
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        assert!(!mounts.contains(place), "{mounts}");
+        let loops = tool("losetup", &["--list"]);
+        assert!(!loops.contains(place), "{loops}");
+        assert_eq!(std::fs::read_dir(self.place.path()).unwrap().count(), 0);
+    }
+}
+
 /// Runs the plan at size smoke, which has to leave nothing behind on this host; gives the results,
 /// the report and its page.
 fn smoke(plan: &str) -> (serde_json::Value, String, String) {
-    let directory = tempfile::tempdir().unwrap();
-    let [results, page] = ["a.json", "a.html"].map(|name| directory.path().join(name));
-    let (results, page) = (results.to_str().unwrap(), page.to_str().unwrap());
-    // Everything that it makes is below a place of its own.
-    let place = tempfile::tempdir().unwrap();
-    let run = Command::new(env!("CARGO_BIN_EXE_flashyard"))
-        .args(["lab", "run", plan, "--size", "smoke", "--results", results])
-        .env("TMPDIR", place.path())
-        .output()
-        .unwrap();
+    let smoke = Smoke::of(plan, &[]);
+    let run = smoke.command().output().unwrap();
     assert!(run.status.success(), "{}", text(&run.stderr));
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-    assert!(!mounts.contains(place.path().to_str().unwrap()), "{mounts}");
-    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
-    let kept = std::fs::read_to_string(results).unwrap();
-    let report = flashyard(&["lab", "report", results, "--html", page]);
+    smoke.assert_nothing_is_left();
+    let page = smoke.results.path().join("a.html");
+    let (results, page) = (smoke.results(), page.to_str().unwrap());
+    let report = ["lab", "report", results.to_str().unwrap(), "--html", page];
+    let report = flashyard(&report);
     assert!(report.status.success(), "{}", text(&report.stderr));
     let page = std::fs::read_to_string(page).unwrap();
-    (
-        serde_json::from_str(&kept).unwrap(),
-        text(&report.stdout),
-        page,
-    )
+    (smoke.kept(), text(&report.stdout), page)
+}
+
+/// Interrupts the plan as a terminal would, when it has results of one load and `program` is at
+/// work on the next; then goes on with it to the end.
+fn interrupted(plan: &str, program: &str, extra: &[&str]) -> serde_json::Value {
+    let smoke = Smoke::of(plan, extra);
+    let child = smoke
+        .command()
+        .process_group(0)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("results of one load", || smoke.results().exists());
+    wait_until("the next load", || {
+        let running = smoke.processes();
+        running.iter().any(|line| line.contains(program))
+    });
+    rustix::process::kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let error = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("stopped: 3 of 4 runs are left; the same command goes on"),
+        "{error}"
+    );
+    smoke.assert_nothing_is_left();
+    let run = smoke.command().output().unwrap();
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    smoke.assert_nothing_is_left();
+    smoke.kept()
+}
+
+/// What drives and node told is in the results of a run.
+fn assert_observed(measured: &serde_json::Value, drives: usize) {
+    let observed = &measured["observed"];
+    let found = observed["drives"].as_array().unwrap();
+    assert_eq!(found.len(), drives);
+    let units = |when: &str| found[0][when]["data_units_written"].as_u64().unwrap();
+    assert!(units("after") > units("before"), "{observed}");
+    let counters = observed["counters"].as_object().unwrap();
+    let written = counters
+        .keys()
+        .find(|name| name.starts_with("flashyard_drive_write_bytes_total{"));
+    assert!(written.is_some(), "{counters:?}");
+    let flash = &measured["flash"];
+    assert!(
+        flash["write_amplification"].as_f64() >= Some(1.0),
+        "{flash}"
+    );
+    assert!(flash["late_percent"].is_number(), "{flash}");
+}
+
+#[test]
+fn ctrl_c_ends_a_database_under_tpcc_and_the_same_command_goes_on() {
+    let kept = interrupted("tpcc", "go-tpc tpcc", &[]);
+    assert_eq!(kept["runs"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn ctrl_c_ends_cassandras_nodes_and_the_same_command_goes_on_with_scans() {
+    let kept = interrupted("cassandra", "go-ycsb run", &["--set", "workload.a.ycsb=e"]);
+    let runs = kept["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 4);
+    let scans = runs.iter().filter(|run| run["workload"] == "a");
+    for run in scans {
+        let scans = &run["measured"]["operations"]["SCAN"];
+        assert!(scans["count"].as_u64() > Some(0), "{scans}");
+        assert_eq!(scans["errors"], 0);
+    }
 }
 
 #[test]
@@ -310,6 +424,7 @@ fn the_tpcc_plan_runs_and_its_data_is_consistent() {
         assert!(orders["count"].as_u64() > Some(0), "{orders}");
         assert!(orders["latency"]["p99_us"].as_f64() > Some(0.0), "{orders}");
         assert!(measured["processors"][0]["percent"]["mariadbd"].is_number());
+        assert_observed(measured, 1);
     }
     for expected in ["tpm", "tpmC", "560216"] {
         assert!(
@@ -317,7 +432,13 @@ fn the_tpcc_plan_runs_and_its_data_is_consistent() {
             "{expected} is missing in\n{shown}"
         );
     }
-    assert!(page.contains("By transaction"));
+    for heading in [
+        "By transaction",
+        "What the drives tell",
+        "What the nodes tell",
+    ] {
+        assert!(page.contains(heading), "{heading}");
+    }
 }
 
 #[test]
@@ -336,6 +457,7 @@ fn the_cassandra_plan_runs_and_every_record_is_there() {
             assert!(measured["operations"]["UPDATE"]["count"].as_u64() > Some(0));
         }
         assert!(measured["processors"][0]["percent"]["cassandra 3"].is_number());
+        assert_observed(measured, 3);
     }
     for expected in ["ops/s", "94825", "us p95"] {
         assert!(

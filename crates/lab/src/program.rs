@@ -124,7 +124,7 @@ fn name_of(command: &Command) -> String {
 /// When it is not there, or ends with an error.
 pub(crate) fn answer(command: &mut Command) -> Result<String, ProgramError> {
     let program = name_of(command);
-    let output = command.stdin(Stdio::null()).output();
+    let output = command.stdin(Stdio::null()).process_group(0).output();
     let output = output.map_err(starting(&program))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if output.status.success() {

@@ -109,21 +109,27 @@ impl Server {
 
     /// What a statement gives, a line a row, columns apart by tabs.
     pub(super) fn ask(&self, statement: &str) -> Result<String, ProgramError> {
-        let mut command = Command::new("mariadb");
-        command.args([
-            "--no-defaults",
-            "--user=root",
-            "--batch",
-            "--skip-column-names",
-        ]);
-        command.arg(format!("--socket={}", self.socket.display()));
-        answer(command.args(["--execute", statement]))
+        answer(mariadb_client(&self.socket).args(["--execute", statement]))
     }
 
     /// Ends it in order.
     pub(super) fn end(self, stop: &Stop) {
         self.companion.end(stop, ENDS);
     }
+}
+
+/// MariaDB's client as root of the server at `socket`: what it prints is a line a row, columns
+/// apart by tabs.
+pub fn mariadb_client(socket: &Path) -> Command {
+    let mut command = Command::new("mariadb");
+    command.args([
+        "--no-defaults",
+        "--user=root",
+        "--batch",
+        "--skip-column-names",
+    ]);
+    command.arg(format!("--socket={}", socket.display()));
+    command
 }
 
 /// A port of the loopback address that nobody listens on now.

@@ -11,6 +11,7 @@ mod tpcc;
 mod transactions;
 mod ycsb;
 
+pub use mariadb::mariadb_client;
 pub(crate) use tpcc::{TpccBench, TpccTarget};
 pub(crate) use ycsb::YcsbTarget;
 

@@ -1,6 +1,7 @@
 //! YCSB by go-ycsb on a Cassandra of as many nodes as the target has devices, each with log and
 //! data on its own.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -33,6 +34,8 @@ pub(crate) struct YcsbTarget {
     cluster: Cluster,
     tuning: Cassandra,
     directory: TempDir,
+    /// Whether the records are there that loads other than inserts ask for.
+    filled: Cell<bool>,
     // Unmounted once the nodes are gone.
     _places: Vec<Mounted>,
 }
@@ -62,6 +65,7 @@ impl YcsbTarget {
             cluster,
             tuning: tuning.clone(),
             directory,
+            filled: Cell::new(false),
             _places: places,
         }))
     }
@@ -76,6 +80,15 @@ impl YcsbTarget {
         let inserts = load == Ycsb::Insert;
         if inserts {
             self.make_table()?;
+        } else if !self.filled.get() {
+            // An experiment that goes on where it was has a new cluster.
+            self.make_table()?;
+            let mut fill = self.go_ycsb(Ycsb::Insert, run.case.database.users);
+            let Some(text) = watched(&mut fill, run.stop, &mut |_| {})? else {
+                return Ok(None);
+            };
+            self.count(&operations::measured(&text, INTERVAL_SECONDS as f64)?)?;
+            self.filled.set(true);
         }
         let mut processes = run.processes.to_vec();
         processes.extend(self.cluster.processes());
@@ -93,6 +106,7 @@ impl YcsbTarget {
         measured.processors = processors;
         if inserts {
             measured.conditions_held = Some(self.count(&measured)?);
+            self.filled.set(true);
         }
         Ok(Some(measured))
     }
@@ -178,6 +192,15 @@ fn properties(load: Ycsb) -> &'static [(&'static str, &'static str)] {
             ("updateproportion", "0"),
             ("insertproportion", "0.05"),
             ("requestdistribution", "latest"),
+        ],
+        Ycsb::E => &[
+            ("readproportion", "0"),
+            ("updateproportion", "0"),
+            ("scanproportion", "0.95"),
+            ("insertproportion", "0.05"),
+            ("requestdistribution", "zipfian"),
+            ("maxscanlength", "100"),
+            ("scanlengthdistribution", "uniform"),
         ],
         Ycsb::F => &[
             ("readproportion", "0.5"),
