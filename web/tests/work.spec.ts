@@ -74,6 +74,41 @@ test("a volume is limited and promised a minimum while it is used", async ({ pag
   });
 });
 
+test("a pool shows what its segments are", async ({ page, node }) => {
+  await node.ask("PUT", "/v1/volumes/filled", { pool: "pool", size: "512MiB", hosts: ["any"] });
+  await node.load("filled", 3, ["--rw", "write", "--bs", "128k", "--iodepth", "16"]);
+  await page.goto(`${node.url}/#/pools`);
+  await expect(page.getByText(/^Segments: \d+ free, \d+ ready, \d+ open, [1-9]\d* full/)).toBeVisible();
+  await expect(page.getByRole("img", { name: /^Full segments of pool: .*% live: \d+/ })).toBeVisible();
+  const { segments } = (await node.ask("GET", "/v1/pools/pool")) as { segments: { closed: number[] } };
+  expect(segments.closed.length).toBe(10);
+});
+
+test("a tenant's operator makes a volume within what was granted", async ({ browser, node }) => {
+  await node.ask("PUT", "/v1/tenants/acme/grants/pool", { size: "64MiB" });
+  const { secret } = (await node.ask("PUT", "/v1/tokens/acme", { role: "operator", tenant: "acme" })) as { secret: string };
+  const page = await (await browser.newContext()).newPage();
+  await page.addInitScript((value) => sessionStorage.setItem("flashyard-token", value), secret);
+  await page.goto(`${node.url}/#/volumes`);
+  await page.getByRole("button", { name: "Create volume" }).click();
+  const create = page.getByRole("dialog", { name: "Create volume" });
+  await expect(create.getByLabel("Pool")).toHaveText("pool, 64.0 MiB left of your grant");
+  await create.getByLabel("Name").fill("own");
+  await create.getByLabel("Size").fill("65MiB");
+  await create.getByRole("button", { name: "Create" }).click();
+  await expect(create.getByText(/may have 64 MiB/)).toBeVisible();
+  await create.getByLabel("Size").fill("32MiB");
+  await create.getByRole("button", { name: "Create" }).click();
+  await expect(create).toBeHidden();
+  await page.getByRole("link", { name: "own" }).click();
+  await page.getByRole("button", { name: "Snapshot", exact: true }).click();
+  const take = page.getByRole("dialog", { name: "Snapshot of own" });
+  await take.getByLabel("Name").fill("own-1");
+  await take.getByRole("button", { name: "Take" }).click();
+  await expect(page.getByRole("list", { name: "Snapshots of own" })).toContainText("own-1");
+  expect(await node.ask("GET", "/v1/volumes/own")).toMatchObject({ tenant: "acme", capacity_bytes: 32 << 20 });
+});
+
 test("without a token there is only the question for one", async ({ browser, node }) => {
   const page = await (await browser.newContext()).newPage();
   await page.goto(node.url);

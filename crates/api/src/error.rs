@@ -30,7 +30,7 @@ pub enum ErrorCode {
     AlreadyExists,
     /// The object is used by another one, which the message names.
     InUse,
-    /// The pool has no room for it.
+    /// The pool, or what a tenant was granted of it, has no room for it.
     OutOfSpace,
     /// What the object stands on is offline or not ready; trying again later may work.
     NotReady,

@@ -29,6 +29,7 @@ mod settings;
 mod size;
 mod snapshot;
 mod status;
+mod tenant;
 mod token;
 mod volume;
 
@@ -41,14 +42,16 @@ pub use host_key::{
     TlsHash, TlsKeyRequest, TlsKeySpec,
 };
 pub use job::{Job, JobKind, JobState};
-pub use limits::{BURST_MS_MAX, LIMIT_BYTES_PER_SECOND_MIN, LIMIT_IOPS_MIN, Limit, Limits, Tenant};
+pub use limits::{
+    BURST_MS_MAX, LIMIT_BYTES_PER_SECOND_MIN, LIMIT_IOPS_MIN, LIMIT_MAX, Limit, Limits,
+};
 pub use list::{List, PAGE_ITEMS_MAX, PageQuery};
 pub use metrics::{CoreMetrics, Flow, Metrics, MetricsPoint, MetricsQuery, VolumeMetrics};
 pub use name::{ANY_HOST, Name, NameError};
 pub use namespace::{DriveHealth, Namespace, NamespaceSpec, Namespaces};
 pub use pool::{
-    ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMember, PoolSpec, PoolState,
-    PoolUsage, SpaceUse,
+    ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMember, PoolSegments, PoolSpec,
+    PoolState, PoolUsage, SpaceUse,
 };
 pub use port::{PathState, Port, PortChange};
 pub use profile::{Curve, CurvePoint, CurveQuery, DriveProfile};
@@ -61,6 +64,7 @@ pub use settings::{
 pub use size::{Size, SizeError};
 pub use snapshot::{NamedSnapshot, Snapshot, SnapshotGroup, SnapshotSpec};
 pub use status::{Counts, Status};
+pub use tenant::{GRANT_COUNT_MAX, Grant, GrantUse, PoolGrant, Tenant};
 pub use token::{AuditEntry, Caller, Role, Token, TokenSpec};
 pub use volume::{
     BlockSize, BlockSizeError, ObjectState, Volume, VolumeRename, VolumeResize, VolumeRollback,

@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Name;
-
 /// The lowest limit of commands a second: a host's full queue of 1024 is done in ten seconds.
 pub const LIMIT_IOPS_MIN: u64 = 100;
 
 /// The lowest limit of bytes a second.
 pub const LIMIT_BYTES_PER_SECOND_MIN: u64 = 1 << 20;
+
+/// The highest limit or minimum: what every reader of JSON takes as it is.
+pub const LIMIT_MAX: u64 = (1 << 53) - 1;
 
 /// The longest burst.
 pub const BURST_MS_MAX: u32 = 60_000;
@@ -24,19 +25,19 @@ const BURST_MS: u32 = 10;
 pub struct Limit {
     /// Commands a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 100)]
+    #[schema(minimum = 100, maximum = 9007199254740991u64)]
     pub iops: Option<u64>,
     /// Commands a second for each GiB of the volume, so that it grows with the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 9007199254740991u64)]
     pub iops_per_gib: Option<u64>,
     /// Bytes a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1048576)]
+    #[schema(minimum = 1048576, maximum = 9007199254740991u64)]
     pub bytes_per_second: Option<u64>,
     /// Bytes a second for each GiB of the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 9007199254740991u64)]
     pub bytes_per_second_per_gib: Option<u64>,
 }
 
@@ -61,8 +62,10 @@ pub struct Limits {
     pub burst_ms: u32,
     /// Commands a second, of 8 KiB or less, that the volume is to get whatever the others of its
     /// pool do; a larger command counts as several. What is left is shared in proportion to this.
+    /// Of a tenant: what its volumes get together, in each pool, those aside that have a minimum
+    /// of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 100)]
+    #[schema(minimum = 100, maximum = 9007199254740991u64)]
     pub minimum_iops: Option<u64>,
 }
 
@@ -91,16 +94,4 @@ fn is_unlimited(limit: &Limit) -> bool {
 
 fn burst_ms() -> u32 {
     BURST_MS
-}
-
-/// A tenant: whoever volumes, hosts and tokens are said to belong to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Tenant {
-    /// The tenant's name.
-    pub name: Name,
-    /// What its volumes may do together.
-    #[serde(default, skip_serializing_if = "Limits::is_unlimited")]
-    pub limits: Limits,
-    /// Names of its volumes.
-    pub volumes: Vec<Name>,
 }

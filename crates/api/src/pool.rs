@@ -130,6 +130,24 @@ pub struct PoolCounters {
     pub unrecovered_reads: u64,
 }
 
+/// What a pool's segments are: the runs of blocks in which it takes and frees space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolSegments {
+    /// Segments that the free zones make up.
+    pub free: u64,
+    /// Have zones and hold nothing yet.
+    pub ready: u64,
+    /// Being filled.
+    pub open: u64,
+    /// Being emptied, or emptied and free after the next checkpoint.
+    pub cleaning: u64,
+    /// Hold the map.
+    pub map: u64,
+    /// Full, by the share of them that lives: below a tenth, below two tenths, and so on. What is
+    /// dead comes back by cleaning; the fuller a segment, the more that costs.
+    pub closed: [u64; 10],
+}
+
 /// A pool as the node sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
@@ -149,6 +167,9 @@ pub struct Pool {
     pub usable_bytes: u64,
     /// What it holds.
     pub used_bytes: u64,
+    /// What its segments are; nothing while it is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<PoolSegments>,
     /// Every member.
     pub members: Vec<PoolMember>,
     /// Names of its volumes.

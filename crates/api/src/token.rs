@@ -25,7 +25,8 @@ pub enum Role {
 pub struct TokenSpec {
     /// What it is good for.
     pub role: Role,
-    /// Only for this tenant's volumes and hosts, and not for making volumes; not with role admin.
+    /// Only for this tenant's volumes, snapshots and hosts, and for what the tenant is granted of
+    /// pools; not with role admin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Name>,
     /// When it stops being good, in UTC (RFC 3339); without this it does not.

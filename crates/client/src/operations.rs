@@ -1,7 +1,7 @@
 //! One method per operation of the API.
 
 use api::{
-    AuditEntry, Caller, Drive, DriveHealth, DriveSpec, Event, Host, HostKey, HostKeyRequest,
+    AuditEntry, Caller, Drive, DriveHealth, DriveSpec, Event, Grant, Host, HostKey, HostKeyRequest,
     HostKeySpec, HostSpec, Limits, List, Metrics, Name, Namespace, NamespaceSpec, Namespaces,
     NewHostKey, NewTlsKey, Port, PortChange, Session, Settings, SettingsChange, Status, Tenant,
     TlsKeyRequest, TlsKeySpec, Token, TokenSpec, Volume, VolumeSpec,
@@ -125,7 +125,7 @@ impl Client {
         self.put(&format!("/v1/volumes/{name}/limits"), limits)
     }
 
-    /// Every tenant that has limits, volumes or hosts, by name.
+    /// Every tenant that has limits, grants, volumes or hosts, by name.
     pub fn tenants(&self) -> Result<List<Tenant>, ClientError> {
         self.list("/v1/tenants")
     }
@@ -133,6 +133,26 @@ impl Client {
     /// Limits what a tenant's volumes do together.
     pub fn limit_tenant(&self, name: &Name, limits: &Limits) -> Result<Tenant, ClientError> {
         self.put(&format!("/v1/tenants/{name}/limits"), limits)
+    }
+
+    /// One tenant.
+    pub fn tenant(&self, name: &Name) -> Result<Tenant, ClientError> {
+        self.get(&format!("/v1/tenants/{name}"))
+    }
+
+    /// Lets a tenant's operators make volumes and snapshots in a pool, up to bounds.
+    pub fn grant_pool(
+        &self,
+        tenant: &Name,
+        pool: &Name,
+        grant: &Grant,
+    ) -> Result<Tenant, ClientError> {
+        self.put(&format!("/v1/tenants/{tenant}/grants/{pool}"), grant)
+    }
+
+    /// Takes that back; what is there stays.
+    pub fn revoke_pool(&self, tenant: &Name, pool: &Name) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/tenants/{tenant}/grants/{pool}"))
     }
 
     /// Addresses that serve NVMe/TCP, by number.

@@ -33,6 +33,10 @@ pub struct Bounds {
     /// After a pause, what the rates are in this time starts at once
     #[arg(long, value_name = "MILLISECONDS", default_value_t = Limits::default().burst_ms)]
     burst: u32,
+    /// Commands a second, of 8 KiB or less, that there are to be whatever others of the pool do; a
+    /// tenant's volumes without one of their own have it together, in each pool
+    #[arg(long, value_name = "IOPS")]
+    minimum_iops: Option<u64>,
 }
 
 impl Bounds {
@@ -52,7 +56,7 @@ impl Bounds {
                 ..one(self.iops, self.bandwidth)
             },
             burst_ms: self.burst,
-            minimum_iops: None,
+            minimum_iops: self.minimum_iops,
         }
     }
 }

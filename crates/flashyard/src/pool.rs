@@ -218,6 +218,8 @@ fn show(pool: &Pool) -> String {
         ("usable", Size(pool.usable_bytes).to_string()),
         ("used", format!("{} ({percent}%)", Size(pool.used_bytes))),
         ("volumes", names(&pool.volumes)),
+        ("segments", segments(pool)),
+        ("full ones, by live", closed(pool)),
         (
             "checked",
             pool.scrubbed.clone().unwrap_or_else(|| "-".into()),
@@ -254,6 +256,29 @@ fn show(pool: &Pool) -> String {
     ];
     let members = table(&header, pool.members.iter().map(row));
     format!("{text}\n\n{members}")
+}
+
+fn segments(pool: &Pool) -> String {
+    pool.segments.map_or("-".to_owned(), |found| {
+        let full: u64 = found.closed.iter().sum();
+        format!(
+            "{} free, {} ready, {} open, {full} full, {} being cleaned, {} of the map",
+            found.free, found.ready, found.open, found.cleaning, found.map
+        )
+    })
+}
+
+/// Tenths of a segment that live, and how many full segments have so many.
+fn closed(pool: &Pool) -> String {
+    let bins = pool.segments.iter().flat_map(|found| found.closed);
+    let bins = bins.enumerate().filter(|(_, count)| *count > 0);
+    let bins: Vec<String> = bins
+        .map(|(tenth, count)| format!("{}-{}%: {count}", tenth * 10, tenth * 10 + 10))
+        .collect();
+    match bins.as_slice() {
+        [] => "-".to_owned(),
+        bins => bins.join(", "),
+    }
 }
 
 fn blocks(count: u64) -> String {

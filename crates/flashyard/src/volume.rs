@@ -1,8 +1,8 @@
 //! `flashyard volume`
 
 use api::{
-    BlockSize, Limits, Name, Size, SnapshotSpec, Volume, VolumeRename, VolumeResize,
-    VolumeRollback, VolumeSpec,
+    BlockSize, Name, Size, SnapshotSpec, Volume, VolumeRename, VolumeResize, VolumeRollback,
+    VolumeSpec,
 };
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
@@ -58,7 +58,12 @@ pub enum Verb {
         snapshot: Name,
     },
     /// Limit what hosts do to a volume, from now on; what is not named is not limited
-    Limit(Limit),
+    Limit {
+        /// The volume
+        name: Name,
+        #[command(flatten)]
+        bounds: Bounds,
+    },
     /// Stop serving a volume and forget it: what was written stays on a drive, a pool takes its
     /// space back
     Delete {
@@ -119,17 +124,6 @@ pub struct Clone {
     size: Option<Size>,
     #[command(flatten)]
     face: Face,
-}
-
-#[derive(Args)]
-pub struct Limit {
-    /// The volume
-    name: Name,
-    #[command(flatten)]
-    bounds: Bounds,
-    /// Commands a second, of 8 KiB or less, that it is to get whatever the others of its pool do
-    #[arg(long, value_name = "IOPS")]
-    minimum_iops: Option<u64>,
 }
 
 /// How hosts see a volume.
@@ -206,8 +200,8 @@ impl Verb {
                 };
                 node.output.show(&client.rollback_volume(name, &to)?, one);
             }
-            Verb::Limit(limit) => {
-                let limited = client.limit_volume(&limit.name, &limit.limits())?;
+            Verb::Limit { name, bounds } => {
+                let limited = client.limit_volume(name, &bounds.limits())?;
                 let addresses = client.status()?.nvme_addresses;
                 node.output
                     .show(&limited, |volume| show(volume, &addresses));
@@ -243,15 +237,6 @@ impl Clone {
             snapshot: Some(self.snapshot.clone()),
             size: self.size,
             ..self.face.spec()
-        }
-    }
-}
-
-impl Limit {
-    fn limits(&self) -> Limits {
-        Limits {
-            minimum_iops: self.minimum_iops,
-            ..self.bounds.limits()
         }
     }
 }

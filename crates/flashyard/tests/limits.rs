@@ -95,6 +95,28 @@ fn a_limit_per_gib_follows_the_volume() {
     assert_held(&node, &["v"], 1500, 1000);
 }
 
+/// What a tenant is promised puts its pools under turns, is kept, and is told.
+#[test]
+fn a_tenant_has_a_minimum_for_its_volumes_together() {
+    let mut node = Node::develop(&[]);
+    let create = ["volume", "create", "v", "--pool", "pool"];
+    let of_acme = ["--size", "64MiB", "--allow", "any", "--tenant", "acme"];
+    node.answer(&[&create[..], &of_acme].concat());
+    let told = node.answer(&["tenant", "limit", "acme", "--minimum-iops", "700"]);
+    assert!(told.contains("at least 700 IOPS"), "{told}");
+    node.kill();
+    node.start();
+    let readers = ["v", "demo"].map(|volume| start_reads(&node, volume, 2000));
+    for mut reader in readers {
+        assert!(reader.wait().unwrap().success());
+    }
+    let acme = node.client().tenant(&name("acme")).unwrap();
+    assert_eq!(acme.limits.minimum_iops, Some(700));
+    let limits = ["--iops", "1000", "--minimum-iops", "700"];
+    node.answer(&[&["tenant", "limit", "acme"][..], &limits].concat());
+    assert_held(&node, &["v"], 1500, 1000);
+}
+
 #[test]
 fn a_tenant_is_held_to_its_limits_over_all_its_volumes() {
     let mut node = Node::develop(&[]);
@@ -146,21 +168,17 @@ fn wrong_limits_are_explained() {
             &["no volume is named nobody"],
         ),
         (
+            &["tenant", "limit", "acme", "--minimum-iops", "99"],
+            1,
+            &["minimum_iops", "100 or more"],
+        ),
+        (
             &["tenant", "limit", "acme", "--iops-per-gib", "0"],
             1,
             &["total.iops_per_gib", "1 or more"],
         ),
     ];
     node.refuses(cases);
-    let limits = Limits {
-        minimum_iops: Some(500),
-        ..Limits::default()
-    };
-    let refused = node.client().limit_tenant(&name("acme"), &limits);
-    let Err(ClientError::Refused(body)) = refused else {
-        panic!("{refused:?}");
-    };
-    assert_eq!(body.field.as_deref(), Some("minimum_iops"));
 }
 
 /// Who is limited does not set the limits.

@@ -32,14 +32,15 @@ pub use access::chap::{ChapHash, DhGroup};
 pub use access::{AllowedHosts, HostKeys, Nqn, PskHash, Secret, TlsKey};
 pub use drive::{EmulatedError, NamespaceState, NvmeError, OpenError};
 pub use error::NodeError;
-pub use measure::{CoreMeasure, DriveCounts, Measures, VolumeCounts};
+pub use measure::{CoreMeasure, DriveCounts, DriveTally, Measures, VolumeCounts};
 pub use node::{CORE_THREAD_NAME, Node};
 pub use nvme::fabrics::DISCOVERY_NQN;
 pub use nvme::reservation::ReservationType;
 pub use pool::{
     ATTRIBUTES_BYTES_MAX, Accounting, Counters, DriveChange, DriveHealth, DriveId, DriveStatus,
-    HostId, Label, Level, PoolError, PoolEvent, PoolId, PoolState, PoolStatus, ScrubReport,
-    SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel, VolumeId, VolumeInfo, VolumeOptions,
+    HostId, Label, Level, Occupancy, PoolError, PoolEvent, PoolId, PoolState, PoolStatus,
+    ScrubReport, SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel, VolumeId, VolumeInfo,
+    VolumeOptions,
 };
 pub use pools::PoolSpec;
 pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};

@@ -3,6 +3,7 @@
 //! Each core counts for itself, in plain numbers that nobody else touches; gathering them is one
 //! message to each core.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -69,6 +70,51 @@ pub struct VolumeCounts {
     pub delayed: u64,
     /// How long together.
     pub delay: Duration,
+}
+
+/// Counts what is done to a drive, on its core.
+#[derive(Debug, Default)]
+pub struct DriveTally {
+    reads: Cell<u64>,
+    read_bytes: Cell<u64>,
+    writes: Cell<u64>,
+    write_bytes: Cell<u64>,
+    errors: Cell<u64>,
+}
+
+impl DriveTally {
+    /// Counts a read of so many bytes.
+    pub fn count_read(&self, bytes: usize) {
+        add(&self.reads, 1);
+        add(&self.read_bytes, bytes as u64);
+    }
+
+    /// Counts a write of so many bytes.
+    pub fn count_write(&self, bytes: usize) {
+        add(&self.writes, 1);
+        add(&self.write_bytes, bytes as u64);
+    }
+
+    /// Counts a failure; gives how many there were.
+    pub fn count_error(&self) -> u64 {
+        add(&self.errors, 1);
+        self.errors.get()
+    }
+
+    /// What was counted.
+    pub fn read(&self) -> DriveCounts {
+        DriveCounts {
+            reads: self.reads.get(),
+            read_bytes: self.read_bytes.get(),
+            writes: self.writes.get(),
+            write_bytes: self.write_bytes.get(),
+            errors: self.errors.get(),
+        }
+    }
+}
+
+fn add(counter: &Cell<u64>, amount: u64) {
+    counter.set(counter.get().wrapping_add(amount));
 }
 
 /// What was done to a drive since it was opened.

@@ -8,7 +8,7 @@ use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba}
 use drive::Drive;
 use reactor::Instant;
 
-use crate::measure::DriveCounts;
+use crate::measure::{DriveCounts, DriveTally};
 use crate::spec::{EventSink, NodeEvent};
 
 /// How often late completions of an emulated drive are told, while there are more.
@@ -21,7 +21,7 @@ pub struct WatchedDrive(Rc<Watched>);
 struct Watched {
     name: String,
     drive: Drive,
-    counts: Cell<DriveCounts>,
+    tally: DriveTally,
     /// Requests that an emulated drive completed late, as far as they were told, and when.
     late_told: Cell<(u64, Option<Instant>)>,
     events: EventSink,
@@ -32,7 +32,7 @@ impl WatchedDrive {
         WatchedDrive(Rc::new(Watched {
             name,
             drive,
-            counts: Cell::default(),
+            tally: DriveTally::default(),
             late_told: Cell::default(),
             events,
         }))
@@ -45,13 +45,7 @@ impl WatchedDrive {
 
     /// What it did since it was opened.
     pub fn counts(&self) -> DriveCounts {
-        self.0.counts.get()
-    }
-
-    fn count(&self, change: impl FnOnce(&mut DriveCounts)) {
-        let mut counts = self.0.counts.get();
-        change(&mut counts);
-        self.0.counts.set(counts);
+        self.0.tally.read()
     }
 
     /// Tells when an emulated drive has completed requests late: what is measured on it then says
@@ -83,8 +77,7 @@ impl WatchedDrive {
         if let Err(error) = &result
             && drive_is_at_fault(*error)
         {
-            self.count(|counts| counts.errors += 1);
-            let failures = self.0.counts.get().errors;
+            let failures = self.0.tally.count_error();
             if failures.is_power_of_two() {
                 let drive = self.0.name.clone();
                 (self.0.events)(NodeEvent::DriveFailed {
@@ -121,10 +114,7 @@ impl BlockDevice for WatchedDrive {
 
     async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
         let (buffer, result) = self.0.drive.read(start, buffer).await;
-        self.count(|counts| {
-            counts.reads += 1;
-            counts.read_bytes += buffer.len() as u64;
-        });
+        self.0.tally.count_read(buffer.len());
         (buffer, self.watch(result))
     }
 
@@ -135,10 +125,7 @@ impl BlockDevice for WatchedDrive {
         durability: Durability,
     ) -> (Buffer, Result<(), IoError>) {
         let (buffer, result) = self.0.drive.write(start, buffer, durability).await;
-        self.count(|counts| {
-            counts.writes += 1;
-            counts.write_bytes += buffer.len() as u64;
-        });
+        self.0.tally.count_write(buffer.len());
         (buffer, self.watch(result))
     }
 

@@ -87,6 +87,7 @@ pub use location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
 pub use messages::{Wiring, wire};
 pub use pool::{OpenOptions, Pool};
 pub use scrub::{LostBlock, ScrubReport};
+pub use segments::Occupancy;
 pub use shard::Shard;
 pub use sliced::Sliced;
 pub use status::{DriveHealth, DriveStatus, PoolState, PoolStatus};

@@ -102,6 +102,30 @@ impl Segment {
     }
 }
 
+/// What is being done to a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Busy {
+    Filling,
+    Emptying,
+}
+
+/// What a pool's segments are, as of now; live blocks of other shards as of the last merge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Segments that the free zones make up.
+    pub free: u64,
+    /// Have zones and hold nothing yet.
+    pub ready: u64,
+    /// Being filled.
+    pub open: u64,
+    /// Being emptied, or emptied and free after the next checkpoint.
+    pub cleaning: u64,
+    /// Hold nodes of the map.
+    pub map: u64,
+    /// Full, by the share of them that lives: below a tenth, below two tenths, and so on.
+    pub closed: [u64; 10],
+}
+
 /// How many segments of `width` zones, each on another drive, can be cut from the free zones.
 pub(crate) fn formable(free: &[usize], width: usize) -> usize {
     let enough =
@@ -353,6 +377,30 @@ impl Segments {
         self.live_in_maps = data.map(|segment| u64::from(segment.live_tree)).sum();
     }
 
+    /// Counts segments by what they are. `busy` says which are being filled or emptied whatever
+    /// their state here, `blocks` what one of so many columns can hold.
+    pub fn occupancy(
+        &self,
+        busy: impl Fn(u32) -> Option<Busy>,
+        blocks: impl Fn(usize) -> u64,
+    ) -> Occupancy {
+        let mut all = Occupancy::default();
+        for (number, segment) in &self.table {
+            let counter = match (busy(*number), segment.kind, segment.state) {
+                (_, Kind::Map, _) => &mut all.map,
+                (Some(Busy::Filling), ..) | (None, _, State::Open) => &mut all.open,
+                (Some(Busy::Emptying), ..) => &mut all.cleaning,
+                (None, _, State::Ready) => &mut all.ready,
+                (None, _, State::Sealed) => {
+                    let tenth = segment.live() * 10 / blocks(segment.columns.len()).max(1);
+                    &mut all.closed[tenth.min(9) as usize]
+                }
+            };
+            *counter += 1;
+        }
+        all
+    }
+
     pub fn numbers(&self, kind: Kind, state: State) -> impl Iterator<Item = u32> + '_ {
         self.table
             .iter()
@@ -412,6 +460,36 @@ mod tests {
         assert_eq!(formable(&[10, 10, 100], 2), 20);
         assert_eq!(formable(&[4, 4, 4, 4], 3), 5);
         assert_eq!(formable(&[5], 2), 0);
+    }
+
+    #[test]
+    fn segments_are_counted_by_what_they_are() {
+        let zones = [20; 3];
+        let mut segments = Segments::new(&zones, BTreeMap::new(), 0);
+        let numbers: Vec<u32> = (0..8)
+            .map(|_| segments.allocate(Kind::Wide, 3, 0, |_| true).unwrap())
+            .collect();
+        for (number, live) in numbers.iter().zip([0, 9, 10, 99, 100]) {
+            let segment = segments.get_mut(*number).unwrap();
+            segment.state = State::Sealed;
+            segment.live_tree = live;
+        }
+        segments.get_mut(numbers[5]).unwrap().state = State::Open;
+        segments.allocate(Kind::Map, 3, 0, |_| true).unwrap();
+        let busy = |number: u32| match number {
+            0 => Some(Busy::Emptying),
+            number if number == numbers[6] => Some(Busy::Filling),
+            _ => None,
+        };
+        let expected = Occupancy {
+            free: 0,
+            ready: 1,
+            open: 2,
+            cleaning: 1,
+            map: 1,
+            closed: [1, 1, 0, 0, 0, 0, 0, 0, 0, 2],
+        };
+        assert_eq!(segments.occupancy(busy, |_| 100), expected);
     }
 
     #[test]

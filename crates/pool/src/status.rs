@@ -6,7 +6,7 @@ use crate::labels::{DriveId, PoolId};
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
 use crate::pool::Pool;
-use crate::segments::Kind;
+use crate::segments::{Busy, Kind, Occupancy, formable};
 use block::BlockDevice;
 
 /// How well a pool is.
@@ -76,6 +76,8 @@ pub struct PoolStatus {
     pub map_bytes: u64,
     /// Memory that map nodes take.
     pub map_cache_bytes: usize,
+    /// What its segments are.
+    pub segments: Occupancy,
     /// Every member.
     pub drives: Vec<DriveStatus>,
 }
@@ -112,7 +114,36 @@ impl<D: BlockDevice + 'static> Pool<D> {
             reserved_bytes: core.state.borrow().tables.promised_blocks() * BLOCK_BYTES as u64,
             map_bytes: core.state.borrow().map_nodes * BLOCK_BYTES as u64,
             map_cache_bytes: core.cache.borrow().len() * BLOCK_BYTES,
+            segments: self.occupancy(),
             drives,
+        }
+    }
+
+    /// Looks at every segment once: some thousands, some tens of thousands in the largest pools.
+    fn occupancy(&self) -> Occupancy {
+        let core = &self.core;
+        let state = core.state.borrow();
+        let victim = state.cleaning.as_ref().map(|victim| victim.number);
+        let busy = |number: u32| {
+            if state.lent.contains_key(&number) {
+                Some(Busy::Filling)
+            } else if victim == Some(number) || state.emptied.contains(&number) {
+                Some(Busy::Emptying)
+            } else {
+                None
+            }
+        };
+        let blocks = |columns: usize| {
+            let data = core.array.shape(columns).data as u64;
+            data * u64::from(core.zone_rows)
+        };
+        let free = state
+            .segments
+            .free_zones(|drive| core.array.takes_data(drive));
+        let width = core.rules().wide().width();
+        Occupancy {
+            free: formable(&free, width) as u64,
+            ..state.segments.occupancy(busy, blocks)
         }
     }
 

@@ -249,6 +249,28 @@ mod tests {
         assert!(got[0] >= 49 && got[1] >= 49, "{got:?}");
     }
 
+    /// Lines of one share, as a tenant's volumes have, get together what one line of it would.
+    #[test]
+    fn several_lines_of_one_share_get_its_part_together() {
+        let (tenant, other) = (Share::new(Some(600)), Share::new(Some(300)));
+        let shares = [&tenant, &tenant, &tenant, &other];
+        let mut window = Window::new(wide(2));
+        let mut line: Vec<Ticket> = (0..4).map(|at| window.join(shares[at], 1, at)).collect();
+        let mut got = [0; 4];
+        for _ in 0..9000 {
+            let next = *window.next(0).unwrap();
+            assert!(window.start(line[next], 1, 0));
+            got[next] += 1;
+            line[next] = window.join(shares[next], 1, next);
+            window.end(1);
+        }
+        assert!((2990..=3010).contains(&got[3]), "{got:?}");
+        assert!(
+            got[..3].iter().all(|part| (1990..=2010).contains(part)),
+            "{got:?}"
+        );
+    }
+
     proptest! {
         /// Each gets what its weight is of all weights, whatever its commands' sizes and the room;
         /// what is missing to that is a few commands.

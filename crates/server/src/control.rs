@@ -6,6 +6,7 @@
 mod administrators;
 mod drives;
 mod figures;
+mod grants;
 mod host_keys;
 mod hosts;
 mod kept;
@@ -19,6 +20,7 @@ mod settings;
 mod snapshots;
 mod standing;
 mod status;
+mod subsystems;
 mod tls_keys;
 mod tokens;
 mod volumes;
@@ -28,7 +30,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::SystemTime;
 
-use api::{ErrorBody, ErrorCode, HostKeySpec, HostSpec, Limits, Name, Severity, TlsKeySpec};
+use api::{ErrorBody, ErrorCode, Grant, HostKeySpec, HostSpec, Limits, Name, Severity, TlsKeySpec};
 use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec};
 use serde::Serialize;
 use tokio::sync::Mutex;
@@ -82,6 +84,8 @@ struct Objects {
     tls_keys: BTreeMap<Name, TlsKeySpec>,
     /// Of tenants that have some.
     tenants: BTreeMap<Name, Limits>,
+    /// Of tenants that have some, by pool.
+    grants: BTreeMap<Name, BTreeMap<Name, Grant>>,
 }
 
 struct DriveEntry {
@@ -131,6 +135,7 @@ impl Control {
         let objects = Objects {
             hosts: remembered.hosts,
             tenants: remembered.tenants,
+            grants: remembered.grants,
             ..Objects::default()
         };
         let cores = config

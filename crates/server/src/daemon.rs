@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{ErrorBody, Severity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -19,8 +20,16 @@ use crate::http::{Front, Rest, Tls, TlsError};
 use crate::logging::SetLogLevel;
 use crate::{metrics, notify, routes};
 
-/// How far the control plane stands behind the data path.
+/// How far the control plane stands behind the data path: a tenth of a processor is its own where
+/// others want all of it.
 const CONTROL_NICENESS: i32 = 10;
+
+/// The same where the data path has every processor to itself: a seventieth.
+const CONTROL_NICENESS_WITHOUT_PROCESSOR: i32 = 19;
+
+/// Threads that wait for the disk for the control plane: changes come one at a time, and reading
+/// the audit log is the rest of it.
+const WAITING_THREADS: usize = 4;
 
 /// Why the daemon ended other than by a clean stop.
 #[derive(Debug, Error)]
@@ -65,6 +74,7 @@ pub fn run(
     abort_on_data_path_panic();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(WAITING_THREADS)
         .build()
         .map_err(system("starting the control plane"))?;
     runtime.block_on(serve(config, set_log_level, develop, announce))
@@ -86,11 +96,25 @@ fn abort_on_data_path_panic() {
     }));
 }
 
-/// Requests to the API never take processor time from the data path's threads, which are there
-/// already: this thread, and those it starts from now on, come after them.
-fn yield_to_the_data_path() {
-    if let Err(error) = rustix::process::setpriority_process(None, CONTROL_NICENESS) {
+/// Requests to the API do not take processor time from the data path's threads, which are there
+/// already: this thread, and those it starts from now on, come after them, and run on other
+/// processors than theirs where there are any.
+fn yield_to_the_data_path(cores: &[u16]) {
+    let mut left = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    for core in cores {
+        left.unset(usize::from(*core));
+    }
+    let niceness = match left.count() {
+        0 => CONTROL_NICENESS_WITHOUT_PROCESSOR,
+        _ => CONTROL_NICENESS,
+    };
+    if let Err(error) = rustix::process::setpriority_process(None, niceness) {
         tracing::warn!("the control plane runs at the data path's priority: {error}");
+    }
+    if left.count() > 0
+        && let Err(error) = sched_setaffinity(None, &left)
+    {
+        tracing::warn!("the control plane runs on the data path's processors: {error}");
     }
 }
 
@@ -120,7 +144,7 @@ async fn serve(
     if let Some(develop) = develop {
         develop.populate(&control).await?;
     }
-    yield_to_the_data_path();
+    yield_to_the_data_path(&config.node.cores);
     tell_others(&control);
     drop(tokio::spawn(Arc::clone(&control).scrub_on_schedule()));
     let (scheme, tls) = match config.api.protocol {

@@ -57,7 +57,8 @@ impl Develop {
             hosts: vec![name(ANY_HOST)?],
             ..place
         };
-        control.create_volume(&name(DEMO_VOLUME)?, spec).await?;
+        let volume = name(DEMO_VOLUME)?;
+        control.create_volume(None, &volume, spec).await?;
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use api::{ErrorBody, ErrorCode, Metrics};
 use prometheus::TextEncoder;
 use tokio::time::MissedTickBehavior;
 
-pub use self::gather::{Known, KnownPool, KnownVolume, Sample};
+pub use self::gather::{Known, KnownLimits, KnownPool, KnownVolume, Sample};
 use self::history::History;
 use crate::control::Control;
 

@@ -11,6 +11,7 @@ mod hosts;
 mod jobs;
 mod metrics;
 mod namespaces;
+mod objects;
 mod pools;
 mod ports;
 mod profiles;
@@ -116,6 +117,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(tenants::list))
         .routes(routes!(tenants::show))
         .routes(routes!(tenants::limit))
+        .routes(routes!(tenants::grant, tenants::revoke))
         .routes(routes!(snapshots::resize))
         .routes(routes!(snapshots::rename))
         .routes(routes!(snapshots::rollback))

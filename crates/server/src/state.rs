@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use api::{
-    AuditEntry, BlockSize, DriveSpec, HostKeySpec, HostSpec, Limits, Name, SettingsChange,
+    AuditEntry, BlockSize, DriveSpec, Grant, HostKeySpec, HostSpec, Limits, Name, SettingsChange,
     TlsKeySpec,
 };
 use redb::{
@@ -61,6 +61,8 @@ pub enum Kind {
     Token,
     /// [`Limits`] of tenants.
     Tenant,
+    /// [`Grant`]s of tenants, by pool.
+    Grants,
 }
 
 impl Kind {
@@ -74,6 +76,7 @@ impl Kind {
             Kind::TlsKey => "tls_keys",
             Kind::Token => "tokens",
             Kind::Tenant => "tenants",
+            Kind::Grants => "grants",
         })
     }
 }
@@ -209,6 +212,8 @@ pub struct Remembered {
     pub tokens: BTreeMap<Name, TokenRecord>,
     /// Limits by the name of the tenant.
     pub tenants: BTreeMap<Name, Limits>,
+    /// What tenants may make of pools, by the names of both.
+    pub grants: BTreeMap<Name, BTreeMap<Name, Grant>>,
 }
 
 /// Why the state cannot be used.
@@ -334,6 +339,7 @@ impl State {
             tls_keys: self.all(Kind::TlsKey)?,
             tokens: self.all(Kind::Token)?,
             tenants: self.all(Kind::Tenant)?,
+            grants: self.all(Kind::Grants)?,
         })
     }
 

@@ -2,22 +2,21 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Duration;
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Lba};
 use nvme::command::{
     ALL_NAMESPACES, DATASET_DEALLOCATE, DatasetManagement, DatasetRange, ReadWrite, command_flags,
     control,
 };
 use nvme::{IoOpcode, Status, SubmissionEntry};
 use qos::Direction;
-use reactor::Instant;
 use zerocopy::FromBytes;
 
-use crate::namespace::{By, Namespace, add};
+use crate::namespace::{By, Namespace};
 use crate::pace::Pass;
 use crate::reservation::{Access, HostId};
 use crate::subsystem::{Failure, Subsystem};
+use crate::tally::add;
 use crate::transport::{Command, Reply};
 
 /// A Compare and Write covers at most this many bytes.
@@ -84,7 +83,8 @@ impl<D: BlockDevice> IoQueue<D> {
             .device
             .write(pair.range.start, pair.data, pair.durability)
             .await;
-        count_write(namespace, pair.range, arrived, &written);
+        let done = written.map_or(0, |()| u64::from(bytes));
+        namespace.counters.count_write(arrived, done);
         match written {
             Ok(()) => (Reply::success(), Reply::success()),
             Err(error) => (Reply::success(), self.failed(&write, error.into())),
@@ -126,9 +126,9 @@ impl<D: BlockDevice> IoQueue<D> {
         let _entered = namespace.enter(range, self.by(Access::Read)).await?;
         let buffer = Buffer::new(bytes as usize);
         let (buffer, result) = namespace.device.read(range.start, buffer).await;
-        namespace.counters.read_latency.count(since(arrived));
+        let read = result.map_or(0, |()| u64::from(bytes));
+        namespace.counters.count_read(arrived, read);
         result?;
-        add(&namespace.counters.read_bytes, u64::from(bytes));
         Ok(Reply::data(buffer))
     }
 
@@ -144,7 +144,8 @@ impl<D: BlockDevice> IoQueue<D> {
             .device
             .write(range.start, data, durability(command))
             .await;
-        count_write(&namespace, range, arrived, &result);
+        let written = result.map_or(0, |()| u64::from(bytes));
+        namespace.counters.count_write(arrived, written);
         result?;
         Ok(Reply::success())
     }
@@ -384,25 +385,6 @@ fn range_of<D: BlockDevice>(
     } else {
         Err(Status::LBA_OUT_OF_RANGE.do_not_retry())
     }
-}
-
-fn count_write<D: BlockDevice>(
-    namespace: &Namespace<D>,
-    range: BlockRange,
-    arrived: Instant,
-    result: &Result<(), IoError>,
-) {
-    namespace.counters.write_latency.count(since(arrived));
-    if result.is_ok() {
-        let bytes = range.blocks * u64::from(namespace.geometry().block_bytes);
-        add(&namespace.counters.write_bytes, bytes);
-    }
-}
-
-/// How long ago a command arrived. The clock is that of the loop's turns, which costs nothing: a
-/// command that began and ended in one turn took no time.
-fn since(arrived: Instant) -> Duration {
-    reactor::turn_started() - arrived
 }
 
 async fn flush_one<D: BlockDevice>(namespace: &Namespace<D>, by: By) -> Result<(), Refused> {

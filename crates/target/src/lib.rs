@@ -36,6 +36,7 @@ mod secure;
 mod session;
 mod settings;
 mod subsystem;
+mod tally;
 mod target;
 mod tcp;
 pub mod transport;
@@ -53,4 +54,5 @@ pub use report::{
 pub use settings::{
     NAMESPACE_ID_MAX, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, TargetSettings,
 };
+pub use tally::Tally;
 pub use target::Target;

@@ -8,10 +8,10 @@ use block::{BlockDevice, BlockRange, Geometry};
 use nvme::Status;
 use reactor::sync::{Mutex, Notify};
 
-use crate::latency::LatencyTally;
 use crate::pace::Pace;
 use crate::reservation::{Access, HostId, Reservations};
 use crate::settings::NamespaceSettings;
+use crate::tally::Tally;
 
 /// A namespace on this core.
 pub(crate) struct Namespace<D> {
@@ -40,24 +40,6 @@ pub(crate) struct Namespace<D> {
 pub(crate) struct By {
     pub host: HostId,
     pub access: Access,
-}
-
-/// Counts of one namespace on one core. Plain numbers: nobody else writes them.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    pub read_latency: LatencyTally,
-    pub read_bytes: Cell<u64>,
-    pub write_latency: LatencyTally,
-    pub write_bytes: Cell<u64>,
-    pub flushes: Cell<u64>,
-    pub deallocates: Cell<u64>,
-    pub others: Cell<u64>,
-    pub errors: Cell<u64>,
-}
-
-/// Adds to a counter.
-pub(crate) fn add(counter: &Cell<u64>, amount: u64) {
-    counter.set(counter.get().wrapping_add(amount));
 }
 
 impl<D: BlockDevice> Namespace<D> {

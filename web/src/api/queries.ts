@@ -54,6 +54,25 @@ export function usePools() {
   });
 }
 
+/** Pools in which whoever is signed in may make volumes, and what is left there: of the pool, or of
+ * what a tenant was granted. */
+export function useRoom() {
+  return useQuery({
+    queryKey: ["room"],
+    queryFn: async () => {
+      const { tenant: name } = await answer(node.GET("/v1/self"));
+      if (!name) {
+        const pools = await whole((query) => answer(node.GET("/v1/pools", { params: { query } })));
+        return pools.map(({ name, usable_bytes, used_bytes }) => ({ name, left: usable_bytes - used_bytes, granted: false }));
+      }
+      const tenant = await answer(node.GET("/v1/tenants/{name}", { params: { path: { name } } }));
+      return (tenant.grants ?? []).map(({ pool, grant, used }) => (
+        { name: pool, left: Math.max(0, Number(grant.size) - (used?.bytes ?? 0)), granted: true }
+      ));
+    },
+  });
+}
+
 export function useJobs() {
   return useQuery({
     queryKey: ["jobs"],

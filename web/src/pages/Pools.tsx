@@ -8,6 +8,7 @@ import { useDrives, useJobs, usePools } from "../api/queries";
 import { bytes, percent } from "../parts/format";
 import { JobList } from "../parts/JobList";
 import { Empty, Failure, Loaded, Page } from "../parts/Page";
+import { Segments } from "../parts/Segments";
 import { StateBadge } from "../parts/StateBadge";
 import { useChange } from "../parts/useChange";
 
@@ -54,6 +55,7 @@ function PoolCard({ pool }: { pool: Pool }) {
       </Group>
       {scrub.error && <Failure error={scrub.error} />}
       <Fill used={pool.used_bytes} usable={pool.usable_bytes} />
+      {pool.segments && <Segments pool={pool.name} segments={pool.segments} />}
       <SimpleGrid cols={{ base: 2, sm: 4 }} mt="sm">
         <Fact title="Drive writes per host write" value={written > 0 ? amplification.toFixed(2) : "no writes yet"} />
         <Fact title="Moved by cleaning" value={bytes(pool.counters.relocated_blocks * 4096)} />

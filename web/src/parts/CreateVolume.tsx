@@ -1,23 +1,23 @@
 import { Button, Group, Modal, MultiSelect, NativeSelect, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { answer, node, Refusal } from "../api/client";
-import { useHosts, usePools } from "../api/queries";
+import { useHosts, useRoom } from "../api/queries";
 import { bytes, parseSize } from "./format";
 import { Empty, Failure, Loaded } from "./Page";
 import { useChange } from "./useChange";
 
 /** Asks for a new volume's name, pool, size and hosts. With `snapshot`, for a clone of that. */
 export function CreateVolume({ close, snapshot }: { close: () => void; snapshot?: string }) {
-  const pools = usePools();
+  const room = useRoom();
   return (
     <Modal opened onClose={close} title={snapshot ? `Clone of snapshot ${snapshot}` : "Create volume"}>
       {snapshot
         ? <Form pools={[]} snapshot={snapshot} close={close} />
         : (
-          <Loaded of={pools}>
-            {(all) => all.length === 0
-              ? <Empty title="There is no pool yet">A volume is made out of a pool: create one first.</Empty>
-              : <Form pools={all.map(({ name, usable_bytes, used_bytes }) => ({ name, free: usable_bytes - used_bytes }))} close={close} />}
+          <Loaded of={room}>
+            {(pools) => pools.length === 0
+              ? <Empty title="There is no pool yet">A volume is made out of a pool: one has to be created, or granted to your tenant, first.</Empty>
+              : <Form pools={pools} close={close} />}
           </Loaded>
         )}
     </Modal>
@@ -25,7 +25,7 @@ export function CreateVolume({ close, snapshot }: { close: () => void; snapshot?
 }
 
 interface FormProps {
-  pools: { name: string; free: number }[];
+  pools: { name: string; left: number; granted: boolean }[];
   snapshot?: string | undefined;
   close: () => void;
 }
@@ -52,9 +52,11 @@ function Form({ pools, snapshot, close }: FormProps) {
         {!snapshot && (
           <>
             <NativeSelect label="Pool" value={pool} onChange={(event) => setPool(event.currentTarget.value)}
-              data={pools.map(({ name, free }) => ({ value: name, label: `${name}, ${bytes(free)} free` }))} />
+              data={pools.map(({ name, left, granted }) => ({ value: name, label: `${name}, ${bytes(left)} ${granted ? "left of your grant" : "free"}` }))} />
             <TextInput label="Size" required value={size} error={sizeError}
-              description="Space is taken as it is written, so it may be more than is free."
+              description={pools.some(({ granted }) => granted)
+                ? "Counts whole, and so does each snapshot, whatever is written."
+                : "Space is taken as it is written, so it may be more than is free."}
               onChange={(event) => setSize(event.currentTarget.value)} />
           </>
         )}

@@ -1,27 +1,42 @@
 //! A node as a user would run it: the `flashyard` program itself, on CPU 0.
+#![allow(dead_code, reason = "each benchmark uses what it needs")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use client::{Client, Login};
 use serde_json::Value;
+use server::endpoints::Endpoints;
 
 /// The program, in the same profile as this benchmark.
 pub const FLASHYARD: &str = env!("CARGO_BIN_EXE_flashyard");
 
+/// Longer than any start takes.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How often a start is looked at.
+const LOOK_PERIOD: Duration = Duration::from_millis(2);
+
 /// A running node.
 pub struct Node {
     pub process: Child,
-    api: String,
+    directory: PathBuf,
+    endpoints: Endpoints,
     token_file: PathBuf,
     /// Where it serves NVMe/TCP, as `address:port`.
     pub nvme: String,
 }
 
 impl Node {
-    /// Starts an empty node with its state in `directory`.
+    /// Starts an empty node with its state in `directory`, and an API in the clear.
     pub fn start(directory: &Path) -> Result<Node> {
+        Node::start_speaking(directory, "http")
+    }
+
+    /// Starts an empty node that speaks `http` or `https`.
+    pub fn start_speaking(directory: &Path, protocol: &str) -> Result<Node> {
         std::fs::create_dir_all(directory)?;
         let settings = directory.join("flashyard.toml");
         std::fs::write(
@@ -30,50 +45,55 @@ impl Node {
                 "state_directory = {directory:?}\n\
                  [node]\nname = \"bench\"\ncores = [0]\n\
                  [[nvme.ports]]\nlisten = \"127.0.0.1:0\"\n\
-                 [api]\nlisten = \"127.0.0.1:0\"\nprotocol = \"http\"\n"
+                 [[nvme.ports]]\nlisten = \"127.0.0.1:0\"\ntls = true\n\
+                 [api]\nlisten = \"127.0.0.1:0\"\nprotocol = {protocol:?}\n"
             ),
         )?;
-        let process = Command::new(FLASHYARD)
-            .args(["serve", "--config"])
-            .arg(&settings)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("starting the node")?;
-        let mut node = Node {
+        let (process, endpoints) = run(directory)?;
+        Ok(Node {
             process,
-            api: String::new(),
+            directory: directory.to_owned(),
             token_file: directory.join("admin.token"),
-            nvme: String::new(),
-        };
-        node.wait_until_ready(&directory.join("endpoints.json"))?;
-        Ok(node)
+            nvme: endpoints.nvme[0].to_string(),
+            endpoints,
+        })
     }
 
-    fn wait_until_ready(&mut self, endpoints: &PathBuf) -> Result<()> {
-        for _ in 0..100 {
-            if let Ok(text) = std::fs::read_to_string(endpoints) {
-                let found: Value = serde_json::from_str(&text)?;
-                self.api = found["api"].as_str().context("endpoints: api")?.to_owned();
-                self.nvme = found["nvme"][0]
-                    .as_str()
-                    .context("endpoints: nvme")?
-                    .to_owned();
-                return Ok(());
-            }
-            if let Some(status) = self.process.try_wait()? {
-                bail!("the node ended: {status}");
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        bail!("the node does not write {}", endpoints.display())
+    /// Ends the process at once and starts it again; gives the time from its start until it serves.
+    pub fn restart(&mut self) -> Result<Duration> {
+        self.process.kill()?;
+        self.process.wait()?;
+        let began = Instant::now();
+        let (process, endpoints) = run(&self.directory)?;
+        let took = began.elapsed();
+        self.process = process;
+        self.nvme = endpoints.nvme[0].to_string();
+        self.endpoints = endpoints;
+        Ok(took)
+    }
+
+    /// What a client needs to know of it.
+    pub fn login(&self) -> Result<Login> {
+        let certificate = self.endpoints.certificate.as_ref();
+        let certificate = certificate.map(|text| text.parse().map_err(anyhow::Error::msg));
+        let certificate = certificate.transpose()?;
+        Ok(Login {
+            url: self.endpoints.api.clone(),
+            token: Some(std::fs::read_to_string(&self.token_file)?.trim().to_owned()),
+            certificate,
+        })
+    }
+
+    /// A client with all rights.
+    pub fn client(&self) -> Result<Client> {
+        Ok(Client::with(&self.login()?)?)
     }
 
     /// Runs a command of the program against the node; gives what it prints as JSON.
     pub fn call(&self, words: &str) -> Result<Value> {
         run_json(
             Command::new(FLASHYARD)
-                .args(["--node", &self.api])
+                .args(["--node", &self.endpoints.api])
                 .arg("--token-file")
                 .arg(&self.token_file)
                 .args(words.split(' ')),
@@ -82,18 +102,43 @@ impl Node {
 
     /// The NQN under which a volume is served.
     pub fn volume_nqn(&self, volume: &str) -> Result<String> {
-        let shown = self.call(&format!("volume show {volume}"))?;
-        Ok(shown["nqn"]
-            .as_str()
-            .context("volume show: no nqn")?
-            .to_owned())
+        Ok(self.client()?.volume(&volume.parse()?)?.nqn)
     }
 
     /// A volume as `flashyard perf` wants it named.
     pub fn target(&self, volume: &str) -> Result<String> {
-        let nqn = self.volume_nqn(volume)?;
-        Ok(format!("tcp://{}/{nqn}?nsid=1", self.nvme))
+        self.target_at(0, volume)
     }
+
+    /// The same, through one of the node's ports.
+    pub fn target_at(&self, port: usize, volume: &str) -> Result<String> {
+        let address = self.endpoints.nvme.get(port).context("no such port")?;
+        Ok(format!("tcp://{address}/{}?nsid=1", self.volume_nqn(volume)?))
+    }
+}
+
+/// Starts the program on a directory; returns when it serves.
+fn run(directory: &Path) -> Result<(Child, Endpoints)> {
+    let mut process = Command::new(FLASHYARD)
+        .args(["serve", "--config"])
+        .arg(directory.join("flashyard.toml"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("starting the node")?;
+    let began = Instant::now();
+    while began.elapsed() < START_TIMEOUT {
+        if let Ok(found) = Endpoints::read(directory)
+            && found.pid == process.id()
+        {
+            return Ok((process, found));
+        }
+        if let Some(status) = process.try_wait()? {
+            bail!("the node ended: {status}");
+        }
+        std::thread::sleep(LOOK_PERIOD);
+    }
+    bail!("the node does not serve within {START_TIMEOUT:?}")
 }
 
 /// A setting out of the environment, or its default.

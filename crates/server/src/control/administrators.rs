@@ -7,7 +7,8 @@ use node::{NamespaceChange, Nqn};
 
 use super::drives::refused;
 use super::hosts::nqn_of;
-use super::volumes::{NQN_PREFIX, parsed};
+use super::subsystems::NQN_PREFIX;
+use super::volumes::parsed;
 use super::{Control, Objects, not_found};
 use crate::state::{DriveRecord, Kind};
 

@@ -5,8 +5,9 @@ use std::time::{Instant, SystemTime};
 use api::JobState;
 use node::NodeError;
 
+use super::limits::{rates, tenant_rates};
 use super::{Control, Objects};
-use crate::metrics::{Figures, Known, KnownPool, KnownVolume, Sample};
+use crate::metrics::{Figures, Known, KnownLimits, KnownPool, KnownVolume, Sample};
 
 impl Control {
     /// The node's figures.
@@ -67,6 +68,10 @@ fn known_of(objects: &Objects) -> Known {
             online: entry.offline.is_none(),
             pool: record.place.pool().cloned(),
             tenant: record.tenant.clone(),
+            limits: KnownLimits {
+                rates: rates(&record.limits, record.capacity_bytes),
+                minimum_iops: record.limits.minimum_iops,
+            },
         };
         (name.clone(), volume)
     });
@@ -77,8 +82,17 @@ fn known_of(objects: &Objects) -> Known {
         };
         (name.clone(), pool)
     });
+    let tenant_rates = tenant_rates(objects);
+    let tenants = objects.tenants.iter().map(|(name, limits)| {
+        let known = KnownLimits {
+            rates: tenant_rates.get(name).copied().unwrap_or_default(),
+            minimum_iops: limits.minimum_iops,
+        };
+        (name.clone(), known)
+    });
     let drives = objects.drives.iter();
     Known {
+        tenants: tenants.collect(),
         volumes: volumes.collect(),
         drives: drives
             .map(|(name, entry)| (name.clone(), entry.offline.is_none()))

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::{
-    BURST_MS_MAX, ErrorBody, LIMIT_BYTES_PER_SECOND_MIN, LIMIT_IOPS_MIN, Limit, Limits, Name,
-    Severity, Tenant, Volume,
+    BURST_MS_MAX, ErrorBody, LIMIT_BYTES_PER_SECOND_MIN, LIMIT_IOPS_MIN, LIMIT_MAX, Limit, Limits,
+    Name, Severity, Tenant, Volume,
 };
 use node::{Limiter, Part, Rate, Rates, Room, Share, Terms};
 use uuid::Uuid;
@@ -33,6 +33,8 @@ pub(super) struct Quality(Mutex<Held>);
 struct Held {
     volumes: BTreeMap<Uuid, Standing>,
     tenants: BTreeMap<Name, (Rates, Arc<Limiter>)>,
+    /// What tenants' volumes share of pools: by tenant and pool.
+    shared: BTreeMap<(Name, Name), (u64, Arc<Share>)>,
 }
 
 /// What holds for one volume.
@@ -48,7 +50,19 @@ struct Wanted {
 struct WantedPart {
     pool: Name,
     room: Room,
-    minimum_iops: Option<u64>,
+    promise: Promise,
+}
+
+/// What a volume is promised of its pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Promise {
+    /// Nothing: it takes what is left, in turn.
+    #[default]
+    Nothing,
+    /// So many commands a second.
+    Own(u64),
+    /// So many together with its tenant's others.
+    Shared(Name, u64),
 }
 
 /// What was said to the data path.
@@ -88,12 +102,15 @@ impl Held {
                 .as_ref()
                 .map(|rates| Arc::new(Limiter::new(rates)));
         }
-        let minimum = |wanted: &Wanted| wanted.part.as_ref().map(|part| part.minimum_iops);
+        let promise = |wanted: &Wanted| {
+            let part = wanted.part.as_ref()?;
+            Some((part.pool.clone(), part.promise.clone()))
+        };
         if said
             .as_ref()
-            .is_none_or(|said| minimum(said) != minimum(&wanted))
+            .is_none_or(|said| promise(said) != promise(&wanted))
         {
-            share = minimum(&wanted).map(|minimum| Arc::new(Share::new(minimum)));
+            share = promise(&wanted).map(|(pool, promise)| self.share(pool, promise));
         }
         let changed = said.as_ref() != Some(&wanted);
         let tenant = wanted
@@ -119,6 +136,23 @@ impl Held {
             self.volumes.insert(volume, standing);
         }
         changed.then_some(Terms { limiters, part })
+    }
+
+    /// A volume's part of a pool: its own, or the one that its tenant's volumes have there.
+    fn share(&mut self, pool: Name, promise: Promise) -> Arc<Share> {
+        let (tenant, minimum) = match promise {
+            Promise::Nothing => return Arc::new(Share::new(None)),
+            Promise::Own(minimum) => return Arc::new(Share::new(Some(minimum))),
+            Promise::Shared(tenant, minimum) => (tenant, minimum),
+        };
+        let at = (tenant, pool);
+        let held = self.shared.get(&at).filter(|(held, _)| *held == minimum);
+        if let Some((_, share)) = held {
+            return Arc::clone(share);
+        }
+        let share = Arc::new(Share::new(Some(minimum)));
+        self.shared.insert(at, (minimum, Arc::clone(&share)));
+        share
     }
 
     /// The one limiter of a tenant's volumes.
@@ -173,10 +207,6 @@ impl Control {
         limits: Limits,
     ) -> Result<Tenant, ErrorBody> {
         check(&limits)?;
-        if limits.minimum_iops.is_some() {
-            let message = "a tenant is promised nothing; allowed: minimums of its volumes";
-            return Err(ErrorBody::invalid("minimum_iops", message));
-        }
         let mut objects = self.objects.lock().await;
         let before = objects.tenants.get(name).copied().unwrap_or_default();
         if before != limits {
@@ -190,28 +220,7 @@ impl Control {
             self.enforce(&objects).await?;
             self.tell_limits(&format!("tenant/{name}"), &limits);
         }
-        Ok(shown(&objects, name))
-    }
-
-    /// Every tenant that has limits, volumes or hosts, by name.
-    pub async fn tenants(&self) -> Vec<Tenant> {
-        let objects = self.objects.lock().await;
-        let volumes = objects.volumes.values();
-        let hosts = objects.hosts.values();
-        let names: BTreeSet<&Name> = volumes
-            .filter_map(|volume| volume.record.tenant.as_ref())
-            .chain(hosts.filter_map(|host| host.tenant.as_ref()))
-            .chain(objects.tenants.keys())
-            .collect();
-        names
-            .into_iter()
-            .map(|name| shown(&objects, name))
-            .collect()
-    }
-
-    /// One tenant; one that nothing belongs to has no limits and no volumes.
-    pub async fn tenant(&self, name: &Name) -> Tenant {
-        shown(&*self.objects.lock().await, name)
+        Ok(self.shown_tenant(&objects, name).await)
     }
 
     /// Puts limits and promises in force as they are now, wherever they are not.
@@ -222,7 +231,7 @@ impl Control {
         for entry in objects.volumes.values() {
             let record = &entry.record;
             all.insert(record.uuid);
-            let wanted = wanted(record, &tenants, &rooms);
+            let wanted = wanted(objects, record, &tenants, &rooms);
             let changed = self.quality.held().change(record.uuid, wanted);
             let Some(terms) = changed else {
                 continue;
@@ -237,6 +246,8 @@ impl Control {
         let mut held = self.quality.held();
         held.volumes.retain(|volume, _| all.contains(volume));
         held.tenants.retain(|name, _| tenants.contains_key(name));
+        held.shared
+            .retain(|(name, _), _| tenant_minimum(objects, name).is_some());
         Ok(())
     }
 
@@ -257,19 +268,11 @@ impl Control {
     }
 }
 
-fn shown(objects: &Objects, name: &Name) -> Tenant {
-    let own = objects.volumes.iter();
-    let own = own.filter(|(_, volume)| volume.record.tenant.as_ref() == Some(name));
-    Tenant {
-        name: name.clone(),
-        limits: objects.tenants.get(name).copied().unwrap_or_default(),
-        volumes: own.map(|(volume, _)| volume.clone()).collect(),
-    }
-}
-
 /// What each limited tenant may do, for the size that its volumes have together.
-fn tenant_rates(objects: &Objects) -> BTreeMap<Name, Rates> {
-    let limits = objects.tenants.iter().map(|(name, limits)| {
+pub(super) fn tenant_rates(objects: &Objects) -> BTreeMap<Name, Rates> {
+    let limited = objects.tenants.iter();
+    let limited = limited.filter(|(_, limits)| is_limited(&rates(limits, 0)));
+    let limits = limited.map(|(name, limits)| {
         let records = objects.volumes.values().map(|entry| &entry.record);
         let own = records.filter(|record| record.tenant.as_ref() == Some(name));
         let bytes = own.map(|record| record.capacity_bytes).sum();
@@ -281,7 +284,7 @@ fn tenant_rates(objects: &Objects) -> BTreeMap<Name, Rates> {
 /// What each core may have under way in pools in which a volume is promised something.
 fn rooms(objects: &Objects, cores: usize) -> BTreeMap<Name, Room> {
     let records = objects.volumes.values().map(|entry| &entry.record);
-    let promised = records.filter(|record| record.limits.minimum_iops.is_some());
+    let promised = records.filter(|record| promise(objects, record) != Promise::Nothing);
     let pools: BTreeSet<&Name> = promised.filter_map(|record| record.place.pool()).collect();
     let room = |pool: &&Name| {
         let entry = objects.pools.get(*pool);
@@ -299,7 +302,22 @@ fn rooms(objects: &Objects, cores: usize) -> BTreeMap<Name, Room> {
     pools.iter().map(room).collect()
 }
 
+fn tenant_minimum(objects: &Objects, tenant: &Name) -> Option<u64> {
+    objects.tenants.get(tenant)?.minimum_iops
+}
+
+fn promise(objects: &Objects, record: &VolumeRecord) -> Promise {
+    let tenant = record.tenant.as_ref();
+    let shared = tenant.and_then(|tenant| Some((tenant, tenant_minimum(objects, tenant)?)));
+    match (record.limits.minimum_iops, shared) {
+        (Some(minimum), _) => Promise::Own(minimum),
+        (None, Some((tenant, minimum))) => Promise::Shared(tenant.clone(), minimum),
+        (None, None) => Promise::Nothing,
+    }
+}
+
 fn wanted(
+    objects: &Objects,
     record: &VolumeRecord,
     tenants: &BTreeMap<Name, Rates>,
     rooms: &BTreeMap<Name, Room>,
@@ -311,7 +329,7 @@ fn wanted(
         Some(WantedPart {
             pool: pool.clone(),
             room: *rooms.get(pool)?,
-            minimum_iops: record.limits.minimum_iops,
+            promise: promise(objects, record),
         })
     });
     Wanted {
@@ -327,7 +345,7 @@ fn is_limited(rates: &Rates) -> bool {
 }
 
 /// What limits come to for this size; per GiB never less than the lowest limit there may be.
-fn rates(limits: &Limits, capacity_bytes: u64) -> Rates {
+pub(super) fn rates(limits: &Limits, capacity_bytes: u64) -> Rates {
     let scaled = |per_gib: u64, least: u64| {
         let rate = u128::from(per_gib) * u128::from(capacity_bytes) / BYTES_PER_GIB;
         u64::try_from(rate).unwrap_or(u64::MAX).max(least)
@@ -367,17 +385,23 @@ fn check(limits: &Limits) -> Result<(), ErrorBody> {
                 1,
             ),
         ] {
-            if let Some(value) = value.filter(|value| *value < least) {
-                let message = format!("{value}; allowed: {least} or more, or absent for no limit");
-                return Err(ErrorBody::invalid(format!("{direction}.{field}"), message));
-            }
+            let message = match value {
+                Some(value) if value < least => {
+                    format!("{value}; allowed: {least} or more, or absent for no limit")
+                }
+                Some(value) if value > LIMIT_MAX => {
+                    format!("{value}; allowed: up to {LIMIT_MAX}, or absent for no limit")
+                }
+                _ => continue,
+            };
+            return Err(ErrorBody::invalid(format!("{direction}.{field}"), message));
         }
     }
     if !(1..=BURST_MS_MAX).contains(&limits.burst_ms) {
         let message = format!("{}; allowed: 1 to {BURST_MS_MAX}", limits.burst_ms);
         return Err(ErrorBody::invalid("burst_ms", message));
     }
-    let most = limits.total.iops.unwrap_or(u64::MAX);
+    let most = limits.total.iops.unwrap_or(LIMIT_MAX);
     match limits.minimum_iops {
         Some(minimum) if minimum < LIMIT_IOPS_MIN => {
             let message = format!("{minimum}; allowed: {LIMIT_IOPS_MIN} or more, or absent");
@@ -434,6 +458,8 @@ mod tests {
             refused.message,
             "99; allowed: 100 or more, or absent for no limit"
         );
+        let refused = wrong(&iops(LIMIT_MAX + 1));
+        assert_eq!(refused.field.as_deref(), Some("total.iops"));
         let limits = Limits {
             burst_ms: 0,
             ..iops(100)
@@ -447,6 +473,34 @@ mod tests {
             assert_eq!(wrong(&limits).field.as_deref(), Some("minimum_iops"));
         }
         check(&iops(100)).unwrap();
+    }
+
+    /// Volumes of a tenant that is promised something count against one promise in each pool.
+    #[test]
+    fn volumes_of_a_tenant_share_its_minimum_pool_by_pool() {
+        let mut held = Held::default();
+        let mut share = |volume: u128, pool: &str, promise: Promise| {
+            let part = WantedPart {
+                pool: pool.parse().unwrap(),
+                room: Room { wide: 64, tight: 6 },
+                promise,
+            };
+            let wanted = Wanted {
+                own: None,
+                tenant: None,
+                part: Some(part),
+            };
+            let terms = held.change(Uuid::from_u128(volume), wanted);
+            terms.unwrap().part.unwrap().share
+        };
+        let shared = |minimum| Promise::Shared("acme".parse().unwrap(), minimum);
+        let first = share(1, "p", shared(500));
+        assert!(Arc::ptr_eq(&first, &share(2, "p", shared(500))));
+        assert!(!Arc::ptr_eq(&first, &share(3, "q", shared(500))));
+        assert!(!Arc::ptr_eq(&first, &share(4, "p", Promise::Own(500))));
+        let changed = share(1, "p", shared(900));
+        assert!(!Arc::ptr_eq(&first, &changed));
+        assert!(Arc::ptr_eq(&changed, &share(2, "p", shared(900))));
     }
 
     /// Only what changes is said again, and what stays keeps its count.

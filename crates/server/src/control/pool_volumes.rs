@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use api::{
-    ErrorBody, ErrorCode, Name, Severity, Size, Volume, VolumeRename, VolumeResize, VolumeRollback,
-    VolumeSpec,
+    ErrorBody, ErrorCode, GrantUse, Name, Severity, Size, Volume, VolumeRename, VolumeResize,
+    VolumeRollback, VolumeSpec,
 };
 use node::{AllowedHosts, Backing, VolumeId, VolumeOptions};
 
 use super::drives::refused;
+use super::grants::Asker;
 use super::snapshots::pool_volume;
 use super::volumes::node_volume;
 use super::{Control, Objects, VolumeEntry, kept, not_found};
@@ -127,7 +128,12 @@ impl Control {
     }
 
     /// Gives a volume of a pool another size; connected hosts see it.
-    pub async fn resize_volume(&self, name: &Name, to: VolumeResize) -> Result<Volume, ErrorBody> {
+    pub async fn resize_volume(
+        &self,
+        asker: Asker<'_>,
+        name: &Name,
+        to: VolumeResize,
+    ) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.lock().await;
         let (pool, id) = pool_volume(&objects, name)?;
         let bytes = to.size.bytes();
@@ -136,6 +142,13 @@ impl Control {
             .get(name)
             .map(|entry| entry.record.capacity_bytes);
         let shrinks = before.is_some_and(|before| bytes < before);
+        if shrinks && asker.is_some() {
+            let message = format!(
+                "volume {name} has {}; allowed for this token: a larger size",
+                Size(before.unwrap_or(0))
+            );
+            return Err(ErrorBody::new(ErrorCode::Forbidden, message).at("size".to_owned()));
+        }
         if shrinks && to.allow_shrink {
             self.check_unused(&objects, name).await?;
         }
@@ -148,6 +161,9 @@ impl Control {
             );
             return Err(ErrorBody::invalid("size", message));
         }
+        self.check_growth(&objects, asker, name, bytes)
+            .await
+            .map_err(|error| error.at("size".to_owned()))?;
         let resized = self
             .node
             .resize_pool_volume(pool.as_str(), id, bytes, to.allow_shrink);
@@ -156,6 +172,26 @@ impl Control {
         self.size_changed(&mut objects, name).await?;
         self.tell_volume(name, &format!("resized to {}", to.size));
         self.volume_now(&objects, name).await
+    }
+
+    /// Refuses to make a volume larger than the asker was granted.
+    async fn check_growth(
+        &self,
+        objects: &Objects,
+        asker: Asker<'_>,
+        name: &Name,
+        bytes: u64,
+    ) -> Result<(), ErrorBody> {
+        let entry = objects.volumes.get(name);
+        let record = &entry.ok_or_else(|| not_found("volume", name))?.record;
+        let more = GrantUse {
+            bytes: bytes.saturating_sub(record.capacity_bytes),
+            ..GrantUse::default()
+        };
+        match record.place.pool() {
+            Some(pool) if more.bytes > 0 => self.check_grant(objects, asker, pool, more).await,
+            _ => Ok(()),
+        }
     }
 
     /// Refuses to cut off what a connected host may be using: it would find out by errors.
@@ -206,12 +242,13 @@ impl Control {
     /// Makes a volume of a pool what a snapshot is.
     pub async fn rollback_volume(
         &self,
+        asker: Asker<'_>,
         name: &Name,
         to: VolumeRollback,
     ) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.lock().await;
         let (pool, id) = pool_volume(&objects, name)?;
-        let (found_in, info) = self.find_snapshot(&objects, &to.snapshot).await?;
+        let (found_in, info) = self.own_snapshot(&objects, asker, &to.snapshot).await?;
         if found_in != pool {
             let message = format!(
                 "snapshot {} is in pool {found_in} and volume {name} in {pool}",
@@ -219,6 +256,7 @@ impl Control {
             );
             return Err(ErrorBody::invalid("snapshot", message));
         }
+        self.check_growth(&objects, asker, name, info.bytes).await?;
         let rolled = self
             .node
             .rollback_pool_volume(pool.as_str(), id, info.id)

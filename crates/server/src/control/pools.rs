@@ -100,6 +100,7 @@ impl Control {
             let message = format!("pool {name} holds {held}: delete these first, or export it");
             return Err(ErrorBody::new(ErrorCode::InUse, message));
         }
+        self.forget_grants_in(&mut objects, name).await?;
         self.forget(Kind::Pool, name).await?;
         objects.pools.remove(name);
         let destroyed = self.node.destroy_pool(name.as_str()).await;

@@ -1,21 +1,24 @@
 //! Snapshots: take, show, delete.
 
 use api::{
-    ErrorBody, ErrorCode, Name, NamedSnapshot, Severity, Snapshot, SnapshotGroup, SnapshotSpec,
+    ErrorBody, ErrorCode, GrantUse, Name, NamedSnapshot, Severity, Snapshot, SnapshotGroup,
+    SnapshotSpec,
 };
 use node::{SnapshotId, SnapshotInfo, VolumeId};
 
 use super::drives::refused;
+use super::grants::{Asker, is_hidden, volume_of};
 use super::{Control, Objects, not_found};
 use crate::state::Place;
 
 impl Control {
-    /// Every snapshot, by name.
-    pub async fn snapshots(&self) -> Result<Vec<Snapshot>, ErrorBody> {
+    /// Every snapshot that the asker may know of, by name.
+    pub async fn snapshots(&self, asker: Asker<'_>) -> Result<Vec<Snapshot>, ErrorBody> {
         let objects = self.objects.lock().await;
         let found = self.all_snapshots(&objects).await?;
         let mut shown: Vec<Snapshot> = found
             .iter()
+            .filter(|(pool, info)| !is_hidden(asker, owner(&objects, pool, info)))
             .map(|(pool, info)| shown(&objects, pool, info))
             .collect();
         shown.sort_by(|left, right| left.name.cmp(&right.name));
@@ -23,20 +26,21 @@ impl Control {
     }
 
     /// One snapshot.
-    pub async fn snapshot(&self, name: &Name) -> Result<Snapshot, ErrorBody> {
+    pub async fn snapshot(&self, asker: Asker<'_>, name: &Name) -> Result<Snapshot, ErrorBody> {
         let objects = self.objects.lock().await;
-        let (pool, info) = self.find_snapshot(&objects, name).await?;
+        let (pool, info) = self.own_snapshot(&objects, asker, name).await?;
         Ok(shown(&objects, &pool, &info))
     }
 
     /// Takes a snapshot of a volume.
     pub async fn create_snapshot(
         &self,
+        asker: Asker<'_>,
         name: &Name,
         spec: SnapshotSpec,
     ) -> Result<Snapshot, ErrorBody> {
         let objects = self.objects.lock().await;
-        let (pool, volume) = pool_volume(&objects, &spec.volume)?;
+        let (pool, volume) = own_volume(&objects, asker, &spec.volume)?;
         if let Ok((found_in, info)) = self.find_snapshot(&objects, name).await {
             return if found_in == pool && info.volume == volume {
                 Ok(shown(&objects, &found_in, &info))
@@ -45,19 +49,27 @@ impl Control {
                 Err(ErrorBody::new(ErrorCode::AlreadyExists, message))
             };
         }
+        let more = space_of(&objects, [&spec.volume]);
+        self.check_grant(&objects, asker, &pool, more).await?;
         let wanted = vec![(volume, name.clone())];
         let mut taken = self.take(&objects, &pool, wanted).await?;
         taken.pop().ok_or_else(|| not_found("snapshot", name))
     }
 
     /// Takes snapshots of several volumes of one pool at one instant.
-    pub async fn create_snapshots(&self, group: SnapshotGroup) -> Result<Vec<Snapshot>, ErrorBody> {
+    pub async fn create_snapshots(
+        &self,
+        asker: Asker<'_>,
+        group: SnapshotGroup,
+    ) -> Result<Vec<Snapshot>, ErrorBody> {
         let objects = self.objects.lock().await;
+        let more = space_of(&objects, group.snapshots.iter().map(|one| &one.volume));
         let mut wanted = Vec::with_capacity(group.snapshots.len());
         let mut of_pool: Option<(Name, Name)> = None;
         for (index, NamedSnapshot { name, volume }) in group.snapshots.into_iter().enumerate() {
             let field = format!("snapshots[{index}]");
-            let (pool, id) = pool_volume(&objects, &volume).map_err(|error| error.at(field))?;
+            let found = own_volume(&objects, asker, &volume);
+            let (pool, id) = found.map_err(|error| error.at(field))?;
             if self.find_snapshot(&objects, &name).await.is_ok() {
                 let message = format!("snapshot {name} exists");
                 return Err(ErrorBody::new(ErrorCode::AlreadyExists, message));
@@ -78,13 +90,14 @@ impl Control {
             let message = "no snapshot is named; allowed: one or more";
             return Err(ErrorBody::invalid("snapshots", message));
         };
+        self.check_grant(&objects, asker, &pool, more).await?;
         self.take(&objects, &pool, wanted).await
     }
 
     /// Deletes a snapshot; clones of it stay as they are.
-    pub async fn delete_snapshot(&self, name: &Name) -> Result<(), ErrorBody> {
+    pub async fn delete_snapshot(&self, asker: Asker<'_>, name: &Name) -> Result<(), ErrorBody> {
         let objects = self.objects.lock().await;
-        let (pool, info) = self.find_snapshot(&objects, name).await?;
+        let (pool, info) = self.own_snapshot(&objects, asker, name).await?;
         let deleted = self.node.delete_pool_snapshot(pool.as_str(), info.id).await;
         deleted.map_err(|error| refused(&error))?;
         self.events
@@ -123,6 +136,46 @@ impl Control {
         let found = self.all_snapshots(objects).await?.into_iter();
         let mut named = found.filter(|(_, info)| info.name == name.as_str());
         named.next().ok_or_else(|| not_found("snapshot", name))
+    }
+
+    /// The same, if the asker may know of it.
+    pub(super) async fn own_snapshot(
+        &self,
+        objects: &Objects,
+        asker: Asker<'_>,
+        name: &Name,
+    ) -> Result<(Name, SnapshotInfo), ErrorBody> {
+        let (pool, info) = self.find_snapshot(objects, name).await?;
+        match is_hidden(asker, owner(objects, &pool, &info)) {
+            false => Ok((pool, info)),
+            true => Err(not_found("snapshot", name)),
+        }
+    }
+
+    /// Refuses to leave snapshots behind that would be nobody's, for a tenant.
+    pub(super) async fn check_no_snapshots(
+        &self,
+        objects: &Objects,
+        asker: Asker<'_>,
+        volume: &Name,
+    ) -> Result<(), ErrorBody> {
+        if asker.is_none() {
+            return Ok(());
+        }
+        let all = self.all_snapshots(objects).await?;
+        let of = |(pool, info): &&(Name, SnapshotInfo)| {
+            volume_of(objects, pool, info).is_some_and(|(name, _)| name == volume)
+        };
+        let taken = all.iter().filter(of).map(|(_, info)| info.name.as_str());
+        let taken: Vec<&str> = taken.collect();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "volume {volume} has snapshots {}: delete these first",
+            taken.join(", ")
+        );
+        Err(ErrorBody::new(ErrorCode::InUse, message))
     }
 
     /// What a snapshot of a pool is called.
@@ -164,17 +217,43 @@ pub(super) fn pool_volume(objects: &Objects, name: &Name) -> Result<(Name, Volum
     }
 }
 
+/// Where a volume of a pool is, if the asker may know of it.
+fn own_volume(
+    objects: &Objects,
+    asker: Asker<'_>,
+    name: &Name,
+) -> Result<(Name, VolumeId), ErrorBody> {
+    let entry = objects.volumes.get(name);
+    let owner = entry.and_then(|entry| entry.record.tenant.as_ref());
+    match is_hidden(asker, owner) {
+        false => pool_volume(objects, name),
+        true => Err(not_found("volume", name)),
+    }
+}
+
+/// Whose a snapshot is: whose its volume is.
+fn owner<'a>(objects: &'a Objects, pool: &Name, info: &SnapshotInfo) -> Option<&'a Name> {
+    let (_, entry) = volume_of(objects, pool, info)?;
+    entry.record.tenant.as_ref()
+}
+
+/// What snapshots of these volumes count as.
+fn space_of<'a>(objects: &Objects, volumes: impl IntoIterator<Item = &'a Name>) -> GrantUse {
+    let mut space = GrantUse::default();
+    for volume in volumes {
+        let entry = objects.volumes.get(volume);
+        let bytes = entry.map_or(0, |entry| entry.record.capacity_bytes);
+        space.bytes = space.bytes.saturating_add(bytes);
+        space.snapshots += 1;
+    }
+    space
+}
+
 fn shown(objects: &Objects, pool: &Name, info: &SnapshotInfo) -> Snapshot {
-    let of = |place: &Place| match place {
-        Place::Pool { name, volume } => name == pool && *volume == info.volume.0,
-        Place::Drive(_) => false,
-    };
-    let mut volumes = objects.volumes.iter();
-    let volume = volumes.find(|(_, entry)| of(&entry.record.place));
     Snapshot {
         name: info.name.clone(),
         pool: pool.clone(),
-        volume: volume.map(|(name, _)| name.clone()),
+        volume: volume_of(objects, pool, info).map(|(name, _)| name.clone()),
         bytes: info.bytes,
     }
 }

@@ -1,9 +1,10 @@
 //! What a new volume stands on: a drive, a pool, or a snapshot in one.
 
-use api::{ErrorBody, ErrorCode, Name, VolumeSpec};
+use api::{ErrorBody, ErrorCode, GrantUse, Name, Size, VolumeSpec};
 use node::DriveLabel;
 
 use super::drives::{refused, user};
+use super::grants::Asker;
 use super::pool_volumes::Beginning;
 use super::pools::pool_of;
 use super::volumes::{drive_online, in_use, list};
@@ -18,12 +19,23 @@ pub(super) enum Standing {
 }
 
 impl Control {
-    /// What a new volume is to stand on.
+    /// What a new volume is to stand on, if the asker may have it there.
     pub(super) async fn standing(
         &self,
         objects: &Objects,
+        asker: Asker<'_>,
         spec: &VolumeSpec,
     ) -> Result<Standing, ErrorBody> {
+        if asker.is_some() && spec.drive.is_some() {
+            let message = "drives are the node's; allowed for this token: a pool with a size, or \
+                           a snapshot";
+            return Err(ErrorBody::new(ErrorCode::Forbidden, message).at("drive".to_owned()));
+        }
+        let volume = |bytes: u64| GrantUse {
+            bytes,
+            volumes: 1,
+            snapshots: 0,
+        };
         match (&spec.drive, &spec.pool, &spec.snapshot) {
             (Some(drive), None, None) if spec.size.is_none() && !spec.reserved => {
                 self.check_drive(objects, drive).await?;
@@ -34,11 +46,14 @@ impl Control {
                 Err(ErrorBody::invalid("size", message))
             }
             (None, Some(pool), None) => {
+                self.check_granted(objects, asker, pool)?;
                 self.online_pool(objects, pool)
                     .map_err(|error| error.at("pool".to_owned()))?;
                 let size = spec.size.ok_or_else(|| {
                     ErrorBody::invalid("size", "a volume of a pool needs a size, such as 10GiB")
                 })?;
+                self.check_grant(objects, asker, pool, volume(size.bytes()))
+                    .await?;
                 let beginning = Beginning::Empty {
                     size,
                     reserved: spec.reserved,
@@ -46,12 +61,15 @@ impl Control {
                 Ok(Standing::Pool(pool.clone(), beginning))
             }
             (None, pool, Some(snapshot)) if !spec.reserved => {
-                let found = self.find_snapshot(objects, snapshot).await;
-                let (found_in, _) = found.map_err(|error| error.at("snapshot".to_owned()))?;
+                let found = self.own_snapshot(objects, asker, snapshot).await;
+                let (found_in, info) = found.map_err(|error| error.at("snapshot".to_owned()))?;
                 if pool.as_ref().is_some_and(|pool| *pool != found_in) {
                     let message = format!("snapshot {snapshot} is in pool {found_in}");
                     return Err(ErrorBody::invalid("pool", message));
                 }
+                let bytes = spec.size.map_or(info.bytes, Size::bytes);
+                self.check_grant(objects, asker, &found_in, volume(bytes))
+                    .await?;
                 let beginning = Beginning::Snapshot(snapshot.clone(), spec.size);
                 Ok(Standing::Pool(found_in, beginning))
             }

@@ -9,14 +9,13 @@ use node::{AllowedHosts, Backing, Nqn, VolumeId};
 use uuid::Uuid;
 
 use super::drives::refused;
+use super::grants::{Asker, is_hidden};
 use super::hosts::nqn_of;
 use super::standing::Standing;
+use super::subsystems::{group_agrees, members};
 use super::{Control, Objects, VolumeEntry, kept, not_found};
 use crate::reservations;
 use crate::state::{Kind, Place, VolumeRecord};
-
-/// Every volume's NQN starts with this, then the node's name and the subsystem's.
-pub(super) const NQN_PREFIX: &str = "nqn.2026-11.example.flashyard";
 
 impl Control {
     /// Every volume, by name.
@@ -40,7 +39,12 @@ impl Control {
     }
 
     /// Makes the volume `name` be what `spec` says, and serves it.
-    pub async fn create_volume(&self, name: &Name, spec: VolumeSpec) -> Result<Volume, ErrorBody> {
+    pub async fn create_volume(
+        &self,
+        asker: Asker<'_>,
+        name: &Name,
+        spec: VolumeSpec,
+    ) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.lock().await;
         if let Some(entry) = objects.volumes.get(name) {
             return match same(&entry.record, &spec) {
@@ -48,10 +52,11 @@ impl Control {
                 false => Err(differs(name, &entry.record)),
             };
         }
-        clash(&objects, name, &spec)?;
+        self.clash(&objects, asker, name, &spec)?;
         group_agrees(&objects, &spec)?;
+        known_hosts(&objects, asker, &spec.hosts)?;
         let allowed = allowed_hosts(&objects, &spec.hosts)?;
-        match self.standing(&objects, &spec).await? {
+        match self.standing(&objects, asker, &spec).await? {
             Standing::Drive(drive) => {
                 self.create_on_drive(&mut objects, name, drive, &spec, allowed)
                     .await?;
@@ -98,13 +103,14 @@ impl Control {
 
     /// Stops serving a volume and forgets it: what was written to a drive stays there, a pool
     /// takes the space back.
-    pub async fn delete_volume(&self, name: &Name) -> Result<(), ErrorBody> {
+    pub async fn delete_volume(&self, asker: Asker<'_>, name: &Name) -> Result<(), ErrorBody> {
         let mut objects = self.objects.lock().await;
         let entry = objects.volumes.get(name);
         let record = entry
             .ok_or_else(|| not_found("volume", name))?
             .record
             .clone();
+        self.check_no_snapshots(&objects, asker, name).await?;
         if record.place.drive().is_some() {
             self.forget(Kind::Volume, name).await?;
             objects.volumes.remove(name);
@@ -227,7 +233,7 @@ impl Control {
     ) -> VolumeRecord {
         let uuid = Uuid::new_v4();
         let subsystem = spec.subsystem.as_ref().unwrap_or(name);
-        let mut nqn = format!("{NQN_PREFIX}:{}:{subsystem}", self.identity.name);
+        let mut nqn = self.nqn(subsystem);
         if spec.subsystem.is_none() && members(objects, &nqn).next().is_some() {
             // A volume that was renamed keeps the NQN of its first name.
             nqn = format!("{nqn}-{}", uuid.simple());
@@ -343,62 +349,6 @@ impl Control {
     }
 }
 
-/// Hosts connect to a subsystem, so its volumes share one list of hosts, and one tenant.
-fn group_agrees(objects: &Objects, spec: &VolumeSpec) -> Result<(), ErrorBody> {
-    let Some(group) = &spec.subsystem else {
-        return Ok(());
-    };
-    let mut volumes = objects.volumes.iter();
-    let member = volumes.find(|(_, volume)| volume.record.subsystem.as_ref() == Some(group));
-    match member {
-        Some((name, member)) if member.record.hosts != sorted(spec.hosts.clone()) => {
-            let message = format!(
-                "volumes of one subsystem have the same hosts; {name} of subsystem {group} has: {}",
-                list(&member.record.hosts)
-            );
-            Err(ErrorBody::invalid("hosts", message))
-        }
-        Some((name, member)) if member.record.tenant != spec.tenant => {
-            let message = format!(
-                "volumes of one subsystem belong to the same tenant; {name} of subsystem {group} \
-                 belongs to: {}",
-                member.record.tenant.as_ref().map_or("none", Name::as_str)
-            );
-            Err(ErrorBody::invalid("tenant", message))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// A volume of its own subsystem and a group must not have one name: they would be one NQN.
-fn clash(objects: &Objects, name: &Name, spec: &VolumeSpec) -> Result<(), ErrorBody> {
-    let mut volumes = objects.volumes.iter();
-    let clash = volumes.find(
-        |(other, volume)| match (&spec.subsystem, &volume.record.subsystem) {
-            (Some(group), None) => *other == group,
-            (None, Some(group)) => name == group,
-            _ => false,
-        },
-    );
-    match (clash, &spec.subsystem) {
-        (None, _) => Ok(()),
-        (Some((other, _)), Some(group)) => {
-            let message = format!("volume {other} has subsystem {group} to itself");
-            Err(ErrorBody {
-                field: Some("subsystem".into()),
-                ..in_use(message)
-            })
-        }
-        (Some((other, _)), None) => {
-            let message = format!("{name} is the subsystem of volume {other}: choose another name");
-            Err(ErrorBody {
-                field: Some("name".into()),
-                ..in_use(message)
-            })
-        }
-    }
-}
-
 pub(super) fn in_use(message: String) -> ErrorBody {
     ErrorBody::new(ErrorCode::InUse, message)
 }
@@ -435,14 +385,22 @@ fn allowed_hosts(objects: &Objects, hosts: &[Name]) -> Result<AllowedHosts, Erro
     Ok(AllowedHosts::list(nqns))
 }
 
+/// Refuses hosts that the asker may not know of, as if they were not there.
+fn known_hosts(objects: &Objects, asker: Asker<'_>, hosts: &[Name]) -> Result<(), ErrorBody> {
+    let mut named = hosts.iter().enumerate();
+    let hidden = |host: &Name| {
+        let known = objects.hosts.get(host);
+        known.is_some_and(|known| is_hidden(asker, known.tenant.as_ref()))
+    };
+    match named.find(|(_, host)| hidden(host)) {
+        Some((index, host)) => Err(unknown_host(&format!("hosts[{index}]"), host)),
+        None => Ok(()),
+    }
+}
+
 fn unknown_host(field: &str, host: &Name) -> ErrorBody {
     let message = format!("no host is named {host}; allowed: a host that was added, or \"any\"");
     ErrorBody::invalid(field, message)
-}
-
-fn members<'a>(objects: &'a Objects, nqn: &str) -> impl Iterator<Item = &'a VolumeRecord> {
-    let volumes = objects.volumes.values().map(|volume| &volume.record);
-    volumes.filter(move |record| record.nqn == nqn)
 }
 
 pub(super) fn node_volume(
@@ -494,7 +452,7 @@ fn differs(name: &Name, record: &VolumeRecord) -> ErrorBody {
     ErrorBody::new(ErrorCode::AlreadyExists, message)
 }
 
-fn sorted(mut hosts: Vec<Name>) -> Vec<Name> {
+pub(super) fn sorted(mut hosts: Vec<Name>) -> Vec<Name> {
     hosts.sort();
     hosts.dedup();
     hosts

@@ -38,7 +38,7 @@ pub fn check(caller: &Caller, method: &Method, path: &str) -> Result<Subject, Er
     }
     let subject = subject(&segments);
     match &caller.tenant {
-        Some(tenant) if !open_to_tenants(method, &segments, &subject) => {
+        Some(tenant) if !open_to_tenants(tenant, method, &segments, &subject) => {
             let message = format!(
                 "token {} is for tenant {tenant}; this needs one without a tenant",
                 caller.name
@@ -69,14 +69,16 @@ fn subject(segments: &[&str]) -> Subject {
     name.map_or(Subject::Other, |name| Subject::Owned(kind, name))
 }
 
-/// Collections here are filtered by their routes, objects by their owner.
-fn open_to_tenants(method: &Method, segments: &[&str], subject: &Subject) -> bool {
+/// Collections here and all snapshots are filtered by their routes, objects by their owner. What a
+/// tenant may make in which pool, and of which snapshot, is looked at where it is made.
+fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &Subject) -> bool {
     match (segments, subject) {
-        // Making a volume, and more, names drives, pools and snapshots, which are nobody's.
-        (["v1", "volumes", _], Subject::Owned(..)) => *method != Method::PUT,
-        (["v1", "volumes", _, "resize"], Subject::Owned(..)) => true,
+        (["v1", "volumes", _], Subject::Owned(..)) => true,
+        (["v1", "volumes", _, "resize" | "rename" | "rollback"], Subject::Owned(..)) => true,
         (["v1", "volumes", _, "hosts", _], Subject::Owned(..)) => true,
         (["v1", "hosts", _] | ["v1", "hosts", _, "key" | "tls-key"], Subject::Owned(..)) => true,
+        (["v1", "snapshots"] | ["v1", "snapshots", _], _) => true,
+        (["v1", "tenants", name], _) => method.is_safe() && *name == tenant.as_str(),
         (["v1", "self" | "status" | "sessions" | "volumes" | "hosts"], _) => method.is_safe(),
         _ => false,
     }
@@ -147,10 +149,19 @@ mod tests {
         }
         assert!(allowed(&tenant, Method::PUT, "/v1/hosts/h"));
         assert!(allowed(&tenant, Method::DELETE, "/v1/volumes/v"));
-        assert!(!allowed(&tenant, Method::PUT, "/v1/volumes/v"));
-        assert!(allowed(&tenant, Method::POST, "/v1/volumes/v/resize"));
-        assert!(!allowed(&tenant, Method::POST, "/v1/volumes/v/rollback"));
-        assert!(!allowed(&tenant, Method::GET, "/v1/snapshots"));
+        assert!(allowed(&tenant, Method::PUT, "/v1/volumes/v"));
+        assert!(!allowed(&tenant, Method::PUT, "/v1/volumes/%64emo"));
+        for path in [
+            "/v1/volumes/v/resize",
+            "/v1/volumes/v/rollback",
+            "/v1/snapshots",
+        ] {
+            assert!(allowed(&tenant, Method::POST, path), "{path}");
+        }
+        assert!(!allowed(&tenant, Method::PUT, "/v1/volumes/v/limits"));
+        assert!(allowed(&tenant, Method::GET, "/v1/tenants/acme"));
+        assert!(!allowed(&tenant, Method::GET, "/v1/tenants/rival"));
+        assert!(!allowed(&tenant, Method::GET, "/v1/tenants"));
         assert!(!allowed(&tenant, Method::GET, "/v1/volumes/%64emo"));
         assert!(!allowed(&tenant, Method::DELETE, "/v1/volumes/../hosts/h"));
         for path in [

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime};
 
 use api::{DriveHealth, Job, Name};
-use node::{Measures, PoolFacts, VolumeCounts};
+use node::{Measures, PoolFacts, Rates, VolumeCounts};
 
 /// What the control plane knows of the node's objects.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,8 @@ pub struct Known {
     pub drives: BTreeMap<Name, bool>,
     /// Pools by name.
     pub pools: BTreeMap<Name, KnownPool>,
+    /// What tenants with limits or minimums may do and are promised, by name.
+    pub tenants: BTreeMap<Name, KnownLimits>,
     /// What drives said of their health when they were last asked.
     pub health: BTreeMap<Name, DriveHealth>,
 }
@@ -34,6 +36,17 @@ pub struct KnownVolume {
     pub pool: Option<Name>,
     /// Whose it is.
     pub tenant: Option<Name>,
+    /// What it may do and is promised.
+    pub limits: KnownLimits,
+}
+
+/// Limits as they come to, and a minimum.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KnownLimits {
+    /// The limits, for the size that there is.
+    pub rates: Rates,
+    /// Commands a second that are promised.
+    pub minimum_iops: Option<u64>,
 }
 
 /// A pool.
@@ -111,6 +124,7 @@ pub mod tests {
         measures.drives.insert("d0".into(), DriveCounts::default());
         let mut known = Known::default();
         known.drives.insert(name("d0"), true);
+        known.tenants.insert(name("acme"), limits());
         known.health.insert(name("d0"), health());
         let pool = KnownPool {
             facts: Some(pool_facts()),
@@ -141,10 +155,27 @@ pub mod tests {
             online: true,
             pool: Some(name("fast")),
             tenant: Some(name("acme")),
+            limits: limits(),
         };
         sample.known.volumes.insert(name(volume), known);
         let counts = VolumeCounts::default();
         sample.measures.volumes.insert((nqn, 1), counts);
+    }
+
+    fn limits() -> KnownLimits {
+        let rate = node::Rate {
+            iops: Some(5000),
+            bytes_per_second: Some(1 << 20),
+        };
+        KnownLimits {
+            rates: Rates {
+                read: rate,
+                write: rate,
+                total: rate,
+                ..Rates::default()
+            },
+            minimum_iops: Some(500),
+        }
     }
 
     fn health() -> DriveHealth {
@@ -185,6 +216,11 @@ pub mod tests {
             reserved_bytes: 0,
             map_bytes: 4096,
             map_cache_bytes: 4096,
+            segments: node::Occupancy {
+                free: 5,
+                closed: [1, 0, 0, 0, 0, 0, 0, 0, 0, 2],
+                ..node::Occupancy::default()
+            },
             drives: vec![member],
         };
         PoolFacts {

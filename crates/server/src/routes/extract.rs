@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
 use super::Refusal;
+use super::objects::Objects;
 
 /// A JSON body; a wrong one is refused with the path of the field at fault.
 pub struct Body<T>(pub T);
@@ -20,13 +21,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         let bytes = Bytes::from_request(request, state)
             .await
             .map_err(|rejection| Refusal(ErrorBody::invalid("body", rejection.body_text())))?;
-        // Without this an array of the fields' values would do as well, in an order nobody wrote.
-        if first_character(&bytes) == Some(b'[') {
-            let message = "an array; allowed: an object";
-            return Err(Refusal(ErrorBody::invalid("body", message)));
-        }
         let mut json = serde_json::Deserializer::from_slice(&bytes);
-        let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let value = serde_path_to_error::deserialize(Objects(&mut json)).map_err(|error| {
             let path = error.path().to_string();
             let field = if path == "." { "body".to_owned() } else { path };
             Refusal(ErrorBody::invalid(field, error.inner().to_string()))
@@ -35,10 +31,6 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             .map_err(|error| Refusal(ErrorBody::invalid("body", error.to_string())))?;
         Ok(Body(value))
     }
-}
-
-fn first_character(json: &[u8]) -> Option<u8> {
-    json.iter().copied().find(|byte| !b" \t\r\n".contains(byte))
 }
 
 /// The `{name}` of a path.
@@ -100,6 +92,20 @@ impl<S: Send + Sync> FromRequestParts<S> for NamedDrive {
             .await
             .map_err(|rejection| Refusal(ErrorBody::invalid("name", rejection.body_text())))?;
         Ok(NamedDrive(parse("name", &name)?, parse("drive", &drive)?))
+    }
+}
+
+/// The `{name}` and the `{pool}` of a path.
+pub struct NamedPool(pub Name, pub Name);
+
+impl<S: Send + Sync> FromRequestParts<S> for NamedPool {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<NamedPool, Refusal> {
+        let Path((name, pool)) = Path::<(String, String)>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| Refusal(ErrorBody::invalid("name", rejection.body_text())))?;
+        Ok(NamedPool(parse("name", &name)?, parse("pool", &pool)?))
     }
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use api::{
-    ErrorBody, List, Name, PageQuery, Snapshot, SnapshotGroup, SnapshotSpec, Volume, VolumeRename,
-    VolumeResize, VolumeRollback,
+    Caller, ErrorBody, List, Name, PageQuery, Snapshot, SnapshotGroup, SnapshotSpec, Volume,
+    VolumeRename, VolumeResize, VolumeRollback,
 };
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 
 use super::extract::{Body, Named, Parameters};
 use super::{Answer, Gone};
@@ -19,9 +19,10 @@ use crate::control::Control;
     responses((status = OK, body = List<Snapshot>), (status = "default", body = ErrorBody)))]
 pub async fn list(
     State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
     Parameters(query): Parameters<PageQuery>,
 ) -> Answer<List<Snapshot>> {
-    let snapshots = control.snapshots().await?;
+    let snapshots = control.snapshots(caller.tenant.as_ref()).await?;
     Ok(Json(List::page(snapshots, &query, |snapshot| {
         snapshot.name.clone()
     })?))
@@ -33,10 +34,13 @@ pub async fn list(
     responses((status = OK, body = List<Snapshot>), (status = "default", body = ErrorBody)))]
 pub async fn create_group(
     State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
     Body(group): Body<SnapshotGroup>,
 ) -> Answer<List<Snapshot>> {
     Ok(Json(List {
-        items: control.create_snapshots(group).await?,
+        items: control
+            .create_snapshots(caller.tenant.as_ref(), group)
+            .await?,
         next: None,
     }))
 }
@@ -45,8 +49,13 @@ pub async fn create_group(
 #[utoipa::path(get, path = "/v1/snapshots/{name}", operation_id = "show_snapshot",
     params(("name" = Name, Path)),
     responses((status = OK, body = Snapshot), (status = "default", body = ErrorBody)))]
-pub async fn show(State(control): State<Arc<Control>>, Named(name): Named) -> Answer<Snapshot> {
-    Ok(Json(control.snapshot(&name).await?))
+pub async fn show(
+    State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
+    Named(name): Named,
+) -> Answer<Snapshot> {
+    let asker = caller.tenant.as_ref();
+    Ok(Json(control.snapshot(asker, &name).await?))
 }
 
 /// Take a snapshot of a volume of a pool
@@ -55,18 +64,25 @@ pub async fn show(State(control): State<Arc<Control>>, Named(name): Named) -> An
     responses((status = OK, body = Snapshot), (status = "default", body = ErrorBody)))]
 pub async fn create(
     State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
     Named(name): Named,
     Body(spec): Body<SnapshotSpec>,
 ) -> Answer<Snapshot> {
-    Ok(Json(control.create_snapshot(&name, spec).await?))
+    let asker = caller.tenant.as_ref();
+    Ok(Json(control.create_snapshot(asker, &name, spec).await?))
 }
 
 /// Delete a snapshot; clones of it stay
 #[utoipa::path(delete, path = "/v1/snapshots/{name}", operation_id = "delete_snapshot",
     params(("name" = Name, Path)),
     responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]
-pub async fn delete(State(control): State<Arc<Control>>, Named(name): Named) -> Gone {
-    control.delete_snapshot(&name).await?;
+pub async fn delete(
+    State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
+    Named(name): Named,
+) -> Gone {
+    let asker = caller.tenant.as_ref();
+    control.delete_snapshot(asker, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -76,10 +92,12 @@ pub async fn delete(State(control): State<Arc<Control>>, Named(name): Named) -> 
     responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
 pub async fn resize(
     State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
     Named(name): Named,
     Body(to): Body<VolumeResize>,
 ) -> Answer<Volume> {
-    Ok(Json(control.resize_volume(&name, to).await?))
+    let asker = caller.tenant.as_ref();
+    Ok(Json(control.resize_volume(asker, &name, to).await?))
 }
 
 /// Give a volume of a pool another name; hosts do not notice
@@ -100,8 +118,10 @@ pub async fn rename(
     responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
 pub async fn rollback(
     State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
     Named(name): Named,
     Body(to): Body<VolumeRollback>,
 ) -> Answer<Volume> {
-    Ok(Json(control.rollback_volume(&name, to).await?))
+    let asker = caller.tenant.as_ref();
+    Ok(Json(control.rollback_volume(asker, &name, to).await?))
 }

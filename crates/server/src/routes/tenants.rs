@@ -1,16 +1,17 @@
-//! `/v1/tenants`, and limits of volumes
+//! `/v1/tenants`: limits and grants; and limits of volumes
 
 use std::sync::Arc;
 
-use api::{ErrorBody, Limits, List, Name, PageQuery, Tenant, Volume};
+use api::{ErrorBody, Grant, Limits, List, Name, PageQuery, Tenant, Volume};
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 
-use super::Answer;
-use super::extract::{Body, Named, Parameters};
+use super::extract::{Body, Named, NamedPool, Parameters};
+use super::{Answer, Gone};
 use crate::control::Control;
 
-/// Every tenant that has limits, volumes or hosts, by name
+/// Every tenant that has limits, grants, volumes or hosts, by name
 #[utoipa::path(get, path = "/v1/tenants", operation_id = "list_tenants", params(PageQuery),
     responses((status = OK, body = List<Tenant>), (status = "default", body = ErrorBody)))]
 pub async fn list(
@@ -41,6 +42,27 @@ pub async fn limit(
     Body(limits): Body<Limits>,
 ) -> Answer<Tenant> {
     Ok(Json(control.set_tenant_limits(&name, limits).await?))
+}
+
+/// Let a tenant's operators make volumes and snapshots in a pool, up to bounds
+#[utoipa::path(put, path = "/v1/tenants/{name}/grants/{pool}", operation_id = "grant_pool",
+    params(("name" = Name, Path), ("pool" = Name, Path)), request_body = Grant,
+    responses((status = OK, body = Tenant), (status = "default", body = ErrorBody)))]
+pub async fn grant(
+    State(control): State<Arc<Control>>,
+    NamedPool(name, pool): NamedPool,
+    Body(grant): Body<Grant>,
+) -> Answer<Tenant> {
+    Ok(Json(control.grant_pool(&name, &pool, grant).await?))
+}
+
+/// No longer let a tenant's operators make anything in a pool; what is there stays
+#[utoipa::path(delete, path = "/v1/tenants/{name}/grants/{pool}", operation_id = "revoke_pool",
+    params(("name" = Name, Path), ("pool" = Name, Path)),
+    responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]
+pub async fn revoke(State(control): State<Arc<Control>>, NamedPool(name, pool): NamedPool) -> Gone {
+    control.revoke_pool(&name, &pool).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Limit what hosts do to a volume, or promise it a minimum, from now on; what is absent is not

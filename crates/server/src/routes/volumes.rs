@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::extract::{Body, Named, NamedHost, Parameters};
-use super::{Answer, Gone};
+use super::{Answer, Gone, owner};
 use crate::control::{Control, not_found};
 use crate::state::Kind;
 
@@ -42,18 +42,25 @@ pub async fn show(State(control): State<Arc<Control>>, Named(name): Named) -> An
     responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
 pub async fn create(
     State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
     Named(name): Named,
-    Body(spec): Body<VolumeSpec>,
+    Body(mut spec): Body<VolumeSpec>,
 ) -> Answer<Volume> {
-    Ok(Json(control.create_volume(&name, spec).await?))
+    spec.tenant = owner(&caller, spec.tenant)?;
+    let asker = caller.tenant.as_ref();
+    Ok(Json(control.create_volume(asker, &name, spec).await?))
 }
 
 /// Stop serving a volume and forget it
 #[utoipa::path(delete, path = "/v1/volumes/{name}", operation_id = "delete_volume",
     params(("name" = Name, Path)),
     responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]
-pub async fn delete(State(control): State<Arc<Control>>, Named(name): Named) -> Gone {
-    control.delete_volume(&name).await?;
+pub async fn delete(
+    State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
+    Named(name): Named,
+) -> Gone {
+    control.delete_volume(caller.tenant.as_ref(), &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

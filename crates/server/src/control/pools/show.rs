@@ -1,7 +1,9 @@
 //! How a pool is shown.
 
-use api::{ErrorBody, Name, Pool, PoolCounters, PoolMember, PoolState, PoolUsage, SpaceUse};
-use node::{Counters, DriveStatus};
+use api::{
+    ErrorBody, Name, Pool, PoolCounters, PoolMember, PoolSegments, PoolState, PoolUsage, SpaceUse,
+};
+use node::{Counters, DriveStatus, Occupancy};
 
 use super::{Control, Objects, PoolEntry, refused, state_of, volumes_of};
 use crate::events::timestamp;
@@ -62,6 +64,7 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         level: status.level.to_string().parse().ok(),
         usable_bytes: status.usable_bytes,
         used_bytes: status.used_bytes,
+        segments: Some(segments(&status.segments)),
         members: status
             .drives
             .iter()
@@ -92,6 +95,7 @@ fn not_open(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         level: None,
         usable_bytes: 0,
         used_bytes: 0,
+        segments: None,
         members: entry
             .record
             .members
@@ -128,5 +132,16 @@ fn counters(counters: &Counters) -> PoolCounters {
         reconstructed_reads: counters.reconstructed_reads,
         repaired_blocks: counters.repaired_blocks,
         unrecovered_reads: counters.unrecovered_reads,
+    }
+}
+
+fn segments(occupancy: &Occupancy) -> PoolSegments {
+    PoolSegments {
+        free: occupancy.free,
+        ready: occupancy.ready,
+        open: occupancy.open,
+        cleaning: occupancy.cleaning,
+        map: occupancy.map,
+        closed: occupancy.closed,
     }
 }

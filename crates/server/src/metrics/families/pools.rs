@@ -181,6 +181,7 @@ pub(super) fn pools(page: &mut Page, sample: &Sample) {
         let series = open().map(|(pool, facts)| counter(&of_pool(pool), of(facts)));
         page.counters(&format!("pool_{name}_total"), help, series.collect());
     }
+    segments(page, open().collect());
     let online = known.iter().map(|(name, pool)| {
         let serves = |facts: &PoolFacts| facts.status.state != PoolState::Offline;
         gauge(
@@ -204,6 +205,35 @@ pub(super) fn pools(page: &mut Page, sample: &Sample) {
         "What the pool's volumes could hold together.",
         provisioned.collect(),
     );
+}
+
+fn segments(page: &mut Page, pools: Vec<(&Name, &PoolFacts)>) {
+    let series = pools.iter().flat_map(|(pool, facts)| {
+        let found = &facts.status.segments;
+        let states = [
+            ("free", found.free),
+            ("ready", found.ready),
+            ("open", found.open),
+            ("cleaning", found.cleaning),
+            ("map", found.map),
+            ("closed", found.closed.iter().sum()),
+        ];
+        states
+            .map(|(state, count)| gauge(&[("pool", pool.as_str()), ("state", state)], count as f64))
+    });
+    let help = "Segments of the pool by what they are.";
+    page.gauges("pool_segments", help, series.collect());
+    let series = pools.iter().flat_map(|(pool, facts)| {
+        let bins = facts.status.segments.closed.iter().enumerate();
+        bins.map(|(index, count)| {
+            let below = format!("{:.1}", (index + 1) as f64 / 10.0);
+            let labels = [("pool", pool.as_str()), ("live_below", below.as_str())];
+            gauge(&labels, *count as f64)
+        })
+    });
+    let help =
+        "Full segments by the share of them that lives: up to this one, above the one before.";
+    page.gauges("pool_closed_segments", help, series.collect());
 }
 
 const MEMBER_GAUGES: [Figure<DriveStatus>; 3] = [

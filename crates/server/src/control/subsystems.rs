@@ -1,0 +1,95 @@
+//! Which volumes share a subsystem, and what it is called.
+
+use api::{ErrorBody, Name, VolumeSpec};
+
+use super::grants::{Asker, is_hidden};
+use super::volumes::{in_use, list, sorted};
+use super::{Control, Objects, VolumeEntry};
+use crate::state::VolumeRecord;
+
+/// Every volume's NQN starts with this, then the node's name and the subsystem's.
+pub(super) const NQN_PREFIX: &str = "nqn.2026-11.example.flashyard";
+
+impl Control {
+    /// A volume that has a subsystem to itself and a group must not share one: neither a name nor
+    /// an NQN, which a volume that was renamed keeps. Nor are there groups of several tenants.
+    pub(super) fn clash(
+        &self,
+        objects: &Objects,
+        asker: Asker<'_>,
+        name: &Name,
+        spec: &VolumeSpec,
+    ) -> Result<(), ErrorBody> {
+        let group = spec.subsystem.as_ref().map(|group| self.nqn(group));
+        let clashes = |(other, volume): &(&Name, &VolumeEntry)| {
+            let record = &volume.record;
+            match (&spec.subsystem, &record.subsystem) {
+                (Some(wanted), None) => *other == wanted || group.as_ref() == Some(&record.nqn),
+                (None, Some(existing)) => name == existing,
+                (Some(wanted), Some(existing)) => {
+                    wanted == existing && is_hidden(asker, record.tenant.as_ref())
+                }
+                (None, None) => false,
+            }
+        };
+        let Some((other, volume)) = objects.volumes.iter().find(clashes) else {
+            return Ok(());
+        };
+        let hidden = is_hidden(asker, volume.record.tenant.as_ref());
+        let (field, message) = match &spec.subsystem {
+            Some(group) if hidden => ("subsystem", format!("subsystem {group} is taken")),
+            None if hidden => ("name", format!("{name} is taken: choose another name")),
+            Some(group) => {
+                let message = format!("volume {other} has subsystem {group} to itself");
+                ("subsystem", message)
+            }
+            None => {
+                let message =
+                    format!("{name} is the subsystem of volume {other}: choose another name");
+                ("name", message)
+            }
+        };
+        Err(in_use(message).at(field.to_owned()))
+    }
+
+    /// The NQN of a subsystem of this node.
+    pub(super) fn nqn(&self, subsystem: &Name) -> String {
+        format!("{NQN_PREFIX}:{}:{subsystem}", self.identity.name)
+    }
+}
+
+/// Hosts connect to a subsystem, so its volumes share one list of hosts, and one tenant.
+pub(super) fn group_agrees(objects: &Objects, spec: &VolumeSpec) -> Result<(), ErrorBody> {
+    let Some(group) = &spec.subsystem else {
+        return Ok(());
+    };
+    let mut volumes = objects.volumes.iter();
+    let member = volumes.find(|(_, volume)| volume.record.subsystem.as_ref() == Some(group));
+    match member {
+        Some((name, member)) if member.record.hosts != sorted(spec.hosts.clone()) => {
+            let message = format!(
+                "volumes of one subsystem have the same hosts; {name} of subsystem {group} has: {}",
+                list(&member.record.hosts)
+            );
+            Err(ErrorBody::invalid("hosts", message))
+        }
+        Some((name, member)) if member.record.tenant != spec.tenant => {
+            let message = format!(
+                "volumes of one subsystem belong to the same tenant; {name} of subsystem {group} \
+                 belongs to: {}",
+                member.record.tenant.as_ref().map_or("none", Name::as_str)
+            );
+            Err(ErrorBody::invalid("tenant", message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The volumes of a subsystem.
+pub(super) fn members<'a>(
+    objects: &'a Objects,
+    nqn: &str,
+) -> impl Iterator<Item = &'a VolumeRecord> {
+    let volumes = objects.volumes.values().map(|volume| &volume.record);
+    volumes.filter(move |record| record.nqn == nqn)
+}
