@@ -1,3 +1,4 @@
+import AxeBuilder from "@axe-core/playwright";
 import { expect, test } from "./node";
 
 test("a volume is made, given to a host, grown, snapshotted, cloned and deleted", async ({ page, node }) => {
@@ -80,6 +81,15 @@ test("a pool shows what its segments are", async ({ page, node }) => {
   await page.goto(`${node.url}/#/pools`);
   await expect(page.getByText(/^Segments: \d+ free, \d+ ready, \d+ open, [1-9]\d* full/)).toBeVisible();
   await expect(page.getByRole("img", { name: /^Full segments of pool: .*% live: \d+/ })).toBeVisible();
+  await page.setViewportSize({ width: 360, height: 740 });
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await page.screenshot({ path: `../target/web/screenshots/segments-phone-${colorScheme}.png`, fullPage: true });
+    const found = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21aa"]).analyze();
+    expect(found.violations.map(({ id }) => id)).toEqual([]);
+    const scrolled = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    expect(scrolled).toBeLessThanOrEqual(0);
+  }
   const { segments } = (await node.ask("GET", "/v1/pools/pool")) as { segments: { closed: number[] } };
   expect(segments.closed.length).toBe(10);
 });

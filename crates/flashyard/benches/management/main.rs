@@ -10,6 +10,8 @@
 mod flood;
 #[path = "../support/node.rs"]
 mod node;
+#[path = "../support/perf.rs"]
+mod perf;
 
 use std::path::Path;
 use std::time::Instant;
@@ -19,7 +21,8 @@ use api::{Name, Size, VolumeSpec};
 use serde_json::{Value, json};
 
 use flood::{Flood, KINDS, Kind};
-use node::{Node, Sample};
+use node::{Node, median};
+use perf::Sample;
 
 const VOLUMES: usize = 1000;
 
@@ -129,7 +132,7 @@ fn flooded(
     seconds: usize,
 ) -> Result<Value> {
     let words = format!("{words} --runtime {seconds}s");
-    let measure = || node::measure(&mut node.perf("null", &words)?, "read");
+    let measure = || perf::measure(&mut node.perf("null", &words)?, "read");
     let mut floods: Vec<Vec<Kind>> = KINDS.iter().map(|kind| vec![*kind]).collect();
     floods.push(KINDS.to_vec());
     let (mut alone, mut rows) = (Vec::new(), vec![Vec::new(); floods.len()]);
@@ -200,9 +203,4 @@ fn print(name: &str, rounds: &[Round]) -> Value {
         "| {name} | {rate:.0} | {iops:.3} | {iops_elsewhere:.3} | {p99:.2} | {p99_elsewhere:.2} |"
     );
     json!({ "flood": name, "a_second": rate, "ratios": ratios })
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -17,6 +17,7 @@ mod rows;
 mod served;
 mod spdk;
 mod table;
+mod tls;
 
 use std::path::{Path, PathBuf};
 
@@ -53,11 +54,12 @@ fn main() -> Result<()> {
             }
         }
     }
+    let tls = tls::measure(&node, directory.path(), rounds, seconds)?;
     drop(node);
     let compared = peer.is_some().then_some(&theirs[..]);
     drop(peer);
     let idle = idle::measure(&directory.path().join("idle"), &file)?;
-    table::print_and_save(&ours, compared, &idle)
+    table::print_and_save(&ours, compared, &idle, &tls)
 }
 
 /// SPDK's target on a file of its own, paused until it is measured.

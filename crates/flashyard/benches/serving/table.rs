@@ -8,7 +8,8 @@ use crate::node;
 use crate::perf::Sample;
 use crate::rows::ROWS;
 
-fn median(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> f64 {
+/// The middle of what `of` finds in samples.
+pub fn median<T>(samples: &[T], of: impl Fn(&T) -> f64) -> f64 {
     node::median(samples.iter().map(of).collect())
 }
 
@@ -31,6 +32,7 @@ pub fn print_and_save(
     ours: &[Vec<Sample>],
     theirs: Option<&[Vec<Sample>]>,
     idle: &Idle,
+    tls: &Value,
 ) -> Result<()> {
     println!("Machine: {}\n", node::machine());
     let beside = if theirs.is_some() {
@@ -73,8 +75,7 @@ pub fn print_and_save(
     }
     println!("\n{idle}");
     let idle = idle.percent;
-    let result =
-        json!({ "machine": node::machine(), "rows": saved, "idle_percent_of_a_core": idle });
+    let result = json!({ "machine": node::machine(), "rows": saved, "idle_percent_of_a_core": idle, "tls": tls });
     node::save("serving", &result)
 }
 

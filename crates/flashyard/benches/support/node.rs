@@ -113,7 +113,10 @@ impl Node {
     /// The same, through one of the node's ports.
     pub fn target_at(&self, port: usize, volume: &str) -> Result<String> {
         let address = self.endpoints.nvme.get(port).context("no such port")?;
-        Ok(format!("tcp://{address}/{}?nsid=1", self.volume_nqn(volume)?))
+        Ok(format!(
+            "tcp://{address}/{}?nsid=1",
+            self.volume_nqn(volume)?
+        ))
     }
 }
 
