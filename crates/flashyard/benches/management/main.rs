@@ -3,8 +3,8 @@
 //!
 //! The node's data path is on CPU 0; the load is on CPU 1, with the node's control plane and with
 //! what floods it. So in each round the load runs alone, then for each kind of flood beside one at
-//! another node, which stands where this one's control plane does, and beside one at this node: what
-//! the first costs is this machine's, for having two processors. Figures are medians, ratios
+//! another node, which stands where this one's control plane does, and beside one at this node:
+//! what the first costs is this machine's, for having two processors. Figures are medians, ratios
 //! medians of the rounds' own. `ROUNDS` and `SECONDS` change the defaults of 5 and 3.
 
 mod flood;

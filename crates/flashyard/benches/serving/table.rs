@@ -75,7 +75,12 @@ pub fn print_and_save(
     }
     println!("\n{idle}");
     let idle = idle.percent;
-    let result = json!({ "machine": node::machine(), "rows": saved, "idle_percent_of_a_core": idle, "tls": tls });
+    let result = json!({
+        "machine": node::machine(),
+        "rows": saved,
+        "idle_percent_of_a_core": idle,
+        "tls": tls,
+    });
     node::save("serving", &result)
 }
 
