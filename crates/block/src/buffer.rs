@@ -5,6 +5,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Every buffer starts at a multiple of this: enough for O_DIRECT on any drive.
 pub const BUFFER_ALIGNMENT: usize = 4096;
@@ -22,14 +23,33 @@ const POOLED_BYTES_PER_CLASS: usize = 16 << 20;
 /// drops it; a buffer may move between threads. Its contents are always initialised, but not
 /// always zero: a fresh [`Buffer::new`] may hold bytes of an earlier request, which the layer that
 /// fills it must overwrite before anyone else sees them.
+///
+/// A transfer that goes to several places is cut with [`split_off`](Buffer::split_off) and put
+/// together again with [`rejoin`](Buffer::rejoin): no byte is copied.
 pub struct Buffer {
     memory: NonNull<u8>,
     capacity: usize,
     len: usize,
+    /// What this is a part of. `None` owns its memory alone.
+    whole: Option<Arc<Allocation>>,
 }
 
-// SAFETY: a Buffer uniquely owns its allocation, which has no thread affinity.
+// SAFETY: a Buffer alone may touch the memory from `memory` on for `capacity` bytes: either it owns
+// the allocation, or it is one of the disjoint parts of one that lives as long as they do. Memory
+// has no thread affinity.
 unsafe impl Send for Buffer {}
+
+/// The memory of a buffer.
+struct Allocation {
+    memory: NonNull<u8>,
+    capacity: usize,
+}
+
+// SAFETY: an Allocation only frees its memory, on whatever thread; its parts reach the bytes, each
+// its own.
+unsafe impl Send for Allocation {}
+// SAFETY: as above; nothing can be done with a shared one.
+unsafe impl Sync for Allocation {}
 
 thread_local! {
     static POOL: RefCell<Pool> = const { RefCell::new(Pool::new()) };
@@ -90,6 +110,7 @@ impl Buffer {
             memory,
             capacity,
             len,
+            whole: None,
         }
     }
 
@@ -124,6 +145,59 @@ impl Buffer {
         );
         self.len = len;
     }
+
+    /// Cuts the buffer at `at`: it keeps what is before, and what is behind is returned.
+    ///
+    /// # Panics
+    /// When `at` is not a multiple of [`BUFFER_ALIGNMENT`] inside the buffer, so that either part
+    /// would be empty or not be aligned.
+    pub fn split_off(&mut self, at: usize) -> Buffer {
+        assert!(
+            0 < at && at < self.len && at.is_multiple_of(BUFFER_ALIGNMENT),
+            "buffer of {} bytes cut at {at}",
+            self.len
+        );
+        let (memory, capacity) = (self.memory, self.capacity);
+        let whole = self
+            .whole
+            .get_or_insert_with(|| Arc::new(Allocation { memory, capacity }))
+            .clone();
+        let rest = Buffer {
+            // SAFETY: `at` is below `capacity`, so this is inside the allocation.
+            memory: unsafe { memory.add(at) },
+            capacity: capacity - at,
+            len: self.len - at,
+            whole: Some(whole),
+        };
+        self.capacity = at;
+        self.len = at;
+        rest
+    }
+
+    /// Puts a part together with the one that was cut off behind it. Gives both back if `next` is
+    /// not that part.
+    pub fn rejoin(mut self, mut next: Buffer) -> Result<Buffer, (Buffer, Buffer)> {
+        let of_one = match (&self.whole, &next.whole) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        };
+        // SAFETY: one past the part is at most one past its allocation.
+        let end = unsafe { self.memory.add(self.capacity) };
+        if !of_one || end != next.memory || self.len != self.capacity {
+            return Err((self, next));
+        }
+        self.capacity += next.capacity;
+        self.len += next.len;
+        // What is joined is no longer `next`'s to give back.
+        drop(next.whole.take());
+        std::mem::forget(next);
+        let covers = |whole: &Arc<Allocation>| self.capacity == whole.capacity;
+        if let Some(whole) = self.whole.take_if(|whole| covers(whole)) {
+            // Nothing else is a part of it: this owns the memory again, and gives it back itself.
+            std::mem::forget(Arc::into_inner(whole));
+        }
+        Ok(self)
+    }
 }
 
 fn allocate(capacity: usize) -> NonNull<u8> {
@@ -133,23 +207,35 @@ fn allocate(capacity: usize) -> NonNull<u8> {
     NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
+/// Gives memory to the thread's pool, or back to the system.
+fn free(memory: NonNull<u8>, capacity: usize) {
+    let kept = class_of(capacity).is_some_and(|class| {
+        POOL.try_with(|pool| {
+            let free = &mut pool.borrow_mut().free[class];
+            let keep = free.len() * capacity < POOLED_BYTES_PER_CLASS;
+            if keep {
+                free.push(memory);
+            }
+            keep
+        })
+        .unwrap_or(false)
+    });
+    if !kept {
+        // SAFETY: allocated by `allocate` with this capacity, and not given to the pool.
+        unsafe { dealloc(memory.as_ptr(), layout(capacity)) };
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        free(self.memory, self.capacity);
+    }
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let memory = self.memory;
-        let kept = class_of(self.capacity).is_some_and(|class| {
-            POOL.try_with(|pool| {
-                let free = &mut pool.borrow_mut().free[class];
-                let keep = free.len() * self.capacity < POOLED_BYTES_PER_CLASS;
-                if keep {
-                    free.push(memory);
-                }
-                keep
-            })
-            .unwrap_or(false)
-        });
-        if !kept {
-            // SAFETY: allocated by `allocate` with this capacity, and not given to the pool.
-            unsafe { dealloc(memory.as_ptr(), layout(self.capacity)) };
+        if self.whole.is_none() {
+            free(self.memory, self.capacity);
         }
     }
 }
@@ -207,6 +293,72 @@ mod tests {
         std::thread::spawn(move || assert!(buffer.iter().all(|byte| *byte == 7)))
             .join()
             .unwrap();
+    }
+
+    /// A buffer of so many pages, each full of its number.
+    fn numbered(pages: usize) -> Buffer {
+        let mut buffer = Buffer::new(pages * BUFFER_ALIGNMENT);
+        for (number, page) in buffer.chunks_mut(BUFFER_ALIGNMENT).enumerate() {
+            page.fill(number as u8);
+        }
+        buffer
+    }
+
+    #[test]
+    fn parts_are_written_apart_and_make_a_whole_again() {
+        let mut first = numbered(8);
+        let address = first.as_ptr();
+        let mut third = first.split_off(5 * BUFFER_ALIGNMENT);
+        let mut second = first.split_off(2 * BUFFER_ALIGNMENT);
+        assert_eq!(
+            [first.len(), second.len(), third.len()],
+            [8192, 12288, 12288]
+        );
+        assert_eq!([first.capacity(), second.capacity()], [8192, 12288]);
+        second.fill(0xEE);
+        third[0] = 0xDD;
+        let joined = second.rejoin(third).unwrap();
+        let whole = first.rejoin(joined).unwrap();
+        assert_eq!((whole.as_ptr(), whole.len()), (address, 8 * 4096));
+        assert!(whole.whole.is_none(), "it owns its memory alone again");
+        assert_eq!(whole[2 * 4096 - 1], 1);
+        assert!(whole[2 * 4096..5 * 4096].iter().all(|byte| *byte == 0xEE));
+        assert_eq!(whole[5 * 4096..5 * 4096 + 2], [0xDD, 5]);
+        drop(whole);
+        assert_eq!(Buffer::new(8 * 4096).as_ptr(), address, "back in the pool");
+    }
+
+    #[test]
+    fn only_neighbours_make_a_whole() {
+        let mut first = numbered(4);
+        let mut second = first.split_off(4096);
+        let third = second.split_off(4096);
+        let (first, third) = first.rejoin(third).unwrap_err();
+        let (third, second) = third.rejoin(second).unwrap_err();
+        let (first, other) = first.rejoin(numbered(1)).unwrap_err();
+        drop(other);
+        let joined = first.rejoin(second).unwrap();
+        assert!(joined.rejoin(third).is_ok());
+    }
+
+    #[test]
+    fn memory_lives_until_its_last_part_is_dropped() {
+        let mut first = numbered(16);
+        let address = first.as_ptr();
+        let mut second = first.split_off(4 * 4096);
+        drop(second.split_off(8 * 4096));
+        let joined = first.rejoin(second).unwrap();
+        assert!(joined.whole.is_some(), "it is not all of its memory");
+        assert_ne!(Buffer::new(16 * 4096).as_ptr(), address);
+        std::thread::spawn(move || assert_eq!(joined[11 * 4096], 11))
+            .join()
+            .unwrap();
+    }
+
+    #[test]
+    #[should_panic(expected = "buffer of 8192 bytes cut at 512")]
+    fn parts_are_aligned() {
+        Buffer::new(8192).split_off(512);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::fence::TAKEN_OVER;
 use crate::format::node::Node;
 use crate::format::stripe::Record;
 use crate::gather::Victim;
-use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
+use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::log::{Completed, Item};
 use crate::messages::{Outbox, Report};
 use crate::overlay::Overlay;
@@ -17,8 +17,8 @@ use crate::segments::{Segments, Zone};
 use crate::slices::{SLICE_BLOCKS, Share};
 use crate::space::Size;
 use crate::status::PoolState;
-use crate::tree::{self, Nodes};
-use crate::volumes::{Root, Tables};
+use crate::tree::Nodes;
+use crate::volumes::Tables;
 use block::{BlockDevice, Buffer, IoError};
 use reactor::mailbox::Sender;
 use reactor::sync::Notify;
@@ -183,45 +183,7 @@ pub(crate) struct AtFreeze {
     pub seal: bool,
 }
 
-/// What the map says, as far as memory knows it.
-pub(crate) enum Lookup {
-    Known(Option<Mapping>),
-    /// Ask these trees, in this order; if none knows the block, this is the answer.
-    Trees(Vec<Root>, Option<Mapping>),
-}
-
 impl State {
-    /// What the updates in memory say about a block of `layer` itself.
-    pub fn recent(&self, layer: u32, block: u64) -> Option<Mapping> {
-        self.overlay
-            .get(layer, block)
-            .or_else(|| self.frozen.get(layer, block))
-    }
-
-    /// Looks a block up through the layers below `layer`, at one instant.
-    pub fn lookup(&self, layer: u32, block: u64) -> Lookup {
-        let mut trees = Vec::new();
-        let mut at = Some(layer);
-        while let Some(id) = at {
-            if let Some(mapping) = self.recent(id, block) {
-                if trees.is_empty() {
-                    return Lookup::Known(Some(mapping));
-                }
-                return Lookup::Trees(trees, Some(mapping));
-            }
-            let Some(layer) = self.tables.layers.get(&id) else {
-                break;
-            };
-            trees.extend(layer.root);
-            at = layer.parent;
-        }
-        if trees.is_empty() {
-            Lookup::Known(None)
-        } else {
-            Lookup::Trees(trees, None)
-        }
-    }
-
     /// Maps a block that a stripe brought.
     pub fn map_block(&mut self, layer: u32, block: u64, entry: Entry) {
         if let Some(old) = self.overlay.put(layer, block, entry) {
@@ -388,124 +350,13 @@ impl<D: BlockDevice> Core<D> {
         Some(self.state.borrow().segments.get(segment)?.columns.clone())
     }
 
-    fn zone_of(&self, at: Location) -> Option<Zone> {
+    pub fn zone_of(&self, at: Location) -> Option<Zone> {
         let state = self.state.borrow();
         *state
             .segments
             .get(at.segment)?
             .columns
             .get(usize::from(at.column))?
-    }
-
-    /// Where a block of a volume's layer is; `None` reads as zeroes.
-    pub async fn find(&self, layer: u32, block: u64) -> Result<Option<Entry>, IoError> {
-        let found = self.state.borrow().lookup(layer, block);
-        let mapping = match found {
-            Lookup::Known(mapping) => mapping,
-            Lookup::Trees(roots, otherwise) => {
-                let mut mapping = None;
-                for root in roots {
-                    mapping = tree::lookup(self, root, block).await?;
-                    if mapping.is_some() {
-                        break;
-                    }
-                }
-                mapping.or(otherwise)
-            }
-        };
-        Ok(mapping.and_then(Mapping::entry))
-    }
-
-    /// Where a block of a volume's layer is, if memory knows without asking the drives.
-    pub fn peek(&self, layer: u32, block: u64) -> Option<Option<Entry>> {
-        let state = self.state.borrow();
-        let cache = self.cache.borrow();
-        let mut at = Some(layer);
-        while let Some(id) = at {
-            if let Some(mapping) = state.recent(id, block) {
-                return Some(mapping.entry());
-            }
-            let Some(layer) = state.tables.layers.get(&id) else {
-                break;
-            };
-            if let Some(root) = layer.root
-                && let Some(mapping) = tree::peek(&cache, root, block)?
-            {
-                return Some(mapping.entry());
-            }
-            at = layer.parent;
-        }
-        Some(None)
-    }
-
-    /// What `layer` itself says about a block, if memory knows without asking the drives.
-    pub fn peek_own(&self, layer: u32, block: u64) -> Option<Option<Mapping>> {
-        let state = self.state.borrow();
-        if let Some(mapping) = state.recent(layer, block) {
-            return Some(Some(mapping));
-        }
-        match state.tables.layers.get(&layer)?.root {
-            Some(root) => tree::peek(&self.cache.borrow(), root, block),
-            None => Some(None),
-        }
-    }
-
-    /// What `layer` itself says about a block.
-    pub async fn find_own(&self, layer: u32, block: u64) -> Result<Option<Mapping>, IoError> {
-        let root = {
-            let state = self.state.borrow();
-            if let Some(mapping) = state.recent(layer, block) {
-                return Ok(Some(mapping));
-            }
-            state.tables.layers.get(&layer).and_then(|layer| layer.root)
-        };
-        match root {
-            Some(root) => tree::lookup(self, root, block).await,
-            None => Ok(None),
-        }
-    }
-
-    /// Reads blocks that lie one behind the other in one column, and checks each.
-    pub async fn read_run(
-        &self,
-        entries: &[Entry],
-        buffer: Buffer,
-    ) -> (Buffer, Result<(), IoError>) {
-        let Some(first) = entries.first() else {
-            return (buffer, Ok(()));
-        };
-        let zone = self.zone_of(first.at);
-        let (mut buffer, result) = self.array.read_zone(zone, first.at.row, buffer).await;
-        if !self.array.newly_failed.borrow().is_empty() {
-            self.upkeep.notify_one();
-        }
-        for (index, entry) in entries.iter().enumerate() {
-            let range = index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES;
-            if result.is_ok() && crc_fast::crc32_iscsi(&buffer[range.clone()]) == entry.crc {
-                continue;
-            }
-            let Some(columns) = self.columns(first.at.segment) else {
-                return (buffer, Err(IoError::UnrecoveredRead));
-            };
-            let scratch = Buffer::new(BLOCK_BYTES);
-            // A run that failed as a whole may be readable block by block.
-            let (mut block, mut right) = (scratch, false);
-            match result {
-                Ok(()) => self.array.corrupt_in(zone),
-                Err(_) => (block, right) = self.array.read_own(&columns, *entry, block).await,
-            }
-            if !right {
-                let (rebuilt, found) = self.array.rescue_block(&columns, *entry, block).await;
-                if found.is_err() {
-                    return (buffer, found);
-                }
-                self.array
-                    .count(|counters| counters.reconstructed_reads += 1);
-                block = rebuilt;
-            }
-            buffer[range].copy_from_slice(&block);
-        }
-        (buffer, Ok(()))
     }
 }
 
@@ -514,7 +365,7 @@ impl<D: BlockDevice> Nodes for Core<D> {
         if let Some(node) = self.cache.borrow().get(entry) {
             return Ok(node);
         }
-        let (buffer, result) = self.read_run(&[entry], Buffer::new(BLOCK_BYTES)).await;
+        let (buffer, result) = self.read_run([entry], Buffer::new(BLOCK_BYTES)).await;
         result?;
         let node = Rc::new(Node::parse(buffer).ok_or(IoError::Internal)?);
         self.cache.borrow_mut().insert(entry, node.clone());

@@ -106,6 +106,29 @@ impl Overlay {
         (block < *end).then_some(Mapping::Hole)
     }
 
+    /// Writes down what is said about the blocks from `start` on, where nothing is said yet.
+    pub fn fill(&self, layer: u32, start: u64, found: &mut [Option<Mapping>]) {
+        if let [one] = found {
+            *one = one.or_else(|| self.get(layer, start));
+            return;
+        }
+        let Some(overlay) = self.layers.get(&layer) else {
+            return;
+        };
+        let end = start + found.len() as u64;
+        for (block, entry) in overlay.blocks.range(start..end) {
+            found[(block - start) as usize].get_or_insert(Mapping::Block(*entry));
+        }
+        // The last hole that begins before `start`, and those that begin behind it.
+        let before = overlay.holes.range(..start).next_back();
+        for (from, to) in before.into_iter().chain(overlay.holes.range(start..end)) {
+            let (from, to) = ((*from).max(start) - start, (*to).clamp(start, end) - start);
+            for one in &mut found[from as usize..to as usize] {
+                one.get_or_insert(Mapping::Hole);
+            }
+        }
+    }
+
     /// Forgets a layer; returns the entries it had.
     pub fn remove_layer(&mut self, layer: u32) -> Vec<Entry> {
         let Some(overlay) = self.layers.remove(&layer) else {
@@ -239,6 +262,15 @@ mod tests {
                 }
                 for (block, expected) in model.iter().enumerate() {
                     prop_assert_eq!(overlay.get(1, block as u64), *expected);
+                }
+                let said = Some(Mapping::Block(entry(u32::MAX)));
+                let mut found = [None; 30];
+                found[7] = said;
+                overlay.fill(1, start, &mut found[..len as usize + 10]);
+                for (offset, found) in found[..len as usize + 10].iter().enumerate() {
+                    let at = (start as usize + offset).min(83);
+                    let expected = if offset == 7 { said } else { model[at] };
+                    prop_assert!(start as usize + offset > 83 || *found == expected);
                 }
             }
             let mut rebuilt = [None; 84];

@@ -1,8 +1,7 @@
 //! [`PoolVolume`]: a volume or a snapshot as a block device.
 
 use crate::core::Core;
-use crate::join::join_all;
-use crate::location::{BLOCK_BYTES, Entry};
+use crate::location::BLOCK_BYTES;
 use crate::log::{ATOMIC_BLOCKS, Item, Request, Source};
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 use std::cell::Cell;
@@ -19,7 +18,7 @@ pub(crate) enum Target {
 /// A write is acknowledged when it is durable, so `flush` has nothing to do. Writes of up to 64 KiB
 /// that do not cross from one slice to the next are whole or absent after a power loss.
 pub struct PoolVolume<D: BlockDevice + 'static> {
-    core: Rc<Core<D>>,
+    pub(crate) core: Rc<Core<D>>,
     target: Target,
     /// The last size seen: a deleted volume keeps it.
     blocks: Cell<u64>,
@@ -35,21 +34,6 @@ impl<D: BlockDevice + 'static> Clone for PoolVolume<D> {
     }
 }
 
-/// A block of a request and where it is.
-struct Placed {
-    index: usize,
-    entry: Entry,
-}
-
-impl Placed {
-    /// True when one read of a drive brings both.
-    fn is_followed_by(&self, next: &Placed) -> bool {
-        let (here, there) = (self.entry.at, next.entry.at);
-        next.index == self.index + 1
-            && (here.segment, here.column, here.row + 1) == (there.segment, there.column, there.row)
-    }
-}
-
 impl<D: BlockDevice + 'static> PoolVolume<D> {
     pub(crate) fn new(core: Rc<Core<D>>, target: Target) -> Option<PoolVolume<D>> {
         let volume = PoolVolume {
@@ -62,7 +46,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
     }
 
     /// The layer that reads start from; refreshes the size.
-    fn layer(&self) -> Result<u32, IoError> {
+    pub(crate) fn layer(&self) -> Result<u32, IoError> {
         let state = self.core.state.borrow();
         let found = match self.target {
             Target::Volume(id) => state
@@ -126,94 +110,6 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         match pieces.next() {
             Some(first) if first.end - first.start == range.blocks => Ok(()),
             _ => Err(IoError::InvalidRequest),
-        }
-    }
-
-    /// Where a block is. Layers come and go while a read waits: each block asks for its own.
-    async fn find(&self, block: u64) -> Result<Option<Entry>, IoError> {
-        let layer = self.layer()?;
-        match self.core.peek(layer, block) {
-            Some(found) => Ok(found),
-            None => self.core.find(layer, block).await,
-        }
-    }
-
-    async fn read_blocks(
-        &self,
-        range: BlockRange,
-        mut buffer: Buffer,
-    ) -> (Buffer, Result<(), IoError>) {
-        let _reading = self.core.reading();
-        let mut entries: Vec<Placed> = Vec::new();
-        for index in 0..range.blocks as usize {
-            match self.find(range.start.0 + index as u64).await {
-                Ok(Some(entry)) if range.blocks == 1 => {
-                    return self.read_whole(range, &[entry], buffer).await;
-                }
-                Ok(Some(entry)) => entries.push(Placed { index, entry }),
-                Ok(None) => buffer[index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES].fill(0),
-                Err(error) => return (buffer, Err(error)),
-            }
-        }
-        let runs: Vec<Vec<Entry>> = entries
-            .chunk_by(Placed::is_followed_by)
-            .map(|run| run.iter().map(|placed| placed.entry).collect())
-            .collect();
-        if let [only] = &runs[..]
-            && only.len() == range.blocks as usize
-        {
-            return self.read_whole(range, only, buffer).await;
-        }
-        let reads = runs.iter().map(|run| {
-            self.core
-                .read_run(run, Buffer::new(run.len() * BLOCK_BYTES))
-        });
-        let mut done = 0;
-        for (run, (part, result)) in runs.iter().zip(join_all(reads).await) {
-            let index = entries[done].index;
-            done += run.len();
-            if let Err(error) = result {
-                let end = range.start.0 + (index + run.len()) as u64;
-                self.tell_lost(run, end, error).await;
-                return (buffer, Err(error));
-            }
-            let start = index * BLOCK_BYTES;
-            buffer[start..start + part.len()].copy_from_slice(&part);
-        }
-        (buffer, Ok(()))
-    }
-
-    /// Reads blocks that lie in one piece: no copy.
-    async fn read_whole(
-        &self,
-        range: BlockRange,
-        run: &[Entry],
-        buffer: Buffer,
-    ) -> (Buffer, Result<(), IoError>) {
-        let (buffer, result) = self.core.read_run(run, buffer).await;
-        if let Err(error) = result {
-            self.tell_lost(run, range.start.0 + range.blocks, error)
-                .await;
-        }
-        (buffer, result)
-    }
-
-    /// Finds out which blocks of a run, which ends before block `end`, are lost.
-    async fn tell_lost(&self, run: &[Entry], end: u64, error: IoError) {
-        if error != IoError::UnrecoveredRead {
-            return;
-        }
-        let first = end - run.len() as u64;
-        for (block, entry) in (first..).zip(run) {
-            let one = self
-                .core
-                .read_run(&[*entry], Buffer::new(BLOCK_BYTES))
-                .await;
-            if one.1.is_err()
-                && let Ok(layer) = self.layer()
-            {
-                self.core.lose_block(layer, block);
-            }
         }
     }
 

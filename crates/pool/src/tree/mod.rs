@@ -49,19 +49,72 @@ async fn load_level<N: Nodes>(nodes: &N, at: Mapping, level: u8) -> Result<Rc<No
     Ok(node)
 }
 
-/// What the tree says about `block`, if every node on the way is in memory.
-pub(crate) fn peek(cache: &NodeCache, root: Root, block: u64) -> Option<Option<Mapping>> {
+/// Writes down what the tree says about the blocks from `start` on, where nothing is said yet.
+/// Returns of how many all is known: it ends where a node is not in memory.
+pub(crate) fn peek(
+    cache: &NodeCache,
+    root: Root,
+    start: u64,
+    found: &mut [Option<Mapping>],
+) -> usize {
+    let mut index = 0;
+    while let Some(unsaid) = found[index..].iter().position(Option::is_none) {
+        index += unsaid;
+        let Some(leaf) = peek_leaf(cache, root, start + index as u64) else {
+            return index;
+        };
+        index += leaf.fill(start + index as u64, &mut found[index..]);
+    }
+    found.len()
+}
+
+/// A leaf in memory, if there is one where a block belongs, and where the next leaf begins.
+struct Leaf {
+    node: Option<Rc<Node>>,
+    end: u64,
+}
+
+impl Leaf {
+    /// Writes down what it says of the blocks from `start` on; returns of how many it could say.
+    fn fill(&self, start: u64, found: &mut [Option<Mapping>]) -> usize {
+        let blocks = (found.len() as u64).min(self.end - start);
+        let Some(node) = &self.node else {
+            return blocks as usize;
+        };
+        let rank = node.rank(start);
+        let first = rank - usize::from(rank > 0 && node.record(rank - 1).block == start);
+        for record in (first..node.len()).map(|index| node.record(index)) {
+            let offset = record.block - start;
+            if offset >= blocks {
+                break;
+            }
+            found[offset as usize].get_or_insert(record.mapping);
+        }
+        blocks as usize
+    }
+}
+
+/// The leaf in which `block` belongs, if every node on the way to it is in memory.
+fn peek_leaf(cache: &NodeCache, root: Root, block: u64) -> Option<Leaf> {
     let mut at = root.mapping;
+    let mut end = u64::MAX;
     for level in (0..=root.level).rev() {
         let node = cache.get(at.entry()?)?;
         if node.level() != level {
             return None;
         }
-        match node.find(block) {
-            Some(record) if level > 0 => at = record.mapping,
-            Some(record) => return Some((record.block == block).then_some(record.mapping)),
-            None => return Some(None),
+        if level == 0 {
+            let node = Some(node);
+            return Some(Leaf { node, end });
         }
+        let rank = node.rank(block);
+        if rank < node.len() {
+            end = node.record(rank).block;
+        }
+        if rank == 0 {
+            return Some(Leaf { node: None, end });
+        }
+        at = node.record(rank - 1).mapping;
     }
     None
 }

@@ -1,0 +1,117 @@
+//! Where blocks are: what memory knows, and the map's nodes on the drives where it does not.
+
+use crate::core::{Core, State};
+use crate::location::{Entry, Mapping};
+use crate::tree;
+use crate::volumes::Root;
+use block::{BlockDevice, IoError};
+
+/// What the map says, as far as memory knows it.
+enum Lookup {
+    Known(Option<Mapping>),
+    /// Ask these trees, in this order; if none knows the block, this is the answer.
+    Trees(Vec<Root>, Option<Mapping>),
+}
+
+impl State {
+    /// What the updates in memory say about a block of `layer` itself.
+    fn recent(&self, layer: u32, block: u64) -> Option<Mapping> {
+        self.overlay
+            .get(layer, block)
+            .or_else(|| self.frozen.get(layer, block))
+    }
+
+    /// Looks a block up through the layers below `layer`, at one instant.
+    fn lookup(&self, layer: u32, block: u64) -> Lookup {
+        let mut trees = Vec::new();
+        let mut at = Some(layer);
+        while let Some(id) = at {
+            if let Some(mapping) = self.recent(id, block) {
+                if trees.is_empty() {
+                    return Lookup::Known(Some(mapping));
+                }
+                return Lookup::Trees(trees, Some(mapping));
+            }
+            let Some(layer) = self.tables.layers.get(&id) else {
+                break;
+            };
+            trees.extend(layer.root);
+            at = layer.parent;
+        }
+        if trees.is_empty() {
+            Lookup::Known(None)
+        } else {
+            Lookup::Trees(trees, None)
+        }
+    }
+}
+
+impl<D: BlockDevice> Core<D> {
+    /// Where a block of a volume's layer is; `None` reads as zeroes.
+    pub async fn find(&self, layer: u32, block: u64) -> Result<Option<Entry>, IoError> {
+        let found = self.state.borrow().lookup(layer, block);
+        let mapping = match found {
+            Lookup::Known(mapping) => mapping,
+            Lookup::Trees(roots, otherwise) => {
+                let mut mapping = None;
+                for root in roots {
+                    mapping = tree::lookup(self, root, block).await?;
+                    if mapping.is_some() {
+                        break;
+                    }
+                }
+                mapping.or(otherwise)
+            }
+        };
+        Ok(mapping.and_then(Mapping::entry))
+    }
+
+    /// Where blocks of a volume's layer from `start` on are, if memory knows without asking the
+    /// drives: fills `found`, which holds nothing but `None`, and returns of how many of its first
+    /// blocks all is known. Those that are `None` or a hole read as zeroes.
+    pub fn peek(&self, layer: u32, start: u64, found: &mut [Option<Mapping>]) -> usize {
+        let state = self.state.borrow();
+        let cache = self.cache.borrow();
+        let mut known = found.len();
+        let mut at = Some(layer);
+        while let Some(id) = at {
+            let found = &mut found[..known];
+            state.overlay.fill(id, start, found);
+            state.frozen.fill(id, start, found);
+            let Some(layer) = state.tables.layers.get(&id) else {
+                break;
+            };
+            if let Some(root) = layer.root {
+                known = tree::peek(&cache, root, start, found);
+            }
+            at = layer.parent;
+        }
+        known
+    }
+
+    /// What `layer` itself says about a block, if memory knows without asking the drives.
+    pub fn peek_own(&self, layer: u32, block: u64) -> Option<Option<Mapping>> {
+        let state = self.state.borrow();
+        let mut found = [state.recent(layer, block)];
+        let known = match state.tables.layers.get(&layer)?.root {
+            Some(root) => tree::peek(&self.cache.borrow(), root, block, &mut found),
+            None => 1,
+        };
+        (known == 1).then_some(found[0])
+    }
+
+    /// What `layer` itself says about a block.
+    pub async fn find_own(&self, layer: u32, block: u64) -> Result<Option<Mapping>, IoError> {
+        let root = {
+            let state = self.state.borrow();
+            if let Some(mapping) = state.recent(layer, block) {
+                return Ok(Some(mapping));
+            }
+            state.tables.layers.get(&layer).and_then(|layer| layer.root)
+        };
+        match root {
+            Some(root) => tree::lookup(self, root, block).await,
+            None => Ok(None),
+        }
+    }
+}

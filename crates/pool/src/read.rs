@@ -1,0 +1,191 @@
+//! Reads of volumes: which blocks of a transfer lie together, each such run read to its place.
+
+use crate::core::Core;
+use crate::join::join_all;
+use crate::location::{BLOCK_BYTES, Entry, Mapping};
+use crate::volume::PoolVolume;
+use block::{BlockDevice, BlockRange, Buffer, IoError};
+use std::ops::Range;
+
+/// True when one read of a drive brings both, or neither needs one.
+fn follows(last: Option<Entry>, next: Option<Entry>) -> bool {
+    match (last, next) {
+        (None, None) => true,
+        (Some(last), Some(next)) => {
+            let (here, there) = (last.at, next.at);
+            (here.segment, here.column, here.row + 1) == (there.segment, there.column, there.row)
+        }
+        _ => false,
+    }
+}
+
+fn entry(found: &Option<Mapping>) -> Option<Entry> {
+    found.and_then(Mapping::entry)
+}
+
+/// The blocks of a transfer in pieces that one read of a drive brings each, or that read as zeroes.
+fn pieces(found: &[Option<Mapping>]) -> Vec<Range<usize>> {
+    let mut at = 0;
+    let runs = found.chunk_by(|last, next| follows(entry(last), entry(next)));
+    let piece = |run: &[Option<Mapping>]| {
+        let start = at;
+        at += run.len();
+        start..at
+    };
+    runs.map(piece).collect()
+}
+
+/// Cuts a buffer into one part for each piece.
+fn cut(mut buffer: Buffer, pieces: &[Range<usize>]) -> Vec<Buffer> {
+    let mut parts = Vec::with_capacity(pieces.len());
+    for piece in pieces.iter().skip(1).rev() {
+        parts.push(buffer.split_off(piece.start * BLOCK_BYTES));
+    }
+    parts.push(buffer);
+    parts.reverse();
+    parts
+}
+
+/// Puts parts together again: without a copy, unless a drive gave another buffer back than it was
+/// given.
+fn put_together(parts: Vec<Buffer>) -> Buffer {
+    let mut parts = parts.into_iter();
+    let Some(first) = parts.next() else {
+        return Buffer::new(0);
+    };
+    parts.fold(first, |whole, part| {
+        whole.rejoin(part).unwrap_or_else(|(whole, part)| {
+            let mut copy = Buffer::new(whole.len() + part.len());
+            copy[..whole.len()].copy_from_slice(&whole);
+            copy[whole.len()..].copy_from_slice(&part);
+            copy
+        })
+    })
+}
+
+impl<D: BlockDevice + 'static> PoolVolume<D> {
+    pub(crate) async fn read_blocks(
+        &self,
+        range: BlockRange,
+        buffer: Buffer,
+    ) -> (Buffer, Result<(), IoError>) {
+        let _reading = self.core.reading();
+        if range.blocks == 1 {
+            let mut found = [None];
+            return match self.locate(range.start.0, &mut found).await {
+                Ok(()) => self.read_piece(range.start.0, &found, buffer).await,
+                Err(error) => (buffer, Err(error)),
+            };
+        }
+        let mut found = vec![None; range.blocks as usize];
+        if let Err(error) = self.locate(range.start.0, &mut found).await {
+            return (buffer, Err(error));
+        }
+        let pieces = pieces(&found);
+        if pieces.len() == 1 {
+            return self.read_piece(range.start.0, &found, buffer).await;
+        }
+        let parts = cut(buffer, &pieces);
+        let reads = pieces.iter().zip(parts).map(|(piece, part)| {
+            let start = range.start.0 + piece.start as u64;
+            self.read_piece(start, &found[piece.clone()], part)
+        });
+        let (parts, results): (Vec<_>, Vec<_>) = join_all(reads).await.into_iter().unzip();
+        (put_together(parts), results.into_iter().collect())
+    }
+
+    /// Finds out where blocks are. Layers come and go while a node is read: each time anew.
+    async fn locate(&self, start: u64, found: &mut [Option<Mapping>]) -> Result<(), IoError> {
+        let mut known = 0;
+        loop {
+            let next = start + known as u64;
+            known += self.core.peek(self.layer()?, next, &mut found[known..]);
+            let Some(unknown) = found.get_mut(known) else {
+                return Ok(());
+            };
+            let entry = self.core.find(self.layer()?, start + known as u64).await?;
+            *unknown = entry.map(Mapping::Block);
+            known += 1;
+            found[known..].fill(None);
+        }
+    }
+
+    /// Reads blocks from `start` on that lie in one piece.
+    async fn read_piece(
+        &self,
+        start: u64,
+        found: &[Option<Mapping>],
+        mut buffer: Buffer,
+    ) -> (Buffer, Result<(), IoError>) {
+        if found.first().and_then(entry).is_none() {
+            buffer.fill(0);
+            return (buffer, Ok(()));
+        }
+        let (buffer, result) = self
+            .core
+            .read_run(found.iter().filter_map(entry), buffer)
+            .await;
+        if result == Err(IoError::UnrecoveredRead) {
+            self.tell_lost(start, found).await;
+        }
+        (buffer, result)
+    }
+
+    /// Finds out which blocks of a run are lost.
+    async fn tell_lost(&self, start: u64, run: &[Option<Mapping>]) {
+        for (block, one) in (start..).zip(run) {
+            let read = self.core.read_run(entry(one), Buffer::new(BLOCK_BYTES));
+            if read.await.1.is_err()
+                && let Ok(layer) = self.layer()
+            {
+                self.core.lose_block(layer, block);
+            }
+        }
+    }
+}
+
+impl<D: BlockDevice> Core<D> {
+    /// Reads blocks that lie one behind the other in one column, and checks each.
+    pub async fn read_run(
+        &self,
+        entries: impl IntoIterator<Item = Entry>,
+        buffer: Buffer,
+    ) -> (Buffer, Result<(), IoError>) {
+        let mut entries = entries.into_iter().peekable();
+        let Some(first) = entries.peek().copied() else {
+            return (buffer, Ok(()));
+        };
+        let zone = self.zone_of(first.at);
+        let (mut buffer, result) = self.array.read_zone(zone, first.at.row, buffer).await;
+        if !self.array.newly_failed.borrow().is_empty() {
+            self.upkeep.notify_one();
+        }
+        for (index, entry) in entries.enumerate() {
+            let range = index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES;
+            if result.is_ok() && crc_fast::crc32_iscsi(&buffer[range.clone()]) == entry.crc {
+                continue;
+            }
+            let Some(columns) = self.columns(first.at.segment) else {
+                return (buffer, Err(IoError::UnrecoveredRead));
+            };
+            let scratch = Buffer::new(BLOCK_BYTES);
+            // A run that failed as a whole may be readable block by block.
+            let (mut block, mut right) = (scratch, false);
+            match result {
+                Ok(()) => self.array.corrupt_in(zone),
+                Err(_) => (block, right) = self.array.read_own(&columns, entry, block).await,
+            }
+            if !right {
+                let (rebuilt, found) = self.array.rescue_block(&columns, entry, block).await;
+                if found.is_err() {
+                    return (buffer, found);
+                }
+                self.array
+                    .count(|counters| counters.reconstructed_reads += 1);
+                block = rebuilt;
+            }
+            buffer[range].copy_from_slice(&block);
+        }
+        (buffer, Ok(()))
+    }
+}
