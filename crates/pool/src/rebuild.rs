@@ -34,28 +34,23 @@ impl<D: BlockDevice + 'static> Core<D> {
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Segments with live blocks that lack a drive, if there are drives enough to do better.
     pub fn degraded<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (u32, Kind)> + 'a {
-        let (better, taking) = (self.drives_enough(), self.array.taking_mask());
-        let table = state.segments.table().iter();
-        table
+        let better = self.drives_enough();
+        let lacking = state.segments.lacking(self.array.taking_mask());
+        lacking
             .filter(move |(number, segment)| {
-                better
-                    && segment.live() > 0
-                    && !state.stuck.contains(number)
-                    && segment.lacks_drive(taking)
+                better && segment.live() > 0 && !state.stuck.contains(number)
             })
-            .map(|(number, segment)| (*number, segment.kind))
+            .map(|(number, segment)| (number, segment.kind))
     }
 
     /// True when a checkpoint would get rid of a segment that lacks a drive, or let it be emptied.
     pub fn lingering(&self, state: &State) -> bool {
-        let mut table = state.segments.table().iter();
-        let taking = self.array.taking_mask();
+        let mut lacking = state.segments.lacking(self.array.taking_mask());
         self.drives_enough()
-            && table.any(|(number, segment)| {
-                segment.lacks_drive(taking)
-                    && !state.stuck.contains(number)
-                    && !state.quarantined.contains(number)
-                    && !state.limbo.iter().any(|(_, limbo)| limbo == number)
+            && lacking.any(|(number, _)| {
+                !state.stuck.contains(&number)
+                    && !state.quarantined.contains(&number)
+                    && !state.limbo.iter().any(|(_, limbo)| *limbo == number)
             })
     }
 

@@ -1,6 +1,7 @@
 //! The segment table: zones, states, live counts, and which zones a new segment takes.
 
 use crate::location::{Entry, SEGMENTS_MAX};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// A fixed run of blocks on one drive.
@@ -156,6 +157,8 @@ pub(crate) struct Segments {
     live_data: u64,
     /// The same as of the last merge.
     live_in_maps: u64,
+    /// On these drives no segment lacks one: upkeep asks at every turn, and mostly nothing changed.
+    whole_on: Cell<Option<u32>>,
 }
 
 impl Segments {
@@ -192,6 +195,7 @@ impl Segments {
             next_number: table.keys().next_back().map_or(0, |last| last + 1),
             table,
             next_generation,
+            whole_on: Cell::new(None),
         }
     }
 
@@ -203,6 +207,19 @@ impl Segments {
         self.table.get(&number)
     }
 
+    /// Segments with a column that has no drive of `taking`, the bits of those that take data.
+    pub fn lacking(&self, taking: u32) -> impl Iterator<Item = (u32, &Segment)> {
+        let lacks = move |segment: &Segment| segment.lacks_drive(taking);
+        if self.whole_on.get() != Some(taking) && !self.table.values().any(lacks) {
+            self.whole_on.set(Some(taking));
+        }
+        let table = (self.whole_on.get() != Some(taking)).then_some(&self.table);
+        let all = table.into_iter().flatten();
+        all.filter(move |(_, segment)| lacks(segment))
+            .map(|(number, segment)| (*number, segment))
+    }
+
+    /// Its columns stay as they are.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Segment> {
         self.table.get_mut(&number)
     }
@@ -255,8 +272,11 @@ impl Segments {
         }
         columns.resize(width, None);
         self.next_generation += 1;
-        self.table
-            .insert(number, Segment::new(kind, self.next_generation, columns));
+        let segment = Segment::new(kind, self.next_generation, columns);
+        let whole_on = self.whole_on.get();
+        self.whole_on
+            .set(whole_on.filter(|taking| !segment.lacks_drive(*taking)));
+        self.table.insert(number, segment);
         Some(number)
     }
 
@@ -355,12 +375,14 @@ impl Segments {
 
     /// Takes a segment that another table has given away.
     pub fn adopt(&mut self, number: u32, segment: Segment) {
+        self.whole_on.set(None);
         self.table.insert(number, segment);
     }
 
     /// Takes over the coordinator's table: of the segments that `shard` writes it keeps what it
     /// knows better, and the others it only reads.
     pub fn replace(&mut self, shard: u64, table: BTreeMap<u32, Segment>) {
+        self.whole_on.set(None);
         let own = std::mem::replace(&mut self.table, table);
         for segment in self.table.values_mut() {
             segment.state = State::Sealed;
@@ -444,6 +466,12 @@ mod tests {
                     let drives: std::collections::BTreeSet<u8> =
                         segment.columns.iter().flatten().map(|zone| zone.drive).collect();
                     prop_assert_eq!(drives.len(), segment.columns.len());
+                }
+                for taking in [0b1111, 0b0111, 0b1111, 0b1010] {
+                    let lacking: Vec<u32> = segments.lacking(taking).map(|found| found.0).collect();
+                    let all = segments.table().iter();
+                    let expected = all.filter(|(_, segment)| segment.lacks_drive(taking));
+                    prop_assert_eq!(lacking, expected.map(|found| *found.0).collect::<Vec<_>>());
                 }
                 let free: usize = segments.free_zones(|_| true).iter().sum();
                 prop_assert_eq!(free + count, 24);

@@ -135,13 +135,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub fn watch_rebuild(&self) {
         let (left, stuck) = {
             let state = self.state.borrow();
-            let (better, taking) = (self.drives_enough(), self.array.taking_mask());
-            let lacking =
-                state.segments.table().iter().filter(|(_, segment)| {
-                    better && segment.live() > 0 && segment.lacks_drive(taking)
-                });
+            let lacking = state.segments.lacking(self.array.taking_mask());
+            let lacking = lacking.filter(|_| self.drives_enough());
             lacking.fold((0, 0), |(left, stuck), (number, segment)| {
-                match state.stuck.contains(number) {
+                match state.stuck.contains(&number) {
                     true => (left, stuck + segment.live()),
                     false => (left + segment.live(), stuck),
                 }

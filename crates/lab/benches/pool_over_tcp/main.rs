@@ -1,7 +1,8 @@
 //! What is left of a drive's speed behind a pool: 4 KiB and 128 KiB through NVMe/TCP on loopback,
 //! a raid6 pool over drives in memory beside one such drive, both exported by one target on one
 //! core, the load on another. Prints a table, and writes `target/bench/pool_over_tcp.json`.
-//! `SECONDS` and `ROUNDS` change the defaults of 2 and 3.
+//! `SECONDS` and `ROUNDS` change the defaults of 2 and 3; `ONLY` and `DEVICE` name the beginning of
+//! the one load (`randwrite 4`) and device to run, for a profiler.
 
 mod made;
 
@@ -38,11 +39,15 @@ fn main() {
     }
     let seconds = setting("SECONDS", 2);
     let rounds = setting("ROUNDS", 3);
+    let wanted = std::env::var("DEVICE").unwrap_or_default();
     let mut samples = vec![vec![Vec::new(); DEVICES.len()]; LOADS.len()];
     for _ in 0..rounds {
-        for (nth, (device, _)) in DEVICES.iter().enumerate() {
+        for (nth, (device, name)) in DEVICES.iter().enumerate() {
+            if !name.starts_with(&wanted) {
+                continue;
+            }
             for (load, rate) in samples.iter_mut().zip(measure(*device, seconds)) {
-                load[nth].push(rate);
+                load[nth].extend(rate);
             }
         }
     }
@@ -50,6 +55,9 @@ fn main() {
     let mut results = Vec::new();
     for ((pattern, bytes, depth), devices) in LOADS.iter().zip(&samples) {
         for ((_, name), own) in DEVICES.iter().zip(devices) {
+            if own.is_empty() {
+                continue;
+            }
             let ratios = own.iter().zip(&devices[0]).map(|(one, drive)| one / drive);
             let share = 100.0 * median(ratios.collect());
             let iops = median(own.clone());
@@ -78,11 +86,13 @@ fn setting(name: &str, default: u64) -> u64 {
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Rates of all loads, one after the other, on a device that nobody used before.
-fn measure(device: Device, seconds: u64) -> Vec<f64> {
+/// Rates of the loads, one after the other, on a device that nobody used before; `None` for those
+/// left out.
+fn measure(device: Device, seconds: u64) -> Vec<Option<f64>> {
+    let only = std::env::var("ONLY").unwrap_or_default();
     let (sender, receiver) = channel();
     let (stop, stopped) = channel::<()>();
     let serving = Cores::start(CoresConfig::pinned(1)).expect("a core");
@@ -93,7 +103,12 @@ fn measure(device: Device, seconds: u64) -> Vec<f64> {
         target.shutdown(Duration::from_secs(1)).await;
     });
     let address: std::net::SocketAddr = receiver.recv().expect("a target that serves");
-    let rates = LOADS.map(|load| rate(address, load, seconds));
+    let rates = LOADS.map(|load| {
+        let (pattern, bytes, _) = load;
+        let name = format!("{pattern} {}", bytes / 1024);
+        name.starts_with(&only)
+            .then(|| rate(address, load, seconds))
+    });
     stop.send(()).expect("the target still serves");
     served.wait().expect("the target's core");
     serving.stop();

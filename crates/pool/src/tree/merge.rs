@@ -8,6 +8,7 @@ use crate::overlay::Change;
 use crate::volumes::Root;
 use block::IoError;
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -67,7 +68,7 @@ pub(crate) async fn merge<S: NodeSink>(
 }
 
 /// So many nodes are read side by side.
-const LOADS: usize = 32;
+const LOADS: usize = 64;
 
 /// What the node at `at` holds after `changes`; its old self is discarded.
 fn changed_content<'a, S: NodeSink>(
@@ -93,22 +94,23 @@ fn changed_content<'a, S: NodeSink>(
                 (old[index], clip(&mut rest, low, high))
             })
             .collect();
+        let changed = parts.iter().filter(|(_, inside)| !inside.is_empty());
+        let mut loads = changed.map(|(record, _)| load_level(sink, record.mapping, level - 1));
+        let mut loaded = VecDeque::new();
         let mut children = Vec::with_capacity(old.len());
-        for some in parts.chunks(LOADS) {
-            let changed = some.iter().filter(|(_, inside)| !inside.is_empty());
-            let loads = changed.map(|(record, _)| load_level(sink, record.mapping, level - 1));
-            let mut nodes = join_all(loads).await.into_iter();
-            for (record, inside) in some {
-                if inside.is_empty() {
-                    children.push(Child::Kept(*record));
-                    continue;
-                }
-                let node = nodes.next().ok_or(IoError::Internal)??;
-                let below = (record.mapping, node);
-                let content = changed_content(sink, layer, below, level - 1, inside).await?;
-                if !content.is_empty() {
-                    children.push(Child::Changed(content));
-                }
+        for (record, inside) in &parts {
+            if inside.is_empty() {
+                children.push(Child::Kept(*record));
+                continue;
+            }
+            if loaded.is_empty() {
+                loaded.extend(join_all(loads.by_ref().take(LOADS)).await);
+            }
+            let node = loaded.pop_front().ok_or(IoError::Internal)??;
+            let below = (record.mapping, node);
+            let content = changed_content(sink, layer, below, level - 1, inside).await?;
+            if !content.is_empty() {
+                children.push(Child::Changed(content));
             }
         }
         pack_children(sink, layer, level - 1, children).await
