@@ -31,7 +31,7 @@ pub(crate) fn score(segment: &Segment, zone_rows: u32, moved_width: f64, now: u6
     // Headers and padding of the stripes that take the blocks in: about one row in sixteen.
     let takes = segment.live() as f64 * moved_width * 1.07;
     let age = now.saturating_sub(segment.sequence) as f64;
-    (frees > takes).then(|| (frees - takes) * (1.0 + age.sqrt()) / (1.0 + takes))
+    (frees > takes).then(|| (frees - takes) * (1.0 + age) / (1.0 + takes))
 }
 
 /// What came of a window.
@@ -135,7 +135,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let found_room = fits || !emptied.is_empty();
         // Neighbours that meet again are read together later.
         moves.sort_unstable_by_key(|moved| moved.owner());
-        let moved = self.move_blocks(moves.into()).await;
+        let moved = self.move_blocks(moves).await;
         let mut state = self.state.borrow_mut();
         if !moved {
             state.cleaning = None;
@@ -214,15 +214,33 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    /// Writes moved blocks as stripes. False when there is no room for some of them.
-    async fn move_blocks(self: &Rc<Self>, mut moves: VecDeque<Move>) -> bool {
+    /// Writes moved blocks as stripes, those that were moved before in stripes of their own. False
+    /// when there is no room for some of them.
+    async fn move_blocks(self: &Rc<Self>, moves: Vec<Move>) -> bool {
+        let one_shard = self.state.borrow().share.shards == 1;
+        let (again, first): (VecDeque<Move>, VecDeque<Move>) = moves
+            .into_iter()
+            .partition(|moved| one_shard && moved.again);
+        let mut fit = self.move_class(Class::Moved, first).await;
+        fit &= self.move_class(Class::MovedAgain, again).await;
+        self.landed_all().await;
+        self.state.borrow_mut().moving.clear();
+        fit
+    }
+
+    async fn move_class(self: &Rc<Self>, class: Class, mut moves: VecDeque<Move>) -> bool {
         while !moves.is_empty() && self.offline.get().is_none() {
             if self.state.borrow().moved_in_flight >= self.moved_in_flight_max() {
                 self.landed.notified().await;
                 continue;
             }
             let before = moves.len();
-            let batch = moved_batch(&mut self.state.borrow_mut(), &self.rules(), &mut moves);
+            let batch = moved_batch(
+                &mut self.state.borrow_mut(),
+                &self.rules(),
+                class,
+                &mut moves,
+            );
             let Some(batch) = batch else {
                 break;
             };
@@ -231,8 +249,6 @@ impl<D: BlockDevice + 'static> Core<D> {
                 .count(|counters| counters.relocated_blocks += moved);
             self.clone().launch(batch);
         }
-        self.landed_all().await;
-        self.state.borrow_mut().moving.clear();
         moves.is_empty()
     }
 

@@ -10,7 +10,7 @@ use crate::format::node::Node;
 use crate::format::stripe::Record;
 use crate::gather::Victim;
 use crate::location::{BLOCK_BYTES, Entry, Location};
-use crate::log::{Completed, Item};
+use crate::log::{Class, Completed, Item};
 use crate::messages::{Outbox, Report};
 use crate::overlay::Overlay;
 use crate::segments::{Segments, Zone};
@@ -77,8 +77,8 @@ pub(crate) struct State {
     pub sequence: u64,
     /// Stripes up to this one are durable and in the overlay (or the map).
     pub applied: u64,
-    /// Open data segments: wide, narrow, and the one for moved blocks.
-    pub open: [Option<u32>; 3],
+    /// Open data segments, by class.
+    pub open: [Option<u32>; Class::COUNT],
     /// The map's open segment.
     pub map_open: Option<u32>,
     /// Stripes that are durable but wait for an earlier one.

@@ -25,6 +25,8 @@ pub(crate) struct Victim {
     pub number: u32,
     pub generation: u32,
     pub columns: Vec<Option<Zone>>,
+    /// What is in it was moved there.
+    pub moved: bool,
     /// Rows to look at, and the one to go on from.
     pub rows: u32,
     pub row: u32,
@@ -38,6 +40,7 @@ impl Victim {
             number,
             generation: segment.generation,
             columns: segment.columns.clone(),
+            moved: segment.moved,
             rows: segment.rows,
             row: 0,
             live: segment.live(),
@@ -226,7 +229,12 @@ impl<D: BlockDevice + 'static> Core<D> {
                 from: entry.at,
                 generation: victim.generation,
             };
-            moves.push(Move { record, source });
+            let again = victim.moved;
+            moves.push(Move {
+                record,
+                source,
+                again,
+            });
         }
         moves
     }

@@ -157,7 +157,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         };
         let mut state = self.state.borrow_mut();
         state.segments.adopt(number, segment);
-        if class == Class::Moved {
+        if class.moves() {
             state.for_moves.insert(number);
         }
         drop(state);

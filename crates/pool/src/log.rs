@@ -64,6 +64,8 @@ pub(crate) struct Source {
 pub(crate) struct Move {
     pub record: Record,
     pub source: Source,
+    /// It was moved to where it is.
+    pub again: bool,
 }
 
 impl Move {

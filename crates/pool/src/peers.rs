@@ -230,7 +230,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let (kind, kept) = match class {
             Class::HostWide => (Kind::Wide, rules.kept + usize::from(ahead)),
             Class::HostNarrow => (Kind::Narrow, 0),
-            Class::Moved => (Kind::Wide, 0),
+            Class::Moved | Class::MovedAgain => (Kind::Wide, 0),
         };
         let mut state = self.state.borrow_mut();
         let state = &mut *state;

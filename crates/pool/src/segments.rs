@@ -75,6 +75,8 @@ pub(crate) struct Segment {
     pub sequence: u64,
     /// The shard that opened it since the pool was opened; all of them may have before.
     pub writer: Option<u64>,
+    /// It was opened, since the pool was, for what the cleaner moves.
+    pub moved: bool,
 }
 
 impl Segment {
@@ -89,6 +91,7 @@ impl Segment {
             live_overlay: 0,
             sequence: 0,
             writer: None,
+            moved: false,
         }
     }
 

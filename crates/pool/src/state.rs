@@ -4,6 +4,7 @@ use crate::array::Array;
 use crate::cache::NodeCache;
 use crate::core::{Core, Settings, State};
 use crate::location::BLOCK_BYTES;
+use crate::log::Class;
 use crate::segments::{Segments, State as SegmentState};
 use crate::slices::Share;
 use crate::volumes::Tables;
@@ -22,7 +23,7 @@ impl State {
             share,
             sequence,
             applied: sequence,
-            open: [None; 3],
+            open: [None; Class::COUNT],
             map_open: None,
             completed: BTreeMap::new(),
             in_flight: 0,

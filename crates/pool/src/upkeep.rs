@@ -156,8 +156,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             kept: rules.kept,
             spare: free.spare,
             last_resort: ready == 0 && free.last_resort > 0,
-            moved_room: state.open[Class::Moved as usize].is_some_and(|number| {
-                let open = state.segments.get(number);
+            moved_room: [Class::Moved, Class::MovedAgain].iter().any(|class| {
+                let open = state.open[*class as usize];
+                let open = open.and_then(|number| state.segments.get(number));
                 open.is_some_and(|open| {
                     open.rows + 2 <= self.zone_rows && rules.accepts(&open.columns)
                 })

@@ -21,7 +21,20 @@ pub(crate) const ATOMIC_BLOCKS: u64 = 16;
 pub(crate) enum Class {
     HostWide,
     HostNarrow,
+    /// For what hosts wrote, and of which much is dead by now.
     Moved,
+    /// For what was moved before: it is seldom written, and stays out of the way of the other.
+    MovedAgain,
+}
+
+impl Class {
+    /// How many there are.
+    pub const COUNT: usize = 4;
+
+    /// True for the cleaner's.
+    pub fn moves(self) -> bool {
+        matches!(self, Class::Moved | Class::MovedAgain)
+    }
 }
 
 /// What the pool is made of, as far as placing stripes goes.
@@ -92,7 +105,7 @@ fn open_segment(state: &mut State, rules: &Rules, class: Class, least: u64) -> O
         .segments
         .numbers(kind, SegmentState::Ready)
         .filter(|number| !state.unannounced.contains(number) && !state.lent.contains_key(number))
-        .filter(|number| class == Class::Moved || !state.for_moves.contains(number))
+        .filter(|number| class.moves() || !state.for_moves.contains(number))
         .filter(|number| {
             let found = state.segments.get(*number);
             found.is_some_and(|segment| rules.accepts(&segment.columns))
@@ -113,6 +126,7 @@ fn open_segment(state: &mut State, rules: &Rules, class: Class, least: u64) -> O
     segment.state = SegmentState::Open;
     segment.sequence = sequence;
     segment.writer = Some(writer);
+    segment.moved = class.moves();
     state.open[class as usize] = Some(number);
     state.segment_opened = true;
     Some(number)
@@ -395,9 +409,9 @@ pub(crate) fn moved_room(state: &State, rules: &Rules) -> u64 {
         .filter(|number| !state.unannounced.contains(number) && !state.lent.contains_key(number))
         .filter(|number| state.share.shard == 0 || state.for_moves.contains(number))
         .take(rules.kept);
-    let open = state.open[Class::Moved as usize];
+    let open = [Class::Moved, Class::MovedAgain].map(|class| state.open[class as usize]);
     let segments = ready
-        .chain(open)
+        .chain(open.into_iter().flatten())
         .filter_map(|number| state.segments.get(number));
     let rooms = segments.map(|segment| {
         let shape = rules.level.shape(segment.columns.len());
@@ -405,22 +419,39 @@ pub(crate) fn moved_room(state: &State, rules: &Rules) -> u64 {
         let stripes = rows.div_ceil(rows_max(shape, 2));
         u64::from(rows) * shape.data as u64 - u64::from(stripes)
     });
-    rooms.sum()
+    // Each of the two kinds of moved blocks may end with a row that is not full.
+    rooms.sum::<u64>().saturating_sub(rules.wide().data as u64)
 }
 
-/// A stripe of moved blocks in the cleaner's segment: as many of `moves` as fit, from the front.
+/// The cleaner's segment of `class`. Where no further one lies ready, what is left in the other
+/// class's: all room that there is serves both.
+fn moved_segment(state: &mut State, rules: &Rules, class: Class) -> Option<u32> {
+    let other = match class {
+        Class::MovedAgain => Class::Moved,
+        _ => Class::MovedAgain,
+    };
+    let found = open_segment(state, rules, class, 1);
+    found.or_else(|| {
+        state.open[other as usize]?;
+        open_segment(state, rules, other, 1)
+    })
+}
+
+/// A stripe of moved blocks in the cleaner's segment of `class`: as many of `moves` as fit, from
+/// the front.
 pub(crate) fn moved_batch(
     state: &mut State,
     rules: &Rules,
+    class: Class,
     moves: &mut VecDeque<Move>,
 ) -> Option<Batch> {
-    let number = open_segment(state, rules, Class::Moved, 1)?;
+    let number = moved_segment(state, rules, class)?;
     let segment = state.segments.get(number)?;
     let shape = rules.level.shape(segment.columns.len());
     let rows = rows_max(shape, 2).min(rules.zone_rows - segment.rows);
     let taken = moves.len().min(blocks_in(rows, shape) as usize);
     let mut batch = empty_batch(state, segment, number, shape, true);
-    for Move { record, source } in moves.drain(..taken) {
+    for Move { record, source, .. } in moves.drain(..taken) {
         batch.records.push(record);
         batch.sources.push(source);
     }
