@@ -19,7 +19,7 @@ FLASHYARD := $${CARGO_TARGET_DIR:-target}/release/flashyard
 
 # What the virtual machine needs beside the kernels, which the tests fetch by themselves.
 VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux kmod \
-	xz-utils
+	xz-utils mdadm
 # What experiments and volumes as block devices need.
 LAB_PACKAGES := fio xfsprogs mount mariadb-server-core mariadb-client-core \
 	openjdk-17-jre-headless

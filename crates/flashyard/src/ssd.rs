@@ -39,8 +39,8 @@ pub enum Error {
     File(String, std::io::Error),
     #[error("{0}: {1}")]
     Figures(String, toml::de::Error),
-    #[error("the chart could not be drawn: {0}")]
-    Chart(String),
+    #[error(transparent)]
+    Chart(#[from] lab::report::ReportError),
     #[error("interrupted")]
     Interrupted,
 }

@@ -26,7 +26,7 @@ pub struct Image {
 }
 
 /// The programs a host is tested with. Everything else is busybox.
-const PROGRAMS: [&str; 7] = [
+const PROGRAMS: [&str; 8] = [
     "/usr/sbin/nvme",
     "/usr/bin/fio",
     "/usr/sbin/mke2fs",
@@ -34,6 +34,7 @@ const PROGRAMS: [&str; 7] = [
     "/usr/sbin/mkfs.xfs",
     "/usr/sbin/xfs_repair",
     "/usr/sbin/blkdiscard",
+    "/usr/sbin/mdadm",
 ];
 
 /// Modules to load at boot, in this order, each after what it depends on.
@@ -57,9 +58,27 @@ const MODULES: [&str; 17] = [
     "xfs",
 ];
 
-const DIRECTORIES: [&str; 15] = [
-    "bin", "dev", "etc", "etc/nvme", "lib", "lib64", "mnt", "modules", "proc", "run", "sys", "tmp",
-    "usr", "var", "root",
+/// Modules that a scenario loads itself: disks in memory, and MD's RAID 6, which measures for a
+/// second how fast it is.
+const LATER: [&str; 2] = ["brd", "raid456"];
+
+const DIRECTORIES: [&str; 16] = [
+    "bin",
+    "dev",
+    "etc",
+    "etc/nvme",
+    "lib",
+    "lib64",
+    "mnt",
+    "modules",
+    "modules/later",
+    "proc",
+    "run",
+    "sys",
+    "tmp",
+    "usr",
+    "var",
+    "root",
 ];
 
 impl Image {
@@ -152,12 +171,34 @@ fn libraries_of(program: &str) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Modules go, unpacked, to /modules/NN-NAME.ko, numbered in the order to load them.
+/// Modules go, unpacked, to /modules/NN-NAME.ko, numbered in the order to load them; those that
+/// scenarios load to /modules/later.
 fn add_modules(archive: &mut Archive<BufWriter<File>>, kernel: &Kernel) -> Result<()> {
     let table = fs::read_to_string(kernel.modules.join("modules.dep"))?;
     let built_in = fs::read_to_string(kernel.modules.join("modules.builtin"))?;
     let mut order: Vec<&str> = Vec::new();
-    for module in MODULES {
+    let at_boot = add_needed(kernel, &table, &built_in, &MODULES, &mut order)?;
+    add_needed(kernel, &table, &built_in, &LATER, &mut order)?;
+    for (index, path) in order.iter().enumerate() {
+        let place = if index < at_boot {
+            "modules"
+        } else {
+            "modules/later"
+        };
+        add_module(archive, kernel, path, &format!("{place}/{index:02}"))?;
+    }
+    Ok(())
+}
+
+/// Adds `modules` to `order`, each after what it needs; gives how many are in it then.
+fn add_needed<'a>(
+    kernel: &Kernel,
+    table: &'a str,
+    built_in: &str,
+    modules: &[&str],
+    order: &mut Vec<&'a str>,
+) -> Result<usize> {
+    for module in modules {
         let row = table
             .lines()
             .find(|row| is_module(row.split(':').next().unwrap_or(""), module));
@@ -173,20 +214,24 @@ fn add_modules(archive: &mut Archive<BufWriter<File>>, kernel: &Kernel) -> Resul
             }
         }
     }
-    for (index, path) in order.iter().enumerate() {
-        let file = kernel.modules.join(path);
-        let content = if path.ends_with(".xz") {
-            decompress(&file)?
-        } else {
-            read(&file)?
-        };
-        let name = path
-            .rsplit('/')
-            .next()
-            .unwrap_or(path)
-            .trim_end_matches(".xz");
-        archive.file(&format!("modules/{index:02}-{name}"), &content)?;
-    }
+    Ok(order.len())
+}
+
+fn add_module(
+    archive: &mut Archive<BufWriter<File>>,
+    kernel: &Kernel,
+    path: &str,
+    numbered: &str,
+) -> Result<()> {
+    let file = kernel.modules.join(path);
+    let content = if path.ends_with(".xz") {
+        decompress(&file)?
+    } else {
+        read(&file)?
+    };
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let name = name.trim_end_matches(".xz");
+    archive.file(&format!("{numbered}-{name}"), &content)?;
     Ok(())
 }
 

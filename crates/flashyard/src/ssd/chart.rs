@@ -1,6 +1,6 @@
 //! Charts of one value over another: in the terminal, and as SVG.
 
-use plotters::prelude::*;
+use lab::report::{Curve, Line};
 use textplots::{Chart as TerminalChart, Plot, Shape};
 
 use super::Error;
@@ -15,9 +15,6 @@ pub struct Chart<'a> {
     pub marks: Vec<(f64, f64)>,
     pub marks_label: &'a str,
 }
-
-const WIDTH: u32 = 720;
-const HEIGHT: u32 = 440;
 
 impl Chart<'_> {
     /// The x range, and the y range from zero to above the highest point.
@@ -58,62 +55,22 @@ impl Chart<'_> {
 
     /// The chart as SVG.
     pub fn svg(&self) -> Result<String, Error> {
-        let mut text = String::new();
-        self.draw(&mut text)
-            .map_err(|error| Error::Chart(error.to_string()))?;
-        Ok(text)
+        let (x, top) = self.ranges();
+        let named = |label: &str, points: &[(f64, f64)]| Line {
+            label: label.to_owned(),
+            points: points.to_vec(),
+        };
+        let curve = Curve {
+            title: self.title,
+            x_label: self.x_label,
+            y_label: self.y_label,
+            x,
+            top,
+            line: named("model", &self.points),
+            marks: named(self.marks_label, &self.marks),
+        };
+        Ok(curve.svg()?)
     }
-
-    fn draw(&self, text: &mut String) -> Result<(), Box<dyn std::error::Error + '_>> {
-        let ((left, right), top) = self.ranges();
-        let margin = (right - left) * 0.04;
-        let area = SVGBackend::with_string(text, (WIDTH, HEIGHT)).into_drawing_area();
-        area.fill(&WHITE).map_err(described)?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(self.title, ("sans-serif", 18))
-            .margin(14)
-            .x_label_area_size(44)
-            .y_label_area_size(64)
-            .build_cartesian_2d(left - margin..right + margin, 0.0..top)
-            .map_err(described)?;
-        chart
-            .configure_mesh()
-            .x_desc(self.x_label)
-            .y_desc(self.y_label)
-            .light_line_style(WHITE)
-            .draw()
-            .map_err(described)?;
-        let line = LineSeries::new(self.points.iter().copied(), BLUE.stroke_width(2));
-        chart
-            .draw_series(line)
-            .map_err(described)?
-            .label("model")
-            .legend(|(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], BLUE.stroke_width(2)));
-        if !self.marks.is_empty() {
-            let marks = self
-                .marks
-                .iter()
-                .map(|at| Circle::new(*at, 5, RED.filled()));
-            chart
-                .draw_series(marks)
-                .map_err(described)?
-                .label(self.marks_label)
-                .legend(|(x, y)| Circle::new((x + 8, y), 4, RED.filled()));
-            chart
-                .configure_series_labels()
-                .background_style(WHITE)
-                .border_style(BLACK)
-                .draw()
-                .map_err(described)?;
-        }
-        area.present().map_err(described)?;
-        Ok(())
-    }
-}
-
-/// The library's error without its borrow of the drawing.
-fn described(error: impl std::fmt::Display) -> Box<dyn std::error::Error> {
-    error.to_string().into()
 }
 
 #[cfg(test)]

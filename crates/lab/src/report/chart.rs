@@ -37,9 +37,11 @@ pub struct Bar {
     pub published: Option<f64>,
 }
 
-/// One variant's line.
+/// Points with a name: one variant's line, for one.
 pub struct Line {
+    /// The name.
     pub label: String,
+    /// Where they are.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -163,20 +165,88 @@ pub fn lines(title: &str, y_label: &str, lines: &[Line]) -> Result<String, Repor
             .draw()
             .map_err(failed)?;
         for (index, line) in lines.iter().enumerate() {
-            let colour = colour(index);
-            chart
-                .draw_series(LineSeries::new(
-                    line.points.iter().copied(),
-                    colour.stroke_width(2),
-                ))
-                .map_err(failed)?
-                .label(line.label.as_str())
-                .legend(move |(x, y)| {
-                    PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2))
-                });
+            draw_line(&mut chart, index, line)?;
         }
         legend(&mut chart)
     })
+}
+
+/// A line over anything, and points from elsewhere to compare it with.
+pub struct Curve<'a> {
+    /// What it shows.
+    pub title: &'a str,
+    /// What is along.
+    pub x_label: &'a str,
+    /// What is upwards.
+    pub y_label: &'a str,
+    /// The least and the most along.
+    pub x: (f64, f64),
+    /// The most upwards; the least is zero.
+    pub top: f64,
+    /// The line.
+    pub line: Line,
+    /// The points.
+    pub marks: Line,
+}
+
+impl Curve<'_> {
+    /// As SVG.
+    ///
+    /// # Errors
+    /// When it cannot be drawn.
+    pub fn svg(&self) -> Result<String, ReportError> {
+        let (left, right) = self.x;
+        let margin = (right - left) * 0.04;
+        drawn(HEIGHT, |area| {
+            let mut chart = ChartBuilder::on(area)
+                .caption(self.title, ("sans-serif", 17))
+                .margin(10)
+                .x_label_area_size(38)
+                .y_label_area_size(64)
+                .build_cartesian_2d(left - margin..right + margin, 0.0..self.top)
+                .map_err(failed)?;
+            chart
+                .configure_mesh()
+                .x_desc(self.x_label)
+                .y_desc(self.y_label)
+                .light_line_style(WHITE)
+                .draw()
+                .map_err(failed)?;
+            draw_line(&mut chart, 0, &self.line)?;
+            if self.marks.points.is_empty() {
+                return Ok(());
+            }
+            let colour = colour(4);
+            let marks = self.marks.points.iter();
+            let marks = marks.map(|at| Circle::new(*at, 5, colour.filled()));
+            chart
+                .draw_series(marks)
+                .map_err(failed)?
+                .label(self.marks.label.as_str())
+                .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+            legend(&mut chart)
+        })
+    }
+}
+
+/// A line in the colour of its number, named in the legend.
+fn draw_line<'a, 'b: 'a, X, Y>(
+    chart: &'a mut ChartContext<'b, SVGBackend<'b>, Cartesian2d<X, Y>>,
+    number: usize,
+    line: &Line,
+) -> Result<(), ReportError>
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    let colour = colour(number);
+    let points = line.points.iter().copied();
+    chart
+        .draw_series(LineSeries::new(points, colour.stroke_width(2)))
+        .map_err(failed)?
+        .label(line.label.as_str())
+        .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2)));
+    Ok(())
 }
 
 fn legend<'a, 'b: 'a, X, Y>(
@@ -230,15 +300,12 @@ pub fn percentiles(title: &str, names: &[&str], lines: &[Line]) -> Result<String
             .map_err(failed)?;
         for (index, line) in lines.iter().enumerate() {
             let colour = colour(index);
-            let points = line.points.iter().copied();
-            chart
-                .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))
-                .map_err(failed)?
-                .label(line.label.as_str())
-                .legend(move |(x, y)| {
-                    PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2))
-                });
-            let dots = points.map(|at| Circle::new(at, 3, colour.filled()));
+            draw_line(&mut chart, index, line)?;
+            let dots = line
+                .points
+                .iter()
+                .copied()
+                .map(|at| Circle::new(at, 3, colour.filled()));
             chart.draw_series(dots).map_err(failed)?;
         }
         legend(&mut chart)

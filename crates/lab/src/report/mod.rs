@@ -4,6 +4,7 @@ mod chart;
 mod health;
 mod page;
 
+pub use chart::{Curve, Line};
 pub use page::html;
 
 /// Why there is no page.

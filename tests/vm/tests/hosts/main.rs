@@ -1,6 +1,7 @@
 //! Debian's kernels as hosts: each scenario on each kernel is one test, in a machine of its own.
 
 mod administration;
+mod arrays;
 mod authentication;
 mod changes;
 mod data;
@@ -97,6 +98,11 @@ macro_rules! scenarios {
             #[test]
             fn pools() {
                 super::run($suite, "pools", super::pools::scenario);
+            }
+
+            #[test]
+            fn arrays() {
+                super::run($suite, "arrays", super::arrays::scenario);
             }
 
             #[test]
