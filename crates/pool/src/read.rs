@@ -98,12 +98,12 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
     async fn locate(&self, start: u64, found: &mut [Option<Mapping>]) -> Result<(), IoError> {
         let mut known = 0;
         loop {
-            let next = start + known as u64;
-            known += self.core.peek(self.layer()?, next, &mut found[known..]);
+            let (layer, next) = (self.layer()?, start + known as u64);
+            known += self.core.peek(layer, next, &mut found[known..]);
             let Some(unknown) = found.get_mut(known) else {
                 return Ok(());
             };
-            let entry = self.core.find(self.layer()?, start + known as u64).await?;
+            let entry = self.core.find(layer, start + known as u64).await?;
             *unknown = entry.map(Mapping::Block);
             known += 1;
             found[known..].fill(None);
