@@ -92,6 +92,7 @@ async fn refuses_bad_requests<D: BlockDevice>(device: &D) -> Result<(), String> 
             result,
             expected,
         )?;
+        refuses_vectored(device, what, start, bytes, expected).await?;
     }
     let past = BlockRange::new(Lba(geometry.block_count), 1);
     let wraps = BlockRange::new(Lba(u64::MAX), 2);
@@ -116,6 +117,38 @@ async fn refuses_bad_requests<D: BlockDevice>(device: &D) -> Result<(), String> 
             "deallocate and write zeroes of nothing gave {found:?}"
         )),
     }
+}
+
+/// A vectored write is refused as one of a single buffer is, and if one of its buffers is no whole
+/// number of blocks.
+async fn refuses_vectored<D: BlockDevice>(
+    device: &D,
+    what: &str,
+    start: Lba,
+    bytes: usize,
+    expected: IoError,
+) -> Result<(), String> {
+    let block = device.geometry().block_bytes as usize;
+    let inside = Lba(start.0.min(device.geometry().block_count.saturating_sub(2)));
+    let halves = vec![Buffer::zeroed(block / 2), Buffer::zeroed(block - block / 2)];
+    let cases = [
+        (start, vec![Buffer::zeroed(bytes)], expected),
+        (inside, halves, IoError::InvalidRequest),
+        (inside, Vec::new(), IoError::InvalidRequest),
+    ];
+    for (start, buffers, expected) in cases {
+        let lengths: Vec<usize> = buffers.iter().map(|buffer| buffer.len()).collect();
+        let write = device.write_vectored(start, buffers, Durability::Cached);
+        let (buffers, result) = write.await;
+        let back: Vec<usize> = buffers.iter().map(|buffer| buffer.len()).collect();
+        if back != lengths || result != Err(expected) {
+            return Err(format!(
+                "{what}, vectored, buffers of {lengths:?}: expected {expected:?}, found {result:?} \
+                 and buffers of {back:?}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn expect_refused(
@@ -201,6 +234,9 @@ impl<'a, D: BlockDevice> Run<'a, D> {
         self.random.fill(&mut self.model[bytes.clone()]);
         let expected = bytes.len();
         let durability = self.durability();
+        if self.random.below(2) == 0 {
+            return self.write_in_pieces(start, blocks, durability).await;
+        }
         let data = Buffer::copy_of(&self.model[bytes]);
         let (buffer, result) = self.device.write(Lba(start), data, durability).await;
         if buffer.len() != expected {
@@ -210,6 +246,36 @@ impl<'a, D: BlockDevice> Run<'a, D> {
             ));
         }
         result.map_err(|error| format!("write of {blocks} blocks at {start}: {error}"))
+    }
+
+    /// Writes what the model has in buffers of random lengths.
+    async fn write_in_pieces(
+        &mut self,
+        start: u64,
+        blocks: u64,
+        durability: Durability,
+    ) -> Result<(), String> {
+        let mut buffers = Vec::new();
+        let mut at = start;
+        while at < start + blocks {
+            let piece = 1 + self.random.below(start + blocks - at);
+            buffers.push(Buffer::copy_of(&self.model[self.bytes(at, piece)]));
+            at += piece;
+        }
+        let write = self.device.write_vectored(Lba(start), buffers, durability);
+        let (buffers, result) = write.await;
+        let pieces = buffers.len();
+        result.map_err(|error| format!("write of {pieces} buffers at {start}: {error}"))?;
+        let back: Vec<u8> = buffers
+            .iter()
+            .flat_map(|buffer| buffer.iter().copied())
+            .collect();
+        if back != self.model[self.bytes(start, blocks)] {
+            return Err(format!(
+                "write of {pieces} buffers at {start}: others came back"
+            ));
+        }
+        Ok(())
     }
 
     async fn zero(&mut self, start: u64, blocks: u64) -> Result<(), String> {

@@ -24,8 +24,9 @@ pub enum Durability {
 /// - A buffer's length is the transfer length. It is a whole number of blocks, not empty, and the
 ///   range lies within the device; otherwise the operation returns [`IoError::InvalidRequest`] or
 ///   [`IoError::OutOfRange`] and touches nothing. The implementation checks; callers need not.
-/// - The buffer comes back whatever happens, with the length it had. After a failed read its
-///   contents are unspecified and must not be shown to anyone.
+///   Of several buffers each is a whole number of blocks, and there is at least one.
+/// - Buffers come back whatever happens, in their order, with the length they had. After a failed
+///   read a buffer's contents are unspecified and must not be shown to anyone.
 /// - A write that returned `Ok` is seen by every read submitted afterwards. One that failed, or
 ///   whose future was dropped, may have been applied to any subset of its blocks.
 /// - `flush` makes durable every write acknowledged before it was submitted.
@@ -54,6 +55,14 @@ pub trait BlockDevice {
         durability: Durability,
     ) -> (Buffer, Result<(), IoError>);
 
+    /// Writes `buffers` to the blocks at `start`, one behind the other, as one operation.
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>);
+
     /// Makes every acknowledged write durable.
     async fn flush(&self) -> Result<(), IoError>;
 
@@ -62,6 +71,30 @@ pub trait BlockDevice {
 
     /// Makes `range` read as zeroes. An empty range succeeds.
     async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError>;
+}
+
+/// [`BlockDevice::write_vectored`] for a device to which memory in pieces is of no use: puts a
+/// copy of them together and writes that.
+pub async fn write_joined<D: BlockDevice>(
+    device: &D,
+    start: Lba,
+    buffers: Vec<Buffer>,
+    durability: Durability,
+) -> (Vec<Buffer>, Result<(), IoError>) {
+    let block_bytes = device.geometry().block_bytes as usize;
+    let is_whole = |buffer: &Buffer| !buffer.is_empty() && buffer.len().is_multiple_of(block_bytes);
+    if !buffers.iter().all(is_whole) {
+        return (buffers, Err(IoError::InvalidRequest));
+    }
+    let mut joined = Buffer::new(buffers.iter().map(|buffer| buffer.len()).sum());
+    let mut rest = &mut joined[..];
+    for buffer in &buffers {
+        let (part, behind) = rest.split_at_mut(buffer.len());
+        part.copy_from_slice(buffer);
+        rest = behind;
+    }
+    let (_, result) = device.write(start, joined, durability).await;
+    (buffers, result)
 }
 
 /// A device that several hold on one core.
@@ -81,6 +114,15 @@ impl<D: BlockDevice> BlockDevice for Rc<D> {
         durability: Durability,
     ) -> (Buffer, Result<(), IoError>) {
         D::write(self, start, buffer, durability).await
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        D::write_vectored(self, start, buffers, durability).await
     }
 
     async fn flush(&self) -> Result<(), IoError> {

@@ -16,5 +16,5 @@ mod error;
 
 pub use address::{BlockRange, Geometry, GeometryError, Lba};
 pub use buffer::{BUFFER_ALIGNMENT, Buffer};
-pub use device::{BlockDevice, Durability};
+pub use device::{BlockDevice, Durability, write_joined};
 pub use error::IoError;

@@ -92,6 +92,15 @@ impl BlockDevice for Drive {
         dispatch!(self, drive => drive.write(start, buffer, durability).await)
     }
 
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        dispatch!(self, drive => drive.write_vectored(start, buffers, durability).await)
+    }
+
     async fn flush(&self) -> Result<(), IoError> {
         dispatch!(self, drive => drive.flush().await)
     }

@@ -5,7 +5,7 @@
 //! writes the whole back in one piece. While it does so no other write touches these blocks;
 //! writes of whole blocks run freely among themselves.
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 
 use crate::range_lock::{Access, RangeLock};
 use crate::transfer::{check_range, check_transfer};
@@ -193,6 +193,15 @@ impl<D: BlockDevice> BlockDevice for Emulate512<D> {
         let _guard = self.lock(around.blocks, Access::Exclusive).await;
         let result = self.write_part(&around, &buffer, durability).await;
         (buffer, result)
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        write_joined(self, start, buffers, durability).await
     }
 
     async fn flush(&self) -> Result<(), IoError> {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 use ssd::{NamespaceError, PageRange};
 
 use crate::EmulatedDrive;
@@ -157,6 +157,15 @@ impl BlockDevice for EmulatedNamespace {
             self.pace(began, device_ns).await;
         }
         (buffer, result.map(|_| ()))
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        write_joined(self, start, buffers, durability).await
     }
 
     async fn flush(&self) -> Result<(), IoError> {

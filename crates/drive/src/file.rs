@@ -8,7 +8,7 @@ use reactor::file::{File, OpenOptions};
 
 use crate::flush_group::FlushGroup;
 use crate::open_error::OpenError;
-use crate::transfer::{check_range, check_transfer};
+use crate::transfer::{check_range, check_transfer, check_vectored};
 
 /// Zeroes are written in pieces of this size where the file system has no call for it.
 const ZERO_BYTES: usize = 1 << 20;
@@ -251,6 +251,23 @@ impl BlockDevice for FileDrive {
         let (buffer, result) = self.file.write_at(buffer, at, durability).await;
         (
             buffer,
+            result.map_err(|error| io_error(&error, IoError::WriteFault)),
+        )
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        if let Err(error) = check_vectored(&self.geometry, start, &buffers) {
+            return (buffers, Err(error));
+        }
+        let at = self.byte_of(start);
+        let (buffers, result) = self.file.write_vectored_at(buffers, at, durability).await;
+        (
+            buffers,
             result.map_err(|error| io_error(&error, IoError::WriteFault)),
         )
     }

@@ -1,17 +1,18 @@
 //! [`MemoryDrive`]: blocks in memory, which is taken as it is written.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 
-use crate::transfer::{check_range, check_transfer};
+use crate::transfer::{check_range, check_transfer, check_vectored};
 
 /// Memory is taken from the allocator in pieces of this size. The system provides each page of a
 /// piece when it is first written.
 const CHUNK_BYTES: u64 = 2 << 20;
-/// So many pieces are kept for the next writes when they are erased: the system would have to make
-/// every page of a new one zero, one page fault after the other.
+/// So many pieces are kept for the next writes when they are erased, or as many as are in use: the
+/// system would have to make every page of a new one zero, one page fault after the other. Who
+/// frees much at once, as a pool does, soon writes as much.
 const SPARE_CHUNKS: usize = 16;
 
 /// A piece of memory. Blocks that are not `written` are zero, whatever the memory holds.
@@ -25,6 +26,8 @@ struct Chunk {
 pub struct MemoryDrive {
     geometry: Geometry,
     chunks: RefCell<Vec<Option<Chunk>>>,
+    /// How many of them hold anything.
+    in_use: Cell<usize>,
     /// Memory that was erased.
     spare: RefCell<Vec<Box<[u8]>>>,
 }
@@ -75,6 +78,7 @@ impl MemoryDrive {
         MemoryDrive {
             geometry,
             chunks: RefCell::default(),
+            in_use: Cell::new(0),
             spare: RefCell::default(),
         }
     }
@@ -117,6 +121,7 @@ impl MemoryDrive {
             let from = &bytes[part];
             let blocks = self.blocks(within, from.len());
             let chunk = chunks[chunk].get_or_insert_with(|| {
+                self.in_use.set(self.in_use.get() + 1);
                 Chunk::new(self.spare.borrow_mut().pop(), self.block_bytes())
             });
             chunk.memory[within..within + from.len()].copy_from_slice(from);
@@ -140,10 +145,10 @@ impl MemoryDrive {
             }
             let empty = |found: &mut Chunk| found.written.iter().all(|word| *word == 0);
             if let Some(emptied) = chunk.take_if(empty) {
+                self.in_use.set(self.in_use.get() - 1);
                 let mut spare = self.spare.borrow_mut();
-                if spare.len() < SPARE_CHUNKS {
-                    spare.push(emptied.memory);
-                }
+                spare.push(emptied.memory);
+                spare.truncate(self.in_use.get().max(SPARE_CHUNKS));
             }
             at += length;
         }
@@ -196,6 +201,23 @@ impl BlockDevice for MemoryDrive {
         (buffer, Ok(()))
     }
 
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        _durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        if let Err(error) = check_vectored(&self.geometry, start, &buffers) {
+            return (buffers, Err(error));
+        }
+        let mut at = self.byte_of(start);
+        for buffer in &buffers {
+            self.store(at, buffer);
+            at += buffer.len() as u64;
+        }
+        (buffers, Ok(()))
+    }
+
     async fn flush(&self) -> Result<(), IoError> {
         Ok(())
     }
@@ -216,7 +238,10 @@ mod tests {
     use super::*;
 
     fn taken(drive: &MemoryDrive) -> usize {
-        drive.chunks.borrow().iter().flatten().count()
+        let taken = drive.chunks.borrow().iter().flatten().count();
+        assert_eq!(taken, drive.in_use.get());
+        assert!(drive.spare.borrow().len() <= SPARE_CHUNKS.max(taken));
+        taken
     }
 
     #[test]

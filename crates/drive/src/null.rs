@@ -2,7 +2,7 @@
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 
-use crate::transfer::{check_range, check_transfer};
+use crate::transfer::{check_range, check_transfer, check_vectored};
 
 /// A drive that reads zeroes and forgets what is written. No operation suspends.
 pub struct NullDrive {
@@ -37,6 +37,16 @@ impl BlockDevice for NullDrive {
     ) -> (Buffer, Result<(), IoError>) {
         let result = check_transfer(&self.geometry, start, buffer.len());
         (buffer, result.map(drop))
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        _durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        let result = check_vectored(&self.geometry, start, &buffers);
+        (buffers, result.map(drop))
     }
 
     async fn flush(&self) -> Result<(), IoError> {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 use nvme::command::{DATASET_DEALLOCATE, DatasetManagement, DatasetRange, ReadWrite, control};
 use nvme::identify::{Cns, NamespaceData, NvmControllerData, dlfeat, nsfeat, oncs};
 use nvme::{IoOpcode, SglDescriptor, Status, SubmissionEntry};
@@ -367,6 +367,15 @@ impl BlockDevice for Namespace {
     ) -> (Buffer, Result<(), IoError>) {
         self.transfer(IoOpcode::WRITE, start, buffer, flags_of(durability))
             .await
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        write_joined(self, start, buffers, durability).await
     }
 
     async fn flush(&self) -> Result<(), IoError> {

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use access::AllowedHosts;
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 use drive::NullDrive;
 use initiator::{ConnectOptions, Controller};
 use node::DriveTally;
@@ -80,6 +80,15 @@ impl BlockDevice for Counted {
             volume.count_write(arrived, buffer.len() as u64);
         }
         (buffer, result)
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        write_joined(self, start, buffers, durability).await
     }
 
     async fn flush(&self) -> Result<(), IoError> {

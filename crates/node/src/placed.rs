@@ -40,6 +40,18 @@ impl<D: BlockDevice> BlockDevice for Placed<D> {
         }
     }
 
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        match self {
+            Placed::Here(device) => device.write_vectored(start, buffers, durability).await,
+            Placed::Elsewhere(device) => device.write_vectored(start, buffers, durability).await,
+        }
+    }
+
     async fn flush(&self) -> Result<(), IoError> {
         match self {
             Placed::Here(device) => device.flush().await,

@@ -52,6 +52,11 @@ enum Operation {
         buffer: Buffer,
         durability: Durability,
     },
+    WriteVectored {
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    },
     Flush,
     Deallocate {
         range: BlockRange,
@@ -67,7 +72,14 @@ struct Answer {
     outcome: Outcome,
 }
 
-type Outcome = (Option<Buffer>, Result<(), IoError>);
+type Outcome = (Memory, Result<(), IoError>);
+
+/// What was given with a request, on its way back.
+enum Memory {
+    None,
+    One(Buffer),
+    Several(Vec<Buffer>),
+}
 
 /// The wiring of `cores` cores, one for each.
 pub fn wire(cores: usize) -> Vec<Wiring> {
@@ -169,7 +181,7 @@ impl Post {
             } = request;
             let outcome = match self.volume(volume) {
                 Some(volume) => operation.carry_out(&volume).await,
-                None => (operation.into_buffer(), Err(IoError::DeviceGone)),
+                None => (operation.into_memory(), Err(IoError::DeviceGone)),
             };
             if let Some(back) = to_answer.get(from_core) {
                 // A core that has stopped waits for nothing.
@@ -191,7 +203,7 @@ impl Post {
 
     async fn ask(&self, home: usize, volume: VolumeId, operation: Operation) -> Outcome {
         let Some(mailbox) = self.to_request.get(home) else {
-            return (operation.into_buffer(), Err(IoError::Internal));
+            return (operation.into_memory(), Err(IoError::Internal));
         };
         let signal = self.spare.borrow_mut().pop().unwrap_or_default();
         let waiting = Slot {
@@ -212,7 +224,7 @@ impl Post {
             slot,
         };
         if let Err(closed) = mailbox.send(request).await {
-            return (closed.0.operation.into_buffer(), Err(IoError::DeviceGone));
+            return (closed.0.operation.into_memory(), Err(IoError::DeviceGone));
         }
         claim.sent.set(true);
         let outcome = signal.wait().await;
@@ -258,7 +270,7 @@ impl Operation {
         match self {
             Operation::Read { start, buffer } => {
                 let (buffer, result) = volume.read(start, buffer).await;
-                (Some(buffer), result)
+                (Memory::One(buffer), result)
             }
             Operation::Write {
                 start,
@@ -266,20 +278,30 @@ impl Operation {
                 durability,
             } => {
                 let (buffer, result) = volume.write(start, buffer, durability).await;
-                (Some(buffer), result)
+                (Memory::One(buffer), result)
             }
-            Operation::Flush => (None, volume.flush().await),
-            Operation::Deallocate { range } => (None, volume.deallocate(range).await),
+            Operation::WriteVectored {
+                start,
+                buffers,
+                durability,
+            } => {
+                let written = volume.write_vectored(start, buffers, durability);
+                let (buffers, result) = written.await;
+                (Memory::Several(buffers), result)
+            }
+            Operation::Flush => (Memory::None, volume.flush().await),
+            Operation::Deallocate { range } => (Memory::None, volume.deallocate(range).await),
             Operation::WriteZeroes { range, durability } => {
-                (None, volume.write_zeroes(range, durability).await)
+                (Memory::None, volume.write_zeroes(range, durability).await)
             }
         }
     }
 
-    fn into_buffer(self) -> Option<Buffer> {
+    fn into_memory(self) -> Memory {
         match self {
-            Operation::Read { buffer, .. } | Operation::Write { buffer, .. } => Some(buffer),
-            _ => None,
+            Operation::Read { buffer, .. } | Operation::Write { buffer, .. } => Memory::One(buffer),
+            Operation::WriteVectored { buffers, .. } => Memory::Several(buffers),
+            _ => Memory::None,
         }
     }
 }
@@ -311,8 +333,8 @@ impl RemoteVolume {
     /// A transfer's buffer comes back with its answer.
     async fn transfer(&self, operation: Operation) -> (Buffer, Result<(), IoError>) {
         match self.ask(operation).await {
-            (Some(buffer), result) => (buffer, result),
-            (None, _) => unreachable!("a transfer is answered with its buffer"),
+            (Memory::One(buffer), result) => (buffer, result),
+            _ => unreachable!("a transfer is answered with its buffer"),
         }
     }
 }
@@ -338,6 +360,23 @@ impl BlockDevice for RemoteVolume {
             durability,
         })
         .await
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        let operation = Operation::WriteVectored {
+            start,
+            buffers,
+            durability,
+        };
+        match self.ask(operation).await {
+            (Memory::Several(buffers), result) => (buffers, result),
+            _ => unreachable!("a write is answered with its buffers"),
+        }
     }
 
     async fn flush(&self) -> Result<(), IoError> {

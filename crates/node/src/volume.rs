@@ -160,6 +160,22 @@ impl BlockDevice for Volume {
         }
     }
 
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        match &*self.path() {
+            Path::Drive(device) => device.write_vectored(start, buffers, durability).await,
+            Path::Emulated(device) => device.write_vectored(start, buffers, durability).await,
+            Path::Pool(device) => device.write_vectored(start, buffers, durability).await,
+            Path::PoolEmulated(device) => device.write_vectored(start, buffers, durability).await,
+            Path::Remote(device) => device.write_vectored(start, buffers, durability).await,
+            Path::Offline(_) => (buffers, Err(IoError::NotReady)),
+        }
+    }
+
     async fn flush(&self) -> Result<(), IoError> {
         match &*self.path() {
             Path::Drive(device) => device.flush().await,

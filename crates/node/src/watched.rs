@@ -129,6 +129,19 @@ impl BlockDevice for WatchedDrive {
         (buffer, self.watch(result))
     }
 
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        let written = self.0.drive.write_vectored(start, buffers, durability);
+        let (buffers, result) = written.await;
+        let bytes = buffers.iter().map(|buffer| buffer.len()).sum();
+        self.0.tally.count_write(bytes);
+        (buffers, self.watch(result))
+    }
+
     async fn flush(&self) -> Result<(), IoError> {
         self.watch(self.0.drive.flush().await)
     }

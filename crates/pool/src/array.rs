@@ -195,61 +195,57 @@ impl<D: BlockDevice> Array<D> {
         (buffer, result)
     }
 
-    /// Writes consecutive rows of one zone. A drive that refuses is out.
+    /// Writes consecutive rows of one zone, from buffers that follow each other. A drive that
+    /// refuses is out.
     pub async fn write_zone(
         &self,
         zone: Zone,
         row: u32,
-        buffer: Buffer,
+        buffers: Vec<Buffer>,
         durability: Durability,
-    ) -> (Buffer, Result<(), IoError>) {
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
         let Some(drive) = self.drive(usize::from(zone.drive)) else {
-            return (buffer, Err(IoError::DeviceGone));
+            return (buffers, Err(IoError::DeviceGone));
         };
         // Nothing may wait between this and the drive.
         if let Err(error) = self.lease.hold().await {
-            return (buffer, Err(error));
+            return (buffers, Err(error));
         }
         let start = drive.zone_start(zone.index) + u64::from(row);
         let begun = reactor::turn_started();
-        let (buffer, result) = drive.write(start, buffer, durability).await;
+        let (buffers, result) = drive.write(start, buffers, durability).await;
         match result {
             Ok(()) => self.measured(usize::from(zone.drive), &drive, Kind::Write, begun),
             Err(_) => self.fail(usize::from(zone.drive)),
         }
-        (buffer, result)
+        (buffers, result)
     }
 
-    /// Writes one buffer to each column that has a zone, all at `row`. Fails only if what is left
-    /// could not be read back.
+    /// Writes to each column that has a zone its buffers, all from `row` on. Fails only if what is
+    /// left could not be read back. The buffers come back as they were given.
     pub async fn write_columns(
         &self,
         columns: &[Option<Zone>],
         row: u32,
-        buffers: Vec<Buffer>,
+        buffers: Vec<Vec<Buffer>>,
         durability: Durability,
-    ) -> Result<(), IoError> {
+    ) -> (Vec<Vec<Buffer>>, Result<(), IoError>) {
         let writes = columns
             .iter()
             .zip(buffers)
-            .map(|(zone, buffer)| async move {
+            .map(|(zone, buffers)| async move {
                 match zone {
-                    Some(zone) => self
-                        .write_zone(*zone, row, buffer, durability)
-                        .await
-                        .1
-                        .is_ok(),
-                    None => false,
+                    Some(zone) => self.write_zone(*zone, row, buffers, durability).await,
+                    None => (buffers, Err(IoError::DeviceGone)),
                 }
             });
-        let written = join_all(writes).await;
+        let (buffers, written): (Vec<_>, Vec<_>) = join_all(writes).await.into_iter().unzip();
         let survives = self
             .shape(columns.len())
-            .survives(|column| !written[column]);
-        if survives {
-            Ok(())
-        } else {
-            Err(IoError::WriteFault)
+            .survives(|column| written[column].is_err());
+        match survives {
+            true => (buffers, Ok(())),
+            false => (buffers, Err(IoError::WriteFault)),
         }
     }
 
@@ -301,7 +297,7 @@ impl<D: BlockDevice> Array<D> {
             && self.is_live(usize::from(zone.drive))
         {
             let (_, result) = self
-                .write_zone(zone, entry.at.row, found, Durability::Durable)
+                .write_zone(zone, entry.at.row, vec![found], Durability::Durable)
                 .await;
             self.count(|counters| counters.repaired_blocks += u64::from(result.is_ok()));
         }

@@ -113,16 +113,19 @@ impl<D: BlockDevice> Drive<D> {
         read_blocks(&self.device, block, buffer).await
     }
 
+    /// Writes buffers one behind the other.
     pub async fn write(
         &self,
         block: u64,
-        buffer: Buffer,
+        buffers: Vec<Buffer>,
         durability: Durability,
-    ) -> (Buffer, Result<(), IoError>) {
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
         if self.failed.get() {
-            return (buffer, Err(IoError::DeviceGone));
+            return (buffers, Err(IoError::DeviceGone));
         }
-        write_blocks(&self.device, block, buffer, durability).await
+        let lbas = BLOCK_BYTES as u64 / u64::from(self.device.geometry().block_bytes);
+        let start = Lba(block * lbas);
+        self.device.write_vectored(start, buffers, durability).await
     }
 
     /// Tells the drive that a zone's contents are no longer needed, if it wants to know.

@@ -5,10 +5,9 @@ use crate::core::Core;
 use crate::format::stripe::{Header, Place, Record};
 use crate::join::join_all;
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
-use crate::log::{Move, Source, place};
+use crate::log::{Move, place};
 use crate::segments::{Segment, Zone};
 use block::{BlockDevice, Buffer, IoError};
-use std::rc::Rc;
 
 /// Rows of which headers are sought at once, at least and at most.
 const ROWS_MIN: u32 = 32;
@@ -61,9 +60,8 @@ impl<D: BlockDevice + 'static> Core<D> {
         let first = victim.row;
         let mut live = Vec::new();
         let headers = self.headers(victim, end).await;
-        for header in headers {
-            self.mark_live(victim, &header, &mut live).await?;
-        }
+        let blocks = self.blocks_of(victim, &headers);
+        self.mark_live(&blocks, &mut live).await?;
         victim.live = victim.live.saturating_sub(live.len() as u64);
         live.sort_unstable_by_key(|(_, _, entry)| (entry.at.column, entry.at.row));
         let reads = runs(&live).map(|run| self.read_live(victim, run));
@@ -118,36 +116,40 @@ impl<D: BlockDevice + 'static> Core<D> {
         decode(&rebuilt.await?)
     }
 
-    /// Marks the blocks of a stripe that the map still points at as moving.
-    async fn mark_live(
-        &self,
-        victim: &Victim,
-        header: &Header,
-        live: &mut Vec<Live>,
-    ) -> Result<(), IoError> {
-        let share = self.state.borrow().share;
+    /// This shard's blocks in some stripes, sorted by their owners.
+    fn blocks_of(&self, victim: &Victim, headers: &[Header]) -> Vec<Live> {
+        let state = self.state.borrow();
+        let mut blocks: Vec<Live> = Vec::new();
+        for header in headers {
+            let mut index = 0;
+            for record in &header.records {
+                let at = place(victim.number, header.place.row, header.rows, index + 1);
+                index += usize::from(record.crc().is_some());
+                if let Some((layer, block, crc)) = record.owner()
+                    && state.share.owner(block) == state.share.shard
+                    && let Some(layer) = state.tables.resolve(layer)
+                {
+                    blocks.push((layer, block, Entry { at, crc }));
+                }
+            }
+        }
+        blocks.sort_unstable_by_key(|(layer, block, entry)| (*layer, *block, entry.at));
+        blocks
+    }
+
+    /// Marks those of some blocks that the map still points at as moving.
+    async fn mark_live(&self, blocks: &[Live], live: &mut Vec<Live>) -> Result<(), IoError> {
         let mut unknown: Vec<Live> = Vec::new();
-        let mut index = 0;
-        for record in &header.records {
-            let at = place(victim.number, header.place.row, header.rows, index + 1);
-            index += usize::from(record.crc().is_some());
-            let owner = record.owner();
-            let own = owner.filter(|(_, block, _)| share.owner(*block) == share.shard);
-            let Some((layer, block, crc)) = own else {
-                continue;
-            };
-            let Some(layer) = self.state.borrow().tables.resolve(layer) else {
-                continue;
-            };
-            let found = (layer, block, Entry { at, crc });
-            match self.peek_own(layer, block) {
+        let said = self.peek_own(blocks.iter().map(|(layer, block, _)| (*layer, *block)));
+        for (found, said) in blocks.iter().zip(said) {
+            match said {
                 Some(mapping) if mapping == Some(Mapping::Block(found.2)) => {
-                    if self.mark(&found) {
-                        live.push(found);
+                    if self.mark(found) {
+                        live.push(*found);
                     }
                 }
                 Some(_) => {}
-                None => unknown.push(found),
+                None => unknown.push(*found),
             }
         }
         for some in unknown.chunks(LOOKUPS) {
@@ -206,20 +208,14 @@ impl<D: BlockDevice + 'static> Core<D> {
             .array
             .read_zone(zone.copied().flatten(), first.at.row, buffer);
         let (buffer, result) = read.await;
-        let buffer = Rc::new(buffer);
         let mut moves = Vec::with_capacity(run.len());
-        for (layer, block, entry) in run {
-            let index = (entry.at.row - first.at.row) as usize;
-            let bytes = &buffer[index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES];
-            let source = if result.is_ok() && crc_fast::crc32_iscsi(bytes) == entry.crc {
-                Some(Source {
-                    buffer: buffer.clone(),
-                    block: index,
-                })
-            } else {
-                self.rescue(victim, (*layer, *block), *entry).await
+        for ((layer, block, entry), own) in run.iter().zip(cut(buffer, run)) {
+            let right = result.is_ok() && crc_fast::crc32_iscsi(&own) == entry.crc;
+            let found = match right {
+                true => Some(own),
+                false => self.rescue(victim, (*layer, *block), *entry).await,
             };
-            let Some(source) = source else {
+            let Some(buffer) = found else {
                 continue;
             };
             let record = Record::Moved {
@@ -232,7 +228,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             let again = victim.moved;
             moves.push(Move {
                 record,
-                source,
+                buffer,
                 again,
             });
         }
@@ -240,14 +236,11 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Reads a block whose own copy is bad. If it cannot be had it stays where it is.
-    async fn rescue(&self, victim: &Victim, key: (u32, u64), entry: Entry) -> Option<Source> {
+    async fn rescue(&self, victim: &Victim, key: (u32, u64), entry: Entry) -> Option<Buffer> {
         let one = Buffer::new(BLOCK_BYTES);
         let (one, result) = self.array.read_block(&victim.columns, entry, one).await;
         if result.is_ok() {
-            return Some(Source {
-                buffer: Rc::new(one),
-                block: 0,
-            });
+            return Some(one);
         }
         let mut state = self.state.borrow_mut();
         state.moving.remove(&key);
@@ -258,6 +251,24 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         None
     }
+}
+
+/// Cuts the blocks of a run out of what was read; what lies between them is given up.
+fn cut(mut buffer: Buffer, run: &[Live]) -> Vec<Buffer> {
+    let first = run.first().map_or(0, |(_, _, entry)| entry.at.row);
+    let mut blocks = Vec::with_capacity(run.len());
+    for (_, _, entry) in run.iter().rev() {
+        let start = (entry.at.row - first) as usize * BLOCK_BYTES;
+        if buffer.len() > start + BLOCK_BYTES {
+            drop(buffer.split_off(start + BLOCK_BYTES));
+        }
+        if start > 0 {
+            blocks.push(buffer.split_off(start));
+        }
+    }
+    blocks.push(buffer);
+    blocks.reverse();
+    blocks
 }
 
 /// Cuts blocks that are sorted by column and row into runs that are worth one read each.

@@ -1,20 +1,22 @@
 //! The log: requests queue up, batches become stripes, stripes land and are applied in order.
 
 mod batch;
+mod layout;
 
 pub(crate) use batch::{
     ATOMIC_BLOCKS, Class, Next, ROWS_MAX, Rules, moved_batch, moved_room, next_batch,
 };
 
 use crate::core::{Core, State};
-use crate::format::stripe::{Header, Place, Record};
+use crate::format::stripe::Record;
 use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Location};
-use crate::redundancy;
+use crate::read::put_together;
 use crate::segments::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
+use layout::{Source, give_back, lay_out};
 use reactor::sync::Signal;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A host's write or deallocation, until all of it is durable.
@@ -22,6 +24,8 @@ pub(crate) struct Request {
     /// Blocks (of a write) or pieces (of a deallocation) that are not yet durable.
     remaining: Cell<u64>,
     error: Cell<Option<IoError>>,
+    /// What has been given back of the buffer that is written, each with its first block's number.
+    parts: RefCell<Vec<(u64, Buffer)>>,
     done: Signal<()>,
 }
 
@@ -30,8 +34,26 @@ impl Request {
         Rc::new(Request {
             remaining: Cell::new(parts),
             error: Cell::new(None),
+            parts: RefCell::default(),
             done: Signal::new(),
         })
+    }
+
+    /// A part of the buffer, from block `start` on, is not needed any more.
+    pub fn give_back(&self, start: u64, part: Buffer) {
+        let mut parts = self.parts.borrow_mut();
+        // Mostly there is just one.
+        if parts.is_empty() {
+            parts.reserve_exact(1);
+        }
+        parts.push((start, part));
+    }
+
+    /// The buffer that was written, when nothing remains to be done.
+    pub fn take_buffer(&self) -> Buffer {
+        let mut parts = self.parts.take();
+        parts.sort_unstable_by_key(|(start, _)| *start);
+        put_together(parts.into_iter().map(|(_, part)| part).collect())
     }
 
     /// `parts` of it are through, or have failed.
@@ -52,18 +74,10 @@ impl Request {
     }
 }
 
-/// One block of a stripe in memory.
-#[derive(Clone)]
-pub(crate) struct Source {
-    pub buffer: Rc<Buffer>,
-    /// Which block of the buffer.
-    pub block: usize,
-}
-
 /// A block on its way out of a segment that is being cleaned.
 pub(crate) struct Move {
     pub record: Record,
-    pub source: Source,
+    pub buffer: Buffer,
     /// It was moved to where it is.
     pub again: bool,
 }
@@ -81,8 +95,7 @@ pub(crate) enum Item {
         request: Rc<Request>,
         volume: u32,
         start: u64,
-        blocks: u64,
-        source: Source,
+        buffer: Buffer,
     },
     Hole {
         request: Rc<Request>,
@@ -106,9 +119,19 @@ impl Item {
 
     fn parts(&self) -> u64 {
         match self {
-            Item::Write { blocks, .. } => *blocks,
+            Item::Write { buffer, .. } => (buffer.len() / BLOCK_BYTES) as u64,
             Item::Hole { .. } => 1,
         }
+    }
+
+    /// It will not be done.
+    fn fail(self, error: IoError) {
+        let parts = self.parts();
+        let request = self.request().clone();
+        if let Item::Write { start, buffer, .. } = self {
+            request.give_back(start, buffer);
+        }
+        request.finish(parts, Err(error));
     }
 }
 
@@ -123,7 +146,7 @@ pub(crate) struct Batch {
     pub shard: u32,
     pub sequence: u64,
     pub durable_through: u64,
-    /// Checksums are filled in when the blocks are copied.
+    /// Checksums are filled in when the stripe is laid out.
     pub records: Vec<Record>,
     pub sources: Vec<Source>,
     pub requests: Vec<(Rc<Request>, u64)>,
@@ -157,58 +180,6 @@ pub(crate) fn place(segment: u32, row: u32, rows: u32, index: usize) -> Location
     }
 }
 
-/// Lays a stripe out: copies and checksums the blocks, writes the header, makes the redundancy.
-fn build(batch: &mut Batch, secret: &[u8; 16], incarnation: u64) -> Vec<Buffer> {
-    let rows = batch.rows as usize;
-    let mut columns: Vec<Buffer> = (0..batch.shape.width())
-        .map(|_| Buffer::new(rows * BLOCK_BYTES))
-        .collect();
-    let mut index = 0;
-    let mut sources = batch.sources.iter();
-    for record in &mut batch.records {
-        if record.crc().is_none() {
-            continue;
-        }
-        index += 1;
-        let at = index % rows * BLOCK_BYTES;
-        let target = &mut columns[index / rows][at..at + BLOCK_BYTES];
-        match record {
-            Record::Pad { crc } => {
-                target.fill(0);
-                *crc = crc_fast::crc32_iscsi(target);
-            }
-            Record::Data { crc, .. } | Record::Moved { crc, .. } => {
-                if let Some(source) = sources.next() {
-                    let from = source.block * BLOCK_BYTES;
-                    target.copy_from_slice(&source.buffer[from..from + BLOCK_BYTES]);
-                    *crc = crc_fast::crc32_iscsi(target);
-                }
-            }
-            Record::Hole { .. } => {}
-        }
-    }
-    batch.sources.clear();
-    let header = Header {
-        place: Place {
-            segment: batch.segment,
-            generation: batch.generation,
-            row: batch.row,
-            incarnation,
-        },
-        rows: batch.rows,
-        shard: batch.shard,
-        sequence: batch.sequence,
-        durable_through: batch.durable_through,
-        records: std::mem::take(&mut batch.records),
-    };
-    header.encode(secret, &mut columns[0][..BLOCK_BYTES]);
-    batch.records = header.records;
-    let (data, redundant) = columns.split_at_mut(batch.shape.data);
-    let data: Vec<&[u8]> = data.iter().map(|column| &column[..]).collect();
-    redundancy::generate(batch.shape, &data, redundant);
-    columns
-}
-
 impl<D: BlockDevice + 'static> Core<D> {
     /// Queues requests' parts; the writer takes it from here.
     pub fn enqueue(&self, items: impl IntoIterator<Item = Item>) {
@@ -230,7 +201,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             std::mem::take(&mut state.queue)
         };
         for item in items {
-            item.request().finish(item.parts(), Err(error));
+            item.fail(error);
         }
     }
 
@@ -307,17 +278,24 @@ impl<D: BlockDevice + 'static> Core<D> {
             state.moved_in_flight += usize::from(batch.moved);
         }
         drop(reactor::spawn(async move {
-            let buffers = build(&mut batch, &self.secret, self.incarnation.get());
+            let mut stripe = lay_out(&mut batch, &self.secret, self.incarnation.get());
             if self.settings.broken_early_acknowledgement {
+                give_back(std::mem::take(&mut stripe.owners), copies(&stripe.columns));
                 for (request, parts) in batch.requests.drain(..) {
                     request.finish(parts, Ok(()));
                 }
             }
             let blocks = u64::from(batch.rows) * batch.shape.width() as u64;
-            let written = self
+            let (columns, written) = self
                 .array
-                .write_columns(&batch.columns, batch.row, buffers, Durability::Durable)
+                .write_columns(
+                    &batch.columns,
+                    batch.row,
+                    stripe.columns,
+                    Durability::Durable,
+                )
                 .await;
+            give_back(stripe.owners, columns);
             self.array.count(|counters| {
                 counters.stripe_blocks_written += blocks;
                 counters.stripes += 1;
@@ -376,6 +354,16 @@ impl<D: BlockDevice + 'static> Core<D> {
             self.upkeep.notify_one();
         }
     }
+}
+
+fn copies(columns: &[Vec<Buffer>]) -> Vec<Vec<Buffer>> {
+    let copy = |column: &Vec<Buffer>| {
+        column
+            .iter()
+            .map(|buffer| Buffer::copy_of(buffer))
+            .collect()
+    };
+    columns.iter().map(copy).collect()
 }
 
 /// A moved block counts while nobody wrote or gave back the block in the meantime.

@@ -89,15 +89,30 @@ impl<D: BlockDevice> Core<D> {
         known
     }
 
-    /// What `layer` itself says about a block, if memory knows without asking the drives.
-    pub fn peek_own(&self, layer: u32, block: u64) -> Option<Option<Mapping>> {
+    /// What layers themselves say about blocks, each `None` if memory does not know without asking
+    /// the drives. Those that come in order cost one way through the map for each leaf.
+    pub fn peek_own(
+        &self,
+        blocks: impl Iterator<Item = (u32, u64)>,
+    ) -> Vec<Option<Option<Mapping>>> {
         let state = self.state.borrow();
-        let mut found = [state.recent(layer, block)];
-        let known = match state.tables.layers.get(&layer)?.root {
-            Some(root) => tree::peek(&self.cache.borrow(), root, block, &mut found),
-            None => 1,
+        let cache = self.cache.borrow();
+        let mut near: Option<(u32, tree::Leaf)> = None;
+        let peek = |(layer, block): (u32, u64)| {
+            if let Some(recent) = state.recent(layer, block) {
+                return Some(Some(recent));
+            }
+            let Some(root) = state.tables.layers.get(&layer)?.root else {
+                return Some(None);
+            };
+            let leaf = match near.take() {
+                Some((of, leaf)) if of == layer && leaf.covers(block) => leaf,
+                _ => tree::peek_leaf(&cache, root, block)?,
+            };
+            let (_, leaf) = near.insert((layer, leaf));
+            Some(leaf.find(block))
         };
-        (known == 1).then_some(found[0])
+        blocks.map(peek).collect()
     }
 
     /// What `layer` itself says about a block.

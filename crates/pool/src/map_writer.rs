@@ -110,7 +110,8 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             }
             let (data, redundant) = buffers.split_at_mut(shape.data);
             let data: Vec<&[u8]> = data.iter().map(|column| &column[..]).collect();
-            redundancy::generate(shape, &data, redundant);
+            redundancy::generate(shape, &data, redundant, 0);
+            let buffers = buffers.into_iter().map(|column| vec![column]).collect();
             let columns = collected.columns.clone();
             (
                 collected.segment,
@@ -127,7 +128,8 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         self.core
             .array
             .write_columns(&columns, row, buffers, Durability::Cached)
-            .await?;
+            .await
+            .1?;
         self.core
             .array
             .count(|counters| counters.map_blocks_written += blocks);

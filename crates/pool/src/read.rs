@@ -48,7 +48,7 @@ fn cut(mut buffer: Buffer, pieces: &[Range<usize>]) -> Vec<Buffer> {
 
 /// Puts parts together again: without a copy, unless a drive gave another buffer back than it was
 /// given.
-fn put_together(parts: Vec<Buffer>) -> Buffer {
+pub(crate) fn put_together(parts: Vec<Buffer>) -> Buffer {
     let mut parts = parts.into_iter();
     let Some(first) = parts.next() else {
         return Buffer::new(0);

@@ -299,7 +299,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         let (data, redundant) = good.split_at_mut(shape.data);
         let data: Vec<&[u8]> = data.iter().map(|column| &column[..]).collect();
-        redundancy::generate(shape, &data, redundant);
+        redundancy::generate(shape, &data, redundant, 0);
         self.rewrite(image, columns, header.place.row, good).await;
         true
     }
@@ -327,7 +327,9 @@ impl<D: BlockDevice + 'static> Core<D> {
                     self.array.corrupt(usize::from(zone.drive), wrong);
                 }
                 // A drive that refuses is out of the pool from here on.
-                let write = self.array.write_zone(zone, row, good, Durability::Durable);
+                let write = self
+                    .array
+                    .write_zone(zone, row, vec![good], Durability::Durable);
                 let _ = write.await;
             }
         }

@@ -5,17 +5,19 @@ use crate::location::BLOCK_BYTES;
 use block::Buffer;
 use parity::{Column, Survivors};
 
-/// Fills the redundant columns from the data columns; all are of one length.
-pub(crate) fn generate(shape: Shape, data: &[&[u8]], redundant: &mut [Buffer]) {
+/// Fills the redundant columns, from byte `at` on, from pieces of the data columns, all of one
+/// length.
+pub(crate) fn generate(shape: Shape, data: &[&[u8]], redundant: &mut [Buffer], at: usize) {
+    let piece = at..at + data.first().map_or(0, |first| first.len());
     match (shape.level, redundant) {
         (Level::Raid0, _) => {}
         (Level::Raid1 | Level::Raid10, copies) => {
             for (index, copy) in copies.iter_mut().enumerate() {
-                copy.copy_from_slice(data[index % shape.data]);
+                copy[piece.clone()].copy_from_slice(data[index % shape.data]);
             }
         }
-        (_, [p]) => parity::generate_p(data, p),
-        (_, [p, q]) => parity::generate_pq(data, p, q),
+        (_, [p]) => parity::generate_p(data, &mut p[piece]),
+        (_, [p, q]) => parity::generate_pq(data, &mut p[piece.clone()], &mut q[piece]),
         (_, others) => unreachable!("{} redundant columns", others.len()),
     }
 }
@@ -87,7 +89,7 @@ mod tests {
             .collect();
         let (data, redundant) = row.split_at_mut(shape.data);
         let data: Vec<&[u8]> = data.iter().map(|column| &column[..]).collect();
-        generate(shape, &data, redundant);
+        generate(shape, &data, redundant, 0);
         row
     }
 

@@ -309,7 +309,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 .map(|_| Buffer::new(BLOCK_BYTES))
                 .collect();
             let data: Vec<&[u8]> = good.iter().map(|block| &block[..]).collect();
-            redundancy::generate(shape, &data, &mut redundant);
+            redundancy::generate(shape, &data, &mut redundant, 0);
             good.append(&mut redundant);
             self.rewrite(image, &segment.columns, row, good).await;
         }

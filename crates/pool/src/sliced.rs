@@ -1,6 +1,6 @@
 //! [`Sliced`]: the parts of a volume that different shards serve, as one device.
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 
 use crate::join::{join, join_all};
 use crate::location::BLOCK_BYTES;
@@ -176,6 +176,15 @@ impl<V: BlockDevice> BlockDevice for Sliced<V> {
         let results = join_all(writes).await;
         let result = first_failure(results.into_iter().map(|(_, result)| result));
         (buffer, result)
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        write_joined(self, start, buffers, durability).await
     }
 
     async fn flush(&self) -> Result<(), IoError> {

@@ -2,8 +2,8 @@
 
 use crate::core::Core;
 use crate::location::BLOCK_BYTES;
-use crate::log::{ATOMIC_BLOCKS, Item, Request, Source};
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use crate::log::{ATOMIC_BLOCKS, Item, Request};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -180,22 +180,24 @@ impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
             Ok(admission) => admission,
             Err(error) => return (buffer, Err(error)),
         };
-        let buffer = Rc::new(buffer);
         let request = Request::new(range.blocks);
         self.core.enqueue([Item::Write {
             request: request.clone(),
             volume,
             start: range.start.0,
-            blocks: range.blocks,
-            source: Source {
-                buffer: buffer.clone(),
-                block: 0,
-            },
+            buffer,
         }]);
         let result = request.wait().await;
-        // The stripes have given the buffer back before they were written.
-        let buffer = Rc::try_unwrap(buffer).unwrap_or_else(|shared| Buffer::copy_of(&shared));
-        (buffer, result)
+        (request.take_buffer(), result)
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        write_joined(self, start, buffers, durability).await
     }
 
     async fn flush(&self) -> Result<(), IoError> {

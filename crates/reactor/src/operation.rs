@@ -27,6 +27,8 @@ use crate::net::{RawAddress, SendBatch};
 pub(crate) enum Resource {
     None,
     Buffer(Buffer),
+    /// Buffers, and where they lie as the kernel wants to be told.
+    Buffers(Vec<Buffer>, Vec<libc::iovec>),
     Batch(SendBatch),
     Address(Box<RawAddress>),
     /// The peer's address; the operation's result is a new descriptor.

@@ -1,7 +1,7 @@
 //! [`SimDrive`]: a drive whose power can be cut, and everything that drives do wrong.
 
 use crate::random::Random;
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 use reactor::sync::Notify;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -458,6 +458,15 @@ impl BlockDevice for SimDrive {
         }
         let result = self.store(start, &buffer, durability).await;
         (buffer, result)
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        write_joined(self, start, buffers, durability).await
     }
 
     async fn flush(&self) -> Result<(), IoError> {

@@ -22,7 +22,7 @@ mod control;
 
 use std::rc::Rc;
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 
 use crate::Drive;
 use crate::transfer::{check_range, check_transfer};
@@ -192,6 +192,15 @@ impl BlockDevice for FaultyDrive {
             Err(error) => Err(error),
         };
         (buffer, result)
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        write_joined(self, start, buffers, durability).await
     }
 
     async fn flush(&self) -> Result<(), IoError> {

@@ -17,7 +17,7 @@ mod tests;
 use std::cell::Cell;
 use std::ops::Range;
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 use parity::{Column, MAX_DATA_COLUMNS};
 
 use crate::join::join_all;
@@ -238,6 +238,15 @@ impl<D: BlockDevice> BlockDevice for InplaceRaid6<D> {
             .map(|band| self.write_band(band, &buffer, durability));
         let results = join_all(writes).await;
         (buffer, results.into_iter().collect())
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        write_joined(self, start, buffers, durability).await
     }
 
     async fn flush(&self) -> Result<(), IoError> {

@@ -49,6 +49,15 @@ impl BlockDevice for Device {
         dispatch!(self, device => device.write(start, buffer, durability).await)
     }
 
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        dispatch!(self, device => device.write_vectored(start, buffers, durability).await)
+    }
+
     async fn flush(&self) -> Result<(), IoError> {
         dispatch!(self, device => device.flush().await)
     }

@@ -84,6 +84,15 @@ impl Record {
         }
     }
 
+    /// Takes the checksum of the block that the record owns. What is moved keeps the one by which
+    /// it was found to be right.
+    pub fn set_checksum(&mut self, block: &[u8]) {
+        match self {
+            Record::Data { crc, .. } | Record::Pad { crc } => *crc = crc_fast::crc32_iscsi(block),
+            Record::Moved { .. } | Record::Hole { .. } => {}
+        }
+    }
+
     /// Checksum of the block that the record owns, if it owns one.
     pub fn crc(&self) -> Option<u32> {
         match self {

@@ -1,11 +1,13 @@
 //! Which stripe comes next: how wide, in which segment, and with how much of the queue. No I/O.
 
-use super::{Batch, Item, Move, Source};
+use super::layout::{Owner, Source};
+use super::{Batch, Item, Move};
 use crate::core::State;
 use crate::format::stripe::{RECORDS, Record};
 use crate::level::{Level, Shape};
+use crate::location::BLOCK_BYTES;
 use crate::segments::{Kind, Segment, State as SegmentState, Zone};
-use block::IoError;
+use block::{Buffer, IoError};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -143,6 +145,10 @@ fn rows_max(shape: Shape, records: usize) -> u32 {
     (rows as u32).clamp(1, ROWS_MAX)
 }
 
+fn blocks_of(buffer: &Buffer) -> u64 {
+    (buffer.len() / BLOCK_BYTES) as u64
+}
+
 /// Blocks that `rows` rows hold beside the header.
 fn blocks_in(rows: u32, shape: Shape) -> u64 {
     (u64::from(rows) * shape.data as u64).saturating_sub(1)
@@ -154,20 +160,19 @@ pub(crate) fn next_batch(state: &mut State, rules: &Rules) -> Next {
     let waiting: u64 = state
         .queue
         .iter()
-        .map(|item| {
-            if let Item::Write { blocks, .. } = item {
-                *blocks
-            } else {
-                0
-            }
+        .map(|item| match item {
+            Item::Write { buffer, .. } => blocks_of(buffer),
+            Item::Hole { .. } => 0,
         })
         .take(RECORDS)
         .sum();
     let head_is_hole = matches!(state.queue.front(), Some(Item::Hole { .. }));
     // What must go in as a whole decides how many rows are the least.
     let least = match state.queue.front() {
-        Some(Item::Write { blocks, .. }) if *blocks <= ATOMIC_BLOCKS => *blocks,
-        Some(Item::Write { .. }) => 1,
+        Some(Item::Write { buffer, .. }) => match blocks_of(buffer) {
+            blocks if blocks <= ATOMIC_BLOCKS => blocks,
+            _ => 1,
+        },
         _ => 0,
     };
     let cost = |shape: Shape| u64::from(rows_for(waiting, shape)) * shape.width() as u64;
@@ -313,9 +318,9 @@ fn layer_of(state: &State, item: &Item) -> Result<u32, IoError> {
         Item::Write {
             volume,
             start,
-            blocks,
+            buffer,
             ..
-        } => (volume, *start, *blocks),
+        } => (volume, *start, blocks_of(buffer)),
         Item::Hole {
             volume,
             start,
@@ -336,11 +341,11 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
         Ok(layer) => layer,
         Err(error) => {
             state.queued_blocks = state.queued_blocks.saturating_sub(item.parts());
-            item.request().finish(item.parts(), Err(error));
+            item.fail(error);
             return Taken::Refused;
         }
     };
-    let (request, volume, start, blocks, source) = match item {
+    let (request, volume, start, mut buffer) = match item {
         Item::Hole {
             request,
             start,
@@ -360,43 +365,44 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
             request,
             volume,
             start,
-            blocks,
-            source,
-        } => (request, volume, start, blocks, source),
+            buffer,
+        } => (request, volume, start, buffer),
     };
+    let blocks = blocks_of(&buffer);
     let taken = match blocks <= space {
         true => blocks,
         false if blocks <= ATOMIC_BLOCKS => 0,
         false => space,
     };
-    for offset in 0..taken {
-        batch.records.push(Record::Data {
-            layer,
-            block: start + offset,
-            crc: 0,
-        });
-        let block = source.block + offset as usize;
-        batch.sources.push(Source {
-            buffer: source.buffer.clone(),
-            block,
-        });
-    }
-    if taken > 0 {
-        batch.requests.push((Rc::clone(&request), taken));
-        state.queued_blocks = state.queued_blocks.saturating_sub(taken);
-    }
-    if taken == blocks {
+    let rest = match taken {
+        0 => Some(buffer),
+        _ => {
+            let rest = (taken < blocks).then(|| buffer.split_off(taken as usize * BLOCK_BYTES));
+            batch.records.extend((start..start + taken).map(|block| {
+                let crc = 0;
+                Record::Data { layer, block, crc }
+            }));
+            let owner = Owner {
+                request: request.clone(),
+                start,
+            };
+            batch.sources.push(Source {
+                buffer,
+                owner: Some(owner),
+            });
+            batch.requests.push((Rc::clone(&request), taken));
+            state.queued_blocks = state.queued_blocks.saturating_sub(taken);
+            rest
+        }
+    };
+    let Some(buffer) = rest else {
         return Taken::Whole(taken);
-    }
+    };
     let rest = Item::Write {
         request,
         volume,
         start: start + taken,
-        blocks: blocks - taken,
-        source: Source {
-            block: source.block + taken as usize,
-            ..source
-        },
+        buffer,
     };
     Taken::Part(taken, rest)
 }
@@ -451,9 +457,10 @@ pub(crate) fn moved_batch(
     let rows = rows_max(shape, 2).min(rules.zone_rows - segment.rows);
     let taken = moves.len().min(blocks_in(rows, shape) as usize);
     let mut batch = empty_batch(state, segment, number, shape, true);
-    for Move { record, source, .. } in moves.drain(..taken) {
+    for Move { record, buffer, .. } in moves.drain(..taken) {
         batch.records.push(record);
-        batch.sources.push(source);
+        let owner = None;
+        batch.sources.push(Source { buffer, owner });
     }
     finish(state, &mut batch, taken as u64);
     Some(batch)

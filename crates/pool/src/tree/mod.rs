@@ -69,12 +69,24 @@ pub(crate) fn peek(
 }
 
 /// A leaf in memory, if there is one where a block belongs, and where the next leaf begins.
-struct Leaf {
+pub(crate) struct Leaf {
     node: Option<Rc<Node>>,
+    start: u64,
     end: u64,
 }
 
 impl Leaf {
+    /// True when a block belongs here.
+    pub fn covers(&self, block: u64) -> bool {
+        (self.start..self.end).contains(&block)
+    }
+
+    /// What it says about a block that belongs here.
+    pub fn find(&self, block: u64) -> Option<Mapping> {
+        let record = self.node.as_ref()?.find(block)?;
+        (record.block == block).then_some(record.mapping)
+    }
+
     /// Writes down what it says of the blocks from `start` on; returns of how many it could say.
     fn fill(&self, start: u64, found: &mut [Option<Mapping>]) -> usize {
         let blocks = (found.len() as u64).min(self.end - start);
@@ -95,9 +107,10 @@ impl Leaf {
 }
 
 /// The leaf in which `block` belongs, if every node on the way to it is in memory.
-fn peek_leaf(cache: &NodeCache, root: Root, block: u64) -> Option<Leaf> {
+pub(crate) fn peek_leaf(cache: &NodeCache, root: Root, block: u64) -> Option<Leaf> {
     let mut at = root.mapping;
-    let mut end = u64::MAX;
+    // What belongs to a leaf may lie before its first record: only from `block` on is known.
+    let (start, mut end) = (block, u64::MAX);
     for level in (0..=root.level).rev() {
         let node = cache.get(at.entry()?)?;
         if node.level() != level {
@@ -105,14 +118,15 @@ fn peek_leaf(cache: &NodeCache, root: Root, block: u64) -> Option<Leaf> {
         }
         if level == 0 {
             let node = Some(node);
-            return Some(Leaf { node, end });
+            return Some(Leaf { node, start, end });
         }
         let rank = node.rank(block);
         if rank < node.len() {
             end = node.record(rank).block;
         }
         if rank == 0 {
-            return Some(Leaf { node: None, end });
+            let node = None;
+            return Some(Leaf { node, start, end });
         }
         at = node.record(rank - 1).mapping;
     }

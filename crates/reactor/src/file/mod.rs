@@ -7,6 +7,7 @@
 mod nvme;
 mod open;
 mod queue;
+mod vectored;
 
 use std::ffi::CString;
 use std::io::{self, ErrorKind};
@@ -224,10 +225,7 @@ impl File {
                 return (buffer, Ok(()));
             }
         };
-        let flags = match durability {
-            Durability::Cached => 0,
-            Durability::Durable => libc::RWF_DSYNC,
-        };
+        let flags = write_flags(durability);
         let mut done = 0;
         while done < buffer.len() {
             let (back, result) = self
@@ -382,6 +380,13 @@ impl File {
             let range = SIMULATED_LATENCY_MAX / 10..SIMULATED_LATENCY_MAX;
             sleep(world.random_duration(&range)).await;
         }
+    }
+}
+
+fn write_flags(durability: Durability) -> i32 {
+    match durability {
+        Durability::Cached => 0,
+        Durability::Durable => libc::RWF_DSYNC,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 
 pub(crate) struct Memory {
     geometry: Cell<Geometry>,
@@ -99,6 +99,15 @@ impl BlockDevice for Memory {
             .and_then(|()| self.range(start, buffer.len()));
         let result = result.map(|range| self.bytes.borrow_mut()[range].copy_from_slice(&buffer));
         (buffer, result)
+    }
+
+    async fn write_vectored(
+        &self,
+        start: Lba,
+        buffers: Vec<Buffer>,
+        durability: Durability,
+    ) -> (Vec<Buffer>, Result<(), IoError>) {
+        write_joined(self, start, buffers, durability).await
     }
 
     async fn flush(&self) -> Result<(), IoError> {
