@@ -511,7 +511,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return;
         }
         let era = state.era;
-        *state.readers.entry(era).or_default() += 1;
+        state.readers.enter(era);
         let coordinator = self.clone();
         drop(reactor::spawn(async move {
             if coordinator.ask_all(Order::Retire).await.is_ok() {

@@ -13,6 +13,7 @@ use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::log::{Class, Completed, Item};
 use crate::messages::{Outbox, Report};
 use crate::overlay::Overlay;
+use crate::readers::Readers;
 use crate::segments::{Segments, Zone};
 use crate::slices::{SLICE_BLOCKS, Share};
 use crate::space::Size;
@@ -110,7 +111,7 @@ pub(crate) struct State {
     pub map_nodes: u64,
     /// Counts the merges; readers hold on to the number at which they began.
     pub era: u64,
-    pub readers: BTreeMap<u64, usize>,
+    pub readers: Readers,
     /// Freed segments that a reader may still be in, by the era in which they were freed.
     pub limbo: VecDeque<(u64, u32)>,
     /// Data segments that were sealed, with nothing in flight, at the last checkpoint.
@@ -240,28 +241,25 @@ impl State {
 
     /// Unmaps blocks that were given back, those in `share`.
     pub fn unmap(&mut self, share: Share, layer: u32, blocks: Range<u64>) {
-        for piece in share.pieces(blocks) {
-            self.unmap_piece(layer, piece.start, piece.end);
+        if blocks.is_empty() {
+            return;
         }
-    }
-
-    fn unmap_piece(&mut self, layer: u32, start: u64, end: u64) {
-        let held: Vec<(u32, u64)> = self
+        let held = self
             .moving
-            .range((layer, start)..(layer, end))
-            .map(|(key, _)| *key)
-            .collect();
-        for key in held {
+            .range((layer, blocks.start)..(layer, blocks.end));
+        let own = held.filter(|((_, block), _)| share.owner(*block) == share.shard);
+        let own: Vec<(u32, u64)> = own.map(|(key, _)| *key).collect();
+        for key in own {
             self.moving.remove(&key);
         }
-        for entry in self.overlay.clear(layer, start, end) {
+        for entry in self.overlay.clear(layer, blocks, share) {
             self.segments.overlay_lost(entry);
         }
     }
 
     /// Frees what was freed in an era that no reader is in any more.
     pub fn release_limbo(&mut self) {
-        let oldest = self.readers.keys().next().copied().unwrap_or(u64::MAX);
+        let oldest = self.readers.oldest().unwrap_or(u64::MAX);
         self.retiring.retain(|(era, reply)| {
             let ended = *era < oldest;
             // Who asked may have gone.
@@ -296,22 +294,18 @@ impl<D> Core<D> {
     pub fn enter(&self) -> u64 {
         let mut state = self.state.borrow_mut();
         let era = state.era;
-        *state.readers.entry(era).or_default() += 1;
+        state.readers.enter(era);
         era
     }
 
     /// A reader of `era` has ended.
     pub fn leave(&self, era: u64) {
         let mut state = self.state.borrow_mut();
-        if let Some(count) = state.readers.get_mut(&era) {
-            *count -= 1;
-            if *count == 0 {
-                state.readers.remove(&era);
-                let waiting = state.limbo.len();
-                state.release_limbo();
-                if state.limbo.len() < waiting {
-                    self.upkeep.notify_one();
-                }
+        if state.readers.leave(era) {
+            let waiting = state.limbo.len();
+            state.release_limbo();
+            if state.limbo.len() < waiting {
+                self.upkeep.notify_one();
             }
         }
     }

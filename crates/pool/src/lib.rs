@@ -55,6 +55,7 @@ mod peers;
 mod pool;
 mod publish;
 mod read;
+mod readers;
 mod rebuild;
 mod recovery;
 mod redundancy;

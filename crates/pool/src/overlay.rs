@@ -1,7 +1,10 @@
 //! The updates that a map does not hold yet: blocks and holes by layer, in log order.
 
 use crate::location::{Entry, Mapping};
-use std::collections::BTreeMap;
+use crate::slices::Share;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
 
 /// One change to a layer's map; changes of a batch are disjoint and sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +32,74 @@ impl Change {
     }
 }
 
+/// Hashes block numbers, which hosts choose, with a number that nobody outside knows.
+#[derive(Clone, Debug)]
+struct Seed(u64);
+
+impl Default for Seed {
+    fn default() -> Seed {
+        Seed(RandomState::new().hash_one(0))
+    }
+}
+
+impl BuildHasher for Seed {
+    type Hasher = BlockHasher;
+
+    fn build_hasher(&self) -> BlockHasher {
+        BlockHasher(self.0)
+    }
+}
+
+/// Multiplies to twice the width and folds, so that every bit of a number counts in every bit.
+struct BlockHasher(u64);
+
+impl Hasher for BlockHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes
+            .iter()
+            .for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        // An odd number without a pattern: 2^64 over the golden ratio.
+        let wide = u128::from(self.0 ^ value) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = wide as u64 ^ (wide >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 struct LayerOverlay {
-    blocks: BTreeMap<u64, Entry>,
+    /// Looked up for every block that is read, written or cleaned; sorted only for a merge.
+    blocks: HashMap<u64, Entry, Seed>,
     /// Disjoint runs of deallocated blocks, start to end; a block in `blocks` wins over them.
     holes: BTreeMap<u64, u64>,
+}
+
+impl LayerOverlay {
+    /// Takes the blocks of `range` that are in `share` out.
+    fn remove(&mut self, range: &Range<u64>, share: Share) -> Vec<Entry> {
+        if range.end - range.start <= self.blocks.len() as u64 {
+            let own = share.pieces(range.clone()).flatten();
+            return own.filter_map(|block| self.blocks.remove(&block)).collect();
+        }
+        let is_own = |block: u64| range.contains(&block) && share.owner(block) == share.shard;
+        let own = self.blocks.extract_if(|block, _| is_own(*block));
+        own.map(|(_, entry)| entry).collect()
+    }
+
+    fn sorted(&self) -> Vec<(u64, Entry)> {
+        let mut blocks: Vec<(u64, Entry)> = self
+            .blocks
+            .iter()
+            .map(|(block, entry)| (*block, *entry))
+            .collect();
+        blocks.sort_unstable_by_key(|(block, _)| *block);
+        blocks
+    }
 }
 
 /// Updates of all layers since the last freeze.
@@ -78,21 +144,16 @@ impl Overlay {
         old
     }
 
-    /// Unmaps `start..end`; returns the entries of this overlay that it replaces.
-    pub fn clear(&mut self, layer: u32, start: u64, end: u64) -> Vec<Entry> {
-        self.given += 1;
+    /// Unmaps the blocks of `range` that are in `share`; returns the entries of this overlay that
+    /// it replaces.
+    pub fn clear(&mut self, layer: u32, range: Range<u64>, share: Share) -> Vec<Entry> {
         let overlay = self.layers.entry(layer).or_default();
-        let keys: Vec<u64> = overlay
-            .blocks
-            .range(start..end)
-            .map(|(key, _)| *key)
-            .collect();
-        let lost: Vec<Entry> = keys
-            .iter()
-            .filter_map(|key| overlay.blocks.remove(key))
-            .collect();
+        let lost = overlay.remove(&range, share);
         let before = overlay.holes.len();
-        add_run(&mut overlay.holes, start, end);
+        for piece in share.pieces(range) {
+            self.given += 1;
+            add_run(&mut overlay.holes, piece.start, piece.end);
+        }
         self.updates = self.updates + overlay.holes.len() - before - lost.len();
         lost
     }
@@ -116,8 +177,16 @@ impl Overlay {
             return;
         };
         let end = start + found.len() as u64;
-        for (block, entry) in overlay.blocks.range(start..end) {
-            found[(block - start) as usize].get_or_insert(Mapping::Block(*entry));
+        if !overlay.blocks.is_empty() {
+            let unsaid = (start..)
+                .zip(found.iter_mut())
+                .filter(|(_, one)| one.is_none());
+            for (block, one) in unsaid {
+                *one = overlay
+                    .blocks
+                    .get(&block)
+                    .map(|entry| Mapping::Block(*entry));
+            }
         }
         // The last hole that begins before `start`, and those that begin behind it.
         let before = overlay.holes.range(..start).next_back();
@@ -149,10 +218,13 @@ impl Overlay {
         let Some(overlay) = self.layers.get(&layer) else {
             return Vec::new();
         };
-        let mut changes = Vec::with_capacity(overlay.blocks.len() + overlay.holes.len());
+        let blocks = overlay.sorted();
+        let mut changes = Vec::with_capacity(blocks.len() + overlay.holes.len());
         for (&start, &end) in &overlay.holes {
             let mut at = start;
-            for &block in overlay.blocks.range(start..end).map(|(key, _)| key) {
+            let first = blocks.partition_point(|(block, _)| *block < start);
+            let inside = blocks[first..].iter().map(|(block, _)| *block);
+            for block in inside.take_while(|block| *block < end) {
                 if at < block {
                     changes.push(Change::Clear {
                         start: at,
@@ -165,7 +237,7 @@ impl Overlay {
                 changes.push(Change::Clear { start: at, end });
             }
         }
-        for (&block, &entry) in &overlay.blocks {
+        for (block, entry) in blocks {
             changes.push(Change::Put {
                 block,
                 mapping: Mapping::Block(entry),
@@ -242,9 +314,11 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_an_array_and_its_changes_rebuild_it(
-            steps in proptest::collection::vec((any::<bool>(), 0u64..64, 1u64..20), 1..100)
+            steps in proptest::collection::vec((any::<bool>(), 0u64..64, 1u64..20), 1..100),
+            shards in 1u64..4,
         ) {
             let mut overlay = Overlay::default();
+            let share = Share { slice_blocks: 8, shards, shard: shards / 2 };
             let mut model = [None; 84];
             for (number, (put, start, len)) in steps.into_iter().enumerate() {
                 if put {
@@ -257,8 +331,12 @@ mod tests {
                     prop_assert_eq!(old, expected);
                     model[start as usize] = Some(Mapping::Block(entry));
                 } else {
-                    overlay.clear(1, start, start + len);
-                    model[start as usize..(start + len) as usize].fill(Some(Mapping::Hole));
+                    overlay.clear(1, start..start + len, share);
+                    for block in start..start + len {
+                        if share.owner(block) == share.shard {
+                            model[block as usize] = Some(Mapping::Hole);
+                        }
+                    }
                 }
                 for (block, expected) in model.iter().enumerate() {
                     prop_assert_eq!(overlay.get(1, block as u64), *expected);

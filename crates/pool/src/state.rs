@@ -5,6 +5,7 @@ use crate::cache::NodeCache;
 use crate::core::{Core, Settings, State};
 use crate::location::BLOCK_BYTES;
 use crate::log::Class;
+use crate::readers::Readers;
 use crate::segments::{Segments, State as SegmentState};
 use crate::slices::Share;
 use crate::volumes::Tables;
@@ -41,7 +42,7 @@ impl State {
             unannounced: BTreeSet::new(),
             map_nodes: 0,
             era: 0,
-            readers: BTreeMap::new(),
+            readers: Readers::default(),
             limbo: VecDeque::new(),
             settled: BTreeSet::new(),
             stuck: BTreeSet::new(),
