@@ -176,6 +176,7 @@ fn a_pool_moves_to_another_node_with_its_hosts_and_identities() {
     first.answer(&["host", "add", "h3", "--nqn", &nqn.replace("aa", "cc")]);
     first.answer(&["volume", "allow", "demo", "h3"]);
     first.answer(&["host", "key", "h3", "--generate"]);
+    first.answer(&["host", "tls-key", "h1", "--generate"]);
     connected(&first, "demo", async |device, _controller| {
         fill(&device, 0..50, 3).await;
     });
@@ -229,14 +230,16 @@ fn a_pool_moves_to_another_node_with_its_hosts_and_identities() {
         (&volume.nqn, volume.nsid, volume.uuid)
     );
     assert_eq!(there.hosts, [name("any"), name("h1-2"), name("h3")]);
-    // A host that had to authenticate is not let in without, and somebody is told.
+    // Hosts that had to prove something are not let in without, and somebody is told.
     second.answer(&["host", "key", "h3"]);
+    let under_tls = second.client().host(&name("h1-2")).unwrap();
+    assert_eq!(under_tls.nqn, nqn);
+    assert!(under_tls.tls && under_tls.key.is_none());
     let events = second.answer(&["event", "list"]);
-    assert!(
-        events.contains("refused until it is given its key"),
-        "{events}"
-    );
-    assert_eq!(second.client().host(&name("h1-2")).unwrap().nqn, nqn);
+    for given in ["host key h3", "host tls-key h1-2"] {
+        let told = format!("refused until it is given its key with flashyard {given}");
+        assert!(events.contains(&told), "{events}");
+    }
     connected(&second, "demo", async |device, _controller| {
         holds(&device, 0..50, 3).await;
     });

@@ -4,6 +4,7 @@
 //! a change that cannot be remembered is undone. What is shown comes from memory.
 
 mod administrators;
+mod credentials;
 mod drives;
 mod figures;
 mod grants;
@@ -169,8 +170,8 @@ impl Control {
         let known = reservations::load(&control.state, existing)?;
         let keeper = reservations::keeper(Arc::clone(&control.state));
         control.node.keep_reservations(known, keeper).await?;
-        control.restore_host_keys(remembered.host_keys).await?;
-        control.restore_tls_keys(remembered.tls_keys).await?;
+        control.restore_credentials(remembered.host_keys).await?;
+        control.restore_credentials(remembered.tls_keys).await?;
         control.make_first_token(&config.state_directory).await?;
         control.restore_drives(remembered.drives).await;
         control.restore_volumes(remembered.volumes).await;
@@ -262,9 +263,11 @@ pub enum StartError {
     /// The state cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// A host's key cannot be used.
-    #[error("the key of host {host}: {reason}")]
-    HostKey {
+    /// What a host has to prove cannot be used.
+    #[error("the {kind} of host {host}: {reason}")]
+    Credential {
+        /// Which of its credentials.
+        kind: &'static str,
         /// The host.
         host: Name,
         /// What is wrong with the key.

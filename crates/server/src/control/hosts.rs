@@ -1,6 +1,8 @@
 //! Hosts: who may be allowed to see volumes.
 
-use api::{ANY_HOST, ErrorBody, ErrorCode, Host, HostSpec, Name, Severity};
+use api::{
+    ANY_HOST, ErrorBody, ErrorCode, Host, HostKeySpec, HostSpec, Name, Severity, TlsKeySpec,
+};
 use node::Nqn;
 
 use super::administrators::administered_by;
@@ -69,8 +71,10 @@ impl Control {
             let message = format!("host {name} administers drive {drive}: revoke that first");
             return Err(ErrorBody::new(ErrorCode::InUse, message));
         }
-        self.drop_host_key(&mut objects, name).await?;
-        self.drop_tls_key(&mut objects, name).await?;
+        self.drop_credential::<HostKeySpec>(&mut objects, name)
+            .await?;
+        self.drop_credential::<TlsKeySpec>(&mut objects, name)
+            .await?;
         self.forget(Kind::Host, name).await?;
         objects.hosts.remove(name);
         self.events

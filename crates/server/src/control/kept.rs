@@ -5,11 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{ANY_HOST, ErrorBody, HostKeySpec, HostSpec, Name};
+use api::{ANY_HOST, ErrorBody, HostKeySpec, HostSpec, Name, TlsKeySpec};
 use node::ATTRIBUTES_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::Objects;
+use super::credentials::Credential;
 use crate::state::{Place, VolumeRecord};
 
 /// Raised when the meaning of what is kept changes.
@@ -25,6 +27,8 @@ pub struct KeptHosts {
     pub all: Vec<KeptHost>,
     /// NQNs of those that had to prove who they are.
     pub authenticated: BTreeSet<String>,
+    /// NQNs of those that had to connect under TLS.
+    pub under_tls: BTreeSet<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -34,6 +38,9 @@ struct Kept {
     /// Names of those of them that have to prove who they are; their secrets stay with the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     authenticated: Vec<Name>,
+    /// Names of those of them that have to connect under TLS; their keys stay with the node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    under_tls: Vec<Name>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
@@ -42,11 +49,7 @@ struct Kept {
 ///
 /// # Errors
 /// It is more than a pool keeps: so many hosts.
-pub fn encode(
-    record: &VolumeRecord,
-    hosts: &BTreeMap<Name, HostSpec>,
-    keys: &BTreeMap<Name, HostKeySpec>,
-) -> Result<Vec<u8>, ErrorBody> {
+pub fn encode(record: &VolumeRecord, objects: &Objects) -> Result<Vec<u8>, ErrorBody> {
     let mut rest = match serde_json::to_value(record) {
         Ok(Value::Object(rest)) => rest,
         // A record serializes to an object: it is a struct of plain fields.
@@ -55,16 +58,15 @@ pub fn encode(
     for known_to_the_pool in ["drive", "pool", "capacity_bytes", "hosts"] {
         rest.remove(known_to_the_pool);
     }
-    let host = |name: &Name| KeptHost(name.clone(), hosts.get(name).map(|host| host.nqn.clone()));
+    let host = |name: &Name| {
+        let known = objects.hosts.get(name);
+        KeptHost(name.clone(), known.map(|host| host.nqn.clone()))
+    };
     let kept = Kept {
         format: FORMAT,
         hosts: record.hosts.iter().map(host).collect(),
-        authenticated: record
-            .hosts
-            .iter()
-            .filter(|name| keys.contains_key(*name))
-            .cloned()
-            .collect(),
+        authenticated: with::<HostKeySpec>(record, objects),
+        under_tls: with::<TlsKeySpec>(record, objects),
         rest,
     };
     let bytes = serde_json::to_vec(&kept).unwrap_or_default();
@@ -78,6 +80,15 @@ pub fn encode(
         return Err(ErrorBody::invalid("hosts", message));
     }
     Ok(bytes)
+}
+
+/// The volume's hosts that have a credential of a kind.
+fn with<C: Credential>(record: &VolumeRecord, objects: &Objects) -> Vec<Name> {
+    let hosts = record.hosts.iter();
+    hosts
+        .filter(|name| C::all(objects).contains_key(*name))
+        .cloned()
+        .collect()
 }
 
 /// What was kept about a volume, and the hosts that may see it; the record names none yet.
@@ -103,12 +114,14 @@ pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, KeptHosts), S
     all.insert("capacity_bytes".into(), 0.into());
     all.insert("hosts".into(), Value::Array(Vec::new()));
     let record = serde_json::from_value(Value::Object(all)).map_err(|error| error.to_string())?;
-    let proved = kept.hosts.iter();
-    let proved = proved.filter(|host| kept.authenticated.contains(&host.0));
-    let authenticated = proved.filter_map(|host| host.1.clone()).collect();
+    let nqns = |names: &[Name]| {
+        let named = kept.hosts.iter().filter(|host| names.contains(&host.0));
+        named.filter_map(|host| host.1.clone()).collect()
+    };
     let hosts = KeptHosts {
+        authenticated: nqns(&kept.authenticated),
+        under_tls: nqns(&kept.under_tls),
         all: kept.hosts,
-        authenticated,
     };
     Ok((record, hosts))
 }
@@ -187,8 +200,16 @@ mod tests {
             hash: Default::default(),
             group: Default::default(),
         };
-        let keys = BTreeMap::from([(name("b"), key.clone()), (name("c"), key)]);
-        let bytes = encode(&original, &here, &keys).unwrap();
+        let tls_key = TlsKeySpec {
+            key: SecretText::from("NVMeTLSkey-1:01:secret:"),
+        };
+        let objects = Objects {
+            hosts: here,
+            host_keys: BTreeMap::from([(name("b"), key.clone()), (name("c"), key)]),
+            tls_keys: BTreeMap::from([(name("a"), tls_key)]),
+            ..Objects::default()
+        };
+        let bytes = encode(&original, &objects).unwrap();
         assert!(!String::from_utf8_lossy(&bytes).contains("secret"));
         let (back, kept) = decode(&bytes, original.place.clone()).unwrap();
         assert_eq!(
@@ -200,6 +221,7 @@ mod tests {
         );
         let mut there = BTreeMap::from([(name("b"), host("nqn-x")), (name("z"), host("nqn-a"))]);
         assert_eq!(kept.authenticated, BTreeSet::from(["nqn-b".to_owned()]));
+        assert_eq!(kept.under_tls, BTreeSet::from(["nqn-a".to_owned()]));
         let names = known(kept.all, &mut there);
         assert_eq!(names, [name("any"), name("b-2"), name("z")]);
         assert_eq!(there[&name("b-2")], host("nqn-b"));
@@ -223,7 +245,11 @@ mod tests {
                 hosts: hosts.keys().cloned().collect(),
                 ..record(&[])
             };
-            encode(&record, &hosts, &BTreeMap::new())
+            let objects = Objects {
+                hosts,
+                ..Objects::default()
+            };
+            encode(&record, &objects)
         };
         assert!(many(80).is_ok());
         let refused = many(100).unwrap_err();

@@ -44,7 +44,7 @@ impl Control {
             volume: id.0,
         };
         let record = self.new_record(objects, name, place(VolumeId(0)), spec);
-        let attributes = kept::encode(&record, &objects.hosts, &objects.host_keys)?;
+        let attributes = kept::encode(&record, objects)?;
         let id = self
             .begin(objects, name, pool, beginning, attributes)
             .await?;

@@ -209,7 +209,7 @@ impl Control {
     ) -> Result<(), ErrorBody> {
         for (_, record) in &records {
             if let Place::Pool { name, volume } = &record.place {
-                let attributes = kept::encode(record, &objects.hosts, &objects.host_keys)?;
+                let attributes = kept::encode(record, objects)?;
                 let kept = self.node.set_pool_volume_attributes(
                     name.as_str(),
                     VolumeId(*volume),

@@ -1,14 +1,14 @@
 //! Hosts that an imported pool brings along, and what they have to prove.
 
-use api::{HostKeyRequest, Name, Severity};
+use api::{HostKeySpec, Name, Severity, TlsKeySpec};
 
-use crate::control::host_keys::make_key;
+use crate::control::credentials::Credential;
 use crate::control::{Control, Objects, kept};
 use crate::state::{Kind, VolumeRecord};
 
 impl Control {
     /// The names here of hosts that a pool brought along; unknown ones are added. One that had to
-    /// prove who it is where the pool comes from is kept out until its key is given here.
+    /// prove something where the pool comes from is kept out until its key is given here.
     pub(super) async fn know_hosts(
         &self,
         objects: &mut Objects,
@@ -27,18 +27,25 @@ impl Control {
             let _ = self.remember_all(Kind::Host, added).await;
         }
         for name in &names {
-            let host = objects.hosts.get(name);
-            let proves = host.is_some_and(|host| hosts.authenticated.contains(&host.nqn));
-            if proves && !objects.host_keys.contains_key(name) {
-                self.keep_out(objects, pool, name).await;
+            let Some(nqn) = objects.hosts.get(name).map(|host| host.nqn.clone()) else {
+                continue;
+            };
+            if hosts.authenticated.contains(&nqn) {
+                self.keep_out::<HostKeySpec>(objects, pool, name).await;
+            }
+            if hosts.under_tls.contains(&nqn) {
+                self.keep_out::<TlsKeySpec>(objects, pool, name).await;
             }
         }
         names
     }
 
-    /// Gives a host that authenticated elsewhere a key that nobody has, unless it uses other
-    /// volumes here without one.
-    async fn keep_out(&self, objects: &mut Objects, pool: &Name, host: &Name) {
+    /// Gives a host that had a credential elsewhere one that nobody has, unless it has its own
+    /// here, or uses other volumes here without one.
+    async fn keep_out<C: Credential>(&self, objects: &mut Objects, pool: &Name, host: &Name) {
+        if C::all(objects).contains_key(host) {
+            return;
+        }
         let volumes = objects.volumes.values();
         let elsewhere = volumes.filter(|entry| entry.record.place.pool() != Some(pool));
         let trusted = elsewhere
@@ -46,28 +53,30 @@ impl Control {
             .any(|name| name == host);
         let refused = match trusted {
             true => false,
-            false => {
-                let key = make_key(&HostKeyRequest::default());
-                self.take_host_key(objects, host, key).await.is_ok()
-            }
+            false => self
+                .take_credential(objects, host, C::unknown())
+                .await
+                .is_ok(),
         };
-        let how = format!("its key with flashyard host key {host} --set FILE");
-        let message = match refused {
-            true => format!(
-                "authenticated where pool {pool} comes from; keys do not come along, so it is \
-                 refused until it is given {how}"
-            ),
-            false => format!(
-                "authenticated where pool {pool} comes from; keys do not come along, and it need \
-                 not authenticate here: give it {how}"
-            ),
+        let (duty, command) = (C::DUTY, C::COMMAND);
+        let consequence = match refused {
+            true => "so it is refused until it is given its key".to_owned(),
+            false => format!("and it need not {duty} here: give it its key"),
         };
+        let message = format!(
+            "had to {duty} where pool {pool} comes from; keys do not come along, {consequence} \
+             with flashyard host {command} {host} --set FILE"
+        );
         self.events
             .record(Severity::Warning, &format!("host/{host}"), &message);
     }
 
-    /// Has pools know whether a host has to prove who it is.
-    pub(in crate::control) async fn tell_pools_of_key(&self, objects: &Objects, host: &Name) {
+    /// Has pools know what a host has to prove.
+    pub(in crate::control) async fn tell_pools_of_credentials(
+        &self,
+        objects: &Objects,
+        host: &Name,
+    ) {
         let volumes = objects.volumes.iter();
         let seen: Vec<(Name, VolumeRecord)> = volumes
             .filter(|(_, entry)| entry.record.place.pool().is_some() && entry.offline.is_none())
@@ -75,7 +84,10 @@ impl Control {
             .map(|(name, entry)| (name.clone(), entry.record.clone()))
             .collect();
         if let Err(error) = self.remember_volumes(objects, seen).await {
-            let message = format!("its pools do not know of its key: {}", error.message);
+            let message = format!(
+                "its pools do not know what it has to prove: {}",
+                error.message
+            );
             self.events
                 .record(Severity::Warning, &format!("host/{host}"), &message);
         }
