@@ -59,10 +59,13 @@ impl Run {
         drop(display);
         if !ended? {
             let (left, all) = execution.left(&results);
-            let again = format!(
-                "the same command goes on with them; {} has the others",
-                path.display()
-            );
+            let again = match left == all {
+                true => "the same command starts again".to_owned(),
+                false => format!(
+                    "the same command goes on with them; {} has the others",
+                    path.display()
+                ),
+            };
             return Err(Error::Stopped(format!(
                 "stopped: {left} of {all} runs are left; {again}"
             )));
