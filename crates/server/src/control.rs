@@ -24,6 +24,7 @@ mod status;
 mod subsystems;
 mod tls_keys;
 mod tokens;
+mod told;
 mod volumes;
 
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use api::{
     ErrorBody, ErrorCode, GrantUse, Name, NamedSnapshot, Severity, Snapshot, SnapshotGroup,
     SnapshotSpec,
 };
-use node::{SnapshotId, SnapshotInfo, VolumeId};
+use node::{SnapshotInfo, VolumeId};
 
 use super::drives::refused;
 use super::grants::{Asker, is_hidden, volume_of};
@@ -176,14 +176,6 @@ impl Control {
             taken.join(", ")
         );
         Err(ErrorBody::new(ErrorCode::InUse, message))
-    }
-
-    /// What a snapshot of a pool is called.
-    pub(super) async fn snapshot_name(&self, pool: &Name, id: SnapshotId) -> Option<String> {
-        let contents = self.node.pool_contents(pool.as_str()).await;
-        let (_, snapshots) = contents.ok()?;
-        let found = snapshots.into_iter().find(|info| info.id == id);
-        found.map(|info| info.name)
     }
 
     async fn all_snapshots(

@@ -13,6 +13,7 @@ use super::grants::{Asker, is_hidden};
 use super::hosts::nqn_of;
 use super::standing::Standing;
 use super::subsystems::{group_agrees, members};
+use super::told::Told;
 use super::{Control, Objects, VolumeEntry, kept, not_found};
 use crate::reservations;
 use crate::state::{Kind, Place, VolumeRecord};
@@ -21,9 +22,10 @@ impl Control {
     /// Every volume, by name.
     pub async fn volumes(&self) -> Vec<Volume> {
         let objects = self.objects.lock().await;
+        let mut told = Told::default();
         let mut volumes = Vec::with_capacity(objects.volumes.len());
         for (name, entry) in &objects.volumes {
-            volumes.push(self.shown_volume(name, entry).await);
+            volumes.push(self.shown_beside(&mut told, name, entry).await);
         }
         volumes
     }
@@ -254,24 +256,6 @@ impl Control {
         }
     }
 
-    /// A volume as clients see it.
-    pub(super) async fn shown_volume(&self, name: &Name, entry: &VolumeEntry) -> Volume {
-        let mut volume = shown(name, entry);
-        if let Place::Pool {
-            name: pool,
-            volume: id,
-        } = &entry.record.place
-            && let Ok((volumes, _)) = self.node.pool_contents(pool.as_str()).await
-            && let Some(info) = volumes.iter().find(|info| info.id == VolumeId(*id))
-        {
-            volume.reserved = info.reserved;
-            if let Some(origin) = info.origin {
-                volume.origin = self.snapshot_name(pool, origin).await;
-            }
-        }
-        volume
-    }
-
     /// Serves every remembered volume; one without its drive is served as not ready, so that
     /// hosts keep their sessions and retry.
     pub(super) async fn restore_volumes(&self, volumes: BTreeMap<Name, VolumeRecord>) {
@@ -469,7 +453,7 @@ pub(super) fn list(names: &[Name]) -> String {
     }
 }
 
-fn shown(name: &Name, entry: &VolumeEntry) -> Volume {
+pub(super) fn shown(name: &Name, entry: &VolumeEntry) -> Volume {
     let record = &entry.record;
     Volume {
         name: name.clone(),

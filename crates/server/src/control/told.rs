@@ -1,0 +1,84 @@
+//! What pools tell of what is in them, asked once of each for any number of volumes.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use api::{Name, Volume};
+use node::{SnapshotId, SnapshotInfo, VolumeId, VolumeInfo};
+
+use super::{Control, VolumeEntry, volumes};
+use crate::state::Place;
+
+/// What pools told so far. For one answer: it does not follow what changes.
+#[derive(Default)]
+pub(super) struct Told {
+    /// Nothing of a pool that is not open.
+    pools: BTreeMap<Name, Contents>,
+}
+
+/// The volumes and snapshots of one pool.
+pub(super) struct Contents {
+    volumes: BTreeMap<VolumeId, VolumeInfo>,
+    snapshots: BTreeMap<SnapshotId, SnapshotInfo>,
+}
+
+impl Control {
+    /// A volume as clients see it.
+    pub(super) async fn shown_volume(&self, name: &Name, entry: &VolumeEntry) -> Volume {
+        self.shown_beside(&mut Told::default(), name, entry).await
+    }
+
+    /// The same, as one of many.
+    pub(super) async fn shown_beside(
+        &self,
+        told: &mut Told,
+        name: &Name,
+        entry: &VolumeEntry,
+    ) -> Volume {
+        let mut volume = volumes::shown(name, entry);
+        if let Place::Pool {
+            name: pool,
+            volume: id,
+        } = &entry.record.place
+        {
+            let contents = told.of(self, pool).await;
+            if let Some(info) = contents.volume(VolumeId(*id)) {
+                volume.reserved = info.reserved;
+                let origin = info
+                    .origin
+                    .and_then(|origin| contents.snapshot_name(origin));
+                volume.origin = origin.map(str::to_owned);
+            }
+        }
+        volume
+    }
+}
+
+impl Told {
+    /// What is in a pool; it is asked if it was not before.
+    pub(super) async fn of(&mut self, control: &Control, pool: &Name) -> &Contents {
+        match self.pools.entry(pool.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let told = control.node.pool_contents(pool.as_str()).await;
+                let (volumes, snapshots) = told.unwrap_or_default();
+                unknown.insert(Contents {
+                    volumes: volumes.into_iter().map(|info| (info.id, info)).collect(),
+                    snapshots: snapshots.into_iter().map(|info| (info.id, info)).collect(),
+                })
+            }
+        }
+    }
+}
+
+impl Contents {
+    /// A volume, if the pool is open and has it.
+    pub(super) fn volume(&self, id: VolumeId) -> Option<&VolumeInfo> {
+        self.volumes.get(&id)
+    }
+
+    /// What a snapshot is called.
+    pub(super) fn snapshot_name(&self, id: SnapshotId) -> Option<&str> {
+        self.snapshots.get(&id).map(|info| info.name.as_str())
+    }
+}
