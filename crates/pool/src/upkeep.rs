@@ -22,6 +22,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub async fn keep_up(self: Rc<Self>) {
         let mut futile = 0;
         let mut acknowledged = 0;
+        let mut asked_again = false;
         loop {
             if self.stopping.get() || self.offline.get().is_some() {
                 return;
@@ -46,13 +47,19 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             futile = if waits { futile + 1 } else { 0 };
             self.state.borrow_mut().urgent = futile > PATIENCE;
             let segments = self.state.borrow().segments.table().len();
-            let action = match plan(situation) {
-                // Every segment has been cleaned twice over and the writer still waits.
-                _ if futile > PATIENCE + 4 * segments => Action::Refuse,
-                action => action,
+            // Every segment has been cleaned twice over and the writer still waits.
+            let in_vain = futile > PATIENCE + 4 * segments;
+            let action = if in_vain {
+                Action::Refuse
+            } else {
+                plan(situation)
             };
+            let asks = action == Action::Refuse && !in_vain && !asked_again;
+            asked_again = asks || asked_again && action == Action::Rest;
             match action {
                 Action::Rest => self.upkeep.notified().await,
+                // Who waits may not have looked since there is what they wait for.
+                Action::Refuse if asks => self.have_writers_look(),
                 Action::Checkpoint => {
                     // A failure has taken the pool offline, which ends the loop.
                     let _ = self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
@@ -73,13 +80,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     let window = self.clean_window(usize::MAX, lacking).await;
                     self.after_window(window).await;
                 }
-                Action::Refuse => {
-                    self.refused();
-                    self.fail_queue(IoError::CapacityExceeded);
-                    self.work.notify_one();
-                    self.tell_all(|| Order::Refuse);
-                    self.heard_refused();
-                }
+                Action::Refuse => self.refuse_writes(),
             }
         }
     }
@@ -109,6 +110,23 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         for zone in zones {
             state.segments.discarded(zone);
         }
+    }
+
+    /// Nobody waits for a segment unless it says so again.
+    fn have_writers_look(&self) {
+        self.state.borrow_mut().starved = false;
+        self.work.notify_one();
+        self.heard_refused();
+        self.tell_all(|| Order::Look);
+    }
+
+    /// Fails the writes that wait for a segment.
+    fn refuse_writes(&self) {
+        self.refused();
+        self.fail_queue(IoError::CapacityExceeded);
+        self.work.notify_one();
+        self.tell_all(|| Order::Refuse);
+        self.heard_refused();
     }
 
     async fn after_window(self: &Rc<Self>, window: Window) {

@@ -173,6 +173,14 @@ impl Image {
             .count() as u64
     }
 
+    /// Blocks that may take space, with whatever in flight.
+    pub fn blocks_written_at_most(&self) -> u64 {
+        let blocks = self.blocks.values();
+        blocks
+            .filter(|block| block.allowed().any(|stamp| stamp != 0))
+            .count() as u64
+    }
+
     /// True when a write to the block is in flight.
     pub fn is_busy(&self, block: u64) -> bool {
         self.writes

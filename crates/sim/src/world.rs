@@ -2,6 +2,7 @@
 
 mod changes;
 mod clients;
+mod refusals;
 mod rivals;
 mod served;
 
@@ -61,6 +62,9 @@ pub(crate) struct World {
     pub report: Cell<Report>,
     /// Volumes outgrow the pool, and clients write much.
     pub crowded: bool,
+    /// Blocks that nobody reads any more and that may still take space, at most: what is deleted
+    /// may be an ancestor of what is not.
+    unnamed: Cell<u64>,
     /// A clock for the model: each event has its own time.
     now: Cell<u64>,
     names: Cell<u64>,
@@ -97,6 +101,7 @@ impl World {
             bad: RefCell::new(bad),
             model: RefCell::default(),
             report: Cell::default(),
+            unnamed: Cell::new(0),
             now: Cell::new(1),
             names: Cell::new(0),
             host: Cell::new(7),
@@ -186,6 +191,7 @@ impl World {
 
     async fn create_pool(&self) {
         *self.model.borrow_mut() = Model::default();
+        self.unnamed.set(0);
         let (shards, slice_blocks) = self.shards();
         let options = CreateOptions {
             zone_bytes: Some(32 * BLOCK as u64),
@@ -400,6 +406,7 @@ impl World {
         let accounts = pool.accounting().await;
         let accounts = accounts.map_err(|error| format!("accounts: {error}"))?;
         let used = pool.status().used_bytes;
+        self.unnamed.set(accounts.unnamed_bytes / BLOCK as u64);
         // What the cleaner moves meanwhile counts twice until the next checkpoint.
         if accounts.total_bytes > used {
             return Err(format!("{used} bytes in use, but {accounts:?}"));

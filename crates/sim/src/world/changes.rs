@@ -1,5 +1,6 @@
 //! Changes of what there is: volumes made, cloned, rolled back, resized, deleted; snapshots.
 
+use super::refusals::Asked;
 use super::{BLOCK, Served, World};
 use crate::drive::SimDrive;
 use crate::model::{Image, Write};
@@ -133,18 +134,42 @@ impl World {
         }
     }
 
-    fn begin(&self, name: &str, kind: Kind) {
+    fn begin(&self, pool: &Served, name: &str, kind: Kind) -> Asked {
+        let blocks = {
+            let model = self.model.borrow();
+            let gone = match &kind {
+                Kind::DeleteSnapshot(id) => model.snapshots.get(id),
+                Kind::DeleteVolume(id) | Kind::Rollback { volume: id, .. } => model.volumes.get(id),
+                Kind::Snapshot { .. } | Kind::Volume { .. } | Kind::Resize { .. } => None,
+            };
+            let gone = gone.map_or(0, Image::blocks_written_at_most);
+            self.unnamed.set(self.unnamed.get() + gone);
+            let promised = |id: &u32| model.reserving.contains(id);
+            match &kind {
+                Kind::Snapshot { volume, image } | Kind::Rollback { volume, image }
+                    if promised(volume) =>
+                {
+                    image.size
+                }
+                Kind::Resize { volume, blocks } if promised(volume) => *blocks,
+                _ => 0,
+            }
+        };
+        let asked = self.asked(pool, blocks);
         self.model.borrow_mut().pending.push(Pending {
             name: name.to_owned(),
             kind,
         });
+        asked
     }
 
-    /// The answer is there. Nothing else changes at the same time, so it is about the only one.
+    /// The answer is there. Nothing else changes at the same time, so it is about the only one. No
+    /// change takes space but by promising it.
     fn end<T>(
         &self,
         pool: &Served,
         result: Result<T, PoolError>,
+        asked: Asked,
     ) -> Result<Option<(T, Kind)>, String> {
         self.still_holds()?;
         if pool.status().state == PoolState::Offline {
@@ -156,7 +181,10 @@ impl World {
         let pending = self.model.borrow_mut().pending.pop();
         match (result, pending) {
             (Ok(output), Some(pending)) => Ok(Some((output, pending.kind))),
-            (Err(PoolError::NoSpace), _) => Ok(None),
+            (Err(PoolError::NoSpace), _) => {
+                self.check_refusal(pool, asked)?;
+                Ok(None)
+            }
             (Err(error), _) => Err(format!("a change failed: {error}")),
             (Ok(_), None) => Err("a change ended twice".to_owned()),
         }
@@ -187,9 +215,9 @@ impl World {
         let name = self.fresh_name();
         let image = self.model.borrow().volumes.get(&volume).map(Image::copy);
         let image = image.ok_or("no such volume")?;
-        self.begin(&name, Kind::Snapshot { volume, image });
+        let asked = self.begin(pool, &name, Kind::Snapshot { volume, image });
         let result = pool.snapshot(&[(VolumeId(volume), name)]).await;
-        if let Some((ids, Kind::Snapshot { image, .. })) = self.end(pool, result)?
+        if let Some((ids, Kind::Snapshot { image, .. })) = self.end(pool, result, asked)?
             && let Some(id) = ids.first()
         {
             self.model.borrow_mut().snapshots.insert(id.0, image);
@@ -206,9 +234,9 @@ impl World {
             .get(&snapshot)
             .map(Image::copy);
         let image = image.ok_or("no such snapshot")?;
-        self.begin(&name, Kind::Volume { image });
+        let asked = self.begin(pool, &name, Kind::Volume { image });
         let result = pool.clone_snapshot(SnapshotId(snapshot), &name).await;
-        if let Some((id, Kind::Volume { image })) = self.end(pool, result)? {
+        if let Some((id, Kind::Volume { image })) = self.end(pool, result, asked)? {
             self.model.borrow_mut().volumes.insert(id.0, image);
         }
         Ok(())
@@ -217,7 +245,8 @@ impl World {
     async fn create_volume(&self, pool: &Served) -> Result<(), String> {
         let name = self.fresh_name();
         let blocks = 20 + self.random.below(300);
-        self.begin(
+        let mut asked = self.begin(
+            pool,
             &name,
             Kind::Volume {
                 image: Image::zeroes(blocks),
@@ -229,8 +258,9 @@ impl World {
             reserved: self.extra.once_in(3),
         };
         let reserved = options.reserved;
+        asked.blocks = if reserved { blocks } else { 0 };
         let result = pool.create_volume(&name, options).await;
-        if let Some((id, Kind::Volume { image })) = self.end(pool, result)? {
+        if let Some((id, Kind::Volume { image })) = self.end(pool, result, asked)? {
             let mut model = self.model.borrow_mut();
             model.volumes.insert(id.0, image);
             if reserved {
@@ -258,9 +288,9 @@ impl World {
             image
         };
         self.reserve(volume).await?;
-        self.begin("", Kind::Rollback { volume, image });
+        let asked = self.begin(pool, "", Kind::Rollback { volume, image });
         let result = pool.rollback(VolumeId(volume), SnapshotId(snapshot)).await;
-        if let Some(((), Kind::Rollback { image, .. })) = self.end(pool, result)? {
+        if let Some(((), Kind::Rollback { image, .. })) = self.end(pool, result, asked)? {
             self.model.borrow_mut().volumes.insert(volume, image);
         }
         self.let_go(volume);
@@ -268,9 +298,9 @@ impl World {
     }
 
     async fn delete_snapshot(&self, pool: &Served, id: u32) -> Result<(), String> {
-        self.begin("", Kind::DeleteSnapshot(id));
+        let asked = self.begin(pool, "", Kind::DeleteSnapshot(id));
         let result = pool.delete_snapshot(SnapshotId(id)).await;
-        if self.end(pool, result)?.is_some() {
+        if self.end(pool, result, asked)?.is_some() {
             self.model.borrow_mut().snapshots.remove(&id);
         }
         Ok(())
@@ -278,9 +308,9 @@ impl World {
 
     async fn delete_volume(&self, pool: &Served, id: u32) -> Result<(), String> {
         self.reserve(id).await?;
-        self.begin("", Kind::DeleteVolume(id));
+        let asked = self.begin(pool, "", Kind::DeleteVolume(id));
         let result = pool.delete_volume(VolumeId(id)).await;
-        if self.end(pool, result)?.is_some() {
+        if self.end(pool, result, asked)?.is_some() {
             self.model.borrow_mut().volumes.remove(&id);
         }
         self.let_go(id);
@@ -290,11 +320,11 @@ impl World {
     async fn resize(&self, pool: &Served, id: u32) -> Result<(), String> {
         let blocks = 20 + self.random.below(400);
         self.reserve(id).await?;
-        self.begin("", Kind::Resize { volume: id, blocks });
+        let asked = self.begin(pool, "", Kind::Resize { volume: id, blocks });
         let result = pool
             .resize_volume(VolumeId(id), blocks * BLOCK as u64, true)
             .await;
-        if self.end(pool, result)?.is_some() {
+        if self.end(pool, result, asked)?.is_some() {
             self.resized(id, blocks);
         }
         self.let_go(id);

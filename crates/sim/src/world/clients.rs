@@ -1,10 +1,12 @@
 //! Clients: tasks that read, write and give back blocks, several at once.
 
+use super::refusals::Asked;
 use super::{BLOCK, Device, Served, World};
 use crate::model::{self, Write};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use pool::VolumeId;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -65,8 +67,8 @@ impl World {
                 self.count_read(id, -1);
                 result
             }
-            2 => self.erase(&device, id, start, blocks).await,
-            _ => self.write(&device, id, start, blocks).await,
+            2 => self.erase(pool, &device, id, start..start + blocks).await,
+            _ => self.write(pool, &device, id, start..start + blocks).await,
         }
     }
 
@@ -114,11 +116,20 @@ impl World {
         Some(number)
     }
 
-    fn settle(&self, id: u32, number: u64, result: Result<(), IoError>) -> Result<(), String> {
+    fn settle(
+        &self,
+        pool: &Served,
+        asked: Asked,
+        (id, number): (u32, u64),
+        result: Result<(), IoError>,
+    ) -> Result<(), String> {
         // What was acknowledged before this host stood still may be heard only now.
         self.still_holds()?;
         let now = self.tick();
         self.count(|report| report.requests += 1);
+        if result == Err(IoError::CapacityExceeded) {
+            self.check_refusal(pool, asked)?;
+        }
         let mut model = self.model.borrow_mut();
         let reserving = model.reserving.clone();
         let Some(image) = model.volumes.get_mut(&id) else {
@@ -140,7 +151,15 @@ impl World {
         !reserving.contains(&id) || self.options.bad_drives
     }
 
-    async fn write(&self, device: &Device, id: u32, start: u64, blocks: u64) -> Result<(), String> {
+    async fn write(
+        &self,
+        pool: &Served,
+        device: &Device,
+        id: u32,
+        range: Range<u64>,
+    ) -> Result<(), String> {
+        let (start, blocks) = (range.start, range.end - range.start);
+        let asked = self.asked(pool, blocks);
         let first = self.tick() << 8;
         let stamps: Vec<u64> = (0..blocks).map(|index| first + index + 1).collect();
         let mut buffer = Buffer::new(blocks as usize * BLOCK);
@@ -154,10 +173,19 @@ impl World {
             return Ok(());
         };
         let (_, result) = device.write(Lba(start), buffer, Durability::Cached).await;
-        self.settle(id, number, result)
+        self.settle(pool, asked, (id, number), result)
     }
 
-    async fn erase(&self, device: &Device, id: u32, start: u64, blocks: u64) -> Result<(), String> {
+    async fn erase(
+        &self,
+        pool: &Served,
+        device: &Device,
+        id: u32,
+        range: Range<u64>,
+    ) -> Result<(), String> {
+        let (start, blocks) = (range.start, range.end - range.start);
+        // What is given back takes no space.
+        let asked = self.asked(pool, 0);
         let Some(number) = self.submit(id, start, vec![0; blocks as usize], false) else {
             return Ok(());
         };
@@ -166,7 +194,7 @@ impl World {
             0 => device.deallocate(range).await,
             _ => device.write_zeroes(range, Durability::Cached).await,
         };
-        self.settle(id, number, result)
+        self.settle(pool, asked, (id, number), result)
     }
 
     async fn read(&self, device: &Device, id: u32, start: u64, blocks: u64) -> Result<(), String> {
