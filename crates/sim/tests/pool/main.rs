@@ -11,3 +11,4 @@ mod scrubs;
 mod shards;
 mod space;
 mod support;
+mod trims;
