@@ -128,6 +128,10 @@ impl Serve {
         };
         if let Some(directory) = &self.dev {
             config.state_directory.clone_from(directory);
+            if self.config.is_none() {
+                // Its drives are files: what is not there will not come.
+                config.pools.drive_wait_seconds = 0;
+            }
         }
         if !self.listen.is_empty() {
             let port = |listen: &Address| PortConfig {

@@ -2,7 +2,7 @@
 
 use crate::drive::{DriveLayout, FIRST_SLOT, device_blocks, read_blocks, write_blocks};
 use crate::error::PoolError;
-use crate::format::superblock::{NotSuperblock, Superblock};
+use crate::format::superblock::{MEMBER_ACTIVE, NotSuperblock, Superblock};
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
 use block::{BlockDevice, Buffer, Durability, IoError};
@@ -41,6 +41,8 @@ pub struct Label {
     pub members: usize,
     /// The newest membership that this drive knows.
     pub epoch: u64,
+    /// The members that work, as of that membership.
+    pub active: Vec<DriveId>,
     /// The host that holds the pool; `None` after an export.
     pub holder: Option<HostId>,
 }
@@ -263,6 +265,12 @@ pub async fn probe<D: BlockDevice>(device: &D) -> Result<Option<Label>, PoolErro
                     .filter(|member| member.state != 0)
                     .count(),
                 epoch: superblock.epoch.number.get(),
+                active: superblock
+                    .members
+                    .iter()
+                    .filter(|member| member.state == MEMBER_ACTIVE)
+                    .map(|member| DriveId(member.id))
+                    .collect(),
                 holder: (superblock.holder != [0; 16]).then_some(HostId(superblock.holder)),
             }))
         }

@@ -27,6 +27,8 @@ pub struct Config {
     pub nvme: NvmeConfig,
     /// The REST side.
     pub api: ApiConfig,
+    /// Pools at the start.
+    pub pools: PoolsConfig,
     /// Logging.
     pub log: LogConfig,
     /// Stopping.
@@ -108,6 +110,15 @@ impl ApiConfig {
         let (certificate, key) = (self.certificate.clone()?, self.certificate_key.clone()?);
         Some(CertificateFiles { certificate, key })
     }
+}
+
+/// `[pools]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PoolsConfig {
+    /// How long a pool waits, at the start, for drives of it that are not there.
+    #[serde(deserialize_with = "drive_wait_seconds")]
+    pub drive_wait_seconds: u32,
 }
 
 /// `[log]`
@@ -228,6 +239,20 @@ pub(crate) fn check_shutdown_seconds(seconds: u32) -> Result<(), String> {
     }
 }
 
+/// The longest that a pool waits for drives.
+const DRIVE_WAIT_SECONDS_MAX: u32 = 3600;
+
+fn drive_wait_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let seconds = i64::deserialize(deserializer)?;
+    match u32::try_from(seconds) {
+        Ok(seconds) if seconds <= DRIVE_WAIT_SECONDS_MAX => Ok(seconds),
+        _ => {
+            let problem = format!("{seconds} seconds; allowed: 0 to {DRIVE_WAIT_SECONDS_MAX}");
+            Err(D::Error::custom(problem))
+        }
+    }
+}
+
 fn shutdown_refused(seconds: i64) -> String {
     format!("{seconds} seconds; allowed: 1 to {SHUTDOWN_SECONDS_MAX}")
 }
@@ -239,6 +264,7 @@ impl Default for Config {
             node: NodeConfig::default(),
             nvme: NvmeConfig::default(),
             api: ApiConfig::default(),
+            pools: PoolsConfig::default(),
             log: LogConfig::default(),
             shutdown: ShutdownConfig::default(),
         }
@@ -265,6 +291,14 @@ impl Default for ApiConfig {
             protocol: Protocol::default(),
             certificate: None,
             certificate_key: None,
+        }
+    }
+}
+
+impl Default for PoolsConfig {
+    fn default() -> PoolsConfig {
+        PoolsConfig {
+            drive_wait_seconds: 30,
         }
     }
 }

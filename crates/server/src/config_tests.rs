@@ -13,7 +13,7 @@ fn the_sample_is_the_default() {
 #[test]
 fn every_key_of_the_sample_is_known_and_every_known_key_is_in_the_sample() {
     let table: toml::Table = DEFAULT_CONFIG.parse().unwrap();
-    for section in ["node", "api", "log", "shutdown"] {
+    for section in ["node", "api", "pools", "log", "shutdown"] {
         let error = Config::parse(&format!("[{section}]\nno_such_key = 1\n")).unwrap_err();
         let allowed = error.split("expected ").nth(1).unwrap();
         let allowed = allowed.split(", in").next().unwrap();
@@ -70,6 +70,10 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[shutdown]\ntimeout_seconds = 0",
         &["line 2", "timeout_seconds", "0 seconds", "1 to 3600"],
+    ),
+    (
+        "[pools]\ndrive_wait_seconds = 3601",
+        &["line 2", "drive_wait_seconds", "3601 seconds", "0 to 3600"],
     ),
     ("[shutdown", &["line 1"]),
 ];

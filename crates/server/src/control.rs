@@ -30,7 +30,7 @@ mod volumes;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use api::{ErrorBody, ErrorCode, Grant, HostKeySpec, HostSpec, Limits, Name, Severity, TlsKeySpec};
 use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec};
@@ -176,7 +176,8 @@ impl Control {
         control.make_first_token(&config.state_directory).await?;
         control.restore_drives(remembered.drives).await;
         control.restore_volumes(remembered.volumes).await;
-        control.restore_pools(remembered.pools).await;
+        let wait = Duration::from_secs(config.pools.drive_wait_seconds.into());
+        control.restore_pools(remembered.pools, wait).await;
         control.restore_all_administrators().await;
         Ok(control)
     }

@@ -146,6 +146,7 @@ async fn serve(
     }
     yield_to_the_data_path(&config.node.cores);
     tell_others(&control);
+    drop(tokio::spawn(Arc::clone(&control).wait_for_drives()));
     drop(tokio::spawn(Arc::clone(&control).scrub_on_schedule()));
     let (scheme, tls) = match config.api.protocol {
         Protocol::Http => ("http", None),

@@ -133,7 +133,11 @@ impl Control {
     }
 
     /// Opens a drive that was offline, and puts its volume back on it.
-    async fn open_again(&self, objects: &mut Objects, name: &Name) -> Result<(), ErrorBody> {
+    pub(super) async fn open_again(
+        &self,
+        objects: &mut Objects,
+        name: &Name,
+    ) -> Result<(), ErrorBody> {
         let Some(entry) = objects.drives.get_mut(name) else {
             return Err(not_found("drive", name));
         };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use api::{ErrorBody, ErrorCode, Job, JobKind, Name, Pool, PoolSpec, PoolState, Severity};
 use node::{DriveLabel, Label, PoolFacts};
@@ -15,6 +15,7 @@ mod hosts;
 mod import;
 mod scrub;
 mod show;
+mod waiting;
 
 pub(super) use self::scrub::check_interval_days;
 pub use self::show::hexadecimal;
@@ -29,6 +30,8 @@ pub(super) struct PoolEntry {
     pub facts: Option<PoolFacts>,
     /// What of it cannot be served, and why.
     pub unserved: Vec<String>,
+    /// Until when it waits for members before it is opened without them.
+    pub waits_until: Option<Instant>,
 }
 
 impl Control {
@@ -309,6 +312,7 @@ impl PoolEntry {
             offline: None,
             facts: Some(facts),
             unserved: Vec::new(),
+            waits_until: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Finding pools on drives, opening them, and serving what is in them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use api::{ErrorBody, ErrorCode, ImportablePool, Name, Pool, PoolImport, Severity, VolumeSpec};
 use node::{Backing, DriveLabel, PoolFacts, VolumeId, VolumeInfo};
@@ -101,8 +102,14 @@ impl Control {
         Ok(())
     }
 
-    /// Opens every remembered pool that its drives allow; the others stay, offline.
-    pub(in crate::control) async fn restore_pools(&self, pools: BTreeMap<Name, PoolRecord>) {
+    /// Opens every remembered pool that its drives allow; the others stay, offline. One that lacks
+    /// members waits for them so long.
+    pub(in crate::control) async fn restore_pools(
+        &self,
+        pools: BTreeMap<Name, PoolRecord>,
+        wait: Duration,
+    ) {
+        let waits_until = (!wait.is_zero()).then(|| Instant::now() + wait);
         let mut objects = self.objects.lock().await;
         for (name, record) in pools {
             let entry = PoolEntry {
@@ -110,6 +117,7 @@ impl Control {
                 offline: Some("not opened yet".to_owned()),
                 facts: None,
                 unserved: Vec::new(),
+                waits_until,
             };
             objects.pools.insert(name, entry);
         }
@@ -121,11 +129,19 @@ impl Control {
         let pools = objects.pools.iter();
         let offline = pools.filter(|(_, entry)| entry.offline.is_some());
         let offline: Vec<Name> = offline.map(|(name, _)| name.clone()).collect();
+        self.open_pools(objects, offline).await;
+    }
+
+    /// Tries pools that are not open, but for those that still wait for drives.
+    pub(super) async fn open_pools(&self, objects: &mut Objects, offline: Vec<Name>) {
         if offline.is_empty() {
             return;
         }
         let labels = self.labels(objects).await;
         for name in offline {
+            if self.goes_on_waiting(objects, &name, &labels).await {
+                continue;
+            }
             if let Err(reason) = self.open_remembered(objects, &name, &labels).await
                 && let Some(entry) = objects.pools.get_mut(&name)
             {
@@ -138,7 +154,7 @@ impl Control {
     }
 
     /// Has hosts find the volumes of a pool that is not open, not ready until it is.
-    async fn hold_places(&self, objects: &mut Objects, pool: &Name) {
+    pub(super) async fn hold_places(&self, objects: &mut Objects, pool: &Name) {
         let entry = objects.pools.get(pool);
         let volumes = entry.map(|entry| entry.record.volumes.clone());
         for (name, record) in volumes.unwrap_or_default() {

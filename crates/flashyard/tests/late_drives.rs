@@ -1,0 +1,114 @@
+//! A machine that starts may have its drives later than the node: pools wait for them, each by
+//! itself, and then go on without those that never come.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use api::{ObjectState, PoolState};
+use support::{Node, name};
+
+/// Longer than opening a pool takes on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A node with two mirrors, `late` on drives a and b, `other` on c and d, that was killed; and the
+/// file of drive b, which is out of the way.
+fn with_a_late_drive(wait_seconds: u32) -> (Node, PathBuf, PathBuf) {
+    let settings = format!("[pools]\ndrive_wait_seconds = {wait_seconds}\n");
+    let mut node = Node::configured(&settings);
+    for drive in ["a", "b", "c", "d"] {
+        let path = node.path().canonicalize().unwrap().join(drive);
+        node.answer(&[
+            "drive",
+            "add",
+            drive,
+            path.to_str().unwrap(),
+            "--size",
+            "16MiB",
+        ]);
+    }
+    for (pool, drives) in [("late", "a,b"), ("other", "c,d")] {
+        node.answer(&[
+            "pool", "create", pool, "--level", "raid1", "--drives", drives,
+        ]);
+        node.answer(&[
+            "volume",
+            "create",
+            &format!("v-{pool}"),
+            "--pool",
+            pool,
+            "--size",
+            "4MiB",
+        ]);
+    }
+    node.kill();
+    let (file, aside) = (node.path().join("b"), node.path().join("aside"));
+    std::fs::rename(&file, &aside).unwrap();
+    (node, file, aside)
+}
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn state(node: &Node, pool: &str) -> PoolState {
+    node.client().pool(&name(pool)).unwrap().state
+}
+
+#[test]
+fn a_pool_waits_for_a_drive_that_is_late_and_others_do_not() {
+    let (mut node, file, aside) = with_a_late_drive(3600);
+    node.start();
+    assert_eq!(state(&node, "other"), PoolState::Online);
+    let waiting = node.client().pool(&name("late")).unwrap();
+    assert_eq!(waiting.state, PoolState::Offline);
+    assert_eq!(waiting.reason.as_deref(), Some("waits for drive b"));
+    let held = node.client().volume(&name("v-late")).unwrap();
+    assert_eq!(held.state, ObjectState::Offline);
+    std::fs::rename(&aside, &file).unwrap();
+    wait_for("the pool opens with its drive", || {
+        state(&node, "late") != PoolState::Offline
+    });
+    assert_eq!(state(&node, "late"), PoolState::Online);
+    let volume = node.client().volume(&name("v-late")).unwrap();
+    assert_eq!(volume.state, ObjectState::Online);
+    assert_eq!(
+        node.client().status().unwrap().problems,
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn a_pool_goes_on_without_a_drive_that_never_comes() {
+    let (mut node, _, _) = with_a_late_drive(2);
+    node.start();
+    assert_eq!(state(&node, "other"), PoolState::Online);
+    wait_for("the pool opens without its drive", || {
+        state(&node, "late") == PoolState::Degraded
+    });
+    let events = node.answer(&["event", "list"]);
+    for part in [
+        "waits for drive b",
+        "has waited for drive b: goes on without",
+    ] {
+        assert!(events.contains(part), "{events}");
+    }
+}
+
+#[test]
+fn an_import_ends_the_wait() {
+    let (mut node, _, _) = with_a_late_drive(3600);
+    node.start();
+    assert_eq!(state(&node, "late"), PoolState::Offline);
+    node.answer(&["pool", "import", "late"]);
+    assert_eq!(state(&node, "late"), PoolState::Degraded);
+    let volume = node.client().volume(&name("v-late")).unwrap();
+    assert_eq!(volume.state, ObjectState::Online);
+}
