@@ -81,31 +81,59 @@ pub(crate) fn choose(slots: &[Option<&Slot>]) -> Result<Choice, PoolError> {
             )));
         }
     }
-    let mut heads: Vec<(usize, &Slot)> = found.clone();
-    heads.sort_by_key(|(_, slot)| std::cmp::Reverse(slot.rank()));
-    let mut chosen: Option<(usize, &Slot)> = None;
-    for (at, slot) in heads {
-        if !quorate(&slot.superblock, slots) {
-            continue;
-        }
-        match chosen {
-            None => chosen = Some((at, slot)),
-            Some((_, head)) if head.superblock.descends_from(slot.superblock.epoch) => {}
-            Some((_, head)) => {
-                return Err(PoolError::SplitBrain {
-                    left: head.superblock.epoch.number.get(),
-                    right: slot.superblock.epoch.number.get(),
-                });
-            }
-        }
-    }
-    match chosen {
+    let mut heads = found.clone();
+    heads.retain(|(_, slot)| quorate(&slot.superblock, slots));
+    heads.sort_by_key(|(_, slot)| {
+        let superblock = &slot.superblock;
+        std::cmp::Reverse((superblock.incarnation.get(), superblock.rank()))
+    });
+    let rival = |of: &Slot| {
+        let others = heads.iter().map(|(_, other)| &other.superblock);
+        let mut others = others.filter(|other| !supersedes(&of.superblock, other, slots));
+        others.next()
+    };
+    let Some((_, latest)) = heads.first() else {
+        return Err(too_few(&found, slots));
+    };
+    match heads.iter().find(|(_, slot)| rival(slot).is_none()) {
         Some((newest, slot)) => Ok(Choice {
-            newest,
+            newest: *newest,
             current: current(&slot.superblock, slots),
         }),
-        None => Err(too_few(&found, slots)),
+        None => Err(PoolError::SplitBrain {
+            left: latest.superblock.epoch.number.get(),
+            right: rival(latest).map_or(0, |other| other.epoch.number.get()),
+        }),
     }
+}
+
+/// Says that `kept` knows of everything that was acknowledged under `other`.
+fn supersedes(kept: &Superblock, other: &Superblock, slots: &[Option<&Slot>]) -> bool {
+    let later = other.incarnation.get() <= kept.incarnation.get();
+    later && (kept.descends_from(other.epoch) || never_complete(other, kept, slots))
+}
+
+/// Says that since the memberships of `head` and `kept` parted, none of `head`'s was ever complete.
+///
+/// A membership is complete when every drive that it lists as active has it. Before that, nothing
+/// that needs it is acknowledged, and no zone is freed and no drive wiped under it; who opens the
+/// pool brings the drives up to it or lists them as failed. A listed drive does not become active
+/// again under the same identifier. So if `head` still lists a drive as active that went on under
+/// `kept` without ever having had `head`'s membership, then that drive has been missing since they
+/// parted. A drive that is only behind proves nothing: it may have lost its latest superblock.
+fn never_complete(head: &Superblock, kept: &Superblock, slots: &[Option<&Slot>]) -> bool {
+    let went_on = current(kept, slots).into_iter().zip(current(head, slots));
+    let mut drives = slots.iter().zip(went_on);
+    drives.any(|(slot, (by_kept, by_head))| {
+        let Some(slot) = slot else {
+            return false;
+        };
+        let drive = &slot.superblock;
+        by_kept.is_some()
+            && by_head.is_none()
+            && index_of(head, &drive.drive_id, MEMBER_ACTIVE).is_some()
+            && !drive.descends_from(head.epoch)
+    })
 }
 
 fn too_few(found: &[(usize, &Slot)], slots: &[Option<&Slot>]) -> PoolError {
@@ -246,6 +274,101 @@ mod tests {
         let choice = decide(&slots, &[3, 2, 1, 0]).unwrap();
         assert_eq!(choice.newest, 3);
         assert_eq!(choice.current, [None, Some(2), Some(1), Some(0)]);
+    }
+
+    /// `drives` are opened by themselves, the others being away: a later incarnation and epoch,
+    /// of which only `takers` hear.
+    fn go_on(slots: &mut [Slot], drives: &[usize], takers: &[usize], id: u64) {
+        let given: Vec<Option<&Slot>> = (0..slots.len())
+            .map(|index| drives.contains(&index).then(|| &slots[index]))
+            .collect();
+        let choice = choose(&given).unwrap();
+        let mut next = slots[choice.newest].superblock.clone();
+        next.incarnation = (next.incarnation.get() + 1).into();
+        next.sequence = (next.sequence.get() + 1).into();
+        next.raise_epoch(id);
+        for (index, place) in choice.current.iter().enumerate() {
+            if place.is_none() && next.members[index].state == MEMBER_ACTIVE {
+                next.members[index].state = MEMBER_FAILED;
+            }
+        }
+        for taker in takers {
+            let own = slots[*taker].superblock.clone();
+            slots[*taker].superblock = next.clone();
+            slots[*taker].superblock.drive_id = own.drive_id;
+            slots[*taker].superblock.drive_index = own.drive_index;
+        }
+    }
+
+    const ALL: [usize; 4] = [0, 1, 2, 3];
+
+    #[test]
+    fn an_epoch_that_never_was_complete_yields_to_one_that_was() {
+        let mut slots = pool(Level::Raid6, 4);
+        // Drive 3 is failing, and power is lost before drive 2 hears of it.
+        lose(&mut slots, &[0, 1], 3, 100);
+        go_on(&mut slots, &[2, 3], &[2, 3], 200);
+        let choice = decide(&slots, &ALL).unwrap();
+        assert_eq!(choice.current, [None, None, Some(2), Some(3)]);
+        // As often as that host tried again, and whatever number it came to.
+        lose(&mut slots, &[0, 1], 3, 101);
+        lose(&mut slots, &[1], 3, 102);
+        let choice = decide(&slots, &ALL).unwrap();
+        assert_eq!(choice.current, [None, None, Some(2), Some(3)]);
+        // Without drive 2 nothing tells that the others' was not complete.
+        assert!(decide(&slots, &[0, 1]).is_ok() && decide(&slots, &[2, 3]).is_ok());
+    }
+
+    #[test]
+    fn of_three_the_complete_one_counts() {
+        let mut slots = pool(Level::Raid6, 4);
+        lose(&mut slots, &[0], 3, 100);
+        go_on(&mut slots, &[1, 2, 3], &[1], 200);
+        assert_eq!(decide(&slots, &ALL).unwrap().newest, 1, "none is complete");
+        go_on(&mut slots, &[2, 3], &[2, 3], 300);
+        let choice = decide(&slots, &ALL).unwrap();
+        assert_eq!(choice.current, [None, None, Some(2), Some(3)]);
+    }
+
+    #[test]
+    fn of_two_that_never_were_complete_the_later_opening_counts() {
+        let mut slots = pool(Level::Raid6, 4);
+        lose(&mut slots, &[0, 1], 3, 100);
+        lose(&mut slots, &[0, 1], 3, 101);
+        go_on(&mut slots, &[2, 3], &[2], 200);
+        let choice = decide(&slots, &ALL).unwrap();
+        assert_eq!(choice.current, [None, None, Some(2), Some(3)]);
+    }
+
+    #[test]
+    fn two_halves_that_both_went_on_are_refused_even_if_one_did_not_finish_its_next_epoch() {
+        let mut slots = pool(Level::Raid6, 4);
+        go_on(&mut slots, &[0, 1], &[0, 1], 100);
+        go_on(&mut slots, &[2, 3], &[2, 3], 200);
+        let refused =
+            |slots: &[Slot]| matches!(decide(slots, &ALL), Err(PoolError::SplitBrain { .. }));
+        assert!(refused(&slots));
+        // Drive 1 has yet to hear of the next one: that says nothing about the one before.
+        go_on(&mut slots, &[0, 1], &[0], 300);
+        assert!(refused(&slots));
+    }
+
+    #[test]
+    fn what_a_former_holder_left_late_does_not_take_back_an_incarnation() {
+        let mut slots = pool(Level::Raid6, 4);
+        // A later opening, with every drive there.
+        for slot in &mut slots[2..] {
+            slot.superblock.incarnation = 1.into();
+        }
+        // The former holder still raises the epoch, without two drives or with them.
+        lose(&mut slots, &[0, 1], 3, 100);
+        let choice = decide(&slots, &ALL).unwrap();
+        assert_eq!(choice.current, [None, None, Some(2), Some(3)]);
+        lose(&mut slots, &[0, 1], 2, 101);
+        assert!(matches!(
+            decide(&slots, &ALL),
+            Err(PoolError::SplitBrain { .. })
+        ));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Superblocks that power loss tears, while members are lost and join: no drive is given up that
 //! did nothing wrong, and what was never whole never counts.
 
-use crate::support::{BLOCK, HOST, create};
+use crate::support::{BLOCK, HOST, assert_runs, create, read, settle, volume, write, write_runs};
 use block::BlockDevice;
 use pool::{Entropy, Level, OpenOptions, Pool, PoolError, PoolState};
 use reactor::Reactor;
@@ -93,12 +93,7 @@ fn two_torn_superblocks_do_not_make_a_whole_one() {
     let first = torn.content(head);
     // All that is left of this attempt is one block of one drive.
     for (drive, image) in machine.drives.iter().zip(&images) {
-        for (block, _) in drive.blocks_written() {
-            drive.put(block, vec![0; BLOCK]);
-        }
-        for (block, content) in image {
-            drive.put(*block, content.clone());
-        }
+        put_back(drive, image);
     }
     torn.put(head, first.clone());
     // The next attempt loses that block of that drive, and nothing else.
@@ -141,6 +136,60 @@ fn a_superblock_is_never_written_over_the_only_one() {
         });
         let status = status.expect("the power stays on");
         assert_eq!(status.state, PoolState::Online, "fuse {fuse}: {status:?}");
+    }
+}
+
+/// Power was lost while a membership without drive 3 was being written; the two drives that had it
+/// were away the next time, and the other two went on. Together they were refused as used apart.
+#[test]
+fn a_membership_that_never_was_complete_does_not_keep_a_pool_from_opening() {
+    let machine = Machine::new(1, 4);
+    let drives = &machine.drives;
+    let lived = machine.live(0, u64::MAX, async {
+        let pool = create(drives, Level::Raid6).await;
+        let id = volume(&pool, "a", 200).await;
+        write_runs(&pool, id, 8).await;
+        let before = drives[2].blocks_written();
+        let third = pool.status().drives[3].id;
+        pool.fail_drive(third).await.expect("one drive may fail");
+        (id, before)
+    });
+    let (id, before) = lived.expect("the power stays on");
+    // Drive 2 has nothing of it.
+    put_back(&drives[2], &before);
+    let lived = machine.live(1, u64::MAX, async {
+        let pool = machine.open(&drives[2..], 1).await;
+        let pool = pool.expect("two are enough");
+        write(&pool, id, 7 * 16, 16, 99).await;
+        pool.close().await.expect("closed");
+    });
+    lived.expect("the power stays on");
+    let lived = machine.live(2, u64::MAX, async {
+        let pool = machine.open(drives, 2).await;
+        let pool = pool.unwrap_or_else(|error| panic!("{error}"));
+        // The other two have missed a write: they come back empty.
+        for drive in &drives[..2] {
+            pool.add_drive(drive.clone()).await.expect("it joins");
+        }
+        while pool.status().state != PoolState::Online {
+            settle().await;
+        }
+        drives[2].die_after(0);
+        drives[3].die_after(0);
+        assert_runs(&pool, id, 7).await;
+        let found = read(&pool, id, 7 * 16, 16).await;
+        assert!(found.iter().all(|byte| *byte == 99));
+    });
+    lived.expect("the power stays on");
+}
+
+/// Gives a drive the content that it had.
+fn put_back(drive: &SimDrive, image: &[(u64, Vec<u8>)]) {
+    for (block, _) in drive.blocks_written() {
+        drive.put(block, vec![0; BLOCK]);
+    }
+    for (block, content) in image {
+        drive.put(*block, content.clone());
     }
 }
 

@@ -156,6 +156,17 @@ fn torn_superblocks_cost_no_drive() {
     }
 }
 
+/// Power loss left half of a pool's drives with a membership that the others never had; those went
+/// on by themselves, and then the pool did not open: its drives had been used apart.
+#[test]
+fn a_membership_on_half_of_the_drives_yields() {
+    let options = Options {
+        shards_max: 3,
+        ..Options::new(9_701_502)
+    };
+    run(&options).unwrap_or_else(|found| panic!("{found}"));
+}
+
 /// A drive that was not ready hid a superblock that the last opening had left torn; when
 /// it was ready, that passed for another host's.
 #[test]
