@@ -15,20 +15,22 @@ use block::BlockDevice;
 use std::rc::Rc;
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
-    /// Makes segments ready and publishes that they are.
+    /// Makes segments ready and publishes that they are, unless a checkpoint just has.
     pub async fn announce(&self) -> Result<(), PoolError> {
         let _alone = self.upkeep_lock.lock().await;
         if let Some(reason) = self.offline.get() {
             return Err(PoolError::Offline(reason));
         }
         let body = self.body_with_ready()?;
-        let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;
-        if let Err(error) = published {
-            tracing::error!(%error, "segments could not be announced");
-            self.go_offline("segments could not be announced");
-            return Err(error);
+        if !self.state.borrow().unannounced.is_empty() {
+            let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;
+            if let Err(error) = published {
+                tracing::error!(%error, "segments could not be announced");
+                self.go_offline("segments could not be announced");
+                return Err(error);
+            }
+            self.state.borrow_mut().unannounced.clear();
         }
-        self.state.borrow_mut().unannounced.clear();
         self.work.notify_one();
         self.tell_all(|| Order::Look);
         Ok(())

@@ -120,6 +120,8 @@ pub(crate) struct Situation {
     /// Wide segments ready to be written, and how many there should be.
     pub ready: usize,
     pub ready_target: usize,
+    /// How many of those ready no durable tables name yet: they are about to be announced.
+    pub unannounced: usize,
     /// How many of them only the cleaner takes.
     pub kept: usize,
     /// Segments that could be made ready: free ones beyond the map's reserve.
@@ -195,7 +197,7 @@ pub(crate) fn plan(seen: Situation) -> Action {
     if seen.overlay_full {
         return Action::Checkpoint;
     }
-    if seen.starved && more_ready {
+    if seen.starved && (more_ready || seen.unannounced > 0) {
         return Action::Announce;
     }
     if seen.starved {
@@ -252,6 +254,12 @@ mod tests {
             }),
             Action::Announce
         );
+        let on_their_way = Situation {
+            ready: 4,
+            unannounced: 4,
+            ..starved
+        };
+        assert_eq!(plan(on_their_way), Action::Announce);
         let last = Situation {
             victim: true,
             last_resort: true,

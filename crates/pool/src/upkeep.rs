@@ -145,7 +145,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let ready = state
             .ready_or_unannounced(Kind::Wide)
             .filter(|(_, segment)| rules.accepts(&segment.columns));
-        let (ready, free) = (ready.count(), self.free_segments(&state));
+        let (mut count, mut unannounced) = (0, 0);
+        for (number, _) in ready {
+            count += 1;
+            unannounced += usize::from(state.unannounced.contains(&number));
+        }
+        let (ready, free) = (count, self.free_segments(&state));
         let others = self.peers().iter().map(|peer| peer.standing.get());
         let (others_starve, others_full) = others.fold((false, false), |(starve, full), other| {
             (starve || other.starved, full || other.overlay_full)
@@ -171,6 +176,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             dirty: freeable > 0 || !state.overlay.is_empty() || self.others_dirty.get(),
             ready,
             ready_target: size.ready_target(),
+            unannounced,
             kept: rules.kept,
             spare: free.spare,
             last_resort: ready == 0 && free.last_resort > 0,

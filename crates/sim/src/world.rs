@@ -76,6 +76,8 @@ pub(crate) struct World {
     deposed: Cell<Option<Rest>>,
     /// What such a host did that it may not.
     violation: RefCell<Option<String>>,
+    /// What a client found that must not be. Others may wait for that client for ever.
+    fault: RefCell<Option<String>>,
 }
 
 impl World {
@@ -108,6 +110,7 @@ impl World {
             serving: RefCell::default(),
             deposed: Cell::new(None),
             violation: RefCell::default(),
+            fault: RefCell::default(),
         }
     }
 
@@ -300,6 +303,9 @@ impl World {
         drop(reactor);
         self.lose_power();
         self.count(|report| report.crashes += u64::from(outcome.is_none()));
+        if let Some(found) = self.fault.take() {
+            return Err(found);
+        }
         match outcome {
             Some(result) => result,
             None if last => Err("does not come to rest".to_owned()),

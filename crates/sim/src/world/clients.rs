@@ -21,18 +21,28 @@ impl World {
         for client in 0..clients {
             let (world, pool) = (self.clone(), pool.clone());
             tasks.push(reactor::spawn(async move {
-                for _ in 0..steps {
-                    if client == 0 && world.random.once_in(3) {
-                        world.change_something(&pool).await?;
-                    } else {
-                        world.step(&pool).await?;
-                    }
+                let worked = world.work_as_client(&pool, client == 0, steps).await;
+                if let Err(found) = &worked
+                    && world.still_holds().is_ok()
+                {
+                    world.fault.borrow_mut().get_or_insert(found.clone());
                 }
-                Ok::<(), String>(())
+                worked
             }));
         }
         for task in tasks {
             task.await?;
+        }
+        Ok(())
+    }
+
+    async fn work_as_client(&self, pool: &Served, changes: bool, steps: u64) -> Result<(), String> {
+        for _ in 0..steps {
+            if changes && self.random.once_in(3) {
+                self.change_something(pool).await?;
+            } else {
+                self.step(pool).await?;
+            }
         }
         Ok(())
     }

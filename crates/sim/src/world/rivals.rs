@@ -41,7 +41,7 @@ impl World {
         if let Some(result) = outcome {
             drop(first);
             self.lose_power();
-            return result;
+            return self.fault.take().map_or(result, Err);
         }
         self.count(|report| report.takeovers += 1);
         self.host.set(self.host.get() + 1);
@@ -50,7 +50,7 @@ impl World {
         self.deposed.set(None);
         drop(first);
         self.lose_power();
-        result
+        self.fault.take().map_or(result, Err)
     }
 
     fn take_over(
