@@ -1,7 +1,7 @@
 //! Where blocks are: what memory knows, and the map's nodes on the drives where it does not.
 
 use crate::core::{Core, State};
-use crate::location::{Entry, Mapping};
+use crate::location::Mapping;
 use crate::tree;
 use crate::volumes::Root;
 use block::{BlockDevice, IoError};
@@ -47,23 +47,42 @@ impl State {
 }
 
 impl<D: BlockDevice> Core<D> {
-    /// Where a block of a volume's layer is; `None` reads as zeroes.
-    pub async fn find(&self, layer: u32, block: u64) -> Result<Option<Entry>, IoError> {
-        let found = self.state.borrow().lookup(layer, block);
-        let mapping = match found {
-            Lookup::Known(mapping) => mapping,
-            Lookup::Trees(roots, otherwise) => {
-                let mut mapping = None;
-                for root in roots {
-                    mapping = tree::lookup(self, root, block).await?;
-                    if mapping.is_some() {
-                        break;
-                    }
-                }
-                mapping.or(otherwise)
-            }
+    /// Where blocks of a volume's layer from `start` on are: fills `found`, which holds nothing but
+    /// `None`. Those that are `None` or a hole then read as zeroes. All of it is as of one instant,
+    /// however long nodes take to come from the drives: of an atomic write that is applied
+    /// meanwhile, either each block is seen or none. The caller counts as a reader, so that the
+    /// trees of that instant stay where they are.
+    pub async fn find(
+        &self,
+        layer: u32,
+        start: u64,
+        found: &mut [Option<Mapping>],
+    ) -> Result<(), IoError> {
+        let known = self.peek(layer, start, found);
+        let unknown = start + known as u64..start + found.len() as u64;
+        let lookups: Vec<Lookup> = {
+            let state = self.state.borrow();
+            let unknown = unknown.clone();
+            unknown.map(|block| state.lookup(layer, block)).collect()
         };
-        Ok(mapping.and_then(Mapping::entry))
+        for ((place, block), lookup) in found[known..].iter_mut().zip(unknown).zip(lookups) {
+            *place = self.resolve(block, lookup).await?;
+        }
+        Ok(())
+    }
+
+    async fn resolve(&self, block: u64, lookup: Lookup) -> Result<Option<Mapping>, IoError> {
+        let (roots, otherwise) = match lookup {
+            Lookup::Known(mapping) => return Ok(mapping),
+            Lookup::Trees(roots, otherwise) => (roots, otherwise),
+        };
+        for root in roots {
+            let mapping = tree::lookup(self, root, block).await?;
+            if mapping.is_some() {
+                return Ok(mapping);
+            }
+        }
+        Ok(otherwise)
     }
 
     /// Where blocks of a volume's layer from `start` on are, if memory knows without asking the

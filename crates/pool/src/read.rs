@@ -70,15 +70,19 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
         let _reading = self.core.reading();
+        let layer = match self.layer() {
+            Ok(layer) => layer,
+            Err(error) => return (buffer, Err(error)),
+        };
         if range.blocks == 1 {
             let mut found = [None];
-            return match self.locate(range.start.0, &mut found).await {
+            return match self.core.find(layer, range.start.0, &mut found).await {
                 Ok(()) => self.read_piece(range.start.0, &found, buffer).await,
                 Err(error) => (buffer, Err(error)),
             };
         }
         let mut found = vec![None; range.blocks as usize];
-        if let Err(error) = self.locate(range.start.0, &mut found).await {
+        if let Err(error) = self.core.find(layer, range.start.0, &mut found).await {
             return (buffer, Err(error));
         }
         let pieces = pieces(&found);
@@ -92,22 +96,6 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         });
         let (parts, results): (Vec<_>, Vec<_>) = join_all(reads).await.into_iter().unzip();
         (put_together(parts), results.into_iter().collect())
-    }
-
-    /// Finds out where blocks are. Layers come and go while a node is read: each time anew.
-    async fn locate(&self, start: u64, found: &mut [Option<Mapping>]) -> Result<(), IoError> {
-        let mut known = 0;
-        loop {
-            let (layer, next) = (self.layer()?, start + known as u64);
-            known += self.core.peek(layer, next, &mut found[known..]);
-            let Some(unknown) = found.get_mut(known) else {
-                return Ok(());
-            };
-            let entry = self.core.find(layer, start + known as u64).await?;
-            *unknown = entry.map(Mapping::Block);
-            known += 1;
-            found[known..].fill(None);
-        }
     }
 
     /// Reads blocks from `start` on that lie in one piece.

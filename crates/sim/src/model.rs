@@ -46,6 +46,14 @@ impl Write {
         self.start + self.stamps.len() as u64
     }
 
+    fn covers(&self, block: u64) -> bool {
+        (self.start..self.end()).contains(&block)
+    }
+
+    fn brings(&self, block: u64, stamp: Stamp) -> bool {
+        self.covers(block) && self.stamps[(block - self.start) as usize] == stamp
+    }
+
     fn overlaps(&self, other: &Write) -> bool {
         self.start < other.end() && other.start < self.end()
     }
@@ -70,11 +78,14 @@ struct Open {
 }
 
 impl BlockModel {
-    fn allowed(&self) -> impl Iterator<Item = Stamp> + '_ {
+    fn settled(&self) -> impl Iterator<Item = Stamp> + '_ {
         let zero = self.settled.is_empty().then_some(0);
         let settled = self.settled.iter().map(|(stamp, _)| *stamp);
-        zero.into_iter()
-            .chain(settled)
+        zero.into_iter().chain(settled)
+    }
+
+    fn allowed(&self) -> impl Iterator<Item = Stamp> + '_ {
+        self.settled()
             .chain(self.open.iter().map(|open| open.stamp))
     }
 }
@@ -89,6 +100,8 @@ pub struct Image {
     pub writes: BTreeMap<u64, Write>,
     /// Reads in flight.
     pub reads: u64,
+    /// Writes that were acknowledged while the reads in flight were.
+    beside_reads: Vec<Write>,
 }
 
 impl Image {
@@ -141,6 +154,46 @@ impl Image {
                 .open
                 .retain(|open| open.failed.is_none_or(|failed| failed > write.submitted));
         }
+        if self.reads > 0 {
+            self.beside_reads.push(write);
+        }
+    }
+
+    /// A read begins.
+    pub fn begin_read(&mut self) {
+        self.reads += 1;
+    }
+
+    /// A read has ended.
+    pub fn end_read(&mut self) {
+        self.reads = self.reads.saturating_sub(1);
+        if self.reads == 0 {
+            self.beside_reads.clear();
+        }
+    }
+
+    /// A write that is atomic and of which a read, which is still counted, saw a part: some of its
+    /// blocks, and others as one of the values that were `settled` when the read began. `start` is
+    /// the read's first block, `stamps` is what it brought.
+    pub fn half_seen(
+        &self,
+        start: u64,
+        stamps: &[Stamp],
+        settled: &[Vec<Stamp>],
+    ) -> Option<&Write> {
+        let beside = || self.writes.values().chain(&self.beside_reads);
+        beside().filter(|write| write.atomic).find(|write| {
+            let (mut new, mut old) = (false, false);
+            for ((block, read), settled) in (start..).zip(stamps).zip(settled) {
+                if write.brings(block, *read) {
+                    new = true;
+                } else if write.covers(block) && settled.contains(read) {
+                    // Zeroes may have come by another that gave the block back.
+                    old |= !beside().any(|other| other.brings(block, *read));
+                }
+            }
+            new && old
+        })
     }
 
     /// A write failed: each of its blocks may or may not have it, now or later.
@@ -165,6 +218,14 @@ impl Image {
             .map_or(vec![0], |model| model.allowed().collect())
     }
 
+    /// The stamps of acknowledged writes among which that of `block` is, beside zero where it may
+    /// have been given back.
+    pub fn settled(&self, block: u64) -> Vec<Stamp> {
+        self.blocks
+            .get(&block)
+            .map_or(vec![0], |model| model.settled().collect())
+    }
+
     /// Blocks that do not read as zeroes, with nothing in flight.
     pub fn blocks_written(&self) -> u64 {
         let blocks = self.blocks.values();
@@ -183,9 +244,7 @@ impl Image {
 
     /// True when a write to the block is in flight.
     pub fn is_busy(&self, block: u64) -> bool {
-        self.writes
-            .values()
-            .any(|write| (write.start..write.start + write.stamps.len() as u64).contains(&block))
+        self.writes.values().any(|write| write.covers(block))
     }
 
     /// A block was read with nothing in flight: it must stay so.
@@ -223,8 +282,7 @@ impl Image {
     /// What it is at this instant, without the writes in flight as such.
     pub fn copy(&self) -> Image {
         let mut copy = self.clone();
-        copy.writes.clear();
-        copy.reads = 0;
+        copy.crash();
         copy
     }
 
@@ -248,6 +306,7 @@ impl Image {
     pub fn crash(&mut self) {
         self.writes.clear();
         self.reads = 0;
+        self.beside_reads.clear();
     }
 }
 
@@ -331,6 +390,30 @@ mod tests {
         image.submit(2, write(2, 22));
         image.acknowledge(2, 3);
         assert_eq!(image.torn(&BTreeMap::from([(3, 22), (4, 8)])), None);
+    }
+
+    #[test]
+    fn a_read_that_saw_half_of_an_atomic_write_is_noticed() {
+        let mut image = Image::zeroes(10);
+        let both = Write {
+            stamps: vec![7, 8],
+            ..write(1, 0)
+        };
+        image.begin_read();
+        let settled: Vec<_> = (2..6).map(|block| image.settled(block)).collect();
+        image.submit(1, both);
+        let half = |image: &Image, stamps: &[Stamp]| image.half_seen(2, stamps, &settled).is_some();
+        for acknowledged in [false, true] {
+            if acknowledged {
+                image.acknowledge(1, 2);
+            }
+            assert!(!half(&image, &[0, 7, 8, 0]));
+            assert!(!half(&image, &[0, 0, 0, 0]));
+            assert!(half(&image, &[0, 7, 0, 0]));
+            assert!(!half(&image, &[0, 7, 9, 0]), "a later write came over it");
+        }
+        image.end_read();
+        assert!(!half(&image, &[0, 7, 0, 0]));
     }
 
     #[test]

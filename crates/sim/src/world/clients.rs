@@ -2,7 +2,7 @@
 
 use super::refusals::Asked;
 use super::{BLOCK, Device, Served, World};
-use crate::model::{self, Write};
+use crate::model::{self, Image, Write};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use pool::VolumeId;
 use std::collections::BTreeSet;
@@ -72,9 +72,9 @@ impl World {
             .map_err(|error| error.to_string())?;
         match self.random.below(10) {
             0..=1 => {
-                self.count_read(id, 1);
+                self.with_image(id, Image::begin_read);
                 let result = self.read(&device, id, start, blocks).await;
-                self.count_read(id, -1);
+                self.with_image(id, Image::end_read);
                 result
             }
             2 => self.erase(pool, &device, id, start..start + blocks).await,
@@ -82,12 +82,12 @@ impl World {
         }
     }
 
-    fn count_read(&self, id: u32, change: i64) {
+    fn with_image(&self, id: u32, change: impl FnOnce(&mut Image)) {
         if self.deposed.get().is_some() {
             return;
         }
         if let Some(image) = self.model.borrow_mut().volumes.get_mut(&id) {
-            image.reads = image.reads.saturating_add_signed(change);
+            change(image);
         }
     }
 
@@ -213,6 +213,12 @@ impl World {
             model.volumes.get(&id).map(|image| image.allowed(block))
         };
         let before: Vec<_> = (start..start + blocks).map(allowed).collect();
+        let settled = |image: &Image| {
+            (start..start + blocks)
+                .map(|at| image.settled(at))
+                .collect()
+        };
+        let settled = self.model.borrow().volumes.get(&id).map(settled);
         let began = self.now.get();
         let buffer = Buffer::new(blocks as usize * BLOCK);
         let (buffer, result) = device.read(Lba(start), buffer).await;
@@ -223,10 +229,12 @@ impl World {
             return Ok(());
         }
         result.map_err(|error| format!("{id}: {start}+{blocks} does not read: {error}"))?;
+        let mut stamps = Vec::new();
         for (index, content) in buffer.chunks(BLOCK).enumerate() {
             let block = start + index as u64;
             let stamp = model::stamp_of(content)
                 .ok_or_else(|| format!("{id}: block {block} reads as a mixture"))?;
+            stamps.push(stamp);
             let known =
                 |allowed: Option<Vec<u64>>| allowed.is_none_or(|allowed| allowed.contains(&stamp));
             // While much went on, a value may have come and gone again.
@@ -238,6 +246,32 @@ impl World {
                 ));
             }
         }
-        Ok(())
+        self.check_atomic(id, start, &stamps, settled)
+    }
+
+    /// A read sees all of an atomic write or nothing (NAWUN), until another comes over it.
+    fn check_atomic(
+        &self,
+        id: u32,
+        start: u64,
+        stamps: &[u64],
+        settled: Option<Vec<Vec<u64>>>,
+    ) -> Result<(), String> {
+        let model = self.model.borrow();
+        let (Some(image), Some(settled)) = (model.volumes.get(&id), settled) else {
+            return Ok(());
+        };
+        if self.deposed.get().is_some() {
+            return Ok(());
+        }
+        match image.half_seen(start, stamps, &settled) {
+            None => Ok(()),
+            Some(write) => Err(format!(
+                "{id}: a read of {start}+{} saw half of the write of {}+{}",
+                stamps.len(),
+                write.start,
+                write.stamps.len()
+            )),
+        }
     }
 }

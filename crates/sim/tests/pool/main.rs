@@ -1,6 +1,7 @@
 //! The pool over simulated drives: scenarios one at a time, each as small as it could be made.
 
 mod accounting;
+mod atomic_reads;
 mod events;
 mod fencing;
 mod golden;
