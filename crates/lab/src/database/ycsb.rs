@@ -24,7 +24,7 @@ const KEYSPACE: &str = "ycsb";
 const COUNT: &str = "SELECT count(*) FROM ycsb.usertable";
 
 /// Fields of a record, as YCSB has them unless told otherwise.
-const FIELDS: usize = 10;
+const FIELDS: u64 = 10;
 
 /// How often go-ycsb says how far it is.
 const INTERVAL_SECONDS: u64 = 1;
@@ -158,6 +158,9 @@ impl YcsbTarget {
         set("threadcount", &users.to_string());
         set("recordcount", &self.tuning.records.to_string());
         set("operationcount", &self.tuning.operations.to_string());
+        let field_bytes = self.tuning.record_bytes / FIELDS;
+        set("fieldcount", &FIELDS.to_string());
+        set("fieldlength", &field_bytes.to_string());
         // Its profiler, which would listen everywhere.
         set("debug.pprof", "127.0.0.1:0");
         for (name, value) in properties(load) {

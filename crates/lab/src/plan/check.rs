@@ -233,6 +233,12 @@ impl Plan {
             let message = "has to be at least as many as users";
             hold(!cassandra || count >= users, &["cassandra", key], message)?;
         }
+        let size = (100..=1 << 20).contains(&own.record_bytes);
+        hold(
+            size,
+            &["cassandra", "record_bytes"],
+            "has to be from 100 to 1m",
+        )?;
         let replication = (1..=3).contains(&own.replication);
         hold(
             replication,

@@ -13,9 +13,12 @@ pub struct Cassandra {
     /// Memory of each node's Java heap.
     #[serde(deserialize_with = "word")]
     pub heap: u64,
-    /// Records, of about a kilobyte.
+    /// How many are inserted.
     #[serde(deserialize_with = "word")]
     pub records: u64,
+    /// Size of each record, in ten fields of the same size; the keys come on top.
+    #[serde(deserialize_with = "word")]
+    pub record_bytes: u64,
     /// Operations of a load that is not of inserts alone.
     #[serde(deserialize_with = "word")]
     pub operations: u64,
@@ -27,6 +30,7 @@ impl Default for Cassandra {
             replication: 2,
             heap: 512 << 20,
             records: 10_000,
+            record_bytes: 1000,
             operations: 10_000,
         }
     }
