@@ -186,8 +186,8 @@ fn a_drive_that_may_not_leave_still_takes_copies() {
 }
 
 /// Segments had just been made ready, and nothing else could be done, when a writer that had not
-/// yet looked still counted as waiting: its writes were refused in pools that were all but empty. So
-/// were those of one that looked while a checkpoint was making the segments known.
+/// yet looked still counted as waiting: its writes were refused in pools that were all but empty.
+/// So were those of one that looked while a checkpoint was making the segments known.
 #[test]
 fn a_write_is_not_refused_for_want_of_segments_that_are_ready() {
     for (level, drives) in [(Level::Raid0, 1), (Level::Raid1, 2), (Level::Raid10, 4)] {
