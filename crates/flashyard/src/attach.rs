@@ -4,11 +4,14 @@
 //! serves the volume as a file (FUSE) over our own host, and a loop device makes it a disk.
 
 mod bridge;
+mod channel;
 mod file_system;
 mod kernel;
+mod ring;
 mod state;
 mod tools;
 mod wire;
+mod work;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -23,11 +26,11 @@ use initiator::TargetAddress;
 use rustix::process::{Pid, Signal};
 
 use self::bridge::BridgeError;
-use self::state::{Attached, Place, Way};
+use self::state::{Attached, Place, Requests, Way};
 use crate::connection::{Connection, ended};
 use crate::exit;
 
-/// Where the serving process tells that it serves, and with which block size.
+/// How the serving process tells that it serves, with which block size, and how requests come.
 const READY: &str = "ready ";
 
 /// Longer than the serving process takes to end once its file system is unmounted.
@@ -186,7 +189,22 @@ impl Attach {
             serve_apart(&address, &self.host_nqn, &place)?
         };
         place.save(&attached)?;
+        if let Way::Fuse { requests, .. } = attached.way {
+            eprintln!("flashyard: {}", said_of(requests, &place));
+        }
         Ok(attached.device)
+    }
+}
+
+/// Which way requests take, and why not the quicker.
+fn said_of(requests: Requests, place: &Place) -> String {
+    let refused = || format!("the kernel refused: {}", place.log().display());
+    match requests {
+        Requests::IoUring => "FUSE over io_uring".to_owned(),
+        Requests::Read => {
+            let why = ring::why_not().unwrap_or_else(refused);
+            format!("FUSE without io_uring ({why})")
+        }
     }
 }
 
@@ -213,13 +231,18 @@ fn serve_apart(
         .process_group(0)
         .spawn()
         .map_err(failed(Path::new("this program")))?;
-    let looped = ready(&mut child, &log)
-        .and_then(|block_bytes| tools::attach_loop(&mount.join(file_system::FILE), block_bytes));
+    let looped = ready(&mut child, &log).and_then(|(block_bytes, requests)| {
+        let device = tools::attach_loop(&mount.join(file_system::FILE), block_bytes)?;
+        Ok((device, requests))
+    });
     match looped {
-        Ok(device) => Ok(Attached {
+        Ok((device, requests)) => Ok(Attached {
             address: address.to_string(),
             device,
-            way: Way::Fuse { pid: child.id() },
+            way: Way::Fuse {
+                pid: child.id(),
+                requests,
+            },
         }),
         Err(error) => {
             // Unmounting ends it; what does not end by itself is ended.
@@ -232,16 +255,17 @@ fn serve_apart(
     }
 }
 
-/// Waits until the process serves; gives the volume's block size.
-fn ready(child: &mut Child, log: &Path) -> Result<u32, AttachError> {
+/// Waits until the process serves; gives the volume's block size, and how requests come.
+fn ready(child: &mut Child, log: &Path) -> Result<(u32, Requests), AttachError> {
     let mut line = String::new();
     if let Some(output) = child.stdout.take() {
         // A process that ended has written nothing.
         let _ = BufReader::new(output).read_line(&mut line);
     }
-    let block_bytes = line.trim().strip_prefix(READY.trim()).map(str::trim);
-    block_bytes
-        .and_then(|number| number.parse().ok())
+    let words = line.trim().strip_prefix(READY);
+    words
+        .and_then(|words| words.split_once(' '))
+        .and_then(|(number, word)| Some((number.parse().ok()?, Requests::of(word)?)))
         .ok_or_else(|| AttachError::Ended(std::fs::read_to_string(log).unwrap_or_default()))
 }
 
@@ -249,7 +273,7 @@ fn ready(child: &mut Child, log: &Path) -> Result<u32, AttachError> {
 fn is_served(attached: &Attached, place: &Place) -> bool {
     match attached.way {
         Way::Kernel { .. } => attached.device.exists(),
-        Way::Fuse { pid } => {
+        Way::Fuse { pid, .. } => {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let mount = place.mount().display().to_string();
             line.split(|byte| *byte == 0)
@@ -284,7 +308,7 @@ fn detach(place: &Place, attached: &Attached) -> Result<(), AttachError> {
     tools::refuse_if_used(&attached.device)?;
     match attached.way {
         Way::Kernel { ref nqn } => kernel::detach(nqn)?,
-        Way::Fuse { pid } => {
+        Way::Fuse { pid, .. } => {
             let file = place.mount().join(file_system::FILE);
             for device in tools::loops_over(&file)? {
                 tools::detach_loop(&device)?;
@@ -336,9 +360,14 @@ impl Serve {
 
     /// Serves until the file system is unmounted.
     fn serve(self) -> Result<(), AttachError> {
-        let ready = |geometry: &block::Geometry| {
+        let ready = |geometry: &block::Geometry, requests: Requests| {
             let mut output = io::stdout();
-            writeln!(output, "{READY}{}", geometry.block_bytes)?;
+            writeln!(
+                output,
+                "{READY}{} {}",
+                geometry.block_bytes,
+                requests.word()
+            )?;
             output.flush()
         };
         bridge::serve(&self.address, self.host_nqn, self.mount, ready)?;

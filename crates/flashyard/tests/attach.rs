@@ -1,26 +1,75 @@
 //! Volumes as block devices of this host, through FUSE and a loop device: a file system on one,
-//! verified I/O, a clean end, and an end after a crash. Needs root, as attaching does.
+//! verified I/O, a clean end, and an end after a crash; with FUSE's requests read, and over
+//! io_uring where the kernel has that. Needs root, as attaching does.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
+use block::Buffer;
 use rustix::process::{Pid, Signal};
 use server::tokens::ADMIN_TOKEN_FILE;
 use support::{Node, flashyard, text};
 use tempfile::TempDir;
 
+const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
+
+/// Whether the kernel offers FUSE over io_uring, as a test wants it; put back when dropped. Only
+/// one test at a time has this, in all processes.
+struct Offer {
+    /// How requests come then.
+    requests: &'static str,
+    /// The parameter, locked, and what it was.
+    kept: Option<(File, String)>,
+}
+
+impl Offer {
+    fn set(io_uring: bool) -> Offer {
+        // A kernel without the parameter offers nothing, and what is tested is the other way.
+        let Ok(file) = File::open(PARAMETER) else {
+            eprintln!("FUSE over io_uring is not tested: this kernel has no {PARAMETER}");
+            return Offer {
+                requests: "read",
+                kept: None,
+            };
+        };
+        file.lock().unwrap();
+        let before = std::fs::read_to_string(PARAMETER).unwrap();
+        let (value, requests) = match io_uring {
+            true => ("Y", "io_uring"),
+            false => ("N", "read"),
+        };
+        std::fs::write(PARAMETER, value).unwrap();
+        Offer {
+            requests,
+            kept: Some((file, before)),
+        }
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        if let Some((_locked, before)) = &self.kept {
+            std::fs::write(PARAMETER, before.trim()).unwrap();
+        }
+    }
+}
+
 /// A node with one volume, large enough for XFS, and a place to remember what is attached.
 struct Host {
     node: Node,
     directory: TempDir,
+    offer: Offer,
 }
 
 impl Host {
-    fn new() -> Host {
+    fn new(io_uring: bool) -> Host {
+        let offer = Offer::set(io_uring);
         let node = Node::configured("");
         node.answer(&["drive", "add", "fast", "--memory", "400MiB"]);
         node.answer(&[
@@ -29,6 +78,7 @@ impl Host {
         Host {
             node,
             directory: tempfile::tempdir().unwrap(),
+            offer,
         }
     }
 
@@ -47,7 +97,15 @@ impl Host {
 
     fn attach(&self) -> PathBuf {
         let attached = self.run(&["attach", "data", "--method", "fuse"]);
-        assert!(attached.status.success(), "{}", text(&attached.stderr));
+        let said = text(&attached.stderr);
+        assert!(attached.status.success(), "{said}");
+        let requests = self.offer.requests;
+        assert_eq!(self.way()["requests"], requests);
+        let over = ["FUSE without io_uring (", "FUSE over io_uring\n"];
+        assert!(
+            said.contains(over[usize::from(requests == "io_uring")]),
+            "{said}"
+        );
         PathBuf::from(text(&attached.stdout).trim())
     }
 
@@ -55,6 +113,20 @@ impl Host {
     fn state(&self) -> Option<serde_json::Value> {
         let path = self.directory.path().join("attached/data.json");
         serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
+    }
+
+    fn way(&self) -> serde_json::Value {
+        self.state().unwrap()["way"]["fuse"].clone()
+    }
+
+    /// Kills what serves the volume, and waits until nothing of it is left.
+    fn kill(&self) {
+        let pid = i32::try_from(self.way()["pid"].as_i64().unwrap()).unwrap();
+        let pid = Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+        while Path::new(&format!("/proc/{}/fd", pid.as_raw_nonzero())).exists() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 
     fn assert_gone(&self) {
@@ -95,7 +167,16 @@ fn mounted(device: &Path, at: &Path, work: impl FnOnce()) {
 
 #[test]
 fn a_file_system_on_an_attached_volume_keeps_what_fio_wrote() {
-    let host = Host::new();
+    keeps_what_fio_wrote(false);
+}
+
+#[test]
+fn over_io_uring_a_file_system_keeps_what_fio_wrote() {
+    keeps_what_fio_wrote(true);
+}
+
+fn keeps_what_fio_wrote(io_uring: bool) {
+    let host = Host::new(io_uring);
     let device = host.attach();
     let name = device.to_str().unwrap();
     // Past the page cache, with the volume's own blocks.
@@ -146,42 +227,139 @@ fn a_file_system_on_an_attached_volume_keeps_what_fio_wrote() {
 
 #[test]
 fn what_served_it_may_die_and_it_is_detached_or_attached_anew() {
-    let host = Host::new();
-    let kill = || {
-        let pid = host.state().unwrap()["way"]["fuse"]["pid"]
-            .as_i64()
-            .unwrap();
-        let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-        rustix::process::kill_process(pid, Signal::KILL).unwrap();
-        while Path::new(&format!("/proc/{}/fd", pid.as_raw_nonzero())).exists() {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-    };
+    may_die(false);
+}
+
+#[test]
+fn over_io_uring_what_served_it_may_die() {
+    may_die(true);
+}
+
+fn may_die(io_uring: bool) {
+    let host = Host::new(io_uring);
     host.attach();
-    kill();
+    host.kill();
     let detached = host.run(&["detach", "data"]);
     assert!(detached.status.success(), "{}", text(&detached.stderr));
     host.assert_gone();
     host.attach();
-    kill();
+    host.kill();
     // Attaching cleans up first.
     let device = host.attach();
-    tool(
-        "dd",
-        &[
-            "if=/dev/zero",
-            &format!("of={}", device.display()),
-            "bs=4k",
-            "count=8",
-        ],
-    );
+    let of = format!("of={}", device.display());
+    tool("dd", &["if=/dev/zero", &of, "bs=4k", "count=8"]);
     assert!(host.run(&["detach", "data"]).status.success());
     host.assert_gone();
 }
 
 #[test]
+fn what_served_it_may_die_under_load() {
+    dies_under_load(false);
+}
+
+#[test]
+fn over_io_uring_what_served_it_may_die_under_load() {
+    dies_under_load(true);
+}
+
+/// Requests that the dead process had, and those that wait for it, fail; nobody waits for ever.
+fn dies_under_load(io_uring: bool) {
+    let host = Host::new(io_uring);
+    let device = host.attach();
+    let name = format!("--filename={}", device.display());
+    let mut load = Command::new("fio");
+    load.args(["--name=load", &name, "--rw=randrw", "--bs=4k"]);
+    load.args(["--iodepth=64", "--direct=1", "--ioengine=io_uring"]);
+    load.args(["--time_based", "--runtime=600", "--output=/dev/null"]);
+    // A line for each request that fails, in the end.
+    let mut load = load.stderr(Stdio::null()).spawn().unwrap();
+    let path = Path::new("/sys/block").join(device.file_name().unwrap());
+    let done = || {
+        let text = std::fs::read_to_string(path.join("stat")).unwrap();
+        let reads = text.split_whitespace().next().unwrap();
+        reads.parse::<u64>().unwrap()
+    };
+    let before = done();
+    while done() < before + 1000 {
+        assert!(load.try_wait().unwrap().is_none(), "fio ended early");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    host.kill();
+    assert!(!load.wait().unwrap().success());
+    assert!(host.run(&["detach", "data"]).status.success());
+    host.assert_gone();
+}
+
+/// Every size and place of a transfer, of the file itself: parts of blocks, the end, the largest.
+#[test]
+fn transfers_of_any_size_and_place_are_what_was_written() {
+    for io_uring in [false, true] {
+        let host = Host::new(io_uring);
+        host.attach();
+        let path = host.directory.path().join("attached/data.mount/volume");
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let size = file.metadata().unwrap().len();
+        let mut data = Buffer::new(5 << 20);
+        let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+        data.fill_with(|| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005);
+            random = random.wrapping_add(1);
+            (random >> 56) as u8
+        });
+        let start = size - data.len() as u64;
+        for (from, bytes) in [(0, 3 << 20), (3 << 20, 4096), ((3 << 20) + 4096, 2 << 20)] {
+            let part = &data[from..(from + bytes).min(data.len())];
+            file.write_all_at(part, start + from as u64).unwrap();
+        }
+        let refused = file.write_all_at(&[1; 100], start + 1).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+        file.sync_all().unwrap();
+        for (from, bytes) in [
+            (0, 5 << 20),
+            (1, 4096),
+            (4000, 300_000),
+            ((5 << 20) - 10, 10),
+        ] {
+            let mut read = vec![0; bytes];
+            let asked = bytes.min(data.len() - from);
+            file.read_exact_at(&mut read[..asked], start + from as u64)
+                .unwrap();
+            assert_eq!(read[..asked], data[from..from + asked], "{from} {bytes}");
+        }
+        assert_eq!(file.read_at(&mut [0; 10], size).unwrap(), 0);
+        drop(file);
+        assert!(host.run(&["detach", "data"]).status.success());
+        host.assert_gone();
+    }
+}
+
+/// As an administrator ends a connection whose server hangs.
+#[test]
+fn an_aborted_connection_ends_what_serves_it() {
+    for io_uring in [false, true] {
+        let host = Host::new(io_uring);
+        host.attach();
+        let pid = host.way()["pid"].as_i64().unwrap();
+        let mount = host.directory.path().join("attached/data.mount");
+        let number = rustix::fs::minor(rustix::fs::stat(&mount).unwrap().st_dev);
+        let connections = tempfile::tempdir().unwrap();
+        let at = connections.path().to_str().unwrap();
+        tool("mount", &["-t", "fusectl", "fusectl", at]);
+        let abort = connections.path().join(format!("{number}/abort"));
+        let aborted = std::fs::write(abort, "1");
+        tool("umount", &[at]);
+        aborted.unwrap();
+        while Path::new(&format!("/proc/{pid}/fd")).exists() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert!(host.run(&["detach", "data"]).status.success());
+        host.assert_gone();
+    }
+}
+
+#[test]
 fn what_cannot_be_attached_is_said() {
-    let host = Host::new();
+    let host = Host::new(false);
     let refused = host.run(&["attach", "nothing", "--method", "fuse"]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
     let address = format!(

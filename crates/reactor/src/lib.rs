@@ -1,9 +1,9 @@
 //! One event loop per core, and everything that waits on it.
 //!
 //! In this room: tasks, timers, TCP sockets, files, single-threaded synchronisation, mailboxes
-//! between cores, memory for C libraries that know only callbacks, and the two drivers behind all
-//! of them: io_uring for real work, and a seeded simulation with virtual time for tests. Not in
-//! this room: any protocol, any storage layout.
+//! between cores, memory for C libraries that know only callbacks, memory shared with the kernel's
+//! FUSE, and the two drivers behind all of them: io_uring for real work, and a seeded simulation
+//! with virtual time for tests. Not in this room: any protocol, any storage layout.
 //!
 //! ```text
 //!   tasks --poll--> operations --entries--> ring --io_uring_enter--> kernel
@@ -20,6 +20,7 @@
 pub mod cores;
 pub mod file;
 pub mod foreign;
+pub mod fuse;
 pub mod mailbox;
 pub mod net;
 pub mod sim;

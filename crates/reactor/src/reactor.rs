@@ -32,15 +32,22 @@ pub struct ReactorConfig {
     /// How long to poll after the last work before sleeping. Polling saves the wake-up, a few
     /// microseconds to tens of microseconds, and keeps a core busy for as long.
     pub spin: Duration,
+    /// Entries of 128 bytes instead of 64, which commands to drivers need ([`FuseEntry`]); every
+    /// other operation then costs a longer copy.
+    ///
+    /// [`FuseEntry`]: crate::fuse::FuseEntry
+    pub wide_entries: bool,
 }
 
 impl Default for ReactorConfig {
-    /// 1024 entries; 50 microseconds of polling, or none where there is only one processor.
+    /// 1024 entries of 64 bytes; 50 microseconds of polling, or none where there is only one
+    /// processor.
     fn default() -> ReactorConfig {
         let alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
         ReactorConfig {
             ring_entries: 1024,
             spin: Duration::from_micros(if alone { 0 } else { 50 }),
+            wide_entries: false,
         }
     }
 }
@@ -57,7 +64,8 @@ impl Reactor {
     /// # Errors
     /// When there is no usable io_uring; the text says what to do about it.
     pub fn io_uring(config: ReactorConfig) -> Result<Reactor, StartError> {
-        let ring = Ring::new(config.ring_entries, !config.spin.is_zero())?;
+        let polls = !config.spin.is_zero();
+        let ring = Ring::new(config.ring_entries, config.wide_entries, polls)?;
         Reactor::on_ring(ring, config.spin)
     }
 
@@ -329,12 +337,15 @@ mod tests {
         assert_eq!((result.unwrap(), buffer[4999]), (5000, 2));
     }
 
-    /// Older kernels have lesser rings, and some users want no polling: all of them do the work.
+    /// Older kernels have lesser rings, some users want no polling, and some need wide entries:
+    /// all of them do the work.
     #[test]
     fn every_kind_of_ring_does_the_work_polled_or_not() {
+        let spins = [Duration::ZERO, Duration::from_micros(50)];
+        let ways = spins.map(|spin| [(spin, false), (spin, true)]).concat();
         for kind in RING_KINDS {
-            for spin in [Duration::ZERO, Duration::from_micros(50)] {
-                let ring = Ring::of_kind(kind, !spin.is_zero()).unwrap();
+            for &(spin, wide) in &ways {
+                let ring = Ring::of_kind(kind, wide, !spin.is_zero()).unwrap();
                 Reactor::on_ring(ring, spin)
                     .unwrap()
                     .run(a_bit_of_everything());

@@ -1,9 +1,10 @@
 //! `cargo bench -p flashyard --bench attach`: a volume that `flashyard attach` makes a block device
 //! where the kernel has no NVMe/TCP host, beside a plain file under the same kind of loop device.
 //!
-//! fio, random 4 KiB at QD 32, past the page cache; contenders alternate, and the ratio is the
-//! median of the rounds' own. Needs root, and fio. `ROUNDS` and `SECONDS` change the defaults of 5
-//! and 4.
+//! fio, random 4 KiB at QD 32 and QD 1, past the page cache; contenders alternate, and the ratio is
+//! the median of the rounds' own. Volumes are attached twice, with FUSE's requests read and over
+//! io_uring, for which the kernel's parameter is set and put back; a kernel without it has no such
+//! rows. Needs root, and fio. `ROUNDS` and `SECONDS` change the defaults of 5 and 4.
 
 #[path = "../support/file.rs"]
 mod file;
@@ -18,7 +19,16 @@ use serde_json::{Value, json};
 
 use node::Node;
 
-const PATTERNS: [&str; 2] = ["randread", "randwrite"];
+/// fio's pattern, and the queue depth.
+const LOADS: [(&str, u32); 4] = [
+    ("randread", 32),
+    ("randwrite", 32),
+    ("randread", 1),
+    ("randwrite", 1),
+];
+
+/// Whether the kernel offers FUSE over io_uring.
+const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
 
 /// Bytes of each device.
 const BYTES: u64 = 512 << 20;
@@ -44,51 +54,75 @@ fn main() -> Result<()> {
         let create = format!("volume create {volume} --drive {volume} --allow any");
         node.call(&create)?;
     }
-    let state = own("attached")?;
-    let devices = [
-        (
-            "plain file",
-            Device::over(&file::prepare(&own("plain")?, BYTES)?)?,
-        ),
-        (
-            "volume on a file",
-            Device::attach(&node.target("file")?, &state)?,
-        ),
-        (
-            "volume in memory",
-            Device::attach(&node.target("memory")?, &state)?,
-        ),
-    ];
-    let mut rates = vec![vec![Vec::new(); PATTERNS.len()]; devices.len()];
+    let plain = Device::over(&file::prepare(&own("plain")?, BYTES)?)?;
+    let mut devices = vec![("plain file".to_owned(), plain)];
+    for (io_uring, way) in [("N", "read"), ("Y", "over io_uring")] {
+        let offer = Offer::set(io_uring)?;
+        if io_uring == "Y" && offer.is_none() {
+            eprintln!("no rows of FUSE over io_uring: this kernel has no {PARAMETER}");
+            continue;
+        }
+        for (volume, name) in [("file", "volume on a file"), ("memory", "volume in memory")] {
+            let state = own(&format!("{volume}-{io_uring}"))?;
+            let device = Device::attach(&node.target(volume)?, &state)?;
+            devices.push((format!("{name}, {way}"), device));
+        }
+    }
+    let mut rates = vec![vec![Vec::new(); LOADS.len()]; devices.len()];
     for round in 1..=rounds {
-        for (pattern, &word) in PATTERNS.iter().enumerate() {
+        for (load, &(word, depth)) in LOADS.iter().enumerate() {
             for (device, (name, place)) in devices.iter().enumerate() {
-                let iops = place.fio(word, seconds)?;
-                eprintln!("round {round} {name} {word}: {iops:.0} IOPS");
-                rates[device][pattern].push(iops);
+                let iops = place.fio(word, depth, seconds)?;
+                eprintln!("round {round} {name} {word} QD {depth}: {iops:.0} IOPS");
+                rates[device][load].push(iops);
             }
         }
     }
-    let names = devices.each_ref().map(|(name, _)| *name);
+    let names: Vec<_> = devices.iter().map(|(name, _)| name.as_str()).collect();
     print_and_save(&names, &rates)
+}
+
+/// The kernel's parameter, set; put back when dropped. `None` where there is none.
+struct Offer(String);
+
+impl Offer {
+    fn set(value: &str) -> Result<Option<Offer>> {
+        let Ok(before) = std::fs::read_to_string(PARAMETER) else {
+            return Ok(None);
+        };
+        std::fs::write(PARAMETER, value).with_context(|| format!("setting {PARAMETER}"))?;
+        Ok(Some(Offer(before.trim().to_owned())))
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::write(PARAMETER, &self.0) {
+            eprintln!("left as it was set: {PARAMETER}: {error}");
+        }
+    }
 }
 
 /// Medians, and of each device's rounds beside the first's.
 fn print_and_save(names: &[&str], rates: &[Vec<Vec<f64>>]) -> Result<()> {
     println!("Machine: {}\n", node::machine());
-    println!("| block device | random read, K IOPS | ratio | random write, K IOPS | ratio |");
-    println!("|---|---|---|---|---|");
+    print!("| block device |");
+    for (word, depth) in LOADS {
+        print!(" {word} QD {depth}, K IOPS | ratio |");
+    }
+    println!("\n|---|{}", "---|".repeat(2 * LOADS.len()));
     let mut saved = Vec::new();
     for (name, ours) in names.iter().zip(rates) {
         print!("| {name} |");
-        for (pattern, own) in ours.iter().enumerate() {
-            let plain = &rates[0][pattern];
+        for (load, own) in ours.iter().enumerate() {
+            let plain = &rates[0][load];
             let iops = node::median(own.clone());
             let ratios = own.iter().zip(plain).map(|(our, their)| our / their);
             let ratio = node::median(ratios.collect());
             print!(" {:.1} | {ratio:.2} |", iops / 1e3);
+            let (word, depth) = LOADS[load];
             saved.push(
-                json!({ "device": name, "pattern": PATTERNS[pattern], "iops": iops,
+                json!({ "device": name, "pattern": word, "queue_depth": depth, "iops": iops,
                 "ratio_to_plain_file": ratio }),
             );
         }
@@ -140,7 +174,7 @@ impl Device {
     }
 
     /// I/Os a second.
-    fn fio(&self, pattern: &str, seconds: u64) -> Result<f64> {
+    fn fio(&self, pattern: &str, depth: u32, seconds: u64) -> Result<f64> {
         let mut command = Command::new("fio");
         command.args([
             "--name=attach",
@@ -148,12 +182,8 @@ impl Device {
             "--direct=1",
             "--bs=4k",
         ]);
-        command.args([
-            "--iodepth=32",
-            "--norandommap",
-            "--time_based",
-            "--ramp_time=500ms",
-        ]);
+        command.args(["--norandommap", "--time_based", "--ramp_time=500ms"]);
+        command.arg(format!("--iodepth={depth}"));
         command.args(["--output-format=json", &format!("--rw={pattern}")]);
         command.arg(format!("--runtime={seconds}s"));
         command.arg(format!("--filename={}", self.path.display()));

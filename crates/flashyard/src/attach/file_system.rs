@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::Geometry;
 use fuser::{Filesystem, InitFlags, KernelConfig, MountOption, Request, Session};
@@ -22,19 +24,25 @@ const VOLUME: u64 = 2;
 /// of every queue depth above.
 const BACKGROUND: u16 = 256;
 
-/// Largest write in one request.
+/// Largest write in one request, and largest payload of any.
 pub const WRITE_BYTES: usize = 1 << 20;
 
 /// The mounted file system; unmounted when dropped, if it still is mounted.
 pub struct Mounted {
+    /// Whether the kernel waits for entries of its rings before it asks anything.
+    pub over_ring: bool,
     /// Where the kernel's requests come from and answers go to; reads do not wait.
     pub channel: Rc<OwnedFd>,
     _session: Session<Terms>,
 }
 
 /// What is agreed on with the kernel at the start. The requests after that do not go through the
-/// library: the event loop that has the connection reads them itself, so that none changes threads.
-struct Terms;
+/// library: the event loop that has the connection takes them itself, so that none changes threads.
+struct Terms {
+    /// Over io_uring, if the kernel offers it; and whether that was agreed on.
+    ring: bool,
+    agreed: Arc<AtomicBool>,
+}
 
 impl Filesystem for Terms {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -42,25 +50,39 @@ impl Filesystem for Terms {
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         let _ = config.set_max_background(BACKGROUND);
         let _ = config.set_congestion_threshold(BACKGROUND);
+        let ring = self.ring
+            && config
+                .add_capabilities(InitFlags::FUSE_OVER_IO_URING)
+                .is_ok();
+        self.agreed.store(ring, Ordering::Relaxed);
         let _ = config.set_max_write(WRITE_BYTES as u32);
+        // Nothing is read ahead; a kernel that would do more would want larger entries.
+        let _ = config.set_max_readahead(WRITE_BYTES as u32);
         Ok(())
     }
 }
 
 impl Mounted {
-    /// Mounts it at the directory `place`.
-    pub fn mount(place: &Path) -> io::Result<Mounted> {
+    /// Mounts it at the directory `place`, with requests over io_uring if `ring` and the kernel
+    /// want it so.
+    pub fn mount(place: &Path, ring: bool) -> io::Result<Mounted> {
         let mut config = fuser::Config::default();
         config.mount_options = vec![
             MountOption::FSName("flashyard".to_owned()),
             MountOption::NoDev,
             MountOption::NoSuid,
         ];
-        let session = Session::new(Terms, place, &config)?;
+        let agreed = Arc::new(AtomicBool::new(false));
+        let terms = Terms {
+            ring,
+            agreed: Arc::clone(&agreed),
+        };
+        let session = Session::new(terms, place, &config)?;
         let channel = session.as_fd().try_clone_to_owned()?;
         let flags = rustix::fs::fcntl_getfl(&channel)?;
         rustix::fs::fcntl_setfl(&channel, flags | OFlags::NONBLOCK)?;
         Ok(Mounted {
+            over_ring: agreed.load(Ordering::Relaxed),
             channel: Rc::new(channel),
             _session: session,
         })

@@ -32,7 +32,37 @@ pub enum Way {
     Fuse {
         /// The process.
         pid: u32,
+        /// How the kernel's requests reach it; what older versions remembered does not say.
+        #[serde(default)]
+        requests: Requests,
     },
+}
+
+/// How the kernel's FUSE requests reach the process that serves them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Requests {
+    /// Read from `/dev/fuse`, where answers are written.
+    #[default]
+    Read,
+    /// Through rings that are shared with the kernel.
+    IoUring,
+}
+
+impl Requests {
+    /// In one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Requests::Read => "read",
+            Requests::IoUring => "io_uring",
+        }
+    }
+
+    /// What [`Requests::word`] said.
+    pub fn of(word: &str) -> Option<Requests> {
+        let all = [Requests::Read, Requests::IoUring];
+        all.into_iter().find(|one| one.word() == word)
+    }
 }
 
 /// Where everything about the attachment called `name` is.
@@ -130,13 +160,29 @@ mod tests {
         assert_eq!(place.load().unwrap(), None);
         let attached = Attached {
             address: "tcp://127.0.0.1:4420/nqn.x".to_owned(),
-            way: Way::Fuse { pid: 7 },
+            way: Way::Fuse {
+                pid: 7,
+                requests: Requests::IoUring,
+            },
             device: "/dev/loop0".into(),
         };
         place.save(&attached).unwrap();
         assert_eq!(place.load().unwrap(), Some(attached));
         place.clear();
         assert_eq!(place.load().unwrap(), None);
+    }
+
+    #[test]
+    fn what_says_nothing_of_requests_had_them_read() {
+        let way: Way = serde_json::from_str(r#"{"fuse":{"pid":7}}"#).unwrap();
+        let requests = Requests::Read;
+        assert_eq!(way, Way::Fuse { pid: 7, requests });
+        for requests in [Requests::Read, Requests::IoUring] {
+            assert_eq!(Requests::of(requests.word()), Some(requests));
+            let text = serde_json::to_string(&requests).unwrap();
+            assert_eq!(text, format!("\"{}\"", requests.word()));
+        }
+        assert_eq!(Requests::of("else"), None);
     }
 
     #[test]

@@ -5,7 +5,11 @@
 const HEADER_BYTES: usize = 40;
 
 /// Bytes before a write's data: the header and `fuse_write_in`.
-pub const WRITE_AT: usize = 80;
+const WRITE_AT: usize = 80;
+
+/// The operations whose requests have more than a structure of their own.
+const LOOKUP: u32 = 1;
+const WRITE: u32 = 16;
 
 /// Bytes before an answer's payload.
 pub const ANSWER_BYTES: usize = 16;
@@ -90,21 +94,36 @@ impl<'a> Fields<'a> {
 
 /// The number that the answer has to carry, and what is asked; `None` for what is no message.
 pub fn parse(message: &[u8]) -> Option<(u64, Asked<'_>)> {
-    let mut fields = Fields(message);
+    let (header, rest) = message.split_at_checked(HEADER_BYTES)?;
+    let operation = u32::from_ne_bytes(*header[4..].first_chunk()?);
+    let (arguments, data) = match operation {
+        LOOKUP => (&[][..], rest),
+        WRITE => rest.split_at_checked(WRITE_AT - HEADER_BYTES)?,
+        _ => (rest, &[][..]),
+    };
+    parse_parts(header, arguments, data)
+}
+
+/// As [`parse`], for a request whose parts lie apart: the header, the operation's own structure,
+/// and what else belongs to it. Bytes behind the first two are not looked at.
+pub fn parse_parts<'a>(
+    header: &'a [u8],
+    arguments: &'a [u8],
+    data: &'a [u8],
+) -> Option<(u64, Asked<'a>)> {
+    let mut fields = Fields(header);
     let (bytes, operation) = (fields.u32()?, fields.u32()?);
     let (unique, inode) = (fields.u64()?, fields.u64()?);
-    fields.take(HEADER_BYTES - 24)?;
-    if bytes as usize != message.len() {
-        return None;
-    }
+    let length = (bytes as usize).checked_sub(HEADER_BYTES + data.len())?;
+    let fields = Fields(arguments.get(..length)?);
     let asked = match operation {
-        1 => Asked::Lookup {
+        LOOKUP => Asked::Lookup {
             parent: inode,
-            name: fields.0.split(|byte| *byte == 0).next()?,
+            name: data.split(|byte| *byte == 0).next()?,
         },
         3 => Asked::Attributes { inode },
         14 | 27 => Asked::Open,
-        15 | 16 | 28 => transfer(operation, fields, message)?,
+        15 | WRITE | 28 => transfer(operation, fields, data)?,
         20 => Asked::Flush,
         18 | 25 | 29 => Asked::Close,
         // Forgetting, interrupting, and the end: there is nothing to forget or to hurry.
@@ -116,20 +135,20 @@ pub fn parse(message: &[u8]) -> Option<(u64, Asked<'_>)> {
 }
 
 /// READ, WRITE and READDIR, whose arguments begin alike.
-fn transfer<'a>(operation: u32, mut fields: Fields<'a>, message: &'a [u8]) -> Option<Asked<'a>> {
+fn transfer<'a>(operation: u32, mut fields: Fields<'_>, data: &'a [u8]) -> Option<Asked<'a>> {
     let _handle = fields.u64()?;
     let (offset, bytes) = (fields.u64()?, fields.u32()?);
     Some(match operation {
         15 => Asked::Read { offset, bytes },
-        16 => Asked::Write {
+        WRITE => Asked::Write {
             offset,
-            data: message.get(WRITE_AT..WRITE_AT + bytes as usize)?,
+            data: data.get(..bytes as usize)?,
         },
         _ => Asked::List { from: offset },
     })
 }
 
-fn allocation(mut fields: Fields<'_>) -> Option<Asked<'_>> {
+fn allocation(mut fields: Fields<'_>) -> Option<Asked<'static>> {
     let _handle = fields.u64()?;
     let (offset, bytes, mode) = (fields.u64()?, fields.u64()?, fields.u32()?);
     Some(match mode & !KEEP_SIZE {
@@ -273,6 +292,39 @@ mod tests {
         };
         assert_eq!(parse(&punched), Some((7, asked)));
         assert_eq!(parse(&message(99, 2, &[])), Some((7, Asked::Unknown)));
+    }
+
+    /// As they are over io_uring: the parts apart, in areas that are larger than they are.
+    #[test]
+    fn requests_in_parts_are_those_in_one_piece() {
+        let mut arguments = numbers(&[0, 512, 3, 0, 0]);
+        let header = |operation, bytes: usize| {
+            let mut header = message(operation, 2, &vec![0; bytes]);
+            header.resize(128, 0xEE);
+            header.truncate(128);
+            header[HEADER_BYTES..].fill(0xEE);
+            header
+        };
+        let write = header(16, arguments.len() + 3);
+        let lookup = header(1, 7);
+        arguments.resize(128, 0xEE);
+        let asked = Asked::Write {
+            offset: 512,
+            data: b"abc",
+        };
+        assert_eq!(parse_parts(&write, &arguments, b"abc"), Some((7, asked)));
+        let asked = Asked::Lookup {
+            parent: 2,
+            name: b"volume",
+        };
+        assert_eq!(
+            parse_parts(&lookup, &arguments, b"volume\0"),
+            Some((7, asked))
+        );
+        // Less or more data than the header says.
+        assert_eq!(parse_parts(&write, &arguments, b"ab"), None);
+        assert_eq!(parse_parts(&lookup, &arguments, &[0; 8]), None);
+        assert_eq!(parse_parts(&write, &arguments[..40], &[0; 200]), None);
     }
 
     #[test]

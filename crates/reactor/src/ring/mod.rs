@@ -1,30 +1,31 @@
 //! The io_uring of one reactor: queues submissions, enters the kernel, hands out completions.
 #![allow(unsafe_code, reason = "the ring's shared memory; see the SAFETY lines")]
 
+mod queues;
 mod receives;
 mod sends;
 mod set_up;
 mod start;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use io_uring::types::{Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::types::Fd;
+use io_uring::{cqueue, opcode, squeue};
 
 use crate::operation::{Completion, Key, Operations};
 use crate::start_error::StartError;
+use queues::Queues;
 use receives::{Receive, Receives};
 use sends::{Send, Sends};
 use set_up::set_up;
 #[cfg(test)]
 pub(crate) use set_up::{RING_KINDS, RingKind};
-pub(crate) use start::{start, start_receive, start_send, start_without_file};
+pub(crate) use start::{start, start_receive, start_send, start_wide, start_without_file};
 
 /// The `user_data` of the read that waits for other threads' bell.
 const BELL: u64 = u64::MAX;
@@ -38,10 +39,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 const REAP_BATCH: usize = 64;
 
 pub(crate) struct Ring {
-    ring: RefCell<IoUring>,
+    queues: RefCell<Queues>,
     operations: RefCell<Operations>,
-    /// Submissions that found the queue full.
-    backlog: RefCell<VecDeque<squeue::Entry>>,
     /// Sends of this turn.
     sends: RefCell<Sends>,
     /// Receives that the loop tries itself for as long as it does not sleep.
@@ -55,30 +54,30 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// A ring of `entries` entries, for a loop that does or does not poll before it sleeps.
-    pub(crate) fn new(entries: u32, polls: bool) -> Result<Ring, StartError> {
-        let ring = set_up(entries.next_power_of_two()).map_err(StartError::from_setup)?;
-        Ring::over(ring, polls)
+    /// A ring of `entries` entries, for a loop that does or does not poll before it sleeps; `wide`
+    /// entries have room for commands to drivers.
+    pub(crate) fn new(entries: u32, wide: bool, polls: bool) -> Result<Ring, StartError> {
+        let queues = set_up(entries.next_power_of_two(), wide).map_err(StartError::from_setup)?;
+        Ring::over(queues, polls)
     }
 
     /// A ring of a given kind, which this kernel has.
     #[cfg(test)]
-    pub(crate) fn of_kind(kind: RingKind, polls: bool) -> Result<Ring, StartError> {
-        let ring = set_up::set_up_kind(kind, 64).map_err(StartError::from_setup)?;
-        Ring::over(ring, polls)
+    pub(crate) fn of_kind(kind: RingKind, wide: bool, polls: bool) -> Result<Ring, StartError> {
+        let queues = set_up::set_up_kind(kind, 64, wide).map_err(StartError::from_setup)?;
+        Ring::over(queues, polls)
     }
 
-    fn over(ring: IoUring, polls: bool) -> Result<Ring, StartError> {
-        if !ring.params().is_feature_nodrop() {
+    fn over(queues: Queues, polls: bool) -> Result<Ring, StartError> {
+        if !queues.parameters().is_feature_nodrop() {
             return Err(StartError::too_old("IORING_FEAT_NODROP"));
         }
-        if !ring.params().is_feature_ext_arg() {
+        if !queues.parameters().is_feature_ext_arg() {
             return Err(StartError::too_old("IORING_FEAT_EXT_ARG"));
         }
         Ok(Ring {
-            ring: RefCell::new(ring),
+            queues: RefCell::new(queues),
             operations: RefCell::default(),
-            backlog: RefCell::default(),
             sends: RefCell::default(),
             receives: RefCell::default(),
             polls,
@@ -113,19 +112,25 @@ impl Ring {
     /// # Safety
     /// All memory that the entry points to stays valid until its completion.
     unsafe fn push(&self, entry: &squeue::Entry) {
-        let mut ring = self.ring.borrow_mut();
-        let mut backlog = self.backlog.borrow_mut();
         // SAFETY: passed on to the caller.
-        if backlog.is_empty() && unsafe { ring.submission().push(entry) }.is_ok() {
-            return;
-        }
-        // The kernel takes everything it is given, so one call makes room; if it is short of
-        // memory the entry waits here for the next turn.
-        let _ = ring.submit();
+        unsafe { self.queues.borrow_mut().push(entry) };
+    }
+
+    /// As [`Ring::push`], for an entry of 128 bytes.
+    ///
+    /// # Panics
+    /// When this ring's entries have 64.
+    ///
+    /// # Safety
+    /// As for [`Ring::push`].
+    unsafe fn push_wide(&self, entry: &squeue::Entry128) {
         // SAFETY: passed on to the caller.
-        if !backlog.is_empty() || unsafe { ring.submission().push(entry) }.is_err() {
-            backlog.push_back(entry.clone());
-        }
+        unsafe { self.queues.borrow_mut().push_wide(entry) };
+    }
+
+    /// Whether entries have room for commands to drivers.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.queues.borrow().are_wide()
     }
 
     /// Takes in a receive, to be tried directly for a while if it may be.
@@ -193,12 +198,7 @@ impl Ring {
 
     /// True when a call of [`Ring::submit`] or [`Ring::reap`] would find something.
     pub(crate) fn has_completions(&self) -> bool {
-        let mut ring = self.ring.borrow_mut();
-        if !ring.completion().is_empty() {
-            return true;
-        }
-        let submission = ring.submission();
-        submission.taskrun() || submission.cq_overflow()
+        self.queues.borrow_mut().has_completions()
     }
 
     /// Submits everything queued and lets the kernel post what has finished.
@@ -211,33 +211,12 @@ impl Ring {
             // SAFETY: promised by whoever added the send.
             unsafe { self.push(&entry) };
         }
-        let mut ring = self.ring.borrow_mut();
-        let idle = {
-            let submission = ring.submission();
-            submission.is_empty() && !submission.taskrun() && !submission.cq_overflow()
-        };
-        if !idle {
-            check_entered(ring.submit());
-        }
-        let mut backlog = self.backlog.borrow_mut();
-        while let Some(entry) = backlog.front() {
-            // SAFETY: the entry's memory was promised valid when it was first pushed.
-            if unsafe { ring.submission().push(entry) }.is_err() {
-                break;
-            }
-            backlog.pop_front();
-        }
+        self.queues.borrow_mut().submit();
     }
 
     /// Sleeps until something completes or `timeout` has passed.
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
-        let ring = self.ring.borrow_mut();
-        let timespec = Timespec::from(timeout.unwrap_or_default());
-        let mut arguments = SubmitArgs::new();
-        if timeout.is_some() {
-            arguments = arguments.timespec(&timespec);
-        }
-        check_entered(ring.submitter().submit_with_args(1, &arguments));
+        self.queues.borrow().wait(timeout);
     }
 
     /// Hands out everything that has completed; the number of completions.
@@ -245,7 +224,7 @@ impl Ring {
         let mut batch = [const { MaybeUninit::<cqueue::Entry>::uninit() }; REAP_BATCH];
         let mut total = 0;
         loop {
-            let completions = self.ring.borrow_mut().completion().fill(&mut batch);
+            let completions = self.queues.borrow_mut().fill(&mut batch);
             let count = completions.len();
             for completion in &*completions {
                 self.complete(completion);
@@ -301,19 +280,6 @@ impl Ring {
                 self.wait(Some(Duration::from_millis(10)));
             }
         }
-    }
-}
-
-/// # Panics
-/// On errors that only a broken ring can give.
-fn check_entered(result: io::Result<usize>) {
-    let Err(error) = result else {
-        return;
-    };
-    match error.raw_os_error() {
-        // Time is up, a signal came, or completions have to be taken out first.
-        Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
-        _ => panic!("io_uring_enter failed: {error}"),
     }
 }
 

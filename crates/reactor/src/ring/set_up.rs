@@ -2,7 +2,10 @@
 
 use std::io;
 
+use io_uring::squeue::EntryMarker;
 use io_uring::{Builder, IoUring};
+
+use super::queues::{Pair, Queues};
 
 /// How completions reach the thread; the later ones cost time but change nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,10 +22,10 @@ pub(crate) enum RingKind {
 pub(crate) const RING_KINDS: [RingKind; 3] =
     [RingKind::Deferred, RingKind::Cooperative, RingKind::Plain];
 
-/// The best ring this kernel offers.
-pub(super) fn set_up(entries: u32) -> io::Result<IoUring> {
+/// The best ring this kernel offers, with entries of 128 bytes if it is to be `wide`.
+pub(super) fn set_up(entries: u32, wide: bool) -> io::Result<Queues> {
     for kind in RING_KINDS {
-        match set_up_kind(kind, entries) {
+        match set_up_kind(kind, entries, wide) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             other => return other,
         }
@@ -30,7 +33,14 @@ pub(super) fn set_up(entries: u32) -> io::Result<IoUring> {
     Err(io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-pub(super) fn set_up_kind(kind: RingKind, entries: u32) -> io::Result<IoUring> {
+pub(super) fn set_up_kind(kind: RingKind, entries: u32, wide: bool) -> io::Result<Queues> {
+    Ok(match wide {
+        false => Queues::Narrow(Pair::of(build(kind, entries)?)),
+        true => Queues::Wide(Pair::of(build(kind, entries)?)),
+    })
+}
+
+fn build<S: EntryMarker>(kind: RingKind, entries: u32) -> io::Result<IoUring<S>> {
     let mut builder = IoUring::builder();
     // A recv in flight on every connection, besides what is submitted in one turn.
     builder
@@ -40,7 +50,7 @@ pub(super) fn set_up_kind(kind: RingKind, entries: u32) -> io::Result<IoUring> {
     builder.build(entries)
 }
 
-fn options_of(kind: RingKind, builder: &mut Builder) {
+fn options_of<S: EntryMarker>(kind: RingKind, builder: &mut Builder<S>) {
     match kind {
         RingKind::Deferred => {
             builder

@@ -9,14 +9,16 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 
 use block::Buffer;
+use io_uring::opcode;
+use io_uring::squeue::{Entry, Entry128, EntryMarker};
 use io_uring::types::Fd;
-use io_uring::{opcode, squeue};
 
+use super::Ring;
 use super::receives::Receive;
 use super::sends::Send;
 use crate::context::Context;
 use crate::net::SendBatch;
-use crate::operation::{Operation, Resource};
+use crate::operation::{Key, Operation, Resource};
 
 /// Starts an operation on `file`; `build` makes the entry from the resource's final place.
 ///
@@ -27,7 +29,7 @@ pub(crate) unsafe fn start(
     context: &Rc<Context>,
     file: &Rc<OwnedFd>,
     resource: Resource,
-    build: impl FnOnce(Fd, &mut Resource) -> squeue::Entry,
+    build: impl FnOnce(Fd, &mut Resource) -> Entry,
 ) -> Operation {
     let (fd, file) = (Fd(file.as_raw_fd()), Some(Rc::clone(file)));
     // SAFETY: passed on to the caller; `file` is kept open by the entry.
@@ -41,7 +43,7 @@ pub(crate) unsafe fn start(
 pub(crate) unsafe fn start_without_file(
     context: &Rc<Context>,
     resource: Resource,
-    build: impl FnOnce(Fd, &mut Resource) -> squeue::Entry,
+    build: impl FnOnce(Fd, &mut Resource) -> Entry,
 ) -> Operation {
     // SAFETY: passed on to the caller.
     unsafe { start_on(context, Fd(libc::AT_FDCWD), None, resource, build) }
@@ -52,17 +54,49 @@ unsafe fn start_on(
     fd: Fd,
     file: Option<Rc<OwnedFd>>,
     resource: Resource,
-    build: impl FnOnce(Fd, &mut Resource) -> squeue::Entry,
+    build: impl FnOnce(Fd, &mut Resource) -> Entry,
 ) -> Operation {
     let ring = context.ring().expect("this reactor has a ring");
-    let (key, entry) = {
-        let mut operations = ring.operations.borrow_mut();
-        let (key, resource) = operations.insert(resource, file);
-        (key, build(fd, resource).user_data(key.user_data()))
-    };
+    let (key, entry) = take_in(ring, fd, file, resource, build);
     // SAFETY: the entry points only into the resource, which the table keeps until completion.
     unsafe { ring.push(&entry) };
     Operation::new(Rc::clone(context), key)
+}
+
+/// As [`start`], with an entry of 128 bytes.
+///
+/// # Panics
+/// When the ring's entries have 64.
+///
+/// # Safety
+/// As for [`start`].
+pub(crate) unsafe fn start_wide(
+    context: &Rc<Context>,
+    file: &Rc<OwnedFd>,
+    resource: Resource,
+    build: impl FnOnce(Fd, &mut Resource) -> Entry128,
+) -> Operation {
+    let ring = context.ring().expect("this reactor has a ring");
+    let (fd, file) = (Fd(file.as_raw_fd()), Some(Rc::clone(file)));
+    let (key, entry) = take_in(ring, fd, file, resource, build);
+    // SAFETY: passed on to the caller; the table keeps resource and file until completion.
+    unsafe { ring.push_wide(&entry) };
+    Operation::new(Rc::clone(context), key)
+}
+
+/// Puts an operation into the table, and makes its entry.
+fn take_in<E: EntryMarker>(
+    ring: &Ring,
+    fd: Fd,
+    file: Option<Rc<OwnedFd>>,
+    resource: Resource,
+    build: impl FnOnce(Fd, &mut Resource) -> E,
+) -> (Key, E) {
+    let mut operations = ring.operations.borrow_mut();
+    let (key, resource) = operations.insert(resource, file);
+    let mut entry = build(fd, resource);
+    entry.set_user_data(key.user_data());
+    (key, entry)
 }
 
 /// Starts receiving into the bytes `range` of `buffer`.
