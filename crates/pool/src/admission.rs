@@ -15,6 +15,10 @@ const LOOKS_MAX: usize = 8;
 pub(crate) struct Admitted {
     /// Of writes under way.
     under_way: u64,
+    /// Those of them that were taken for new blocks, all of them, without a look at the map.
+    guessed: u64,
+    /// Writers that wait until none is: nobody guesses meanwhile.
+    without_guesses: usize,
     /// Of writes answered since the updates were last set aside.
     answered: u64,
     /// Of writes whose updates are being merged.
@@ -26,9 +30,9 @@ impl Admitted {
         self.under_way + self.answered + self.frozen
     }
 
-    /// True when nothing counts but writes under way.
+    /// True when nothing counts but writes under way, by what they add.
     pub fn is_exact(&self) -> bool {
-        self.blocks() == self.under_way
+        self.blocks() == self.under_way && self.guessed == 0
     }
 
     /// The updates are set aside.
@@ -46,6 +50,8 @@ impl Admitted {
 pub(crate) struct Admission<'a, D: BlockDevice + 'static> {
     core: &'a Core<D>,
     blocks: u64,
+    /// How many of them were guessed.
+    guessed: u64,
 }
 
 impl<D: BlockDevice + 'static> Drop for Admission<'_, D> {
@@ -53,6 +59,19 @@ impl<D: BlockDevice + 'static> Drop for Admission<'_, D> {
         let admitted = &mut self.core.state.borrow_mut().admitted;
         admitted.under_way -= self.blocks;
         admitted.answered += self.blocks;
+        admitted.guessed -= self.guessed;
+        if admitted.guessed == 0 && admitted.without_guesses > 0 {
+            self.core.looked_up.notify_all();
+        }
+    }
+}
+
+/// While this is there no write is taken for new blocks without a look at the map.
+pub(crate) struct WithoutGuesses<'a, D: BlockDevice + 'static>(&'a Core<D>);
+
+impl<D: BlockDevice + 'static> Drop for WithoutGuesses<'_, D> {
+    fn drop(&mut self) {
+        self.0.state.borrow_mut().admitted.without_guesses -= 1;
     }
 }
 
@@ -114,14 +133,23 @@ impl<D: BlockDevice + 'static> Core<D> {
         if self.reserves(volume) {
             return Ok(self.admission(0));
         }
-        if self.fits(range.blocks) {
-            return Ok(self.admission(range.blocks));
+        let may_guess = self.state.borrow().admitted.without_guesses == 0;
+        if may_guess && self.fits(range.blocks) {
+            let mut admission = self.admission(range.blocks);
+            admission.guessed = range.blocks;
+            self.state.borrow_mut().admitted.guessed += range.blocks;
+            return Ok(admission);
         }
         let mut noticed = false;
+        let mut exactly = None;
         for _ in 0..LOOKS_MAX {
             let new = self.new_blocks(volume, range).await?;
             if new == 0 || self.fits(new) {
                 return Ok(self.admission(new));
+            }
+            if exactly.is_none() {
+                // Others may only be overwriting what they have.
+                exactly = Some(self.outlast_guesses().await);
             }
             if self.shards > 1 {
                 self.make_room(new).await?;
@@ -159,7 +187,21 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     fn admission(&self, blocks: u64) -> Admission<'_, D> {
         self.state.borrow_mut().admitted.under_way += blocks;
-        Admission { core: self, blocks }
+        Admission {
+            core: self,
+            blocks,
+            guessed: 0,
+        }
+    }
+
+    /// Waits until no write is under way that was admitted without a look at the map.
+    pub async fn outlast_guesses(&self) -> WithoutGuesses<'_, D> {
+        self.state.borrow_mut().admitted.without_guesses += 1;
+        let exactly = WithoutGuesses(self);
+        while self.state.borrow().admitted.guessed > 0 {
+            self.looked_up.notified().await;
+        }
+        exactly
     }
 
     fn fits(&self, blocks: u64) -> bool {

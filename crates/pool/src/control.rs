@@ -117,7 +117,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     ) -> Result<T, PoolError> {
         // Room that was dealt to shards and that they do not use is not theirs meanwhile.
         let _dealing = self.core.room_lock.lock().await;
-        let others = self.core.take_back_room().await?.blocks;
+        let others = self.core.take_back_room(false).await?.blocks;
         self.core
             .checkpoint_with(Resume::WhenDurable, |state| {
                 self.check_table_room()?;

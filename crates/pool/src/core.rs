@@ -157,6 +157,8 @@ pub(crate) struct Core<D> {
     pub upkeep: Notify,
     /// A stripe landed.
     pub landed: Notify,
+    /// No write is under way that was admitted without a look at the map.
+    pub looked_up: Notify,
     pub offline: Cell<Option<&'static str>>,
     pub stopping: Cell<bool>,
     /// Requests of hosts so far, of every kind.

@@ -124,8 +124,12 @@ pub(crate) enum Order {
     Clean(u32, Sender<Cleaned>),
     /// Whether stripes are padded only if that cannot be helped.
     Frugal(bool),
-    /// Take back the room that you do not use, and say how much you use.
-    Use(Sender<Usage>),
+    /// Take back the room that you do not use, and say how much you use: `exactly`, when every
+    /// write under way that was admitted without a look at the map has been answered.
+    Use {
+        exactly: bool,
+        reply: Sender<Usage>,
+    },
     /// So many blocks more may be written. Answered, since the shard hears on another way that it
     /// may look again.
     Room(u64, Sender<()>),

@@ -215,7 +215,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let live = core.array.live();
         let found = live.into_iter().find(|(_, drive)| drive.id == id.0);
         let (index, drive) = found.ok_or(PoolError::NotFound("drive"))?;
-        let others = core.take_back_room().await?.blocks;
+        let others = core.take_back_room(false).await?.blocks;
         // Nothing may wait while it is not yet known whether the others are enough: segments made
         // meanwhile would lack copies.
         core.array.leaving.borrow_mut().insert(index);

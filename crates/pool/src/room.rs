@@ -5,6 +5,7 @@
 
 use crate::checkpoint::Resume;
 use crate::coordinator::Coordinator;
+use crate::core::Core;
 use crate::error::PoolError;
 use crate::messages::{Order, Usage};
 use block::{BlockDevice, IoError};
@@ -30,7 +31,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return Ok(());
         }
         if dealt == (Dealt::TooLittle { dirty: true }) {
-            // Blocks that were overwritten count twice until the next merge.
+            // Blocks that are being overwritten count twice until they are in the maps.
+            self.take_back_room(true).await.map_err(failed)?;
             let merged = self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
             merged.map_err(failed)?;
             if self.share_out(shard, blocks).await.map_err(failed)? == Dealt::Enough {
@@ -43,7 +45,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Takes back what no shard uses and deals it anew.
     async fn share_out(&self, shard: u64, blocks: u64) -> Result<Dealt, PoolError> {
-        let others = self.take_back_room().await?;
+        let others = self.take_back_room(false).await?;
         let usable = self.size().usable_blocks();
         let dirty = others.dirty || self.state.borrow().may_hold_less();
         let (spare, each, asked) = {
@@ -72,14 +74,31 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         })
     }
 
-    /// Takes back the room that no shard uses; returns what the other shards use.
-    pub async fn take_back_room(&self) -> Result<Usage, PoolError> {
-        let others = self.ask_all(Order::Use).await?;
-        let mut state = self.state.borrow_mut();
-        state.room = state.room_used();
+    /// Takes back the room that no shard uses; returns what the other shards use: `exactly`, when
+    /// all that was admitted without a look at the map has been answered.
+    pub async fn take_back_room(&self, exactly: bool) -> Result<Usage, PoolError> {
+        let others = self.ask_all(|reply| Order::Use { exactly, reply });
+        self.take_back_unused();
+        let others = others.await?;
+        if exactly {
+            drop(self.outlast_guesses().await);
+            self.take_back_unused();
+        }
         Ok(Usage {
             blocks: others.iter().map(|usage| usage.blocks).sum(),
             dirty: others.iter().any(|usage| usage.dirty),
         })
+    }
+}
+
+impl<D> Core<D> {
+    /// Takes back the room that this shard does not use.
+    pub fn take_back_unused(&self) -> Usage {
+        let mut state = self.state.borrow_mut();
+        state.room = state.room_used();
+        Usage {
+            blocks: state.room,
+            dirty: state.may_hold_less(),
+        }
     }
 }

@@ -149,12 +149,12 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 }
             }
             Order::Frugal(frugal) => core.state.borrow_mut().frugal = frugal,
-            Order::Use(reply) => {
-                let mut state = core.state.borrow_mut();
-                state.room = state.room_used();
-                let blocks = state.room;
-                let dirty = state.may_hold_less();
-                let _ = reply.try_send(Usage { blocks, dirty });
+            Order::Use { exactly, reply } => {
+                let usage = core.take_back_unused();
+                match exactly {
+                    false => drop(reply.try_send(usage)),
+                    true => drop(reactor::spawn(use_exactly(core.clone(), reply))),
+                }
             }
             Order::Room(blocks, reply) => {
                 core.state.borrow_mut().room += blocks;
@@ -243,6 +243,12 @@ fn assemble<D: BlockDevice>(begin: Begin, drives: Vec<D>) -> Result<Core<D>, Poo
 async fn drain<D: BlockDevice + 'static>(core: Rc<Core<D>>, reply: Sender<()>) {
     core.drained().await;
     let _ = reply.try_send(());
+}
+
+/// With no room left that is not used nobody guesses anew.
+async fn use_exactly<D: BlockDevice + 'static>(core: Rc<Core<D>>, reply: Sender<Usage>) {
+    drop(core.outlast_guesses().await);
+    let _ = reply.try_send(core.take_back_unused());
 }
 
 /// Carries out what has to read from drives.

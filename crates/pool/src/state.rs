@@ -125,6 +125,7 @@ impl<D> Core<D> {
             work: Notify::new(),
             upkeep: Notify::new(),
             landed: Notify::new(),
+            looked_up: Notify::new(),
             requests: Cell::new(0),
             look_at_blocks: Cell::new(0),
             link: OnceCell::new(),

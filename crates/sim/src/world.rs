@@ -65,6 +65,8 @@ pub(crate) struct World {
     /// Blocks that nobody reads any more and that may still take space, at most: what is deleted
     /// may be an ancestor of what is not.
     unnamed: Cell<u64>,
+    /// How full the pool was, and when, each time before that became less.
+    fuller: RefCell<Vec<(u64, refusals::Fill)>>,
     /// A clock for the model: each event has its own time.
     now: Cell<u64>,
     names: Cell<u64>,
@@ -104,6 +106,7 @@ impl World {
             model: RefCell::default(),
             report: Cell::default(),
             unnamed: Cell::new(0),
+            fuller: RefCell::default(),
             now: Cell::new(1),
             names: Cell::new(0),
             host: Cell::new(7),
@@ -335,6 +338,7 @@ impl World {
         }
         let pool = self.open(drives, force).await?;
         self.serving.replace(Some(pool.clone()));
+        self.fuller.borrow_mut().clear();
         self.reconcile(&pool)?;
         self.compare(&pool).await?;
         if !last {

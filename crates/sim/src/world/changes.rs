@@ -1,6 +1,6 @@
 //! Changes of what there is: volumes made, cloned, rolled back, resized, deleted; snapshots.
 
-use super::refusals::Asked;
+use super::refusals::{Asked, Purpose};
 use super::{BLOCK, Served, World};
 use crate::drive::SimDrive;
 use crate::model::{Image, Write};
@@ -125,9 +125,11 @@ impl World {
         let Some(id) = active.get(self.random.below(active.len() as u64) as usize) else {
             return Ok(());
         };
+        let asked = self.asked(pool, 0, Purpose::Promise);
         let removed = reactor::timeout(Duration::from_secs(2), pool.remove_drive(*id)).await;
         match removed {
-            Err(_) | Ok(Ok(()) | Err(PoolError::NoSpace | PoolError::NotFound(_))) => Ok(()),
+            Err(_) | Ok(Ok(()) | Err(PoolError::NotFound(_))) => Ok(()),
+            Ok(Err(PoolError::NoSpace)) => self.check_stays(pool, asked, active.len()),
             // A bad drive may die while it is being wiped.
             Ok(Err(PoolError::Io(_))) => Ok(()),
             Ok(Err(error)) => Err(format!("removing a drive: {error}")),
@@ -155,7 +157,7 @@ impl World {
                 _ => 0,
             }
         };
-        let asked = self.asked(pool, blocks);
+        let asked = self.asked(pool, blocks, Purpose::Promise);
         self.model.borrow_mut().pending.push(Pending {
             name: name.to_owned(),
             kind,
@@ -324,6 +326,7 @@ impl World {
         let result = pool
             .resize_volume(VolumeId(id), blocks * BLOCK as u64, true)
             .await;
+        self.was_fuller(pool);
         if self.end(pool, result, asked)?.is_some() {
             self.resized(id, blocks);
         }

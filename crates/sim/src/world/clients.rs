@@ -1,6 +1,6 @@
 //! Clients: tasks that read, write and give back blocks, several at once.
 
-use super::refusals::Asked;
+use super::refusals::{Asked, Purpose};
 use super::{BLOCK, Device, Served, World};
 use crate::model::{self, Image, Write};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
@@ -169,7 +169,7 @@ impl World {
         range: Range<u64>,
     ) -> Result<(), String> {
         let (start, blocks) = (range.start, range.end - range.start);
-        let asked = self.asked(pool, blocks);
+        let asked = self.asked(pool, blocks, Purpose::Write);
         let first = self.tick() << 8;
         let stamps: Vec<u64> = (0..blocks).map(|index| first + index + 1).collect();
         let mut buffer = Buffer::new(blocks as usize * BLOCK);
@@ -195,7 +195,7 @@ impl World {
     ) -> Result<(), String> {
         let (start, blocks) = (range.start, range.end - range.start);
         // What is given back takes no space.
-        let asked = self.asked(pool, 0);
+        let asked = self.asked(pool, 0, Purpose::Write);
         let Some(number) = self.submit(id, start, vec![0; blocks as usize], false) else {
             return Ok(());
         };
@@ -204,6 +204,7 @@ impl World {
             0 => device.deallocate(range).await,
             _ => device.write_zeroes(range, Durability::Cached).await,
         };
+        self.was_fuller(pool);
         self.settle(pool, asked, (id, number), result)
     }
 

@@ -1,6 +1,12 @@
-//! Whether the pool may refuse for want of space: only if all that it may hold by the model, and
-//! what was asked for, comes to more than half of what it says it can hold. These pools have some
-//! thirty segments, so what is open, half empty or kept for the cleaner is a large part of them.
+//! Whether the pool may refuse for want of space.
+//!
+//! A write: only if all that the pool may hold by the model, and what was asked for, comes to more
+//! than it says it can hold, what is just being written counting twice; several shards may, between
+//! them, have taken an eighth of it for what is overwritten. A promise, that it will hold a volume:
+//! only if it comes to more than half, for what was overwritten since the last merge may count
+//! twice as well. To let a drive go: only if too few would be left, or if a
+//! quarter of what they can hold might not be enough; these pools have some thirty segments, so
+//! what is open, half empty or kept for the cleaner is much of a smaller one.
 
 use super::{BLOCK, Served, World};
 
@@ -9,14 +15,37 @@ use super::{BLOCK, Served, World};
 pub(crate) struct Fill {
     /// What it may hold or have promised, at most.
     held: u64,
+    /// How much of that is being written: parts of it may count twice until it is answered.
+    under_way: u64,
     /// What it can hold on the drives that it has.
     usable: u64,
+    shards: usize,
+}
+
+/// What space is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Write,
+    Promise,
 }
 
 impl Fill {
     /// False if there certainly was room for `blocks` more.
-    fn may_refuse(self, blocks: u64) -> bool {
-        2 * (self.held + blocks) > self.usable
+    fn may_refuse(self, blocks: u64, purpose: Purpose) -> bool {
+        match purpose {
+            Purpose::Write => {
+                let taken = if self.shards > 1 { self.usable / 8 } else { 0 };
+                self.held + self.under_way + blocks + taken > self.usable
+            }
+            Purpose::Promise => 2 * (self.held + blocks) > self.usable,
+        }
+    }
+
+    /// False if one of `drives` that work could certainly go, and a pool that survives the loss
+    /// of `lost_max` would go on.
+    fn may_keep(self, drives: usize, lost_max: usize) -> bool {
+        let (now, then) = (drives as u64, drives.saturating_sub(1) as u64);
+        then <= lost_max as u64 || 4 * self.held * now > self.usable * then
     }
 }
 
@@ -24,7 +53,9 @@ impl Fill {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub blocks: u64,
-    /// How full the pool was when it was asked.
+    purpose: Purpose,
+    /// When it was asked for, and how full the pool was then.
+    at: u64,
     before: Fill,
 }
 
@@ -34,29 +65,76 @@ impl World {
         let model = self.model.borrow();
         let images = model.volumes.values().chain(model.snapshots.values());
         let written: u64 = images.map(|image| image.blocks_written_at_most()).sum();
+        let writes = model
+            .volumes
+            .values()
+            .flat_map(|image| image.writes.values());
+        let under_way = writes.map(|write| write.stamps.len() as u64).sum();
         let volumes = pool.volumes();
         let promised = volumes.iter().filter(|volume| volume.reserved);
         let promised: u64 = promised.map(|volume| volume.bytes).sum();
         Fill {
             held: written + promised / BLOCK as u64 + self.unnamed.get(),
+            under_way,
             usable: pool.status().usable_bytes / BLOCK as u64,
+            shards: pool.shards(),
         }
     }
 
     /// Room for so many blocks is about to be asked for.
-    pub(super) fn asked(&self, pool: &Served, blocks: u64) -> Asked {
-        let before = self.fill(pool);
-        Asked { blocks, before }
+    pub(super) fn asked(&self, pool: &Served, blocks: u64, purpose: Purpose) -> Asked {
+        Asked {
+            blocks,
+            purpose,
+            at: self.now.get(),
+            before: self.fill(pool),
+        }
+    }
+
+    /// What there is is about to become less.
+    pub(super) fn was_fuller(&self, pool: &Served) {
+        let fill = self.fill(pool);
+        self.fuller.borrow_mut().push((self.now.get(), fill));
     }
 
     /// Checks a refusal.
     pub(super) fn check_refusal(&self, pool: &Served, asked: Asked) -> Result<(), String> {
-        let Asked { blocks, before } = asked;
+        let Asked {
+            blocks,
+            purpose,
+            at,
+            before,
+        } = asked;
         let now = self.fill(pool);
-        match before.may_refuse(blocks) || now.may_refuse(blocks) {
+        let fuller = self.fuller.borrow();
+        let since = fuller.iter().rev().take_while(|(then, _)| *then >= at);
+        let mut fills = since.map(|(_, fill)| *fill).chain([before, now]);
+        match fills.any(|fill| fill.may_refuse(blocks, purpose)) {
             true => Ok(()),
             false => Err(format!(
                 "{blocks} blocks were refused although there was room: {before:?}, {now:?}: {}",
+                pool.describe()
+            )),
+        }
+    }
+
+    /// Checks that one of `drives` that worked may not leave; `asked`, for no block, then.
+    pub(super) fn check_stays(
+        &self,
+        pool: &Served,
+        asked: Asked,
+        drives: usize,
+    ) -> Result<(), String> {
+        let (now, status) = (self.fill(pool), pool.status());
+        let left = status.drives.iter().filter(|drive| drive.active).count();
+        let may = |drives| {
+            let mut fills = [asked.before, now].into_iter();
+            fills.any(|fill: Fill| fill.may_keep(drives, self.lost_max))
+        };
+        match may(drives) || may(left) {
+            true => Ok(()),
+            false => Err(format!(
+                "one of {drives} drives may not leave although there is room: {asked:?}, {now:?}: {}",
                 pool.describe()
             )),
         }

@@ -82,6 +82,11 @@ impl Served {
         })
     }
 
+    /// How many there are.
+    pub fn shards(&self) -> usize {
+        1 + self.others.len()
+    }
+
     /// A volume to read and write.
     pub fn volume(&self, id: VolumeId) -> Result<Device, PoolError> {
         let mut parts = vec![self.pool.volume(id)?];

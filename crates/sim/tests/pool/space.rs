@@ -1,6 +1,6 @@
 //! What a pool says it can hold, it holds; and at the end of its space it says so and goes on.
 
-use crate::support::{BLOCK, HOST, settle, volume, with_drives_of};
+use crate::support::{BLOCK, HOST, read, settle, volume, with_drives_of, with_pool, write};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use pool::{
     CreateOptions, Entropy, Level, Pool, PoolError, PoolState, PoolVolume, VolumeId, VolumeOptions,
@@ -254,4 +254,30 @@ async fn reserving(pool: &Pool<SimDrive>, name: &str, blocks: u64) -> Result<Vol
         ..VolumeOptions::default()
     };
     pool.create_volume(name, options).await
+}
+
+/// Blocks that were being overwritten counted as new ones: a write was refused in a pool that had
+/// room for it.
+#[test]
+fn what_is_being_overwritten_takes_no_room_from_others() {
+    with_pool(Level::Raid0, 1, async |pool, _| {
+        let id = volume(&pool, "a", 700).await;
+        let usable = pool.status().usable_bytes / BLOCK as u64;
+        let (half, more) = (usable / 5, usable * 3 / 10);
+        for start in [0, half] {
+            write(&pool, id, start, half, 1).await;
+        }
+        pool.checkpoint().await.expect("checkpoint");
+        let overwriting = [0, half].map(|start| {
+            let pool = pool.clone();
+            reactor::spawn(async move { write(&pool, id, start, half, 2).await })
+        });
+        reactor::yield_now().await;
+        write(&pool, id, 2 * half, more, 3).await;
+        for task in overwriting {
+            task.await;
+        }
+        assert_eq!(read(&pool, id, 2 * half - 1, 2).await[..BLOCK], [2; BLOCK]);
+        assert_eq!(read(&pool, id, 2 * half - 1, 2).await[BLOCK..], [3; BLOCK]);
+    });
 }
