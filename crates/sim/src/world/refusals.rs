@@ -134,7 +134,8 @@ impl World {
         match may(drives) || may(left) {
             true => Ok(()),
             false => Err(format!(
-                "one of {drives} drives may not leave although there is room: {asked:?}, {now:?}: {}",
+                "one of {drives} drives may not leave although there is room: {asked:?}, {now:?}: \
+                 {}",
                 pool.describe()
             )),
         }
