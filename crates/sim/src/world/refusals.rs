@@ -7,6 +7,9 @@
 //! twice as well. To let a drive go: only if too few would be left, or if a
 //! quarter of what they can hold might not be enough; these pools have some thirty segments, so
 //! what is open, half empty or kept for the cleaner is much of a smaller one.
+//!
+//! Where hosts take the pool from one another, zones that a former one may still write to are no
+//! space for a while: then a write may be refused as a promise may, and a drive kept for any reason.
 
 use super::{BLOCK, Served, World};
 
@@ -109,6 +112,10 @@ impl World {
         let fuller = self.fuller.borrow();
         let since = fuller.iter().rev().take_while(|(then, _)| *then >= at);
         let mut fills = since.map(|(_, fill)| *fill).chain([before, now]);
+        let purpose = match self.options.rivals {
+            true => Purpose::Promise,
+            false => purpose,
+        };
         match fills.any(|fill| fill.may_refuse(blocks, purpose)) {
             true => Ok(()),
             false => Err(format!(
@@ -131,7 +138,7 @@ impl World {
             let mut fills = [asked.before, now].into_iter();
             fills.any(|fill: Fill| fill.may_keep(drives, self.lost_max))
         };
-        match may(drives) || may(left) {
+        match self.options.rivals || may(drives) || may(left) {
             true => Ok(()),
             false => Err(format!(
                 "one of {drives} drives may not leave although there is room: {asked:?}, {now:?}: \
