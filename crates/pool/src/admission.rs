@@ -35,6 +35,11 @@ impl Admitted {
         self.blocks() == self.under_way && self.guessed == 0
     }
 
+    /// Blocks were written before the pool was opened, and are not in the maps.
+    pub fn recovered(&mut self, blocks: u64) {
+        self.answered += blocks;
+    }
+
     /// The updates are set aside.
     pub fn freeze(&mut self) {
         self.frozen = std::mem::take(&mut self.answered);

@@ -3,11 +3,11 @@
 //! A segment may be written once tables that are durable name it. Those of the last checkpoint
 //! serve, without merging anything: what they map stays, what was freed since is taken out of
 //! them, and what was made ready out of it is added. So what one checkpoint frees can be written
-//! without another.
+//! without another. What recovery decided is published the same way.
 
 use crate::coordinator::Coordinator;
 use crate::error::PoolError;
-use crate::format::body::Body;
+use crate::format::body::{Body, Decided};
 use crate::format::superblock::Superblock;
 use crate::messages::Order;
 use crate::segments::State as SegmentState;
@@ -21,7 +21,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if let Some(reason) = self.offline.get() {
             return Err(PoolError::Offline(reason));
         }
-        let body = self.body_with_ready()?;
+        let body = Rc::new(self.body_with_ready()?.encode());
         if !self.state.borrow().unannounced.is_empty() {
             let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;
             if let Err(error) = published {
@@ -36,8 +36,26 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(())
     }
 
+    /// Publishes what recovery has decided, in a new incarnation, and segments for it to write:
+    /// from here on the pool can serve, although its maps do not have what was found.
+    pub async fn announce_decided(&self, decided: Decided) -> Result<(), PoolError> {
+        let _alone = self.upkeep_lock.lock().await;
+        let mut body = self.body_with_ready()?;
+        body.decided = Some(decided);
+        {
+            let state = self.state.borrow();
+            body.slice_blocks = state.share.slice_blocks as u32;
+            body.sequences = vec![state.applied; state.share.shards as usize];
+        }
+        let body = Rc::new(body.encode());
+        self.publish(Some(self.entering()), Some(body)).await?;
+        self.state.borrow_mut().unannounced.clear();
+        self.unmerged.set(true);
+        Ok(())
+    }
+
     /// The last tables, but for the segments that have been freed, and are made ready, since.
-    fn body_with_ready(&self) -> Result<Rc<Vec<u8>>, PoolError> {
+    fn body_with_ready(&self) -> Result<Body, PoolError> {
         let mut body = Body::decode(&self.published.borrow().body)
             .map_err(|_| PoolError::Damaged("tables of the last checkpoint"))?;
         let mut state = self.state.borrow_mut();
@@ -55,6 +73,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 .extend(ready.map(|found| (*number, found.clone())));
         }
         body.next_generation = state.segments.next_generation();
-        Ok(Rc::new(body.encode()))
+        Ok(body)
     }
 }

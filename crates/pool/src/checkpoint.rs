@@ -260,12 +260,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let body = self.swap(cut, tables, &writer)?;
         let seen = self.show_others();
         let bytes = body.encode();
-        let incarnation = self.incarnation.get();
-        let enter = |next: &mut Superblock| {
-            next.incarnation = incarnation.into();
-            next.holder = self.holder.get();
-        };
+        let enter = self.entering();
         self.publish(Some(enter), Some(Rc::new(bytes))).await?;
+        self.unmerged.set(false);
         for answer in seen {
             self.answer(answer).await?;
         }
@@ -273,6 +270,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.free(cut);
         self.watch_space();
         Ok(())
+    }
+
+    /// What a superblock says of who has the pool, and since when.
+    pub fn entering(&self) -> impl FnOnce(&mut Superblock) + use<D> {
+        let (incarnation, holder) = (self.incarnation.get(), self.holder.get());
+        move |next| {
+            next.incarnation = incarnation.into();
+            next.holder = holder;
+        }
     }
 
     /// Merges the frozen updates, gets rid of layers that nobody needs, and makes room for nodes.
@@ -382,6 +388,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             map_nodes: state.map_nodes,
             segments,
             tables: state.tables.clone(),
+            decided: None,
         })
     }
 

@@ -42,6 +42,8 @@ pub(crate) struct Coordinator<D> {
     pub cleaning: Cell<Option<Cleaning>>,
     /// Other shards may have updates that would free segments.
     pub others_dirty: Cell<bool>,
+    /// The maps do not have what recovery found.
+    pub unmerged: Cell<bool>,
     /// No superblock had a larger number when the pool was opened.
     pub opened_at: u64,
     /// What the last opening wrote that had a claim: it is over, or its host was waited for.

@@ -51,6 +51,8 @@ pub(crate) struct Begin {
     pub share: Share,
     pub sequence: u64,
     pub view: View,
+    /// Updates of its blocks that recovery found and the maps do not have.
+    pub recovered: Overlay,
 }
 
 /// The maps after a merge, and where everything in them lies.

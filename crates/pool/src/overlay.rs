@@ -207,6 +207,35 @@ impl Overlay {
         overlay.blocks.into_values().collect()
     }
 
+    /// Deals the updates to the shards that have the blocks now, in their order.
+    pub fn deal(self, slice_blocks: u64, shards: u64) -> Vec<Overlay> {
+        if shards == 1 {
+            return vec![self];
+        }
+        let mut dealt = vec![Overlay::default(); shards as usize];
+        for (id, layer) in self.layers {
+            for (shard, overlay) in (0..).zip(&mut dealt) {
+                let share = Share {
+                    slice_blocks,
+                    shards,
+                    shard,
+                };
+                for (start, end) in &layer.holes {
+                    overlay.clear(id, *start..*end, share);
+                }
+            }
+            for (block, entry) in layer.blocks {
+                let any = Share {
+                    slice_blocks,
+                    shards,
+                    shard: 0,
+                };
+                dealt[any.owner(block) as usize].put(id, block, entry);
+            }
+        }
+        dealt
+    }
+
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         self.layers
             .values()

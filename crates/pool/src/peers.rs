@@ -4,11 +4,13 @@ use crate::coordinator::Coordinator;
 use crate::error::PoolError;
 use crate::log::Class;
 use crate::messages::{Begin, MemberDrive, Order, Outbox, Report, Standing, View};
+use crate::overlay::Overlay;
 use crate::segments::{Kind, Segment, State as SegmentState};
 use crate::slices::Share;
 use block::BlockDevice;
 use reactor::mailbox::{Receiver, Sender};
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
 /// Another shard, as the coordinator sees it.
@@ -81,12 +83,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         })
     }
 
-    /// Lets the other shards begin from the checkpoint that has just been taken.
+    /// Lets the other shards begin from the checkpoint that has just been taken, or from the one
+    /// before and what each has of the updates since.
     pub async fn begin_others(
         self: &Rc<Self>,
         orders: Vec<Sender<Order>>,
         reports: Receiver<Report>,
         positions: &[(usize, usize)],
+        mut recovered: VecDeque<Overlay>,
     ) -> Result<(), PoolError> {
         let peers = (1..).zip(orders).map(|(shard, orders)| Peer {
             shard,
@@ -98,7 +102,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .peers()
             .iter()
             .map(|peer| {
-                let begin = Box::new(self.begin(peer.shard, positions));
+                let recovered = recovered.pop_front().unwrap_or_default();
+                let begin = Box::new(self.begin(peer.shard, positions, recovered));
                 peer.outbox.ask(|reply| Order::Begin(begin, reply))
             })
             .collect();
@@ -109,7 +114,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(())
     }
 
-    fn begin(&self, shard: u64, positions: &[(usize, usize)]) -> Begin {
+    fn begin(&self, shard: u64, positions: &[(usize, usize)], recovered: Overlay) -> Begin {
         let members = positions
             .iter()
             .filter_map(|(index, position)| self.member(*index, *position))
@@ -126,6 +131,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             share: Share { shard, ..share },
             sequence: self.state.borrow().applied,
             view: self.view(),
+            recovered,
         }
     }
 

@@ -17,6 +17,7 @@ use crate::level::{DRIVES_MAX, Level};
 use crate::location::BLOCK_BYTES;
 use crate::log::ATOMIC_BLOCKS;
 use crate::messages::{End, Order, Wiring, wire};
+use crate::overlay::Overlay;
 use crate::recovery::Before;
 use crate::segments::{Kind, Segments, State as SegmentState};
 use crate::slices::Share;
@@ -24,7 +25,7 @@ use block::BlockDevice;
 use reactor::Instant;
 use reactor::sync::Mutex;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 /// How a pool is to be opened.
@@ -124,6 +125,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let before = Before {
             slice_blocks: u64::from(body.slice_blocks),
             sequences: body.sequences.clone(),
+            decided: body.decided.clone(),
         };
         let share = Share {
             slice_blocks: slice,
@@ -133,8 +135,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let core = assemble(members, newest, body, share, options, entry)?;
         core.hold_pool();
         tell_stale(&core.array, &slots, &choice.current);
-        core.start(before).await?;
-        core.begin_others(orders, reports, &positions).await?;
+        let recovered = core.start(before).await?;
+        let others = core.begin_others(orders, reports, &positions, recovered);
+        others.await?;
         core.tell_lease();
         core.serve();
         Ok(Pool { core })
@@ -328,6 +331,7 @@ fn assemble<D: BlockDevice + 'static>(
             cleaning: Cell::new(None),
             others_dirty: Cell::new(false),
             scrub_unwanted: Cell::new(false),
+            unmerged: Cell::new(false),
             opened_at: entry.opened_at,
             former_claim: entry.former_claim,
             intruder: Cell::new(None),
@@ -359,27 +363,40 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         slot.saturating_sub(2) as usize * BLOCK_BYTES
     }
 
-    /// Recovers and makes the decisions last.
-    async fn start(self: &Rc<Self>, before: Before) -> Result<(), PoolError> {
-        self.recover(before).await?;
+    /// Recovers and makes the decisions last. Returns what the other shards are to begin with: the
+    /// updates are merged while the pool serves, so what is mapped does not delay it. Only what a
+    /// recovery found that was not followed by a merge is merged before.
+    async fn start(self: &Rc<Self>, before: Before) -> Result<VecDeque<Overlay>, PoolError> {
+        let again = before.decided.is_some();
+        let decided = self.recover(before).await?;
         self.incarnation.set(self.incarnation.get() + 1);
-        self.checkpoint_with(Resume::AtFreeze, |state| {
-            // Behind its last row the map's segment may hold nodes that were never published.
-            let open: Vec<u32> = state
-                .segments
-                .numbers(Kind::Map, SegmentState::Open)
-                .collect();
-            for number in open {
-                if let Some(segment) = state.segments.get_mut(number) {
-                    segment.state = SegmentState::Sealed;
-                }
-            }
-            Ok(())
-        })
-        .await?;
+        self.seal_map();
+        let mut dealt = VecDeque::new();
+        if again || self.state.borrow().overlay.is_empty() {
+            self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await?;
+        } else {
+            self.announce_decided(decided).await?;
+            let mut state = self.state.borrow_mut();
+            dealt = state.deal_recovered();
+            let own = dealt.pop_front().unwrap_or_default();
+            state.take_over(own);
+            self.others_dirty.set(!dealt.is_empty());
+        }
         self.array.serving.set(true);
         self.watch_state();
-        Ok(())
+        Ok(dealt)
+    }
+
+    /// Behind its last row the map's segment may hold nodes that were never published.
+    fn seal_map(&self) {
+        let mut state = self.state.borrow_mut();
+        let open = state.segments.numbers(Kind::Map, SegmentState::Open);
+        let open: Vec<u32> = open.collect();
+        for number in open {
+            if let Some(segment) = state.segments.get_mut(number) {
+                segment.state = SegmentState::Sealed;
+            }
+        }
     }
 
     /// Starts the pool's tasks.

@@ -1,11 +1,13 @@
 //! Recovery: finds the stripes written since the checkpoint, decides about each, applies them.
 //!
-//! Nothing is served until the decisions are in a checkpoint of a new incarnation, so deciding
-//! again after a crash half way is harmless.
+//! Nothing is served until the decisions are on the drives, in a new incarnation, so deciding again
+//! after a crash half way is harmless. The maps need not have what was found by then: what was
+//! decided stands beside them until the next merge, and is replayed again after a crash.
 
 use crate::core::Core;
 use crate::error::PoolError;
-use crate::format::stripe::{Header, Place, Record};
+use crate::format::body::{Decided, DecidedLog};
+use crate::format::stripe::{Header, MAGIC, Place, Record};
 use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::log::{Completed, ROWS_MAX, place};
@@ -18,15 +20,31 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Rows read at once: as far as stripes in flight may reach past one that is torn.
 pub(crate) const WINDOW_ROWS: u32 = 8 * ROWS_MAX;
 
+/// Bytes of a block in which a header's beginning is sought.
+const HEAD_BYTES: usize = 64;
+
 /// How the pool was dealt to shards when it was open last, and where their logs begin.
 pub(crate) struct Before {
     pub slice_blocks: u64,
     /// For each shard, the last stripe that the maps have.
     pub sequences: Vec<u64>,
+    /// What was written before that, and is not in the maps either.
+    pub decided: Option<Decided>,
 }
 
-/// Headers of stripes by shard and sequence number.
-type Found = BTreeMap<(u32, u64), Header>;
+/// Headers of stripes by incarnation, shard and sequence number.
+type Found = BTreeMap<(u64, u32, u64), Header>;
+
+/// Takes the log of one shard out of what was found.
+fn take_log(found: &mut Found, incarnation: u64, shard: u32) -> BTreeMap<u64, Header> {
+    let mut own = found.split_off(&(incarnation, shard, 0));
+    found.append(&mut own.split_off(&(incarnation, shard + 1, 0)));
+    own.into_iter().map(|((_, _, at), it)| (at, it)).collect()
+}
+
+fn key(header: &Header) -> (u64, u32, u64) {
+    (header.place.incarnation, header.shard, header.sequence)
+}
 
 /// Some rows of a segment in memory.
 pub(crate) struct Image {
@@ -52,6 +70,16 @@ impl Image {
         (!found.unreadable.contains(&row)).then_some(bytes)
     }
 
+    /// False where no header begins, whatever column is wrong: what is mostly so is found out from
+    /// the first bytes of each.
+    fn may_hold_header(&self, row: u32) -> bool {
+        let begins = |head: &[u8]| head.starts_with(&MAGIC);
+        let head = |column| Some(&self.block(column, row)?[..HEAD_BYTES]);
+        let heads: Vec<Option<&[u8]>> = (0..self.shape.width()).map(head).collect();
+        heads[0].is_some_and(begins)
+            || redundancy::rebuild(self.shape, &heads, 0, &begins).is_some()
+    }
+
     /// The block as it should be: from its column or rebuilt. `true`: its column has it wrong.
     pub fn valid_block(
         &self,
@@ -73,9 +101,13 @@ impl Image {
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// Rolls the logs forward from the checkpoint that has been loaded.
-    pub async fn recover(&self, before: Before) -> Result<(), PoolError> {
+    /// Rolls the logs forward from the checkpoint that has been loaded; returns what was decided
+    /// about those of the last incarnation.
+    pub async fn recover(&self, before: Before) -> Result<Decided, PoolError> {
         let mut found = Found::new();
+        let incarnation = self.incarnation.get();
+        let earlier = before.decided.iter().map(|decided| decided.incarnation);
+        let incarnations: Vec<u64> = std::iter::once(incarnation).chain(earlier).collect();
         let numbers: Vec<u32> = {
             let state = self.state.borrow();
             let table = state.segments.table().iter();
@@ -85,21 +117,23 @@ impl<D: BlockDevice + 'static> Core<D> {
             written.map(|(number, _)| *number).collect()
         };
         for number in &numbers {
-            self.scan(*number, &mut found).await?;
+            self.scan(*number, &incarnations, &mut found).await?;
         }
-        let mut last = before.sequences.iter().copied().max().unwrap_or(0);
+        if let Some(decided) = &before.decided {
+            self.repeat(decided, &mut found).await?;
+        }
+        let mut logs = Vec::with_capacity(before.sequences.len());
         for (shard, since) in (0..).zip(&before.sequences) {
-            let later = found.split_off(&(shard + 1, 0));
-            let own = std::mem::replace(&mut found, later);
-            let log = own.into_iter().map(|((_, at), header)| (at, header));
-            let log = log.filter(|(at, _)| at > since).collect();
+            let mut log = take_log(&mut found, incarnation, shard);
+            log.retain(|at, _| at > since);
             let share = Share {
                 slice_blocks: before.slice_blocks,
                 shards: before.sequences.len() as u64,
                 shard: u64::from(shard),
             };
-            last = last.max(self.roll_forward(share, *since, log).await?);
+            logs.push(self.roll_forward(share, *since, log).await?);
         }
+        let last = logs.iter().map(|log| log.through).max().unwrap_or(0);
         let mut state = self.state.borrow_mut();
         for number in numbers {
             if let Some(segment) = state.segments.get_mut(number) {
@@ -108,32 +142,73 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         state.sequence = last;
         state.applied = last;
+        Ok(Decided {
+            incarnation,
+            slice_blocks: before.slice_blocks as u32,
+            logs,
+        })
+    }
+
+    /// Applies logs once more about which everything was decided by an earlier recovery.
+    async fn repeat(&self, decided: &Decided, found: &mut Found) -> Result<(), PoolError> {
+        for (shard, log) in (0..).zip(&decided.logs) {
+            let share = Share {
+                slice_blocks: u64::from(decided.slice_blocks),
+                shards: decided.logs.len() as u64,
+                shard: u64::from(shard),
+            };
+            let mut own = take_log(found, decided.incarnation, shard);
+            let counts = (log.since + 1..=log.through).filter(|at| !log.torn.contains(at));
+            for sequence in counts {
+                let header = own.remove(&sequence);
+                let header = header.ok_or(PoolError::LogDamaged(sequence))?;
+                self.replay(share, header).await?;
+            }
+        }
         Ok(())
     }
 
-    /// Applies what one shard wrote; returns its last sequence number. Shards have no block in
-    /// common, so their order does not matter.
+    /// Applies what one shard wrote; returns what counted. Shards have no block in common, so
+    /// their order does not matter.
     async fn roll_forward(
         &self,
         share: Share,
         since: u64,
         log: BTreeMap<u64, Header>,
-    ) -> Result<u64, PoolError> {
+    ) -> Result<DecidedLog, PoolError> {
         let durable = log.values().map(|header| header.durable_through).max();
         let durable = durable.unwrap_or(since);
         if let Some(missing) = (since + 1..=durable).find(|number| !log.contains_key(number)) {
             return Err(PoolError::LogDamaged(missing));
         }
-        let last = log.keys().next_back().copied().unwrap_or(since);
+        let through = log.keys().next_back().copied().unwrap_or(since);
+        let mut torn: BTreeSet<u64> = (durable + 1..=through).collect();
         for (sequence, header) in log {
             // What is known to have been durable counts, and need not be read again, even if a
             // block has been lost since: reading that block must fail, not give back what was
             // there before.
             if sequence <= durable || self.is_whole(&header).await {
+                torn.remove(&sequence);
                 self.replay(share, header).await?;
             }
         }
-        Ok(last)
+        Ok(DecidedLog {
+            since,
+            through,
+            torn: torn.into_iter().collect(),
+        })
+    }
+
+    /// The header in a block, of any of these incarnations.
+    fn header_in(&self, block: &[u8], place: Place, incarnations: &[u64]) -> Option<Header> {
+        incarnations.iter().find_map(|incarnation| {
+            let incarnation = *incarnation;
+            let place = Place {
+                incarnation,
+                ..place
+            };
+            Header::decode(&self.secret, place, false, block)
+        })
     }
 
     /// Reads a stripe and checks every block of it; see [`complete`](Core::complete).
@@ -148,7 +223,12 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Looks for stripes in one segment, behind the rows that the checkpoint knows.
-    async fn scan(&self, number: u32, found: &mut Found) -> Result<(), PoolError> {
+    async fn scan(
+        &self,
+        number: u32,
+        incarnations: &[u64],
+        found: &mut Found,
+    ) -> Result<(), PoolError> {
         let Some((columns, generation, start)) = ({
             let state = self.state.borrow();
             let segment = state.segments.get(number);
@@ -166,13 +246,13 @@ impl<D: BlockDevice + 'static> Core<D> {
         // Stripes lie one behind the other, so their first column mostly says it all.
         let (mut row, mut end) = (start, start);
         while let Some(headers) = self
-            .next_headers(&columns, Place { row, ..first_row })
+            .next_headers(&columns, Place { row, ..first_row }, incarnations)
             .await
         {
             for header in headers {
                 row = header.place.row + header.rows.max(1);
                 end = row;
-                found.insert((header.shard, header.sequence), header);
+                found.insert(key(&header), header);
             }
         }
         while row < self.zone_rows {
@@ -180,8 +260,12 @@ impl<D: BlockDevice + 'static> Core<D> {
             let image = self.read_image(shape, &columns, row, rows).await;
             let mut last_found = None;
             while row < image.first + image.rows {
+                if !image.may_hold_header(row) {
+                    row += 1;
+                    continue;
+                }
                 let place = Place { row, ..first_row };
-                let decode = |block: &[u8]| Header::decode(&self.secret, place, false, block);
+                let decode = |block: &[u8]| self.header_in(block, place, incarnations);
                 let header = image.valid_block(0, row, &|block| decode(block).is_some());
                 let Some(header) = header.and_then(|(block, _)| decode(&block)) else {
                     row += 1;
@@ -190,7 +274,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 row += header.rows.max(1);
                 last_found = Some(row);
                 end = row;
-                found.insert((header.shard, header.sequence), header);
+                found.insert(key(&header), header);
             }
             if last_found.is_none() {
                 break;
@@ -204,7 +288,12 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// The headers of stripes that lie one behind the other from `place` on, as far as one read of
     /// the first column tells. `None` if there is none.
-    async fn next_headers(&self, columns: &[Option<Zone>], place: Place) -> Option<Vec<Header>> {
+    async fn next_headers(
+        &self,
+        columns: &[Option<Zone>],
+        place: Place,
+        incarnations: &[u64],
+    ) -> Option<Vec<Header>> {
         let rows = self.zone_rows.saturating_sub(place.row).min(WINDOW_ROWS);
         if rows == 0 {
             return None;
@@ -218,8 +307,8 @@ impl<D: BlockDevice + 'static> Core<D> {
         while row < place.row + rows {
             let at = (row - place.row) as usize * BLOCK_BYTES;
             let block = &buffer[at..at + BLOCK_BYTES];
-            let Some(header) = Header::decode(&self.secret, Place { row, ..place }, false, block)
-            else {
+            let place = Place { row, ..place };
+            let Some(header) = self.header_in(block, place, incarnations) else {
                 break;
             };
             row += header.rows.max(1);

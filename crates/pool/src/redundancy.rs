@@ -1,7 +1,6 @@
 //! Redundant columns: making them, and getting a lost block back out of a row. No I/O.
 
 use crate::level::{Level, Shape};
-use crate::location::BLOCK_BYTES;
 use block::Buffer;
 use parity::{Column, Survivors};
 
@@ -22,8 +21,9 @@ pub(crate) fn generate(shape: Shape, data: &[&[u8]], redundant: &mut [Buffer], a
     }
 }
 
-/// Gets the block of column `wanted` back from the others of its row. `row` has one slice per
-/// column, `None` where the column cannot be read; what `valid` refuses is not it. A further
+/// Gets the block of column `wanted` back from the others of its row, or the same piece of it that
+/// the others are given as. `row` has one slice per column, `None` where the column cannot be
+/// read; what `valid` refuses is not it. A further
 /// column may be wrong without anyone having noticed: where redundancy is left, each is suspected.
 pub(crate) fn rebuild(
     shape: Shape,
@@ -59,7 +59,7 @@ fn recover(shape: Shape, columns: &[Option<&[u8]>], wanted: usize) -> Option<Buf
     if columns.iter().filter(|column| column.is_none()).count() > shape.redundant {
         return None;
     }
-    let mut block = Buffer::new(BLOCK_BYTES);
+    let mut block = Buffer::new(columns.iter().flatten().next()?.len());
     let column = match wanted.checked_sub(shape.data) {
         None => Column::Data(wanted),
         Some(0) => Column::P,
@@ -77,6 +77,7 @@ fn recover(shape: Shape, columns: &[Option<&[u8]>], wanted: usize) -> Option<Buf
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::location::BLOCK_BYTES;
 
     /// A row of `shape`, its data bytes from `seed`.
     fn row(shape: Shape, seed: u8) -> Vec<Buffer> {
@@ -113,6 +114,12 @@ mod tests {
                             found.is_some(),
                             "{level} {drives}: {first} of {first},{second}"
                         );
+                        let heads: Vec<Option<&[u8]>> = seen
+                            .iter()
+                            .map(|column| column.map(|bytes| &bytes[..64]))
+                            .collect();
+                        let head = rebuild(shape, &heads, first, &|head| head == &row[first][..64]);
+                        assert!(head.is_some(), "a piece of it");
                     }
                 }
             }

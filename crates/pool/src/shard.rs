@@ -225,7 +225,8 @@ fn assemble<D: BlockDevice>(begin: Begin, drives: Vec<D>) -> Result<Core<D>, Poo
     array.lease.broken.set(begin.settings.broken_without_fence);
     let mut segments = Segments::default();
     segments.replace(begin.share.shard, begin.view.segments);
-    let state = State::new(segments, begin.view.tables, begin.share, begin.sequence);
+    let mut state = State::new(segments, begin.view.tables, begin.share, begin.sequence);
+    state.take_over(begin.recovered);
     let core = Core::new(
         array,
         begin.settings,

@@ -5,6 +5,7 @@ use crate::cache::NodeCache;
 use crate::core::{Core, Settings, State};
 use crate::location::BLOCK_BYTES;
 use crate::log::Class;
+use crate::overlay::Overlay;
 use crate::readers::Readers;
 use crate::segments::{Segments, State as SegmentState};
 use crate::slices::Share;
@@ -60,6 +61,32 @@ impl State {
     /// Blocks that this shard has added to what lives, or is about to, since the last merge.
     pub fn room_used(&self) -> u64 {
         self.admitted.blocks()
+    }
+
+    /// Takes over updates from before the pool was opened, as if they had just been written.
+    pub fn take_over(&mut self, recovered: Overlay) {
+        let mut blocks = 0;
+        for entry in recovered.entries() {
+            self.segments.overlay_gained(entry);
+            blocks += 1;
+        }
+        self.overlay = recovered;
+        self.admitted.recovered(blocks);
+        self.room = self.room_used();
+    }
+
+    /// Hands out the updates that recovery found: to each shard those of its blocks.
+    pub fn deal_recovered(&mut self) -> VecDeque<Overlay> {
+        let found = std::mem::take(&mut self.overlay);
+        for entry in found.entries() {
+            self.segments.overlay_lost(entry);
+        }
+        let Share {
+            slice_blocks,
+            shards,
+            ..
+        } = self.share;
+        found.deal(slice_blocks, shards).into()
     }
 
     /// True when a checkpoint may show that less lives, or is about to, than is counted.

@@ -167,6 +167,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut situation = Situation {
             starved: others_starve || state.starved && !state.queue.is_empty(),
             overlay_full: others_full
+                || self.unmerged.get()
                 || self.overlay_full()
                 || self.space_wants_a_look() && !state.overlay.is_empty(),
             freeable,

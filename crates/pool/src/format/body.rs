@@ -18,6 +18,30 @@ pub(crate) struct Body {
     pub map_nodes: u64,
     pub segments: BTreeMap<u32, Segment>,
     pub tables: Tables,
+    /// What the last recovery decided about the logs it found, until the maps have them.
+    pub decided: Option<Decided>,
+}
+
+/// The logs of an incarnation that is over, as recovery found them. Stripes of later ones begin
+/// in segments that were made ready since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Decided {
+    pub incarnation: u64,
+    /// Blocks of a slice at that time.
+    pub slice_blocks: u32,
+    /// The log of each shard that there was.
+    pub logs: Vec<DecidedLog>,
+}
+
+/// What counts of one shard's log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DecidedLog {
+    /// Stripes up to this one are in the maps.
+    pub since: u64,
+    /// Nothing behind this one counts, whatever may come to light.
+    pub through: u64,
+    /// In between these do not count: they are torn.
+    pub torn: Vec<u64>,
 }
 
 impl Default for Body {
@@ -30,6 +54,7 @@ impl Default for Body {
             map_nodes: 0,
             segments: BTreeMap::new(),
             tables: Tables::default(),
+            decided: None,
         }
     }
 }
@@ -101,6 +126,9 @@ impl Body {
             write_segment(&mut out, *number, segment);
         }
         write_tables(&mut out, &self.tables);
+        if let Some(decided) = &self.decided {
+            write_decided(&mut out, decided);
+        }
         out.0
     }
 
@@ -124,6 +152,9 @@ impl Body {
             body.segments.insert(number, segment);
         }
         body.tables = read_tables(&mut from)?;
+        if !from.0.is_empty() {
+            body.decided = Some(read_decided(&mut from)?);
+        }
         if from.0.is_empty() {
             Ok(body)
         } else {
@@ -273,6 +304,44 @@ fn read_tables(from: &mut Reader<'_>) -> Result<Tables, Malformed> {
     Ok(tables)
 }
 
+fn write_decided(out: &mut Writer, decided: &Decided) {
+    out.number(decided.incarnation, 8);
+    out.number(u64::from(decided.slice_blocks), 4);
+    out.count(decided.logs.len());
+    for log in &decided.logs {
+        out.number(log.since, 8);
+        out.number(log.through, 8);
+        out.count(log.torn.len());
+        for sequence in &log.torn {
+            out.number(*sequence, 8);
+        }
+    }
+}
+
+fn read_decided(from: &mut Reader<'_>) -> Result<Decided, Malformed> {
+    let incarnation = from.number(8)?;
+    let slice_blocks = from.word()?;
+    let shards = from.word()? as usize;
+    if slice_blocks == 0 || !(1..=SHARDS_MAX).contains(&shards) {
+        return Err(Malformed);
+    }
+    let mut logs = Vec::with_capacity(shards);
+    for _ in 0..shards {
+        let (since, through) = (from.number(8)?, from.number(8)?);
+        let torn: Result<Vec<u64>, Malformed> = (0..from.word()?).map(|_| from.number(8)).collect();
+        logs.push(DecidedLog {
+            since,
+            through,
+            torn: torn?,
+        });
+    }
+    Ok(Decided {
+        incarnation,
+        slice_blocks,
+        logs,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,6 +420,27 @@ mod tests {
         let bytes = body.encode();
         assert_eq!(Body::decode(&bytes), Ok(body));
         for end in 0..bytes.len() {
+            assert!(Body::decode(&bytes[..end]).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn what_was_decided_round_trips_and_a_cut_in_it_is_refused() {
+        let mut body = sample();
+        let without = body.encode().len();
+        let log = |since, through, torn| DecidedLog {
+            since,
+            through,
+            torn,
+        };
+        body.decided = Some(Decided {
+            incarnation: 9,
+            slice_blocks: 16,
+            logs: vec![log(1, 7, vec![4, 6]), log(2, 2, Vec::new())],
+        });
+        let bytes = body.encode();
+        assert_eq!(Body::decode(&bytes), Ok(body));
+        for end in without + 1..bytes.len() {
             assert!(Body::decode(&bytes[..end]).is_err(), "cut at {end}");
         }
     }

@@ -1,6 +1,6 @@
 //! The structs and `docs/formats/pool.md` say the same, byte for byte.
 
-use super::body::Body;
+use super::body::{Body, Decided, DecidedLog};
 use super::node::{Node, NodeRecord};
 use super::{stripe, superblock};
 use crate::location::{Entry, Location, Mapping};
@@ -243,6 +243,37 @@ fn the_page_has_the_tables_as_they_are() {
     assert_eq!(sample().encode(), parts.concat());
     let widths: Vec<String> = rows(head).into_iter().map(|row| row[1].clone()).collect();
     assert_eq!(widths, ["4", "4", "8", "4", "8"]);
+}
+
+#[test]
+fn the_page_has_what_was_decided_as_it_is() {
+    let log = |since, through, torn| DecidedLog {
+        since,
+        through,
+        torn,
+    };
+    let mut body = sample();
+    let before = body.encode();
+    body.decided = Some(Decided {
+        incarnation: 1 << 50,
+        slice_blocks: 64,
+        logs: vec![log(5, 1 << 41, vec![9]), log(6, 6, Vec::new())],
+    });
+    let one = as_the_page_says(
+        "### Decided",
+        &[
+            ("incarnation", Number(1 << 50)),
+            ("slice_blocks", Number(64)),
+            ("shards", Number(2)),
+            ("since", Number(5)),
+            ("through", Number(1 << 41)),
+            ("torn", Number(1)),
+            ("sequence", Number(9)),
+        ],
+    );
+    let two = [6u64.to_le_bytes(), 6u64.to_le_bytes()].concat();
+    let expected = [before, one, two, count(0)].concat();
+    assert_eq!(body.encode(), expected);
 }
 
 /// Redirects, volumes and snapshots.

@@ -1,0 +1,150 @@
+//! Recovery: a pool serves before its maps have what was found, and decides once.
+
+use crate::support::{BLOCK, HOST};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Lba};
+use pool::{CreateOptions, Entropy, Level, OpenOptions, Settings, VolumeId, VolumeOptions};
+use reactor::Reactor;
+use sim::{Device, Power, Served, SimDrive};
+use std::rc::Rc;
+
+/// Blocks of the volume, and of a slice.
+const BLOCKS: u64 = 400;
+const SLICE: u64 = 16;
+
+fn settings() -> Settings {
+    Settings {
+        map_cache_bytes: 0,
+        slice_blocks: SLICE as u32,
+        ..Settings::default()
+    }
+}
+
+/// Drives with room for segments that every opening makes ready, though none before is freed.
+fn new_drives(count: usize) -> (Rc<Power>, Vec<SimDrive>) {
+    let power = Power::new(5);
+    power.switch_on(u64::MAX);
+    let drives = (0..count).map(|_| SimDrive::new(4000, power.clone()));
+    let drives = drives.collect();
+    (power, drives)
+}
+
+async fn create(drives: &[SimDrive]) -> (Served, VolumeId) {
+    let options = CreateOptions {
+        zone_bytes: Some(32 * BLOCK as u64),
+        settings: settings(),
+        entropy: Entropy::seeded(3),
+        ..CreateOptions::new("tank", Level::Raid6, HOST)
+    };
+    let pool = Served::create(1, drives.to_vec(), options).await;
+    let pool = pool.expect("a pool");
+    let options = VolumeOptions {
+        bytes: BLOCKS * BLOCK as u64,
+        ..VolumeOptions::default()
+    };
+    let id = pool.create_volume("a", options).await.expect("a volume");
+    (pool, id)
+}
+
+async fn open(shards: usize, drives: &[SimDrive]) -> Served {
+    let options = OpenOptions {
+        settings: settings(),
+        entropy: Entropy::seeded(4),
+        ..OpenOptions::new(HOST)
+    };
+    let opened = Served::open(shards, drives.to_vec(), options).await;
+    opened.expect("the pool opens")
+}
+
+/// Writes blocks in runs of a slice, each full of `byte`.
+async fn write(device: &Device, start: u64, blocks: u64, byte: u8) {
+    for at in (start..start + blocks).step_by(SLICE as usize) {
+        let mut buffer = Buffer::new(SLICE as usize * BLOCK);
+        buffer.fill(byte);
+        let written = device.write(Lba(at), buffer, Durability::Durable).await;
+        written.1.expect("written");
+    }
+}
+
+/// The first byte of every block, each of which has only that.
+async fn read(device: &Device) -> Vec<u8> {
+    let buffer = Buffer::new(BLOCKS as usize * BLOCK);
+    let (buffer, result) = device.read(Lba(0), buffer).await;
+    result.expect("read");
+    let one = |block: &[u8]| {
+        assert!(block.iter().all(|byte| *byte == block[0]), "a mixture");
+        block[0]
+    };
+    buffer.chunks(BLOCK).map(one).collect()
+}
+
+/// Each life ends without a close, so that the next finds a log; every second one ends before the
+/// maps have what it found, so that the next finds that again and a log behind it. Writes, holes
+/// and other numbers of shards come in between.
+#[test]
+fn a_pool_serves_before_its_maps_have_what_was_found_and_finds_it_again() {
+    let (_, drives) = new_drives(6);
+    let mut expected = vec![0; BLOCKS as usize];
+    let mut change = |blocks: std::ops::Range<u64>, byte: u8| {
+        expected[blocks.start as usize..blocks.end as usize].fill(byte);
+        expected.clone()
+    };
+    let lives: [(usize, bool); 7] = [
+        (1, true),
+        (3, false),
+        (2, true),
+        (2, false),
+        (1, true),
+        (3, false),
+        (1, true),
+    ];
+    let mut now = change(0..0, 0);
+    for (life, (shards, merged)) in (1..).zip(lives) {
+        Reactor::simulated(u64::from(life)).run(async {
+            let pool = match life {
+                1 => create(&drives).await.0,
+                _ => open(shards, &drives).await,
+            };
+            // Only what a recovery found twice is merged before the pool serves.
+            let checkpoints = pool.counters().checkpoints;
+            assert_eq!(checkpoints > 0, merged, "life {life}: {checkpoints}");
+            let device = pool.volume(pool.volumes()[0].id).expect("the volume");
+            let start = u64::from(life) * 32;
+            if !merged {
+                write(&device, start, SLICE, life).await;
+                now = change(start..start + SLICE, life);
+                return;
+            }
+            assert_eq!(read(&device).await, now, "life {life}");
+            write(&device, start, 160, life).await;
+            change(start..start + 160, life);
+            let hole = BlockRange::new(Lba(start + 10), 80);
+            device.deallocate(hole).await.expect("deallocated");
+            now = change(start + 10..start + 90, 0);
+        });
+        drives.iter().for_each(SimDrive::lose_power);
+    }
+}
+
+/// What recovery left to be merged later is merged while the pool serves, and is not lost then.
+#[test]
+fn what_was_found_reaches_the_maps_while_the_pool_serves() {
+    for shards in [1, 3] {
+        let (_, drives) = new_drives(6);
+        Reactor::simulated(1).run(async {
+            let (pool, id) = create(&drives).await;
+            write(&pool.volume(id).expect("the volume"), 0, 208, 7).await;
+        });
+        Reactor::simulated(2).run(async {
+            let pool = open(shards, &drives).await;
+            assert_eq!(pool.counters().checkpoints, 0);
+            crate::support::settle().await;
+            assert_eq!(pool.counters().checkpoints, 1);
+            let accounts = pool.accounting().await.expect("accounts");
+            assert_eq!(accounts.total_bytes, 208 * BLOCK as u64);
+            let device = pool.volume(pool.volumes()[0].id).expect("the volume");
+            let found = read(&device).await;
+            assert!(found[..208].iter().all(|byte| *byte == 7));
+            pool.close().await.expect("closed");
+        });
+    }
+}
