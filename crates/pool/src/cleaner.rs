@@ -24,14 +24,19 @@ pub(crate) const WINDOW_BLOCKS: u32 = 4096;
 const IN_FLIGHT_GENTLE: usize = 1;
 const IN_FLIGHT_MAX: usize = 8;
 
-/// How much cleaning a segment frees for what it costs, weighed by how long it has been cold;
-/// `None` if it would free nothing.
+/// How well a segment is cleaned now rather than later; `None` if it would free nothing.
+///
+/// If blocks die at a rate `r` each, a segment cleaned when a share `u` is left costs `u / (1 - u)`
+/// blocks moved for each that it frees, and what is dead in it is space that no other has. The two
+/// are least together over all segments, whatever their rates, where all are cleaned at the same
+/// `(1 / u - 1 + ln u) / r`. What has become of a segment at its age says its rate: `-ln u / age`.
 pub(crate) fn score(segment: &Segment, zone_rows: u32, moved_width: f64, now: u64) -> Option<f64> {
     let frees = segment.columns.len() as f64 * f64::from(zone_rows);
     // Headers and padding of the stripes that take the blocks in: about one row in sixteen.
     let takes = segment.live() as f64 * moved_width * 1.07;
-    let age = now.saturating_sub(segment.sequence) as f64;
-    (frees > takes).then(|| (frees - takes) * (1.0 + age) / (1.0 + takes))
+    let age = 1.0 + now.saturating_sub(segment.sequence) as f64;
+    let left = takes.max(1.0) / frees;
+    (frees > takes).then(|| age * (1.0 / left - 1.0 + left.ln()) / -left.ln())
 }
 
 /// What came of a window.
@@ -59,14 +64,11 @@ pub(crate) struct Cleaned {
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// The segment that is best cleaned now, and the share of it that lives. While a writer
-    /// waits, for long or in a pool that is all but full, it is the one that frees most, however
-    /// soon more of it would have died.
+    /// The segment that is best cleaned now, and the share of it that lives. While a writer has
+    /// waited for long it is the one that frees most, however soon more of it would have died.
     pub fn victim(&self) -> Option<(u32, f64)> {
         let state = self.state.borrow();
         let shape = self.rules().wide();
-        let full = state.held_blocks() * 20 > self.size().usable_blocks() * 19;
-        let greedy = state.urgent || state.starved && full;
         let width = shape.width() as f64 / shape.data as f64;
         let candidates = state
             .settled
@@ -79,7 +81,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 if !data || segment.live() == 0 {
                     return None;
                 }
-                let now = match greedy {
+                let now = match state.urgent {
                     true => segment.sequence,
                     false => state.applied,
                 };

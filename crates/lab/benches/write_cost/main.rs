@@ -2,7 +2,8 @@
 //! overwritten for a while: the log beside what arithmetic says and beside in-place RAID 6, on
 //! counting drives in virtual time. The limit is `W (d + p + h) / d` with `W = 1 / (1 - v)`: fill
 //! is a share of what is not reserved, and the headers' own blocks (h to a row) are reserved.
-//! Prints a table, and writes `target/bench/write_cost.json`. With `--quick` at one fill only.
+//! Prints a table, and writes `target/bench/write_cost.json`. With `--quick` at one fill only;
+//! `ONLY='90% 512 80/20'`, or a part of that, chooses among the cases.
 
 mod load;
 mod sparse;
@@ -42,12 +43,14 @@ fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
     println!("raid6 of {DRIVES} drives, random 4 KiB writes, blocks written to drives per write");
     println!("system    fill  QD   pattern  stripes  limit  ratio    map  other  drives read");
-    let fills: &[u64] = if quick { &[80] } else { &[70, 80, 90] };
+    let fills: &[u64] = if quick { &[80] } else { &[50, 70, 80, 90] };
+    let only = std::env::var("ONLY").unwrap_or_default();
     let mut results = Vec::new();
     for &fill_percent in fills {
         for (outstanding, pattern) in [
             (32, Pattern::Uniform),
             (512, Pattern::Uniform),
+            (32, Pattern::Skewed),
             (512, Pattern::Skewed),
         ] {
             let case = Case {
@@ -55,6 +58,10 @@ fn main() {
                 outstanding,
                 pattern,
             };
+            let name = format!("{fill_percent}% {outstanding} {}", pattern.name());
+            if !name.contains(&only) {
+                continue;
+            }
             results.push(Reactor::simulated(1).run(measure_log(case)));
         }
     }
