@@ -6,12 +6,13 @@ use crate::entropy::Entropy;
 use crate::error::PoolError;
 use crate::format::body::Body;
 use crate::format::superblock::{MAGIC, MEMBER_ACTIVE, NAME_BYTES, Superblock, VERSION};
+use crate::join::join_all;
 use crate::labels::{self, HostId};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{BLOCK_BYTES, ROWS_MAX};
 use crate::messages::Wiring;
 use crate::pool::{OpenOptions, Pool, alone};
-use block::BlockDevice;
+use block::{BlockDevice, BlockRange, Lba};
 
 /// Zones have at least so many blocks: the largest atomic write fits even one column.
 const ZONE_BLOCKS_MIN: u32 = 32;
@@ -102,17 +103,16 @@ impl<D: BlockDevice + 'static> Pool<D> {
         }
         let superblock = first_superblock(&drives, &options)?;
         let body = Body::default().encode();
+        let zones = (superblock.zone_blocks.get(), superblock.slot_blocks.get());
         for (index, device) in drives.iter().enumerate() {
             let mut superblock = superblock.clone();
             superblock.drive_index = index as u8;
             superblock.drive_id = superblock.members[index].id;
-            let layout = DriveLayout::new(
-                device_blocks(device),
-                superblock.zone_blocks.get(),
-                superblock.slot_blocks.get(),
-            );
+            let layout = DriveLayout::new(device_blocks(device), zones.0, zones.1);
             labels::write(device, &superblock, layout, &body).await?;
         }
+        let layout = |device| DriveLayout::new(device_blocks(device), zones.0, zones.1);
+        join_all(drives.iter().map(|device| forget(device, layout(device)))).await;
         let CreateOptions {
             host,
             settings,
@@ -131,6 +131,22 @@ impl<D: BlockDevice + 'static> Pool<D> {
         )
         .await
     }
+}
+
+/// Lets a drive forget what lay where zones will be, if it wants to know: else it would copy for
+/// years, whenever it collects garbage, what nobody will read.
+async fn forget<D: BlockDevice>(device: &D, layout: DriveLayout) {
+    let geometry = device.geometry();
+    if !geometry.deallocates {
+        return;
+    }
+    let lbas = BLOCK_BYTES as u64 / u64::from(geometry.block_bytes);
+    let blocks = u64::from(layout.zones()) * u64::from(layout.zone_blocks);
+    let start = Lba(u64::from(layout.zone_base) * lbas);
+    // It is advice: a drive that does not take it keeps what nobody reads.
+    let _ = device
+        .deallocate(BlockRange::new(start, blocks * lbas))
+        .await;
 }
 
 fn first_superblock<D: BlockDevice>(

@@ -1,8 +1,8 @@
-//! Blocks are given back while they are being moved: whatever comes first on the drives, they stay
-//! given back, after a power failure too.
+//! What is given back to drives: what lay on those of a new pool; and blocks, while they are being
+//! moved: whatever comes first on the drives, they stay given back, after a power failure too.
 
-use crate::support::{BLOCK, HOST, create, read, volume, write_runs};
-use block::{BlockDevice, BlockRange, Lba};
+use crate::support::{BLOCK, HOST, create, read, volume, with_drives, write_runs};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Lba};
 use pool::{Entropy, Level, OpenOptions, Pool, VolumeId};
 use reactor::Reactor;
 use sim::{Power, SimDrive};
@@ -73,4 +73,24 @@ fn blocks_that_are_given_back_while_they_move_stay_given_back() {
     let raced = delays.flat_map(|delay| [race(delay, false), race(delay, true)]);
     let raced = raced.filter(|raced| *raced).count();
     assert!(raced > 5, "{raced} met blocks on their way");
+}
+
+#[test]
+fn what_lay_on_the_drives_of_a_new_pool_is_given_back_to_them() {
+    with_drives(4, async |drives| {
+        for drive in &drives {
+            let mut buffer = Buffer::new(600 * BLOCK);
+            buffer.fill(9);
+            let written = drive.write(Lba(300), buffer, Durability::Durable).await;
+            written.1.expect("written");
+        }
+        let pool = create(&drives, Level::Raid5).await;
+        for drive in &drives {
+            let buffer = Buffer::new(600 * BLOCK);
+            let (buffer, result) = drive.read(Lba(300), buffer).await;
+            result.expect("read");
+            assert!(buffer.iter().all(|byte| *byte == 0));
+        }
+        pool.close().await.expect("closed");
+    });
 }
