@@ -2,14 +2,15 @@
 //! RAID 6, on the same modelled drives, in virtual time. The limit is what the drives' program rate
 //! allows a log that writes `W (d + p) / d` blocks for each, if the drives add nothing; fill is a
 //! share of what is not reserved. Prints a table with what others have published, and writes
-//! `target/bench/flash_wear.json`. With `--quick` at 80% only.
+//! `target/bench/flash_wear.json`. With `--quick` at 80% only;
+//! `ONLY='log erased 90%'`, or a part of that, chooses among the rows.
 
 use std::rc::Rc;
 
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use drive::{Drive, EmulatedDrive, EmulatedOptions};
 use lab::inplace_raid6::InplaceRaid6;
-use pool::{CreateOptions, Entropy, HostId, Level, Pool, VolumeOptions};
+use pool::{Counters, CreateOptions, Entropy, HostId, Level, Pool, VolumeOptions};
 use reactor::Reactor;
 use serde_json::{Value, json};
 use ssd::{FlashCounters, Precondition, Profile, Random, profiles};
@@ -46,13 +47,16 @@ fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
     let fills: &[u64] = if quick { &[80] } else { &[50, 60, 70, 80, 90] };
     println!("{DRIVES} x CM7-R 7.68 TB (scaled), raid6, random 4 KiB writes, QD {OUTSTANDING}");
-    println!("system   drives before  fill  drive blocks  device  media blocks   K IOPS   limit");
-    println!("                              per write     WAF     per write");
+    println!(
+        "system   drives before  fill  drive blocks  of them  of them  device  media blocks   \
+         K IOPS   limit"
+    );
+    println!("                              per write     stripes  map      WAF     per write");
+    let only = std::env::var("ONLY").unwrap_or_default();
     let mut results = Vec::new();
     for before in [Precondition::Purge, Precondition::SteadyRandom] {
         for &fill_percent in fills {
             for log in [false, true] {
-                let cost = Reactor::simulated(1).run(measure(before, fill_percent, log));
                 let [system, state] = [
                     if log { "log" } else { "in place" },
                     if before == Precondition::Purge {
@@ -61,6 +65,10 @@ fn main() {
                         "written full"
                     },
                 ];
+                if !format!("{system} {state} {fill_percent}%").contains(&only) {
+                    continue;
+                }
+                let cost = Reactor::simulated(1).run(measure(before, fill_percent, log));
                 results.push(show(system, state, fill_percent, cost));
             }
         }
@@ -118,12 +126,18 @@ fn show(system: &str, state: &str, fill_percent: u64, cost: Result<Cost, IoError
     let (drive_blocks, device, media) = (cost.drive_blocks(), cost.device(), cost.media());
     let kiops = f64::from(SLICE) * cost.host_writes as f64 / cost.seconds / 1000.0;
     let limit = limit(fill_percent as f64 / 100.0) / 1000.0;
-    println!("{head}  {drive_blocks:12.2}  {device:6.2}  {media:12.2} {kiops:8.0} {limit:7.0}");
+    let (stripes, map) = (cost.stripes, cost.map);
+    println!(
+        "{head}  {drive_blocks:12.2}  {stripes:7.2}  {map:7.2}  {device:6.2}  {media:12.2} \
+         {kiops:8.0} {limit:7.0}"
+    );
     json!({
         "system": system,
         "drives_before": state,
         "fill_percent": fill_percent,
         "drive_blocks_per_write": drive_blocks,
+        "stripe_blocks_per_write": stripes,
+        "map_blocks_per_write": map,
         "device_write_amplification": device,
         "media_blocks_per_write": media,
         "kiops": kiops,
@@ -136,6 +150,9 @@ struct Cost {
     host_writes: u64,
     seconds: f64,
     flash: FlashCounters,
+    /// Of a log: blocks of stripes for each write, and of the map.
+    stripes: f64,
+    map: f64,
 }
 
 impl Cost {
@@ -167,7 +184,7 @@ async fn measure(before: Precondition, fill_percent: u64, log: bool) -> Result<C
         let sizes = drives.iter().map(|drive| drive.geometry().block_count);
         let used = sizes.min().unwrap_or(0) * DATA_DRIVES * fill_percent / 100;
         let array = InplaceRaid6::open(drives, STRIP_BYTES).expect("drives of one size");
-        return write(Rc::new(array), used, &models).await;
+        return write(Rc::new(array), used, &models, Counters::default).await;
     }
     let mut options = CreateOptions::new("bench", Level::Raid6, HostId([1; 16]));
     options.entropy = Entropy::Seeded(1.into());
@@ -185,7 +202,7 @@ async fn measure(before: Precondition, fill_percent: u64, log: bool) -> Result<C
         .await
         .expect("a volume that fits");
     let device = Rc::new(pool.volume(volume).expect("the volume just made"));
-    let cost = write(device, blocks, &models).await;
+    let cost = write(device, blocks, &models, || pool.counters()).await;
     pool.close().await.expect("the pool closes");
     cost
 }
@@ -202,6 +219,7 @@ async fn write<D: BlockDevice + 'static>(
     device: Rc<D>,
     blocks: u64,
     models: &[EmulatedDrive],
+    counters: impl Fn() -> Counters,
 ) -> Result<Cost, IoError> {
     for start in (0..blocks).step_by(16) {
         let count = (blocks - start).min(16);
@@ -211,14 +229,19 @@ async fn write<D: BlockDevice + 'static>(
     }
     random_writes(&device, blocks, 1).await?;
     let (earlier, begun) = (flash(models), reactor::now());
+    let before = counters();
     random_writes(&device, blocks, 2).await?;
     let host_writes = blocks / OUTSTANDING * OUTSTANDING;
     let flash = flash(models).since(&earlier);
     let seconds = (reactor::now() - begun).as_secs_f64();
+    let after = counters();
+    let per_write = |blocks: u64| blocks as f64 / host_writes as f64;
     Ok(Cost {
         host_writes,
         seconds,
         flash,
+        stripes: per_write(after.stripe_blocks_written - before.stripe_blocks_written),
+        map: per_write(after.map_blocks_written - before.map_blocks_written),
     })
 }
 
