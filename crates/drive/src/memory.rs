@@ -10,10 +10,11 @@ use crate::transfer::{check_range, check_transfer, check_vectored};
 /// Memory is taken from the allocator in pieces of this size. The system provides each page of a
 /// piece when it is first written.
 const CHUNK_BYTES: u64 = 2 << 20;
-/// So many pieces are kept for the next writes when they are erased, or as many as are in use: the
-/// system would have to make every page of a new one zero, one page fault after the other. Who
-/// frees much at once, as a pool does, soon writes as much.
+/// So many pieces are kept for the next writes when they are erased, or so many times those in use:
+/// the system would have to make every page of a new one zero, one page fault after the other. Who
+/// frees much at once, as a pool does whose log goes round the whole drive, soon writes as much.
 const SPARE_CHUNKS: usize = 16;
+const SPARE_TIMES: usize = 3;
 
 /// A piece of memory. Blocks that are not `written` are zero, whatever the memory holds.
 struct Chunk {
@@ -148,7 +149,7 @@ impl MemoryDrive {
                 self.in_use.set(self.in_use.get() - 1);
                 let mut spare = self.spare.borrow_mut();
                 spare.push(emptied.memory);
-                spare.truncate(self.in_use.get().max(SPARE_CHUNKS));
+                spare.truncate((SPARE_TIMES * self.in_use.get()).max(SPARE_CHUNKS));
             }
             at += length;
         }
@@ -240,7 +241,7 @@ mod tests {
     fn taken(drive: &MemoryDrive) -> usize {
         let taken = drive.chunks.borrow().iter().flatten().count();
         assert_eq!(taken, drive.in_use.get());
-        assert!(drive.spare.borrow().len() <= SPARE_CHUNKS.max(taken));
+        assert!(drive.spare.borrow().len() <= SPARE_CHUNKS.max(SPARE_TIMES * taken));
         taken
     }
 
