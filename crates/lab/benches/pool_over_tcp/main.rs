@@ -1,6 +1,7 @@
 //! What is left of a drive's speed behind a pool: 4 KiB and 128 KiB through NVMe/TCP on loopback,
 //! a raid6 pool over drives in memory beside one such drive, both exported by one target on one
-//! core, the load on another. Prints a table, and writes `target/bench/pool_over_tcp.json`.
+//! core, the load on another. What is read in sequence was written so first, and then over at
+//! random (scattered). Prints a table, and writes `target/bench/pool_over_tcp.json`.
 //! `SECONDS` and `ROUNDS` change the defaults of 2 and 3; `ONLY` and `DEVICE` name the beginning of
 //! the one load (`randwrite 4`) and device to run, for a profiler.
 
@@ -25,11 +26,15 @@ const DRIVE_BYTES: u64 = 512 << 20;
 const SUBSYSTEM: &str = "nqn.2024-01.io.flashyard:bench";
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
 
-const LOADS: [(Pattern, u32, u32); 4] = [
-    (Pattern::RandRead, 4096, 128),
-    (Pattern::RandWrite, 4096, 128),
-    (Pattern::Read, 131_072, 32),
-    (Pattern::Write, 131_072, 32),
+/// Name, pattern, bytes of a request, requests outstanding.
+type Load = (&'static str, Pattern, u32, u32);
+
+const LOADS: [Load; 5] = [
+    ("randread 4 KiB", Pattern::RandRead, 4096, 128),
+    ("read 128 KiB", Pattern::Read, 131_072, 32),
+    ("randwrite 4 KiB", Pattern::RandWrite, 4096, 128),
+    ("scattered read 128 KiB", Pattern::Read, 131_072, 32),
+    ("write 128 KiB", Pattern::Write, 131_072, 32),
 ];
 
 fn main() {
@@ -53,7 +58,7 @@ fn main() {
     }
     println!("| load | device | IOPS | MB/s | of the drive |\n|---|---|---|---|---|");
     let mut results = Vec::new();
-    for ((pattern, bytes, depth), devices) in LOADS.iter().zip(&samples) {
+    for ((load, _, bytes, depth), devices) in LOADS.iter().zip(&samples) {
         for ((_, name), own) in DEVICES.iter().zip(devices) {
             if own.is_empty() {
                 continue;
@@ -62,13 +67,9 @@ fn main() {
             let share = 100.0 * median(ratios.collect());
             let iops = median(own.clone());
             let megabytes = iops * f64::from(*bytes) / 1e6;
-            let kib = bytes / 1024;
-            println!(
-                "| {pattern} {kib} KiB QD {depth} | {name} | {iops:.0} | {megabytes:.0} | \
-                 {share:.0}% |"
-            );
+            println!("| {load} QD {depth} | {name} | {iops:.0} | {megabytes:.0} | {share:.0}% |");
             results.push(json!({
-                "pattern": pattern.to_string(), "bytes": bytes, "depth": depth, "device": name,
+                "load": load, "bytes": bytes, "depth": depth, "device": name,
                 "iops": iops, "percent_of_drive": share,
             }));
         }
@@ -104,9 +105,8 @@ fn measure(device: Device, seconds: u64) -> Vec<Option<f64>> {
     });
     let address: std::net::SocketAddr = receiver.recv().expect("a target that serves");
     let rates = LOADS.map(|load| {
-        let (pattern, bytes, _) = load;
-        let name = format!("{pattern} {}", bytes / 1024);
-        name.starts_with(&only)
+        load.0
+            .starts_with(&only)
             .then(|| rate(address, load, seconds))
     });
     stop.send(()).expect("the target still serves");
@@ -115,11 +115,7 @@ fn measure(device: Device, seconds: u64) -> Vec<Option<f64>> {
     rates.to_vec()
 }
 
-fn rate(
-    address: std::net::SocketAddr,
-    (pattern, bytes, depth): (Pattern, u32, u32),
-    seconds: u64,
-) -> f64 {
+fn rate(address: std::net::SocketAddr, (_, pattern, bytes, depth): Load, seconds: u64) -> f64 {
     let options = PerfOptions {
         target: format!("tcp://{address}/{SUBSYSTEM}?nsid=1")
             .parse()

@@ -1,8 +1,8 @@
 //! What a pool itself costs, with no network: processor time of one core for each request to a
-//! raid6 pool over drives in memory, beside one such drive. The last rows read in sequence what was
-//! written at random. Prints a table, and writes `target/bench/pool_path.json`. `OPERATIONS` (of
-//! 4 KiB; 500000), `MIB` of a drive (512) and `ROUNDS` (3) change the defaults; `ONLY` and `DEVICE`
-//! name the beginning of the one load and device to run, for a profiler.
+//! raid6 pool over drives in memory, beside one such drive. What is read in sequence was written so
+//! first, and then over at random. Prints a table, and writes `target/bench/pool_path.json`.
+//! `OPERATIONS` (of 4 KiB; 500000), `MIB` of a drive (512) and `ROUNDS` (3) change the defaults;
+//! `ONLY` and `DEVICE` name the beginning of the one load and device to run, for a profiler.
 
 #[path = "../pool_over_tcp/made.rs"]
 mod made;
@@ -34,16 +34,10 @@ struct Load {
 
 const LOADS: [Load; 5] = [
     load("randread 4 KiB", Order::Random, false, 1, 128),
-    load(
-        "read 128 KiB after overwrite",
-        Order::Sequential,
-        false,
-        32,
-        32,
-    ),
-    load("randwrite 4 KiB", Order::Random, true, 1, 128),
-    load("write 128 KiB", Order::Sequential, true, 32, 32),
     load("read 128 KiB", Order::Sequential, false, 32, 32),
+    load("randwrite 4 KiB", Order::Random, true, 1, 128),
+    load("scattered read 128 KiB", Order::Sequential, false, 32, 32),
+    load("write 128 KiB", Order::Sequential, true, 32, 32),
 ];
 
 const fn load(name: &'static str, order: Order, writes: bool, blocks: u64, depth: u64) -> Load {
