@@ -18,7 +18,6 @@ const FORGOTTEN_WINDOWS: u32 = 4;
 const ERRORS_TOLD_FIRST: u64 = 8;
 /// Buckets of a histogram: four for each doubling of a time in microseconds.
 const BUCKETS: usize = 128;
-const BUCKETS_PER_DOUBLING: f64 = 4.0;
 
 /// Reads and writes are timed apart: drives may be slow in one only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +72,18 @@ impl Default for Pace {
     }
 }
 
+/// Each doubling of a time is cut in four equal parts: every request asks, so whole numbers only.
 fn bucket(time: Duration) -> usize {
-    let us = time.as_micros().max(1) as f64;
-    ((us.log2() * BUCKETS_PER_DOUBLING) as usize).min(BUCKETS - 1)
+    let us = u32::try_from(time.as_micros()).unwrap_or(u32::MAX).max(1);
+    let doubling = us.ilog2();
+    let quarter = (u64::from(us) << 2 >> doubling) as usize & 3;
+    4 * doubling as usize + quarter
 }
 
+/// The middle of a bucket, in microseconds.
 fn bucket_us(bucket: usize) -> u64 {
-    ((bucket as f64 + 0.5) / BUCKETS_PER_DOUBLING).exp2() as u64
+    let eighths = 2 * (4 + bucket as u64 % 4) + 1;
+    eighths << (bucket / 4) >> 3
 }
 
 /// A change in what is thought of a drive's pace.
@@ -184,6 +188,19 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_middle_of_a_bucket_is_near_every_time_in_it() {
+        for us in (1..5000).chain((1..1000).map(|nth| nth * 4_294_967)) {
+            let bucket = bucket(Duration::from_micros(us));
+            let middle = bucket_us(bucket);
+            assert!(
+                bucket < BUCKETS && middle.abs_diff(us) * 8 <= us,
+                "{us} {middle}"
+            );
+        }
+        assert!(bucket(Duration::from_secs(1 << 40)) < BUCKETS);
+    }
 
     /// A window of requests that take `us` each; what comes of it beside `others`.
     fn window(health: &Health, us: u64, others: &[u64]) -> Option<Verdict> {
