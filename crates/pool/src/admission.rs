@@ -114,9 +114,16 @@ impl Tables {
 }
 
 impl State {
+    /// Whoever changes the tables of volumes or layers calls this before anybody else looks.
+    pub fn tables_changed(&mut self) {
+        self.promised = self.tables.promised_blocks();
+        self.tables_version += 1;
+    }
+
     /// Blocks that live as of the last checkpoint, exactly, or are promised.
     pub fn held_blocks(&self) -> u64 {
-        self.segments.live_in_maps() + self.tables.promised_blocks()
+        debug_assert_eq!(self.promised, self.tables.promised_blocks(), "counted anew");
+        self.segments.live_in_maps() + self.promised
     }
 
     /// The same, and what may have come since. What was overwritten since counts twice, unless
@@ -133,11 +140,8 @@ impl State {
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// Lets a write to a volume pass, or says that there is no space for it.
+    /// Lets a write to a volume that reserves no space pass, or says that there is no space for it.
     pub async fn admit(&self, volume: u32, range: BlockRange) -> Result<Admission<'_, D>, IoError> {
-        if self.reserves(volume) {
-            return Ok(self.admission(0));
-        }
         let may_guess = self.state.borrow().admitted.without_guesses == 0;
         if may_guess && self.fits(range.blocks) {
             let mut admission = self.admission(range.blocks);
@@ -145,6 +149,16 @@ impl<D: BlockDevice + 'static> Core<D> {
             self.state.borrow_mut().admitted.guessed += range.blocks;
             return Ok(admission);
         }
+        // Seldom: on the heap, and not in the future of every write.
+        Box::pin(self.admit_exactly(volume, range)).await
+    }
+
+    /// Looks at what the volume holds already, and lets checkpoints find out what lives.
+    async fn admit_exactly(
+        &self,
+        volume: u32,
+        range: BlockRange,
+    ) -> Result<Admission<'_, D>, IoError> {
         let mut noticed = false;
         let mut exactly = None;
         for _ in 0..LOOKS_MAX {
@@ -184,10 +198,9 @@ impl<D: BlockDevice + 'static> Core<D> {
         Err(IoError::CapacityExceeded)
     }
 
-    fn reserves(&self, volume: u32) -> bool {
-        let state = self.state.borrow();
-        let found = state.tables.volumes.get(&volume);
-        found.is_some_and(|volume| volume.reserved)
+    /// Lets a write pass whose space is promised to its volume already.
+    pub fn admission_of_promised(&self) -> Admission<'_, D> {
+        self.admission(0)
     }
 
     fn admission(&self, blocks: u64) -> Admission<'_, D> {

@@ -57,6 +57,8 @@ impl Counters {
 pub(crate) struct Array<D> {
     drives: RefCell<Vec<Option<Rc<Drive<D>>>>>,
     pub level: Level,
+    /// Those that work, by the bits of their indices: every write asks.
+    working: Cell<u32>,
     /// How often a drive was put in place or taken away.
     pub changes: Cell<u64>,
     pub counters: Cell<Counters>,
@@ -73,9 +75,15 @@ pub(crate) struct Array<D> {
 
 impl<D: BlockDevice> Array<D> {
     pub fn new(level: Level, drives: Vec<Option<Rc<Drive<D>>>>) -> Array<D> {
+        let is_there = drives
+            .iter()
+            .enumerate()
+            .filter(|(_, drive)| drive.is_some());
+        let working = is_there.fold(0, |mask, (index, _)| mask | 1 << index);
         Array {
             drives: RefCell::new(drives),
             level,
+            working: Cell::new(working),
             changes: Cell::new(0),
             counters: Cell::default(),
             events: Events::default(),
@@ -121,13 +129,9 @@ impl<D: BlockDevice> Array<D> {
 
     /// The drives that take data, each as the bit of its index.
     pub fn taking_mask(&self) -> u32 {
-        let drives = self.drives.borrow();
         let leaving = self.leaving.borrow();
-        let works = |drive: &Option<Rc<Drive<D>>>| drive.as_ref().is_some_and(|it| !it.is_failed());
-        let taking = drives.iter().enumerate();
-        taking
-            .filter(|(index, drive)| works(drive) && !leaving.contains(index))
-            .fold(0, |mask, (index, _)| mask | 1 << index)
+        let leave = |mask: u32, index: &usize| mask & !(1 << index);
+        leaving.iter().fold(self.working.get(), leave)
     }
 
     /// How many drives take data.
@@ -139,6 +143,9 @@ impl<D: BlockDevice> Array<D> {
     pub fn place(&self, index: usize, drive: Option<Rc<Drive<D>>>) {
         self.changes.set(self.changes.get() + 1);
         if let Some(place) = self.drives.borrow_mut().get_mut(index) {
+            let works = drive.as_ref().is_some_and(|drive| !drive.is_failed());
+            let others = self.working.get() & !(1 << index);
+            self.working.set(others | u32::from(works) << index);
             *place = drive;
         }
         self.leaving.borrow_mut().remove(&index);
@@ -164,6 +171,7 @@ impl<D: BlockDevice> Array<D> {
         if let Some(Some(drive)) = drives.get(index)
             && drive.fail()
         {
+            self.working.set(self.working.get() & !(1 << index));
             self.newly_failed.borrow_mut().push(index);
         }
     }

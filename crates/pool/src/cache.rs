@@ -14,7 +14,7 @@ struct Slot {
 
 /// Mixes the numbers of a place and a checksum: nobody chooses them to collide.
 #[derive(Default)]
-struct PlaceHasher(u64);
+pub(crate) struct PlaceHasher(u64);
 
 impl PlaceHasher {
     fn mix(&mut self, value: u64) {
@@ -57,10 +57,10 @@ impl NodeCache {
         }
     }
 
-    pub fn get(&self, entry: Entry) -> Option<Rc<Node>> {
+    pub fn get(&self, entry: Entry) -> Option<&Rc<Node>> {
         let slot = self.nodes.get(&entry)?;
         slot.used.set(true);
-        Some(slot.node.clone())
+        Some(&slot.node)
     }
 
     pub fn insert(&mut self, entry: Entry, node: Rc<Node>) {

@@ -368,7 +368,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         state.segments.apply_tree_changes(&writer.changes.borrow());
         state.era += 1;
         self.make_ready(state);
-        let mut segments = state.segments.table().clone();
+        let mut segments = state.segments.table().to_map();
         for (number, at_freeze) in &cut.segments {
             // One that lay ready may have gone to the map since.
             let segment = segments.get_mut(number);

@@ -122,11 +122,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
             .checkpoint_with(Resume::WhenDurable, |state| {
                 self.check_table_room()?;
                 let before = state.tables.clone();
-                let changed = change(state)?;
-                let more = state.tables.promised_blocks() > before.promised_blocks();
+                let changed = change(state);
+                state.tables_changed();
+                let changed = changed?;
+                let more = state.promised > before.promised_blocks();
                 let committed = state.committed_blocks_next() + others;
                 if more && committed > self.core.size().usable_blocks() {
                     state.tables = before;
+                    state.tables_changed();
                     return Err(PoolError::NoSpace);
                 }
                 Ok(changed)

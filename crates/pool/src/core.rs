@@ -12,6 +12,7 @@ use crate::gather::Victim;
 use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::log::{Class, Completed, Item};
 use crate::messages::{Outbox, Report};
+use crate::moving::Moving;
 use crate::overlay::Overlay;
 use crate::readers::Readers;
 use crate::segments::{Segments, Zone};
@@ -72,6 +73,10 @@ pub(crate) struct State {
     /// Updates that a checkpoint is merging.
     pub frozen: Arc<Overlay>,
     pub tables: Tables,
+    /// Blocks that they promise, as last counted: every write asks.
+    pub promised: u64,
+    /// How often the tables were changed.
+    pub tables_version: u64,
     /// The blocks that this shard serves.
     pub share: Share,
     /// The last sequence number given to a stripe.
@@ -94,14 +99,16 @@ pub(crate) struct State {
     /// Writes and deallocations not yet in a stripe.
     pub queue: VecDeque<Item>,
     pub queued_blocks: u64,
+    /// How much of it the last stripe took.
+    pub last_taken: u64,
     /// Space that writes under way will take.
     pub admitted: Admitted,
     /// The writer found no room for the queue's head.
     pub starved: bool,
     /// It has waited while much was done about it.
     pub urgent: bool,
-    /// Blocks on their way out of a segment that is being cleaned, and where they were.
-    pub moving: BTreeMap<(u32, u64), Location>,
+    /// Blocks on their way out of a segment that is being cleaned.
+    pub moving: Moving,
     /// The segment that the cleaner has left half way.
     pub cleaning: Option<Victim>,
     /// While positive, no stripe starts.
@@ -204,13 +211,15 @@ impl State {
         mut moved: impl FnMut(&mut State, u32, u64, Location, u32) -> bool,
     ) {
         let mut index = 0;
+        // Mostly all blocks of a stripe are of one layer.
+        let mut known = None;
         for record in &stripe.records {
             let at = stripe.place(index + 1);
             index += usize::from(record.crc().is_some());
             match *record {
                 Record::Data { layer, block, crc } => {
-                    if let Some(layer) = self.tables.resolve(layer) {
-                        self.moving.remove(&(layer, block));
+                    if let Some(layer) = self.resolve_again(layer, &mut known) {
+                        self.moving.end(layer, block);
                         self.map_block(layer, block, Entry { at, crc });
                     }
                 }
@@ -221,7 +230,7 @@ impl State {
                     from,
                     generation,
                 } => {
-                    if let Some(layer) = self.tables.resolve(layer)
+                    if let Some(layer) = self.resolve_again(layer, &mut known)
                         && moved(self, layer, block, from, generation)
                     {
                         self.map_block(layer, block, Entry { at, crc });
@@ -241,19 +250,20 @@ impl State {
         }
     }
 
+    /// As [`Tables::resolve`]; `known` is the layer that was last asked for, and the answer.
+    fn resolve_again(&self, layer: u32, known: &mut Option<(u32, Option<u32>)>) -> Option<u32> {
+        match *known {
+            Some((asked, answer)) if asked == layer => answer,
+            _ => known.insert((layer, self.tables.resolve(layer))).1,
+        }
+    }
+
     /// Unmaps blocks that were given back, those in `share`.
     pub fn unmap(&mut self, share: Share, layer: u32, blocks: Range<u64>) {
         if blocks.is_empty() {
             return;
         }
-        let held = self
-            .moving
-            .range((layer, blocks.start)..(layer, blocks.end));
-        let own = held.filter(|((_, block), _)| share.owner(*block) == share.shard);
-        let own: Vec<(u32, u64)> = own.map(|(key, _)| *key).collect();
-        for key in own {
-            self.moving.remove(&key);
-        }
+        self.moving.end_all(layer, blocks.clone(), share);
         for entry in self.overlay.clear(layer, blocks, share) {
             self.segments.overlay_lost(entry);
         }
@@ -359,9 +369,11 @@ impl<D: BlockDevice> Core<D> {
 impl<D: BlockDevice> Nodes for Core<D> {
     async fn load(&self, entry: Entry) -> Result<Rc<Node>, IoError> {
         if let Some(node) = self.cache.borrow().get(entry) {
-            return Ok(node);
+            return Ok(node.clone());
         }
-        let (buffer, result) = self.read_run([entry], Buffer::new(BLOCK_BYTES)).await;
+        let (buffer, result) = self
+            .read_run([entry].into_iter(), Buffer::new(BLOCK_BYTES))
+            .await;
         result?;
         let node = Rc::new(Node::parse(buffer).ok_or(IoError::Internal)?);
         self.cache.borrow_mut().insert(entry, node.clone());

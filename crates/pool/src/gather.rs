@@ -172,10 +172,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// Marks a block as moving. False if it is already on its way: then this is an older copy.
     fn mark(&self, (layer, block, entry): &Live) -> bool {
         let mut state = self.state.borrow_mut();
-        let held = state.moving.entry((*layer, *block));
-        let vacant = matches!(held, std::collections::btree_map::Entry::Vacant(_));
-        held.or_insert(entry.at);
-        vacant
+        state.moving.begin(*layer, *block, entry.at)
     }
 
     /// Marks a block as moving if it lives at `entry`. The mark comes before the look, so that a
@@ -188,11 +185,11 @@ impl<D: BlockDevice + 'static> Core<D> {
         let mapping = self.find_own(layer, block).await;
         let here = mapping == Ok(Some(Mapping::Block(entry)));
         let mut state = self.state.borrow_mut();
-        let still = state.moving.get(&(layer, block)).copied();
+        let still = state.moving.from(layer, block);
         if here && still == Some(entry.at) {
             return Ok(true);
         }
-        state.moving.remove(&(layer, block));
+        state.moving.end(layer, block);
         mapping.map(|_| false)
     }
 
@@ -243,7 +240,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             return Some(one);
         }
         let mut state = self.state.borrow_mut();
-        state.moving.remove(&key);
+        state.moving.end(key.0, key.1);
         state.stuck.insert(victim.number);
         drop(state);
         if result == Err(IoError::UnrecoveredRead) {

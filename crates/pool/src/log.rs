@@ -3,6 +3,7 @@
 mod batch;
 mod layout;
 
+use batch::stripe_blocks;
 pub(crate) use batch::{
     ATOMIC_BLOCKS, Class, Next, ROWS_MAX, Rules, moved_batch, moved_room, next_batch,
 };
@@ -19,12 +20,20 @@ use reactor::sync::Signal;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+/// Hosts that had so much in the last stripe together are likely to have more on its way.
+const MANY_BLOCKS: u64 = 16;
+/// For so many turns of the loop the writer waits for it.
+const TURNS_FOR_MORE: usize = 4;
+
 /// A host's write or deallocation, until all of it is durable.
 pub(crate) struct Request {
     /// Blocks (of a write) or pieces (of a deallocation) that are not yet durable.
     remaining: Cell<u64>,
     error: Cell<Option<IoError>>,
-    /// What has been given back of the buffer that is written, each with its first block's number.
+    /// What has been given back of the buffer that is written, with its first block's number:
+    /// mostly all of it at once.
+    given_back: Cell<Option<(u64, Buffer)>>,
+    /// Further parts of it.
     parts: RefCell<Vec<(u64, Buffer)>>,
     done: Signal<()>,
 }
@@ -34,6 +43,7 @@ impl Request {
         Rc::new(Request {
             remaining: Cell::new(parts),
             error: Cell::new(None),
+            given_back: Cell::default(),
             parts: RefCell::default(),
             done: Signal::new(),
         })
@@ -41,17 +51,19 @@ impl Request {
 
     /// A part of the buffer, from block `start` on, is not needed any more.
     pub fn give_back(&self, start: u64, part: Buffer) {
-        let mut parts = self.parts.borrow_mut();
-        // Mostly there is just one.
-        if parts.is_empty() {
-            parts.reserve_exact(1);
+        if let Some(earlier) = self.given_back.replace(Some((start, part))) {
+            self.parts.borrow_mut().push(earlier);
         }
-        parts.push((start, part));
     }
 
     /// The buffer that was written, when nothing remains to be done.
     pub fn take_buffer(&self) -> Buffer {
+        let last = self.given_back.take();
         let mut parts = self.parts.take();
+        match last {
+            Some((_, whole)) if parts.is_empty() => return whole,
+            last => parts.extend(last),
+        }
         parts.sort_unstable_by_key(|(start, _)| *start);
         put_together(parts.into_iter().map(|(_, part)| part).collect())
     }
@@ -215,10 +227,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 self.fail_queue(IoError::NotReady);
                 return;
             }
-            if self.row_is_not_full() {
-                // Who was just answered may be about to ask for more.
-                reactor::yield_now().await;
-            }
+            self.wait_for_more().await;
             match self.next_host_batch() {
                 Next::Batch(batch) => self.clone().launch(*batch),
                 Next::NoSpace => {
@@ -230,11 +239,25 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    /// True when the next stripe would be padded although space is short.
-    fn row_is_not_full(&self) -> bool {
-        let state = self.state.borrow();
-        let row = self.array.shape(self.width).data as u64 - 1;
-        state.frugal && (1..row).contains(&state.queued_blocks)
+    /// Lets others of many who write at once get in line, a few turns of the loop at most: a stripe
+    /// that takes more costs less for each, in headers and padding too. A lone writer waits for
+    /// nobody, unless space is short and the stripe would be padded.
+    async fn wait_for_more(&self) {
+        for turn in 0..TURNS_FOR_MORE {
+            let wait = {
+                let state = self.state.borrow();
+                let shape = self.array.shape(self.width);
+                let row = 1..shape.data as u64 - 1;
+                let stripe = 1..stripe_blocks(shape);
+                let queued = state.queued_blocks;
+                state.last_taken >= MANY_BLOCKS && stripe.contains(&queued)
+                    || turn == 0 && state.frugal && row.contains(&queued)
+            };
+            if !wait {
+                return;
+            }
+            reactor::yield_now().await;
+        }
     }
 
     pub fn rules(&self) -> Rules {
@@ -264,6 +287,9 @@ impl<D: BlockDevice + 'static> Core<D> {
             return Next::Nothing;
         }
         let next = next_batch(state, &self.rules());
+        if let Next::Batch(batch) = &next {
+            state.last_taken = batch.requests.iter().map(|(_, parts)| parts).sum();
+        }
         if std::mem::take(&mut state.segment_opened) {
             self.upkeep.notify_one();
         }
@@ -368,8 +394,5 @@ fn copies(columns: &[Vec<Buffer>]) -> Vec<Vec<Buffer>> {
 
 /// A moved block counts while nobody wrote or gave back the block in the meantime.
 fn take_moving(state: &mut State, layer: u32, block: u64, from: Location, _: u32) -> bool {
-    match state.moving.get(&(layer, block)) {
-        Some(held) if *held == from => state.moving.remove(&(layer, block)).is_some(),
-        _ => false,
-    }
+    state.moving.arrive(layer, block, from)
 }

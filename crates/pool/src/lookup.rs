@@ -116,7 +116,7 @@ impl<D: BlockDevice> Core<D> {
     ) -> Vec<Option<Option<Mapping>>> {
         let state = self.state.borrow();
         let cache = self.cache.borrow();
-        let mut near: Option<(u32, tree::Leaf)> = None;
+        let mut near: Option<(u32, tree::Leaf<'_>)> = None;
         let peek = |(layer, block): (u32, u64)| {
             if let Some(recent) = state.recent(layer, block) {
                 return Some(Some(recent));

@@ -5,11 +5,10 @@ use crate::fold::Mapped;
 use crate::format::node::Node;
 use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::redundancy;
-use crate::segments::{Kind, State as SegmentState, Zone};
+use crate::segments::{Kind, LiveChanges, State as SegmentState, Zone};
 use crate::tree::{NodeSink, Nodes};
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Nodes are written when so many rows are full.
@@ -29,7 +28,7 @@ pub(crate) struct MapWriter<'a, D> {
     core: &'a Coordinator<D>,
     rows: RefCell<Option<Rows>>,
     /// Change of each segment's live count.
-    pub changes: RefCell<BTreeMap<u32, i64>>,
+    pub changes: RefCell<LiveChanges>,
     /// Change of the number of nodes.
     pub nodes: Cell<i64>,
     /// Change of the number of mapped blocks since it was last taken.

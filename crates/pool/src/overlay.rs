@@ -34,7 +34,7 @@ impl Change {
 
 /// Hashes block numbers, which hosts choose, with a number that nobody outside knows.
 #[derive(Clone, Debug)]
-struct Seed(u64);
+pub(crate) struct Seed(u64);
 
 impl Default for Seed {
     fn default() -> Seed {
@@ -51,13 +51,17 @@ impl BuildHasher for Seed {
 }
 
 /// Multiplies to twice the width and folds, so that every bit of a number counts in every bit.
-struct BlockHasher(u64);
+pub(crate) struct BlockHasher(u64);
 
 impl Hasher for BlockHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes
             .iter()
             .for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
     }
 
     fn write_u64(&mut self, value: u64) {

@@ -140,7 +140,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let state = self.state.borrow();
         View {
             tables: state.tables.clone(),
-            segments: state.segments.table().clone(),
+            segments: state.segments.table().to_map(),
         }
     }
 

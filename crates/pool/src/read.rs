@@ -114,7 +114,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             .read_run(found.iter().filter_map(entry), buffer)
             .await;
         if result == Err(IoError::UnrecoveredRead) {
-            self.tell_lost(start, found).await;
+            Box::pin(self.tell_lost(start, found)).await;
         }
         (buffer, result)
     }
@@ -122,7 +122,8 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
     /// Finds out which blocks of a run are lost.
     async fn tell_lost(&self, start: u64, run: &[Option<Mapping>]) {
         for (block, one) in (start..).zip(run) {
-            let read = self.core.read_run(entry(one), Buffer::new(BLOCK_BYTES));
+            let entry = entry(one).into_iter();
+            let read = self.core.read_run(entry, Buffer::new(BLOCK_BYTES));
             if read.await.1.is_err()
                 && let Ok(layer) = self.layer()
             {
@@ -132,35 +133,55 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
     }
 }
 
+/// True when each block has the checksum that the map has of it.
+fn are_right(entries: impl Iterator<Item = Entry>, buffer: &[u8]) -> bool {
+    let mut pairs = entries.zip(buffer.chunks(BLOCK_BYTES));
+    pairs.all(|(entry, block)| crc_fast::crc32_iscsi(block) == entry.crc)
+}
+
 impl<D: BlockDevice> Core<D> {
     /// Reads blocks that lie one behind the other in one column, and checks each.
     pub async fn read_run(
         &self,
-        entries: impl IntoIterator<Item = Entry>,
+        entries: impl Iterator<Item = Entry> + Clone,
         buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
-        let mut entries = entries.into_iter().peekable();
-        let Some(first) = entries.peek().copied() else {
+        let Some(first) = entries.clone().next() else {
             return (buffer, Ok(()));
         };
         let zone = self.zone_of(first.at);
-        let (mut buffer, result) = self.array.read_zone(zone, first.at.row, buffer).await;
+        let (buffer, result) = self.array.read_zone(zone, first.at.row, buffer).await;
         if !self.array.newly_failed.borrow().is_empty() {
             self.upkeep.notify_one();
         }
-        for (index, entry) in entries.enumerate() {
+        if result.is_ok() && are_right(entries.clone(), &buffer) {
+            return (buffer, Ok(()));
+        }
+        // On the heap: it is seldom needed, and room for it would be in the future of every read.
+        Box::pin(self.mend_run(entries.collect(), buffer, result)).await
+    }
+
+    /// Gets those blocks of a run that could not be read, or are not what they should be, in
+    /// another way.
+    async fn mend_run(
+        &self,
+        entries: Vec<Entry>,
+        mut buffer: Buffer,
+        read: Result<(), IoError>,
+    ) -> (Buffer, Result<(), IoError>) {
+        for (index, entry) in entries.into_iter().enumerate() {
             let range = index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES;
-            if result.is_ok() && crc_fast::crc32_iscsi(&buffer[range.clone()]) == entry.crc {
+            if read.is_ok() && crc_fast::crc32_iscsi(&buffer[range.clone()]) == entry.crc {
                 continue;
             }
-            let Some(columns) = self.columns(first.at.segment) else {
+            let Some(columns) = self.columns(entry.at.segment) else {
                 return (buffer, Err(IoError::UnrecoveredRead));
             };
             let scratch = Buffer::new(BLOCK_BYTES);
             // A run that failed as a whole may be readable block by block.
             let (mut block, mut right) = (scratch, false);
-            match result {
-                Ok(()) => self.array.corrupt_in(zone),
+            match read {
+                Ok(()) => self.array.corrupt_in(self.zone_of(entry.at)),
                 Err(_) => (block, right) = self.array.read_own(&columns, entry, block).await,
             }
             if !right {

@@ -362,7 +362,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let (mut at, mut next) = (root.mapping, None);
         for level in (0..=root.level).rev() {
             let entry = at.entry().ok_or(IoError::Internal)?;
-            self.read_run([entry], Buffer::new(BLOCK_BYTES)).await.1?;
+            self.read_run([entry].into_iter(), Buffer::new(BLOCK_BYTES))
+                .await
+                .1?;
             report.nodes += 1;
             live.insert(entry.at, entry.crc);
             let node = self.load(entry).await?;

@@ -1,8 +1,11 @@
 //! The segment table: zones, states, live counts, and which zones a new segment takes.
 
+use crate::cache::PlaceHasher;
 use crate::location::{Entry, SEGMENTS_MAX};
+use crate::segment_table::Table;
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
 
 /// A fixed run of blocks on one drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,6 +109,9 @@ impl Segment {
     }
 }
 
+/// What a merge adds to the live blocks of segments, by their numbers, or takes from them.
+pub(crate) type LiveChanges = HashMap<u32, i64, BuildHasherDefault<PlaceHasher>>;
+
 /// What is being done to a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Busy {
@@ -149,7 +155,7 @@ pub(crate) fn formable(free: &[usize], width: usize) -> usize {
 /// Every segment that is not free, and the free zones.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
-    table: BTreeMap<u32, Segment>,
+    table: Table,
     /// Free zones by drive; the last is taken first.
     free: Vec<Vec<u32>>,
     /// Zones of no segment whose drives have not yet been told: not free.
@@ -196,18 +202,18 @@ impl Segments {
             free: used.iter().map(free_of).collect(),
             discarding: Vec::new(),
             next_number: table.keys().next_back().map_or(0, |last| last + 1),
-            table,
+            table: table.into(),
             next_generation,
             whole_on: Cell::new(None),
         }
     }
 
-    pub fn table(&self) -> &BTreeMap<u32, Segment> {
+    pub fn table(&self) -> &Table {
         &self.table
     }
 
     pub fn get(&self, number: u32) -> Option<&Segment> {
-        self.table.get(&number)
+        self.table.get(number)
     }
 
     /// Segments with a column that has no drive of `taking`, the bits of those that take data.
@@ -217,14 +223,14 @@ impl Segments {
             self.whole_on.set(Some(taking));
         }
         let table = (self.whole_on.get() != Some(taking)).then_some(&self.table);
-        let all = table.into_iter().flatten();
+        let all = table.into_iter().flat_map(Table::iter);
         all.filter(move |(_, segment)| lacks(segment))
             .map(|(number, segment)| (*number, segment))
     }
 
     /// Its columns stay as they are.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Segment> {
-        self.table.get_mut(&number)
+        self.table.get_mut(number)
     }
 
     pub fn next_generation(&self) -> u32 {
@@ -287,7 +293,7 @@ impl Segments {
         for _ in 0..=self.table.len() {
             let number = self.next_number;
             self.next_number = (number + 1) % SEGMENTS_MAX;
-            if !self.table.contains_key(&number) {
+            if !self.table.contains(number) {
                 return Some(number);
             }
         }
@@ -296,7 +302,7 @@ impl Segments {
 
     /// Forgets a segment; its zones are free once they are [`discarded`](Segments::discarded).
     pub fn release(&mut self, number: u32) {
-        if let Some(segment) = self.table.remove(&number) {
+        if let Some(segment) = self.table.remove(number) {
             self.discarding
                 .extend(segment.columns.into_iter().flatten());
         }
@@ -328,14 +334,14 @@ impl Segments {
     }
 
     pub fn overlay_gained(&mut self, entry: Entry) {
-        if let Some(segment) = self.table.get_mut(&entry.at.segment) {
+        if let Some(segment) = self.table.get_mut(entry.at.segment) {
             segment.live_overlay += 1;
             self.live_data += 1;
         }
     }
 
     pub fn overlay_lost(&mut self, entry: Entry) {
-        if let Some(segment) = self.table.get_mut(&entry.at.segment) {
+        if let Some(segment) = self.table.get_mut(entry.at.segment) {
             debug_assert!(
                 segment.live_overlay > 0,
                 "segment {} live count",
@@ -347,9 +353,9 @@ impl Segments {
     }
 
     /// Applies what a merge changed in the maps.
-    pub fn apply_tree_changes(&mut self, changes: &BTreeMap<u32, i64>) {
+    pub fn apply_tree_changes(&mut self, changes: &LiveChanges) {
         for (number, change) in changes {
-            if let Some(segment) = self.table.get_mut(number) {
+            if let Some(segment) = self.table.get_mut(*number) {
                 let live = i64::from(segment.live_tree) + change;
                 debug_assert!(live >= 0, "segment {number}: {live} live blocks");
                 segment.live_tree = live.max(0) as u32;
@@ -386,15 +392,16 @@ impl Segments {
     /// knows better, and the others it only reads.
     pub fn replace(&mut self, shard: u64, table: BTreeMap<u32, Segment>) {
         self.whole_on.set(None);
-        let own = std::mem::replace(&mut self.table, table);
+        let own = std::mem::replace(&mut self.table, table.into());
         for segment in self.table.values_mut() {
             segment.state = State::Sealed;
             segment.writer = None;
         }
-        for (number, mut segment) in own {
+        for (number, segment) in own.iter() {
             if segment.writer == Some(shard) {
-                segment.live_tree = self.table.get(&number).map_or(0, |found| found.live_tree);
-                self.table.insert(number, segment);
+                let mut segment = segment.clone();
+                segment.live_tree = self.table.get(*number).map_or(0, |found| found.live_tree);
+                self.table.insert(*number, segment);
             }
         }
         let data = self.table.values().filter(|found| found.kind != Kind::Map);
@@ -410,7 +417,7 @@ impl Segments {
         blocks: impl Fn(usize) -> u64,
     ) -> Occupancy {
         let mut all = Occupancy::default();
-        for (number, segment) in &self.table {
+        for (number, segment) in self.table.iter() {
             let counter = match (busy(*number), segment.kind, segment.state) {
                 (_, Kind::Map, _) => &mut all.map,
                 (Some(Busy::Filling), ..) | (None, _, State::Open) => &mut all.open,
@@ -478,7 +485,7 @@ mod tests {
                 }
                 let free: usize = segments.free_zones(|_| true).iter().sum();
                 prop_assert_eq!(free + count, 24);
-                let again = Segments::new(&zones, segments.table().clone(), 0);
+                let again = Segments::new(&zones, segments.table().to_map(), 0);
                 prop_assert_eq!(again.free_zones(|_| true), segments.free_zones(|_| true));
             }
         }

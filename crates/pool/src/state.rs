@@ -18,6 +18,8 @@ impl State {
     /// A state in which nothing has happened since the checkpoint.
     pub fn new(segments: Segments, tables: Tables, share: Share, sequence: u64) -> State {
         State {
+            promised: tables.promised_blocks(),
+            tables_version: 1,
             segments,
             overlay: Default::default(),
             frozen: Default::default(),
@@ -34,10 +36,11 @@ impl State {
             segment_opened: false,
             queue: VecDeque::new(),
             queued_blocks: 0,
+            last_taken: 0,
             admitted: Default::default(),
             starved: false,
             urgent: false,
-            moving: BTreeMap::new(),
+            moving: Default::default(),
             cleaning: None,
             gate: 0,
             unannounced: BTreeSet::new(),
@@ -115,6 +118,7 @@ impl State {
     /// Puts the tables as of a merge in place, and forgets updates of layers that are gone.
     pub fn replace_tables(&mut self, tables: Tables) {
         let before = std::mem::replace(&mut self.tables, tables);
+        self.tables_changed();
         for layer in before.layers.keys() {
             if self.tables.layers.contains_key(layer) {
                 continue;

@@ -20,8 +20,19 @@ pub(crate) enum Target {
 pub struct PoolVolume<D: BlockDevice + 'static> {
     pub(crate) core: Rc<Core<D>>,
     target: Target,
-    /// The last size seen: a deleted volume keeps it.
-    blocks: Cell<u64>,
+    seen: Cell<Seen>,
+}
+
+/// What the tables said of a volume when they were last looked at.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// Of the tables: every request asks, and hardly ever has anything changed.
+    version: u64,
+    /// A deleted volume keeps its last size.
+    blocks: u64,
+    /// `None` if the volume is gone.
+    layer: Option<u32>,
+    reserved: bool,
 }
 
 impl<D: BlockDevice + 'static> Clone for PoolVolume<D> {
@@ -29,7 +40,7 @@ impl<D: BlockDevice + 'static> Clone for PoolVolume<D> {
         PoolVolume {
             core: self.core.clone(),
             target: self.target,
-            blocks: self.blocks.clone(),
+            seen: self.seen.clone(),
         }
     }
 }
@@ -39,30 +50,49 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         let volume = PoolVolume {
             core,
             target,
-            blocks: Cell::new(1),
+            seen: Cell::new(Seen {
+                version: 0,
+                blocks: 1,
+                layer: None,
+                reserved: false,
+            }),
         };
         volume.layer().ok()?;
         Some(volume)
     }
 
-    /// The layer that reads start from; refreshes the size.
+    /// The layer that reads start from.
     pub(crate) fn layer(&self) -> Result<u32, IoError> {
+        self.look().layer.ok_or(IoError::DeviceGone)
+    }
+
+    /// What the tables say now.
+    fn look(&self) -> Seen {
         let state = self.core.state.borrow();
+        let mut seen = self.seen.get();
+        if seen.version == state.tables_version {
+            return seen;
+        }
         let found = match self.target {
             Target::Volume(id) => state
                 .tables
                 .volumes
                 .get(&id)
-                .map(|volume| (volume.layer, volume.blocks)),
+                .map(|volume| (volume.layer, volume.blocks, volume.reserved)),
             Target::Snapshot(id) => state
                 .tables
                 .snapshots
                 .get(&id)
-                .map(|found| (found.layer, found.blocks)),
+                .map(|found| (found.layer, found.blocks, false)),
         };
-        let (layer, blocks) = found.ok_or(IoError::DeviceGone)?;
-        self.blocks.set(blocks);
-        Ok(layer)
+        seen.version = state.tables_version;
+        seen.layer = found.map(|(layer, _, _)| layer);
+        if let Some((_, blocks, reserved)) = found {
+            seen.blocks = blocks;
+            seen.reserved = reserved;
+        }
+        self.seen.set(seen);
+        seen
     }
 
     fn writable(&self) -> Result<u32, IoError> {
@@ -95,7 +125,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
     }
 
     fn check(&self, range: BlockRange) -> Result<(), IoError> {
-        let inside = range.end().is_some_and(|end| end.0 <= self.blocks.get());
+        let inside = range.end().is_some_and(|end| end.0 <= self.look().blocks);
         if inside {
             Ok(())
         } else {
@@ -116,7 +146,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
     async fn unmap(&self, range: BlockRange) -> Result<(), IoError> {
         self.count_request();
         let volume = self.writable()?;
-        if range.blocks == 0 && range.start.0 <= self.blocks.get() {
+        if range.blocks == 0 && range.start.0 <= self.look().blocks {
             return Ok(());
         }
         self.check(range)?;
@@ -138,10 +168,9 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
 
 impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
     fn geometry(&self) -> Geometry {
-        let _ = self.layer();
         Geometry {
             block_bytes: BLOCK_BYTES as u32,
-            block_count: self.blocks.get(),
+            block_count: self.look().blocks,
             optimal_write_blocks: 1,
             power_fail_atomic_blocks: ATOMIC_BLOCKS as u32,
             power_fail_atomic_boundary_blocks: self.core.settings.slice_blocks,
@@ -176,7 +205,11 @@ impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
             Ok(checked) => checked,
             Err(error) => return (buffer, Err(error)),
         };
-        let _admission = match self.core.admit(volume, range).await {
+        let admission = match self.look().reserved {
+            true => Ok(self.core.admission_of_promised()),
+            false => self.core.admit(volume, range).await,
+        };
+        let _admission = match admission {
             Ok(admission) => admission,
             Err(error) => return (buffer, Err(error)),
         };

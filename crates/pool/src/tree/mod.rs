@@ -69,13 +69,13 @@ pub(crate) fn peek(
 }
 
 /// A leaf in memory, if there is one where a block belongs, and where the next leaf begins.
-pub(crate) struct Leaf {
-    node: Option<Rc<Node>>,
+pub(crate) struct Leaf<'a> {
+    node: Option<&'a Node>,
     start: u64,
     end: u64,
 }
 
-impl Leaf {
+impl Leaf<'_> {
     /// True when a block belongs here.
     pub fn covers(&self, block: u64) -> bool {
         (self.start..self.end).contains(&block)
@@ -83,14 +83,14 @@ impl Leaf {
 
     /// What it says about a block that belongs here.
     pub fn find(&self, block: u64) -> Option<Mapping> {
-        let record = self.node.as_ref()?.find(block)?;
+        let record = self.node?.find(block)?;
         (record.block == block).then_some(record.mapping)
     }
 
     /// Writes down what it says of the blocks from `start` on; returns of how many it could say.
     fn fill(&self, start: u64, found: &mut [Option<Mapping>]) -> usize {
         let blocks = (found.len() as u64).min(self.end - start);
-        let Some(node) = &self.node else {
+        let Some(node) = self.node else {
             return blocks as usize;
         };
         let rank = node.rank(start);
@@ -107,7 +107,7 @@ impl Leaf {
 }
 
 /// The leaf in which `block` belongs, if every node on the way to it is in memory.
-pub(crate) fn peek_leaf(cache: &NodeCache, root: Root, block: u64) -> Option<Leaf> {
+pub(crate) fn peek_leaf(cache: &NodeCache, root: Root, block: u64) -> Option<Leaf<'_>> {
     let mut at = root.mapping;
     // What belongs to a leaf may lie before its first record: only from `block` on is known.
     let (start, mut end) = (block, u64::MAX);
@@ -117,7 +117,7 @@ pub(crate) fn peek_leaf(cache: &NodeCache, root: Root, block: u64) -> Option<Lea
             return None;
         }
         if level == 0 {
-            let node = Some(node);
+            let node: Option<&Node> = Some(node);
             return Some(Leaf { node, start, end });
         }
         let rank = node.rank(block);
