@@ -10,7 +10,7 @@ use crate::error::PoolError;
 use crate::events::DriveChange;
 use crate::fence::{self, Survey};
 use crate::format::body::Body;
-use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
+use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
 use crate::labels::{self, DriveId, Found, HostId, Slot};
 use crate::lease::{LEASE, QUARANTINE};
 use crate::level::{DRIVES_MAX, Level};
@@ -268,6 +268,17 @@ pub(crate) async fn bring_up<D: BlockDevice>(
     Ok(())
 }
 
+/// Zones of each member.
+fn zones(superblock: &Superblock) -> Vec<u32> {
+    let (zone_blocks, slot_blocks) = (superblock.zone_blocks.get(), superblock.slot_blocks.get());
+    let members = superblock.members.iter();
+    let zones = members.map(|member| match member.state {
+        MEMBER_NONE => 0,
+        _ => DriveLayout::new(member.blocks.get(), zone_blocks, slot_blocks).zones(),
+    });
+    zones.collect()
+}
+
 fn assemble<D: BlockDevice + 'static>(
     members: Vec<Option<Rc<Drive<D>>>>,
     newest: Slot,
@@ -279,15 +290,7 @@ fn assemble<D: BlockDevice + 'static>(
     let mut superblock = newest.superblock;
     superblock.claim = entry.claim.into();
     let level = Level::from_code(superblock.level).ok_or(PoolError::Damaged("superblock"))?;
-    let (zone_blocks, slot_blocks) = (superblock.zone_blocks.get(), superblock.slot_blocks.get());
-    let zones: Vec<u32> = superblock
-        .members
-        .iter()
-        .map(|member| match member.state {
-            MEMBER_NONE => 0,
-            _ => DriveLayout::new(member.blocks.get(), zone_blocks, slot_blocks).zones(),
-        })
-        .collect();
+    let zone_blocks = superblock.zone_blocks.get();
     let absent = superblock
         .members
         .iter()
@@ -300,6 +303,7 @@ fn assemble<D: BlockDevice + 'static>(
     array.lease.broken.set(unfenced);
     array.lease.extend(entry.lease_until);
     let quarantined = still_written(&body, entry.forced);
+    let zones = zones(&superblock);
     let segments = Segments::new(&zones, body.segments, body.next_generation);
     let mut state = State::new(segments, body.tables, share, 0);
     state.map_nodes = body.map_nodes;
