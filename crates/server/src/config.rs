@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 pub use api::LogLevel;
@@ -223,38 +224,29 @@ where
         .map(PathBuf::from))
 }
 
+/// How long a clean stop may wait for I/O in flight.
+pub(crate) const SHUTDOWN_SECONDS: RangeInclusive<u32> = 1..=SHUTDOWN_SECONDS_MAX;
+
+/// How long a pool may wait for drives.
+const DRIVE_WAIT_SECONDS: RangeInclusive<u32> = 0..=3600;
+
 fn shutdown_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let seconds = i64::deserialize(deserializer)?;
-    match u32::try_from(seconds) {
-        Ok(seconds) if check_shutdown_seconds(seconds).is_ok() => Ok(seconds),
-        _ => Err(D::Error::custom(shutdown_refused(seconds))),
-    }
+    seconds_within(seconds, SHUTDOWN_SECONDS).map_err(D::Error::custom)
 }
-
-/// Refuses what is no time to wait for.
-pub(crate) fn check_shutdown_seconds(seconds: u32) -> Result<(), String> {
-    match seconds {
-        1..=SHUTDOWN_SECONDS_MAX => Ok(()),
-        _ => Err(shutdown_refused(seconds.into())),
-    }
-}
-
-/// The longest that a pool waits for drives.
-const DRIVE_WAIT_SECONDS_MAX: u32 = 3600;
 
 fn drive_wait_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let seconds = i64::deserialize(deserializer)?;
-    match u32::try_from(seconds) {
-        Ok(seconds) if seconds <= DRIVE_WAIT_SECONDS_MAX => Ok(seconds),
-        _ => {
-            let problem = format!("{seconds} seconds; allowed: 0 to {DRIVE_WAIT_SECONDS_MAX}");
-            Err(D::Error::custom(problem))
-        }
-    }
+    seconds_within(seconds, DRIVE_WAIT_SECONDS).map_err(D::Error::custom)
 }
 
-fn shutdown_refused(seconds: i64) -> String {
-    format!("{seconds} seconds; allowed: 1 to {SHUTDOWN_SECONDS_MAX}")
+/// The time, or why it is none to wait for.
+pub(crate) fn seconds_within(seconds: i64, allowed: RangeInclusive<u32>) -> Result<u32, String> {
+    let within = u32::try_from(seconds).ok();
+    within.filter(|it| allowed.contains(it)).ok_or_else(|| {
+        let (first, last) = allowed.into_inner();
+        format!("{seconds} seconds; allowed: {first} to {last}")
+    })
 }
 
 impl Default for Config {

@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, watch};
 
 use super::Control;
 use super::pools::check_interval_days;
-use crate::config::{Config, check_shutdown_seconds};
+use crate::config::{Config, SHUTDOWN_SECONDS, seconds_within};
 use crate::logging::SetLogLevel;
 use crate::syslog::authorities;
 
@@ -72,7 +72,7 @@ fn merged(configured: &api::Settings, changed: &SettingsChange) -> api::Settings
 /// Refuses receivers that nothing could be sent to.
 fn check(change: &SettingsChange) -> Result<(), ErrorBody> {
     if let Some(seconds) = change.shutdown_timeout_seconds {
-        check_shutdown_seconds(seconds)
+        seconds_within(seconds.into(), SHUTDOWN_SECONDS)
             .map_err(|problem| ErrorBody::invalid("shutdown_timeout_seconds", problem))?;
     }
     if let Some(days) = change.scrub_interval_days {
