@@ -2,39 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/load.rs"]
+mod load;
 mod support;
 
-use std::time::Duration;
-
-use initiator::{ConnectOptions, TargetAddress};
-use lab::load::{Pattern, PerfOptions, Stop, Verify, Workload};
-use support::{Node, name, text};
-
-fn verified_load(node: &Node, volume: &str) -> lab::load::Report {
-    let volume = node.client().volume(&name(volume)).unwrap();
-    let options = PerfOptions {
-        target: TargetAddress {
-            address: node.endpoints().nvme[0],
-            subsystem_nqn: volume.nqn,
-            namespace_id: Some(volume.nsid),
-        },
-        connect: ConnectOptions::new("nqn.2026-11.example.flashyard:test"),
-        workload: Workload {
-            pattern: Pattern::RandRw,
-            depth: 8,
-            jobs: 4,
-            size_bytes: Some(2 << 20),
-            number_ios: Some(500),
-            runtime: Some(Duration::from_secs(60)),
-            random_map: false,
-            verify: Verify::Crc32c,
-            ..Workload::default()
-        },
-        cores: Vec::new(),
-        journal: None,
-    };
-    lab::load::run(&options, &Stop::default(), |_| {}).unwrap()
-}
+use load::{clean, target, verified_load};
+use support::{Node, text};
 
 #[test]
 fn every_core_reaches_every_volume() {
@@ -54,13 +27,7 @@ fn every_core_reaches_every_volume() {
     ];
     node.answer(&[&small[..], &["--allow", "any"]].concat());
     for volume in ["demo", "v", "small"] {
-        let report = verified_load(&node, volume);
-        assert!(report.is_clean(), "{volume}: {report}");
-        let acknowledged = report.verification.unwrap().blocks_acknowledged;
-        assert!(
-            acknowledged > 100,
-            "{volume}: {acknowledged} blocks were verified"
-        );
+        clean(&verified_load(target(&node, volume), 4096, 500), volume);
     }
     let cores = node.client().status().unwrap().cores;
     assert_eq!(cores.len(), cpus.min(2));

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/load.rs"]
+mod load;
 mod support;
 
 use std::time::{Duration, Instant};
@@ -10,12 +12,10 @@ use std::time::{Duration, Instant};
 use api::PoolState;
 use block::BlockDevice;
 use block::conformance::{Plan, check};
-use initiator::{ConnectOptions, Controller, TargetAddress};
-use lab::load::{Pattern, PerfOptions, Report, Stop, Verify, Workload};
+use initiator::{ConnectOptions, Controller};
+use load::{HOST, clean, target, verified_load};
 use reactor::{Reactor, ReactorConfig};
 use support::{Node, name};
-
-const HOST: &str = "nqn.2026-11.example.flashyard:test";
 
 /// Longer than moving a few MiB takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -25,15 +25,6 @@ fn cores() -> &'static str {
     match std::thread::available_parallelism().map_or(1, usize::from) {
         1 => "0",
         _ => "0,1",
-    }
-}
-
-fn target(node: &Node, volume: &str) -> TargetAddress {
-    let volume = node.client().volume(&name(volume)).unwrap();
-    TargetAddress {
-        address: node.endpoints().nvme[0],
-        subsystem_nqn: volume.nqn,
-        namespace_id: Some(volume.nsid),
     }
 }
 
@@ -48,35 +39,6 @@ fn keeps_the_contract(node: &Node, volume: &str, seed: u64) {
         check(&namespace, Plan::quick(seed)).await.unwrap();
         assert!(namespace.geometry().deallocates);
     });
-}
-
-/// Writes and reads at random from four connections, and reads everything back at the end.
-fn verified_load(target: TargetAddress, block_bytes: u32, number_ios: u64) -> Report {
-    let options = PerfOptions {
-        target,
-        connect: ConnectOptions::new(HOST),
-        workload: Workload {
-            pattern: Pattern::RandRw,
-            transfer_bytes: block_bytes,
-            depth: 8,
-            jobs: 4,
-            size_bytes: Some(4 << 20),
-            number_ios: Some(number_ios),
-            runtime: Some(Duration::from_secs(60)),
-            random_map: false,
-            verify: Verify::Crc32c,
-            ..Workload::default()
-        },
-        cores: Vec::new(),
-        journal: None,
-    };
-    lab::load::run(&options, &Stop::default(), |_| {}).unwrap()
-}
-
-fn clean(report: &Report, what: &str) {
-    assert!(report.is_clean(), "{what}: {report}");
-    let acknowledged = report.verification.as_ref().unwrap().blocks_acknowledged;
-    assert!(acknowledged > 100, "{what}: {acknowledged} blocks");
 }
 
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
