@@ -9,7 +9,8 @@
 //! what is open, half empty or kept for the cleaner is much of a smaller one.
 //!
 //! Where hosts take the pool from one another, zones that a former one may still write to are no
-//! space for a while: then a write may be refused as a promise may, and a drive kept for any reason.
+//! space for a while: then a write may be refused as a promise may, and a drive kept for any
+//! reason.
 
 use super::{BLOCK, Served, World};
 
