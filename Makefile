@@ -82,8 +82,8 @@ bench: ## throughput and latency tables (target/bench/*.json); see docs/TESTING.
 lab: build lab-tools ## the published experiments at size small; results and pages in target/lab
 	mkdir -p target/lab
 	for plan in $$($(FLASHYARD) lab list --output json | sed -nE 's/.*"name": "(.*)".*/\1/p'); do \
-		$(FLASHYARD) lab run $$plan --size small --restart --results target/lab/$$plan.json; \
-		$(FLASHYARD) lab report target/lab/$$plan.json --html target/lab/$$plan.html >/dev/null; \
+		$(FLASHYARD) lab run $$plan --size small --restart --results target/lab/$$plan.json || exit; \
+		$(FLASHYARD) lab report target/lab/$$plan.json --html target/lab/$$plan.html >/dev/null || exit; \
 	done
 
 fuzz: ## every fuzz target for FUZZ_SECONDS each (needs a nightly toolchain and cargo-fuzz)
