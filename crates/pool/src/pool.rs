@@ -372,6 +372,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// recovery found that was not followed by a merge is merged before.
     async fn start(self: &Rc<Self>, before: Before) -> Result<VecDeque<Overlay>, PoolError> {
         let again = before.decided.is_some();
+        self.free_dead();
         let decided = self.recover(before).await?;
         self.incarnation.set(self.incarnation.get() + 1);
         self.seal_map();
@@ -389,6 +390,27 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.array.serving.set(true);
         self.watch_state();
         Ok(dealt)
+    }
+
+    /// Frees what the tables, which every drive has by now, have nothing in. The last host may not
+    /// have come to it, and each opening begins a segment for the map: after a few of them in a
+    /// pool that is all but full there would be none left for it. Where another host may still
+    /// write, that waits for the first checkpoint.
+    fn free_dead(&self) {
+        let mut state = self.state.borrow_mut();
+        if !state.quarantined.is_empty() {
+            return;
+        }
+        let table = state.segments.table().iter();
+        let dead = table.filter(|(_, it)| it.state == SegmentState::Sealed && it.live() == 0);
+        let dead: Vec<u32> = dead.map(|(number, _)| *number).collect();
+        for number in dead {
+            state.segments.release(number);
+        }
+        // Nobody has the time to let the drives forget them: they are written again soon.
+        for zone in state.segments.discarding().to_vec() {
+            state.segments.discarded(zone);
+        }
     }
 
     /// Behind its last row the map's segment may hold nodes that were never published.

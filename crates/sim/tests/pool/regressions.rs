@@ -167,6 +167,14 @@ fn a_membership_on_half_of_the_drives_yields() {
     run(&options).unwrap_or_else(|found| panic!("{found}"));
 }
 
+/// Power failed again and again soon after a pool that was all but full had been opened. Each
+/// opening begins a segment for the map, and did not take those that the tables had nothing in: the
+/// pool did not open for want of space.
+#[test]
+fn a_full_pool_opens_after_one_crash_upon_another() {
+    run(&Options::new(10_003_830)).unwrap_or_else(|found| panic!("{found}"));
+}
+
 /// A drive that was not ready hid a superblock that the last opening had left torn; when
 /// it was ready, that passed for another host's.
 #[test]
