@@ -10,6 +10,7 @@ mod recovery;
 mod refusals;
 mod regressions;
 mod scrubs;
+mod sharded;
 mod shards;
 mod space;
 mod support;

@@ -1,23 +1,15 @@
 //! Recovery: a pool serves before its maps have what was found, and decides once.
 
-use crate::support::{BLOCK, HOST};
+use crate::sharded::{SLICE, create, open, read, volume};
+use crate::support::BLOCK;
 use block::{BlockDevice, BlockRange, Buffer, Durability, Lba};
-use pool::{CreateOptions, Entropy, Level, OpenOptions, Settings, VolumeId, VolumeOptions};
+use pool::Level;
 use reactor::Reactor;
-use sim::{Device, Power, Served, SimDrive};
+use sim::{Device, Power, SimDrive};
 use std::rc::Rc;
 
-/// Blocks of the volume, and of a slice.
+/// Blocks of the volume.
 const BLOCKS: u64 = 400;
-const SLICE: u64 = 16;
-
-fn settings() -> Settings {
-    Settings {
-        map_cache_bytes: 0,
-        slice_blocks: SLICE as u32,
-        ..Settings::default()
-    }
-}
 
 /// Drives with room for segments that every opening makes ready, though none before is freed.
 fn new_drives(count: usize) -> (Rc<Power>, Vec<SimDrive>) {
@@ -28,33 +20,6 @@ fn new_drives(count: usize) -> (Rc<Power>, Vec<SimDrive>) {
     (power, drives)
 }
 
-async fn create(drives: &[SimDrive]) -> (Served, VolumeId) {
-    let options = CreateOptions {
-        zone_bytes: Some(32 * BLOCK as u64),
-        settings: settings(),
-        entropy: Entropy::seeded(3),
-        ..CreateOptions::new("tank", Level::Raid6, HOST)
-    };
-    let pool = Served::create(1, drives.to_vec(), options).await;
-    let pool = pool.expect("a pool");
-    let options = VolumeOptions {
-        bytes: BLOCKS * BLOCK as u64,
-        ..VolumeOptions::default()
-    };
-    let id = pool.create_volume("a", options).await.expect("a volume");
-    (pool, id)
-}
-
-async fn open(shards: usize, drives: &[SimDrive]) -> Served {
-    let options = OpenOptions {
-        settings: settings(),
-        entropy: Entropy::seeded(4),
-        ..OpenOptions::new(HOST)
-    };
-    let opened = Served::open(shards, drives.to_vec(), options).await;
-    opened.expect("the pool opens")
-}
-
 /// Writes blocks in runs of a slice, each full of `byte`.
 async fn write(device: &Device, start: u64, blocks: u64, byte: u8) {
     for at in (start..start + blocks).step_by(SLICE as usize) {
@@ -63,18 +28,6 @@ async fn write(device: &Device, start: u64, blocks: u64, byte: u8) {
         let written = device.write(Lba(at), buffer, Durability::Durable).await;
         written.1.expect("written");
     }
-}
-
-/// The first byte of every block, each of which has only that.
-async fn read(device: &Device) -> Vec<u8> {
-    let buffer = Buffer::new(BLOCKS as usize * BLOCK);
-    let (buffer, result) = device.read(Lba(0), buffer).await;
-    result.expect("read");
-    let one = |block: &[u8]| {
-        assert!(block.iter().all(|byte| *byte == block[0]), "a mixture");
-        block[0]
-    };
-    buffer.chunks(BLOCK).map(one).collect()
 }
 
 /// Each life ends without a close, so that the next finds a log; every second one ends before the
@@ -101,7 +54,11 @@ fn a_pool_serves_before_its_maps_have_what_was_found_and_finds_it_again() {
     for (life, (shards, merged)) in (1..).zip(lives) {
         Reactor::simulated(u64::from(life)).run(async {
             let pool = match life {
-                1 => create(&drives).await.0,
+                1 => {
+                    let pool = create(1, &drives, Level::Raid6).await;
+                    volume(&pool, BLOCKS).await;
+                    pool
+                }
                 _ => open(shards, &drives).await,
             };
             // Only what a recovery found twice is merged before the pool serves.
@@ -114,7 +71,7 @@ fn a_pool_serves_before_its_maps_have_what_was_found_and_finds_it_again() {
                 now = change(start..start + SLICE, life);
                 return;
             }
-            assert_eq!(read(&device).await, now, "life {life}");
+            assert_eq!(read(&device, 0, BLOCKS).await, now, "life {life}");
             write(&device, start, 160, life).await;
             change(start..start + 160, life);
             let hole = BlockRange::new(Lba(start + 10), 80);
@@ -131,7 +88,8 @@ fn what_was_found_reaches_the_maps_while_the_pool_serves() {
     for shards in [1, 3] {
         let (_, drives) = new_drives(6);
         Reactor::simulated(1).run(async {
-            let (pool, id) = create(&drives).await;
+            let pool = create(1, &drives, Level::Raid6).await;
+            let id = volume(&pool, BLOCKS).await;
             write(&pool.volume(id).expect("the volume"), 0, 208, 7).await;
         });
         Reactor::simulated(2).run(async {
@@ -142,7 +100,7 @@ fn what_was_found_reaches_the_maps_while_the_pool_serves() {
             let accounts = pool.accounting().await.expect("accounts");
             assert_eq!(accounts.total_bytes, 208 * BLOCK as u64);
             let device = pool.volume(pool.volumes()[0].id).expect("the volume");
-            let found = read(&device).await;
+            let found = read(&device, 0, BLOCKS).await;
             assert!(found[..208].iter().all(|byte| *byte == 7));
             pool.close().await.expect("closed");
         });

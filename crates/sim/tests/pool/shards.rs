@@ -1,55 +1,14 @@
 //! Several shards: one cut for all of them, another number of them each time, and what one alone
 //! cannot do.
 
-use crate::support::{BLOCK, HOST, with_drives};
+use crate::sharded::{SLICE, create, open, read, volume};
+use crate::support::{BLOCK, with_drives};
 use block::conformance::{self, Plan};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
-use pool::{
-    CreateOptions, Entropy, Level, OpenOptions, Pool, PoolError, Settings, VolumeId, VolumeOptions,
-};
+use pool::{Level, Pool, PoolError};
 use reactor::Reactor;
-use sim::{Device, Power, Served, SimDrive};
+use sim::{Device, Power, SimDrive};
 use std::time::Duration;
-
-/// Blocks of a slice.
-const SLICE: u64 = 16;
-
-fn settings() -> Settings {
-    Settings {
-        map_cache_bytes: 0,
-        slice_blocks: SLICE as u32,
-        ..Settings::default()
-    }
-}
-
-async fn create(shards: usize, drives: &[SimDrive], level: Level) -> Served {
-    let options = CreateOptions {
-        zone_bytes: Some(32 * BLOCK as u64),
-        settings: settings(),
-        entropy: Entropy::seeded(3),
-        ..CreateOptions::new("tank", level, HOST)
-    };
-    let made = Served::create(shards, drives.to_vec(), options).await;
-    made.expect("a pool")
-}
-
-async fn open(shards: usize, drives: &[SimDrive]) -> Served {
-    let options = OpenOptions {
-        settings: settings(),
-        entropy: Entropy::seeded(4),
-        ..OpenOptions::new(HOST)
-    };
-    let opened = Served::open(shards, drives.to_vec(), options).await;
-    opened.expect("the pool opens")
-}
-
-async fn volume(pool: &Served, blocks: u64) -> VolumeId {
-    let options = VolumeOptions {
-        bytes: blocks * BLOCK as u64,
-        ..VolumeOptions::default()
-    };
-    pool.create_volume("a", options).await.expect("a volume")
-}
 
 async fn try_write(device: &Device, start: u64, blocks: u64, byte: u8) -> Result<(), IoError> {
     let mut buffer = Buffer::new(blocks as usize * BLOCK);
@@ -63,18 +22,6 @@ async fn try_write(device: &Device, start: u64, blocks: u64, byte: u8) -> Result
 async fn write(device: &Device, start: u64, blocks: u64, byte: u8) {
     let written = try_write(device, start, blocks, byte).await;
     written.expect("written");
-}
-
-/// The first byte of each block, each of which has only that.
-async fn read(device: &Device, start: u64, blocks: u64) -> Vec<u8> {
-    let buffer = Buffer::new(blocks as usize * BLOCK);
-    let (buffer, result) = device.read(Lba(start), buffer).await;
-    result.expect("read");
-    let one = |block: &[u8]| {
-        assert!(block.iter().all(|byte| *byte == block[0]), "a mixture");
-        block[0]
-    };
-    buffer.chunks(BLOCK).map(one).collect()
 }
 
 #[test]
