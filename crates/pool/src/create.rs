@@ -103,15 +103,15 @@ impl<D: BlockDevice + 'static> Pool<D> {
         }
         let superblock = first_superblock(&drives, &options)?;
         let body = Body::default().encode();
-        let zones = (superblock.zone_blocks.get(), superblock.slot_blocks.get());
+        let (zone_blocks, slot_blocks) =
+            (superblock.zone_blocks.get(), superblock.slot_blocks.get());
+        let layout = |device| DriveLayout::new(device_blocks(device), zone_blocks, slot_blocks);
         for (index, device) in drives.iter().enumerate() {
             let mut superblock = superblock.clone();
             superblock.drive_index = index as u8;
             superblock.drive_id = superblock.members[index].id;
-            let layout = DriveLayout::new(device_blocks(device), zones.0, zones.1);
-            labels::write(device, &superblock, layout, &body).await?;
+            labels::write(device, &superblock, layout(device), &body).await?;
         }
-        let layout = |device| DriveLayout::new(device_blocks(device), zones.0, zones.1);
         join_all(drives.iter().map(|device| forget(device, layout(device)))).await;
         let CreateOptions {
             host,
