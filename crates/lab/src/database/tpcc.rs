@@ -88,14 +88,15 @@ impl TpccBench {
         command
     }
 
-    /// Copies the database to a new file system on `device`, which overwrites what is there;
-    /// `None` when stopped.
+    /// Copies the database to a new file system on `device`, which takes `dilation` times as long
+    /// as what it stands for; overwrites what is there. `None` when stopped.
     pub(crate) fn on(
         &self,
         device: &Path,
+        dilation: f64,
         stop: &Stop,
     ) -> Result<Option<TpccTarget<'_>>, DatabaseError> {
-        let place = Mounted::make(device)?;
+        let place = Mounted::make(device, dilation)?;
         let target = TpccTarget { bench: self, place };
         let mut copy = Command::new("cp");
         copy.arg("--recursive")

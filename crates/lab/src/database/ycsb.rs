@@ -47,15 +47,16 @@ impl YcsbTarget {
     }
 
     /// Makes a file system on each device, which overwrites what is there, and starts a node on
-    /// each; `None` when stopped.
+    /// each; `None` when stopped. The devices take `dilation` times as long as what they stand for.
     pub(crate) fn start(
         devices: &[PathBuf],
+        dilation: f64,
         tuning: &Cassandra,
         stop: &Stop,
     ) -> Result<Option<YcsbTarget>, DatabaseError> {
         let mut places = Vec::new();
         for device in devices {
-            places.push(Mounted::make(device)?);
+            places.push(Mounted::make(device, dilation)?);
         }
         let directory = tempfile::Builder::new().prefix("flashyard-lab-").tempdir();
         let directory = directory.map_err(system("making a directory"))?;
