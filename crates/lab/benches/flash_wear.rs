@@ -48,10 +48,13 @@ fn main() {
     let fills: &[u64] = if quick { &[80] } else { &[50, 60, 70, 80, 90] };
     println!("{DRIVES} x CM7-R 7.68 TB (scaled), raid6, random 4 KiB writes, QD {OUTSTANDING}");
     println!(
-        "system   drives before  fill  drive blocks  of them  of them  device  media blocks   \
-         K IOPS   limit"
+        "system   drives before  fill  drive blocks  of them  of them  writes per  device  \
+         media blocks   K IOPS   limit"
     );
-    println!("                              per write     stripes  map      WAF     per write");
+    println!(
+        "                              per write     stripes  map      checkpoint  WAF     \
+         per write"
+    );
     let only = std::env::var("ONLY").unwrap_or_default();
     let mut results = Vec::new();
     for before in [Precondition::Purge, Precondition::SteadyRandom] {
@@ -127,9 +130,10 @@ fn show(system: &str, state: &str, fill_percent: u64, cost: Result<Cost, IoError
     let kiops = f64::from(SLICE) * cost.host_writes as f64 / cost.seconds / 1000.0;
     let limit = limit(fill_percent as f64 / 100.0) / 1000.0;
     let (stripes, map) = (cost.stripes, cost.map);
+    let apart = cost.host_writes.checked_div(cost.checkpoints).unwrap_or(0);
     println!(
-        "{head}  {drive_blocks:12.2}  {stripes:7.2}  {map:7.2}  {device:6.2}  {media:12.2} \
-         {kiops:8.0} {limit:7.0}"
+        "{head}  {drive_blocks:12.2}  {stripes:7.2}  {map:7.2}  {apart:10}  {device:6.2}  \
+         {media:12.2} {kiops:8.0} {limit:7.0}"
     );
     json!({
         "system": system,
@@ -138,6 +142,7 @@ fn show(system: &str, state: &str, fill_percent: u64, cost: Result<Cost, IoError
         "drive_blocks_per_write": drive_blocks,
         "stripe_blocks_per_write": stripes,
         "map_blocks_per_write": map,
+        "writes_per_checkpoint": apart,
         "device_write_amplification": device,
         "media_blocks_per_write": media,
         "kiops": kiops,
@@ -153,6 +158,7 @@ struct Cost {
     /// Of a log: blocks of stripes for each write, and of the map.
     stripes: f64,
     map: f64,
+    checkpoints: u64,
 }
 
 impl Cost {
@@ -242,6 +248,7 @@ async fn write<D: BlockDevice + 'static>(
         flash,
         stripes: per_write(after.stripe_blocks_written - before.stripe_blocks_written),
         map: per_write(after.map_blocks_written - before.map_blocks_written),
+        checkpoints: after.checkpoints - before.checkpoints,
     })
 }
 
