@@ -86,8 +86,8 @@ fn a_pool_waits_for_a_drive_that_is_late_and_others_do_not() {
 }
 
 #[test]
-fn a_pool_goes_on_without_a_drive_that_never_comes() {
-    let (mut node, _, _) = with_a_late_drive(2);
+fn a_pool_goes_on_without_a_drive_that_never_comes_and_takes_it_back_when_it_does() {
+    let (mut node, file, aside) = with_a_late_drive(2);
     node.start();
     assert_eq!(state(&node, "other"), PoolState::Online);
     wait_for("the pool opens without its drive", || {
@@ -100,6 +100,37 @@ fn a_pool_goes_on_without_a_drive_that_never_comes() {
     ] {
         assert!(events.contains(part), "{events}");
     }
+    std::fs::rename(&aside, &file).unwrap();
+    let path = file.canonicalize().unwrap();
+    node.answer(&[
+        "drive",
+        "add",
+        "b",
+        path.to_str().unwrap(),
+        "--size",
+        "16MiB",
+    ]);
+    node.answer(&["pool", "add-drive", "late", "b"]);
+    takes_part_again(&node, "b");
+    // Once more, while the node runs.
+    node.answer(&["pool", "fail-drive", "late", "b"]);
+    node.answer(&["pool", "add-drive", "late", "b"]);
+    takes_part_again(&node, "b");
+}
+
+/// The pool `late` has its data on two drives again, one of which is `drive`.
+fn takes_part_again(node: &Node, drive: &str) {
+    wait_for("the pool is whole again", || {
+        state(node, "late") == PoolState::Online
+    });
+    let members = node.client().pool(&name("late")).unwrap().members;
+    let mut called: Vec<String> = members
+        .iter()
+        .map(|member| member.drive.as_ref().unwrap().to_string())
+        .collect();
+    called.sort();
+    assert_eq!(called, ["a", drive], "{members:?}");
+    assert!(members.iter().all(|member| member.active), "{members:?}");
 }
 
 #[test]

@@ -234,7 +234,10 @@ impl OpenPool {
     /// Adds a drive.
     pub async fn add_drive(&self, drive: String, member: Member) -> Result<(), PoolError> {
         let id = self.pool.add_drive(member).await?;
-        self.names.borrow_mut().insert(id, drive);
+        let mut names = self.names.borrow_mut();
+        // It may have been a member that failed, and is another one now.
+        names.retain(|_, name| *name != drive);
+        names.insert(id, drive);
         Ok(())
     }
 

@@ -23,6 +23,10 @@ pub(crate) struct Admitted {
     answered: u64,
     /// Of writes whose updates are being merged.
     frozen: u64,
+    /// Blocks that hosts wrote since the updates were last set aside, new or not, and those whose
+    /// updates are being merged.
+    written: u64,
+    written_frozen: u64,
 }
 
 impl Admitted {
@@ -38,15 +42,28 @@ impl Admitted {
     /// Blocks were written before the pool was opened, and are not in the maps.
     pub fn recovered(&mut self, blocks: u64) {
         self.answered += blocks;
+        self.written += blocks;
+    }
+
+    /// A block of a host is durable.
+    pub fn wrote(&mut self) {
+        self.written += 1;
+    }
+
+    /// Blocks of hosts that the maps do not have yet, each as often as it was written.
+    fn written(&self) -> u64 {
+        self.written + self.written_frozen
     }
 
     /// The updates are set aside.
     pub fn freeze(&mut self) {
         self.frozen = std::mem::take(&mut self.answered);
+        self.written_frozen = std::mem::take(&mut self.written);
     }
 
     /// They are merged: the maps have them. Returns how many blocks they had been taken for.
     pub fn merged(&mut self) -> u64 {
+        self.written_frozen = 0;
         std::mem::take(&mut self.frozen)
     }
 }
@@ -130,6 +147,17 @@ impl State {
     /// somebody looked.
     pub fn committed_blocks(&self) -> u64 {
         self.held_blocks() + self.admitted.blocks()
+    }
+
+    /// No more blocks than these can be new since the last merge: what the cleaner moved is not.
+    pub fn new_at_most(&self) -> u64 {
+        let written = self.admitted.written();
+        self.segments.live_overlay().min(written)
+    }
+
+    /// No more blocks than these can live, in the maps and since the last merge.
+    pub fn live_at_most(&self) -> u64 {
+        self.segments.live_in_maps() + self.new_at_most()
     }
 
     /// What is committed when a change of the tables has been checkpointed.

@@ -61,10 +61,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         self.make_ready(state);
-        // Only what a durable checkpoint does not refer to is ever freed.
+        // Only what a durable checkpoint does not refer to, or the log behind it has replaced, is
+        // ever freed.
         body.segments.retain(|number, then| {
             let now = state.segments.get(*number);
-            now.is_some_and(|now| now.generation == then.generation)
+            let now = now.filter(|now| now.generation == then.generation);
+            if now.is_some_and(|now| now.columns.is_empty()) {
+                then.columns.clear();
+            }
+            now.is_some()
         });
         for number in &state.unannounced {
             let segment = state.segments.get(*number);

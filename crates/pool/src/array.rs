@@ -148,6 +148,9 @@ impl<D: BlockDevice> Array<D> {
             self.working.set(others | u32::from(works) << index);
             *place = drive;
         }
+        self.newly_failed
+            .borrow_mut()
+            .retain(|failed| *failed != index);
         self.leaving.borrow_mut().remove(&index);
     }
 
@@ -165,15 +168,31 @@ impl<D: BlockDevice> Array<D> {
         self.drives.borrow().len()
     }
 
-    /// Takes a drive out of use; the membership follows before anything is acknowledged.
-    pub fn fail(&self, index: usize) {
+    /// Takes a drive out of use; the membership follows before anything is acknowledged. `drive`
+    /// is the one that failed a request: another may have its place by now.
+    pub fn fail(&self, index: usize, drive: &Rc<Drive<D>>) {
         let drives = self.drives.borrow();
-        if let Some(Some(drive)) = drives.get(index)
-            && drive.fail()
-        {
+        let placed = drives.get(index).and_then(Option::as_ref);
+        if drive.fail() && placed.is_some_and(|placed| Rc::ptr_eq(placed, drive)) {
             self.working.set(self.working.get() & !(1 << index));
             self.newly_failed.borrow_mut().push(index);
         }
+    }
+
+    /// As [`fail`](Array::fail), of the member `id` if it is at `index`: of which another core's
+    /// handle has failed.
+    pub fn fail_member(&self, index: usize, id: [u8; 16]) {
+        let drive = self.drive(index);
+        if let Some(drive) = drive.filter(|drive| drive.id == id) {
+            self.fail(index, &drive);
+        }
+    }
+
+    /// The members among `indices`, failed or not.
+    pub fn members(&self, indices: &[usize]) -> Vec<(usize, [u8; 16])> {
+        let drives = self.drives.borrow();
+        let member = |index: &usize| Some((*index, drives.get(*index)?.as_ref()?.id));
+        indices.iter().filter_map(member).collect()
     }
 
     pub fn shape(&self, columns: usize) -> Shape {
@@ -197,7 +216,7 @@ impl<D: BlockDevice> Array<D> {
         let index = usize::from(zone.drive);
         match result {
             Ok(()) => self.measured(index, &drive, Kind::Read, begun),
-            Err(IoError::DeviceGone) => self.fail(index),
+            Err(IoError::DeviceGone) => self.fail(index, &drive),
             Err(_) => self.read_failed(index, &drive),
         }
         (buffer, result)
@@ -224,7 +243,7 @@ impl<D: BlockDevice> Array<D> {
         let (buffers, result) = drive.write(start, buffers, durability).await;
         match result {
             Ok(()) => self.measured(usize::from(zone.drive), &drive, Kind::Write, begun),
-            Err(_) => self.fail(usize::from(zone.drive)),
+            Err(_) => self.fail(usize::from(zone.drive), &drive),
         }
         (buffers, result)
     }
@@ -340,5 +359,110 @@ impl<D: BlockDevice> Array<D> {
         let row = join_all(reads).await;
         let row: Vec<Option<&[u8]>> = row.iter().map(Option::as_deref).collect();
         redundancy::rebuild(self.shape(columns.len()), &row, column, valid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::DriveLayout;
+    use block::{BlockRange, Geometry, Lba};
+    use reactor::sync::Signal;
+
+    /// A drive that answers nothing until it is said to be gone.
+    struct Hanging(Rc<Signal<()>>);
+
+    impl Hanging {
+        async fn hang(&self) -> Result<(), IoError> {
+            self.0.wait().await;
+            Err(IoError::DeviceGone)
+        }
+    }
+
+    impl BlockDevice for Hanging {
+        fn geometry(&self) -> Geometry {
+            Geometry {
+                block_bytes: BLOCK_BYTES as u32,
+                block_count: 1000,
+                optimal_write_blocks: 1,
+                power_fail_atomic_blocks: 1,
+                power_fail_atomic_boundary_blocks: 0,
+                volatile_write_cache: false,
+                deallocates: false,
+            }
+        }
+
+        async fn read(&self, _: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
+            (buffer, self.hang().await)
+        }
+
+        async fn write(
+            &self,
+            _: Lba,
+            buffer: Buffer,
+            _: Durability,
+        ) -> (Buffer, Result<(), IoError>) {
+            (buffer, self.hang().await)
+        }
+
+        async fn write_vectored(
+            &self,
+            _: Lba,
+            buffers: Vec<Buffer>,
+            _: Durability,
+        ) -> (Vec<Buffer>, Result<(), IoError>) {
+            (buffers, self.hang().await)
+        }
+
+        async fn flush(&self) -> Result<(), IoError> {
+            self.hang().await
+        }
+
+        async fn deallocate(&self, _: BlockRange) -> Result<(), IoError> {
+            self.hang().await
+        }
+
+        async fn write_zeroes(&self, _: BlockRange, _: Durability) -> Result<(), IoError> {
+            self.hang().await
+        }
+    }
+
+    fn hanging(id: u8) -> (Rc<Drive<Hanging>>, Rc<Signal<()>>) {
+        let gone = Rc::new(Signal::new());
+        let layout = DriveLayout::new(1000, 32, 40);
+        let drive = Drive::new(Hanging(gone.clone()), [id; 16], layout);
+        (Rc::new(drive), gone)
+    }
+
+    /// A request that a drive had before it left fails when another drive has its place.
+    #[test]
+    fn a_late_failure_is_its_own_drives() {
+        reactor::Reactor::simulated(1).run(async {
+            let ((first, gone), (second, gone_too)) = (hanging(1), hanging(2));
+            let array = Rc::new(Array::new(Level::Raid1, vec![Some(first.clone())]));
+            let read = || {
+                let array = array.clone();
+                let zone = Zone { drive: 0, index: 0 };
+                reactor::spawn(async move {
+                    let buffer = Buffer::new(BLOCK_BYTES);
+                    array.read_zone(Some(zone), 0, buffer).await.1
+                })
+            };
+            let late = read();
+            reactor::yield_now().await;
+            array.place(0, Some(second.clone()));
+            gone.set(());
+            assert_eq!(late.await, Err(IoError::DeviceGone));
+            array.fail_member(0, first.id);
+            assert!(array.is_live(0) && first.is_failed() && !second.is_failed());
+            assert_eq!(array.newly_failed.borrow()[..], []);
+            let own = read();
+            reactor::yield_now().await;
+            gone_too.set(());
+            assert_eq!(own.await, Err(IoError::DeviceGone));
+            assert!(!array.is_live(0) && array.taking() == 0);
+            assert_eq!(array.newly_failed.borrow()[..], [0]);
+            assert_eq!(array.members(&[0, 1]), [(0, second.id)]);
+        });
     }
 }

@@ -254,7 +254,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         writer.write_out().await?;
         for (index, drive) in self.array.live() {
             if drive.flush().await.is_err() {
-                self.array.fail(index);
+                self.array.fail(index, &drive);
             }
         }
         let body = self.swap(cut, tables, &writer)?;
@@ -366,6 +366,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         state.replace_tables(tables);
         state.map_nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
         state.segments.apply_tree_changes(&writer.changes.borrow());
+        if !state.segments.are_replaced_without_blocks() {
+            // Maps that point to what others may have written by now are not published: somebody
+            // else changed them or the log.
+            return Err(PoolError::Damaged("map"));
+        }
         state.era += 1;
         self.make_ready(state);
         let mut segments = state.segments.table().to_map();
@@ -480,6 +485,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let state = &mut *state;
         state.unannounced.clear();
         state.emptied.clear();
+        state.replaced.clear();
         let waiting: BTreeSet<u32> = state.limbo.iter().map(|(_, number)| *number).collect();
         let dead: Vec<u32> = state
             .segments
@@ -513,7 +519,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// What is free now stays as it is until no reader of another shard is left that may have seen
     /// an earlier view: one of this shard stands for them.
-    fn hold_for_others(self: &Rc<Self>, state: &mut State) {
+    pub fn hold_for_others(self: &Rc<Self>, state: &mut State) {
         if self.peers().is_empty() {
             return;
         }

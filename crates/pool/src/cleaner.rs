@@ -4,7 +4,7 @@
 //! A checkpoint need not wait for a whole segment, and what is moved fills whole rows.
 
 use crate::coordinator::Coordinator;
-use crate::core::Core;
+use crate::core::{Core, State};
 use crate::gather::Victim;
 use crate::log::{Class, Move, moved_batch, moved_room};
 use crate::messages::Order;
@@ -52,6 +52,27 @@ pub(crate) struct Cleaning {
     number: u32,
     /// Shards that still have blocks there.
     shards: VecDeque<u64>,
+    /// Blocks of the maps that those before them have replaced, if that is certain.
+    accounted: Option<u64>,
+    tables_version: u64,
+    /// Up to which stripe each has.
+    through: Vec<(u64, u64)>,
+}
+
+impl Cleaning {
+    /// A shard is through with it.
+    fn note(&mut self, shard: u64, cleaned: &Cleaned) {
+        let before = self.accounted.take();
+        self.accounted = before.and_then(|before| Some(before + cleaned.accounted?));
+        self.through.push((shard, cleaned.through));
+    }
+
+    /// All shards are through with it.
+    fn end(self, state: &mut State) {
+        let same = self.tables_version == state.tables_version;
+        let certain = self.accounted.filter(|_| same);
+        state.note_empty(self.number, certain, self.through);
+    }
 }
 
 /// What came of a window at one shard.
@@ -61,6 +82,26 @@ pub(crate) struct Cleaned {
     pub half_way: bool,
     /// Something cannot be moved.
     pub stuck: bool,
+    /// See [`Victim::accounted`].
+    pub accounted: Option<u64>,
+    /// The shard's stripes up to this one are durable.
+    pub through: u64,
+}
+
+impl State {
+    /// Everything that could be moved out of a segment was. `accounted` blocks that the maps have
+    /// there were replaced for certain, by each shard's stripes up to the one in `through`.
+    fn note_empty(&mut self, number: u32, accounted: Option<u64>, through: Vec<(u64, u64)>) {
+        self.settled.remove(&number);
+        let segment = self.segments.get(number);
+        let all = segment.map(|segment| u64::from(segment.live_tree));
+        if accounted.is_some() && accounted == all && !self.stuck.contains(&number) {
+            self.replaced.insert(number, through);
+        } else {
+            // What still counts as live was replaced and awaits the next merge, or cannot be read.
+            self.emptied.insert(number);
+        }
+    }
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
@@ -95,11 +136,15 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Moves live blocks out of one or more segments that `choose` names, a window of them, and
-    /// empties at most `wanted`. The caller holds the upkeep lock.
-    pub async fn clean(self: &Rc<Self>, wanted: usize, choose: impl Fn() -> Option<u32>) -> Window {
+    /// empties at most `wanted`, which it returns. The caller holds the upkeep lock.
+    async fn clean(
+        self: &Rc<Self>,
+        wanted: usize,
+        choose: impl Fn() -> Option<u32>,
+    ) -> (Window, Vec<Victim>) {
         let _reading = self.reading();
         let mut moves: Vec<Move> = Vec::new();
-        let mut emptied: Vec<u32> = Vec::new();
+        let mut emptied: Vec<Victim> = Vec::new();
         let mut looked_at = 0;
         let room = moved_room(&self.state.borrow(), &self.rules());
         let mut fits = true;
@@ -131,32 +176,27 @@ impl<D: BlockDevice + 'static> Core<D> {
                 self.state.borrow_mut().cleaning = Some(victim);
             } else {
                 self.state.borrow_mut().settled.remove(&number);
-                emptied.push(number);
+                emptied.push(victim);
             }
         }
         let found_room = fits || !emptied.is_empty();
         // Neighbours that meet again are read together later.
         moves.sort_unstable_by_key(|moved| moved.owner());
         let moved = self.move_blocks(moves).await;
+        if moved {
+            let window = match found_room {
+                true => Window::Moved,
+                false => Window::NoRoom,
+            };
+            return (window, emptied);
+        }
         let mut state = self.state.borrow_mut();
-        if !moved {
-            state.cleaning = None;
+        state.cleaning = None;
+        for victim in emptied {
+            state.attempts.remove(&victim.number);
+            state.settled.insert(victim.number);
         }
-        for number in emptied {
-            if moved {
-                // What still counts as live was replaced and awaits the next merge, or cannot be
-                // read.
-                state.emptied.insert(number);
-            } else {
-                state.attempts.remove(&number);
-                state.settled.insert(number);
-            }
-        }
-        if moved && found_room {
-            Window::Moved
-        } else {
-            Window::NoRoom
-        }
+        (Window::NoRoom, Vec::new())
     }
 
     /// Moves a window of this shard's blocks out of one segment.
@@ -173,13 +213,16 @@ impl<D: BlockDevice + 'static> Core<D> {
             }
         }
         let chosen = Cell::new(Some(number));
-        let window = self.clean(1, || chosen.take()).await;
+        let (window, emptied) = self.clean(1, || chosen.take()).await;
         let mut state = self.state.borrow_mut();
         state.attempts.remove(&number);
+        let victim = emptied.first();
         Cleaned {
             window,
             half_way: state.cleaning.is_some(),
             stuck: state.stuck.contains(&number),
+            accounted: victim.and_then(|victim| victim.accounted(&state)),
+            through: state.applied,
         }
     }
 
@@ -202,7 +245,8 @@ impl<D: BlockDevice + 'static> Core<D> {
                 state.stuck.insert(number);
                 continue;
             }
-            return Some(Victim::new(number, state.segments.get(number)?));
+            let version = state.tables_version;
+            return Some(Victim::new(number, state.segments.get(number)?, version));
         }
     }
 
@@ -278,7 +322,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// the upkeep lock.
     pub async fn clean_window(&self, wanted: usize, choose: impl Fn() -> Option<u32>) -> Window {
         if self.peers().is_empty() {
-            return self.shard.clean(wanted, choose).await;
+            let (window, emptied) = self.shard.clean(wanted, choose).await;
+            let mut state = self.state.borrow_mut();
+            let through = vec![(0, state.applied)];
+            for victim in emptied {
+                let accounted = victim.accounted(&state);
+                state.note_empty(victim.number, accounted, through.clone());
+            }
+            return window;
         }
         let task = self
             .cleaning
@@ -300,16 +351,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         if cleaned.window == Window::NoRoom {
             state.attempts.remove(&task.number);
-            state.emptied.remove(&task.number);
             state.settled.insert(task.number);
             return Window::NoRoom;
         }
-        if cleaned.half_way {
-            task.shards.push_front(shard);
+        match cleaned.half_way {
+            true => task.shards.push_front(shard),
+            false => task.note(shard, &cleaned),
         }
         if task.shards.is_empty() {
-            state.settled.remove(&task.number);
-            state.emptied.insert(task.number);
+            task.end(&mut state);
         } else {
             self.cleaning.set(Some(task));
         }
@@ -324,12 +374,18 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             // Before the pool was opened blocks may have been dealt in another way.
             None => (0..self.state.borrow().share.shards).collect(),
         };
-        Some(Cleaning { number, shards })
+        Some(Cleaning {
+            number,
+            shards,
+            accounted: Some(0),
+            tables_version: self.state.borrow().tables_version,
+            through: Vec::new(),
+        })
     }
 
     /// Has a shard move a window of its blocks out of a segment. `None` if the shard has gone.
     async fn clean_at(&self, shard: u64, number: u32) -> Option<Cleaned> {
-        let Some(peer) = self.peers().iter().find(|peer| peer.shard == shard) else {
+        let Some(peer) = self.peer(shard) else {
             // This is one attempt, not two.
             self.state.borrow_mut().attempts.remove(&number);
             return Some(self.shard.clean_one(number).await);

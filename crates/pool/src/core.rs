@@ -127,6 +127,11 @@ pub(crate) struct State {
     pub stuck: BTreeSet<u32>,
     /// Segments out of which everything was moved since the last checkpoint.
     pub emptied: BTreeSet<u32>,
+    /// Those of which it is certain that the logs have replaced every block that the maps still
+    /// have there, and of each shard up to which stripe that took.
+    pub replaced: BTreeMap<u32, Vec<(u64, u64)>>,
+    /// A stripe that is durable says that every one up to this was: recovery counts them.
+    pub covered: u64,
     /// Segments to which stripes of a former holder may still come: their zones stay theirs.
     pub quarantined: BTreeSet<u32>,
     /// How often each segment has been cleaned.
@@ -221,6 +226,7 @@ impl State {
                     if let Some(layer) = self.resolve_again(layer, &mut known) {
                         self.moving.end(layer, block);
                         self.map_block(layer, block, Entry { at, crc });
+                        self.admitted.wrote();
                     }
                 }
                 Record::Moved {

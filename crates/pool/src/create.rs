@@ -1,7 +1,7 @@
 //! Making a pool: options, sizes, the first superblock.
 
 use crate::core::Settings;
-use crate::drive::{DriveLayout, device_blocks};
+use crate::drive::{DriveLayout, FIRST_SLOT, device_blocks};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
 use crate::format::body::Body;
@@ -133,19 +133,20 @@ impl<D: BlockDevice + 'static> Pool<D> {
     }
 }
 
-/// Lets a drive forget what lay where zones will be, if it wants to know: else it would copy for
-/// years, whenever it collects garbage, what nobody will read.
+/// Lets a drive forget what lies between its superblocks, if it wants to know: else it would copy
+/// for years, whenever it collects garbage, what nobody will read.
 async fn forget<D: BlockDevice>(device: &D, layout: DriveLayout) {
     let geometry = device.geometry();
     if !geometry.deallocates {
         return;
     }
     let lbas = BLOCK_BYTES as u64 / u64::from(geometry.block_bytes);
-    let blocks = u64::from(layout.zones()) * u64::from(layout.zone_blocks);
-    let start = Lba(u64::from(layout.zone_base) * lbas);
+    let slot = u64::from(layout.slot_blocks);
+    let start = FIRST_SLOT + slot;
+    let blocks = layout.blocks - slot - start;
     // It is advice: a drive that does not take it keeps what nobody reads.
     let _ = device
-        .deallocate(BlockRange::new(start, blocks * lbas))
+        .deallocate(BlockRange::new(Lba(start * lbas), blocks * lbas))
         .await;
 }
 

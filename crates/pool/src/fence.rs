@@ -6,6 +6,7 @@
 //! [`docs/decisions/fencing.md`]: ../../../docs/decisions/fencing.md
 
 use crate::coordinator::Coordinator;
+use crate::drive::Drive;
 use crate::error::PoolError;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
 use crate::join::first_good;
@@ -146,15 +147,18 @@ async fn write_claim<D: BlockDevice>(
     }
 }
 
+/// A member, and its place.
+type Placed<D> = (usize, Rc<Drive<D>>);
+
 /// What a look at the drives has shown.
-struct Look {
+struct Look<D> {
     asked: usize,
     /// Drives that told.
     told: usize,
     /// So many have to, to be sure of meeting one that another host has claimed.
     needed: usize,
     /// Drives that would not tell.
-    silent: Vec<(usize, IoError)>,
+    silent: Vec<(Placed<D>, IoError)>,
     taken: bool,
     /// The epoch of a superblock that a former holder has left after it was deposed.
     intruder: Option<u64>,
@@ -187,10 +191,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 }
                 continue;
             }
-            for (index, error) in look.silent {
+            for ((index, drive), error) in look.silent {
                 // While the lease runs it may be asked again.
                 if error == IoError::DeviceGone || !self.array.lease.runs() {
-                    self.array.fail(index);
+                    self.array.fail(index, &drive);
                     self.upkeep.notify_one();
                 }
             }
@@ -209,7 +213,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.tell_all(|| Order::Lease(self.array.lease.until()));
     }
 
-    async fn look_around(&self) -> Look {
+    async fn look_around(&self) -> Look<D> {
         let live = self.array.live();
         let needed = {
             let published = self.published.borrow();
@@ -220,21 +224,18 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         };
         let pool = self.published.borrow().superblock.pool_id;
         let is_ours = |head: &Superblock| head.pool_id == pool;
-        let asks = live
-            .iter()
-            .enumerate()
-            .map(|(place, (index, drive))| async move {
-                if place >= needed {
-                    reactor::sleep(SECOND_CHOICE).await;
+        let asks = live.iter().enumerate().map(|(place, member)| async move {
+            if place >= needed {
+                reactor::sleep(SECOND_CHOICE).await;
+            }
+            match labels::heads(member.1.device()).await {
+                // One that was wiped by who has the pool now tells nothing.
+                Ok(heads) if !heads.iter().flatten().any(is_ours) => {
+                    Err((member.clone(), IoError::NotReady))
                 }
-                match labels::heads(drive.device()).await {
-                    // One that was wiped by who has the pool now tells nothing.
-                    Ok(heads) if !heads.iter().flatten().any(is_ours) => {
-                        Err((*index, IoError::NotReady))
-                    }
-                    heads => heads.map_err(|error| (*index, error)),
-                }
-            });
+                heads => heads.map_err(|error| (member.clone(), error)),
+            }
+        });
         let (heads, silent) = first_good(asks, needed).await;
         let mut look = Look {
             asked: live.len(),
@@ -252,7 +253,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// A superblock that somebody else wrote since this pool was opened is a claim to it, or what
     /// came late from a host that had lost it by then.
-    fn judge(&self, theirs: &Superblock, look: &mut Look) {
+    fn judge(&self, theirs: &Superblock, look: &mut Look<D>) {
         let published = self.published.borrow();
         let ours = &published.superblock;
         let since = theirs.sequence.get() > self.opened_at || theirs.rank() > ours.rank();

@@ -1,13 +1,16 @@
 //! What still lives in a segment that is being cleaned: found by its headers, read in runs.
 
 use crate::cleaner::WINDOW_BLOCKS;
-use crate::core::Core;
+use crate::core::{Core, State};
 use crate::format::stripe::{Header, Place, Record};
 use crate::join::join_all;
-use crate::location::{BLOCK_BYTES, Entry, Mapping};
+use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::{Move, place};
 use crate::segments::{Segment, Zone};
+use crate::tree;
+use crate::volumes::Root;
 use block::{BlockDevice, Buffer, IoError};
+use std::collections::BTreeSet;
 
 /// Rows of which headers are sought at once, at least and at most.
 const ROWS_MIN: u32 = 32;
@@ -31,10 +34,14 @@ pub(crate) struct Victim {
     pub row: u32,
     /// Blocks that still count as live in the rows to come, or more.
     pub live: u64,
+    /// Blocks that the maps of these tables have here and that are on their way, or have been
+    /// replaced since.
+    accounted: u64,
+    tables_version: u64,
 }
 
 impl Victim {
-    pub fn new(number: u32, segment: &Segment) -> Victim {
+    pub fn new(number: u32, segment: &Segment, tables_version: u64) -> Victim {
         Victim {
             number,
             generation: segment.generation,
@@ -43,7 +50,17 @@ impl Victim {
             rows: segment.rows,
             row: 0,
             live: segment.live(),
+            accounted: 0,
+            tables_version,
         }
+    }
+
+    /// How many blocks the maps have here that this shard has replaced for certain, now that what
+    /// it took out has been moved. `None` if they have changed since, or something stays.
+    pub fn accounted(&self, state: &State) -> Option<u64> {
+        let segment = state.segments.get(self.number)?;
+        let same = self.tables_version == state.tables_version && segment.live_overlay == 0;
+        (same && !state.stuck.contains(&self.number)).then_some(self.accounted)
     }
 }
 
@@ -65,10 +82,39 @@ impl<D: BlockDevice + 'static> Core<D> {
         victim.live = victim.live.saturating_sub(live.len() as u64);
         live.sort_unstable_by_key(|(_, _, entry)| (entry.at.column, entry.at.row));
         let reads = runs(&live).map(|run| self.read_live(victim, run));
-        for mut read in join_all(reads).await {
-            moves.append(&mut read);
-        }
+        let read = join_all(reads).await;
+        let moved: usize = read.iter().map(Vec::len).sum();
+        moves.extend(read.into_iter().flatten());
+        victim.accounted += moved as u64 + self.replaced(victim, blocks, &live).await;
         Ok((victim.row - first) * data)
+    }
+
+    /// How many of some blocks the maps still have where they are, although updates have replaced
+    /// them; `live` are those that none had.
+    async fn replaced(&self, victim: &Victim, blocks: Vec<Live>, live: &[Live]) -> u64 {
+        let lives: BTreeSet<Location> = live.iter().map(|(_, _, entry)| entry.at).collect();
+        let replaced: Vec<(Live, Root)> = {
+            let state = self.state.borrow();
+            if victim.tables_version != state.tables_version {
+                return 0;
+            }
+            let root = |found: &Live| {
+                state.recent(found.0, found.1)?;
+                Some((*found, state.tables.layers.get(&found.0)?.root?))
+            };
+            let others = blocks.iter().filter(|found| !lives.contains(&found.2.at));
+            others.filter_map(root).collect()
+        };
+        let mut count = 0;
+        for some in replaced.chunks(LOOKUPS) {
+            let lookups = some
+                .iter()
+                .map(|((_, block, _), root)| tree::lookup(self, *root, *block));
+            for ((found, _), mapping) in some.iter().zip(join_all(lookups).await) {
+                count += u64::from(mapping == Ok(Some(Mapping::Block(found.2))));
+            }
+        }
+        count
     }
 
     /// The headers of the stripes that begin before row `end`; moves the victim on behind them.
@@ -293,7 +339,6 @@ fn runs(live: &[Live]) -> impl Iterator<Item = &[Live]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::location::Location;
 
     #[test]
     fn runs_hold_every_block_once_and_span_little() {

@@ -80,6 +80,8 @@ impl<D> Core<D> {
             overlay_full,
             dirty: !state.overlay.is_empty(),
             overlay_blocks: state.segments.live_overlay(),
+            new_blocks_most: state.new_at_most(),
+            covered: state.covered,
             counters: self.array.counters.get(),
         }
     }
@@ -95,6 +97,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             }
             let given = self.keep_segments().await;
             let standing = self.standing();
+            self.forget_reported(standing.covered);
             // With a segment given, the writer looks again before it complains.
             let shard = self.state.borrow().share.shard;
             let starved = standing.starved && !given;
@@ -105,6 +108,13 @@ impl<D: BlockDevice + 'static> Core<D> {
             self.report(Report::Standing(shard, Box::new(standing)));
             self.upkeep.notified().await;
         }
+    }
+
+    /// The coordinator hears that stripes up to `covered` are certain to count.
+    fn forget_reported(&self, covered: u64) {
+        let waits = |through: &[(u64, u64)]| through.iter().any(|at| at.1 > covered);
+        let replaced = &mut self.state.borrow_mut().replaced;
+        replaced.retain(|_, through| waits(through));
     }
 
     /// Asks for segments to be written next, before they are needed. True if one was given.
@@ -176,7 +186,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             coordinator.settle().await?;
             return self.array.lease.hold().await;
         }
-        let drives = failed.clone();
+        let drives = self.array.members(&failed);
         self.ask(|reply| Report::Failed { drives, reply }).await??;
         let still = |drive: &usize| !failed.contains(drive);
         self.array.newly_failed.borrow_mut().retain(still);

@@ -171,6 +171,8 @@ pub(crate) struct Completed {
     pub segment: u32,
     pub row: u32,
     pub rows: u32,
+    /// Every stripe up to this one was durable before.
+    pub durable_through: u64,
     pub records: Vec<Record>,
     pub requests: Vec<(Rc<Request>, u64)>,
     pub result: Result<(), IoError>,
@@ -338,6 +340,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 segment: batch.segment,
                 row: batch.row,
                 rows: batch.rows,
+                durable_through: batch.durable_through,
                 records: batch.records,
                 requests: batch.requests,
                 result,
@@ -349,20 +352,27 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// Applies stripes in the order of their sequence numbers, which is the order of a replay.
     fn land(&self, sequence: u64, moved: bool, completed: Completed) {
         let mut finished = Vec::new();
+        let frees_segments;
         {
             let mut state = self.state.borrow_mut();
             let state = &mut *state;
             state.in_flight -= 1;
             state.moved_in_flight -= usize::from(moved);
             state.completed.insert(sequence, completed);
+            let covered_before = state.covered;
             while let Some(stripe) = state.completed.remove(&(state.applied + 1)) {
                 state.applied += 1;
                 if stripe.result.is_ok() {
                     let share = state.share;
+                    state.covered = state.covered.max(stripe.durable_through);
                     state.apply(&stripe, share, take_moving);
                 }
                 finished.push(stripe);
             }
+            let own = state.replaced.values().flatten();
+            let mut own = own.filter(|(shard, _)| *shard == state.share.shard);
+            frees_segments =
+                own.any(|(_, through)| (covered_before + 1..=state.covered).contains(through));
         }
         let mut blocks = 0;
         for stripe in finished {
@@ -376,7 +386,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         self.landed.notify_all();
         self.work.notify_one();
         let full = self.overlay_full();
-        if full || self.report_is_due() || self.space_wants_a_look() {
+        if full || frees_segments || self.report_is_due() || self.space_wants_a_look() {
             self.upkeep.notify_one();
         }
     }

@@ -15,7 +15,7 @@ enum Lookup {
 
 impl State {
     /// What the updates in memory say about a block of `layer` itself.
-    fn recent(&self, layer: u32, block: u64) -> Option<Mapping> {
+    pub fn recent(&self, layer: u32, block: u64) -> Option<Mapping> {
         self.overlay
             .get(layer, block)
             .or_else(|| self.frozen.get(layer, block))

@@ -95,6 +95,10 @@ pub(crate) struct Standing {
     pub dirty: bool,
     /// Blocks that are live by those updates.
     pub overlay_blocks: u64,
+    /// No more of them can be new.
+    pub new_blocks_most: u64,
+    /// A durable stripe says that every one up to this was.
+    pub covered: u64,
     pub counters: Counters,
 }
 
@@ -162,9 +166,9 @@ pub(crate) enum Order {
 
 /// From another shard to the coordinator.
 pub(crate) enum Report {
-    /// Drives have failed; answered when the membership knows.
+    /// Members have failed, each with its place; answered when the membership knows.
     Failed {
-        drives: Vec<usize>,
+        drives: Vec<(usize, [u8; 16])>,
         reply: Sender<Result<(), IoError>>,
     },
     /// A segment is wanted, or will be soon.

@@ -35,6 +35,11 @@ impl<D> Coordinator<D> {
         self.peers.get().map_or(&[], Vec::as_slice)
     }
 
+    /// Another shard; the first one is here.
+    pub fn peer(&self, shard: u64) -> Option<&Peer> {
+        self.peers().iter().find(|peer| peer.shard == shard)
+    }
+
     pub fn tell_all(&self, order: impl Fn() -> Order) {
         for peer in self.peers() {
             peer.outbox.tell(order());
@@ -178,17 +183,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// True when the space in use may have passed a mark.
     pub fn space_wants_a_look(&self) -> bool {
         let others = self.peers().iter().map(|peer| peer.standing.get());
-        let others: u64 = others.map(|standing| standing.overlay_blocks).sum();
-        let live = self.state.borrow().segments.live_data();
-        live + others >= self.look_at_blocks.get()
+        let others: u64 = others.map(|standing| standing.new_blocks_most).sum();
+        let at_most = self.state.borrow().live_at_most();
+        at_most + others >= self.look_at_blocks.get()
     }
 
     /// Acts on what another shard reports.
     fn hear(self: Rc<Self>, report: Report) {
         match report {
             Report::Failed { drives, reply } => {
-                for index in drives {
-                    self.array.fail(index);
+                for (index, id) in drives {
+                    self.array.fail_member(index, id);
                 }
                 drop(reactor::spawn(async move {
                     let settled = self.settle_membership().await;
@@ -216,10 +221,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 }));
             }
             Report::Standing(shard, standing) => {
-                if let Some(peer) = self.peers().iter().find(|peer| peer.shard == shard) {
+                if let Some(peer) = self.peer(shard) {
                     peer.standing.set(*standing);
                 }
-                if standing.starved || standing.overlay_full || self.space_wants_a_look() {
+                let frees = !self.state.borrow().replaced.is_empty();
+                if standing.starved || standing.overlay_full || frees || self.space_wants_a_look() {
                     self.upkeep.notify_one();
                 }
                 let dirty = self.others_dirty.get() || standing.dirty;
@@ -254,7 +260,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         segment.writer = Some(shard);
         let given = segment.clone();
         state.lent.insert(number, shard);
-        if let Some(peer) = self.peers().iter().find(|peer| peer.shard == shard) {
+        if let Some(peer) = self.peer(shard) {
             peer.correct(|standing| standing.starved = false);
         }
         Some((number, given))

@@ -183,11 +183,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Takes a drive out of use for good; the pool goes on without it if it can.
     pub async fn fail_drive(&self, id: DriveId) -> Result<(), PoolError> {
         let live = self.core.array.live();
-        let (index, _) = live
+        let (index, drive) = live
             .iter()
             .find(|(_, drive)| drive.id == id.0)
             .ok_or(PoolError::NotFound("drive"))?;
-        self.core.array.fail(*index);
+        self.core.array.fail(*index, drive);
         self.core.settle_membership().await?;
         self.core.upkeep.notify_one();
         Ok(())

@@ -128,7 +128,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             async move {
                 let result = labels::write(drive.device(), &superblock, drive.layout, body).await;
                 if result.is_err() {
-                    self.array.fail(index);
+                    self.array.fail(index, &drive);
                 }
                 result.is_ok()
             }

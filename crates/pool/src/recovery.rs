@@ -455,6 +455,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             segment: header.place.segment,
             row: header.place.row,
             rows: header.rows,
+            durable_through: header.durable_through,
             records: header.records,
             requests: Vec::new(),
             result: Ok(()),

@@ -262,7 +262,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Whether a block still is where it was, as its shard knows.
     async fn lives(&self, layer: u32, block: u64, entry: Entry) -> bool {
         let owner = self.state.borrow().share.owner(block);
-        let Some(peer) = self.peers().iter().find(|peer| peer.shard == owner) else {
+        let Some(peer) = self.peer(owner) else {
             return self.find_own(layer, block).await == Ok(Some(Mapping::Block(entry)));
         };
         let asked = peer.outbox.ask(|reply| Order::Lives {

@@ -4,6 +4,7 @@ use crate::cache::PlaceHasher;
 use crate::location::{Entry, SEGMENTS_MAX};
 use crate::segment_table::Table;
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 
@@ -66,7 +67,8 @@ pub(crate) struct Segment {
     pub kind: Kind,
     pub state: State,
     pub generation: u32,
-    /// `None`: the column was never written, for want of a drive.
+    /// `None`: the column was never written, for want of a drive. Without any column its zones are
+    /// others' by now: what the maps have there has been replaced.
     pub columns: Vec<Option<Zone>>,
     /// Rows written, or given out to be written.
     pub rows: u32,
@@ -150,6 +152,14 @@ pub(crate) fn formable(free: &[usize], width: usize) -> usize {
         }
     }
     low
+}
+
+/// On which of `drives` a segment of this generation begins, so that each has its share of data and
+/// of parity. Steps of the golden ratio fill a circle evenly, and so does every second or third of
+/// them: it does not matter which generations go to the map and which to stripes.
+fn turn(generation: u32, drives: usize) -> usize {
+    let part = generation.wrapping_mul(0x9e37_79b9);
+    ((u64::from(part) * drives as u64) >> 32) as usize
 }
 
 /// Every segment that is not free, and the free zones.
@@ -260,19 +270,15 @@ impl Segments {
         if order.len() + missing_max < width {
             return None;
         }
-        // Ties go round by generation so that parity rotates over the drives.
-        let (drives, turn) = (self.free.len(), self.next_generation as usize);
-        order.sort_by_key(|drive| {
-            (
-                usize::MAX - self.free[*drive].len(),
-                (drive + turn) % drives,
-            )
-        });
+        let turn = turn(self.next_generation, order.len());
+        order.rotate_left(turn);
+        let mut order: Vec<(usize, usize)> = order.into_iter().enumerate().collect();
+        order.sort_by_key(|(_, drive)| Reverse(self.free[*drive].len()));
         order.truncate(width);
-        order.sort_by_key(|drive| (drive + turn) % drives);
+        order.sort_unstable();
         let number = self.free_number()?;
         let mut columns: Vec<Option<Zone>> = Vec::with_capacity(width);
-        for drive in order {
+        for (_, drive) in order {
             let index = self.free[drive].pop()?;
             columns.push(Some(Zone {
                 drive: drive as u8,
@@ -300,12 +306,24 @@ impl Segments {
         None
     }
 
-    /// Forgets a segment; its zones are free once they are [`discarded`](Segments::discarded).
+    /// Takes a segment's zones away, which are free once they are
+    /// [`discarded`](Segments::discarded), and forgets it. While the maps have blocks there, all of
+    /// which the log has replaced, it stays, without columns: the next merge takes them off.
     pub fn release(&mut self, number: u32) {
-        if let Some(segment) = self.table.remove(number) {
-            self.discarding
-                .extend(segment.columns.into_iter().flatten());
+        let Some(segment) = self.table.get_mut(number) else {
+            return;
+        };
+        let columns = std::mem::take(&mut segment.columns);
+        self.discarding.extend(columns.into_iter().flatten());
+        if segment.live() == 0 {
+            self.table.remove(number);
         }
+    }
+
+    /// True when the maps have nothing in segments that were freed before they knew.
+    pub fn are_replaced_without_blocks(&self) -> bool {
+        let mut freed = self.table.values().filter(|found| found.columns.is_empty());
+        freed.all(|segment| segment.live_tree == 0)
     }
 
     /// Zones whose drives may forget what is in them.
@@ -417,7 +435,8 @@ impl Segments {
         blocks: impl Fn(usize) -> u64,
     ) -> Occupancy {
         let mut all = Occupancy::default();
-        for (number, segment) in self.table.iter() {
+        let placed = self.table.iter();
+        for (number, segment) in placed.filter(|(_, found)| !found.columns.is_empty()) {
             let counter = match (busy(*number), segment.kind, segment.state) {
                 (_, Kind::Map, _) => &mut all.map,
                 (Some(Busy::Filling), ..) | (None, _, State::Open) => &mut all.open,
@@ -498,6 +517,39 @@ mod tests {
         assert_eq!(formable(&[10, 10, 100], 2), 20);
         assert_eq!(formable(&[4, 4, 4, 4], 3), 5);
         assert_eq!(formable(&[5], 2), 0);
+    }
+
+    /// A pool has room for more drives than it has, and some of those it has may be missing: reads
+    /// are shared out evenly only if every drive that is there has its share of data columns.
+    #[test]
+    fn parity_goes_round_the_drives_that_are_there() {
+        const SEGMENTS: usize = 120;
+        for (drives, width) in [
+            (3, 3),
+            (6, 6),
+            (8, 8),
+            (9, 8),
+            (24, 24),
+            (6, 3),
+            (8, 3),
+            (24, 22),
+        ] {
+            let zones = [200; 32];
+            let mut segments = Segments::new(&zones, BTreeMap::new(), 0);
+            let mut first_columns = [0; 32];
+            for _ in 0..SEGMENTS {
+                let there = |drive| drive >= 2 && drive < 2 + drives;
+                let number = segments.allocate(Kind::Wide, width, 0, there).unwrap();
+                let zone = segments.get(number).unwrap().columns[0].unwrap();
+                first_columns[usize::from(zone.drive)] += 1;
+            }
+            let shares = &first_columns[2..2 + drives];
+            let spread = shares.iter().max().unwrap() - shares.iter().min().unwrap();
+            assert!(
+                spread <= 1 + SEGMENTS / drives / 4,
+                "{width} of {drives}: {shares:?}"
+            );
+        }
     }
 
     #[test]

@@ -181,7 +181,9 @@ impl<D: BlockDevice + 'static> Shard<D> {
         let array = &self.core.array;
         match order {
             Order::Fail(index) => {
-                array.fail(index);
+                if let Some(drive) = array.drive(index) {
+                    array.fail(index, &drive);
+                }
                 array
                     .newly_failed
                     .borrow_mut()
@@ -257,7 +259,7 @@ async fn take_time<D: BlockDevice + 'static>(core: Rc<Core<D>>, order: Order) {
     match order {
         Order::Clean(number, reply) => {
             let cleaned = core.clean_one(number).await;
-            core.forget_cleaning();
+            core.forget_cleaning(number, cleaned.through);
             let _ = reply.try_send(cleaned);
         }
         Order::Lives {
@@ -338,12 +340,14 @@ async fn pass_events_on<D: BlockDevice + 'static>(core: Rc<Core<D>>) {
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// Which segments are empty, or cannot be emptied, is for the coordinator to remember.
-    fn forget_cleaning(&self) {
+    /// Which segments are empty, or cannot be emptied, is for the coordinator to remember. It is to
+    /// hear when every stripe up to `through` is certain to count.
+    fn forget_cleaning(&self, number: u32, through: u64) {
         let mut state = self.state.borrow_mut();
-        state.emptied.clear();
         state.settled.clear();
         state.stuck.clear();
+        let shard = state.share.shard;
+        state.replaced.insert(number, vec![(shard, through)]);
     }
 
     /// Waits until no stripe is in flight, or the pool is offline.

@@ -94,6 +94,13 @@ impl Size {
         2 + (3 * map_nodes).div_ceil(self.segment_blocks.max(1)) as usize
     }
 
+    /// How many segments a checkpoint should free at least, where it merges up to so many updates:
+    /// not much fewer blocks than that, and never more than the cleaner empties at a time.
+    pub fn worth_freeing(&self, updates: u64) -> usize {
+        let segments = updates / self.segment_blocks.max(1);
+        (segments as usize).clamp(1, cleaned_at_once(self.ready_target()))
+    }
+
     /// Wide segments that hosts and rebuilds leave to the cleaner: what it empties at a time.
     pub fn kept_for_cleaner(&self) -> usize {
         self.ready_target() / 2
@@ -132,6 +139,12 @@ pub(crate) struct Situation {
     pub moved_room: bool,
     /// Segments that hold nothing and only wait for a checkpoint to be free.
     pub freeable: usize,
+    /// Segments that are free as soon as those who read have ended.
+    pub read: usize,
+    /// Segments that will be free without one as soon as a further stripe is durable.
+    pub replaced: usize,
+    /// So many of them are worth a checkpoint.
+    pub worth_freeing: usize,
     /// Segments have been emptied since the last checkpoint.
     pub begun: bool,
     /// A segment lacks a drive, and its blocks can be moved to where none is lacking.
@@ -161,7 +174,7 @@ pub(crate) enum Action {
 impl Situation {
     /// Segments that can be written, or will be after a checkpoint.
     fn free(&self) -> usize {
-        self.ready + self.spare + self.freeable
+        self.ready + self.spare + self.freeable + self.replaced
     }
 
     /// Too few for hosts to go on for long; cleaning that has begun goes on until there are more
@@ -184,16 +197,25 @@ impl Situation {
         (self.ready_target + self.cleaned_at_once()).saturating_sub(self.free())
     }
 
-    /// The more a checkpoint frees the fewer are needed.
     fn cleaned_at_once(&self) -> usize {
-        CLEANED_AT_ONCE.max(self.ready_target / 2)
+        cleaned_at_once(self.ready_target)
     }
+}
+
+/// The more a checkpoint frees the fewer are needed.
+fn cleaned_at_once(ready_target: usize) -> usize {
+    CLEANED_AT_ONCE.max(ready_target / 2)
 }
 
 /// Decides; each action but the last brings the writer nearer to a segment.
 pub(crate) fn plan(seen: Situation) -> Action {
     let more_ready = seen.ready < seen.ready_target && seen.spare > 0;
     let can_move = seen.ready > 0 || seen.moved_room;
+    // Every checkpoint writes nearly all of a small map: better few that free much.
+    let many = seen.freeable + seen.replaced >= seen.worth_freeing;
+    let frees = seen.freeable > 0 && (many || !(seen.victim && can_move));
+    // Of those left hosts get none.
+    let short = seen.ready * 2 <= seen.ready_target;
     if seen.overlay_full {
         return Action::Checkpoint;
     }
@@ -201,18 +223,19 @@ pub(crate) fn plan(seen: Situation) -> Action {
         return Action::Announce;
     }
     if seen.starved {
-        return match (seen.freeable > 0, seen.victim && can_move, seen.dirty) {
+        return match (frees, seen.victim && can_move, seen.dirty) {
             (true, _, _) => Action::Checkpoint,
             (false, true, _) => Action::Clean,
             (false, false, true) => Action::Checkpoint,
             (false, false, false) if seen.victim && seen.last_resort => Action::Checkpoint,
+            (false, false, false) if seen.read > 0 => Action::Rest,
             (false, false, false) => Action::Refuse,
         };
     }
-    if seen.ready * 2 < seen.ready_target && more_ready {
+    if short && more_ready {
         return Action::Announce;
     }
-    if seen.ready * 2 < seen.ready_target && seen.freeable > 0 {
+    if short && frees {
         return Action::Checkpoint;
     }
     if seen.degraded && seen.ready > seen.kept {
@@ -275,11 +298,49 @@ mod tests {
         assert_eq!(plan(victim), Action::Clean);
         let none_ready = Situation { ready: 0, ..victim };
         assert_eq!(plan(none_ready), Action::Checkpoint);
+        let read = Situation { read: 1, ..starved };
+        assert_eq!(plan(read), Action::Rest, "it is about to be free");
         let begun = Situation {
             moved_room: true,
             ..none_ready
         };
         assert_eq!(plan(begun), Action::Clean, "what is begun is filled first");
+    }
+
+    #[test]
+    fn a_checkpoint_for_a_starved_writer_frees_several_segments_if_it_can() {
+        let some = Situation {
+            starved: true,
+            dirty: true,
+            ready: 2,
+            ready_target: 4,
+            kept: 2,
+            victim: true,
+            freeable: 3,
+            worth_freeing: 4,
+            ..Situation::default()
+        };
+        assert_eq!(plan(some), Action::Clean);
+        let enough = Situation {
+            freeable: 4,
+            ..some
+        };
+        assert_eq!(plan(enough), Action::Checkpoint);
+        let no_room = Situation { ready: 0, ..some };
+        assert_eq!(plan(no_room), Action::Checkpoint);
+        let nothing_to_clean = Situation {
+            victim: false,
+            ..some
+        };
+        assert_eq!(plan(nothing_to_clean), Action::Checkpoint);
+        let size = Size::of(Level::Raid6, 24, 64, &[300; 24]);
+        assert_eq!(
+            size.worth_freeing(100_000),
+            4,
+            "as many as are cleaned at once"
+        );
+        let large = Size::of(Level::Raid6, 24, 1 << 18, &[1000; 24]);
+        assert_eq!(large.worth_freeing(100_000), 1);
     }
 
     #[test]
@@ -305,6 +366,13 @@ mod tests {
             ..short
         };
         assert_eq!(plan(cleaned), Action::Rest, "it is as good as free");
+        let replaced = Situation {
+            replaced: 1,
+            ..short
+        };
+        assert_eq!(plan(replaced), Action::Rest, "so is this");
+        let left_to_the_cleaner = Situation { ready: 2, ..easy };
+        assert_eq!(plan(left_to_the_cleaner), Action::Announce);
         assert_eq!(
             plan(Situation {
                 overlay_full: true,

@@ -51,6 +51,8 @@ impl State {
             settled: BTreeSet::new(),
             stuck: BTreeSet::new(),
             emptied: BTreeSet::new(),
+            replaced: BTreeMap::new(),
+            covered: sequence,
             attempts: BTreeMap::new(),
             quarantined: BTreeSet::new(),
             lent: BTreeMap::new(),

@@ -127,7 +127,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let busy = |number: u32| {
             if state.lent.contains_key(&number) {
                 Some(Busy::Filling)
-            } else if victim == Some(number) || state.emptied.contains(&number) {
+            } else if victim == Some(number)
+                || state.emptied.contains(&number)
+                || state.replaced.contains_key(&number)
+            {
                 Some(Busy::Emptying)
             } else {
                 None

@@ -1,9 +1,10 @@
 //! Upkeep: the task that checkpoints and cleans when it is time, and refuses writes when it must.
 
 use crate::checkpoint::Resume;
-use crate::cleaner::Window;
+use crate::cleaner::{WINDOW_BLOCKS, Window};
 use crate::coordinator::Coordinator;
 use crate::join::join_all;
+use crate::location::BLOCK_BYTES;
 use crate::log::Class;
 use crate::messages::Order;
 use crate::segments::{Kind, State as SegmentState};
@@ -13,9 +14,11 @@ use std::rc::Rc;
 
 /// A victim with no more than this share of live blocks is worth cleaning ahead of need.
 const CHEAP_FILL: f64 = 0.9;
-/// Steps of upkeep in which a writer gets the segment that it waits for, as a rule: some windows of
-/// cleaning, a checkpoint, an announcement.
+/// Steps of upkeep in which a writer gets the segment that it waits for, as a rule, beside the
+/// windows in which as much is cleaned as is worth a checkpoint.
 const PATIENCE: usize = 8;
+/// Segments are freed without a checkpoint while the tables leave so much of their place.
+const TABLES_SPARE_BYTES: usize = 4 * BLOCK_BYTES;
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Runs until the pool stops.
@@ -37,6 +40,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 let _ = self.retire(member).await;
                 continue;
             }
+            self.free_replaced();
             self.discard_freed().await;
             self.watch_rebuild();
             let situation = self.situation();
@@ -45,10 +49,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let waits = situation.starved && written == acknowledged;
             acknowledged = written;
             futile = if waits { futile + 1 } else { 0 };
-            self.state.borrow_mut().urgent = futile > PATIENCE;
+            let patience = PATIENCE + self.windows(situation.worth_freeing);
+            self.state.borrow_mut().urgent = futile > patience;
             let segments = self.state.borrow().segments.table().len();
             // Every segment has been cleaned twice over and the writer still waits.
-            let in_vain = futile > PATIENCE + 4 * segments;
+            let in_vain = futile > patience + 2 * segments * (1 + self.windows(1));
             let action = if in_vain {
                 Action::Refuse
             } else {
@@ -83,6 +88,45 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 Action::Refuse => self.refuse_writes(),
             }
         }
+    }
+
+    /// Windows in which so many segments are emptied.
+    fn windows(&self, segments: usize) -> usize {
+        let blocks = segments as u64 * self.size().segment_blocks;
+        blocks.div_ceil(u64::from(WINDOW_BLOCKS)) as usize
+    }
+
+    /// Frees segments without a checkpoint: those of whose blocks the logs have replaced every one
+    /// that the maps still have there. Recovery is certain to count the stripes that did so, since
+    /// one behind them that is durable too says that they were; so nothing can come to look into
+    /// these segments any more, whatever the tables say of them.
+    fn free_replaced(self: &Rc<Self>) {
+        let tables = self.published.borrow().body.len();
+        // Until the next merge the tables name them beside those that are made of their zones.
+        if tables + TABLES_SPARE_BYTES > self.table_room() {
+            return;
+        }
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let own = state.covered;
+        let covers = |(shard, through): &(u64, u64)| match self.peer(*shard) {
+            Some(peer) => peer.standing.get().covered >= *through,
+            None => own >= *through,
+        };
+        let certain = state
+            .replaced
+            .extract_if(.., |_, through| through.iter().all(&covers));
+        let certain: Vec<u32> = certain.map(|(number, _)| number).collect();
+        if certain.is_empty() {
+            return;
+        }
+        // Readers of this era may have looked the map up before its blocks were replaced.
+        let era = state.era;
+        let waiting = certain.into_iter().map(|number| (era, number));
+        state.limbo.extend(waiting);
+        self.hold_for_others(state);
+        state.era += 1;
+        state.release_limbo();
     }
 
     /// Lets the drives forget what lay in zones that were freed. Only then are they free: a drive
@@ -163,7 +207,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         });
         // Until the next merge the emptied ones still count as what they held.
         let freeable = freeable.count() + state.emptied.len();
-        let begun = state.cleaning.is_some() || !state.emptied.is_empty();
+        let replaced = state.replaced.len();
+        let begun = state.cleaning.is_some() || !state.emptied.is_empty() || replaced > 0;
         let mut situation = Situation {
             starved: others_starve || state.starved && !state.queue.is_empty(),
             overlay_full: others_full
@@ -171,6 +216,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 || self.overlay_full()
                 || self.space_wants_a_look() && !state.overlay.is_empty(),
             freeable,
+            read: state.limbo.len(),
+            replaced,
+            worth_freeing: size.worth_freeing(self.settings.checkpoint_updates as u64),
             begun,
             degraded,
             degraded_waits,

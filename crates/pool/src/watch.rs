@@ -71,7 +71,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub fn watch_space(&self) {
         let (used, with_pending) = {
             let state = self.state.borrow();
-            (state.held_blocks(), state.segments.live_data())
+            (state.held_blocks(), state.live_at_most())
         };
         let usable = self.size().usable_blocks();
         let before = self.watch.mark_percent.get();
@@ -186,7 +186,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 impl<D: BlockDevice + 'static> Core<D> {
     /// True when the space in use may have passed a mark.
     pub fn space_wants_a_look(&self) -> bool {
-        self.state.borrow().segments.live_data() >= self.look_at_blocks.get()
+        self.state.borrow().live_at_most() >= self.look_at_blocks.get()
     }
 
     /// A block of `layer` cannot be read with all the redundancy there is.

@@ -148,10 +148,11 @@ impl Layout {
         self.on(home, work).await
     }
 
-    /// Adds a drive that nothing uses to a pool.
+    /// Adds a drive to a pool that nothing uses, be it one of its members that failed.
     pub async fn add_pool_drive(&self, name: String, drive: String) -> Result<(), NodeError> {
         let mut places = self.places.lock().await;
         self.refresh_all(&mut places).await?;
+        self.free_failed(&mut places, &name, &drive).await?;
         places.unused_drive(&drive)?;
         self.check_unattached(&places, &drive).await?;
         let cores = places.pool(&name)?.cores.clone();
@@ -162,6 +163,27 @@ impl Layout {
             _ => self.unseat(&[seat]).await?,
         }
         added
+    }
+
+    /// Lets go of a drive that a pool has and does not use because it failed.
+    async fn free_failed(
+        &self,
+        places: &mut Places,
+        pool: &str,
+        drive: &str,
+    ) -> Result<(), NodeError> {
+        let facts = self.refresh(places, pool).await?;
+        let called = |id| facts.names.get(id).is_some_and(|name| name == drive);
+        let mut members = facts.status.drives.iter();
+        if members.any(|member| member.active && called(&member.id)) {
+            return Ok(());
+        }
+        let Some(place) = places.pools.get_mut(pool) else {
+            return Ok(());
+        };
+        let of_drive = |seat: &mut Seat| seat.drive == drive;
+        let failed: Vec<Seat> = place.seats.extract_if(.., of_drive).collect();
+        self.unseat(&failed).await
     }
 
     /// Gives every shard of a pool its handle of a drive, and has the pool take it.

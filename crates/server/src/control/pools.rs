@@ -64,7 +64,7 @@ impl Control {
         }
         for (index, drive) in spec.drives.iter().enumerate() {
             let field = format!("drives[{index}]");
-            free_drive(&objects, drive).map_err(|error| error.at(field))?;
+            free_drive(&objects, drive, None).map_err(|error| error.at(field))?;
         }
         let level = spec.level.as_str().parse();
         let level = level
@@ -142,13 +142,13 @@ impl Control {
         Ok(())
     }
 
-    /// Adds a drive that nothing uses to a pool.
+    /// Adds a drive to a pool that nothing uses, be it one of its members that failed.
     pub async fn add_pool_drive(&self, name: &Name, drive: &Name) -> Result<Pool, ErrorBody> {
         let mut objects = self.objects.lock().await;
         self.look_at_pools(&mut objects).await;
         self.online_pool(&objects, name)?;
-        if member(&objects, name, drive).is_err() {
-            free_drive(&objects, drive)?;
+        if !works_in(&objects, name, drive) {
+            free_drive(&objects, drive, Some(name))?;
             let added = self.node.add_pool_drive(name.as_str(), drive.as_str());
             added.await.map_err(|error| refused(&error))?;
         }
@@ -191,7 +191,7 @@ impl Control {
     pub async fn wipe_drive(&self, drive: &Name) -> Result<(), ErrorBody> {
         let mut objects = self.objects.lock().await;
         self.look_at_pools(&mut objects).await;
-        free_drive(&objects, drive)?;
+        free_drive(&objects, drive, None)?;
         let wiped = self.node.wipe_drive(drive.as_str()).await;
         wiped.map_err(|error| refused(&error))?;
         self.events
@@ -331,7 +331,10 @@ fn remembered(facts: &PoolFacts, before: &PoolRecord) -> PoolRecord {
             .names
             .get(&drive.id)
             .and_then(|name| name.parse().ok());
-        if let Some(name) = named.or_else(|| before.members.get(&id).cloned()) {
+        // One that failed and joined anew is called by its name as what it is now.
+        let is_another = |name: &&Name| facts.names.values().any(|other| *other == name.as_str());
+        let earlier = before.members.get(&id).filter(|name| !is_another(name));
+        if let Some(name) = named.or_else(|| earlier.cloned()) {
             members.insert(id, name);
         }
     }
@@ -350,8 +353,18 @@ pub(super) fn pool_of<'a>(objects: &'a Objects, drive: &Name) -> Option<&'a Name
     found.map(|(name, _)| name)
 }
 
-/// Refuses a drive that is unknown, offline or used.
-fn free_drive(objects: &Objects, drive: &Name) -> Result<(), ErrorBody> {
+/// True when a pool uses a drive: a member that failed is listed and not used.
+fn works_in(objects: &Objects, pool: &Name, drive: &Name) -> bool {
+    let Some(entry) = objects.pools.get(pool) else {
+        return false;
+    };
+    let members = entry.facts.iter().flat_map(|facts| &facts.status.drives);
+    let mut used = members.filter(|member| member.active);
+    used.any(|member| entry.record.members.get(&hexadecimal(&member.id.0)) == Some(drive))
+}
+
+/// Refuses a drive that is unknown, offline or used, be it by a pool other than `unless`.
+fn free_drive(objects: &Objects, drive: &Name, unless: Option<&Name>) -> Result<(), ErrorBody> {
     let Some(entry) = objects.drives.get(drive) else {
         let existing: Vec<Name> = objects.drives.keys().cloned().collect();
         let message = format!("no drive is named {drive}; drives: {}", list(&existing));
@@ -361,7 +374,7 @@ fn free_drive(objects: &Objects, drive: &Name) -> Result<(), ErrorBody> {
         let message = format!("drive {drive} is used by volume {volume}");
         return Err(ErrorBody::new(ErrorCode::InUse, message));
     }
-    if let Some(pool) = pool_of(objects, drive) {
+    if let Some(pool) = pool_of(objects, drive).filter(|pool| Some(*pool) != unless) {
         let message = format!("drive {drive} is used by pool {pool}");
         return Err(ErrorBody::new(ErrorCode::InUse, message));
     }

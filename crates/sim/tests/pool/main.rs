@@ -9,6 +9,7 @@ mod membership;
 mod recovery;
 mod refusals;
 mod regressions;
+mod reuse;
 mod scrubs;
 mod sharded;
 mod shards;

@@ -224,3 +224,52 @@ fn a_shard_refuses_blocks_of_another() {
         pool.close().await.expect("closed");
     });
 }
+
+/// Writes over the whole volume out of order, each block with another byte, and says which.
+async fn write_over(device: &Device, held: &mut [u8], turn: u8) {
+    let runs = held.len() as u64 / 4;
+    for step in 0..runs {
+        // A prime number of runs apart: neighbours come at different times, to different segments.
+        let start = step * 101 % runs * 4;
+        let byte = turn.wrapping_mul(50).wrapping_add(start as u8) | 1;
+        write(device, start, 4, byte).await;
+        held[start as usize..start as usize + 4].fill(byte);
+    }
+}
+
+/// Segments are lent to every shard that writes, come back sealed, and are emptied: by the shard
+/// that wrote them, or, if it was before the pool was opened, by one shard after the other.
+#[test]
+fn segments_go_to_shards_and_come_back_emptied_by_all_who_have_blocks_there() {
+    let power = Power::new(6);
+    power.switch_on(u64::MAX);
+    let drives: Vec<SimDrive> = (0..4).map(|_| SimDrive::new(1300, power.clone())).collect();
+    let mut held = Vec::new();
+    for (life, shards) in [3, 2, 4].into_iter().enumerate() {
+        Reactor::simulated(20 + life as u64).run(async {
+            let pool = match life {
+                0 => create(shards, &drives, Level::Raid5).await,
+                _ => open(shards, &drives).await,
+            };
+            if life == 0 {
+                let usable = pool.status().usable_bytes / BLOCK as u64;
+                held = vec![0; (usable * 9 / 10 / 4 * 4) as usize];
+                volume(&pool, held.len() as u64).await;
+            }
+            let device = pool.volume(pool.volumes()[0].id).expect("the volume");
+            let all = read(&device, 0, held.len() as u64).await;
+            assert_eq!(all, held, "life {life}");
+            for turn in 0..3 {
+                write_over(&device, &mut held, life as u8 * 3 + turn).await;
+            }
+            let moved = pool.counters().relocated_blocks as usize;
+            assert!(moved > held.len() / 2, "life {life}: {moved} moved");
+            assert_eq!(
+                read(&device, 0, held.len() as u64).await,
+                held,
+                "life {life}"
+            );
+        });
+        drives.iter().for_each(SimDrive::lose_power);
+    }
+}
