@@ -169,7 +169,8 @@ impl Cluster {
     }
 }
 
-/// The node's settings; tokens divide the ring evenly.
+/// The node's settings; tokens divide the ring evenly. No node leaves: one that says nothing for a
+/// while waits for a drive or a processor, and is not to be taken for dead sooner than must be.
 fn settings(index: usize, nodes: usize, place: &Path, ports: (u16, u16)) -> String {
     let (port, storage_port) = ports;
     let place = place.display();
@@ -203,6 +204,7 @@ key_cache_size: 8MiB
 write_request_timeout: 60s
 read_request_timeout: 60s
 range_request_timeout: 240s
+phi_convict_threshold: 16
 seed_provider:
   - class_name: org.apache.cassandra.locator.SimpleSeedProvider
     parameters:

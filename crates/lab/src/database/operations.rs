@@ -13,6 +13,9 @@ const TOTAL: &str = "TOTAL";
 /// Operations that failed are listed under their name with this behind it.
 const FAILED: &str = "_ERROR";
 
+/// Begins the line that says why one of them failed.
+const REASON: &str = "operation err: ";
+
 /// Counted as a read and an update, too.
 const READ_MODIFY_WRITE: &str = "READ_MODIFY_WRITE";
 
@@ -44,6 +47,8 @@ pub(super) fn measured(text: &str, interval_seconds: f64) -> Result<Measured, Da
                 .insert(name(row).to_owned(), operation(row));
         }
     }
+    let mut reasons = text.lines().filter_map(|line| line.strip_prefix(REASON));
+    measured.first_error = reasons.next().map(str::to_owned);
     // The last line is of a part of an interval.
     measured.series.pop();
     measured.operations.remove(TOTAL);
@@ -127,6 +132,7 @@ mod tests {
     fn the_last_line_is_the_result_and_nothing_is_counted_twice() {
         let text = "properties\n".to_owned()
             + &line(&[("READ", 30), ("TOTAL", 30)])
+            + "operation err: no answer\noperation err: none either\n"
             + &line(&[("READ", 70), ("TOTAL", 70)])
             + &line(&[
                 ("READ", 90),
@@ -144,6 +150,7 @@ mod tests {
             (read.count, read.errors, read.latency.p99_us),
             (50, 2, 830.0)
         );
+        assert_eq!(measured.first_error.as_deref(), Some("no answer"));
         assert_eq!(measured.main_operation.as_deref(), Some("READ"));
         assert!(super::measured("create db failed, err no hosts\n", 1.0).is_err());
     }

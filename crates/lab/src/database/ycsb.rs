@@ -156,6 +156,8 @@ impl YcsbTarget {
         set("cassandra.keyspace", KEYSPACE);
         set("workload", "core");
         set("outputstyle", "json");
+        // It says what became of an operation that failed.
+        set("silence", "false");
         set("threadcount", &users.to_string());
         set("recordcount", &self.tuning.records.to_string());
         set("operationcount", &self.tuning.operations.to_string());

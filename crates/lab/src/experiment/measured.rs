@@ -39,6 +39,9 @@ pub struct Measured {
     /// The one of them whose latency is the load's.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub main_operation: Option<String>,
+    /// What became of the first one that failed, where the load tells.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub first_error: Option<String>,
     /// Conditions of its data's consistency that were checked afterwards, and held.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub conditions_held: Option<u32>,

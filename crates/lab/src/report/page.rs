@@ -286,9 +286,13 @@ impl Page {
 
     /// What databases did, by kind, in the first repetition.
     fn operations(&mut self, plan: &Plan, results: &Results) {
-        let mut rows = Vec::new();
+        let (mut rows, mut reasons) = (Vec::new(), Vec::new());
         for run in results.runs.iter().filter(|run| run.repetition == 0) {
             let target = plan.targets.iter().find(|target| target.name == run.target);
+            if let Some(reason) = &run.measured.first_error {
+                let target = target.map_or("", |target| target.label());
+                reasons.push(format!("{}, {target}: {reason}", run.workload));
+            }
             for (name, operation) in &run.measured.operations {
                 let latency = &operation.latency;
                 let mut row = vec![
@@ -322,6 +326,9 @@ impl Page {
             "99%",
         ];
         self.rows("By transaction", &header, 3, &rows);
+        if !reasons.is_empty() {
+            self.paragraphs("What failed first", &reasons);
+        }
     }
 
     fn flash(&mut self, plan: &Plan, results: &Results) {
