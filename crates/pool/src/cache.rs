@@ -1,10 +1,10 @@
 //! [`NodeCache`]: map nodes in memory, at most so many; second chance.
 
 use crate::format::node::Node;
+use crate::hashing::Unseeded;
 use crate::location::Entry;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
 struct Slot {
@@ -12,38 +12,9 @@ struct Slot {
     used: Cell<bool>,
 }
 
-/// Mixes the numbers of a place and a checksum: nobody chooses them to collide.
-#[derive(Default)]
-pub(crate) struct PlaceHasher(u64);
-
-impl PlaceHasher {
-    fn mix(&mut self, value: u64) {
-        // An odd number without a pattern: 2^64 over the golden ratio.
-        self.0 = (self.0.rotate_left(29) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
-impl Hasher for PlaceHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.mix(u64::from(*byte)));
-    }
-
-    fn write_u8(&mut self, value: u8) {
-        self.mix(u64::from(value));
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.mix(u64::from(value));
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-}
-
 /// Keyed by place and checksum: what was at a place earlier is never mistaken for what is now.
 pub(crate) struct NodeCache {
-    nodes: HashMap<Entry, Slot, BuildHasherDefault<PlaceHasher>>,
+    nodes: HashMap<Entry, Slot, Unseeded>,
     order: VecDeque<Entry>,
     capacity: usize,
 }

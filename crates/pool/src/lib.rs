@@ -38,6 +38,7 @@ mod fence;
 mod fold;
 mod format;
 mod gather;
+mod hashing;
 mod health;
 mod join;
 mod labels;

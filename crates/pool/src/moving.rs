@@ -1,8 +1,8 @@
 //! [`Moving`]: blocks on their way out of a segment that is being cleaned. Every block written
 //! looks here, and every block moved does so three times. No I/O.
 
+use crate::hashing::Seed;
 use crate::location::Location;
-use crate::overlay::Seed;
 use crate::slices::Share;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,9 +1,9 @@
 //! The updates that a map does not hold yet: blocks and holes by layer, in log order.
 
+use crate::hashing::Seed;
 use crate::location::{Entry, Mapping};
 use crate::slices::Share;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 
 /// One change to a layer's map; changes of a batch are disjoint and sorted.
@@ -29,49 +29,6 @@ impl Change {
             Change::Put { block, .. } => *block + 1,
             Change::Clear { end, .. } => *end,
         }
-    }
-}
-
-/// Hashes block numbers, which hosts choose, with a number that nobody outside knows.
-#[derive(Clone, Debug)]
-pub(crate) struct Seed(u64);
-
-impl Default for Seed {
-    fn default() -> Seed {
-        Seed(RandomState::new().hash_one(0))
-    }
-}
-
-impl BuildHasher for Seed {
-    type Hasher = BlockHasher;
-
-    fn build_hasher(&self) -> BlockHasher {
-        BlockHasher(self.0)
-    }
-}
-
-/// Multiplies to twice the width and folds, so that every bit of a number counts in every bit.
-pub(crate) struct BlockHasher(u64);
-
-impl Hasher for BlockHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes
-            .iter()
-            .for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(u64::from(value));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        // An odd number without a pattern: 2^64 over the golden ratio.
-        let wide = u128::from(self.0 ^ value) * 0x9e37_79b9_7f4a_7c15;
-        self.0 = wide as u64 ^ (wide >> 64) as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 

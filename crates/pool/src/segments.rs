@@ -1,12 +1,11 @@
 //! The segment table: zones, states, live counts, and which zones a new segment takes.
 
-use crate::cache::PlaceHasher;
+use crate::hashing::Unseeded;
 use crate::location::{Entry, SEGMENTS_MAX};
 use crate::segment_table::Table;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::BuildHasherDefault;
 
 /// A fixed run of blocks on one drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,7 +111,7 @@ impl Segment {
 }
 
 /// What a merge adds to the live blocks of segments, by their numbers, or takes from them.
-pub(crate) type LiveChanges = HashMap<u32, i64, BuildHasherDefault<PlaceHasher>>;
+pub(crate) type LiveChanges = HashMap<u32, i64, Unseeded>;
 
 /// What is being done to a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
