@@ -6,6 +6,7 @@
 //! `ONLY='90% 512 80/20'`, or a part of that, chooses among the cases.
 
 mod load;
+#[allow(dead_code, reason = "only recovery's processor time counts")]
 mod sparse;
 
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! A drive in virtual time that keeps only what is not zero, and counts.
+//! A drive in virtual time that keeps only what is not zero, packed, and counts.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -6,6 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
+use lz4_flex::block::{compress, decompress_into};
+use rustix::time::{ClockId, clock_gettime};
 
 pub const BLOCK_BYTES: usize = 4096;
 
@@ -24,8 +26,10 @@ pub struct Traffic {
 #[derive(Clone)]
 pub struct SparseDrive {
     blocks: u64,
+    /// Blocks compressed: a map of a TiB and its parity would not fit into memory.
     content: Rc<RefCell<HashMap<u64, Box<[u8]>>>>,
     traffic: Rc<Cell<Traffic>>,
+    unpacking_seconds: Rc<Cell<f64>>,
 }
 
 impl SparseDrive {
@@ -34,11 +38,35 @@ impl SparseDrive {
             blocks,
             content: Rc::default(),
             traffic: Rc::default(),
+            unpacking_seconds: Rc::default(),
         }
     }
 
     pub fn traffic(&self) -> Traffic {
         self.traffic.get()
+    }
+
+    /// Processor time that reads took to unpack what was kept, which no drive takes.
+    pub fn unpacking_seconds(&self) -> f64 {
+        self.unpacking_seconds.get()
+    }
+
+    fn unpack(&self, start: Lba, buffer: &mut Buffer) {
+        let begun = processor_seconds();
+        let content = self.content.borrow();
+        let blocks = self.blocks_of(start, buffer.len());
+        for (block, bytes) in blocks.zip(buffer.chunks_mut(BLOCK_BYTES)) {
+            match content.get(&block) {
+                Some(packed) => {
+                    let length = decompress_into(packed, bytes);
+                    assert_eq!(length.ok(), Some(BLOCK_BYTES), "what was packed");
+                }
+                None => bytes.fill(0),
+            }
+        }
+        let seconds = processor_seconds() - begun;
+        self.unpacking_seconds
+            .set(self.unpacking_seconds.get() + seconds);
     }
 
     fn blocks_of(&self, start: Lba, bytes: usize) -> std::ops::Range<u64> {
@@ -59,14 +87,7 @@ impl BlockDevice for SparseDrive {
         let mut traffic = self.traffic.get();
         traffic.read += (buffer.len() / BLOCK_BYTES) as u64;
         self.traffic.set(traffic);
-        let content = self.content.borrow();
-        let blocks = self.blocks_of(start, buffer.len());
-        for (block, bytes) in blocks.zip(buffer.chunks_mut(BLOCK_BYTES)) {
-            match content.get(&block) {
-                Some(found) => bytes.copy_from_slice(found),
-                None => bytes.fill(0),
-            }
-        }
+        self.unpack(start, &mut buffer);
         (buffer, Ok(()))
     }
 
@@ -86,7 +107,7 @@ impl BlockDevice for SparseDrive {
             if bytes.iter().all(|byte| *byte == 0) {
                 content.remove(&block);
             } else {
-                content.insert(block, bytes.into());
+                content.insert(block, compress(bytes).into());
             }
         }
         (buffer, Ok(()))
@@ -117,4 +138,10 @@ impl BlockDevice for SparseDrive {
     async fn write_zeroes(&self, range: BlockRange, _: Durability) -> Result<(), IoError> {
         self.deallocate(range).await
     }
+}
+
+/// Processor time that this thread has taken.
+pub fn processor_seconds() -> f64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
