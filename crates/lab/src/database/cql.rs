@@ -85,17 +85,20 @@ impl Cql {
         let length = u64::from(u32::from_be_bytes(length));
         let mut rest = Read::by_ref(&mut self.stream).take(length);
         rest.read_to_end(&mut answer).map_err(broken)?;
+        let rest = without_warnings(flags, &answer);
+        let rest = rest.ok_or_else(|| refused("a short answer"))?;
         match answered {
-            // A code, then what happened.
-            ERROR => Err(refused(String::from_utf8_lossy(
-                answer.get(6..).unwrap_or_default(),
-            ))),
-            _ => {
-                let rest = without_warnings(flags, &answer);
-                Ok(rest.ok_or_else(|| refused("a short answer"))?.to_vec())
-            }
+            ERROR => Err(refused(what_happened(rest).unwrap_or("a short error"))),
+            _ => Ok(rest.to_vec()),
         }
     }
+}
+
+/// What an error says behind its code.
+fn what_happened(body: &[u8]) -> Option<&str> {
+    let mut fields = Fields(body);
+    fields.u32()?;
+    std::str::from_utf8(fields.text()?).ok()
 }
 
 /// What follows a body's warnings.
@@ -163,6 +166,13 @@ mod tests {
         assert_eq!(without_warnings(WARNED, warned), Some(&b"rest"[..]));
         assert_eq!(without_warnings(0, warned), Some(&warned[..]));
         assert_eq!(without_warnings(WARNED, &warned[..6]), None);
+    }
+
+    #[test]
+    fn an_error_is_read_behind_its_code() {
+        let error = b"\x00\x00\x12\x00\x00\x09timed out\x00\x04";
+        assert_eq!(what_happened(error), Some("timed out"));
+        assert_eq!(what_happened(&error[..9]), None);
     }
 
     #[test]

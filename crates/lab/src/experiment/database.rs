@@ -90,7 +90,6 @@ impl Databases {
         watch: Watch<'_>,
     ) -> Result<Option<Bench<'_>>, LabError> {
         let stop = &execution.stop;
-        let dilation = target.dilation.unwrap_or(1.0);
         let begin = |what| Event::Begin {
             what,
             target: target.label(),
@@ -98,7 +97,7 @@ impl Databases {
         if execution.plan.run.runner == Runner::Cassandra {
             let (made, devices) = devices(execution, target)?;
             watch(begin("starting Cassandra"));
-            let cluster = YcsbTarget::start(&devices, dilation, &execution.plan.cassandra, stop)?;
+            let cluster = YcsbTarget::start(&devices, &execution.plan.cassandra, stop)?;
             return Ok(cluster.map(|cluster| Bench::Ycsb(cluster, Made(made))));
         }
         let Some(bench) = self.tpcc(execution, watch)? else {
@@ -109,7 +108,7 @@ impl Databases {
         let Some(device) = devices.first() else {
             return Ok(None);
         };
-        let place = bench.on(device, dilation, stop)?;
+        let place = bench.on(device, target.dilation.unwrap_or(1.0), stop)?;
         Ok(place.map(|place| Bench::Tpcc(place, Made(made))))
     }
 

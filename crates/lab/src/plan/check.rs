@@ -204,6 +204,7 @@ impl Plan {
             ("buffer_pool", table.buffer_pool.is_some(), tpcc),
             ("ycsb", table.ycsb.is_some(), cassandra),
             ("runtime", table.runtime.is_some(), !cassandra),
+            ("ramp", table.ramp.is_some(), !cassandra),
         ];
         for (key, given, allowed) in keys {
             hold(

@@ -110,7 +110,7 @@ impl Plan {
             read_percent: table.read_percent.unwrap_or(70),
             size_bytes: table.region,
             runtime: Some(table.runtime.unwrap_or(self.run.runtime)),
-            ramp_time: self.run.ramp,
+            ramp_time: table.ramp.unwrap_or(self.run.ramp),
             rate_iops: table.rate_iops,
             seed: self.run.seed,
             random_map: false,

@@ -344,6 +344,9 @@ pub struct WorkloadTable {
     /// Measured time, where not that of `[run]`.
     #[serde(default, deserialize_with = "optional")]
     pub runtime: Option<Duration>,
+    /// Time before that which is not measured, where not that of `[run]`.
+    #[serde(default, deserialize_with = "optional")]
+    pub ramp: Option<Duration>,
     /// `none` or `crc32c`.
     #[serde(default)]
     pub verify: Option<Verify>,

@@ -91,6 +91,9 @@ fn sizes_and_changes_override_in_this_order() {
     let plan = parse(TEXT, Some("smoke"), &changes[..2]).unwrap();
     assert_eq!(plan.run.runtime, Duration::from_secs(7));
     assert!(plan.targets.iter().all(|target| target.label() == "x=y"));
+    let changes = ["run.ramp=1s", "workload.random.ramp=3s"];
+    let plan = parse(TEXT, None, &changes).unwrap();
+    assert_eq!(plan.cases()[0].workload.ramp_time, Duration::from_secs(3));
 }
 
 #[test]
