@@ -1,28 +1,18 @@
 //! The cleaner: moves what still lives out of a segment, so that the segment can be freed.
 //!
-//! It works in windows: so many blocks are looked at, sorted and moved, then upkeep decides anew.
-//! A checkpoint need not wait for a whole segment, and what is moved fills whole rows.
+//! It works in [windows](crate::window): so many blocks are looked at and moved, then upkeep
+//! decides anew, so that a checkpoint need not wait for a whole segment.
 
 use crate::coordinator::Coordinator;
 use crate::core::{Core, State};
-use crate::gather::Victim;
-use crate::log::{Class, Move, moved_batch, moved_room};
+use crate::log::{Class, moved_room};
 use crate::messages::Order;
 use crate::segments::{Kind, Segment, State as SegmentState};
+use crate::window::Window;
 use block::BlockDevice;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-
-/// A segment that is not empty after so many cleanings will not be.
-const ATTEMPTS_MAX: u32 = 4;
-/// A window ends when so many blocks have been looked at.
-pub(crate) const WINDOW_BLOCKS: u32 = 4096;
-/// Stripes of moved blocks under way at once: one by one beside hosts that have all the room they
-/// need, else as many as keep the drives busy. With 32 rows each they reach no further than
-/// recovery looks.
-const IN_FLIGHT_GENTLE: usize = 1;
-const IN_FLIGHT_MAX: usize = 8;
 
 /// How well a segment is cleaned now rather than later; `None` if it would free nothing.
 ///
@@ -37,14 +27,6 @@ pub(crate) fn score(segment: &Segment, zone_rows: u32, moved_width: f64, now: u6
     let age = 1.0 + now.saturating_sub(segment.sequence) as f64;
     let left = takes.max(1.0) / frees;
     (frees > takes).then(|| age * (1.0 / left - 1.0 + left.ln()) / -left.ln())
-}
-
-/// What came of a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Window {
-    Moved,
-    /// There was no segment to move blocks to.
-    NoRoom,
 }
 
 /// A segment that several shards empty, one after the other.
@@ -82,7 +64,7 @@ pub(crate) struct Cleaned {
     pub half_way: bool,
     /// Something cannot be moved.
     pub stuck: bool,
-    /// See [`Victim::accounted`].
+    /// See [`Victim::accounted`](crate::gather::Victim::accounted).
     pub accounted: Option<u64>,
     /// The shard's stripes up to this one are durable.
     pub through: u64,
@@ -135,70 +117,6 @@ impl<D: BlockDevice + 'static> Core<D> {
             .map(|(number, _, filled)| (number, filled))
     }
 
-    /// Moves live blocks out of one or more segments that `choose` names, a window of them, and
-    /// empties at most `wanted`, which it returns. The caller holds the upkeep lock.
-    async fn clean(
-        self: &Rc<Self>,
-        wanted: usize,
-        choose: impl Fn() -> Option<u32>,
-    ) -> (Window, Vec<Victim>) {
-        let _reading = self.reading();
-        let mut moves: Vec<Move> = Vec::new();
-        let mut emptied: Vec<Victim> = Vec::new();
-        let mut looked_at = 0;
-        let room = moved_room(&self.state.borrow(), &self.rules());
-        let mut fits = true;
-        while looked_at < WINDOW_BLOCKS && self.offline.get().is_none() {
-            let resumed = self.resume_victim();
-            if resumed.is_none() && emptied.len() >= wanted.max(1) {
-                break;
-            }
-            let Some(mut victim) = resumed.or_else(|| self.next_victim(&choose)) else {
-                break;
-            };
-            // A victim that does not fit as a whole would not be freed by what is moved of it; but
-            // where segments have become narrower no victim may fit.
-            fits = moves.is_empty() && room > 0 || moves.len() as u64 + victim.live <= room;
-            if !fits {
-                self.put_back(&victim);
-                break;
-            }
-            let number = victim.number;
-            match self.gather(&mut victim, &mut moves).await {
-                Ok(blocks) => looked_at += blocks.max(1),
-                Err(error) => {
-                    tracing::warn!(segment = number, %error, "segment cannot be cleaned");
-                    self.state.borrow_mut().stuck.insert(number);
-                    continue;
-                }
-            }
-            if victim.row < victim.rows {
-                self.state.borrow_mut().cleaning = Some(victim);
-            } else {
-                self.state.borrow_mut().settled.remove(&number);
-                emptied.push(victim);
-            }
-        }
-        let found_room = fits || !emptied.is_empty();
-        // Neighbours that meet again are read together later.
-        moves.sort_unstable_by_key(|moved| moved.owner());
-        let moved = self.move_blocks(moves).await;
-        if moved {
-            let window = match found_room {
-                true => Window::Moved,
-                false => Window::NoRoom,
-            };
-            return (window, emptied);
-        }
-        let mut state = self.state.borrow_mut();
-        state.cleaning = None;
-        for victim in emptied {
-            state.attempts.remove(&victim.number);
-            state.settled.insert(victim.number);
-        }
-        (Window::NoRoom, Vec::new())
-    }
-
     /// Moves a window of this shard's blocks out of one segment.
     pub async fn clean_one(self: &Rc<Self>, number: u32) -> Cleaned {
         let live = {
@@ -223,96 +141,6 @@ impl<D: BlockDevice + 'static> Core<D> {
             stuck: state.stuck.contains(&number),
             accounted: victim.and_then(|victim| victim.accounted(&state)),
             through: state.applied,
-        }
-    }
-
-    /// The segment that the last window left half way.
-    fn resume_victim(&self) -> Option<Victim> {
-        let mut state = self.state.borrow_mut();
-        let victim = state.cleaning.take()?;
-        let found = state.segments.get(victim.number)?;
-        (found.generation == victim.generation).then_some(victim)
-    }
-
-    fn next_victim(&self, choose: &impl Fn() -> Option<u32>) -> Option<Victim> {
-        loop {
-            let number = choose()?;
-            let mut state = self.state.borrow_mut();
-            let attempts = state.attempts.entry(number).or_default();
-            *attempts += 1;
-            if *attempts > ATTEMPTS_MAX {
-                // Its live count will not fall: better degraded than cleaned for ever.
-                state.stuck.insert(number);
-                continue;
-            }
-            let version = state.tables_version;
-            return Some(Victim::new(number, state.segments.get(number)?, version));
-        }
-    }
-
-    /// Leaves a victim for later as if it had not been chosen.
-    fn put_back(&self, victim: &Victim) {
-        if victim.row == 0 {
-            let mut state = self.state.borrow_mut();
-            if let Some(attempts) = state.attempts.get_mut(&victim.number) {
-                *attempts = attempts.saturating_sub(1);
-            }
-        }
-    }
-
-    /// Writes moved blocks as stripes, those that were moved before in stripes of their own. False
-    /// when there is no room for some of them.
-    async fn move_blocks(self: &Rc<Self>, moves: Vec<Move>) -> bool {
-        let one_shard = self.state.borrow().share.shards == 1;
-        let (again, first): (VecDeque<Move>, VecDeque<Move>) = moves
-            .into_iter()
-            .partition(|moved| one_shard && moved.again);
-        let mut fit = self.move_class(Class::Moved, first).await;
-        fit &= self.move_class(Class::MovedAgain, again).await;
-        self.landed_all().await;
-        self.state.borrow_mut().moving.clear();
-        fit
-    }
-
-    async fn move_class(self: &Rc<Self>, class: Class, mut moves: VecDeque<Move>) -> bool {
-        while !moves.is_empty() && self.offline.get().is_none() {
-            if self.state.borrow().moved_in_flight >= self.moved_in_flight_max() {
-                self.landed.notified().await;
-                continue;
-            }
-            let before = moves.len();
-            let batch = moved_batch(
-                &mut self.state.borrow_mut(),
-                &self.rules(),
-                class,
-                &mut moves,
-            );
-            let Some(batch) = batch else {
-                break;
-            };
-            let moved = (before - moves.len()) as u64;
-            self.array
-                .count(|counters| counters.relocated_blocks += moved);
-            self.clone().launch(batch);
-        }
-        moves.is_empty()
-    }
-
-    fn moved_in_flight_max(&self) -> usize {
-        let state = self.state.borrow();
-        let busy = state.in_flight > state.moved_in_flight || !state.queue.is_empty();
-        if busy && !state.frugal {
-            IN_FLIGHT_GENTLE
-        } else {
-            IN_FLIGHT_MAX
-        }
-    }
-
-    /// Waits until every stripe that has been launched so far is applied.
-    async fn landed_all(&self) {
-        let last = self.state.borrow().sequence;
-        while self.state.borrow().applied < last && self.offline.get().is_none() {
-            self.landed.notified().await;
         }
     }
 }

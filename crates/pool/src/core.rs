@@ -43,6 +43,9 @@ pub struct Settings {
     pub slice_blocks: u32,
     /// Stripes that may be on their way to the drives at once.
     pub stripes_in_flight: usize,
+    /// The cleaner looks at so many blocks of a segment while it writes what it found among those
+    /// before: memory holds no more than twice as many.
+    pub cleaner_piece_blocks: u32,
     /// Acknowledge writes before they are durable. For the simulator's own test only: it must
     /// find this out.
     #[doc(hidden)]
@@ -59,6 +62,7 @@ impl Default for Settings {
             checkpoint_updates: 100_000,
             slice_blocks: SLICE_BLOCKS as u32,
             stripes_in_flight: 4,
+            cleaner_piece_blocks: 1024,
             broken_early_acknowledgement: false,
             broken_without_fence: false,
         }

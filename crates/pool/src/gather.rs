@@ -1,26 +1,21 @@
 //! What still lives in a segment that is being cleaned: found by its headers, read in runs.
 
-use crate::cleaner::WINDOW_BLOCKS;
 use crate::core::{Core, State};
 use crate::format::stripe::{Header, Place, Record};
-use crate::join::join_all;
+use crate::join::{join, join_all};
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::{Move, place};
+use crate::runs::{Live, Rows, cut, runs};
 use crate::segments::{Segment, Zone};
 use crate::tree;
 use crate::volumes::Root;
 use block::{BlockDevice, Buffer, IoError};
 use std::collections::BTreeSet;
 
-/// Rows of which headers are sought at once, at least and at most.
-const ROWS_MIN: u32 = 32;
+/// Rows of which headers are sought at once, at most.
 const ROWS_MAX: u32 = 512;
 /// So many map nodes are read at once.
 const LOOKUPS: usize = 32;
-/// Dead blocks between two live ones of a column that are read with them rather than skipped.
-const GAP_ROWS: u32 = 4;
-/// Blocks of one read.
-const RUN_ROWS: u32 = 64;
 
 /// A segment that is being cleaned, and how far that has got.
 pub(crate) struct Victim {
@@ -38,6 +33,8 @@ pub(crate) struct Victim {
     /// replaced since.
     accounted: u64,
     tables_version: u64,
+    /// Headers of the rows to come.
+    ahead: Option<Rows>,
 }
 
 impl Victim {
@@ -52,6 +49,7 @@ impl Victim {
             live: segment.live(),
             accounted: 0,
             tables_version,
+            ahead: None,
         }
     }
 
@@ -64,25 +62,26 @@ impl Victim {
     }
 }
 
-/// A block that lives: its owner, and where it is.
-type Live = (u32, u64, Entry);
-
 impl<D: BlockDevice + 'static> Core<D> {
     /// Takes some rows of a victim: marks the blocks that live as moving and reads them. Returns
     /// how many blocks have been looked at.
     pub async fn gather(&self, victim: &mut Victim, moves: &mut Vec<Move>) -> Result<u32, IoError> {
         let data = self.array.shape(victim.columns.len()).data as u32;
-        let rows = (WINDOW_BLOCKS / data).clamp(ROWS_MIN, ROWS_MAX);
-        let end = victim.rows.min(victim.row + rows);
         let first = victim.row;
         let mut live = Vec::new();
-        let headers = self.headers(victim, end).await;
+        let rows = match victim.ahead.take() {
+            Some(rows) => rows,
+            None => self.first_column(victim).await,
+        };
+        let headers = self.headers(victim, &rows).await;
         let blocks = self.blocks_of(victim, &headers);
         self.mark_live(&blocks, &mut live).await?;
         victim.live = victim.live.saturating_sub(live.len() as u64);
         live.sort_unstable_by_key(|(_, _, entry)| (entry.at.column, entry.at.row));
-        let reads = runs(&live).map(|run| self.read_live(victim, run));
-        let read = join_all(reads).await;
+        let reads = runs(&live).map(|run| self.read_live(victim, run, &rows));
+        // The next headers come with these blocks, so that they need not be waited for.
+        let (read, ahead) = join(join_all(reads), self.first_column(victim)).await;
+        victim.ahead = (victim.row < victim.rows).then_some(ahead);
         let moved: usize = read.iter().map(Vec::len).sum();
         moves.extend(read.into_iter().flatten());
         victim.accounted += moved as u64 + self.replaced(victim, blocks, &live).await;
@@ -117,19 +116,31 @@ impl<D: BlockDevice + 'static> Core<D> {
         count
     }
 
-    /// The headers of the stripes that begin before row `end`; moves the victim on behind them.
-    async fn headers(&self, victim: &mut Victim, end: u32) -> Vec<Header> {
-        let first = victim.row;
-        let buffer = Buffer::new((end - first) as usize * BLOCK_BYTES);
+    /// Reads what the next piece has of the first column; nothing at the victim's end.
+    async fn first_column(&self, victim: &Victim) -> Rows {
+        let data = self.array.shape(victim.columns.len()).data as u32;
+        let rows = (self.settings.cleaner_piece_blocks / data).clamp(1, ROWS_MAX);
+        let rows = rows.min(victim.rows.saturating_sub(victim.row));
+        let buffer = Buffer::new(rows as usize * BLOCK_BYTES);
         let zone = victim.columns.first().copied().flatten();
-        let (buffer, read) = self.array.read_zone(zone, first, buffer).await;
+        let (buffer, read) = match rows {
+            0 => (buffer, Ok(())),
+            _ => self.array.read_zone(zone, victim.row, buffer).await,
+        };
+        Rows {
+            first: victim.row,
+            buffer,
+            read: read.is_ok(),
+        }
+    }
+
+    /// The headers of the stripes that begin in these rows; moves the victim on behind them.
+    async fn headers(&self, victim: &mut Victim, rows: &Rows) -> Vec<Header> {
         let mut headers = Vec::new();
-        while victim.row < end {
-            let start = (victim.row - first) as usize * BLOCK_BYTES;
+        while let Some(block) = rows.block(victim.row) {
             let place = self.header_place(victim);
-            let block = &buffer[start..start + BLOCK_BYTES];
             let decoded = Header::decode(&self.secret, place, true, block);
-            let header = match decoded.filter(|_| read.is_ok()) {
+            let header = match decoded.filter(|_| rows.read) {
                 Some(header) => Some(header),
                 None => self.rebuilt_header(victim).await,
             };
@@ -240,20 +251,14 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Reads blocks of one column, with what lies between them; those that cannot be had stay.
-    async fn read_live(&self, victim: &Victim, run: &[Live]) -> Vec<Move> {
-        let (Some((_, _, first)), Some((_, _, last))) = (run.first(), run.last()) else {
-            return Vec::new();
+    async fn read_live(&self, victim: &Victim, run: &[Live], known: &Rows) -> Vec<Move> {
+        let (blocks, read) = match known.copies(run) {
+            Some(blocks) => (blocks, true),
+            None => self.read_run_of(victim, run).await,
         };
-        let rows = (last.at.row - first.at.row + 1) as usize;
-        let zone = victim.columns.get(usize::from(first.at.column));
-        let buffer = Buffer::new(rows * BLOCK_BYTES);
-        let read = self
-            .array
-            .read_zone(zone.copied().flatten(), first.at.row, buffer);
-        let (buffer, result) = read.await;
         let mut moves = Vec::with_capacity(run.len());
-        for ((layer, block, entry), own) in run.iter().zip(cut(buffer, run)) {
-            let right = result.is_ok() && crc_fast::crc32_iscsi(&own) == entry.crc;
+        for ((layer, block, entry), own) in run.iter().zip(blocks) {
+            let right = read && crc_fast::crc32_iscsi(&own) == entry.crc;
             let found = match right {
                 true => Some(own),
                 false => self.rescue(victim, (*layer, *block), *entry).await,
@@ -278,6 +283,19 @@ impl<D: BlockDevice + 'static> Core<D> {
         moves
     }
 
+    /// Reads a run of blocks; false if their drive would not.
+    async fn read_run_of(&self, victim: &Victim, run: &[Live]) -> (Vec<Buffer>, bool) {
+        let (Some((_, _, first)), Some((_, _, last))) = (run.first(), run.last()) else {
+            return (Vec::new(), true);
+        };
+        let rows = (last.at.row - first.at.row + 1) as usize;
+        let zone = victim.columns.get(usize::from(first.at.column));
+        let buffer = Buffer::new(rows * BLOCK_BYTES);
+        let zone = zone.copied().flatten();
+        let (buffer, read) = self.array.read_zone(zone, first.at.row, buffer).await;
+        (cut(buffer, run), read.is_ok())
+    }
+
     /// Reads a block whose own copy is bad. If it cannot be had it stays where it is.
     async fn rescue(&self, victim: &Victim, key: (u32, u64), entry: Entry) -> Option<Buffer> {
         let one = Buffer::new(BLOCK_BYTES);
@@ -293,76 +311,5 @@ impl<D: BlockDevice + 'static> Core<D> {
             self.lose_block(key.0, key.1);
         }
         None
-    }
-}
-
-/// Cuts the blocks of a run out of what was read; what lies between them is given up.
-fn cut(mut buffer: Buffer, run: &[Live]) -> Vec<Buffer> {
-    let first = run.first().map_or(0, |(_, _, entry)| entry.at.row);
-    let mut blocks = Vec::with_capacity(run.len());
-    for (_, _, entry) in run.iter().rev() {
-        let start = (entry.at.row - first) as usize * BLOCK_BYTES;
-        if buffer.len() > start + BLOCK_BYTES {
-            drop(buffer.split_off(start + BLOCK_BYTES));
-        }
-        if start > 0 {
-            blocks.push(buffer.split_off(start));
-        }
-    }
-    blocks.push(buffer);
-    blocks.reverse();
-    blocks
-}
-
-/// Cuts blocks that are sorted by column and row into runs that are worth one read each.
-fn runs(live: &[Live]) -> impl Iterator<Item = &[Live]> {
-    let mut rest = live;
-    std::iter::from_fn(move || {
-        let (_, _, first) = rest.first()?;
-        let mut length = 1;
-        while let Some((_, _, next)) = rest.get(length) {
-            let row = rest[length - 1].2.at.row;
-            let near = next.at.column == first.at.column
-                && next.at.row - row <= 1 + GAP_ROWS
-                && next.at.row - first.at.row < RUN_ROWS;
-            if !near {
-                break;
-            }
-            length += 1;
-        }
-        let (run, others) = rest.split_at(length);
-        rest = others;
-        Some(run)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_hold_every_block_once_and_span_little() {
-        let mut state = 1u64;
-        let mut live: Vec<Live> = (0..2000)
-            .map(|_| {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
-                let at = Location {
-                    segment: 1,
-                    column: (state >> 60) as u8 % 5,
-                    row: (state >> 33) as u32 % 3000,
-                };
-                (1, 0, Entry { at, crc: 0 })
-            })
-            .collect();
-        live.sort_unstable_by_key(|(_, _, entry)| (entry.at.column, entry.at.row));
-        live.dedup();
-        let mut seen = Vec::new();
-        for run in runs(&live) {
-            let (first, last) = (run[0].2.at, run[run.len() - 1].2.at);
-            assert_eq!(first.column, last.column);
-            assert!(last.row - first.row < RUN_ROWS);
-            seen.extend_from_slice(run);
-        }
-        assert_eq!(seen, live);
     }
 }

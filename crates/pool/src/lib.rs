@@ -62,6 +62,7 @@ mod rebuild;
 mod recovery;
 mod redundancy;
 mod room;
+mod runs;
 mod scrub;
 mod segment_table;
 mod segments;
@@ -76,6 +77,7 @@ mod upkeep;
 mod volume;
 mod volumes;
 mod watch;
+mod window;
 
 pub use accounting::{Accounting, SpaceUse};
 pub use array::Counters;

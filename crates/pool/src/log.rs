@@ -5,7 +5,8 @@ mod layout;
 
 use batch::stripe_blocks;
 pub(crate) use batch::{
-    ATOMIC_BLOCKS, Class, Next, ROWS_MAX, Rules, moved_batch, moved_room, next_batch,
+    ATOMIC_BLOCKS, Class, Next, ROWS_MAX, Rules, moved_batch, moved_room, moved_stripe_blocks,
+    next_batch,
 };
 
 use crate::core::{Core, State};

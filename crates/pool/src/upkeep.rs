@@ -1,7 +1,6 @@
 //! Upkeep: the task that checkpoints and cleans when it is time, and refuses writes when it must.
 
 use crate::checkpoint::Resume;
-use crate::cleaner::{WINDOW_BLOCKS, Window};
 use crate::coordinator::Coordinator;
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
@@ -9,6 +8,7 @@ use crate::log::Class;
 use crate::messages::Order;
 use crate::segments::{Kind, State as SegmentState};
 use crate::space::{Action, Situation, plan};
+use crate::window::Window;
 use block::{BlockDevice, IoError};
 use std::rc::Rc;
 
@@ -93,7 +93,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Windows in which so many segments are emptied.
     fn windows(&self, segments: usize) -> usize {
         let blocks = segments as u64 * self.size().segment_blocks;
-        blocks.div_ceil(u64::from(WINDOW_BLOCKS)) as usize
+        blocks.div_ceil(u64::from(self.window_blocks())) as usize
     }
 
     /// Frees segments without a checkpoint: those of whose blocks the logs have replaced every one

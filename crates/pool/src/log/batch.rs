@@ -434,6 +434,12 @@ pub(crate) fn moved_room(state: &State, rules: &Rules) -> u64 {
     rooms.sum::<u64>().saturating_sub(rules.wide().data as u64)
 }
 
+/// Blocks that fill a stripe of moved ones in a segment of the usual width.
+pub(crate) fn moved_stripe_blocks(rules: &Rules) -> usize {
+    let shape = rules.wide();
+    blocks_in(rows_max(shape, 2).min(rules.zone_rows), shape).max(1) as usize
+}
+
 /// The cleaner's segment of `class`. Where no further one lies ready, what is left in the other
 /// class's: all room that there is serves both.
 fn moved_segment(state: &mut State, rules: &Rules, class: Class) -> Option<u32> {

@@ -6,6 +6,7 @@ mod events;
 mod fencing;
 mod golden;
 mod membership;
+mod pieces;
 mod recovery;
 mod refusals;
 mod regressions;

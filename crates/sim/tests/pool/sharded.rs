@@ -8,11 +8,12 @@ use sim::{Device, Served, SimDrive};
 /// Blocks of a slice.
 pub const SLICE: u64 = 16;
 
-/// Small slices, and no cache for the map.
+/// Small slices, pieces of few rows for the cleaner, and no cache for the map.
 fn settings() -> Settings {
     Settings {
         map_cache_bytes: 0,
         slice_blocks: SLICE as u32,
+        cleaner_piece_blocks: 16,
         ..Settings::default()
     }
 }

@@ -1,0 +1,268 @@
+//! A window of cleaning: piece by piece what lives is gathered out of segments, and while one piece
+//! is read the one before it is written, so that neither waits for the other.
+
+use crate::core::Core;
+use crate::gather::Victim;
+use crate::join::join;
+use crate::log::{Class, Move, moved_batch, moved_room, moved_stripe_blocks};
+use block::BlockDevice;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// A segment that is not empty after so many cleanings will not be.
+const ATTEMPTS_MAX: u32 = 4;
+/// A window ends when so many pieces' worth of blocks have been looked at: many, for the first one
+/// is read and the last one written with nothing beside it.
+const WINDOW_PIECES: u32 = 16;
+/// After so many of them a writer that waits gets what has been emptied: each time tables are
+/// published.
+const PIECES_LEAST: u32 = 4;
+/// Stripes of moved blocks under way at once: one by one beside hosts that have all the room they
+/// need, else as many as keep the drives busy. With 32 rows each they reach no further than
+/// recovery looks.
+const IN_FLIGHT_GENTLE: usize = 1;
+const IN_FLIGHT_MAX: usize = 8;
+
+/// What came of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    Moved,
+    /// There was no segment to move blocks to.
+    NoRoom,
+}
+
+/// How far the gathering of a window has got.
+struct Gathering {
+    /// So many segments are to be emptied.
+    wanted: usize,
+    looked_at: u32,
+    /// Blocks that live, and how many can be moved.
+    found: u64,
+    room: u64,
+    /// There was room for all that were looked at.
+    fits: bool,
+    /// The segment of which this window has gathered something, and goes on to.
+    begun: Option<u32>,
+    /// Segments of which everything has been gathered.
+    emptied: Vec<Victim>,
+}
+
+impl Gathering {
+    /// A victim that does not fit as a whole would not be freed by what is moved of it; but where
+    /// segments have become narrower no victim may fit.
+    fn takes(&self, victim: &Victim) -> bool {
+        let first = self.found == 0 && self.room > 0;
+        let begun = self.begun == Some(victim.number);
+        first || begun || self.found + victim.live <= self.room
+    }
+}
+
+/// Gathered blocks that wait for their stripes.
+#[derive(Default)]
+struct Waiting {
+    first: VecDeque<Move>,
+    /// Those that were moved before.
+    again: VecDeque<Move>,
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Moves live blocks out of one or more segments that `choose` names, a window of them, and
+    /// empties at most `wanted`, which it returns. The caller holds the upkeep lock.
+    pub async fn clean(
+        self: &Rc<Self>,
+        wanted: usize,
+        choose: impl Fn() -> Option<u32>,
+    ) -> (Window, Vec<Victim>) {
+        let _reading = self.reading();
+        let mut gathering = Gathering {
+            wanted: wanted.max(1),
+            looked_at: 0,
+            found: 0,
+            room: moved_room(&self.state.borrow(), &self.rules()),
+            fits: true,
+            begun: None,
+            emptied: Vec::new(),
+        };
+        let mut waiting = Waiting::default();
+        let full = moved_stripe_blocks(&self.rules());
+        let moved = loop {
+            let gather = self.gather_piece(&mut gathering, &choose);
+            let (piece, moved) = join(gather, self.move_blocks(&mut waiting, full)).await;
+            match piece {
+                Some(piece) if moved => self.line_up(piece, &mut waiting),
+                _ => break moved && self.move_blocks(&mut waiting, 1).await,
+            }
+        };
+        // No segment is empty before all that was taken out of it has landed.
+        self.landed_all().await;
+        let mut state = self.state.borrow_mut();
+        state.moving.clear();
+        if moved {
+            let window = match gathering.fits || !gathering.emptied.is_empty() {
+                true => Window::Moved,
+                false => Window::NoRoom,
+            };
+            return (window, gathering.emptied);
+        }
+        state.cleaning = None;
+        for victim in gathering.emptied {
+            state.attempts.remove(&victim.number);
+            state.settled.insert(victim.number);
+        }
+        (Window::NoRoom, Vec::new())
+    }
+
+    /// The next blocks of the window, marked as moving; `None` at its end.
+    async fn gather_piece(
+        &self,
+        so_far: &mut Gathering,
+        choose: &impl Fn() -> Option<u32>,
+    ) -> Option<Vec<Move>> {
+        let ends = || self.stopping.get() || self.offline.get().is_some();
+        while so_far.looked_at < self.window_blocks() && !ends() {
+            let resumed = self.resume_victim();
+            if resumed.is_none() && so_far.emptied.len() >= self.enough(so_far) {
+                return None;
+            }
+            let mut victim = resumed.or_else(|| self.next_victim(choose))?;
+            so_far.fits = so_far.takes(&victim);
+            if !so_far.fits {
+                self.put_back(&victim);
+                return None;
+            }
+            let number = victim.number;
+            let mut moves = Vec::new();
+            match self.gather(&mut victim, &mut moves).await {
+                Ok(blocks) => so_far.looked_at += blocks.max(1),
+                Err(error) => {
+                    tracing::warn!(segment = number, %error, "segment cannot be cleaned");
+                    self.state.borrow_mut().stuck.insert(number);
+                    continue;
+                }
+            }
+            so_far.found += moves.len() as u64;
+            so_far.begun = Some(number);
+            if victim.row < victim.rows {
+                self.state.borrow_mut().cleaning = Some(victim);
+            } else {
+                self.state.borrow_mut().settled.remove(&number);
+                so_far.emptied.push(victim);
+            }
+            return Some(moves);
+        }
+        None
+    }
+
+    /// A window ends when so many blocks have been looked at.
+    pub fn window_blocks(&self) -> u32 {
+        WINDOW_PIECES * self.settings.cleaner_piece_blocks
+    }
+
+    /// When so many segments are emptied no further one is begun: a writer that waits can go on
+    /// with one.
+    fn enough(&self, so_far: &Gathering) -> usize {
+        let least = PIECES_LEAST * self.settings.cleaner_piece_blocks;
+        match self.state.borrow().starved && so_far.looked_at >= least {
+            true => 1,
+            false => so_far.wanted,
+        }
+    }
+
+    /// The segment that was left half way.
+    fn resume_victim(&self) -> Option<Victim> {
+        let mut state = self.state.borrow_mut();
+        let victim = state.cleaning.take()?;
+        let found = state.segments.get(victim.number)?;
+        (found.generation == victim.generation).then_some(victim)
+    }
+
+    pub fn next_victim(&self, choose: &impl Fn() -> Option<u32>) -> Option<Victim> {
+        loop {
+            let number = choose()?;
+            let mut state = self.state.borrow_mut();
+            let attempts = state.attempts.entry(number).or_default();
+            *attempts += 1;
+            if *attempts > ATTEMPTS_MAX {
+                // Its live count will not fall: better degraded than cleaned for ever.
+                state.stuck.insert(number);
+                continue;
+            }
+            let version = state.tables_version;
+            return Some(Victim::new(number, state.segments.get(number)?, version));
+        }
+    }
+
+    /// Leaves a victim for later as if it had not been chosen.
+    fn put_back(&self, victim: &Victim) {
+        if victim.row == 0 {
+            let mut state = self.state.borrow_mut();
+            if let Some(attempts) = state.attempts.get_mut(&victim.number) {
+                *attempts = attempts.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Gathered blocks get in line for stripes, those that were moved before for stripes of their
+    /// own.
+    fn line_up(&self, mut piece: Vec<Move>, waiting: &mut Waiting) {
+        // Neighbours that meet again are read together later.
+        piece.sort_unstable_by_key(|moved| moved.owner());
+        let one_shard = self.state.borrow().share.shards == 1;
+        let (again, first): (Vec<Move>, Vec<Move>) = piece
+            .into_iter()
+            .partition(|moved| one_shard && moved.again);
+        waiting.first.extend(first);
+        waiting.again.extend(again);
+    }
+
+    /// Writes blocks as stripes while `least` or more of a kind wait. False when there is no room
+    /// for some of them.
+    async fn move_blocks(self: &Rc<Self>, waiting: &mut Waiting, least: usize) -> bool {
+        let first = &mut waiting.first;
+        let fit = self.move_class(Class::Moved, first, least).await;
+        let again = &mut waiting.again;
+        fit & self.move_class(Class::MovedAgain, again, least).await
+    }
+
+    async fn move_class(
+        self: &Rc<Self>,
+        class: Class,
+        moves: &mut VecDeque<Move>,
+        least: usize,
+    ) -> bool {
+        while moves.len() >= least && self.offline.get().is_none() {
+            if self.state.borrow().moved_in_flight >= self.moved_in_flight_max() {
+                self.landed.notified().await;
+                continue;
+            }
+            let before = moves.len();
+            let batch = moved_batch(&mut self.state.borrow_mut(), &self.rules(), class, moves);
+            let Some(batch) = batch else {
+                break;
+            };
+            let moved = (before - moves.len()) as u64;
+            self.array
+                .count(|counters| counters.relocated_blocks += moved);
+            self.clone().launch(batch);
+        }
+        moves.len() < least
+    }
+
+    fn moved_in_flight_max(&self) -> usize {
+        let state = self.state.borrow();
+        let busy = state.in_flight > state.moved_in_flight || !state.queue.is_empty();
+        if busy && !state.frugal {
+            IN_FLIGHT_GENTLE
+        } else {
+            IN_FLIGHT_MAX
+        }
+    }
+
+    /// Waits until every stripe that has been launched so far is applied.
+    async fn landed_all(&self) {
+        let last = self.state.borrow().sequence;
+        while self.state.borrow().applied < last && self.offline.get().is_none() {
+            self.landed.notified().await;
+        }
+    }
+}
