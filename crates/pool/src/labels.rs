@@ -191,17 +191,6 @@ pub(crate) async fn write<D: BlockDevice>(
     write_in(device, superblock, layout, odd, body).await
 }
 
-/// As [`write()`], to both slots: whichever is written next, the other one is left.
-pub(crate) async fn write_both<D: BlockDevice>(
-    device: &D,
-    superblock: &Superblock,
-    layout: DriveLayout,
-    body: &[u8],
-) -> Result<(), IoError> {
-    write_in(device, superblock, layout, false, body).await?;
-    write_in(device, superblock, layout, true, body).await
-}
-
 /// Makes a superblock whose tables are torn unreadable for good: the next ones written there may
 /// be the very same tables, and must not make it count after all.
 pub(crate) async fn forget_torn<D: BlockDevice>(device: &D, slot: &Slot) -> Result<(), IoError> {
@@ -279,14 +268,21 @@ pub async fn probe<D: BlockDevice>(device: &D) -> Result<Option<Label>, PoolErro
 
 /// Makes a drive forget the pool that it belongs to.
 pub async fn wipe<D: BlockDevice>(device: &D) -> Result<(), PoolError> {
-    let blocks = device_blocks(device);
-    for at in [false, true].map(|odd| superblock_at(blocks, odd)) {
-        if at < blocks {
-            let zeroes = Buffer::zeroed(BLOCK_BYTES);
-            write_blocks(device, at, zeroes, Durability::Cached)
-                .await
-                .1?;
-        }
+    for odd in [false, true] {
+        wipe_slot(device, odd).await?;
     }
-    Ok(device.flush().await?)
+    Ok(())
+}
+
+/// Makes the superblock of a slot unreadable, durably.
+pub(crate) async fn wipe_slot<D: BlockDevice>(device: &D, odd: bool) -> Result<(), IoError> {
+    let blocks = device_blocks(device);
+    let at = superblock_at(blocks, odd);
+    if at < blocks {
+        let zeroes = Buffer::zeroed(BLOCK_BYTES);
+        write_blocks(device, at, zeroes, Durability::Cached)
+            .await
+            .1?;
+    }
+    device.flush().await
 }

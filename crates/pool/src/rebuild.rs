@@ -148,9 +148,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 min,
             });
         }
-        // It may be somebody else's by now.
-        core.verify().await?;
-        labels::wipe(&device).await?;
         let (id, word) = (core.entropy.bytes16()?, core.entropy.word()?);
         let join = |next: &mut Superblock| {
             next.raise_epoch(word);
@@ -170,8 +167,13 @@ impl<D: BlockDevice + 'static> Pool<D> {
         join(&mut first);
         first.drive_index = index as u8;
         first.drive_id = id;
-        core.array.lease.hold().await?;
-        labels::write_both(&device, &first, layout, &body).await?;
+        // Both slots: whichever is written next, the other one is left. A look before each: a host
+        // that stood still for long, and has not noticed, takes from who has the pool by now one
+        // label of a drive at most, and the other one says more.
+        for odd in [false, true] {
+            core.verify().await?;
+            labels::write_in(&device, &first, layout, odd, &body).await?;
+        }
         core.place_at_others(MemberDrive {
             index,
             position: 0,
@@ -240,8 +242,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
         if core.array.is_live(index) {
             return Err(PoolError::NoSpace);
         }
-        core.verify().await?;
-        labels::wipe(drive.device()).await
+        // As when it joined.
+        for odd in [false, true] {
+            core.verify().await?;
+            labels::wipe_slot(drive.device(), odd).await?;
+        }
+        Ok(())
     }
 
     /// Members that the pool can still lose.

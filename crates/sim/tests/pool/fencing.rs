@@ -3,7 +3,8 @@
 use crate::support::{BLOCK, HOST, create, open, read, volume, with_drives, write};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use pool::{Entropy, HostId, Level, OpenOptions, Pool, PoolError, PoolState, VolumeId};
-use sim::SimDrive;
+use reactor::Reactor;
+use sim::{Power, SimDrive};
 use std::time::Duration;
 
 const OTHER: HostId = HostId([2; 16]);
@@ -129,4 +130,43 @@ fn a_wiped_drive_vouches_for_nobody() {
         reactor::sleep(Duration::from_secs(6)).await;
         assert_eq!(try_write(&first, id, 2).await, Err(IoError::DeviceGone));
     });
+}
+
+/// A host stood still, and its clock with it, while it added a drive. Another one took the pool,
+/// added the drive and went. Then the first one put its own label over the other's.
+#[test]
+fn a_drive_that_two_hosts_add_belongs_to_the_later_one() {
+    for operations in 0..40 {
+        let power = Power::new(1);
+        power.switch_on(u64::MAX);
+        let drives = [(); 5].map(|()| SimDrive::new(1300, power.clone()));
+        let (members, newcomer) = (drives[..4].to_vec(), drives[4].clone());
+        let first = Reactor::simulated(1);
+        first.run(async {
+            let pool = create(&members, Level::Raid5).await;
+            let id = volume(&pool, "a", 100).await;
+            write(&pool, id, 0, 1, 1).await;
+            power.pause_after(operations);
+            let newcomer = newcomer.clone();
+            // It ends, if it does, when nobody listens any more.
+            drop(reactor::spawn(async move { pool.add_drive(newcomer).await }));
+            power.paused().await;
+        });
+        drives.iter().for_each(SimDrive::land);
+        Reactor::simulated(2).run(async {
+            let second = take(&drives, OTHER, 9).await.expect("taken");
+            let added = second.add_drive(newcomer).await;
+            let added_by_first = matches!(added, Err(PoolError::DriveInUse { .. }));
+            assert!(added.is_ok() || added_by_first, "{added:?}");
+            second.close().await.expect("closed");
+        });
+        first.run(async { reactor::sleep(Duration::from_secs(2)).await });
+        Reactor::simulated(3).run(async {
+            let third = take(&drives[1..], OTHER, 10).await;
+            let third = third.unwrap_or_else(|error| panic!("after {operations}: {error}"));
+            let id = third.volumes()[0].id;
+            assert_eq!(read(&third, id, 0, 1).await, vec![1; BLOCK]);
+            third.close().await.expect("closed");
+        });
+    }
 }
