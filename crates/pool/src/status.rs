@@ -72,6 +72,9 @@ pub struct PoolStatus {
     pub used_bytes: u64,
     /// What is kept for volumes that reserve space, beyond what they hold.
     pub reserved_bytes: u64,
+    /// Space that is nobody's for some minutes after the pool was taken by force, since its last
+    /// holder may still write there; parts of it may hold blocks.
+    pub quarantined_bytes: u64,
     /// What the maps take on the drives, redundancy not counted.
     pub map_bytes: u64,
     /// Memory that map nodes take.
@@ -112,11 +115,24 @@ impl<D: BlockDevice + 'static> Pool<D> {
             unreserved_bytes: core.size().unreserved_blocks() * BLOCK_BYTES as u64,
             used_bytes: used_blocks * BLOCK_BYTES as u64,
             reserved_bytes: core.state.borrow().tables.promised_blocks() * BLOCK_BYTES as u64,
+            quarantined_bytes: self.quarantined_blocks() * BLOCK_BYTES as u64,
             map_bytes: core.state.borrow().map_nodes * BLOCK_BYTES as u64,
             map_cache_bytes: core.cache.borrow().len() * BLOCK_BYTES,
             segments: self.occupancy(),
             drives,
         }
+    }
+
+    fn quarantined_blocks(&self) -> u64 {
+        let core = &self.core;
+        let state = core.state.borrow();
+        let segments = state.quarantined.iter();
+        let columns =
+            segments.filter_map(|number| Some(state.segments.get(*number)?.columns.len()));
+        let columns: usize = columns.sum();
+        // Wide segments could be made of these zones.
+        let shape = core.rules().wide();
+        (columns * shape.data).div_ceil(shape.width()) as u64 * u64::from(core.zone_rows)
     }
 
     /// Looks at every segment once: some thousands, some tens of thousands in the largest pools.

@@ -214,6 +214,7 @@ pub mod tests {
             unreserved_bytes: 1 << 30,
             used_bytes: 1 << 20,
             reserved_bytes: 0,
+            quarantined_bytes: 0,
             map_bytes: 4096,
             map_cache_bytes: 4096,
             segments: node::Occupancy {

@@ -8,9 +8,8 @@
 //! quarter of what they can hold might not be enough; these pools have some thirty segments, so
 //! what is open, half empty or kept for the cleaner is much of a smaller one.
 //!
-//! Where hosts take the pool from one another, zones that a former one may still write to are no
-//! space for a while: then a write may be refused as a promise may, and a drive kept for any
-//! reason.
+//! Zones that a former holder of the pool may still write to are no space for a while, and where
+//! hosts take the pool from one another a drive may be kept for any reason.
 
 use super::{BLOCK, Served, World};
 
@@ -21,7 +20,7 @@ pub(crate) struct Fill {
     held: u64,
     /// How much of that is being written: parts of it may count twice until it is answered.
     under_way: u64,
-    /// What it can hold on the drives that it has.
+    /// What it can hold on the drives that it has, but for what is left to a former holder.
     usable: u64,
     shards: usize,
 }
@@ -74,13 +73,13 @@ impl World {
             .values()
             .flat_map(|image| image.writes.values());
         let under_way = writes.map(|write| write.stamps.len() as u64).sum();
-        let volumes = pool.volumes();
+        let (volumes, status) = (pool.volumes(), pool.status());
         let promised = volumes.iter().filter(|volume| volume.reserved);
         let promised: u64 = promised.map(|volume| volume.bytes).sum();
         Fill {
             held: written + promised / BLOCK as u64 + self.unnamed.get(),
             under_way,
-            usable: pool.status().usable_bytes / BLOCK as u64,
+            usable: status.usable_bytes.saturating_sub(status.quarantined_bytes) / BLOCK as u64,
             shards: pool.shards(),
         }
     }
@@ -113,10 +112,6 @@ impl World {
         let fuller = self.fuller.borrow();
         let since = fuller.iter().rev().take_while(|(then, _)| *then >= at);
         let mut fills = since.map(|(_, fill)| *fill).chain([before, now]);
-        let purpose = match self.options.rivals {
-            true => Purpose::Promise,
-            false => purpose,
-        };
         match fills.any(|fill| fill.may_refuse(blocks, purpose)) {
             true => Ok(()),
             false => Err(format!(

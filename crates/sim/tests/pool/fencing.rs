@@ -149,7 +149,9 @@ fn a_drive_that_two_hosts_add_belongs_to_the_later_one() {
             power.pause_after(operations);
             let newcomer = newcomer.clone();
             // It ends, if it does, when nobody listens any more.
-            drop(reactor::spawn(async move { pool.add_drive(newcomer).await }));
+            drop(reactor::spawn(
+                async move { pool.add_drive(newcomer).await },
+            ));
             power.paused().await;
         });
         drives.iter().for_each(SimDrive::land);

@@ -105,7 +105,7 @@ pub(super) fn health(page: &mut Page, sample: &Sample) {
     }
 }
 
-const POOL_GAUGES: [Figure<PoolFacts>; 5] = [
+const POOL_GAUGES: [Figure<PoolFacts>; 6] = [
     (
         "usable_bytes",
         "What the pool can hold, redundancy and reserves taken off.",
@@ -118,6 +118,11 @@ const POOL_GAUGES: [Figure<PoolFacts>; 5] = [
         "reserved_bytes",
         "What is kept for volumes that reserve space, beyond what they hold.",
         |facts| facts.status.reserved_bytes as f64,
+    ),
+    (
+        "quarantined_bytes",
+        "What is left alone for some minutes after the pool was taken by force.",
+        |facts| facts.status.quarantined_bytes as f64,
     ),
     ("map_bytes", "What the pool's maps take.", |facts| {
         facts.status.map_bytes as f64
