@@ -11,6 +11,7 @@ use crate::events::DriveChange;
 use crate::fence::{self, Survey};
 use crate::format::body::Body;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
+use crate::join::join_all;
 use crate::labels::{self, DriveId, Found, HostId, Slot};
 use crate::lease::{LEASE, QUARANTINE};
 use crate::level::{DRIVES_MAX, Level};
@@ -203,20 +204,22 @@ impl<D: BlockDevice + 'static> Pool<D> {
     }
 }
 
-/// What each drive carries of a pool.
+/// What each drive carries of a pool. All that can be read from now on is durable: what a host that
+/// died has left in a drive's cache would be lost with the power, and what is built upon it.
 pub(crate) async fn find_slots<D: BlockDevice>(
     drives: &[D],
 ) -> Result<Vec<Option<Box<Slot>>>, PoolError> {
-    let mut slots = Vec::with_capacity(drives.len());
-    for device in drives {
+    let looks = drives.iter().map(async |device| {
+        device.flush().await?;
+        labels::find(device).await
+    });
+    let slots = join_all(looks).await.into_iter().map(|found| match found {
+        Ok(Found::Slot(slot)) => Ok(Some(slot)),
+        Ok(Found::Newer(version)) => Err(PoolError::NewerFormat(version)),
         // A drive that cannot be read is as good as absent.
-        slots.push(match labels::find(device).await {
-            Ok(Found::Slot(slot)) => Some(slot),
-            Ok(Found::Newer(version)) => return Err(PoolError::NewerFormat(version)),
-            Ok(Found::Blank) | Err(_) => None,
-        });
-    }
-    Ok(slots)
+        Ok(Found::Blank) | Err(_) => Ok(None),
+    });
+    slots.collect()
 }
 
 /// How a host came by the pool.

@@ -268,6 +268,30 @@ impl SimDrive {
         }
     }
 
+    /// What the death of the process that used it does: a write on its way arrives, or was never
+    /// begun. What was not flushed can be read, and be lost with the power later.
+    pub fn lose_host(&self) {
+        let random = &self.power.random;
+        let mut media = self.media.borrow_mut();
+        while let Some((flight, change)) = media.flights.pop_first() {
+            if random.once_in(2) {
+                media.flights.insert(flight, change);
+                media.land(flight);
+            } else if let Flight::Write {
+                bytes,
+                first_number,
+                ..
+            } = change
+            {
+                let blocks = (bytes.len() / BLOCK) as u64;
+                let gone = first_number..first_number + blocks;
+                media
+                    .unflushed
+                    .retain(|write| !gone.contains(&write.number));
+            }
+        }
+    }
+
     /// Flips bits in, or makes unreadable, some blocks that were written.
     pub fn decay(&self, count: u64) {
         let random = &self.power.random;

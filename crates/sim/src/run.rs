@@ -1,9 +1,11 @@
-//! One seed: a pool lives several lives, each ended by a power failure, and nothing may be lost.
+//! One seed: a pool lives several lives, each ended by a crash, and nothing may be lost.
 //!
 //! The fault model:
 //! - The power fails at any drive operation, also while the pool is being created or recovered.
 //!   Every write that was not flushed, or was in flight, is then kept, lost, or torn by 512-byte
 //!   sectors, each on its own, in any order. Flushed and forced writes stay.
+//! - Or only the host's process dies: each write in flight arrives or does not, and what was not
+//!   flushed can be read, until the power fails later.
 //! - Operations in flight finish in any order. Drives have blocks of 4096 or 512 bytes.
 //! - Up to as many drives as the level allows are bad at a time: each may die at any operation, be
 //!   absent for a life and return with what it had, have bits flipped, refuse to read some
@@ -36,7 +38,7 @@ use std::rc::Rc;
 pub struct Options {
     /// Decides everything.
     pub seed: u64,
-    /// Power failures.
+    /// Crashes.
     pub lives: u64,
     /// Only this level.
     pub level: Option<Level>,
@@ -77,7 +79,7 @@ impl Options {
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Power failures.
+    /// Power failures, and deaths of the process alone.
     pub crashes: u64,
     /// Requests that clients had answered.
     pub requests: u64,

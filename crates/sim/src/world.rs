@@ -57,6 +57,8 @@ pub(crate) struct World {
     pub random: Random,
     /// Decides what was added to worlds later.
     pub extra: Random,
+    /// Decides how hosts end.
+    ends: Random,
     bad: RefCell<Vec<usize>>,
     pub model: RefCell<Model>,
     pub report: Cell<Report>,
@@ -94,6 +96,7 @@ impl World {
     ) -> World {
         World {
             crowded: options.crowded.unwrap_or(random.once_in(4)),
+            ends: Random::new(options.seed ^ 0xe4d0_0000_0000),
             options,
             level,
             lost_max: level.drives_lost_max(level.default_width(drives.len())),
@@ -236,6 +239,14 @@ impl World {
         pool.close().await.expect("a new pool can be closed");
     }
 
+    /// The host is gone, with the power or without.
+    fn end_host(&self) {
+        match self.ends.once_in(3) {
+            true => self.drives.borrow().iter().for_each(SimDrive::lose_host),
+            false => self.lose_power(),
+        }
+    }
+
     fn lose_power(&self) {
         for drive in self.drives.borrow().iter() {
             drive.lose_power();
@@ -306,7 +317,7 @@ impl World {
             self.clone().work(absent, last, false),
         ));
         drop(reactor);
-        self.lose_power();
+        self.end_host();
         self.count(|report| report.crashes += u64::from(outcome.is_none()));
         if let Some(found) = self.fault.take() {
             return Err(found);

@@ -40,7 +40,7 @@ impl World {
         });
         if let Some(result) = outcome {
             drop(first);
-            self.lose_power();
+            self.end_host();
             return self.fault.take().map_or(result, Err);
         }
         self.count(|report| report.takeovers += 1);
@@ -49,7 +49,7 @@ impl World {
         let result = self.take_over(&first, former, absent);
         self.deposed.set(None);
         drop(first);
-        self.lose_power();
+        self.end_host();
         self.fault.take().map_or(result, Err)
     }
 
