@@ -7,7 +7,7 @@ use sim::golden;
 
 /// Each image and the checksum of its file: to change one, this line has to be changed too, and
 /// with it the promise that what is on disk stays readable.
-const IMAGES: [(&str, &[u8], u64); 3] = [
+const IMAGES: [(&str, &[u8], u64); 4] = [
     (
         "v1-raid6-exported",
         include_bytes!("../../../../tests/golden/v1-raid6-exported.image"),
@@ -22,6 +22,11 @@ const IMAGES: [(&str, &[u8], u64); 3] = [
         "v1-raid1-degraded",
         include_bytes!("../../../../tests/golden/v1-raid1-degraded.image"),
         0xb1dd_fadd_8d98_fa00,
+    ),
+    (
+        "v1-raid5-reused",
+        include_bytes!("../../../../tests/golden/v1-raid5-reused.image"),
+        0xb1d1_ca29_7d71_57b3,
     ),
 ];
 
