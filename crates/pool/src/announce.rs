@@ -32,7 +32,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.state.borrow_mut().unannounced.clear();
         }
         self.work.notify_one();
-        self.tell_all(|| Order::Look);
+        self.have_others_look();
         Ok(())
     }
 

@@ -531,7 +531,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 coordinator.leave(era);
             }
         }));
-        self.tell_all(|| Order::Look);
+        self.have_others_look();
     }
 }
 

@@ -177,6 +177,8 @@ pub(crate) struct Core<D> {
     pub looked_up: Notify,
     pub offline: Cell<Option<&'static str>>,
     pub stopping: Cell<bool>,
+    /// How often other shards were told to look for segments; at another shard, how often it was.
+    pub looks: Cell<u64>,
     /// Requests of hosts so far, of every kind.
     pub requests: Cell<u64>,
     /// Live blocks at which the space in use is worth a look.

@@ -77,6 +77,7 @@ impl<D> Core<D> {
         let state = self.state.borrow();
         Standing {
             starved: state.starved && !state.queue.is_empty(),
+            looks: self.looks.get(),
             overlay_full,
             dirty: !state.overlay.is_empty(),
             overlay_blocks: state.segments.live_overlay(),
@@ -95,6 +96,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 // A failure takes the pool offline.
                 let _ = self.settle_membership().await;
             }
+            let looks = self.looks.get();
             let given = self.keep_segments().await;
             let standing = self.standing();
             self.forget_reported(standing.covered);
@@ -103,6 +105,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             let starved = standing.starved && !given;
             let standing = Standing {
                 starved,
+                looks,
                 ..standing
             };
             self.report(Report::Standing(shard, Box::new(standing)));
@@ -119,10 +122,8 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Asks for segments to be written next, before they are needed. True if one was given.
     async fn keep_segments(&self) -> bool {
-        let (wide, narrow) = {
-            let rules = self.rules();
-            (rules.wide(), rules.narrow())
-        };
+        let rules = self.rules();
+        let (wide, narrow) = (rules.wide(), rules.narrow());
         let mut given = false;
         for (class, kind) in [
             (Class::HostWide, Kind::Wide),
@@ -131,8 +132,13 @@ impl<D: BlockDevice + 'static> Core<D> {
             let wanted = class == Class::HostWide || narrow != wide;
             let lies_ready = {
                 let state = self.state.borrow();
-                let mut ready = state.segments.numbers(kind, SegmentState::Ready);
-                ready.any(|number| !state.for_moves.contains(&number))
+                let ready = state.segments.numbers(kind, SegmentState::Ready);
+                let mut ready = ready.filter(|number| !state.for_moves.contains(number));
+                // One that lacks a drive by now is of no use.
+                ready.any(|number| {
+                    let segment = state.segments.get(number);
+                    segment.is_some_and(|segment| rules.accepts(&segment.columns))
+                })
             };
             if wanted && !lies_ready {
                 let ahead = !self.state.borrow().starved;

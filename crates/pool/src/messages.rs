@@ -90,6 +90,8 @@ pub(crate) struct Usage {
 pub(crate) struct Standing {
     /// Its writer waits for a segment.
     pub starved: bool,
+    /// It has been told to look so often before it asked for segments.
+    pub looks: u64,
     pub overlay_full: bool,
     /// Updates wait for a checkpoint.
     pub dirty: bool,

@@ -159,6 +159,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.correct_all(|standing| standing.starved = false);
     }
 
+    /// There may be segments where there were none.
+    pub fn have_others_look(&self) {
+        self.looks.set(self.looks.get() + 1);
+        self.tell_all(|| Order::Look);
+    }
+
     fn correct_all(&self, change: impl Fn(&mut Standing)) {
         for peer in self.peers() {
             peer.correct(&change);
@@ -220,7 +226,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     let _ = reply.try_send(dealt);
                 }));
             }
-            Report::Standing(shard, standing) => {
+            Report::Standing(shard, mut standing) => {
+                // Who complained before it was told to look will do so again, or not.
+                standing.starved &= standing.looks == self.looks.get();
                 if let Some(peer) = self.peer(shard) {
                     peer.standing.set(*standing);
                 }

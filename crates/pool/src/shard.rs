@@ -139,7 +139,10 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 state.retiring.push((era, reply));
                 state.release_limbo();
             }
-            Order::Look => core.upkeep.notify_one(),
+            Order::Look => {
+                core.looks.set(core.looks.get() + 1);
+                core.upkeep.notify_one();
+            }
             Order::Lease(until) => core.array.lease.extend(until),
             Order::Refuse => {
                 let starved = core.state.borrow().starved;

@@ -159,6 +159,7 @@ impl<D> Core<D> {
             upkeep: Notify::new(),
             landed: Notify::new(),
             looked_up: Notify::new(),
+            looks: Cell::new(0),
             requests: Cell::new(0),
             look_at_blocks: Cell::new(0),
             link: OnceCell::new(),

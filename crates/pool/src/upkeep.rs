@@ -161,7 +161,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.state.borrow_mut().starved = false;
         self.work.notify_one();
         self.heard_refused();
-        self.tell_all(|| Order::Look);
+        self.have_others_look();
     }
 
     /// Fails the writes that wait for a segment.

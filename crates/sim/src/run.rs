@@ -44,6 +44,8 @@ pub struct Options {
     pub level: Option<Level>,
     /// Bad drives, as many as the level allows.
     pub bad_drives: bool,
+    /// Some lives end with the process and not with the power.
+    pub processes_die: bool,
     /// The pool is opened with up to so many shards, other numbers each time.
     pub shards_max: u64,
     /// Volumes outgrow the pool, or do not; as the seed says if nothing is said.
@@ -66,6 +68,7 @@ impl Options {
             lives: 6,
             level: None,
             bad_drives: true,
+            processes_die: true,
             shards_max: 1,
             crowded: None,
             wide: None,

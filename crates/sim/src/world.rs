@@ -241,7 +241,7 @@ impl World {
 
     /// The host is gone, with the power or without.
     fn end_host(&self) {
-        match self.ends.once_in(3) {
+        match self.options.processes_die && self.ends.once_in(3) {
             true => self.drives.borrow().iter().for_each(SimDrive::lose_host),
             false => self.lose_power(),
         }

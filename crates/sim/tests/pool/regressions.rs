@@ -6,6 +6,14 @@ use pool::{CreateOptions, Entropy, HostId, Level, OpenOptions, Pool};
 use reactor::Reactor;
 use sim::{Options, Power, SimDrive, run};
 
+/// A world as it was when the simulation ended every life with the power: the fault was found in it.
+fn before_deaths(seed: u64) -> Options {
+    Options {
+        processes_die: false,
+        ..Options::new(seed)
+    }
+}
+
 /// The read had looked up the volume's layer once; the layer was folded away under it and the rest
 /// of its blocks read as zeroes.
 #[test]
@@ -144,7 +152,7 @@ fn a_drive_that_dies_while_the_pool_opens_is_as_good_as_absent() {
 #[test]
 fn forgetting_a_member_does_not_take_back_what_was_published_meanwhile() {
     for seed in [101_407, 103_872] {
-        run(&Options::new(seed)).unwrap_or_else(|found| panic!("{found}"));
+        run(&before_deaths(seed)).unwrap_or_else(|found| panic!("{found}"));
     }
 }
 
@@ -152,7 +160,7 @@ fn forgetting_a_member_does_not_take_back_what_was_published_meanwhile() {
 #[test]
 fn torn_superblocks_cost_no_drive() {
     for seed in [106_426, 110_887] {
-        run(&Options::new(seed)).unwrap_or_else(|found| panic!("{found}"));
+        run(&before_deaths(seed)).unwrap_or_else(|found| panic!("{found}"));
     }
 }
 
@@ -162,7 +170,7 @@ fn torn_superblocks_cost_no_drive() {
 fn a_membership_on_half_of_the_drives_yields() {
     let options = Options {
         shards_max: 3,
-        ..Options::new(9_701_502)
+        ..before_deaths(9_701_502)
     };
     run(&options).unwrap_or_else(|found| panic!("{found}"));
 }
@@ -172,14 +180,14 @@ fn a_membership_on_half_of_the_drives_yields() {
 /// pool did not open for want of space.
 #[test]
 fn a_full_pool_opens_after_one_crash_upon_another() {
-    run(&Options::new(10_003_830)).unwrap_or_else(|found| panic!("{found}"));
+    run(&before_deaths(10_003_830)).unwrap_or_else(|found| panic!("{found}"));
 }
 
 /// A drive that was not ready hid a superblock that the last opening had left torn; when
 /// it was ready, that passed for another host's.
 #[test]
 fn what_the_last_opening_left_is_no_rival() {
-    run(&Options::new(2_003_254)).unwrap_or_else(|found| panic!("{found}"));
+    run(&before_deaths(2_003_254)).unwrap_or_else(|found| panic!("{found}"));
 }
 
 /// While it was found out that a drive could not leave, it already took no new segments: those made
@@ -188,7 +196,7 @@ fn what_the_last_opening_left_is_no_rival() {
 fn a_drive_that_may_not_leave_still_takes_copies() {
     let options = Options {
         shards_max: 3,
-        ..Options::new(2_502_947)
+        ..before_deaths(2_502_947)
     };
     run(&options).unwrap_or_else(|found| panic!("{found}"));
 }
@@ -208,6 +216,17 @@ fn a_write_is_not_refused_for_want_of_segments_that_are_ready() {
         });
     }
     for seed in [9_200_049, 9_200_323, 9_725_324] {
-        run(&Options::new(seed)).unwrap_or_else(|found| panic!("{found}"));
+        run(&before_deaths(seed)).unwrap_or_else(|found| panic!("{found}"));
     }
+}
+
+/// What lay ready for a shard lacked a drive by then, so that its writer could not use it, and since
+/// something lay ready nothing else was asked for: a write was refused in an empty pool.
+#[test]
+fn what_lies_ready_and_lacks_a_drive_keeps_no_shard_from_another() {
+    let options = Options {
+        shards_max: 3,
+        ..Options::new(20_000_908)
+    };
+    run(&options).unwrap_or_else(|found| panic!("{found}"));
 }
