@@ -9,7 +9,6 @@ use crate::coordinator::Coordinator;
 use crate::error::PoolError;
 use crate::format::body::{Body, Decided};
 use crate::format::superblock::Superblock;
-use crate::messages::Order;
 use crate::segments::State as SegmentState;
 use block::BlockDevice;
 use std::rc::Rc;
