@@ -6,7 +6,7 @@ use pool::{CreateOptions, Entropy, HostId, Level, OpenOptions, Pool};
 use reactor::Reactor;
 use sim::{Options, Power, SimDrive, run};
 
-/// A world as it was when the simulation ended every life with the power: the fault was found in it.
+/// A world as it was when the simulation ended every life with the power: a fault was in it.
 fn before_deaths(seed: u64) -> Options {
     Options {
         processes_die: false,
@@ -220,7 +220,7 @@ fn a_write_is_not_refused_for_want_of_segments_that_are_ready() {
     }
 }
 
-/// What lay ready for a shard lacked a drive by then, so that its writer could not use it, and since
+/// What lay ready for a shard lacked a drive by then, its writer could not use it, and since
 /// something lay ready nothing else was asked for: a write was refused in an empty pool.
 #[test]
 fn what_lies_ready_and_lacks_a_drive_keeps_no_shard_from_another() {
