@@ -429,7 +429,11 @@ impl World {
         let accounts = pool.accounting().await;
         let accounts = accounts.map_err(|error| format!("accounts: {error}"))?;
         let used = pool.status().used_bytes;
-        self.unnamed.set(accounts.unnamed_bytes / BLOCK as u64);
+        // What several share is nobody's when each of them has overwritten it.
+        let users = accounts.volumes.values().chain(accounts.snapshots.values());
+        let shared: u64 = users.map(|used| used.shared_bytes).sum();
+        self.unnamed
+            .set((accounts.unnamed_bytes + shared) / BLOCK as u64);
         // What the cleaner moves meanwhile counts twice until the next checkpoint.
         if accounts.total_bytes > used {
             return Err(format!("{used} bytes in use, but {accounts:?}"));
