@@ -31,6 +31,8 @@ pub struct MemoryDrive {
     in_use: Cell<usize>,
     /// Memory that was erased.
     spare: RefCell<Vec<Box<[u8]>>>,
+    /// All of that is kept.
+    keeps: bool,
 }
 
 impl Chunk {
@@ -81,6 +83,16 @@ impl MemoryDrive {
             chunks: RefCell::default(),
             in_use: Cell::new(0),
             spare: RefCell::default(),
+            keeps: false,
+        }
+    }
+
+    /// Keeps all memory that was ever written for its next writes: like any drive's, its place
+    /// costs nothing to have, and what is measured is not the system's providing it.
+    pub fn keeping_memory(self) -> MemoryDrive {
+        MemoryDrive {
+            keeps: true,
+            ..self
         }
     }
 
@@ -149,7 +161,9 @@ impl MemoryDrive {
                 self.in_use.set(self.in_use.get() - 1);
                 let mut spare = self.spare.borrow_mut();
                 spare.push(emptied.memory);
-                spare.truncate((SPARE_TIMES * self.in_use.get()).max(SPARE_CHUNKS));
+                if !self.keeps {
+                    spare.truncate((SPARE_TIMES * self.in_use.get()).max(SPARE_CHUNKS));
+                }
             }
             at += length;
         }
@@ -243,6 +257,27 @@ mod tests {
         assert_eq!(taken, drive.in_use.get());
         assert!(drive.spare.borrow().len() <= SPARE_CHUNKS.max(SPARE_TIMES * taken));
         taken
+    }
+
+    #[test]
+    fn memory_is_kept_if_that_is_asked_for() {
+        reactor::Reactor::simulated(1).run(async {
+            let chunks = 2 * SPARE_CHUNKS as u64;
+            let blocks = chunks * CHUNK_BYTES / 4096;
+            let geometry = Geometry::new(4096, blocks).unwrap();
+            let drive = MemoryDrive::new(geometry).keeping_memory();
+            for start in (0..blocks).step_by(512) {
+                let data = Buffer::copy_of(&[1; 4096]);
+                let written = drive.write(Lba(start), data, Durability::Cached).await;
+                written.1.unwrap();
+            }
+            let all = BlockRange::new(Lba(0), blocks);
+            drive.deallocate(all).await.unwrap();
+            assert_eq!(drive.spare.borrow().len() as u64, chunks);
+            let (buffer, result) = drive.read(Lba(0), Buffer::new(4096)).await;
+            result.unwrap();
+            assert!(buffer.iter().all(|byte| *byte == 0));
+        });
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub const DEVICES: [(Device, &str); 3] = [
 /// A drive of `bytes`.
 pub fn drive(bytes: u64) -> MemoryDrive {
     let geometry = Geometry::new(BLOCK_BYTES as u32, bytes / BLOCK_BYTES);
-    MemoryDrive::new(geometry.expect("a block size that there is"))
+    MemoryDrive::new(geometry.expect("a block size that there is")).keeping_memory()
 }
 
 /// A raid6 pool of such drives and its one volume, every block of it written.
@@ -39,7 +39,8 @@ pub async fn pool(
 ) -> (Pool<MemoryDrive>, Rc<PoolVolume<MemoryDrive>>) {
     let mut drives = Vec::new();
     for _ in 0..DRIVES {
-        // The system provides memory when it is first written, which is no work of a pool.
+        // The system provides memory when it is first written, which is no work of a pool. That it
+        // trims its drives when it is made does not give it back.
         let drive = Rc::new(drive(drive_bytes));
         fill(&drive, drive_bytes / BLOCK_BYTES).await;
         drives.extend(Rc::into_inner(drive));
