@@ -5,7 +5,7 @@ use crate::coordinator::Coordinator;
 use crate::core::{Core, Link};
 use crate::log::Class;
 use crate::messages::{Order, Report, Standing};
-use crate::segments::{Kind, State as SegmentState};
+use crate::segments::Kind;
 use block::{BlockDevice, IoError};
 use reactor::mailbox::Sender;
 use std::rc::Rc;
@@ -132,12 +132,9 @@ impl<D: BlockDevice + 'static> Core<D> {
             let wanted = class == Class::HostWide || narrow != wide;
             let lies_ready = {
                 let state = self.state.borrow();
-                let ready = state.segments.numbers(kind, SegmentState::Ready);
-                let mut ready = ready.filter(|number| !state.for_moves.contains(number));
                 // One that lacks a drive by now is of no use.
-                ready.any(|number| {
-                    let segment = state.segments.get(number);
-                    segment.is_some_and(|segment| rules.accepts(&segment.columns))
+                state.ready(kind).any(|(number, segment)| {
+                    !state.for_moves.contains(&number) && rules.accepts(&segment.columns)
                 })
             };
             if wanted && !lies_ready {

@@ -1,9 +1,8 @@
 //! A process dies and the power stays on: what it left in the drives' caches can be read, and is
 //! lost with the power later.
 
-use crate::support::{BLOCK, create, open, read, volume};
-use block::{BlockDevice, Buffer, Durability, Lba};
-use pool::{Entropy, HostId, Level, OpenOptions, Pool, VolumeId};
+use crate::support::{OTHER, create, open, read, take, volume, write};
+use pool::{Level, Pool, VolumeId};
 use reactor::Reactor;
 use sim::{Power, SimDrive};
 use std::rc::Rc;
@@ -19,24 +18,11 @@ fn until_cut(power: &Rc<Power>, seed: u64, work: impl Future<Output = ()> + 'sta
     });
 }
 
+/// In many small steps, so that the process dies at each of them.
 async fn overwrite(pool: &Pool<SimDrive>, id: VolumeId, byte: u8) {
-    let device = pool.volume(id).expect("the volume");
     for block in 0..BLOCKS {
-        let mut buffer = Buffer::new(BLOCK);
-        buffer.fill(byte);
-        let written = device.write(Lba(block), buffer, Durability::Cached).await;
-        written.1.expect("written");
+        write(pool, id, block, 1, byte).await;
     }
-}
-
-async fn take(drives: &[SimDrive]) -> Pool<SimDrive> {
-    let options = OpenOptions {
-        force: true,
-        entropy: Entropy::seeded(9),
-        ..OpenOptions::new(HostId([2; 16]))
-    };
-    let taken = Pool::open(drives.to_vec(), options).await;
-    taken.expect("the pool can be taken")
 }
 
 /// Who took the pool read a superblock that was not durable, wrote its claim over the one before,
@@ -70,13 +56,13 @@ fn a_pool_outlives_a_death_a_takeover_and_a_power_failure() {
             power.switch_on(second);
             let own = drives.clone();
             until_cut(&power, 3, async move {
-                let _pool = take(&own).await;
+                let _pool = take(&own, OTHER, 9).await.expect("taken");
                 std::future::pending().await
             });
             drives.iter().for_each(SimDrive::lose_power);
             power.switch_on(u64::MAX);
             Reactor::simulated(4).run(async {
-                let pool = take(&drives).await;
+                let pool = take(&drives, OTHER, 9).await.expect("taken");
                 let found = read(&pool, id, 0, BLOCKS).await;
                 assert!(found.iter().all(|byte| [1, 2].contains(byte)));
                 pool.close().await.expect("closed");

@@ -1,24 +1,14 @@
 //! Two hosts and one pool: who takes it by force waits, and who has lost it stops.
 
-use crate::support::{BLOCK, HOST, create, open, read, volume, with_drives, write};
+use crate::support::{BLOCK, HOST, OTHER, create, open, read, take, volume, with_drives, write};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use pool::{Entropy, HostId, Level, OpenOptions, Pool, PoolError, PoolState, VolumeId};
 use reactor::Reactor;
 use sim::{Power, SimDrive};
 use std::time::Duration;
 
-const OTHER: HostId = HostId([2; 16]);
 /// What a claim by force waits.
 const TAKEOVER: Duration = Duration::from_secs(8);
-
-async fn take(drives: &[SimDrive], host: HostId, seed: u64) -> Result<Pool<SimDrive>, PoolError> {
-    let options = OpenOptions {
-        force: true,
-        entropy: Entropy::seeded(seed),
-        ..OpenOptions::new(host)
-    };
-    Pool::open(drives.to_vec(), options).await
-}
 
 async fn try_write(pool: &Pool<SimDrive>, id: VolumeId, byte: u8) -> Result<(), IoError> {
     let device = pool.volume(id).expect("the volume");

@@ -2,8 +2,8 @@
 
 use block::{BlockDevice, Buffer, Durability, Lba};
 use pool::{
-    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, PoolState, Settings, VolumeId,
-    VolumeOptions,
+    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, PoolError, PoolState, Settings,
+    VolumeId, VolumeOptions,
 };
 use reactor::Reactor;
 use sim::{Power, SimDrive};
@@ -14,6 +14,9 @@ pub const BLOCK: usize = 4096;
 
 /// Who opens the pools.
 pub const HOST: HostId = HostId([1; 16]);
+
+/// Who takes them.
+pub const OTHER: HostId = HostId([2; 16]);
 
 /// Runs `work` on a new pool of `level` over `drives` drives that do nothing wrong, then closes it.
 pub fn with_pool<F: Future>(
@@ -119,6 +122,20 @@ pub async fn open(drives: &[SimDrive]) -> Pool<SimDrive> {
     Pool::open(drives.to_vec(), options)
         .await
         .expect("the pool opens")
+}
+
+/// Takes the pool from whoever has it.
+pub async fn take(
+    drives: &[SimDrive],
+    host: HostId,
+    seed: u64,
+) -> Result<Pool<SimDrive>, PoolError> {
+    let options = OpenOptions {
+        force: true,
+        entropy: Entropy::seeded(seed),
+        ..OpenOptions::new(host)
+    };
+    Pool::open(drives.to_vec(), options).await
 }
 
 /// Time for what the pool does by itself.
