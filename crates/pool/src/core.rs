@@ -103,8 +103,6 @@ pub(crate) struct State {
     /// Writes and deallocations not yet in a stripe.
     pub queue: VecDeque<Item>,
     pub queued_blocks: u64,
-    /// How much of it the last stripe took.
-    pub last_taken: u64,
     /// Space that writes under way will take.
     pub admitted: Admitted,
     /// The writer found no room for the queue's head.

@@ -3,7 +3,6 @@
 mod batch;
 mod layout;
 
-use batch::stripe_blocks;
 pub(crate) use batch::{
     ATOMIC_BLOCKS, Class, Next, ROWS_MAX, Rules, moved_batch, moved_room, moved_stripe_blocks,
     next_batch,
@@ -20,11 +19,6 @@ use layout::{Source, give_back, lay_out};
 use reactor::sync::Signal;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-
-/// Hosts that had so much in the last stripe together are likely to have more on its way.
-const MANY_BLOCKS: u64 = 16;
-/// For so many turns of the loop the writer waits for it.
-const TURNS_FOR_MORE: usize = 4;
 
 /// A host's write or deallocation, until all of it is durable.
 pub(crate) struct Request {
@@ -242,23 +236,16 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    /// Lets others of many who write at once get in line, a few turns of the loop at most: a stripe
-    /// that takes more costs less for each, in headers and padding too. A lone writer waits for
-    /// nobody, unless space is short and the stripe would be padded.
+    /// Where space is short, lets others who write get in line before a row is padded. Elsewhere
+    /// nobody is waited for: what arrives while a stripe is written makes the next one larger, and
+    /// hosts prepare more while it is.
     async fn wait_for_more(&self) {
-        for turn in 0..TURNS_FOR_MORE {
-            let wait = {
-                let state = self.state.borrow();
-                let shape = self.array.shape(self.width);
-                let row = 1..shape.data as u64 - 1;
-                let stripe = 1..stripe_blocks(shape);
-                let queued = state.queued_blocks;
-                state.last_taken >= MANY_BLOCKS && stripe.contains(&queued)
-                    || turn == 0 && state.frugal && row.contains(&queued)
-            };
-            if !wait {
-                return;
-            }
+        let pads = {
+            let state = self.state.borrow();
+            let data = self.array.shape(self.width).data as u64;
+            state.frugal && (1..data - 1).contains(&state.queued_blocks)
+        };
+        if pads {
             reactor::yield_now().await;
         }
     }
@@ -290,9 +277,6 @@ impl<D: BlockDevice + 'static> Core<D> {
             return Next::Nothing;
         }
         let next = next_batch(state, &self.rules());
-        if let Next::Batch(batch) = &next {
-            state.last_taken = batch.requests.iter().map(|(_, parts)| parts).sum();
-        }
         if std::mem::take(&mut state.segment_opened) {
             self.upkeep.notify_one();
         }

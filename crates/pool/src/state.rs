@@ -36,7 +36,6 @@ impl State {
             segment_opened: false,
             queue: VecDeque::new(),
             queued_blocks: 0,
-            last_taken: 0,
             admitted: Default::default(),
             starved: false,
             urgent: false,

@@ -9,47 +9,61 @@ use pool::{CreateOptions, HostId, Level, Pool, PoolVolume, VolumeOptions};
 
 pub const BLOCK_BYTES: u64 = 4096;
 const DRIVES: u64 = 6;
-/// How full the full pool is; the fresh one's volume is as large as a drive.
-const FULL_PERCENT: u64 = 80;
+/// Of the drive that is measured and those of pools that are full, and of volumes elsewhere.
+const DRIVE_BYTES: u64 = 512 << 20;
+/// What the loads write in a few seconds finds room in a pool of such drives: there is nothing to
+/// clean yet.
+const ROOMY_DRIVE_BYTES: u64 = 3 << 29;
 
-/// What is measured, in the order of the rows.
+/// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Device {
     Drive,
+    /// Of roomy drives, with little in it.
     FreshPool,
-    FullPool,
+    /// Full to so many percent, and written over: what is written has to be cleaned up behind.
+    WornPool(u64),
 }
 
-pub const DEVICES: [(Device, &str); 3] = [
+/// In the order of the rows.
+pub const DEVICES: [(Device, &str); 4] = [
     (Device::Drive, "memory drive"),
     (Device::FreshPool, "pool, fresh"),
-    (Device::FullPool, "pool, 80% full"),
+    (Device::WornPool(25), "pool, 25% full"),
+    (Device::WornPool(80), "pool, 80% full"),
 ];
 
-/// A drive of `bytes`.
-pub fn drive(bytes: u64) -> MemoryDrive {
-    let geometry = Geometry::new(BLOCK_BYTES as u32, bytes / BLOCK_BYTES);
-    MemoryDrive::new(geometry.expect("a block size that there is")).keeping_memory()
+/// A drive, every block of it written: the system provides memory when it is first written, which
+/// is no work of what is measured.
+pub async fn drive() -> Rc<MemoryDrive> {
+    filled_drive(DRIVE_BYTES).await
 }
 
-/// A raid6 pool of such drives and its one volume, every block of it written.
-pub async fn pool(
-    drive_bytes: u64,
-    full: bool,
-) -> (Pool<MemoryDrive>, Rc<PoolVolume<MemoryDrive>>) {
+async fn filled_drive(bytes: u64) -> Rc<MemoryDrive> {
+    let geometry = Geometry::new(BLOCK_BYTES as u32, bytes / BLOCK_BYTES);
+    let drive = MemoryDrive::new(geometry.expect("a block size that there is"));
+    let drive = Rc::new(drive.keeping_memory());
+    fill(&drive, bytes / BLOCK_BYTES).await;
+    drive
+}
+
+/// A raid6 pool of memory drives, worn if `device` is, and its one volume, every block of it
+/// written: in a fresh pool one as large as the drive beside it.
+pub async fn pool(device: Device) -> (Pool<MemoryDrive>, Rc<PoolVolume<MemoryDrive>>) {
+    let (drive_bytes, full) = match device {
+        Device::WornPool(percent) => (DRIVE_BYTES, Some(percent)),
+        _ => (ROOMY_DRIVE_BYTES, None),
+    };
     let mut drives = Vec::new();
     for _ in 0..DRIVES {
-        // The system provides memory when it is first written, which is no work of a pool. That it
-        // trims its drives when it is made does not give it back.
-        let drive = Rc::new(drive(drive_bytes));
-        fill(&drive, drive_bytes / BLOCK_BYTES).await;
-        drives.extend(Rc::into_inner(drive));
+        // That a pool trims its drives when it is made does not give the memory back.
+        drives.extend(Rc::into_inner(filled_drive(drive_bytes).await));
     }
     let options = CreateOptions::new("bench", Level::Raid6, HostId([1; 16]));
     let pool = Pool::create(drives, options).await.expect("a pool");
     let bytes = match full {
-        true => pool.status().unreserved_bytes * FULL_PERCENT / 100,
-        false => drive_bytes,
+        Some(percent) => pool.status().unreserved_bytes * percent / 100,
+        None => DRIVE_BYTES,
     };
     let blocks = bytes / BLOCK_BYTES;
     let volume = VolumeOptions {
@@ -60,9 +74,10 @@ pub async fn pool(
     let volume = pool.create_volume("v", volume).await.expect("a volume");
     let volume = Rc::new(pool.volume(volume).expect("just made"));
     fill(&volume, blocks).await;
-    if full {
-        // A quarter of it: more than a pool that is so full has room for.
-        overwrite(&volume, blocks, blocks / 4).await;
+    if full.is_some() {
+        // More than there is room for beside it.
+        let room = pool.status().unreserved_bytes - bytes;
+        overwrite(&volume, blocks, room * 5 / 4 / BLOCK_BYTES).await;
     }
     (pool, volume)
 }

@@ -22,7 +22,6 @@ use target::{
     Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
 };
 
-const DRIVE_BYTES: u64 = 512 << 20;
 const SUBSYSTEM: &str = "nqn.2024-01.io.flashyard:bench";
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
 
@@ -146,11 +145,9 @@ async fn wait_for(stopped: &Receiver<()>) {
 
 async fn serve(device: Device) -> (Rc<dyn Serving>, std::net::SocketAddr) {
     if device == Device::Drive {
-        let drive = Rc::new(made::drive(DRIVE_BYTES));
-        made::fill(&drive, DRIVE_BYTES / made::BLOCK_BYTES).await;
-        return export(drive);
+        return export(made::drive().await);
     }
-    let (_, volume) = made::pool(DRIVE_BYTES, device == Device::FullPool).await;
+    let (_, volume) = made::pool(device).await;
     export(volume)
 }
 

@@ -1,8 +1,8 @@
 //! What a pool itself costs, with no network: processor time of one core for each request to a
 //! raid6 pool over drives in memory, beside one such drive. What is read in sequence was written so
 //! first, and then over at random. Prints a table, and writes `target/bench/pool_path.json`.
-//! `OPERATIONS` (of 4 KiB; 500000), `MIB` of a drive (512) and `ROUNDS` (3) change the defaults;
-//! `ONLY` and `DEVICE` name the beginning of the one load and device to run, for a profiler.
+//! `OPERATIONS` (of 4 KiB; 500000) and `ROUNDS` (3) change the defaults; `ONLY` and
+//! `DEVICE` name the beginning of the one load and device to run, for a profiler.
 
 #[path = "../pool_over_tcp/made.rs"]
 mod made;
@@ -55,7 +55,6 @@ fn main() {
     if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
         return;
     }
-    let drive_bytes = setting("MIB", 512) << 20;
     let operations = setting("OPERATIONS", 500_000);
     let only = std::env::var("ONLY").unwrap_or_default();
     let device = std::env::var("DEVICE").unwrap_or_default();
@@ -66,7 +65,7 @@ fn main() {
                 continue;
             }
             let reactor = Reactor::io_uring(ReactorConfig::default()).expect("an io_uring");
-            let times = reactor.run(measure(*which, drive_bytes, operations, &only));
+            let times = reactor.run(measure(*which, operations, &only));
             for (load, time) in samples.iter_mut().zip(times) {
                 load[nth].extend(time);
             }
@@ -110,20 +109,14 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Microseconds of each load on a device that nobody used before; `None` for those left out.
-async fn measure(device: Device, bytes: u64, operations: u64, only: &str) -> Vec<Option<f64>> {
-    match device {
-        Device::Drive => {
-            let drive = Rc::new(made::drive(bytes));
-            made::fill(&drive, bytes / BLOCK_BYTES).await;
-            all(&drive, operations, only).await
-        }
-        Device::FreshPool | Device::FullPool => {
-            let (pool, volume) = made::pool(bytes, device == Device::FullPool).await;
-            let times = all(&volume, operations, only).await;
-            pool.close().await.expect("it closes");
-            times
-        }
+async fn measure(device: Device, operations: u64, only: &str) -> Vec<Option<f64>> {
+    if device == Device::Drive {
+        return all(&made::drive().await, operations, only).await;
     }
+    let (pool, volume) = made::pool(device).await;
+    let times = all(&volume, operations, only).await;
+    pool.close().await.expect("it closes");
+    times
 }
 
 async fn all<D: BlockDevice + 'static>(

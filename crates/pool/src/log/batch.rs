@@ -145,11 +145,6 @@ fn rows_max(shape: Shape, records: usize) -> u32 {
     (rows as u32).clamp(1, ROWS_MAX)
 }
 
-/// Blocks that a stripe of writes takes at most.
-pub(super) fn stripe_blocks(shape: Shape) -> u64 {
-    blocks_in(rows_max(shape, 1), shape)
-}
-
 fn blocks_of(buffer: &Buffer) -> u64 {
     (buffer.len() / BLOCK_BYTES) as u64
 }
