@@ -52,14 +52,15 @@ impl LayerOverlay {
         own.map(|(_, entry)| entry).collect()
     }
 
-    fn sorted(&self) -> Vec<(u64, Entry)> {
-        let mut blocks: Vec<(u64, Entry)> = self
-            .blocks
-            .iter()
-            .map(|(block, entry)| (*block, *entry))
-            .collect();
-        blocks.sort_unstable_by_key(|(block, _)| *block);
-        blocks
+    /// The blocks, sorted.
+    fn puts(&self) -> Vec<Change> {
+        let put = |(block, entry): (&u64, &Entry)| Change::Put {
+            block: *block,
+            mapping: Mapping::Block(*entry),
+        };
+        let mut puts: Vec<Change> = self.blocks.iter().map(put).collect();
+        puts.sort_unstable_by_key(Change::start);
+        puts
     }
 }
 
@@ -208,15 +209,15 @@ impl Overlay {
         let Some(overlay) = self.layers.get(&layer) else {
             return Vec::new();
         };
-        let blocks = overlay.sorted();
-        let mut changes = Vec::with_capacity(blocks.len() + overlay.holes.len());
+        let mut changes = overlay.puts();
+        let mut clears = Vec::new();
         for (&start, &end) in &overlay.holes {
             let mut at = start;
-            let first = blocks.partition_point(|(block, _)| *block < start);
-            let inside = blocks[first..].iter().map(|(block, _)| *block);
+            let first = changes.partition_point(|change| change.start() < start);
+            let inside = changes[first..].iter().map(Change::start);
             for block in inside.take_while(|block| *block < end) {
                 if at < block {
-                    changes.push(Change::Clear {
+                    clears.push(Change::Clear {
                         start: at,
                         end: block,
                     });
@@ -224,16 +225,13 @@ impl Overlay {
                 at = block + 1;
             }
             if at < end {
-                changes.push(Change::Clear { start: at, end });
+                clears.push(Change::Clear { start: at, end });
             }
         }
-        for (block, entry) in blocks {
-            changes.push(Change::Put {
-                block,
-                mapping: Mapping::Block(entry),
-            });
+        if !clears.is_empty() {
+            changes.append(&mut clears);
+            changes.sort_by_key(Change::start);
         }
-        changes.sort_by_key(Change::start);
         changes
     }
 }

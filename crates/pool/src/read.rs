@@ -64,16 +64,14 @@ pub(crate) fn put_together(parts: Vec<Buffer>) -> Buffer {
 }
 
 impl<D: BlockDevice + 'static> PoolVolume<D> {
+    /// Reads blocks of `layer`, which is the volume's at this moment.
     pub(crate) async fn read_blocks(
         &self,
+        layer: u32,
         range: BlockRange,
         buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
         let _reading = self.core.reading();
-        let layer = match self.layer() {
-            Ok(layer) => layer,
-            Err(error) => return (buffer, Err(error)),
-        };
         if range.blocks == 1 {
             let mut found = [None];
             return match self.core.find(layer, range.start.0, &mut found).await {

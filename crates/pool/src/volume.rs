@@ -180,10 +180,12 @@ impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
     }
 
     async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
-        let checked = self.layer().and_then(|_| self.range(start, buffer.len()));
+        let checked = self
+            .layer()
+            .and_then(|layer| Ok((layer, self.range(start, buffer.len())?)));
         match checked {
-            Ok(range) => {
-                let (buffer, result) = self.read_blocks(range, buffer).await;
+            Ok((layer, range)) => {
+                let (buffer, result) = self.read_blocks(layer, range, buffer).await;
                 // Somebody else may have written meanwhile.
                 let held = self.core.array.lease.hold().await;
                 (buffer, result.and(held))

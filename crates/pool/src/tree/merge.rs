@@ -15,6 +15,9 @@ use std::rc::Rc;
 /// A changed node with fewer records than this is merged with a neighbour, so that a map's size
 /// stays bounded by what it maps.
 const SMALL: usize = NODE_RECORDS / 4;
+/// Of a run that is longer so many records, whole nodes full of them, are stored before the rest is
+/// joined: memory need not hold all of it.
+const RUN: usize = 4 * NODE_RECORDS;
 
 /// A child after the changes: untouched, or the records it now holds.
 enum Child {
@@ -161,6 +164,12 @@ async fn pack_children<S: NodeSink>(
             match next {
                 Child::Changed(content) => run.extend(content),
                 Child::Kept(record) => run.extend(absorb(sink, record, level).await?),
+            }
+            // What is left fills a node: it needs no neighbour.
+            let whole = run.len().saturating_sub(NODE_RECORDS) / RUN * RUN;
+            if whole > 0 {
+                packed.extend(store_packed(sink, layer, level, &run[..whole]).await?);
+                run.drain(..whole);
             }
         }
         if run.len() < SMALL

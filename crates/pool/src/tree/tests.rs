@@ -179,3 +179,26 @@ proptest! {
         prop_assert!(memory.live.borrow().is_empty(), "live counts leaked");
     }
 }
+
+/// Runs of changed leaves longer than are kept in memory, and a rest of every length behind them.
+#[test]
+fn leaves_that_all_change_at_once_are_packed_whole() {
+    for blocks in (3000..3600).step_by(19) {
+        let (memory, mut model) = (Memory::default(), BTreeMap::new());
+        let every = |step: usize, stamp: u32| -> Vec<Change> {
+            let put = |block: u64| Change::Put {
+                block,
+                mapping: data(stamp + block as u32),
+            };
+            (0..blocks).step_by(step).map(put).collect()
+        };
+        let mut root = None;
+        for changes in [every(1, 10_000), every(50, 20_000), every(1, 30_000)] {
+            root = now(merge(&memory, 1, root, &changes)).unwrap();
+            apply(&mut model, &changes);
+            check(&memory, root, &model);
+            let leaves = blocks.div_ceil(254) as usize;
+            assert_eq!(memory.nodes.borrow().len(), leaves + 1, "{blocks} blocks");
+        }
+    }
+}
