@@ -1,0 +1,253 @@
+//! `cargo bench -p node --bench cores`: what a second core is worth to a pool.
+//!
+//! A raid6 pool of six drives in memory, served over loopback by a node on one core, and by a node
+//! on two. Hosts run on the same cores as the node, in the same event loops, so that a core that is
+//! busy is busy with both, and nothing else runs on it. Beside them two nodes with a pool and a core
+//! each, which share nothing: what this machine gives to two cores at most. `SECONDS` and `ROUNDS`
+//! change the defaults of 2 and 3; `ONLY` names the beginning of the one load to run. Writes
+//! `target/bench/cores.json`.
+
+#![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use initiator::{ConnectOptions, Controller};
+use lab::load::{Job, Pattern, Progress, Stop, Workload};
+use node::{
+    AllowedHosts, Backing, DriveSpec, Level, Node, NodeSpec, PathState, PoolSpec, PortSpec,
+    VolumeOptions, VolumeSpec,
+};
+use reactor::ReactorConfig;
+use reactor::cores::{CoreHandle, Cores, CoresConfig};
+use serde_json::json;
+use uuid::Uuid;
+
+const SUBSYSTEM: &str = "nqn.2026-11.example.flashyard:bench:cores";
+const HOST: &str = "nqn.2026-11.example.flashyard:bench";
+const DRIVES: usize = 6;
+const DRIVE_BYTES: u64 = 1 << 30;
+const VOLUME_BYTES: u64 = 512 << 20;
+/// The connections of a host, which the kernel deals to the cores of a node.
+const QUEUES: u16 = 8;
+
+/// Name, pattern, bytes of a request, requests outstanding of each host.
+type Load = (&'static str, Pattern, u32, u32);
+
+const LOADS: [Load; 4] = [
+    ("randread 4 KiB", Pattern::RandRead, 4096, 128),
+    ("randwrite 4 KiB", Pattern::RandWrite, 4096, 128),
+    ("read 128 KiB", Pattern::Read, 131_072, 32),
+    ("write 128 KiB", Pattern::Write, 131_072, 32),
+];
+
+/// The processors of each node.
+const ARRANGEMENTS: [(&str, &[&[usize]]); 3] = [
+    ("one core", &[&[0]]),
+    ("two cores", &[&[0, 1]]),
+    ("two nodes, a core each", &[&[0], &[1]]),
+];
+
+fn main() {
+    // `cargo test --benches` asks for a listing or a quick check: this is neither.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    let rounds = setting("ROUNDS", 3);
+    let mut samples = vec![vec![Vec::new(); ARRANGEMENTS.len()]; LOADS.len()];
+    for _ in 0..rounds {
+        for (nth, (_, nodes)) in ARRANGEMENTS.iter().enumerate() {
+            for (load, rate) in samples.iter_mut().zip(measure(nodes)) {
+                load[nth].extend(rate);
+            }
+        }
+    }
+    println!("| load | arrangement | IOPS | of one core | of two nodes |");
+    println!("|---|---|---|---|---|");
+    let mut rows = Vec::new();
+    for ((load, _, bytes, depth), arrangements) in LOADS.iter().zip(&samples) {
+        for ((name, _), own) in ARRANGEMENTS.iter().zip(arrangements) {
+            if own.is_empty() {
+                continue;
+            }
+            let of = |other: &Vec<f64>| {
+                median(own.iter().zip(other).map(|(one, other)| one / other).collect())
+            };
+            let (one, most) = (of(&arrangements[0]), of(&arrangements[2]));
+            let iops = median(own.clone());
+            println!("| {load} | {name} | {iops:.0} | {one:.2} | {most:.2} |");
+            rows.push(json!({
+                "load": load, "bytes": bytes, "depth": depth, "arrangement": name,
+                "iops": iops, "of_one_core": one, "of_two_nodes": most,
+            }));
+        }
+    }
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
+    std::fs::create_dir_all(&directory).unwrap();
+    let text = serde_json::to_string_pretty(&rows).unwrap();
+    std::fs::write(directory.join("cores.json"), text).unwrap();
+}
+
+/// A node under test, and its event loops, which its hosts share.
+struct Served {
+    node: Node,
+    cores: Vec<CoreHandle>,
+}
+
+/// Rates of the loads, one after the other, of all nodes together; `None` for those left out.
+fn measure(nodes: &[&[usize]]) -> Vec<Option<f64>> {
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let seconds = setting("SECONDS", 2);
+    // Who commands the nodes is none of them, and asleep while they are measured.
+    let commands = Cores::start(CoresConfig::unpinned(1)).unwrap();
+    let served: Vec<Served> = nodes.iter().map(|cpus| serve(&commands, cpus)).collect();
+    let rates = LOADS.map(|(name, pattern, transfer_bytes, depth)| {
+        let workload = Workload {
+            pattern,
+            transfer_bytes,
+            depth,
+            runtime: Some(Duration::from_secs(seconds)),
+            random_map: false,
+            ..Workload::default()
+        };
+        name.starts_with(&only).then(|| rate(&served, &workload))
+    });
+    for Served { node, .. } in served {
+        let stopped = commands.handles()[0].submit(move || async move {
+            node.shutdown(Duration::from_secs(1)).await.unwrap();
+        });
+        stopped.wait().unwrap();
+    }
+    commands.stop();
+    rates.to_vec()
+}
+
+/// A node on these processors and its pool, written over until the log has been round the drives:
+/// memory that was never written would be made while it is measured.
+fn serve(commands: &Cores, cpus: &[usize]) -> Served {
+    let config = CoresConfig {
+        cpus: cpus.iter().copied().map(Some).collect(),
+        name: "bench".to_owned(),
+        reactor: ReactorConfig::default(),
+    };
+    let event_loops = Cores::start(config).unwrap();
+    let cores = event_loops.handles().to_vec();
+    let node = commands.handles()[0].submit(move || start(event_loops));
+    let node = node.wait().unwrap();
+    let served = [Served { node, cores }];
+    let hosts = cpus.len() as u64;
+    let written = |pattern, transfer_bytes: u32, bytes: u64| Workload {
+        pattern,
+        transfer_bytes,
+        depth: 32,
+        number_ios: Some(bytes / u64::from(transfer_bytes) / hosts / u64::from(QUEUES)),
+        random_map: false,
+        ..Workload::default()
+    };
+    rate(&served, &written(Pattern::Write, 131_072, VOLUME_BYTES * hosts));
+    let log_bytes = DRIVES as u64 * DRIVE_BYTES;
+    rate(&served, &written(Pattern::RandWrite, 4096, log_bytes));
+    let [served] = served;
+    served
+}
+
+/// A node that serves the one volume of a pool.
+async fn start(cores: Cores) -> Node {
+    let port = PortSpec {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        advertise: None,
+        path: PathState::Optimized,
+        tls: false,
+    };
+    let spec = NodeSpec {
+        uuid: Uuid::from_u128(1),
+        cores: Vec::new(),
+        ports: vec![port],
+    };
+    let node = Node::start_on(cores, &spec, Arc::new(|_| {}));
+    let node = node.await.unwrap();
+    let drives: Vec<String> = (0..DRIVES).map(|drive| format!("d{drive}")).collect();
+    for drive in &drives {
+        let memory = DriveSpec::Memory { bytes: DRIVE_BYTES };
+        node.open_drive(drive, memory).await.unwrap();
+    }
+    let pool = PoolSpec {
+        level: Level::Raid6,
+        width: None,
+        drives,
+    };
+    node.create_pool("p", pool).await.unwrap();
+    let options = VolumeOptions {
+        bytes: VOLUME_BYTES,
+        ..VolumeOptions::default()
+    };
+    let volume = node.create_pool_volume("p", "v", options).await.unwrap();
+    let spec = VolumeSpec {
+        name: "v".into(),
+        backing: Backing::Pool {
+            pool: "p".into(),
+            volume,
+        },
+        block_bytes: 4096,
+        subsystem: SUBSYSTEM.parse().unwrap(),
+        nsid: 1,
+        uuid: Uuid::from_u128(2),
+        allowed: AllowedHosts::Any,
+    };
+    node.create_volume(spec).await.unwrap();
+    node
+}
+
+/// Requests a second of a host on every core, each with its depth spread over its connections.
+fn rate(served: &[Served], workload: &Workload) -> f64 {
+    let mut jobs = Vec::new();
+    for Served { node, cores } in served {
+        let address = node.addresses()[0];
+        for (number, core) in (0..).zip(cores.iter().flat_map(|core| [core; QUEUES as usize])) {
+            let workload = workload.clone();
+            jobs.push(core.submit(move || queue(address, workload, number)));
+        }
+    }
+    jobs.into_iter().map(|job| job.wait().unwrap()).sum()
+}
+
+/// Requests a second of one connection, which has a part of the volume to itself.
+async fn queue(address: SocketAddr, workload: Workload, number: u32) -> f64 {
+    let parts = 2 * u64::from(QUEUES);
+    let workload = Workload {
+        depth: workload.depth / u32::from(QUEUES),
+        size_bytes: Some(VOLUME_BYTES / parts),
+        offset_bytes: VOLUME_BYTES / parts * (u64::from(number) % parts),
+        ..workload
+    };
+    let mut options = ConnectOptions::new(HOST);
+    options.io_queues = 1;
+    let controller = Controller::connect(address, SUBSYSTEM, options);
+    let controller = controller.await.unwrap();
+    let job = Job {
+        device: Rc::new(controller.namespace(1).await.unwrap()),
+        workload,
+        number,
+        journal: None,
+        progress: Arc::new(Progress::default()),
+        stop: Stop::default(),
+    };
+    let report = job.run().await.unwrap();
+    assert!(report.errors.is_empty(), "{:?}", report.errors);
+    controller.disconnect().await;
+    let requests = report.statistics.reads.ios + report.statistics.writes.ios;
+    requests as f64 / report.elapsed.as_secs_f64()
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    let found = std::env::var(name).ok();
+    found.map_or(default, |text| text.parse().unwrap())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
