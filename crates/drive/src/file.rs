@@ -4,9 +4,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
-use reactor::file::{File, OpenOptions};
+use reactor::file::{File, OpenOptions, SharedFile};
 
-use crate::flush_group::FlushGroup;
+use crate::flush_group::{FlushFailure, FlushGroup};
 use crate::open_error::OpenError;
 use crate::transfer::{check_range, check_transfer, check_vectored};
 
@@ -41,7 +41,44 @@ pub struct FileDrive {
     flushes: FlushGroup,
 }
 
+/// An open file or block device for other cores, which use it beside the one that opened it, each
+/// with its own ring. Nobody else can open it as a drive while this exists.
+pub struct SharedFileDrive {
+    file: SharedFile,
+    path: PathBuf,
+    geometry: Geometry,
+    flush_failure: FlushFailure,
+}
+
+impl SharedFileDrive {
+    /// A handle for the current core.
+    ///
+    /// # Errors
+    /// The system's: too many open files, for instance.
+    ///
+    /// # Panics
+    /// Outside a reactor.
+    pub async fn open(&self) -> io::Result<FileDrive> {
+        Ok(FileDrive {
+            file: self.file.open().await?,
+            path: self.path.clone(),
+            geometry: self.geometry,
+            flushes: FlushGroup::beside(FlushFailure::clone(&self.flush_failure)),
+        })
+    }
+}
+
 impl FileDrive {
+    /// For other cores; `None` under simulation, and where the system has no more descriptors.
+    pub fn share(&self) -> Option<SharedFileDrive> {
+        Some(SharedFileDrive {
+            file: self.file.share()?,
+            path: self.path.clone(),
+            geometry: self.geometry,
+            flush_failure: self.flushes.failure(),
+        })
+    }
+
     /// Opens `path` for this drive alone.
     ///
     /// # Errors

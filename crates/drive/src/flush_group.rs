@@ -1,6 +1,7 @@
 //! [`FlushGroup`]: many flushes at once cost one or two.
 
 use std::cell::Cell;
+use std::sync::{Arc, OnceLock};
 
 use block::IoError;
 use reactor::sync::Notify;
@@ -13,11 +14,13 @@ pub(crate) struct FlushGroup {
     running: Cell<bool>,
     /// The newest flush that has ended well.
     ended: Cell<u64>,
-    /// How a flush has failed. What it covered may be lost, and the system says so only
-    /// once: so every flush fails from then on.
-    failed: Cell<Option<IoError>>,
+    failed: FlushFailure,
     changed: Notify,
 }
+
+/// How a flush of a drive has failed, on whichever core. What it covered may be lost, and the system
+/// says so only once: so every flush fails from then on.
+pub(crate) type FlushFailure = Arc<OnceLock<IoError>>;
 
 /// Lets others begin a flush, also when the one that runs is given up.
 struct Running<'a>(&'a FlushGroup);
@@ -30,6 +33,19 @@ impl Drop for Running<'_> {
 }
 
 impl FlushGroup {
+    /// A group on another core, of the same drive as the one that has this failure.
+    pub(crate) fn beside(failed: FlushFailure) -> FlushGroup {
+        FlushGroup {
+            failed,
+            ..FlushGroup::default()
+        }
+    }
+
+    /// What groups on other cores share with this one.
+    pub(crate) fn failure(&self) -> FlushFailure {
+        Arc::clone(&self.failed)
+    }
+
     /// Waits for a flush that begins from now on, if need be by calling `flush`.
     pub(crate) async fn join<F>(&self, flush: impl Fn() -> F) -> Result<(), IoError>
     where
@@ -38,7 +54,7 @@ impl FlushGroup {
         let wanted = self.begun.get() + 1;
         loop {
             if let Some(error) = self.failed.get() {
-                return Err(error);
+                return Err(*error);
             }
             if self.ended.get() >= wanted {
                 return Ok(());
@@ -53,7 +69,8 @@ impl FlushGroup {
             let running = Running(self);
             match flush().await {
                 Ok(()) => self.ended.set(number),
-                Err(error) => self.failed.set(Some(error)),
+                // If a flush on another core failed meanwhile, its error stays.
+                Err(error) => drop(self.failed.set(error)),
             }
             drop(running);
         }
@@ -128,10 +145,12 @@ mod tests {
             let group = FlushGroup::default();
             let result = group.join(|| async { Err(IoError::WriteFault) }).await;
             assert_eq!(result, Err(IoError::WriteFault));
-            assert_eq!(
-                group.join(|| async { Ok(()) }).await,
-                Err(IoError::WriteFault)
-            );
+            for group in [FlushGroup::beside(group.failure()), group] {
+                assert_eq!(
+                    group.join(|| async { Ok(()) }).await,
+                    Err(IoError::WriteFault)
+                );
+            }
         });
     }
 }

@@ -21,6 +21,7 @@ mod null;
 mod nvme_drive;
 mod open_error;
 mod range_lock;
+mod shared;
 mod transfer;
 
 pub use drive::Drive;
@@ -30,8 +31,9 @@ pub use emulated::{
 };
 pub use emulated_namespace::EmulatedNamespace;
 pub use faulty::{FaultControl, FaultyDrive, Operation};
-pub use file::{FileDrive, FileOptions};
+pub use file::{FileDrive, FileOptions, SharedFileDrive};
 pub use memory::MemoryDrive;
 pub use null::NullDrive;
 pub use nvme_drive::{NvmeDrive, NvmeError, NvmeNamespace};
 pub use open_error::OpenError;
+pub use shared::SharedDrive;

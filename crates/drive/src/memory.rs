@@ -1,7 +1,10 @@
 //! [`MemoryDrive`]: blocks in memory, which is taken as it is written.
 
-use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 
@@ -15,6 +18,9 @@ const CHUNK_BYTES: u64 = 2 << 20;
 /// frees much at once, as a pool does whose log goes round the whole drive, soon writes as much.
 const SPARE_CHUNKS: usize = 16;
 const SPARE_TIMES: usize = 3;
+/// Pieces in a group. Groups are made when something in them is first written, so that a large
+/// drive with little in it takes little memory.
+const GROUP_CHUNKS: usize = 2048;
 
 /// A piece of memory. Blocks that are not `written` are zero, whatever the memory holds.
 struct Chunk {
@@ -23,16 +29,28 @@ struct Chunk {
     written: Box<[u64]>,
 }
 
-/// A drive in memory. No operation suspends.
+/// Where a piece of memory is, if anything is written there.
+type Place = RwLock<Option<Chunk>>;
+
+type Group = Box<[Place]>;
+
+/// A drive in memory. No operation suspends. As other drives do, it serves several cores at once:
+/// its clones are handles of one drive. So this is the one place below the pool with locks, one for
+/// each piece, held while bytes are copied.
+#[derive(Clone)]
 pub struct MemoryDrive {
     geometry: Geometry,
-    chunks: RefCell<Vec<Option<Chunk>>>,
-    /// How many of them hold anything.
-    in_use: Cell<usize>,
-    /// Memory that was erased.
-    spare: RefCell<Vec<Box<[u8]>>>,
-    /// All of that is kept.
+    /// All memory that is erased is kept.
     keeps: bool,
+    memory: Arc<Memory>,
+}
+
+struct Memory {
+    groups: Box<[OnceLock<Group>]>,
+    /// How many pieces hold anything.
+    in_use: AtomicUsize,
+    /// Memory that was erased.
+    spare: Mutex<Vec<Box<[u8]>>>,
 }
 
 impl Chunk {
@@ -78,17 +96,22 @@ impl MemoryDrive {
             deallocates: true,
             ..geometry
         };
+        let chunks = geometry.capacity_bytes().div_ceil(CHUNK_BYTES) as usize;
+        let groups = chunks.div_ceil(GROUP_CHUNKS);
         MemoryDrive {
             geometry,
-            chunks: RefCell::default(),
-            in_use: Cell::new(0),
-            spare: RefCell::default(),
             keeps: false,
+            memory: Arc::new(Memory {
+                groups: (0..groups).map(|_| OnceLock::new()).collect(),
+                in_use: AtomicUsize::new(0),
+                spare: Mutex::default(),
+            }),
         }
     }
 
     /// Keeps all memory that was ever written for its next writes: like any drive's, its place
-    /// costs nothing to have, and what is measured is not the system's providing it.
+    /// costs nothing to have, and what is measured is not the system's providing it. For a handle
+    /// and those made from it.
     pub fn keeping_memory(self) -> MemoryDrive {
         MemoryDrive {
             keeps: true,
@@ -107,10 +130,10 @@ impl MemoryDrive {
 
     /// Fills `bytes` from the device's byte `at` on.
     fn load(&self, at: u64, bytes: &mut [u8]) {
-        let chunks = self.chunks.borrow();
         for (chunk, within, part) in pieces(at, bytes.len()) {
             let to = &mut bytes[part];
-            let Some(Some(found)) = chunks.get(chunk) else {
+            let place = self.memory.place(chunk).map(read);
+            let Some(found) = place.as_ref().and_then(|place| place.as_ref()) else {
                 to.fill(0);
                 continue;
             };
@@ -126,17 +149,12 @@ impl MemoryDrive {
     }
 
     fn store(&self, at: u64, bytes: &[u8]) {
-        let mut chunks = self.chunks.borrow_mut();
         for (chunk, within, part) in pieces(at, bytes.len()) {
-            if chunk >= chunks.len() {
-                chunks.resize_with(chunk + 1, || None);
-            }
             let from = &bytes[part];
             let blocks = self.blocks(within, from.len());
-            let chunk = chunks[chunk].get_or_insert_with(|| {
-                self.in_use.set(self.in_use.get() + 1);
-                Chunk::new(self.spare.borrow_mut().pop(), self.block_bytes())
-            });
+            let mut place = write(self.memory.place_to_fill(chunk));
+            let chunk =
+                place.get_or_insert_with(|| Chunk::new(self.memory.take(), self.block_bytes()));
             chunk.memory[within..within + from.len()].copy_from_slice(from);
             chunk.mark(blocks, true);
         }
@@ -145,25 +163,25 @@ impl MemoryDrive {
     /// Makes a range zero, and gives back the memory that it leaves without anything written.
     fn erase(&self, range: BlockRange) {
         let block = u64::from(self.geometry.block_bytes);
-        let mut chunks = self.chunks.borrow_mut();
         let end = (range.start.0 + range.blocks) * block;
-        let end = end.min(chunks.len() as u64 * CHUNK_BYTES);
         let mut at = range.start.0 * block;
         while at < end {
-            let chunk = &mut chunks[(at / CHUNK_BYTES) as usize];
+            let chunk = (at / CHUNK_BYTES) as usize;
+            let Some(place) = self.memory.place(chunk) else {
+                // Nothing in the group was ever written.
+                let next = (chunk / GROUP_CHUNKS + 1) * GROUP_CHUNKS;
+                at = next as u64 * CHUNK_BYTES;
+                continue;
+            };
             let within = (at % CHUNK_BYTES) as usize;
             let length = (CHUNK_BYTES - at % CHUNK_BYTES).min(end - at);
-            if let Some(found) = chunk {
+            let mut place = write(place);
+            if let Some(found) = place.as_mut() {
                 found.mark(self.blocks(within, length as usize), false);
             }
             let empty = |found: &mut Chunk| found.written.iter().all(|word| *word == 0);
-            if let Some(emptied) = chunk.take_if(empty) {
-                self.in_use.set(self.in_use.get() - 1);
-                let mut spare = self.spare.borrow_mut();
-                spare.push(emptied.memory);
-                if !self.keeps {
-                    spare.truncate((SPARE_TIMES * self.in_use.get()).max(SPARE_CHUNKS));
-                }
+            if let Some(emptied) = place.take_if(empty) {
+                self.memory.give_back(emptied.memory, self.keeps);
             }
             at += length;
         }
@@ -172,6 +190,48 @@ impl MemoryDrive {
     fn byte_of(&self, start: Lba) -> u64 {
         start.0 * u64::from(self.geometry.block_bytes)
     }
+}
+
+impl Memory {
+    /// The place of a piece; `None` if nothing in its group was ever written.
+    fn place(&self, chunk: usize) -> Option<&Place> {
+        let group = self.groups.get(chunk / GROUP_CHUNKS)?.get()?;
+        Some(&group[chunk % GROUP_CHUNKS])
+    }
+
+    fn place_to_fill(&self, chunk: usize) -> &Place {
+        let group = self.groups[chunk / GROUP_CHUNKS]
+            .get_or_init(|| (0..GROUP_CHUNKS).map(|_| Place::default()).collect());
+        &group[chunk % GROUP_CHUNKS]
+    }
+
+    /// Memory for another piece, if there is any that was erased.
+    fn take(&self) -> Option<Box<[u8]>> {
+        self.in_use.fetch_add(1, Ordering::Relaxed);
+        self.spare().pop()
+    }
+
+    fn give_back(&self, memory: Box<[u8]>, keeps: bool) {
+        let in_use = self.in_use.fetch_sub(1, Ordering::Relaxed) - 1;
+        let mut spare = self.spare();
+        spare.push(memory);
+        if !keeps {
+            spare.truncate((SPARE_TIMES * in_use).max(SPARE_CHUNKS));
+        }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<Box<[u8]>>> {
+        // Whoever panicked with the lock held left the list whole.
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read(place: &Place) -> RwLockReadGuard<'_, Option<Chunk>> {
+    place.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(place: &Place) -> RwLockWriteGuard<'_, Option<Chunk>> {
+    place.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Cuts a run of bytes at chunk boundaries: chunk, offset within it, and which bytes of the run.
@@ -253,9 +313,11 @@ mod tests {
     use super::*;
 
     fn taken(drive: &MemoryDrive) -> usize {
-        let taken = drive.chunks.borrow().iter().flatten().count();
-        assert_eq!(taken, drive.in_use.get());
-        assert!(drive.spare.borrow().len() <= SPARE_CHUNKS.max(SPARE_TIMES * taken));
+        let groups = drive.memory.groups.iter().filter_map(OnceLock::get);
+        let places = groups.flat_map(|group| group.iter());
+        let taken = places.filter(|place| read(place).is_some()).count();
+        assert_eq!(taken, drive.memory.in_use.load(Ordering::Relaxed));
+        assert!(drive.memory.spare().len() <= SPARE_CHUNKS.max(SPARE_TIMES * taken));
         taken
     }
 
@@ -273,7 +335,7 @@ mod tests {
             }
             let all = BlockRange::new(Lba(0), blocks);
             drive.deallocate(all).await.unwrap();
-            assert_eq!(drive.spare.borrow().len() as u64, chunks);
+            assert_eq!(drive.memory.spare().len() as u64, chunks);
             let (buffer, result) = drive.read(Lba(0), Buffer::new(4096)).await;
             result.unwrap();
             assert!(buffer.iter().all(|byte| *byte == 0));

@@ -29,10 +29,10 @@ use uuid::Uuid;
 const SUBSYSTEM: &str = "nqn.2026-11.example.flashyard:bench:cores";
 const HOST: &str = "nqn.2026-11.example.flashyard:bench";
 const DRIVES: usize = 6;
-const DRIVE_BYTES: u64 = 1 << 30;
+const DRIVE_BYTES: u64 = 512 << 20;
 const VOLUME_BYTES: u64 = 512 << 20;
 /// The connections of a host, which the kernel deals to the cores of a node.
-const QUEUES: u16 = 8;
+const QUEUES: u32 = 8;
 
 /// Name, pattern, bytes of a request, requests outstanding of each host.
 type Load = (&'static str, Pattern, u32, u32);
@@ -125,8 +125,8 @@ fn measure(nodes: &[&[usize]]) -> Vec<Option<f64>> {
     rates.to_vec()
 }
 
-/// A node on these processors and its pool, written over until the log has been round the drives:
-/// memory that was never written would be made while it is measured.
+/// A node on these processors and its pool, a quarter full and written over until its log has been
+/// everywhere: memory that was never written would be made while it is measured.
 fn serve(commands: &Cores, cpus: &[usize]) -> Served {
     let config = CoresConfig {
         cpus: cpus.iter().copied().map(Some).collect(),
@@ -138,18 +138,17 @@ fn serve(commands: &Cores, cpus: &[usize]) -> Served {
     let node = commands.handles()[0].submit(move || start(event_loops));
     let node = node.wait().unwrap();
     let served = [Served { node, cores }];
-    let hosts = cpus.len() as u64;
-    let written = |pattern, transfer_bytes: u32, bytes: u64| Workload {
+    let queues = cpus.len() as u64 * u64::from(QUEUES);
+    let written = |pattern, bytes: u64| Workload {
         pattern,
-        transfer_bytes,
+        transfer_bytes: 131_072,
         depth: 32,
-        number_ios: Some(bytes / u64::from(transfer_bytes) / hosts / u64::from(QUEUES)),
+        number_ios: Some(bytes / 131_072 / queues),
         random_map: false,
         ..Workload::default()
     };
-    rate(&served, &written(Pattern::Write, 131_072, VOLUME_BYTES * hosts));
-    let log_bytes = DRIVES as u64 * DRIVE_BYTES;
-    rate(&served, &written(Pattern::RandWrite, 4096, log_bytes));
+    rate(&served, &written(Pattern::Write, VOLUME_BYTES));
+    rate(&served, &written(Pattern::RandWrite, DRIVES as u64 * DRIVE_BYTES));
     let [served] = served;
     served
 }
@@ -206,27 +205,24 @@ fn rate(served: &[Served], workload: &Workload) -> f64 {
     let mut jobs = Vec::new();
     for Served { node, cores } in served {
         let address = node.addresses()[0];
-        for (number, core) in (0..).zip(cores.iter().flat_map(|core| [core; QUEUES as usize])) {
-            let workload = workload.clone();
+        let queues = QUEUES * cores.len() as u32;
+        for (number, core) in (0..queues).zip(cores.iter().cycle()) {
+            let part_bytes = VOLUME_BYTES / u64::from(queues);
+            let workload = Workload {
+                depth: workload.depth / QUEUES,
+                size_bytes: Some(part_bytes),
+                offset_bytes: part_bytes * u64::from(number),
+                ..workload.clone()
+            };
             jobs.push(core.submit(move || queue(address, workload, number)));
         }
     }
     jobs.into_iter().map(|job| job.wait().unwrap()).sum()
 }
 
-/// Requests a second of one connection, which has a part of the volume to itself.
+/// Requests a second of one connection.
 async fn queue(address: SocketAddr, workload: Workload, number: u32) -> f64 {
-    let parts = 2 * u64::from(QUEUES);
-    let workload = Workload {
-        depth: workload.depth / u32::from(QUEUES),
-        size_bytes: Some(VOLUME_BYTES / parts),
-        offset_bytes: VOLUME_BYTES / parts * (u64::from(number) % parts),
-        ..workload
-    };
-    let mut options = ConnectOptions::new(HOST);
-    options.io_queues = 1;
-    let controller = Controller::connect(address, SUBSYSTEM, options);
-    let controller = controller.await.unwrap();
+    let controller = connect(address).await;
     let job = Job {
         device: Rc::new(controller.namespace(1).await.unwrap()),
         workload,
@@ -240,6 +236,13 @@ async fn queue(address: SocketAddr, workload: Workload, number: u32) -> f64 {
     controller.disconnect().await;
     let requests = report.statistics.reads.ios + report.statistics.writes.ios;
     requests as f64 / report.elapsed.as_secs_f64()
+}
+
+async fn connect(address: SocketAddr) -> Controller {
+    let mut options = ConnectOptions::new(HOST);
+    options.io_queues = 1;
+    let controller = Controller::connect(address, SUBSYSTEM, options);
+    controller.await.unwrap()
 }
 
 fn setting(name: &str, default: u64) -> u64 {

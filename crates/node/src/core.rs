@@ -59,6 +59,8 @@ pub struct Core {
     drive_post: Rc<Post>,
     pools: Pools,
     drives: RefCell<BTreeMap<String, WatchedDrive>>,
+    /// Own handles of other cores' drives, for shards of pools.
+    guests: RefCell<BTreeMap<String, WatchedDrive>>,
     /// Drives whose namespaces can be managed; the one in use is among `drives`.
     managed: RefCell<BTreeMap<String, Managed>>,
     /// Namespaces that are attached to hosts.
@@ -82,6 +84,7 @@ impl Core {
             drive_post: Post::start(drives),
             pools: Pools::new(Arc::clone(&events)),
             drives: RefCell::default(),
+            guests: RefCell::default(),
             managed: RefCell::default(),
             attached: RefCell::default(),
             subsystems: RefCell::default(),
@@ -97,10 +100,10 @@ impl Core {
         &self.target
     }
 
-    /// What was done to each open drive of this core.
+    /// What this core did to each open drive that it has a handle of.
     pub fn drive_counts(&self) -> Vec<(String, DriveCounts)> {
-        let drives = self.drives.borrow();
-        let counts = drives.iter();
+        let (drives, guests) = (self.drives.borrow(), self.guests.borrow());
+        let counts = drives.iter().chain(guests.iter());
         counts
             .map(|(name, drive)| (name.clone(), drive.counts()))
             .collect()

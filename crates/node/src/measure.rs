@@ -72,7 +72,7 @@ pub struct VolumeCounts {
     pub delay: Duration,
 }
 
-/// Counts what is done to a drive, on its core.
+/// Counts what is done to a drive, on one core.
 #[derive(Debug, Default)]
 pub struct DriveTally {
     reads: Cell<u64>,
@@ -99,6 +99,15 @@ impl DriveTally {
     pub fn count_error(&self) -> u64 {
         add(&self.errors, 1);
         self.errors.get()
+    }
+
+    /// Counts what was counted elsewhere.
+    pub fn add(&self, counts: DriveCounts) {
+        add(&self.reads, counts.reads);
+        add(&self.read_bytes, counts.read_bytes);
+        add(&self.writes, counts.writes);
+        add(&self.write_bytes, counts.write_bytes);
+        add(&self.errors, counts.errors);
     }
 
     /// What was counted.
@@ -162,7 +171,8 @@ impl VolumeCounts {
 }
 
 impl DriveCounts {
-    fn add(&mut self, other: DriveCounts) {
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: DriveCounts) {
         self.reads += other.reads;
         self.read_bytes += other.read_bytes;
         self.writes += other.writes;

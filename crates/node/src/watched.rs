@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
-use drive::Drive;
+use drive::{Drive, SharedDrive};
 use reactor::Instant;
 
 use crate::measure::{DriveCounts, DriveTally};
@@ -43,9 +43,19 @@ impl WatchedDrive {
         &self.0.name
     }
 
-    /// What it did since it was opened.
+    /// What was done by this handle and its clones.
     pub fn counts(&self) -> DriveCounts {
         self.0.tally.read()
+    }
+
+    /// Counts what another core's handle did, which is no more.
+    pub fn add_counts(&self, counts: DriveCounts) {
+        self.0.tally.add(counts);
+    }
+
+    /// For handles of other cores, if the drive can have any.
+    pub fn share(&self) -> Option<SharedDrive> {
+        self.0.drive.share()
     }
 
     /// Tells when an emulated drive has completed requests late: what is measured on it then says

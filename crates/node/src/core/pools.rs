@@ -1,13 +1,15 @@
 //! What a core does for pools, its own and those of other cores.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use block::Geometry;
 use pool::PoolError;
 
 use super::Core;
 use crate::NodeError;
-use crate::member::{Member, Seat};
+use crate::measure::DriveCounts;
+use crate::member::{Lent, Member, Seat};
 use crate::placed::Placed;
 use crate::pools::{Pools, Seated};
 use crate::remote::{RemoteVolume, VolumeId};
@@ -22,23 +24,39 @@ impl Core {
     }
 
     /// Handles to the drives of a pool.
-    pub fn members(&self, seats: &[Seat]) -> Result<Vec<Seated>, NodeError> {
-        let seated = seats
-            .iter()
-            .map(|seat| Ok((seat.drive.clone(), self.member(seat)?)));
-        seated.collect()
+    pub async fn members(&self, seats: &[Seat]) -> Result<Vec<Seated>, NodeError> {
+        let mut seated = Vec::with_capacity(seats.len());
+        for seat in seats {
+            seated.push((seat.drive.clone(), self.member(seat).await?));
+        }
+        Ok(seated)
     }
 
-    /// A handle to a drive of a pool.
-    pub fn member(&self, seat: &Seat) -> Result<Member, NodeError> {
+    /// A handle to a drive of a pool: this core's own, where there can be one.
+    pub async fn member(&self, seat: &Seat) -> Result<Member, NodeError> {
         if seat.home == self.post.core() {
             return Ok(Placed::Here(self.drive(&seat.drive)?));
         }
-        let (id, geometry) = seat.lent;
+        if let Some(shared) = &seat.lent.shared
+            // Without one, the core that has the drive does what is to be done.
+            && let Ok(drive) = shared.open().await
+        {
+            let guest = WatchedDrive::new(seat.drive.clone(), drive, self.events.clone());
+            let mut guests = self.guests.borrow_mut();
+            guests.insert(seat.drive.clone(), guest.clone());
+            return Ok(Placed::Here(guest));
+        }
         let post = Rc::clone(&self.drive_post);
+        let Lent { id, geometry, .. } = seat.lent;
         Ok(Placed::Elsewhere(RemoteVolume::new(
             post, seat.home, id, geometry,
         )))
+    }
+
+    /// Lets go of this core's handle of another core's drive; gives what was done by it.
+    pub fn dismiss(&self, drive: &str) -> DriveCounts {
+        let guest = self.guests.borrow_mut().remove(drive);
+        guest.map_or_else(DriveCounts::default, |guest| guest.counts())
     }
 
     /// Answers for what the shard of this core has of a volume of a pool, as `id`.
@@ -58,18 +76,26 @@ impl Core {
         self.post.stand_on(id, Path::to_parts(&self.post, parts));
     }
 
-    /// Answers for a drive of this core, as `id`, when other cores ask.
-    pub fn lend(&self, drive: &str, id: VolumeId) -> Result<Geometry, NodeError> {
+    /// Lends a drive of this core to the others: answers for it, as `id`, when they ask.
+    pub fn lend(&self, drive: &str, id: VolumeId) -> Result<Lent, NodeError> {
         let drive = self.drive(drive)?;
+        let shared = drive.share().map(Arc::new);
         let volume = Volume::new(Path::Drive(drive));
         let geometry = block::BlockDevice::geometry(&*volume);
         self.drive_post.insert(id, volume);
-        Ok(geometry)
+        Ok(Lent {
+            id,
+            geometry,
+            shared,
+        })
     }
 
-    /// Stops answering for a drive.
-    pub fn take_back(&self, id: VolumeId) {
+    /// Stops answering for a drive as `id`, of which other cores have `counted` so much.
+    pub fn take_back(&self, drive: &str, id: VolumeId, counted: DriveCounts) {
         self.drive_post.remove(id);
+        if let Some(drive) = self.drives.borrow().get(drive) {
+            drive.add_counts(counted);
+        }
     }
 
     /// What a drive of this core carries.

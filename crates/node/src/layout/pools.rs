@@ -8,6 +8,7 @@ use pool::{Pool, PoolError, ScrubReport, Wiring};
 use super::{Layout, Places};
 use crate::NodeError;
 use crate::core::Core;
+use crate::measure::DriveCounts;
 use crate::member::{Member, Seat};
 use crate::pools::PoolSpec;
 use crate::spec::{DriveLabel, PoolFacts};
@@ -62,14 +63,14 @@ impl Layout {
         let join = |(core, wiring): (&usize, Wiring)| {
             let (key, seated) = (name.clone(), seats.clone());
             self.on(*core, move |core| async move {
-                let members = core.members(&seated)?;
+                let members = core.members(&seated).await?;
                 core.pools().join(&key, wiring, members).await
             })
         };
         let joining: Vec<_> = cores[1..].iter().zip(wirings).map(join).collect();
         let (host, key, seated) = (self.host, name.clone(), seats.clone());
         let opened = self.on(cores[0], move |core| async move {
-            let given = (wiring, core.members(&seated)?);
+            let given = (wiring, core.members(&seated).await?);
             let pools = core.pools();
             match origin {
                 Origin::New(spec) => pools.create(&key, &spec, host, given).await,
@@ -191,14 +192,15 @@ impl Layout {
         for other in &cores[1..] {
             let (key, seated) = (pool.to_owned(), seat.clone());
             let offered = self.on(*other, move |core| async move {
-                core.pools().offer_drive(&key, core.member(&seated)?);
+                let member = core.member(&seated).await?;
+                core.pools().offer_drive(&key, member);
                 Ok(())
             });
             offered.await?;
         }
         let (key, seated) = (pool.to_owned(), seat.clone());
         let added = self.on(cores[0], move |core| async move {
-            let member = core.member(&seated)?;
+            let member = core.member(&seated).await?;
             let open = core.pools().get(&key)?;
             let added = open.add_drive(seated.drive.clone(), member).await;
             added.map_err(|error| NodeError::pool(&key, error, &[seated.drive]))
@@ -369,16 +371,22 @@ impl Layout {
         Ok(Seat {
             drive: drive.to_owned(),
             home,
-            lent: (id, lent.await?),
+            lent: lent.await?,
         })
     }
 
     /// Takes back what [`seat`](Layout::seat) did.
     async fn unseat(&self, seats: &[Seat]) -> Result<(), NodeError> {
         for seat in seats {
-            let (id, _) = seat.lent;
+            let mut counted = DriveCounts::default();
+            for other in self.others(seat.home) {
+                let drive = seat.drive.clone();
+                let work = move |core: Rc<Core>| async move { Ok(core.dismiss(&drive)) };
+                counted.add(self.on(other, work).await?);
+            }
+            let (drive, id) = (seat.drive.clone(), seat.lent.id);
             let taken = self.on(seat.home, move |core| async move {
-                core.take_back(id);
+                core.take_back(&drive, id, counted);
                 Ok(())
             });
             taken.await?;

@@ -7,6 +7,7 @@
 mod nvme;
 mod open;
 mod queue;
+mod shared;
 mod vectored;
 
 use std::ffi::CString;
@@ -31,6 +32,7 @@ pub use nvme::{AdminAnswer, AdminCommand};
 pub use open::OpenOptions;
 use open::open_at;
 pub use queue::BlockQueue;
+pub use shared::SharedFile;
 
 /// The longest simulated operation; the shortest takes a tenth of it.
 const SIMULATED_LATENCY_MAX: Duration = Duration::from_micros(100);
