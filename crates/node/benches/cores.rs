@@ -3,9 +3,10 @@
 //! A raid6 pool of six drives in memory, served over loopback by a node on one core, and by a node
 //! on two. Hosts run on the same cores as the node, in the same event loops, so that a core that is
 //! busy is busy with both, and nothing else runs on it. Beside them two nodes with a pool and a core
-//! each, which share nothing: what this machine gives to two cores at most. `SECONDS` and `ROUNDS`
-//! change the defaults of 2 and 3; `ONLY` names the beginning of the one load to run. Writes
-//! `target/bench/cores.json`.
+//! each, which share nothing but the hosts, half of whose connections lead to the other core either
+//! way: what this machine gives to two cores at most. `SECONDS` and `ROUNDS`
+//! change the defaults of 2 and 3; `ONLY` and `ARRANGEMENT` name the beginning of the one load
+//! and arrangement to run, for a profiler. Writes `target/bench/cores.json`.
 
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
@@ -57,9 +58,13 @@ fn main() {
         return;
     }
     let rounds = setting("ROUNDS", 3);
+    let arrangement = std::env::var("ARRANGEMENT").unwrap_or_default();
     let mut samples = vec![vec![Vec::new(); ARRANGEMENTS.len()]; LOADS.len()];
     for _ in 0..rounds {
-        for (nth, (_, nodes)) in ARRANGEMENTS.iter().enumerate() {
+        for (nth, (name, nodes)) in ARRANGEMENTS.iter().enumerate() {
+            if !name.starts_with(&arrangement) {
+                continue;
+            }
             for (load, rate) in samples.iter_mut().zip(measure(nodes)) {
                 load[nth].extend(rate);
             }
@@ -200,22 +205,25 @@ async fn start(cores: Cores) -> Node {
     node
 }
 
-/// Requests a second of a host on every core, each with its depth spread over its connections.
+/// Requests a second of a host on every core, each with its depth spread over its connections, and
+/// these over the nodes.
 fn rate(served: &[Served], workload: &Workload) -> f64 {
+    let hosts: Vec<&CoreHandle> = served.iter().flat_map(|each| &each.cores).collect();
+    let queues = QUEUES * hosts.len() as u32;
+    let part_bytes = VOLUME_BYTES / u64::from(queues) * served.len() as u64;
     let mut jobs = Vec::new();
-    for Served { node, cores } in served {
+    for number in 0..queues {
+        let (host, queue_of_host) = (number / QUEUES, number % QUEUES);
+        let node = &served[queue_of_host as usize % served.len()].node;
         let address = node.addresses()[0];
-        let queues = QUEUES * cores.len() as u32;
-        for (number, core) in (0..queues).zip(cores.iter().cycle()) {
-            let part_bytes = VOLUME_BYTES / u64::from(queues);
-            let workload = Workload {
-                depth: workload.depth / QUEUES,
-                size_bytes: Some(part_bytes),
-                offset_bytes: part_bytes * u64::from(number),
-                ..workload.clone()
-            };
-            jobs.push(core.submit(move || queue(address, workload, number)));
-        }
+        let workload = Workload {
+            depth: workload.depth / QUEUES,
+            size_bytes: Some(part_bytes),
+            offset_bytes: part_bytes * u64::from(number / served.len() as u32),
+            ..workload.clone()
+        };
+        let host = hosts[host as usize];
+        jobs.push(host.submit(move || queue(address, workload, number)));
     }
     jobs.into_iter().map(|job| job.wait().unwrap()).sum()
 }
