@@ -1,0 +1,136 @@
+//! A pool on two real cores, over files.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BlockDevice, Buffer, Durability, Lba};
+use initiator::{ConnectOptions, Controller};
+use node::{
+    AllowedHosts, Backing, DriveCounts, DriveSpec, Level, Node, NodeSpec, PathState, PoolSpec,
+    PortSpec, VolumeOptions, VolumeSpec,
+};
+use reactor::{Reactor, ReactorConfig};
+use uuid::Uuid;
+
+const MIB: u64 = 1 << 20;
+const VOLUME_BYTES: u64 = 8 * MIB;
+const HOST: &str = "nqn.2026-11.example.flashyard:test";
+const SUBSYSTEM: &str = "nqn.2026-11.example.flashyard:n:v";
+
+/// How often this process has `path` open.
+fn handles(path: &Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let links = open.flatten().map(|entry| std::fs::read_link(entry.path()));
+    links.flatten().filter(|link| link == path).count()
+}
+
+async fn start() -> Node {
+    let port = PortSpec {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        advertise: None,
+        path: PathState::Optimized,
+        tls: false,
+    };
+    let spec = NodeSpec {
+        uuid: Uuid::from_u128(1),
+        cores: vec![None, None],
+        ports: vec![port],
+    };
+    Node::start(spec, Arc::new(|_| {})).await.unwrap()
+}
+
+async fn serve(node: &Node) {
+    let options = VolumeOptions {
+        bytes: VOLUME_BYTES,
+        ..VolumeOptions::default()
+    };
+    let volume = node.create_pool_volume("p", "v", options).await.unwrap();
+    let spec = VolumeSpec {
+        name: "v".into(),
+        backing: Backing::Pool {
+            pool: "p".into(),
+            volume,
+        },
+        block_bytes: 4096,
+        subsystem: SUBSYSTEM.parse().unwrap(),
+        nsid: 1,
+        uuid: Uuid::from_u128(2),
+        allowed: AllowedHosts::Any,
+    };
+    node.create_volume(spec).await.unwrap();
+}
+
+async fn write_and_read_all(node: &Node) {
+    let options = ConnectOptions::new(HOST);
+    let controller = Controller::connect(node.addresses()[0], SUBSYSTEM, options);
+    let controller = controller.await.unwrap();
+    let namespace = controller.namespace(1).await.unwrap();
+    for block in 0..VOLUME_BYTES / 4096 {
+        let buffer = Buffer::copy_of(&[block as u8; 4096]);
+        let written = namespace.write(Lba(block), buffer, Durability::Durable);
+        written.await.1.unwrap();
+    }
+    for block in 0..VOLUME_BYTES / 4096 {
+        let (buffer, read) = namespace.read(Lba(block), Buffer::new(4096)).await;
+        read.unwrap();
+        assert!(buffer.iter().all(|byte| *byte == block as u8), "{block}");
+    }
+    controller.disconnect().await;
+}
+
+async fn counts(node: &Node) -> Vec<DriveCounts> {
+    node.measure().await.unwrap().drives.into_values().collect()
+}
+
+/// Each core has a ring to every file while there is a pool on them, what it did there is counted
+/// once, also when the pool is gone, and then the files are let go of.
+#[test]
+fn every_core_opens_the_files_of_its_pool_and_lets_go_of_them() {
+    let directory = tempfile::tempdir().unwrap();
+    Reactor::io_uring(ReactorConfig::default())
+        .unwrap()
+        .run(async {
+            let node = start().await;
+            let names: Vec<String> = (0..4).map(|drive| format!("d{drive}")).collect();
+            let paths: Vec<_> = names.iter().map(|name| directory.path().join(name)).collect();
+            for (name, path) in names.iter().zip(&paths) {
+                let spec = DriveSpec::Path {
+                    path: path.clone(),
+                    create_bytes: Some(32 * MIB),
+                };
+                node.open_drive(name, spec).await.unwrap();
+                assert_eq!(handles(path), 1);
+            }
+            let pool = PoolSpec {
+                level: Level::Raid6,
+                width: None,
+                drives: names.clone(),
+            };
+            node.create_pool("p", pool).await.unwrap();
+            for path in &paths {
+                // The core that has it, the other one, and what that was opened from.
+                assert_eq!(handles(path), 3);
+            }
+            serve(&node).await;
+            write_and_read_all(&node).await;
+            let busy = counts(&node).await;
+            assert!(busy.iter().all(|drive| drive.writes > 0 && drive.errors == 0));
+            let read: u64 = busy.iter().map(|drive| drive.read_bytes).sum();
+            assert!(read >= VOLUME_BYTES, "{busy:?}");
+            node.delete_volume("v").await.unwrap();
+            node.export_pool("p").await.unwrap();
+            let after = counts(&node).await;
+            for (before, after) in busy.iter().zip(&after) {
+                assert!(after.reads >= before.reads && after.write_bytes >= before.write_bytes);
+            }
+            for (name, path) in names.iter().zip(&paths) {
+                assert_eq!(handles(path), 1);
+                node.close_drive(name).await.unwrap();
+                assert_eq!(handles(path), 0);
+            }
+            node.shutdown(Duration::from_secs(1)).await.unwrap();
+        });
+}
