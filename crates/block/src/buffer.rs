@@ -38,6 +38,8 @@ pub struct Buffer {
 // the allocation, or it is one of the disjoint parts of one that lives as long as they do. Memory
 // has no thread affinity.
 unsafe impl Send for Buffer {}
+// SAFETY: a shared Buffer can only be read.
+unsafe impl Sync for Buffer {}
 
 /// The memory of a buffer.
 struct Allocation {

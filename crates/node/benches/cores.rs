@@ -79,7 +79,12 @@ fn main() {
                 continue;
             }
             let of = |other: &Vec<f64>| {
-                median(own.iter().zip(other).map(|(one, other)| one / other).collect())
+                median(
+                    own.iter()
+                        .zip(other)
+                        .map(|(one, other)| one / other)
+                        .collect(),
+                )
             };
             let (one, most) = (of(&arrangements[0]), of(&arrangements[2]));
             let iops = median(own.clone());
@@ -153,7 +158,10 @@ fn serve(commands: &Cores, cpus: &[usize]) -> Served {
         ..Workload::default()
     };
     rate(&served, &written(Pattern::Write, VOLUME_BYTES));
-    rate(&served, &written(Pattern::RandWrite, DRIVES as u64 * DRIVE_BYTES));
+    rate(
+        &served,
+        &written(Pattern::RandWrite, DRIVES as u64 * DRIVE_BYTES),
+    );
     let [served] = served;
     served
 }

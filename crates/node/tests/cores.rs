@@ -95,7 +95,10 @@ fn every_core_opens_the_files_of_its_pool_and_lets_go_of_them() {
         .run(async {
             let node = start().await;
             let names: Vec<String> = (0..4).map(|drive| format!("d{drive}")).collect();
-            let paths: Vec<_> = names.iter().map(|name| directory.path().join(name)).collect();
+            let paths: Vec<_> = names
+                .iter()
+                .map(|name| directory.path().join(name))
+                .collect();
             for (name, path) in names.iter().zip(&paths) {
                 let spec = DriveSpec::Path {
                     path: path.clone(),
@@ -117,7 +120,10 @@ fn every_core_opens_the_files_of_its_pool_and_lets_go_of_them() {
             serve(&node).await;
             write_and_read_all(&node).await;
             let busy = counts(&node).await;
-            assert!(busy.iter().all(|drive| drive.writes > 0 && drive.errors == 0));
+            assert!(
+                busy.iter()
+                    .all(|drive| drive.writes > 0 && drive.errors == 0)
+            );
             let read: u64 = busy.iter().map(|drive| drive.read_bytes).sum();
             assert!(read >= VOLUME_BYTES, "{busy:?}");
             node.delete_volume("v").await.unwrap();

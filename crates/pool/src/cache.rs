@@ -5,10 +5,10 @@ use crate::hashing::Unseeded;
 use crate::location::Entry;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
+use std::sync::Arc;
 
 struct Slot {
-    node: Rc<Node>,
+    node: Arc<Node>,
     used: Cell<bool>,
 }
 
@@ -28,13 +28,13 @@ impl NodeCache {
         }
     }
 
-    pub fn get(&self, entry: Entry) -> Option<&Rc<Node>> {
+    pub fn get(&self, entry: Entry) -> Option<&Arc<Node>> {
         let slot = self.nodes.get(&entry)?;
         slot.used.set(true);
         Some(&slot.node)
     }
 
-    pub fn insert(&mut self, entry: Entry, node: Rc<Node>) {
+    pub fn insert(&mut self, entry: Entry, node: Arc<Node>) {
         let slot = Slot {
             node,
             used: Cell::new(false),
@@ -45,6 +45,14 @@ impl NodeCache {
         self.order.push_back(entry);
         while self.order.len() > self.capacity {
             self.evict();
+        }
+    }
+
+    /// Takes in nodes that another core has just made: some of the first, if they are too many to
+    /// keep beside what is used.
+    pub fn insert_made(&mut self, made: impl Iterator<Item = (Entry, Arc<Node>)>) {
+        for (entry, node) in made.take(self.capacity / 2) {
+            self.insert(entry, node);
         }
     }
 
@@ -73,6 +81,27 @@ mod tests {
     use crate::location::Location;
 
     #[test]
+    fn what_others_made_leaves_room_for_what_is_used() {
+        let mut cache = NodeCache::new(16);
+        let entry = |number| Entry {
+            at: Location {
+                segment: number,
+                column: 0,
+                row: 0,
+            },
+            crc: number,
+        };
+        let made = |number| (entry(number), Arc::new(Node::build(1, 0, &[])));
+        cache.insert_made((0..4).map(made));
+        for number in 0..4 {
+            assert!(cache.get(entry(number)).is_some());
+        }
+        cache.insert_made((100..200).map(made));
+        assert_eq!(cache.len(), 4 + 8);
+        assert!(cache.get(entry(0)).is_some() && cache.get(entry(107)).is_some());
+    }
+
+    #[test]
     fn it_stays_small_and_keeps_what_is_used() {
         let mut cache = NodeCache::new(16);
         let entry = |number| Entry {
@@ -84,7 +113,7 @@ mod tests {
             crc: number,
         };
         for number in 0..100 {
-            cache.insert(entry(number), Rc::new(Node::build(1, 0, &[])));
+            cache.insert(entry(number), Arc::new(Node::build(1, 0, &[])));
             assert!(cache.get(entry(0)).is_some());
             assert!(cache.len() <= 16);
         }

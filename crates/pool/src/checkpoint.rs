@@ -9,7 +9,7 @@ use crate::format::superblock::Superblock;
 use crate::join::join;
 use crate::level::{Level, Shape};
 use crate::map_writer::MapWriter;
-use crate::messages::{Order, Written};
+use crate::messages::{Made, Order, Written};
 use crate::overlay::{self, Change, Overlay};
 use crate::segments::{Kind, Segment, State as SegmentState, formable};
 use crate::space::{LAST_RESORT, Size};
@@ -258,7 +258,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
         }
         let body = self.swap(cut, tables, &writer)?;
-        let seen = self.show_others();
+        let seen = self.show_others(&writer.take_made());
         let bytes = body.encode();
         let enter = self.entering();
         self.publish(Some(enter), Some(Rc::new(bytes))).await?;
@@ -397,14 +397,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         })
     }
 
-    /// Tells the other shards what the maps are now.
-    fn show_others(&self) -> Vec<Receiver<()>> {
+    /// Tells the other shards what the maps are now, of which these nodes are new.
+    fn show_others(&self, made: &Arc<[Made]>) -> Vec<Receiver<()>> {
         let view = self.view();
         self.peers()
             .iter()
             .map(|peer| {
                 let view = Box::new(view.clone());
-                peer.outbox.ask(|reply| Order::View(view, reply))
+                let made = made.clone();
+                peer.outbox.ask(|reply| Order::View { view, made, reply })
             })
             .collect()
     }

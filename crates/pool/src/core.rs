@@ -27,7 +27,7 @@ use reactor::sync::Notify;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use std::rc::{Rc, Weak};
+use std::rc::Weak;
 use std::sync::Arc;
 
 /// What an operator may tune; none of it is on disk.
@@ -66,6 +66,13 @@ impl Default for Settings {
             broken_early_acknowledgement: false,
             broken_without_fence: false,
         }
+    }
+}
+
+impl Settings {
+    /// Nodes that a merge passes on to other shards: as many as the caches of all of them keep.
+    pub(crate) fn nodes_passed_on(&self) -> usize {
+        self.map_cache_bytes / BLOCK_BYTES / 2
     }
 }
 
@@ -377,7 +384,7 @@ impl<D: BlockDevice> Core<D> {
 }
 
 impl<D: BlockDevice> Nodes for Core<D> {
-    async fn load(&self, entry: Entry) -> Result<Rc<Node>, IoError> {
+    async fn load(&self, entry: Entry) -> Result<Arc<Node>, IoError> {
         if let Some(node) = self.cache.borrow().get(entry) {
             return Ok(node.clone());
         }
@@ -385,7 +392,7 @@ impl<D: BlockDevice> Nodes for Core<D> {
             .read_run([entry].into_iter(), Buffer::new(BLOCK_BYTES))
             .await;
         result?;
-        let node = Rc::new(Node::parse(buffer).ok_or(IoError::Internal)?);
+        let node = Arc::new(Node::parse(buffer).ok_or(IoError::Internal)?);
         self.cache.borrow_mut().insert(entry, node.clone());
         Ok(node)
     }

@@ -4,12 +4,13 @@ use crate::coordinator::Coordinator;
 use crate::fold::Mapped;
 use crate::format::node::Node;
 use crate::location::{BLOCK_BYTES, Entry, Location};
+use crate::messages::Made;
 use crate::redundancy;
 use crate::segments::{Kind, LiveChanges, State as SegmentState, Zone};
 use crate::tree::{NodeSink, Nodes};
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Nodes are written when so many rows are full.
 const ROWS_AT_ONCE: u32 = 16;
@@ -20,13 +21,16 @@ struct Rows {
     columns: Vec<Option<Zone>>,
     row: u32,
     rows_max: u32,
-    nodes: Vec<Rc<Node>>,
+    nodes: Vec<Arc<Node>>,
 }
 
 /// Collects the nodes of one checkpoint; nothing of it counts until the superblock names it.
 pub(crate) struct MapWriter<'a, D> {
     core: &'a Coordinator<D>,
     rows: RefCell<Option<Rows>>,
+    /// Nodes for shards on other cores, which would have to read them from the drives: as many as
+    /// their caches take in.
+    made: RefCell<Vec<Made>>,
     /// Change of each segment's live count.
     pub changes: RefCell<LiveChanges>,
     /// Change of the number of nodes.
@@ -40,10 +44,16 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         MapWriter {
             core,
             rows: RefCell::new(None),
+            made: RefCell::default(),
             changes: RefCell::default(),
             nodes: Cell::new(0),
             mapped: Cell::new(0),
         }
+    }
+
+    /// Nodes that were made; none where there is one shard.
+    pub fn take_made(&self) -> Arc<[Made]> {
+        self.made.take().into()
     }
 
     fn change(&self, segment: u32, by: i64) {
@@ -144,7 +154,7 @@ impl<D> Mapped for MapWriter<'_, D> {
 }
 
 impl<D: BlockDevice + 'static> Nodes for MapWriter<'_, D> {
-    async fn load(&self, entry: Entry) -> Result<Rc<Node>, IoError> {
+    async fn load(&self, entry: Entry) -> Result<Arc<Node>, IoError> {
         if let Some(rows) = &*self.rows.borrow()
             && rows.segment == entry.at.segment
             && entry.at.row >= rows.row
@@ -176,9 +186,13 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
                 column: (index % data) as u8,
                 row: rows.row + (index / data) as u32,
             };
-            let node = Rc::new(node);
+            let node = Arc::new(node);
             rows.nodes.push(node.clone());
             let entry = Entry { at, crc };
+            let mut made = self.made.borrow_mut();
+            if !self.core.peers().is_empty() && made.len() < self.core.settings.nodes_passed_on() {
+                made.push((entry, node.clone()));
+            }
             self.core.cache.borrow_mut().insert(entry, node);
             (entry, rows.nodes.len() == rows.rows_max as usize * data)
         };

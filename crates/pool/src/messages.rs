@@ -9,6 +9,7 @@ use crate::core::Settings;
 use crate::drive::DriveLayout;
 use crate::error::PoolError;
 use crate::events::PoolEvent;
+use crate::format::node::Node;
 use crate::level::Level;
 use crate::location::Entry;
 use crate::log::Class;
@@ -61,6 +62,9 @@ pub(crate) struct View {
     pub tables: Tables,
     pub segments: BTreeMap<u32, Segment>,
 }
+
+/// A node of the map that a merge has made, and where it is.
+pub(crate) type Made = (Entry, Arc<Node>);
 
 /// What a shard set aside for a checkpoint.
 pub(crate) struct Frozen {
@@ -119,7 +123,11 @@ pub(crate) enum Order {
         reply: Sender<Frozen>,
     },
     /// What was set aside is in the maps now.
-    View(Box<View>, Sender<()>),
+    View {
+        view: Box<View>,
+        made: Arc<[Made]>,
+        reply: Sender<()>,
+    },
     /// Answered when no reader is left that may have seen an earlier view.
     Retire(Sender<()>),
     /// There may be segments again.

@@ -7,10 +7,11 @@ use crate::core::{AtFreeze, Core, Link, State};
 use crate::drive::Drive;
 use crate::error::PoolError;
 use crate::events::PoolEvent;
+use crate::format::node::Node;
 use crate::location::Mapping;
 use crate::messages::Written;
 use crate::messages::{
-    Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Usage, View, Wiring,
+    Begin, End, Frozen, Made, MemberDrive, Order, Outbox, Report, Usage, View, Wiring,
 };
 use crate::segments::{Segments, State as SegmentState};
 use crate::volume::{PoolVolume, Target};
@@ -128,8 +129,8 @@ impl<D: BlockDevice + 'static> Shard<D> {
             } => {
                 let _ = reply.try_send(freeze(core, &AtFreeze { cut_off, seal }));
             }
-            Order::View(view, reply) => {
-                install(core, *view);
+            Order::View { view, made, reply } => {
+                install(core, *view, &made);
                 let _ = reply.try_send(());
             }
             Order::Retire(reply) => {
@@ -317,15 +318,19 @@ fn freeze<D: BlockDevice + 'static>(core: &Core<D>, orders: &AtFreeze) -> Frozen
     }
 }
 
-/// Puts the merged maps in place of what was set aside.
-fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View) {
+/// Puts the merged maps in place of what was set aside, and keeps those nodes of them that say
+/// something of this shard's blocks.
+fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View, made: &[Made]) {
     let mut state = core.state.borrow_mut();
     let state = &mut *state;
     state.drop_frozen();
     state.replace_tables(view.tables);
-    let shard = state.share.shard;
-    state.segments.replace(shard, view.segments);
+    let share = state.share;
+    state.segments.replace(share.shard, view.segments);
     state.era += 1;
+    let own = |node: &Node| node.level() > 0 || share.pieces(node.blocks()).next().is_some();
+    let own = made.iter().filter(|(_, node)| own(node)).cloned();
+    core.cache.borrow_mut().insert_made(own);
 }
 
 async fn pass_events_on<D: BlockDevice + 'static>(core: Rc<Core<D>>) {

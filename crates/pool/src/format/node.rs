@@ -2,6 +2,7 @@
 
 use crate::location::{BLOCK_BYTES, Mapping};
 use block::Buffer;
+use std::ops::Range;
 
 pub(crate) const MAGIC: [u8; 4] = *b"FYMN";
 /// Records that fit in a node.
@@ -90,6 +91,11 @@ impl Node {
 
     pub fn crc(&self) -> u32 {
         crc_fast::crc32_iscsi(&self.bytes)
+    }
+
+    /// From its first record's block to its last one's.
+    pub fn blocks(&self) -> Range<u64> {
+        self.first..self.last + 1
     }
 
     pub fn level(&self) -> u8 {

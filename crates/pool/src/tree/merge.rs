@@ -10,7 +10,7 @@ use block::IoError;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A changed node with fewer records than this is merged with a neighbour, so that a map's size
 /// stays bounded by what it maps.
@@ -77,7 +77,7 @@ const LOADS: usize = 64;
 fn changed_content<'a, S: NodeSink>(
     sink: &'a S,
     layer: u32,
-    (at, node): (Mapping, Rc<Node>),
+    (at, node): (Mapping, Arc<Node>),
     level: u8,
     changes: &'a [Change],
 ) -> Recursion<'a, Vec<NodeRecord>> {

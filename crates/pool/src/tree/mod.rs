@@ -13,7 +13,7 @@ use crate::format::node::{Node, NodeRecord};
 use crate::location::{Entry, Mapping};
 use crate::volumes::Root;
 use block::IoError;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Trees higher than this do not exist: 254^6 is more than a volume's blocks.
 const LEVELS_MAX: u8 = 8;
@@ -25,7 +25,7 @@ const LEVELS_MAX: u8 = 8;
 )]
 pub(crate) trait Nodes {
     /// The node at `entry`, checked against its checksum.
-    async fn load(&self, entry: Entry) -> Result<Rc<Node>, IoError>;
+    async fn load(&self, entry: Entry) -> Result<Arc<Node>, IoError>;
 }
 
 /// Where a changed tree goes, and who keeps count of what lives.
@@ -40,7 +40,7 @@ pub(crate) trait NodeSink: Nodes {
     fn lost(&self, entry: Entry);
 }
 
-async fn load_level<N: Nodes>(nodes: &N, at: Mapping, level: u8) -> Result<Rc<Node>, IoError> {
+async fn load_level<N: Nodes>(nodes: &N, at: Mapping, level: u8) -> Result<Arc<Node>, IoError> {
     let entry = at.entry().ok_or(IoError::Internal)?;
     let node = nodes.load(entry).await?;
     if node.level() != level || level >= LEVELS_MAX || node.len() == 0 {

@@ -10,13 +10,13 @@ use std::task::{Context, Poll, Waker};
 
 #[derive(Default)]
 struct Memory {
-    nodes: RefCell<BTreeMap<Location, Rc<Node>>>,
+    nodes: RefCell<BTreeMap<Location, Arc<Node>>>,
     next: Cell<u32>,
     live: RefCell<BTreeMap<Location, i64>>,
 }
 
 impl Nodes for Memory {
-    async fn load(&self, entry: Entry) -> Result<Rc<Node>, IoError> {
+    async fn load(&self, entry: Entry) -> Result<Arc<Node>, IoError> {
         let node = self
             .nodes
             .borrow()
@@ -40,7 +40,7 @@ impl NodeSink for Memory {
             at,
             crc: node.crc(),
         };
-        self.nodes.borrow_mut().insert(at, Rc::new(node));
+        self.nodes.borrow_mut().insert(at, Arc::new(node));
         Ok(entry)
     }
 
