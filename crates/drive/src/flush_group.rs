@@ -18,8 +18,8 @@ pub(crate) struct FlushGroup {
     changed: Notify,
 }
 
-/// How a flush of a drive has failed, on whichever core. What it covered may be lost, and the system
-/// says so only once: so every flush fails from then on.
+/// How a flush of a drive has failed, on whichever core. What it covered may be lost, and the
+/// system says so only once: so every flush fails from then on.
 pub(crate) type FlushFailure = Arc<OnceLock<IoError>>;
 
 /// Lets others begin a flush, also when the one that runs is given up.

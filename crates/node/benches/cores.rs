@@ -2,11 +2,11 @@
 //!
 //! A raid6 pool of six drives in memory, served over loopback by a node on one core, and by a node
 //! on two. Hosts run on the same cores as the node, in the same event loops, so that a core that is
-//! busy is busy with both, and nothing else runs on it. Beside them two nodes with a pool and a core
-//! each, which share nothing but the hosts, half of whose connections lead to the other core either
-//! way: what this machine gives to two cores at most. `SECONDS` and `ROUNDS`
-//! change the defaults of 2 and 3; `ONLY` and `ARRANGEMENT` name the beginning of the one load
-//! and arrangement to run, for a profiler. Writes `target/bench/cores.json`.
+//! busy is busy with both, and nothing else runs on it. Beside them two nodes with a pool and a
+//! core each, which share nothing but the hosts, half of whose connections lead to the other core
+//! either way: what this machine gives to two cores at most. `SECONDS` and `ROUNDS` change the
+//! defaults of 2 and 3; `ONLY` and `ARRANGEMENT` name the beginning of the one load and arrangement
+//! to run, for a profiler. Writes `target/bench/cores.json`.
 
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 

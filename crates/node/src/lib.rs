@@ -9,9 +9,9 @@
 //! core; the other cores hold a proxy of the volume that sends each request there and takes the
 //! buffer back, so that a connection may be served by any core. The layout of the node (which
 //! thing is on which core) is kept on the first core, where control operations run one at a time.
-//! A pool has a shard on every core, each with its slices of all volumes, which other cores reach by
-//! proxies too, and with its own handles of files, block devices and memory; drives that only one
-//! core can use, models for instance, shards elsewhere reach by proxies.
+//! A pool has a shard on every core, each with its slices of all volumes, which other cores reach
+//! by proxies too, and with its own handles of files, block devices and memory; drives that only
+//! one core can use, models for instance, shards elsewhere reach by proxies.
 
 mod administration;
 mod core;
