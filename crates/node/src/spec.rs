@@ -206,14 +206,14 @@ pub struct SessionFacts {
 /// Something that happened by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeEvent {
-    /// A drive failed an operation. Told for the first failure, and whenever their number has
-    /// doubled.
+    /// A drive failed an operation. Each core tells of the first failure that it meets, and
+    /// whenever their number has doubled.
     DriveFailed {
         /// The drive.
         drive: String,
         /// How the latest operation failed.
         error: IoError,
-        /// Failures since the drive was opened.
+        /// Failures since the drive was opened, of those that this core met.
         failures: u64,
     },
     /// Something happened to a pool.
