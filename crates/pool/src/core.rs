@@ -19,6 +19,7 @@ use crate::segments::{Segments, Zone};
 use crate::slices::{SLICE_BLOCKS, Share};
 use crate::space::Size;
 use crate::status::PoolState;
+use crate::together::Together;
 use crate::tree::Nodes;
 use crate::volumes::Tables;
 use block::{BlockDevice, Buffer, IoError};
@@ -172,6 +173,7 @@ pub(crate) struct Core<D> {
     pub known_size: Cell<Option<((u32, u64), Size)>>,
     pub state: RefCell<State>,
     pub cache: RefCell<NodeCache>,
+    pub together: RefCell<Together>,
     /// The writer has something to look at.
     pub work: Notify,
     /// The upkeep task has something to look at.
@@ -374,12 +376,7 @@ impl<D: BlockDevice> Core<D> {
     }
 
     pub fn zone_of(&self, at: Location) -> Option<Zone> {
-        let state = self.state.borrow();
-        *state
-            .segments
-            .get(at.segment)?
-            .columns
-            .get(usize::from(at.column))?
+        self.state.borrow().segments.zone_of(at)
     }
 }
 

@@ -72,6 +72,7 @@ mod slices;
 mod space;
 mod state;
 mod status;
+mod together;
 mod tree;
 mod upkeep;
 mod volume;

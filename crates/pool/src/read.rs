@@ -3,6 +3,8 @@
 use crate::core::Core;
 use crate::join::join_all;
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
+use crate::segments::Zone;
+use crate::together::Found;
 use crate::volume::PoolVolume;
 use block::{BlockDevice, BlockRange, Buffer, IoError};
 use std::ops::Range;
@@ -73,9 +75,12 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
     ) -> (Buffer, Result<(), IoError>) {
         let _reading = self.core.reading();
         if range.blocks == 1 {
-            let mut found = [None];
-            return match self.core.find(layer, range.start.0, &mut found).await {
-                Ok(()) => self.read_piece(range.start.0, &found, buffer).await,
+            return match self.find_one(layer, range.start.0).await {
+                Ok(found) => {
+                    let mapping = [found.mapping];
+                    let piece = self.read_piece(range.start.0, &mapping, found.zone, buffer);
+                    piece.await
+                }
                 Err(error) => (buffer, Err(error)),
             };
         }
@@ -85,22 +90,35 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         }
         let pieces = pieces(&found);
         if pieces.len() == 1 {
-            return self.read_piece(range.start.0, &found, buffer).await;
+            let zone = self.core.zone_of_run(&found);
+            return self.read_piece(range.start.0, &found, zone, buffer).await;
         }
         let parts = cut(buffer, &pieces);
         let reads = pieces.iter().zip(parts).map(|(piece, part)| {
             let start = range.start.0 + piece.start as u64;
-            self.read_piece(start, &found[piece.clone()], part)
+            let run = &found[piece.clone()];
+            self.read_piece(start, run, self.core.zone_of_run(run), part)
         });
         let (parts, results): (Vec<_>, Vec<_>) = join_all(reads).await.into_iter().unzip();
         (put_together(parts), results.into_iter().collect())
     }
 
-    /// Reads blocks from `start` on that lie in one piece.
+    /// Where a block is, with the help of those who ask at the same time.
+    async fn find_one(&self, layer: u32, block: u64) -> Result<Found, IoError> {
+        if let Some(found) = self.core.find_together(layer, block).await {
+            return Ok(found);
+        }
+        let mut found = [None];
+        self.core.find(self.layer()?, block, &mut found).await?;
+        Ok(Found::of(&self.core.state.borrow(), found[0]))
+    }
+
+    /// Reads blocks from `start` on that lie in one piece, in `zone` if anywhere.
     async fn read_piece(
         &self,
         start: u64,
         found: &[Option<Mapping>],
+        zone: Option<Zone>,
         mut buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
         if found.first().and_then(entry).is_none() {
@@ -109,7 +127,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         }
         let (buffer, result) = self
             .core
-            .read_run(found.iter().filter_map(entry), buffer)
+            .read_run_in(zone, found.iter().filter_map(entry), buffer)
             .await;
         if result == Err(IoError::UnrecoveredRead) {
             Box::pin(self.tell_lost(start, found)).await;
@@ -138,16 +156,32 @@ fn are_right(entries: impl Iterator<Item = Entry>, buffer: &[u8]) -> bool {
 }
 
 impl<D: BlockDevice> Core<D> {
+    /// Where the blocks of one piece are.
+    fn zone_of_run(&self, run: &[Option<Mapping>]) -> Option<Zone> {
+        self.zone_of(run.first().and_then(entry)?.at)
+    }
+
     /// Reads blocks that lie one behind the other in one column, and checks each.
     pub async fn read_run(
         &self,
         entries: impl Iterator<Item = Entry> + Clone,
         buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
+        let zone = entries.clone().next();
+        let zone = zone.and_then(|first| self.zone_of(first.at));
+        self.read_run_in(zone, entries, buffer).await
+    }
+
+    /// The same for blocks in `zone`.
+    async fn read_run_in(
+        &self,
+        zone: Option<Zone>,
+        entries: impl Iterator<Item = Entry> + Clone,
+        buffer: Buffer,
+    ) -> (Buffer, Result<(), IoError>) {
         let Some(first) = entries.clone().next() else {
             return (buffer, Ok(()));
         };
-        let zone = self.zone_of(first.at);
         let (buffer, result) = self.array.read_zone(zone, first.at.row, buffer).await;
         if !self.array.newly_failed.borrow().is_empty() {
             self.upkeep.notify_one();

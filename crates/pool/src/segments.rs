@@ -1,7 +1,7 @@
 //! The segment table: zones, states, live counts, and which zones a new segment takes.
 
 use crate::hashing::Unseeded;
-use crate::location::{Entry, SEGMENTS_MAX};
+use crate::location::{Entry, Location, SEGMENTS_MAX};
 use crate::segment_table::Table;
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -223,6 +223,12 @@ impl Segments {
 
     pub fn get(&self, number: u32) -> Option<&Segment> {
         self.table.get(number)
+    }
+
+    /// The zone in which a block is; `None` where its drive is missing.
+    pub fn zone_of(&self, at: Location) -> Option<Zone> {
+        let columns = &self.table.get(at.segment)?.columns;
+        *columns.get(usize::from(at.column))?
     }
 
     /// Segments with a column that has no drive of `taking`, the bits of those that take data.

@@ -154,6 +154,7 @@ impl<D> Core<D> {
             known_size: Cell::new(None),
             state: RefCell::new(state),
             cache: RefCell::new(NodeCache::new(cache_bytes / BLOCK_BYTES)),
+            together: RefCell::default(),
             work: Notify::new(),
             upkeep: Notify::new(),
             landed: Notify::new(),

@@ -106,18 +106,21 @@ impl Leaf<'_> {
     }
 }
 
+/// The node at `at`, if it is in memory.
+pub(crate) fn peek_node(cache: &NodeCache, at: Mapping, level: u8) -> Option<&Node> {
+    let node = cache.get(at.entry()?)?;
+    (node.level() == level).then_some(node)
+}
+
 /// The leaf in which `block` belongs, if every node on the way to it is in memory.
 pub(crate) fn peek_leaf(cache: &NodeCache, root: Root, block: u64) -> Option<Leaf<'_>> {
     let mut at = root.mapping;
     // What belongs to a leaf may lie before its first record: only from `block` on is known.
     let (start, mut end) = (block, u64::MAX);
     for level in (0..=root.level).rev() {
-        let node = cache.get(at.entry()?)?;
-        if node.level() != level {
-            return None;
-        }
+        let node = peek_node(cache, at, level)?;
         if level == 0 {
-            let node: Option<&Node> = Some(node);
+            let node = Some(node);
             return Some(Leaf { node, start, end });
         }
         let rank = node.rank(block);
