@@ -17,4 +17,5 @@ mod sharded;
 mod shards;
 mod space;
 mod support;
+mod together;
 mod trims;
