@@ -9,7 +9,7 @@ use crate::format::superblock::Superblock;
 use crate::join::join;
 use crate::level::{Level, Shape};
 use crate::map_writer::MapWriter;
-use crate::messages::{Made, Order, Written};
+use crate::messages::{Order, Turnover, Written};
 use crate::overlay::{self, Change, Overlay};
 use crate::segments::{Kind, Segment, State as SegmentState, formable};
 use crate::space::{LAST_RESORT, Size};
@@ -213,8 +213,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.others_dirty
             .set(others.iter().any(|overlay| !overlay.is_empty()));
         self.drop_dead_segments(state);
-        state.frozen = Arc::new(std::mem::take(&mut state.overlay));
-        state.admitted.freeze();
+        state.set_aside();
         let data = state
             .segments
             .table()
@@ -258,7 +257,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
         }
         let body = self.swap(cut, tables, &writer)?;
-        let seen = self.show_others(&writer.take_made());
+        let turnover = writer.take_turnover();
+        self.cache.borrow_mut().forget_all(&turnover.gone);
+        let seen = self.show_others(&turnover);
         let bytes = body.encode();
         let enter = self.entering();
         self.publish(Some(enter), Some(Rc::new(bytes))).await?;
@@ -287,15 +288,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let own = self.state.borrow().frozen.clone();
         let frozen = || std::iter::once(&*own).chain(cut.others.iter().map(|other| &**other));
         let layers: BTreeSet<u32> = frozen().flat_map(Overlay::layers).collect();
+        let mut memory = self.changes_memory.take();
         for layer in layers {
-            let changes = overlay::changes_of(frozen(), layer);
+            let changes = overlay::changes_of(frozen(), layer, memory);
             let changes = fold::with_markers(writer, &tables, layer, changes).await?;
-            let Some(target) = tables.layers.get_mut(&layer) else {
-                continue;
-            };
-            target.root = tree::merge(writer, layer, target.root, &changes).await?;
-            target.mapped = target.mapped.saturating_add_signed(writer.mapped.take());
+            if let Some(target) = tables.layers.get_mut(&layer) {
+                target.root = tree::merge(writer, layer, target.root, &changes).await?;
+                target.mapped = target.mapped.saturating_add_signed(writer.mapped.take());
+            }
+            memory = changes;
         }
+        self.changes_memory.replace(memory);
         fold::remove_unneeded(writer, &mut tables, cut.generation).await?;
         self.make_room_for_nodes(writer, &mut tables).await?;
         let oldest = cut.segments.values().map(|found| found.generation).min();
@@ -397,15 +400,19 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         })
     }
 
-    /// Tells the other shards what the maps are now, of which these nodes are new.
-    fn show_others(&self, made: &Arc<[Made]>) -> Vec<Receiver<()>> {
+    /// Tells the other shards what the maps are now, and which of their nodes came and went.
+    fn show_others(&self, turnover: &Arc<Turnover>) -> Vec<Receiver<()>> {
         let view = self.view();
         self.peers()
             .iter()
             .map(|peer| {
                 let view = Box::new(view.clone());
-                let made = made.clone();
-                peer.outbox.ask(|reply| Order::View { view, made, reply })
+                let turnover = turnover.clone();
+                peer.outbox.ask(|reply| Order::View {
+                    view,
+                    turnover,
+                    reply,
+                })
             })
             .collect()
     }

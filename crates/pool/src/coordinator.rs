@@ -4,6 +4,7 @@ use crate::cleaner::Cleaning;
 use crate::core::Core;
 use crate::entropy::Entropy;
 use crate::format::superblock::Superblock;
+use crate::overlay::Change;
 use crate::peers::Peer;
 use crate::watch::Watch;
 use reactor::Instant;
@@ -42,6 +43,8 @@ pub(crate) struct Coordinator<D> {
     pub cleaning: Cell<Option<Cleaning>>,
     /// Other shards may have updates that would free segments.
     pub others_dirty: Cell<bool>,
+    /// Memory for what a merge changes in a layer.
+    pub changes_memory: RefCell<Vec<Change>>,
     /// The maps do not have what recovery found.
     pub unmerged: Cell<bool>,
     /// No superblock had a larger number when the pool was opened.

@@ -84,6 +84,8 @@ pub(crate) struct State {
     pub overlay: Overlay,
     /// Updates that a checkpoint is merging.
     pub frozen: Arc<Overlay>,
+    /// Memory for the updates after the next freeze.
+    pub spare: Overlay,
     pub tables: Tables,
     /// Blocks that they promise, as last counted: every write asks.
     pub promised: u64,

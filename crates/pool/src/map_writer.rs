@@ -4,7 +4,7 @@ use crate::coordinator::Coordinator;
 use crate::fold::Mapped;
 use crate::format::node::Node;
 use crate::location::{BLOCK_BYTES, Entry, Location};
-use crate::messages::Made;
+use crate::messages::Turnover;
 use crate::redundancy;
 use crate::segments::{Kind, LiveChanges, State as SegmentState, Zone};
 use crate::tree::{NodeSink, Nodes};
@@ -28,9 +28,8 @@ struct Rows {
 pub(crate) struct MapWriter<'a, D> {
     core: &'a Coordinator<D>,
     rows: RefCell<Option<Rows>>,
-    /// Nodes for shards on other cores, which would have to read them from the drives: as many as
-    /// their caches take in.
-    made: RefCell<Vec<Made>>,
+    /// For the caches.
+    turnover: RefCell<Turnover>,
     /// Change of each segment's live count.
     pub changes: RefCell<LiveChanges>,
     /// Change of the number of nodes.
@@ -44,16 +43,16 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         MapWriter {
             core,
             rows: RefCell::new(None),
-            made: RefCell::default(),
+            turnover: RefCell::default(),
             changes: RefCell::default(),
             nodes: Cell::new(0),
             mapped: Cell::new(0),
         }
     }
 
-    /// Nodes that were made; none where there is one shard.
-    pub fn take_made(&self) -> Arc<[Made]> {
-        self.made.take().into()
+    /// What caches are to be told.
+    pub fn take_turnover(&self) -> Arc<Turnover> {
+        self.turnover.take().into()
     }
 
     fn change(&self, segment: u32, by: i64) {
@@ -189,7 +188,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
             let node = Arc::new(node);
             rows.nodes.push(node.clone());
             let entry = Entry { at, crc };
-            let mut made = self.made.borrow_mut();
+            let made = &mut self.turnover.borrow_mut().made;
             if !self.core.peers().is_empty() && made.len() < self.core.settings.nodes_passed_on() {
                 made.push((entry, node.clone()));
             }
@@ -205,6 +204,9 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
     }
 
     fn discard(&self, entry: Entry) {
+        if self.core.cache.borrow().contains(entry) {
+            self.turnover.borrow_mut().gone.push(entry);
+        }
         self.change(entry.at.segment, -1);
         self.nodes.set(self.nodes.get() - 1);
     }

@@ -63,8 +63,15 @@ pub(crate) struct View {
     pub segments: BTreeMap<u32, Segment>,
 }
 
-/// A node of the map that a merge has made, and where it is.
-pub(crate) type Made = (Entry, Arc<Node>);
+/// Which nodes of the map a merge has replaced by which.
+#[derive(Default)]
+pub(crate) struct Turnover {
+    /// For shards on other cores, which would have to read them from the drives: as many as their
+    /// caches take in. None where there is one shard.
+    pub made: Vec<(Entry, Arc<Node>)>,
+    /// In no tree any more, as far as the first shard's cache knows them.
+    pub gone: Vec<Entry>,
+}
 
 /// What a shard set aside for a checkpoint.
 pub(crate) struct Frozen {
@@ -125,7 +132,7 @@ pub(crate) enum Order {
     /// What was set aside is in the maps now.
     View {
         view: Box<View>,
-        made: Arc<[Made]>,
+        turnover: Arc<Turnover>,
         reply: Sender<()>,
     },
     /// Answered when no reader is left that may have seen an earlier view.

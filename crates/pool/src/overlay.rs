@@ -1,7 +1,7 @@
 //! The updates that a map does not hold yet: blocks and holes by layer, in log order.
 
-use crate::hashing::Seed;
-use crate::location::{Entry, Mapping};
+use crate::hashing::NearSeed;
+use crate::location::{Entry, Location, Mapping};
 use crate::slices::Share;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -32,10 +32,36 @@ impl Change {
     }
 }
 
+/// An entry in two numbers, each of which is stored and loaded as one: an [`Entry`] is put together
+/// of four, and who loads it with one instruction waits until each has left the store buffer.
+#[derive(Clone, Copy, Debug)]
+struct Packed {
+    place: u64,
+    crc: u32,
+}
+
+impl From<Entry> for Packed {
+    fn from(entry: Entry) -> Packed {
+        Packed {
+            place: entry.at.pack(),
+            crc: entry.crc,
+        }
+    }
+}
+
+impl From<Packed> for Entry {
+    fn from(packed: Packed) -> Entry {
+        Entry {
+            at: Location::unpack(packed.place),
+            crc: packed.crc,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 struct LayerOverlay {
     /// Looked up for every block that is read, written or cleaned; sorted only for a merge.
-    blocks: HashMap<u64, Entry, Seed>,
+    blocks: HashMap<u64, Packed, NearSeed>,
     /// Disjoint runs of deallocated blocks, start to end; a block in `blocks` wins over them.
     holes: BTreeMap<u64, u64>,
 }
@@ -45,22 +71,20 @@ impl LayerOverlay {
     fn remove(&mut self, range: &Range<u64>, share: Share) -> Vec<Entry> {
         if range.end - range.start <= self.blocks.len() as u64 {
             let own = share.pieces(range.clone()).flatten();
-            return own.filter_map(|block| self.blocks.remove(&block)).collect();
+            let removed = own.filter_map(|block| self.blocks.remove(&block));
+            return removed.map(Entry::from).collect();
         }
         let is_own = |block: u64| range.contains(&block) && share.owner(block) == share.shard;
         let own = self.blocks.extract_if(|block, _| is_own(*block));
-        own.map(|(_, entry)| entry).collect()
+        own.map(|(_, packed)| packed.into()).collect()
     }
 
-    /// The blocks, sorted.
-    fn puts(&self) -> Vec<Change> {
-        let put = |(block, entry): (&u64, &Entry)| Change::Put {
+    /// The blocks, in no order.
+    fn puts(&self) -> impl Iterator<Item = Change> {
+        self.blocks.iter().map(|(block, packed)| Change::Put {
             block: *block,
-            mapping: Mapping::Block(*entry),
-        };
-        let mut puts: Vec<Change> = self.blocks.iter().map(put).collect();
-        puts.sort_unstable_by_key(Change::start);
-        puts
+            mapping: Mapping::Block((*packed).into()),
+        })
     }
 }
 
@@ -93,6 +117,21 @@ impl Overlay {
         self.layers.keys().copied()
     }
 
+    /// Forgets everything, but for the memory of layers that had updates: what comes next is mostly
+    /// as much, for the same ones.
+    pub fn emptied(mut self) -> Overlay {
+        self.layers.retain(|_, overlay| {
+            let used = !overlay.blocks.is_empty();
+            overlay.blocks.clear();
+            overlay.holes.clear();
+            used
+        });
+        Overlay {
+            layers: self.layers,
+            ..Overlay::default()
+        }
+    }
+
     /// Maps a block; returns the entry it replaces, if that one was in this overlay.
     pub fn put(&mut self, layer: u32, block: u64, entry: Entry) -> Option<Entry> {
         let old = self
@@ -100,10 +139,10 @@ impl Overlay {
             .entry(layer)
             .or_default()
             .blocks
-            .insert(block, entry);
+            .insert(block, entry.into());
         self.given += 1;
         self.updates += usize::from(old.is_none());
-        old
+        old.map(Entry::from)
     }
 
     /// Unmaps the blocks of `range` that are in `share`; returns the entries of this overlay that
@@ -122,8 +161,8 @@ impl Overlay {
 
     pub fn get(&self, layer: u32, block: u64) -> Option<Mapping> {
         let overlay = self.layers.get(&layer)?;
-        if let Some(entry) = overlay.blocks.get(&block) {
-            return Some(Mapping::Block(*entry));
+        if let Some(packed) = overlay.blocks.get(&block) {
+            return Some(Mapping::Block((*packed).into()));
         }
         let (_, end) = overlay.holes.range(..=block).next_back()?;
         (block < *end).then_some(Mapping::Hole)
@@ -144,10 +183,8 @@ impl Overlay {
                 .zip(found.iter_mut())
                 .filter(|(_, one)| one.is_none());
             for (block, one) in unsaid {
-                *one = overlay
-                    .blocks
-                    .get(&block)
-                    .map(|entry| Mapping::Block(*entry));
+                let packed = overlay.blocks.get(&block);
+                *one = packed.map(|packed| Mapping::Block((*packed).into()));
             }
         }
         // The last hole that begins before `start`, and those that begin behind it.
@@ -166,7 +203,7 @@ impl Overlay {
             return Vec::new();
         };
         self.updates -= overlay.blocks.len() + overlay.holes.len();
-        overlay.blocks.into_values().collect()
+        overlay.blocks.into_values().map(Entry::from).collect()
     }
 
     /// Deals the updates to the shards that have the blocks now, in their order.
@@ -186,13 +223,13 @@ impl Overlay {
                     overlay.clear(id, *start..*end, share);
                 }
             }
-            for (block, entry) in layer.blocks {
+            for (block, packed) in layer.blocks {
                 let any = Share {
                     slice_blocks,
                     shards,
                     shard: 0,
                 };
-                dealt[any.owner(block) as usize].put(id, block, entry);
+                dealt[any.owner(block) as usize].put(id, block, packed.into());
             }
         }
         dealt
@@ -201,20 +238,24 @@ impl Overlay {
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         self.layers
             .values()
-            .flat_map(|overlay| overlay.blocks.values().copied())
+            .flat_map(|overlay| overlay.blocks.values())
+            .map(|packed| (*packed).into())
     }
 
-    /// The changes of a layer, sorted and disjoint.
-    pub fn changes(&self, layer: u32) -> Vec<Change> {
+    /// Puts the changes of a layer, sorted and disjoint, behind those in `all`.
+    fn append_changes(&self, layer: u32, all: &mut Vec<Change>) {
         let Some(overlay) = self.layers.get(&layer) else {
-            return Vec::new();
+            return;
         };
-        let mut changes = overlay.puts();
+        let first = all.len();
+        all.extend(overlay.puts());
+        let puts = &mut all[first..];
+        puts.sort_unstable_by_key(Change::start);
         let mut clears = Vec::new();
         for (&start, &end) in &overlay.holes {
             let mut at = start;
-            let first = changes.partition_point(|change| change.start() < start);
-            let inside = changes[first..].iter().map(Change::start);
+            let first = puts.partition_point(|change| change.start() < start);
+            let inside = puts[first..].iter().map(Change::start);
             for block in inside.take_while(|block| *block < end) {
                 if at < block {
                     clears.push(Change::Clear {
@@ -229,27 +270,30 @@ impl Overlay {
             }
         }
         if !clears.is_empty() {
-            changes.append(&mut clears);
-            changes.sort_by_key(Change::start);
+            all.append(&mut clears);
+            all[first..].sort_by_key(Change::start);
         }
-        changes
     }
 }
 
-/// The changes of a layer in several overlays that have no block in common, sorted and disjoint.
+/// The changes of a layer in several overlays that have no block in common, sorted and disjoint, in
+/// `memory`, whatever it holds: a merge has many, and new memory for them costs as much as sorting.
 pub(crate) fn changes_of<'a>(
     overlays: impl IntoIterator<Item = &'a Overlay>,
     layer: u32,
+    memory: Vec<Change>,
 ) -> Vec<Change> {
-    let mut lists: Vec<Vec<Change>> = overlays
-        .into_iter()
-        .map(|overlay| overlay.changes(layer))
-        .filter(|changes| !changes.is_empty())
-        .collect();
-    if lists.len() < 2 {
-        return lists.pop().unwrap_or_default();
+    let mut all = memory;
+    all.clear();
+    let mut parts = 0;
+    for overlay in overlays {
+        let before = all.len();
+        overlay.append_changes(layer, &mut all);
+        parts += usize::from(all.len() > before);
     }
-    let mut all = lists.concat();
+    if parts < 2 {
+        return all;
+    }
     all.sort_by_key(Change::start);
     // A deallocation that went to several shards becomes one again.
     all.dedup_by(|next, last| match (last, next) {
@@ -340,8 +384,9 @@ mod tests {
                 }
             }
             let mut rebuilt = [None; 84];
+            let said_before = vec![Change::Clear { start: 0, end: 9 }];
             let mut last = 0;
-            for change in overlay.changes(1) {
+            for change in changes_of([&overlay], 1, said_before) {
                 prop_assert!(change.start() >= last && change.end() > change.start());
                 last = change.end();
                 let value = match change {

@@ -338,6 +338,7 @@ fn assemble<D: BlockDevice + 'static>(
             cleaning: Cell::new(None),
             others_dirty: Cell::new(false),
             scrub_unwanted: Cell::new(false),
+            changes_memory: RefCell::default(),
             unmerged: Cell::new(false),
             opened_at: entry.opened_at,
             former_claim: entry.former_claim,

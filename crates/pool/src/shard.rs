@@ -11,7 +11,7 @@ use crate::format::node::Node;
 use crate::location::Mapping;
 use crate::messages::Written;
 use crate::messages::{
-    Begin, End, Frozen, Made, MemberDrive, Order, Outbox, Report, Usage, View, Wiring,
+    Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Turnover, Usage, View, Wiring,
 };
 use crate::segments::{Segments, State as SegmentState};
 use crate::volume::{PoolVolume, Target};
@@ -20,7 +20,6 @@ use reactor::mailbox::{Receiver, Sender};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// A shard of a pool that another core opened. Handles may be cloned; they stay on their core.
 pub struct Shard<D: BlockDevice + 'static> {
@@ -129,8 +128,12 @@ impl<D: BlockDevice + 'static> Shard<D> {
             } => {
                 let _ = reply.try_send(freeze(core, &AtFreeze { cut_off, seal }));
             }
-            Order::View { view, made, reply } => {
-                install(core, *view, &made);
+            Order::View {
+                view,
+                turnover,
+                reply,
+            } => {
+                install(core, *view, &turnover);
                 let _ = reply.try_send(());
             }
             Order::Retire(reply) => {
@@ -292,8 +295,7 @@ fn freeze<D: BlockDevice + 'static>(core: &Core<D>, orders: &AtFreeze) -> Frozen
         state.seal_open();
     }
     core.drop_dead_segments(state);
-    state.frozen = Arc::new(std::mem::take(&mut state.overlay));
-    state.admitted.freeze();
+    state.set_aside();
     let table = state.segments.table().iter();
     let own = table.filter(|(_, segment)| segment.writer == Some(share.shard));
     let written = own.map(|(number, segment)| Written {
@@ -320,7 +322,7 @@ fn freeze<D: BlockDevice + 'static>(core: &Core<D>, orders: &AtFreeze) -> Frozen
 
 /// Puts the merged maps in place of what was set aside, and keeps those nodes of them that say
 /// something of this shard's blocks.
-fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View, made: &[Made]) {
+fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View, turnover: &Turnover) {
     let mut state = core.state.borrow_mut();
     let state = &mut *state;
     state.drop_frozen();
@@ -329,8 +331,10 @@ fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View, made: &[Made]) 
     state.segments.replace(share.shard, view.segments);
     state.era += 1;
     let own = |node: &Node| node.level() > 0 || share.pieces(node.blocks()).next().is_some();
-    let own = made.iter().filter(|(_, node)| own(node)).cloned();
-    core.cache.borrow_mut().insert_made(own);
+    let own = turnover.made.iter().filter(|(_, node)| own(node));
+    let mut cache = core.cache.borrow_mut();
+    cache.insert_made(own.cloned());
+    cache.forget_all(&turnover.gone);
 }
 
 async fn pass_events_on<D: BlockDevice + 'static>(core: Rc<Core<D>>) {

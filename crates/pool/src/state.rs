@@ -13,6 +13,7 @@ use crate::volumes::Tables;
 use reactor::sync::Notify;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 impl State {
     /// A state in which nothing has happened since the checkpoint.
@@ -23,6 +24,7 @@ impl State {
             segments,
             overlay: Default::default(),
             frozen: Default::default(),
+            spare: Default::default(),
             tables,
             share,
             sequence,
@@ -107,12 +109,21 @@ impl State {
         }
     }
 
+    /// Sets the updates aside for a merge.
+    pub fn set_aside(&mut self) {
+        let empty = std::mem::take(&mut self.spare);
+        self.frozen = Arc::new(std::mem::replace(&mut self.overlay, empty));
+        self.admitted.freeze();
+    }
+
     /// The updates that were set aside are in the maps: the room they took is taken for good.
     pub fn drop_frozen(&mut self) {
         let frozen = std::mem::take(&mut self.frozen);
         for entry in frozen.entries() {
             self.segments.overlay_lost(entry);
         }
+        // Another core may still hold it.
+        self.spare = Arc::into_inner(frozen).map_or_else(Overlay::default, Overlay::emptied);
         self.room = self.room.saturating_sub(self.admitted.merged());
     }
 

@@ -230,6 +230,7 @@ fn fill(state: &mut State, rules: &Rules, number: u32, wanted: Room) -> Next {
     let rows = rows_wanted(wanted.waiting, shape, rows_left, state.frugal);
     let room = blocks_in(rows.max(rows_for(wanted.least, shape)), shape);
     let mut batch = empty_batch(state, segment, number, shape, false);
+    batch.records.reserve(wanted.waiting.min(room) as usize);
     let mut blocks = 0;
     let mut holes = 0;
     let mut refused = 0;
@@ -463,6 +464,7 @@ pub(crate) fn moved_batch(
     let rows = rows_max(shape, 2).min(rules.zone_rows - segment.rows);
     let taken = moves.len().min(blocks_in(rows, shape) as usize);
     let mut batch = empty_batch(state, segment, number, shape, true);
+    batch.records.reserve(taken);
     for Move { record, buffer, .. } in moves.drain(..taken) {
         batch.records.push(record);
         let owner = None;

@@ -19,12 +19,6 @@ const SMALL: usize = NODE_RECORDS / 4;
 /// joined: memory need not hold all of it.
 const RUN: usize = 4 * NODE_RECORDS;
 
-/// A child after the changes: untouched, or the records it now holds.
-enum Child {
-    Kept(NodeRecord),
-    Changed(Vec<NodeRecord>),
-}
-
 type Recursion<'a, T> = Pin<Box<dyn Future<Output = Result<T, IoError>> + 'a>>;
 
 /// Applies `changes`, sorted and disjoint, to the tree of `layer`; returns its new root.
@@ -42,7 +36,7 @@ pub(crate) async fn merge<S: NodeSink>(
             let node = load_level(sink, root.mapping, root.level).await?;
             changed_content(sink, layer, (root.mapping, node), root.level, changes).await?
         }),
-        None => (0, merge_records(sink, Vec::new(), changes)),
+        None => (0, merge_records(sink, std::iter::empty(), changes)),
     };
     loop {
         if content.is_empty() {
@@ -82,13 +76,13 @@ fn changed_content<'a, S: NodeSink>(
     changes: &'a [Change],
 ) -> Recursion<'a, Vec<NodeRecord>> {
     Box::pin(async move {
-        let old: Vec<NodeRecord> = node.records().collect();
         if let Some(entry) = at.entry() {
             sink.discard(entry);
         }
         if level == 0 {
-            return Ok(merge_records(sink, old, changes));
+            return Ok(merge_records(sink, node.records(), changes));
         }
+        let old: Vec<NodeRecord> = node.records().collect();
         let mut rest = changes;
         let parts: Vec<(NodeRecord, Cow<'_, [Change]>)> = (0..old.len())
             .map(|index| {
@@ -100,10 +94,16 @@ fn changed_content<'a, S: NodeSink>(
         let changed = parts.iter().filter(|(_, inside)| !inside.is_empty());
         let mut loads = changed.map(|(record, _)| load_level(sink, record.mapping, level - 1));
         let mut loaded = VecDeque::new();
-        let mut children = Vec::with_capacity(old.len());
+        let mut packer = Packer {
+            sink,
+            layer,
+            level: level - 1,
+            packed: Vec::with_capacity(old.len()),
+            run: Vec::new(),
+        };
         for (record, inside) in &parts {
             if inside.is_empty() {
-                children.push(Child::Kept(*record));
+                packer.keep(*record).await?;
                 continue;
             }
             if loaded.is_empty() {
@@ -112,11 +112,9 @@ fn changed_content<'a, S: NodeSink>(
             let node = loaded.pop_front().ok_or(IoError::Internal)??;
             let below = (record.mapping, node);
             let content = changed_content(sink, layer, below, level - 1, inside).await?;
-            if !content.is_empty() {
-                children.push(Child::Changed(content));
-            }
+            packer.change(content).await?;
         }
-        pack_children(sink, layer, level - 1, children).await
+        packer.finish().await
     })
 }
 
@@ -141,47 +139,68 @@ fn clip<'a>(changes: &mut &'a [Change], low: u64, high: u64) -> Cow<'a, [Change]
     cut.collect()
 }
 
-/// Joins runs of changed children, a small run with a neighbour too, and stores them packed.
-async fn pack_children<S: NodeSink>(
-    sink: &S,
+/// Packs the children of a node as they come, one after the other: joins runs of changed ones, a
+/// small run with a neighbour too. Memory holds no more than a run.
+struct Packer<'a, S> {
+    sink: &'a S,
     layer: u32,
+    /// Of the children.
     level: u8,
-    children: Vec<Child>,
-) -> Result<Vec<NodeRecord>, IoError> {
-    let mut packed: Vec<NodeRecord> = Vec::with_capacity(children.len());
-    let mut children = children.into_iter().peekable();
-    while let Some(child) = children.next() {
-        let mut run = match child {
-            Child::Kept(record) => {
-                packed.push(record);
-                continue;
-            }
-            Child::Changed(content) => content,
-        };
-        while let Some(next) =
-            children.next_if(|next| matches!(next, Child::Changed(_)) || run.len() < SMALL)
-        {
-            match next {
-                Child::Changed(content) => run.extend(content),
-                Child::Kept(record) => run.extend(absorb(sink, record, level).await?),
-            }
-            // What is left fills a node: it needs no neighbour.
-            let whole = run.len().saturating_sub(NODE_RECORDS) / RUN * RUN;
-            if whole > 0 {
-                packed.extend(store_packed(sink, layer, level, &run[..whole]).await?);
-                run.drain(..whole);
-            }
+    packed: Vec<NodeRecord>,
+    /// Records of changed children that are not stored yet.
+    run: Vec<NodeRecord>,
+}
+
+impl<S: NodeSink> Packer<'_, S> {
+    /// The next child is as it was.
+    async fn keep(&mut self, record: NodeRecord) -> Result<(), IoError> {
+        if (1..SMALL).contains(&self.run.len()) {
+            let content = absorb(self.sink, record, self.level).await?;
+            return self.change(content).await;
         }
-        if run.len() < SMALL
-            && let Some(record) = packed.pop()
-        {
-            let mut joined = absorb(sink, record, level).await?;
-            joined.append(&mut run);
-            run = joined;
-        }
-        packed.extend(store_packed(sink, layer, level, &run).await?);
+        self.end_run().await?;
+        self.packed.push(record);
+        Ok(())
     }
-    Ok(packed)
+
+    /// The next child holds these records now.
+    async fn change(&mut self, content: Vec<NodeRecord>) -> Result<(), IoError> {
+        match self.run.is_empty() {
+            true => self.run = content,
+            false => self.run.extend(content),
+        }
+        // What is left fills a node: it needs no neighbour.
+        let whole = self.run.len().saturating_sub(NODE_RECORDS) / RUN * RUN;
+        if whole > 0 {
+            let stored = store_packed(self.sink, self.layer, self.level, &self.run[..whole]);
+            self.packed.extend(stored.await?);
+            self.run.drain(..whole);
+        }
+        Ok(())
+    }
+
+    async fn end_run(&mut self) -> Result<(), IoError> {
+        if self.run.is_empty() {
+            return Ok(());
+        }
+        if self.run.len() < SMALL
+            && let Some(record) = self.packed.pop()
+        {
+            let mut joined = absorb(self.sink, record, self.level).await?;
+            joined.append(&mut self.run);
+            self.run = joined;
+        }
+        let stored = store_packed(self.sink, self.layer, self.level, &self.run);
+        self.packed.extend(stored.await?);
+        self.run.clear();
+        Ok(())
+    }
+
+    /// What the parent holds now.
+    async fn finish(mut self) -> Result<Vec<NodeRecord>, IoError> {
+        self.end_run().await?;
+        Ok(self.packed)
+    }
 }
 
 /// Takes a node out of the tree and returns what it held.
@@ -219,11 +238,11 @@ async fn store_packed<S: NodeSink>(
 /// The records of a leaf after `changes`, with gains and losses reported.
 fn merge_records<S: NodeSink>(
     sink: &S,
-    old: Vec<NodeRecord>,
+    old: impl Iterator<Item = NodeRecord>,
     changes: &[Change],
 ) -> Vec<NodeRecord> {
-    let mut merged = Vec::with_capacity(old.len() + changes.len());
-    let mut old = old.into_iter().peekable();
+    let mut merged = Vec::with_capacity(NODE_RECORDS + changes.len());
+    let mut old = old.peekable();
     for change in changes {
         while let Some(record) = old.next_if(|record| record.block < change.start()) {
             merged.push(record);
