@@ -77,10 +77,13 @@ impl State {
         self.settled.remove(&number);
         let segment = self.segments.get(number);
         let all = segment.map(|segment| u64::from(segment.live_tree));
-        if accounted.is_some() && accounted == all && !self.stuck.contains(&number) {
+        // One that lacks a drive is emptied although a former holder's stripes may still come.
+        let stays = self.stuck.contains(&number) || self.quarantined.contains(&number);
+        if accounted.is_some() && accounted == all && !stays {
             self.replaced.insert(number, through);
         } else {
-            // What still counts as live was replaced and awaits the next merge, or cannot be read.
+            // What still counts as live was replaced and awaits the next merge, or cannot be read,
+            // or the zones are not to be used yet.
             self.emptied.insert(number);
         }
     }

@@ -1,6 +1,8 @@
 //! Two hosts and one pool: who takes it by force waits, and who has lost it stops.
 
-use crate::support::{BLOCK, HOST, OTHER, create, open, read, take, volume, with_drives, write};
+use crate::support::{
+    BLOCK, HOST, OTHER, create, open, read, settle, take, volume, with_drives, write,
+};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use pool::{Entropy, HostId, Level, OpenOptions, Pool, PoolError, PoolState, VolumeId};
 use reactor::Reactor;
@@ -119,6 +121,32 @@ fn a_wiped_drive_vouches_for_nobody() {
         }
         reactor::sleep(Duration::from_secs(6)).await;
         assert_eq!(try_write(&first, id, 2).await, Err(IoError::DeviceGone));
+    });
+}
+
+/// What a former holder may still write to was emptied where it lacked a drive, as it has to be;
+/// but then its zones were used at once, and what came late overwrote what was there by then.
+#[test]
+fn what_a_former_holder_may_write_to_is_left_alone_where_a_drive_is_missing() {
+    with_drives(6, async |drives| {
+        let first = create(&drives, Level::Raid6).await;
+        let id = volume(&first, "a", 200).await;
+        for block in 0..20 {
+            write(&first, id, block, 1, 1).await;
+        }
+        let second = take(&drives[1..], OTHER, 9).await.expect("taken");
+        let left_alone = second.status().quarantined_bytes;
+        assert!(left_alone > 0, "the log was open");
+        for turn in 2..40 {
+            for start in (40..200).step_by(16) {
+                write(&second, id, start, 10, turn).await;
+            }
+        }
+        settle().await;
+        assert!(second.counters().relocated_blocks > 0, "it was emptied");
+        assert_eq!(second.status().quarantined_bytes, left_alone);
+        assert_eq!(read(&second, id, 19, 1).await, vec![1; BLOCK]);
+        second.close().await.expect("closed");
     });
 }
 
