@@ -407,12 +407,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .iter()
             .map(|peer| {
                 let view = Box::new(view.clone());
-                let turnover = turnover.clone();
-                peer.outbox.ask(|reply| Order::View {
-                    view,
-                    turnover,
-                    reply,
-                })
+                let nodes = turnover.clone();
+                peer.outbox.ask(|reply| Order::View { view, nodes, reply })
             })
             .collect()
     }

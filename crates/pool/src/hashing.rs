@@ -20,8 +20,8 @@ impl BuildHasher for Seed {
     }
 }
 
-/// As [`Seed`], for tables in which blocks that follow each other are to lie side by side: who writes
-/// or reads them in their order waits for memory once for several.
+/// As [`Seed`], for tables in which blocks that follow each other are to lie side by side: who
+/// writes or reads them in their order waits for memory once for several.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NearSeed(Seed);
 

@@ -132,7 +132,7 @@ pub(crate) enum Order {
     /// What was set aside is in the maps now.
     View {
         view: Box<View>,
-        turnover: Arc<Turnover>,
+        nodes: Arc<Turnover>,
         reply: Sender<()>,
     },
     /// Answered when no reader is left that may have seen an earlier view.

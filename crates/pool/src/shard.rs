@@ -128,12 +128,8 @@ impl<D: BlockDevice + 'static> Shard<D> {
             } => {
                 let _ = reply.try_send(freeze(core, &AtFreeze { cut_off, seal }));
             }
-            Order::View {
-                view,
-                turnover,
-                reply,
-            } => {
-                install(core, *view, &turnover);
+            Order::View { view, nodes, reply } => {
+                install(core, *view, &nodes);
                 let _ = reply.try_send(());
             }
             Order::Retire(reply) => {
@@ -322,7 +318,7 @@ fn freeze<D: BlockDevice + 'static>(core: &Core<D>, orders: &AtFreeze) -> Frozen
 
 /// Puts the merged maps in place of what was set aside, and keeps those nodes of them that say
 /// something of this shard's blocks.
-fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View, turnover: &Turnover) {
+fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View, nodes: &Turnover) {
     let mut state = core.state.borrow_mut();
     let state = &mut *state;
     state.drop_frozen();
@@ -331,10 +327,10 @@ fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View, turnover: &Turn
     state.segments.replace(share.shard, view.segments);
     state.era += 1;
     let own = |node: &Node| node.level() > 0 || share.pieces(node.blocks()).next().is_some();
-    let own = turnover.made.iter().filter(|(_, node)| own(node));
+    let own = nodes.made.iter().filter(|(_, node)| own(node));
     let mut cache = core.cache.borrow_mut();
     cache.insert_made(own.cloned());
-    cache.forget_all(&turnover.gone);
+    cache.forget_all(&nodes.gone);
 }
 
 async fn pass_events_on<D: BlockDevice + 'static>(core: Rc<Core<D>>) {

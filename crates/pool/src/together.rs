@@ -1,6 +1,6 @@
-//! [`Together`]: blocks that reads ask for in one turn of the loop, looked up one step at a time for
-//! all of them. Each step of a look-up needs memory that the one before it named and that is in no
-//! cache; the processor waits for that of many blocks at once as long as for that of one.
+//! [`Together`]: blocks that reads ask for in one turn of the loop, looked up one step at a time
+//! for all of them. Each step of a look-up needs memory that the one before it named and that is in
+//! no cache; the processor waits for that of many blocks at once as long as for that of one.
 
 use crate::cache::NodeCache;
 use crate::core::{Core, State};
@@ -172,9 +172,10 @@ async fn after_those_that_are_ready() {
 }
 
 impl<D: BlockDevice> Core<D> {
-    /// Where a block of a volume's layer is, looked up with what others ask for in this turn; `None`
-    /// where it is to be looked up alone, from the volume on: memory does not know, or the tables
-    /// have changed meanwhile. As of an instant while this runs. The caller counts as a reader.
+    /// Where a block of a volume's layer is, looked up with what others ask for in this turn;
+    /// `None` where it is to be looked up alone, from the volume on: memory does not know, or the
+    /// tables have changed meanwhile. As of an instant while this runs. The caller counts as a
+    /// reader.
     pub async fn find_together(&self, layer: u32, block: u64) -> Option<Found> {
         let tables_version = self.state.borrow().tables_version;
         let ticket = self.together.borrow_mut().ask(layer, block);
