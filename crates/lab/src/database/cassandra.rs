@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::DatabaseError;
 use super::cql::Cql;
-use super::mariadb::free_port;
+use super::ports::free_port;
 use crate::load::Stop;
 use crate::plan::Cassandra;
 use crate::program::{Companion, system, tool};
@@ -109,7 +109,8 @@ impl Cluster {
         tuning: &Cassandra,
         stop: &Stop,
     ) -> Result<Option<Cluster>, DatabaseError> {
-        let free = || free_port().map_err(system("looking for a free port"));
+        let addresses: Vec<Ipv4Addr> = (0..data.len()).map(address).collect();
+        let free = || free_port(&addresses).map_err(system("looking for a free port"));
         let (port, storage_port) = (free()?, free()?);
         let mut cluster = Cluster {
             nodes: Vec::new(),

@@ -1,12 +1,13 @@
 //! [`Server`]: a MariaDB of our own, on loopback, with its data in a directory of the experiment.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::ports::free_port;
 use crate::load::Stop;
 use crate::program::{Companion, ProgramError, answer, system};
 
@@ -60,7 +61,7 @@ impl Server {
     ) -> Result<Option<Server>, ProgramError> {
         let directory = tempfile::Builder::new().prefix("flashyard-lab-").tempdir();
         let directory = directory.map_err(system("making a directory"))?;
-        let port = free_port().map_err(system("looking for a free port"))?;
+        let port = free_port(&[Ipv4Addr::LOCALHOST]).map_err(system("looking for a free port"))?;
         let socket = directory.path().join("mariadb.sock");
         let mut command = Command::new("mariadbd");
         // Nothing of the machine's own configuration, and nothing beside the data directory.
@@ -130,9 +131,4 @@ pub fn mariadb_client(socket: &Path) -> Command {
     ]);
     command.arg(format!("--socket={}", socket.display()));
     command
-}
-
-/// A port of the loopback address that nobody listens on now.
-pub(super) fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
