@@ -8,7 +8,7 @@ use crate::lease::Lease;
 use crate::level::{Level, Shape};
 use crate::location::{BLOCK_BYTES, Entry};
 use crate::redundancy;
-use crate::segments::Zone;
+use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

@@ -6,9 +6,10 @@ use crate::join::{join, join_all};
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::{Move, place};
 use crate::runs::{Live, Rows, cut, runs};
-use crate::segments::{Segment, Zone};
+use crate::segments::Segment;
 use crate::tree;
 use crate::volumes::Root;
+use crate::zones::Zone;
 use block::{BlockDevice, Buffer, IoError};
 use std::collections::BTreeSet;
 

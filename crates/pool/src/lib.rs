@@ -79,6 +79,7 @@ mod volume;
 mod volumes;
 mod watch;
 mod window;
+mod zones;
 
 pub use accounting::{Accounting, SpaceUse};
 pub use array::Counters;

@@ -13,7 +13,7 @@ use crate::format::stripe::Record;
 use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::read::put_together;
-use crate::segments::Zone;
+use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use layout::{Source, give_back, lay_out};
 use reactor::sync::Signal;

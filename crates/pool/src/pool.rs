@@ -412,8 +412,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             state.segments.release(number);
         }
         // Nobody has the time to let the drives forget them: they are written again soon.
-        for zone in state.segments.discarding().to_vec() {
-            state.segments.discarded(zone);
+        for zone in state.segments.zones().discarding().to_vec() {
+            state.segments.zones_mut().discarded(zone);
         }
     }
 

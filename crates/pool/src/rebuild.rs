@@ -108,7 +108,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Takes a member off the list.
     pub async fn retire(&self, index: usize) -> Result<(), PoolError> {
         let word = self.entropy.word()?;
-        self.state.borrow_mut().segments.set_drive(index, 0);
+        self.state
+            .borrow_mut()
+            .segments
+            .zones_mut()
+            .set_drive(index, 0);
         self.array.place(index, None);
         self.tell_all(|| Order::Remove(index));
         let forget = |next: &mut Superblock| {
@@ -186,6 +190,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         core.state
             .borrow_mut()
             .segments
+            .zones_mut()
             .set_drive(index, layout.zones());
         core.publish(Some(join), None).await?;
         core.array.tell(index, id, DriveChange::Joined);

@@ -12,8 +12,9 @@ use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::log::{Completed, ROWS_MAX, place};
 use crate::redundancy;
-use crate::segments::{Kind, State as SegmentState, Zone};
+use crate::segments::{Kind, State as SegmentState};
 use crate::slices::Share;
+use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,18 +1,11 @@
-//! The segment table: zones, states, live counts, and which zones a new segment takes.
+//! The segment table: zones, states and live counts.
 
 use crate::hashing::Unseeded;
 use crate::location::{Entry, Location, SEGMENTS_MAX};
 use crate::segment_table::Table;
+use crate::zones::{Zone, Zones};
 use std::cell::Cell;
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-
-/// A fixed run of blocks on one drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Zone {
-    pub drive: u8,
-    pub index: u32,
-}
 
 /// What a segment is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,38 +130,11 @@ pub struct Occupancy {
     pub closed: [u64; 10],
 }
 
-/// How many segments of `width` zones, each on another drive, can be cut from the free zones.
-pub(crate) fn formable(free: &[usize], width: usize) -> usize {
-    let enough =
-        |count: usize| free.iter().map(|zones| (*zones).min(count)).sum::<usize>() >= width * count;
-    let (mut low, mut high) = (0, free.iter().sum::<usize>() / width.max(1) + 1);
-    while high - low > 1 {
-        let middle = (low + high) / 2;
-        if enough(middle) {
-            low = middle
-        } else {
-            high = middle
-        }
-    }
-    low
-}
-
-/// On which of `drives` a segment of this generation begins, so that each has its share of data and
-/// of parity. Steps of the golden ratio fill a circle evenly, and so does every second or third of
-/// them: it does not matter which generations go to the map and which to stripes.
-fn turn(generation: u32, drives: usize) -> usize {
-    let part = generation.wrapping_mul(0x9e37_79b9);
-    ((u64::from(part) * drives as u64) >> 32) as usize
-}
-
 /// Every segment that is not free, and the free zones.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     table: Table,
-    /// Free zones by drive; the last is taken first.
-    free: Vec<Vec<u32>>,
-    /// Zones of no segment whose drives have not yet been told: not free.
-    discarding: Vec<Zone>,
+    zones: Zones,
     next_generation: u32,
     next_number: u32,
     /// Sum of the live counts of data segments.
@@ -182,34 +148,15 @@ pub(crate) struct Segments {
 impl Segments {
     /// The table of a pool whose drives have this many zones.
     pub fn new(zones: &[u32], table: BTreeMap<u32, Segment>, next_generation: u32) -> Segments {
-        let mut used: Vec<Vec<bool>> = zones
-            .iter()
-            .map(|count| vec![false; *count as usize])
-            .collect();
-        for zone in table
+        let used = table
             .values()
-            .flat_map(|segment| segment.columns.iter().flatten())
-        {
-            if let Some(flag) = used
-                .get_mut(usize::from(zone.drive))
-                .and_then(|drive| drive.get_mut(zone.index as usize))
-            {
-                *flag = true;
-            }
-        }
-        let free_of = |drive: &Vec<bool>| {
-            let zones = drive.iter().enumerate().rev();
-            zones
-                .filter(|(_, used)| !**used)
-                .map(|(zone, _)| zone as u32)
-                .collect()
-        };
+            .flat_map(|segment| segment.columns.iter().flatten());
+        let zones = Zones::new(zones, used);
         let data = table.values().filter(|segment| segment.kind != Kind::Map);
         Segments {
             live_data: data.clone().map(Segment::live).sum(),
             live_in_maps: data.map(|segment| u64::from(segment.live_tree)).sum(),
-            free: used.iter().map(free_of).collect(),
-            discarding: Vec::new(),
+            zones,
             next_number: table.keys().next_back().map_or(0, |last| last + 1),
             table: table.into(),
             next_generation,
@@ -254,10 +201,7 @@ impl Segments {
 
     /// Free zones of each drive for which `usable` holds.
     pub fn free_zones(&self, usable: impl Fn(usize) -> bool) -> Vec<usize> {
-        let count = |(drive, zones): (usize, &Vec<u32>)| {
-            if usable(drive) { zones.len() } else { 0 }
-        };
-        self.free.iter().enumerate().map(count).collect()
+        self.zones.free(usable)
     }
 
     /// A new segment on the drives with the most free zones; columns beyond the usable drives
@@ -269,28 +213,9 @@ impl Segments {
         missing_max: usize,
         usable: impl Fn(usize) -> bool,
     ) -> Option<u32> {
-        let mut order: Vec<usize> = (0..self.free.len())
-            .filter(|drive| usable(*drive) && !self.free[*drive].is_empty())
-            .collect();
-        if order.len() + missing_max < width {
-            return None;
-        }
-        let turn = turn(self.next_generation, order.len());
-        order.rotate_left(turn);
-        let mut order: Vec<(usize, usize)> = order.into_iter().enumerate().collect();
-        order.sort_by_key(|(_, drive)| Reverse(self.free[*drive].len()));
-        order.truncate(width);
-        order.sort_unstable();
         let number = self.free_number()?;
-        let mut columns: Vec<Option<Zone>> = Vec::with_capacity(width);
-        for (_, drive) in order {
-            let index = self.free[drive].pop()?;
-            columns.push(Some(Zone {
-                drive: drive as u8,
-                index,
-            }));
-        }
-        columns.resize(width, None);
+        let generation = self.next_generation;
+        let columns = self.zones.take(generation, width, missing_max, usable)?;
         self.next_generation += 1;
         let segment = Segment::new(kind, self.next_generation, columns);
         let whole_on = self.whole_on.get();
@@ -312,14 +237,14 @@ impl Segments {
     }
 
     /// Takes a segment's zones away, which are free once they are
-    /// [`discarded`](Segments::discarded), and forgets it. While the maps have blocks there, all of
+    /// [`discarded`](Zones::discarded), and forgets it. While the maps have blocks there, all of
     /// which the log has replaced, it stays, without columns: the next merge takes them off.
     pub fn release(&mut self, number: u32) {
         let Some(segment) = self.table.get_mut(number) else {
             return;
         };
         let columns = std::mem::take(&mut segment.columns);
-        self.discarding.extend(columns.into_iter().flatten());
+        self.zones.vacate(columns.into_iter().flatten());
         if segment.live() == 0 {
             self.table.remove(number);
         }
@@ -331,29 +256,12 @@ impl Segments {
         freed.all(|segment| segment.live_tree == 0)
     }
 
-    /// Zones whose drives may forget what is in them.
-    pub fn discarding(&self) -> &[Zone] {
-        &self.discarding
+    pub fn zones(&self) -> &Zones {
+        &self.zones
     }
 
-    /// The drive has been told: the zone is free, if it still is this pool's.
-    pub fn discarded(&mut self, zone: Zone) {
-        let Some(index) = self.discarding.iter().position(|other| *other == zone) else {
-            return;
-        };
-        self.discarding.swap_remove(index);
-        if let Some(free) = self.free.get_mut(usize::from(zone.drive)) {
-            free.insert(0, zone.index);
-        }
-    }
-
-    /// Adds the zones of a drive that joined, or takes away those of one that left.
-    pub fn set_drive(&mut self, drive: usize, zones: u32) {
-        if let Some(free) = self.free.get_mut(drive) {
-            *free = (0..zones).rev().collect();
-            self.discarding
-                .retain(|zone| usize::from(zone.drive) != drive);
-        }
+    pub fn zones_mut(&mut self) -> &mut Zones {
+        &mut self.zones
     }
 
     pub fn overlay_gained(&mut self, entry: Entry) {
@@ -468,7 +376,14 @@ impl Segments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::zones::formable;
     use proptest::prelude::*;
+
+    fn discard(segments: &mut Segments) {
+        for zone in segments.zones().discarding().to_vec() {
+            segments.zones_mut().discarded(zone);
+        }
+    }
 
     proptest! {
         #[test]
@@ -480,9 +395,7 @@ mod tests {
                 if step % 3 == 0 && !held.is_empty() {
                     let number = held.swap_remove(step as usize % held.len());
                     segments.release(number);
-                    for zone in segments.discarding().to_vec() {
-                        segments.discarded(zone);
-                    }
+                    discard(&mut segments);
                 } else {
                     let width = 1 + step as usize % 4;
                     let free = segments.free_zones(|_| true);
@@ -513,15 +426,6 @@ mod tests {
                 prop_assert_eq!(again.free_zones(|_| true), segments.free_zones(|_| true));
             }
         }
-    }
-
-    #[test]
-    fn unequal_drives_form_as_many_segments_as_they_can() {
-        assert_eq!(formable(&[10, 10, 10], 3), 10);
-        assert_eq!(formable(&[10, 10, 100], 3), 10);
-        assert_eq!(formable(&[10, 10, 100], 2), 20);
-        assert_eq!(formable(&[4, 4, 4, 4], 3), 5);
-        assert_eq!(formable(&[5], 2), 0);
     }
 
     /// A pool has room for more drives than it has, and some of those it has may be missing: reads
@@ -595,9 +499,7 @@ mod tests {
         segments.release(first);
         assert!(segments.allocate(Kind::Wide, 2, 0, |_| true).is_some());
         assert!(segments.allocate(Kind::Wide, 2, 0, |_| true).is_none());
-        for zone in segments.discarding().to_vec() {
-            segments.discarded(zone);
-        }
+        discard(&mut segments);
         let second = segments.allocate(Kind::Wide, 2, 0, |_| true).unwrap();
         assert!(segments.get(second).unwrap().generation > generation);
     }

@@ -2,7 +2,7 @@
 
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
-use crate::segments::formable;
+use crate::zones::formable;
 
 /// Of what is not reserved, so much may be live; the rest is what keeps cleaning cheap.
 const FILL_MAX_PERCENT: u64 = 90;

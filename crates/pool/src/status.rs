@@ -6,7 +6,8 @@ use crate::labels::{DriveId, PoolId};
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
 use crate::pool::Pool;
-use crate::segments::{Busy, Kind, Occupancy, formable};
+use crate::segments::{Busy, Kind, Occupancy};
+use crate::zones::formable;
 use block::BlockDevice;
 
 /// How well a pool is.

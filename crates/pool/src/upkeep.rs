@@ -132,7 +132,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Lets the drives forget what lay in zones that were freed. Only then are they free: a drive
     /// may take its time, and must not forget what is written there next.
     async fn discard_freed(&self) {
-        if self.state.borrow().segments.discarding().is_empty() {
+        if self.state.borrow().segments.zones().discarding().is_empty() {
             return;
         }
         // Who closes the pool takes the lock after saying so.
@@ -143,7 +143,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if self.verify().await.is_err() {
             return;
         }
-        let zones = self.state.borrow().segments.discarding().to_vec();
+        let zones = self.state.borrow().segments.zones().discarding().to_vec();
         let discards = zones.iter().map(|zone| async move {
             if let Some(drive) = self.array.drive(usize::from(zone.drive)) {
                 drive.discard(zone.index).await;
@@ -152,7 +152,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         join_all(discards).await;
         let mut state = self.state.borrow_mut();
         for zone in zones {
-            state.segments.discarded(zone);
+            state.segments.zones_mut().discarded(zone);
         }
     }
 

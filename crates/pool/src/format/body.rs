@@ -1,9 +1,10 @@
 //! The checkpoint's tables: segments, layers, volumes, snapshots; a run of little-endian fields.
 
 use crate::location::Mapping;
-use crate::segments::{Kind, Segment, State, Zone};
+use crate::segments::{Kind, Segment, State};
 use crate::slices::{SHARDS_MAX, SLICE_BLOCKS};
 use crate::volumes::{Layer, Redirect, Root, Snapshot, Tables, Volume};
+use crate::zones::Zone;
 use std::collections::BTreeMap;
 
 /// Everything that a checkpoint says besides the superblock itself.

@@ -4,8 +4,9 @@ use super::body::{Body, Decided, DecidedLog};
 use super::node::{Node, NodeRecord};
 use super::{stripe, superblock};
 use crate::location::{Entry, Location, Mapping};
-use crate::segments::{Kind, Segment, State, Zone};
+use crate::segments::{Kind, Segment, State};
 use crate::volumes::{Layer, Redirect, Root, Snapshot, Volume};
+use crate::zones::Zone;
 use std::mem::offset_of;
 use stripe::{Header, Place, Record};
 

@@ -1,0 +1,160 @@
+//! [`Zones`]: the zones of a pool's drives that are no segment's, and which of them a new segment
+//! takes. No I/O.
+
+use std::cmp::Reverse;
+
+/// A fixed run of blocks on one drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Zone {
+    pub drive: u8,
+    pub index: u32,
+}
+
+/// How many segments of `width` zones, each on another drive, can be cut from the free zones.
+pub(crate) fn formable(free: &[usize], width: usize) -> usize {
+    let enough =
+        |count: usize| free.iter().map(|zones| (*zones).min(count)).sum::<usize>() >= width * count;
+    let (mut low, mut high) = (0, free.iter().sum::<usize>() / width.max(1) + 1);
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        if enough(middle) {
+            low = middle
+        } else {
+            high = middle
+        }
+    }
+    low
+}
+
+/// On which of `drives` a segment of this generation begins, so that each has its share of data and
+/// of parity. Steps of the golden ratio fill a circle evenly, and so does every second or third of
+/// them: it does not matter which generations go to the map and which to stripes.
+fn turn(generation: u32, drives: usize) -> usize {
+    let part = generation.wrapping_mul(0x9e37_79b9);
+    ((u64::from(part) * drives as u64) >> 32) as usize
+}
+
+/// Zones that are no segment's.
+#[derive(Debug, Default)]
+pub(crate) struct Zones {
+    /// Free zones by drive; the last is taken first.
+    free: Vec<Vec<u32>>,
+    /// Their drives have not yet been told that what is in them may be forgotten: not free.
+    discarding: Vec<Zone>,
+}
+
+impl Zones {
+    /// Of drives that have so many zones, all but those `used`.
+    pub fn new<'a>(zones: &[u32], used: impl Iterator<Item = &'a Zone>) -> Zones {
+        let mut taken: Vec<Vec<bool>> = zones
+            .iter()
+            .map(|count| vec![false; *count as usize])
+            .collect();
+        for zone in used {
+            if let Some(flag) = taken
+                .get_mut(usize::from(zone.drive))
+                .and_then(|drive| drive.get_mut(zone.index as usize))
+            {
+                *flag = true;
+            }
+        }
+        let free_of = |drive: &Vec<bool>| {
+            let zones = drive.iter().enumerate().rev();
+            zones
+                .filter(|(_, used)| !**used)
+                .map(|(zone, _)| zone as u32)
+                .collect()
+        };
+        Zones {
+            free: taken.iter().map(free_of).collect(),
+            discarding: Vec::new(),
+        }
+    }
+
+    /// How many are free on each drive for which `usable` holds.
+    pub fn free(&self, usable: impl Fn(usize) -> bool) -> Vec<usize> {
+        let count = |(drive, zones): (usize, &Vec<u32>)| {
+            if usable(drive) { zones.len() } else { 0 }
+        };
+        self.free.iter().enumerate().map(count).collect()
+    }
+
+    /// The columns of a new segment, on the drives with the most free zones; those beyond the
+    /// usable drives stay without a zone, at most `missing_max` of them. `None` when there are too
+    /// few zones.
+    pub fn take(
+        &mut self,
+        generation: u32,
+        width: usize,
+        missing_max: usize,
+        usable: impl Fn(usize) -> bool,
+    ) -> Option<Vec<Option<Zone>>> {
+        let mut order: Vec<usize> = (0..self.free.len())
+            .filter(|drive| usable(*drive) && !self.free[*drive].is_empty())
+            .collect();
+        if order.len() + missing_max < width {
+            return None;
+        }
+        let turn = turn(generation, order.len());
+        order.rotate_left(turn);
+        let mut order: Vec<(usize, usize)> = order.into_iter().enumerate().collect();
+        order.sort_by_key(|(_, drive)| Reverse(self.free[*drive].len()));
+        order.truncate(width);
+        order.sort_unstable();
+        let mut columns: Vec<Option<Zone>> = Vec::with_capacity(width);
+        for (_, drive) in order {
+            let index = self.free[drive].pop()?;
+            columns.push(Some(Zone {
+                drive: drive as u8,
+                index,
+            }));
+        }
+        columns.resize(width, None);
+        Some(columns)
+    }
+
+    /// Nothing that counts is in these zones any more: they are free once they are
+    /// [`discarded`](Zones::discarded).
+    pub fn vacate(&mut self, zones: impl IntoIterator<Item = Zone>) {
+        self.discarding.extend(zones);
+    }
+
+    /// Zones whose drives may forget what is in them.
+    pub fn discarding(&self) -> &[Zone] {
+        &self.discarding
+    }
+
+    /// The drive has been told: the zone is free, if it still is this pool's.
+    pub fn discarded(&mut self, zone: Zone) {
+        let Some(index) = self.discarding.iter().position(|other| *other == zone) else {
+            return;
+        };
+        self.discarding.swap_remove(index);
+        if let Some(free) = self.free.get_mut(usize::from(zone.drive)) {
+            free.insert(0, zone.index);
+        }
+    }
+
+    /// Adds the zones of a drive that joined, or takes away those of one that left.
+    pub fn set_drive(&mut self, drive: usize, zones: u32) {
+        if let Some(free) = self.free.get_mut(drive) {
+            *free = (0..zones).rev().collect();
+            self.discarding
+                .retain(|zone| usize::from(zone.drive) != drive);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unequal_drives_form_as_many_segments_as_they_can() {
+        assert_eq!(formable(&[10, 10, 10], 3), 10);
+        assert_eq!(formable(&[10, 10, 100], 3), 10);
+        assert_eq!(formable(&[10, 10, 100], 2), 20);
+        assert_eq!(formable(&[4, 4, 4, 4], 3), 5);
+        assert_eq!(formable(&[5], 2), 0);
+    }
+}
