@@ -13,6 +13,8 @@ pub enum JobKind {
     RemoveDrive,
     /// Moves what lacks a drive to where none is lacking; starts by itself.
     Rebuild,
+    /// Moves data to drives with more free space, such as one that joined; starts by itself.
+    Rebalance,
 }
 
 /// How a job stands.

@@ -101,6 +101,9 @@ pub struct PoolMember {
     pub id: String,
     /// Its size.
     pub bytes: u64,
+    /// Space on it that nothing has been written to, or that is free again; the same on every
+    /// member once a drive that joined has taken its share.
+    pub free_bytes: u64,
     /// False: it failed or is missing.
     pub active: bool,
     /// True while it takes much longer than the other members.
@@ -122,6 +125,8 @@ pub struct PoolCounters {
     pub map_blocks_written: u64,
     /// Live blocks that were moved to free space, or off a drive.
     pub relocated_blocks: u64,
+    /// Blocks that were copied to another drive, redundancy included, for each to have its share.
+    pub rebalanced_blocks: u64,
     /// Blocks that hosts and the map read by rebuilding them from the rest of their row.
     pub reconstructed_reads: u64,
     /// Blocks that were found bad, rebuilt and written back.

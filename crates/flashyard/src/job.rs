@@ -90,5 +90,6 @@ fn kind(kind: JobKind) -> &'static str {
         JobKind::Scrub => "scrub",
         JobKind::RemoveDrive => "remove-drive",
         JobKind::Rebuild => "rebuild",
+        JobKind::Rebalance => "rebalance",
     }
 }

@@ -53,6 +53,7 @@ struct Summary {
     refused: u64,
     changes: u64,
     relocated_blocks: u64,
+    rebalanced_blocks: u64,
     reconstructed_blocks: u64,
     takeovers: u64,
 }
@@ -89,6 +90,7 @@ impl Sim {
             refused: total.refused,
             changes: total.changes,
             relocated_blocks: total.relocated,
+            rebalanced_blocks: total.rebalanced,
             reconstructed_blocks: total.reconstructed,
             takeovers: total.takeovers,
         };
@@ -135,6 +137,7 @@ fn describe(summary: &Summary) -> String {
         ("refused", number(summary.refused)),
         ("changes", number(summary.changes)),
         ("blocks moved", number(summary.relocated_blocks)),
+        ("blocks rebalanced", number(summary.rebalanced_blocks)),
         ("blocks rebuilt", number(summary.reconstructed_blocks)),
         ("takeovers", number(summary.takeovers)),
         ("failures", number(summary.failures.len() as u64)),

@@ -7,7 +7,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use api::{JobState, ObjectState, PoolState};
+use api::{JobKind, JobState, ObjectState, PoolState};
 use block::conformance::{Plan, check};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use initiator::{ConnectOptions, Controller, Namespace};
@@ -288,16 +288,56 @@ fn a_pool_without_one_drive_is_degraded_rebuilds_and_takes_another() {
     node.answer(&["pool", "remove-drive", "pool", "d1", "--wait"]);
     node.answer(&["drive", "remove", "d1"]);
     node.answer(&["pool", "scrub", "pool", "--wait"]);
-    let jobs = node.client().jobs().unwrap().items;
-    assert!(
-        jobs.iter().all(|job| job.state == JobState::Done),
-        "{jobs:?}"
-    );
+    wait_for("all jobs are done", || {
+        let jobs = node.client().jobs().unwrap().items;
+        jobs.iter().all(|job| job.state == JobState::Done)
+    });
     node.kill();
     node.start();
     assert_eq!(pool_state(&node), PoolState::Online);
     connected(&node, "demo", async |device, _controller| {
         holds(&device, 0..200, 4).await;
+    });
+}
+
+#[test]
+fn a_drive_that_joins_takes_its_share_of_what_is_there() {
+    let mut node = Node::develop(&["--drives", "6"]);
+    let usable = node.client().pool(&name("pool")).unwrap().usable_bytes;
+    let size = format!("{}MiB", usable * 7 / 10 / MIB);
+    let blocks = usable * 7 / 10 / MIB * MIB / 4096;
+    let create = [
+        "volume", "create", "full", "--pool", "pool", "--size", &size,
+    ];
+    node.answer(&[&create[..], &["--allow", "any"]].concat());
+    connected(&node, "full", async |device, _controller| {
+        fill(&device, 0..blocks, 7).await;
+    });
+    let path = node.path().canonicalize().unwrap().join("drives/d6.img");
+    let path = path.to_str().unwrap();
+    node.answer(&["drive", "add", "d6", path, "--size", "16MiB"]);
+    node.answer(&["pool", "add-drive", "pool", "d6"]);
+    wait_for("every drive has its share", || {
+        let pool = node.client().pool(&name("pool")).unwrap();
+        let free = pool.members.iter().map(|member| member.free_bytes);
+        let (least, most) = (free.clone().min().unwrap(), free.max().unwrap());
+        pool.members.len() == 7 && most - least < 2 * MIB
+    });
+    wait_for("the job ends", || {
+        let jobs = node.client().jobs().unwrap().items;
+        let job = jobs.iter().find(|job| job.kind == JobKind::Rebalance);
+        job.is_some_and(|job| job.state == JobState::Done && job.percent == 100)
+    });
+    let shown = node.answer(&["pool", "show", "pool"]);
+    assert!(shown.contains("to other drives"), "{shown}");
+    connected(&node, "full", async |device, _controller| {
+        holds(&device, 0..blocks, 7).await;
+    });
+    node.kill();
+    node.start();
+    node.answer(&["pool", "scrub", "pool", "--wait"]);
+    connected(&node, "full", async |device, _controller| {
+        holds(&device, 0..blocks, 7).await;
     });
 }
 

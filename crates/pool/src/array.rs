@@ -25,6 +25,8 @@ pub struct Counters {
     pub map_blocks_written: u64,
     /// Live blocks that the cleaner moved.
     pub relocated_blocks: u64,
+    /// Blocks that were copied to another drive, redundancy included, for each to have its share.
+    pub rebalanced_blocks: u64,
     /// Stripes written.
     pub stripes: u64,
     /// Checkpoints taken.
@@ -45,6 +47,7 @@ impl Counters {
         self.stripe_blocks_written += other.stripe_blocks_written;
         self.map_blocks_written += other.map_blocks_written;
         self.relocated_blocks += other.relocated_blocks;
+        self.rebalanced_blocks += other.rebalanced_blocks;
         self.stripes += other.stripes;
         self.checkpoints += other.checkpoints;
         self.reconstructed_reads += other.reconstructed_reads;

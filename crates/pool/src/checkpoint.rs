@@ -1,7 +1,7 @@
 //! The checkpoint: updates go into the maps, tables into the superblock; then space is free.
 
 use crate::coordinator::Coordinator;
-use crate::core::{Core, State};
+use crate::core::{Core, Freed, State};
 use crate::error::PoolError;
 use crate::fold;
 use crate::format::body::Body;
@@ -491,7 +491,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         state.unannounced.clear();
         state.emptied.clear();
         state.replaced.clear();
-        let waiting: BTreeSet<u32> = state.limbo.iter().map(|(_, number)| *number).collect();
         let dead: Vec<u32> = state
             .segments
             .table()
@@ -501,16 +500,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     Kind::Map => segment.state == SegmentState::Sealed,
                     Kind::Wide | Kind::Narrow => cut.settled.contains(number),
                 };
-                let used = waiting.contains(number) || state.quarantined.contains(number);
-                settled && segment.live() == 0 && !used
+                let used = || state.quarantined.contains(number) || state.in_limbo(**number);
+                settled && segment.live() == 0 && !used()
             })
             .map(|(number, _)| *number)
             .collect();
         // Readers of this era may have looked the map up before it was merged.
         let era = state.era;
-        state
-            .limbo
-            .extend(dead.into_iter().map(|number| (era, number)));
+        let dead = dead.into_iter().map(Freed::Segment);
+        let vacated = state.vacated.drain(..).map(Freed::Zone);
+        let freed = dead.chain(vacated);
+        state.limbo.extend(freed.map(|freed| (era, freed)));
         self.hold_for_others(state);
         state.era += 1;
         state.release_limbo();
@@ -520,6 +520,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .filter(|number| state.segments.get(**number).is_some());
         state.settled = settled.copied().collect();
         self.upkeep.notify_one();
+        self.unbalanced.notify_one();
     }
 
     /// What is free now stays as it is until no reader of another shard is left that may have seen

@@ -8,8 +8,9 @@ use crate::overlay::Change;
 use crate::peers::Peer;
 use crate::watch::Watch;
 use reactor::Instant;
-use reactor::sync::Mutex;
+use reactor::sync::{Mutex, Notify};
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::rc::Rc;
 
@@ -39,6 +40,10 @@ pub(crate) struct Coordinator<D> {
     pub room_lock: Mutex<()>,
     /// A scrub that is under way is to end.
     pub scrub_unwanted: Cell<bool>,
+    /// Free zones may have become uneven.
+    pub unbalanced: Notify,
+    /// Generations of segments that stay where they are: something there cannot be read.
+    pub unmovable: RefCell<BTreeSet<u32>>,
     /// The segment that is being emptied, where there are several shards.
     pub cleaning: Cell<Option<Cleaning>>,
     /// Other shards may have updates that would free segments.

@@ -78,6 +78,14 @@ impl Settings {
     }
 }
 
+/// What is free when nobody reads there any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freed {
+    Segment(u32),
+    /// A zone that a segment has left for another.
+    Zone(Zone),
+}
+
 /// Everything that changes.
 pub(crate) struct State {
     pub segments: Segments,
@@ -132,8 +140,10 @@ pub(crate) struct State {
     /// Counts the merges; readers hold on to the number at which they began.
     pub era: u64,
     pub readers: Readers,
-    /// Freed segments that a reader may still be in, by the era in which they were freed.
-    pub limbo: VecDeque<(u64, u32)>,
+    /// What was freed but a reader may still be in, by the era in which that was.
+    pub limbo: VecDeque<(u64, Freed)>,
+    /// Zones that segments have left for others; the tables on the drives may still name them.
+    pub vacated: Vec<Zone>,
     /// Data segments that were sealed, with nothing in flight, at the last checkpoint.
     pub settled: BTreeSet<u32>,
     /// Segments that hold a live block which cannot be read; cleaning them is of no use.
@@ -300,14 +310,33 @@ impl State {
             let _ = ended.then(|| reply.try_send(()));
             !ended
         });
-        while let Some((era, segment)) = self.limbo.front().copied()
-            && era < oldest
-        {
-            self.limbo.pop_front();
-            self.segments.release(segment);
-            self.stuck.remove(&segment);
-            self.attempts.remove(&segment);
+        while let Some((_, freed)) = self.limbo.pop_front_if(|(era, _)| *era < oldest) {
+            match freed {
+                Freed::Segment(number) => {
+                    self.segments.release(number);
+                    self.stuck.remove(&number);
+                    self.attempts.remove(&number);
+                }
+                Freed::Zone(zone) => self.segments.zones_mut().vacate([zone]),
+            }
         }
+    }
+
+    /// Adds the zones of a drive that joined, or takes away those of one that left.
+    pub fn set_drive(&mut self, drive: usize, zones: u32) {
+        let stays = |zone: Zone| usize::from(zone.drive) != drive;
+        self.vacated.retain(|zone| stays(*zone));
+        self.limbo.retain(|(_, freed)| match freed {
+            Freed::Zone(zone) => stays(*zone),
+            Freed::Segment(_) => true,
+        });
+        self.segments.zones_mut().set_drive(drive, zones);
+    }
+
+    /// A freed segment waits for its readers.
+    pub fn in_limbo(&self, number: u32) -> bool {
+        let mut freed = self.limbo.iter().map(|(_, freed)| *freed);
+        freed.any(|freed| freed == Freed::Segment(number))
     }
 }
 

@@ -50,6 +50,13 @@ pub enum PoolEvent {
         /// Blocks there were to move when it began.
         total_blocks: u64,
     },
+    /// Data moves to drives that have more free space than others.
+    Balance {
+        /// Zones that still have to be moved, about; 0: done.
+        left_zones: u64,
+        /// Those and the ones that have been moved.
+        total_zones: u64,
+    },
     /// A rebuild ended but for blocks that cannot be read.
     RebuildStuck {
         /// Blocks, readable ones in the same segments included, that stay where they are.
@@ -125,6 +132,7 @@ enum Subject {
     Pace(DriveId),
     Errors(DriveId),
     Rebuild,
+    Balance,
     Scrub,
     Lost(LostBlock),
     MoreLost,
@@ -141,6 +149,7 @@ impl PoolEvent {
                 _ => Subject::Membership(*id),
             },
             PoolEvent::Rebuild { .. } | PoolEvent::RebuildStuck { .. } => Subject::Rebuild,
+            PoolEvent::Balance { .. } => Subject::Balance,
             PoolEvent::Scrub { .. } | PoolEvent::ScrubEnded { .. } => Subject::Scrub,
             PoolEvent::BlockLost { lost, .. } => Subject::Lost(*lost),
             PoolEvent::MoreBlocksLost { .. } => Subject::MoreLost,

@@ -24,7 +24,7 @@ use crate::segments::{Kind, Segments, State as SegmentState};
 use crate::slices::Share;
 use block::BlockDevice;
 use reactor::Instant;
-use reactor::sync::Mutex;
+use reactor::sync::{Mutex, Notify};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -335,6 +335,8 @@ fn assemble<D: BlockDevice + 'static>(
             watch: Default::default(),
             peers: OnceCell::new(),
             room_lock: Mutex::new(()),
+            unbalanced: Notify::new(),
+            unmovable: RefCell::default(),
             cleaning: Cell::new(None),
             others_dirty: Cell::new(false),
             scrub_unwanted: Cell::new(false),
@@ -433,6 +435,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     fn serve(self: &Rc<Self>) {
         drop(reactor::spawn(self.shard.clone().write_log()));
         drop(reactor::spawn(self.clone().keep_up()));
+        drop(reactor::spawn(self.clone().keep_balance()));
         self.upkeep.notify_one();
     }
 }

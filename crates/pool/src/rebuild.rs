@@ -1,5 +1,5 @@
 //! Rebuild: what lies on segments that lack a drive moves to segments that do not; then the drive
-//! is forgotten. Drives join and leave.
+//! is forgotten. Drives join and leave; what one that joins takes of the others is `balance`'s.
 
 use crate::coordinator::Coordinator;
 use crate::core::{Core, State};
@@ -50,7 +50,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             && lacking.any(|(number, _)| {
                 !state.stuck.contains(&number)
                     && !state.quarantined.contains(&number)
-                    && !state.limbo.iter().any(|(_, limbo)| *limbo == number)
+                    && !state.in_limbo(number)
             })
     }
 
@@ -76,14 +76,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let (index, _) = going.next()?;
         let state = self.state.borrow();
         let taking = self.array.taking_mask();
-        let whole = |segment: &Segment| {
-            !segment.lacks_drive(taking)
-                && segment
-                    .columns
-                    .iter()
-                    .flatten()
-                    .all(|zone| usize::from(zone.drive) != index)
-        };
+        let whole = |segment: &Segment| !segment.lacks_drive(taking) && !segment.is_on(index);
         let ready = self.drives_enough() && state.segments.table().values().all(whole);
         ready.then_some(index)
     }
@@ -108,11 +101,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Takes a member off the list.
     pub async fn retire(&self, index: usize) -> Result<(), PoolError> {
         let word = self.entropy.word()?;
-        self.state
-            .borrow_mut()
-            .segments
-            .zones_mut()
-            .set_drive(index, 0);
+        self.state.borrow_mut().set_drive(index, 0);
         self.array.place(index, None);
         self.tell_all(|| Order::Remove(index));
         let forget = |next: &mut Superblock| {
@@ -187,14 +176,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
         .await?;
         core.array
             .place(index, Some(Rc::new(Drive::new(device, id, layout))));
-        core.state
-            .borrow_mut()
-            .segments
-            .zones_mut()
-            .set_drive(index, layout.zones());
+        core.state.borrow_mut().set_drive(index, layout.zones());
         core.publish(Some(join), None).await?;
         core.array.tell(index, id, DriveChange::Joined);
         core.upkeep.notify_one();
+        core.unbalanced.notify_one();
         Ok(DriveId(id))
     }
 

@@ -363,12 +363,21 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// Checks every block of a stripe, and writes again what its columns have wrong, redundancy
     /// included. False if a block cannot be had: the stripe is torn.
     pub async fn complete(&self, image: &Image, columns: &[Option<Zone>], header: &Header) -> bool {
+        let Some(good) = self.good_columns(image, header) else {
+            return false;
+        };
+        self.rewrite(image, columns, header.place.row, good).await;
+        true
+    }
+
+    /// The columns of a stripe as they should be. `None` if a block cannot be had.
+    pub fn good_columns(&self, image: &Image, header: &Header) -> Option<Vec<Buffer>> {
         let shape = image.shape;
         let rows = header.rows as usize;
         let checksums: Vec<u32> = header.records.iter().filter_map(Record::crc).collect();
         let end = header.place.row + header.rows;
         if checksums.len() + 1 != rows * shape.data || image.first + image.rows < end {
-            return false;
+            return None;
         }
         let mut good: Vec<Buffer> = (0..shape.width())
             .map(|_| Buffer::new(rows * BLOCK_BYTES))
@@ -381,17 +390,14 @@ impl<D: BlockDevice + 'static> Core<D> {
                 Some(data) => crc_fast::crc32_iscsi(block) == checksums[data],
                 None => decode(block),
             };
-            let Some((block, _)) = image.valid_block(usize::from(at.column), at.row, &valid) else {
-                return false;
-            };
+            let (block, _) = image.valid_block(usize::from(at.column), at.row, &valid)?;
             let start = (at.row - header.place.row) as usize * BLOCK_BYTES;
             good[usize::from(at.column)][start..start + BLOCK_BYTES].copy_from_slice(&block);
         }
         let (data, redundant) = good.split_at_mut(shape.data);
         let data: Vec<&[u8]> = data.iter().map(|column| &column[..]).collect();
         redundancy::generate(shape, &data, redundant, 0);
-        self.rewrite(image, columns, header.place.row, good).await;
-        true
+        Some(good)
     }
 
     /// Writes the columns that differ from what they should be.

@@ -8,18 +8,15 @@ use crate::format::stripe::{Header, Place};
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::{ROWS_MAX, place};
 use crate::messages::Order;
+use crate::pace::Pace;
 use crate::pool::Pool;
 use crate::recovery::Image;
 use crate::redundancy;
 use crate::segments::{Kind, Segment};
 use crate::tree::Nodes;
 use block::{BlockDevice, Buffer, IoError};
-use reactor::Instant;
 use std::collections::BTreeMap;
 
-/// How much longer than it has just worked a scrub rests where hosts have asked for something
-/// meanwhile: they keep three quarters of the core and the drives.
-const REST: u32 = 3;
 /// Rows that are checked in one go, while hosts on the same core wait: two of the largest stripes.
 const WINDOW_ROWS: u32 = 2 * ROWS_MAX;
 
@@ -70,7 +67,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let segments = sealed.await?;
         let before = core.array.counters.get().repaired_blocks;
         let mut report = ScrubReport::default();
-        let mut pace = Pace::new(core.requests.get());
+        let mut pace = Pace::new(core);
         let live = core.scrub_nodes(&mut pace, &mut report).await?;
         let total_segments = segments.len() as u64;
         for (done_segments, (number, segment)) in (0..).zip(segments) {
@@ -105,22 +102,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
     }
 }
 
-/// When to rest.
-struct Pace {
-    /// What hosts had asked for when the work since the last rest began.
-    requests: u64,
-    begun: Instant,
-}
-
-impl Pace {
-    fn new(requests: u64) -> Pace {
-        Pace {
-            requests,
-            begun: reactor::now(),
-        }
-    }
-}
-
 /// Some rows of a segment that are checked in one go.
 struct Window<'a> {
     number: u32,
@@ -132,12 +113,7 @@ struct Window<'a> {
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Gives way to hosts; says when there is nothing to go on with.
     async fn rest(&self, pace: &mut Pace) -> Result<(), PoolError> {
-        let requests = self.requests.get();
-        match requests == pace.requests {
-            true => reactor::yield_now().await,
-            false => reactor::sleep((reactor::now() - pace.begun) * REST).await,
-        }
-        *pace = Pace::new(requests);
+        pace.rest(self).await;
         if let Some(reason) = self.offline.get() {
             return Err(PoolError::Offline(reason));
         }

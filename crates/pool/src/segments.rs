@@ -98,9 +98,25 @@ impl Segment {
         self.columns.iter().any(|zone| zone.is_none_or(gone))
     }
 
+    /// True when a column is on the drive.
+    pub fn is_on(&self, drive: usize) -> bool {
+        let mut zones = self.columns.iter().flatten();
+        zones.any(|zone| usize::from(zone.drive) == drive)
+    }
+
     pub fn live(&self) -> u64 {
         u64::from(self.live_tree) + u64::from(self.live_overlay)
     }
+}
+
+/// A column of a segment that is to lie in another zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ColumnMove {
+    pub number: u32,
+    pub generation: u32,
+    pub column: usize,
+    pub from: Zone,
+    pub to: Zone,
 }
 
 /// What a merge adds to the live blocks of segments, by their numbers, or takes from them.
@@ -190,7 +206,7 @@ impl Segments {
             .map(|(number, segment)| (*number, segment))
     }
 
-    /// Its columns stay as they are.
+    /// Its columns stay as they are: [`move_column`](Segments::move_column) changes them.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Segment> {
         self.table.get_mut(number)
     }
@@ -254,6 +270,28 @@ impl Segments {
     pub fn are_replaced_without_blocks(&self) -> bool {
         let mut freed = self.table.values().filter(|found| found.columns.is_empty());
         freed.all(|segment| segment.live_tree == 0)
+    }
+
+    /// A column lies in another zone from now on, which holds a copy and was
+    /// [being filled](Zones::begin_filling). Returns whether it does: the segment must still be the
+    /// one of this generation with its column in the zone `from`, and the other drive not have left.
+    pub fn move_column(&mut self, moved: &ColumnMove) -> bool {
+        if !self.has(moved) || !self.zones.end_filling(moved.to) {
+            return false;
+        }
+        if let Some(segment) = self.table.get_mut(moved.number) {
+            segment.columns[moved.column] = Some(moved.to);
+        }
+        self.whole_on.set(None);
+        true
+    }
+
+    /// True while a column that is to be moved is where it was.
+    pub fn has(&self, moved: &ColumnMove) -> bool {
+        self.table.get(moved.number).is_some_and(|segment| {
+            let zone = segment.columns.get(moved.column).copied().flatten();
+            segment.generation == moved.generation && zone == Some(moved.from)
+        })
     }
 
     pub fn zones(&self) -> &Zones {
@@ -385,6 +423,32 @@ mod tests {
         }
     }
 
+    /// Moves a column of a segment to a drive that it is not on, or lets that be half way.
+    fn try_move(segments: &mut Segments, number: u32, choice: usize) {
+        let segment = segments.get(number).unwrap().clone();
+        let free = segments.free_zones(|drive| !segment.is_on(drive));
+        let Some(drive) = (0..4).find(|drive| free[*drive] > 0) else {
+            return;
+        };
+        let column = choice % segment.columns.len();
+        let moved = ColumnMove {
+            number,
+            generation: segment.generation,
+            column,
+            from: segment.columns[column].unwrap(),
+            to: segments.zones_mut().begin_filling(drive).unwrap(),
+        };
+        assert!(segments.zones().is_filling(moved.to));
+        if choice.is_multiple_of(2) {
+            assert!(segments.move_column(&moved) && !segments.has(&moved));
+            segments.zones_mut().vacate([moved.from]);
+        } else {
+            segments.zones_mut().give_back(moved.to);
+        }
+        assert!(!segments.zones().are_filling() && !segments.move_column(&moved));
+        discard(segments);
+    }
+
     proptest! {
         #[test]
         fn zones_are_never_in_two_places(steps in proptest::collection::vec(0u32..100, 1..200)) {
@@ -392,7 +456,10 @@ mod tests {
             let mut segments = Segments::new(&zones, BTreeMap::new(), 0);
             let mut held: Vec<u32> = Vec::new();
             for step in steps {
-                if step % 3 == 0 && !held.is_empty() {
+                if step % 5 == 1 && !held.is_empty() {
+                    let number = held[step as usize % held.len()];
+                    try_move(&mut segments, number, step as usize);
+                } else if step % 3 == 0 && !held.is_empty() {
                     let number = held.swap_remove(step as usize % held.len());
                     segments.release(number);
                     discard(&mut segments);

@@ -155,6 +155,8 @@ pub(crate) struct Situation {
     pub victim: bool,
     /// Cleaning the best victim frees much for little.
     pub victim_cheap: bool,
+    /// Free zones are on few drives, and will be on others: segments can be formed of them then.
+    pub uneven: bool,
 }
 
 /// What upkeep does next.
@@ -228,7 +230,7 @@ pub(crate) fn plan(seen: Situation) -> Action {
             (false, true, _) => Action::Clean,
             (false, false, true) => Action::Checkpoint,
             (false, false, false) if seen.victim && seen.last_resort => Action::Checkpoint,
-            (false, false, false) if seen.read > 0 => Action::Rest,
+            (false, false, false) if seen.read > 0 || seen.uneven => Action::Rest,
             (false, false, false) => Action::Refuse,
         };
     }
@@ -300,6 +302,11 @@ mod tests {
         assert_eq!(plan(none_ready), Action::Checkpoint);
         let read = Situation { read: 1, ..starved };
         assert_eq!(plan(read), Action::Rest, "it is about to be free");
+        let uneven = Situation {
+            uneven: true,
+            ..starved
+        };
+        assert_eq!(plan(uneven), Action::Rest, "so are zones");
         let begun = Situation {
             moved_room: true,
             ..none_ready

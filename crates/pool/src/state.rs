@@ -49,6 +49,7 @@ impl State {
             era: 0,
             readers: Readers::default(),
             limbo: VecDeque::new(),
+            vacated: Vec::new(),
             settled: BTreeSet::new(),
             stuck: BTreeSet::new(),
             emptied: BTreeSet::new(),

@@ -30,6 +30,8 @@ pub struct DriveStatus {
     pub index: usize,
     /// Its size.
     pub bytes: u64,
+    /// In zones that are no segment's.
+    pub free_bytes: u64,
     /// False: it failed or is absent.
     pub active: bool,
     /// How it behaved since the pool was opened.
@@ -92,6 +94,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let core = &self.core;
         let published = core.published.borrow();
         let superblock = &published.superblock;
+        let zones = core.state.borrow().segments.free_zones(|_| true);
+        let zone_bytes = u64::from(core.zone_rows) * BLOCK_BYTES as u64;
         let listed = superblock.members.iter().enumerate();
         let drives: Vec<DriveStatus> = listed
             .filter(|(_, member)| member.state != MEMBER_NONE)
@@ -100,6 +104,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 index,
                 bytes: member.blocks.get() * BLOCK_BYTES as u64,
                 active: member.state == MEMBER_ACTIVE && core.array.is_live(index),
+                free_bytes: zones[index] as u64 * zone_bytes,
                 health: core.array.health(index),
             })
             .collect();

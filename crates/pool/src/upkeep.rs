@@ -2,6 +2,7 @@
 
 use crate::checkpoint::Resume;
 use crate::coordinator::Coordinator;
+use crate::core::Freed;
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
 use crate::log::Class;
@@ -27,7 +28,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut acknowledged = 0;
         let mut asked_again = false;
         loop {
-            if self.stopping.get() || self.offline.get().is_some() {
+            if self.ends() {
+                self.unbalanced.notify_one();
                 return;
             }
             if !self.array.newly_failed.borrow().is_empty()
@@ -62,7 +64,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let asks = action == Action::Refuse && !in_vain && !asked_again;
             asked_again = asks || asked_again && action == Action::Rest;
             match action {
-                Action::Rest => self.upkeep.notified().await,
+                Action::Rest => {
+                    if situation.uneven {
+                        self.unbalanced.notify_one();
+                    }
+                    self.upkeep.notified().await;
+                }
                 // Who waits may not have looked since there is what they wait for.
                 Action::Refuse if asks => self.have_writers_look(),
                 Action::Checkpoint => {
@@ -122,7 +129,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         // Readers of this era may have looked the map up before its blocks were replaced.
         let era = state.era;
-        let waiting = certain.into_iter().map(|number| (era, number));
+        let waiting = certain
+            .into_iter()
+            .map(|number| (era, Freed::Segment(number)));
         state.limbo.extend(waiting);
         self.hold_for_others(state);
         state.era += 1;
@@ -201,9 +210,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         });
         let freeable = state.segments.table().iter().filter(|(number, segment)| {
             let sealed = segment.state == SegmentState::Sealed && segment.live() == 0;
-            sealed
-                && !state.quarantined.contains(number)
-                && !state.limbo.iter().any(|(_, limbo)| limbo == *number)
+            sealed && !state.quarantined.contains(number) && !state.in_limbo(**number)
         });
         // Until the next merge the emptied ones still count as what they held.
         let freeable = freeable.count() + state.emptied.len();
@@ -238,6 +245,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }),
             victim: false,
             victim_cheap: false,
+            uneven: false,
         };
         drop(state);
         // Looking for one takes time, and none is wanted where there is room.
@@ -246,6 +254,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             situation.victim = victim.is_some();
             situation.victim_cheap = victim.is_some_and(|(_, filled)| filled <= CHEAP_FILL);
         }
+        situation.uneven = situation.starved && self.is_uneven();
         situation
     }
 }

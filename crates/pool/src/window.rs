@@ -171,9 +171,14 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// The segment that was left half way.
     fn resume_victim(&self) -> Option<Victim> {
         let mut state = self.state.borrow_mut();
-        let victim = state.cleaning.take()?;
+        let mut victim = state.cleaning.take()?;
         let found = state.segments.get(victim.number)?;
-        (found.generation == victim.generation).then_some(victim)
+        if found.generation != victim.generation || found.columns.is_empty() {
+            return None;
+        }
+        // Some of them may have been moved since.
+        victim.columns.clone_from(&found.columns);
+        Some(victim)
     }
 
     pub fn next_victim(&self, choose: &impl Fn() -> Option<u32>) -> Option<Victim> {

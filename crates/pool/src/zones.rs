@@ -41,6 +41,8 @@ pub(crate) struct Zones {
     free: Vec<Vec<u32>>,
     /// Their drives have not yet been told that what is in them may be forgotten: not free.
     discarding: Vec<Zone>,
+    /// What a segment has elsewhere is being copied here.
+    filling: Vec<Zone>,
 }
 
 impl Zones {
@@ -68,6 +70,7 @@ impl Zones {
         Zones {
             free: taken.iter().map(free_of).collect(),
             discarding: Vec::new(),
+            filling: Vec::new(),
         }
     }
 
@@ -113,6 +116,39 @@ impl Zones {
         Some(columns)
     }
 
+    /// A free zone of a drive, for a copy of what a segment has elsewhere.
+    pub fn begin_filling(&mut self, drive: usize) -> Option<Zone> {
+        let zone = Zone {
+            drive: drive as u8,
+            index: self.free.get_mut(drive)?.pop()?,
+        };
+        self.filling.push(zone);
+        Some(zone)
+    }
+
+    /// True while a zone is being filled: its drive has not left since that began.
+    pub fn is_filling(&self, zone: Zone) -> bool {
+        self.filling.contains(&zone)
+    }
+
+    /// True while any is.
+    pub fn are_filling(&self) -> bool {
+        !self.filling.is_empty()
+    }
+
+    /// The copy is a segment's from now on. False if its drive has left.
+    pub fn end_filling(&mut self, zone: Zone) -> bool {
+        let index = self.filling.iter().position(|other| *other == zone);
+        index.map(|index| self.filling.swap_remove(index)).is_some()
+    }
+
+    /// No segment will have the copy.
+    pub fn give_back(&mut self, zone: Zone) {
+        if self.end_filling(zone) {
+            self.vacate([zone]);
+        }
+    }
+
     /// Nothing that counts is in these zones any more: they are free once they are
     /// [`discarded`](Zones::discarded).
     pub fn vacate(&mut self, zones: impl IntoIterator<Item = Zone>) {
@@ -139,8 +175,9 @@ impl Zones {
     pub fn set_drive(&mut self, drive: usize, zones: u32) {
         if let Some(free) = self.free.get_mut(drive) {
             *free = (0..zones).rev().collect();
-            self.discarding
-                .retain(|zone| usize::from(zone.drive) != drive);
+            let stays = |zone: &Zone| usize::from(zone.drive) != drive;
+            self.discarding.retain(stays);
+            self.filling.retain(stays);
         }
     }
 }

@@ -92,6 +92,8 @@ pub struct Report {
     pub changes: u64,
     /// Blocks that the cleaner moved.
     pub relocated: u64,
+    /// Blocks that were copied to drives with more free space.
+    pub rebalanced: u64,
     /// Blocks rebuilt from their row.
     pub reconstructed: u64,
     /// The pool was taken by force.
@@ -106,6 +108,7 @@ impl Report {
         self.refused += other.refused;
         self.changes += other.changes;
         self.relocated += other.relocated;
+        self.rebalanced += other.rebalanced;
         self.reconstructed += other.reconstructed;
         self.takeovers += other.takeovers;
     }

@@ -366,6 +366,7 @@ impl World {
         let counters = pool.counters();
         self.count(|report| {
             report.relocated += counters.relocated_blocks;
+            report.rebalanced += counters.rebalanced_blocks;
             report.reconstructed += counters.reconstructed_reads;
         });
         pool.close()

@@ -59,6 +59,7 @@ function PoolCard({ pool }: { pool: Pool }) {
       <SimpleGrid cols={{ base: 2, sm: 4 }} mt="sm">
         <Fact title="Drive writes per host write" value={written > 0 ? amplification.toFixed(2) : "no writes yet"} />
         <Fact title="Moved by cleaning" value={bytes(pool.counters.relocated_blocks * 4096)} />
+        <Fact title="Moved to other drives" value={bytes(pool.counters.rebalanced_blocks * 4096)} />
         <Fact title="Repaired" value={bytes(pool.counters.repaired_blocks * 4096)} />
         <Fact title="Lost reads" value={String(pool.counters.unrecovered_reads)} />
       </SimpleGrid>
@@ -87,7 +88,7 @@ function Members({ pool }: { pool: Pool }) {
     <Table.ScrollContainer minWidth={300} mt="sm" scrollAreaProps={{ viewportProps: { tabIndex: 0 } }}>
       <Table aria-label={`Drives of ${pool.name}`} verticalSpacing={4}>
         <Table.Thead>
-          <Table.Tr><Table.Th>Drive</Table.Th><Table.Th>State</Table.Th><Table.Th ta="right">Size</Table.Th><Table.Th ta="right" visibleFrom="sm">Failed reads</Table.Th><Table.Th ta="right" visibleFrom="sm">Wrong blocks</Table.Th></Table.Tr>
+          <Table.Tr><Table.Th>Drive</Table.Th><Table.Th>State</Table.Th><Table.Th ta="right">Size</Table.Th><Table.Th ta="right">Free</Table.Th><Table.Th ta="right" visibleFrom="sm">Failed reads</Table.Th><Table.Th ta="right" visibleFrom="sm">Wrong blocks</Table.Th></Table.Tr>
         </Table.Thead>
         <Table.Tbody>
           {pool.members.map((member) => (
@@ -95,6 +96,7 @@ function Members({ pool }: { pool: Pool }) {
               <Table.Td>{member.drive ?? `not here (${member.id.slice(0, 8)})`}</Table.Td>
               <Table.Td><StateBadge state={!member.active ? "missing" : member.slow ? "slow" : "active"} /></Table.Td>
               <Table.Td ta="right">{bytes(member.bytes)}</Table.Td>
+              <Table.Td ta="right">{bytes(member.free_bytes)}</Table.Td>
               <Table.Td ta="right" visibleFrom="sm">{member.read_errors}</Table.Td>
               <Table.Td ta="right" visibleFrom="sm">{member.corrupt_blocks}</Table.Td>
             </Table.Tr>

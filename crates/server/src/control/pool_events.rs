@@ -25,6 +25,10 @@ pub fn tell(events: &Events, jobs: &Jobs, pool: &str, drive: Option<&str>, event
                 jobs.finish(id, Err(stuck(*left_blocks)));
             }
         }
+        PoolEvent::Balance {
+            left_zones,
+            total_zones,
+        } => rebalanced(jobs, &object, *left_zones, *total_zones),
         PoolEvent::Scrub {
             done_segments,
             total_segments,
@@ -59,6 +63,16 @@ fn rebuilt(events: &Events, jobs: &Jobs, object: &str, left: u64, total: u64) {
         let message = format!("rebuilt: {} moved", blocks(total));
         events.record(Severity::Info, object, &message);
         jobs.finish(id, Ok(message));
+    }
+}
+
+/// The progress of a rebalancing, which starts by itself and is no cause for concern.
+fn rebalanced(jobs: &Jobs, object: &str, left: u64, total: u64) {
+    let running = jobs.running(JobKind::Rebalance, object);
+    let id = running.unwrap_or_else(|| jobs.start(JobKind::Rebalance, object).id);
+    jobs.progress(id, total.saturating_sub(left), total);
+    if left == 0 {
+        jobs.finish(id, Ok(format!("{total} zones moved to other drives")));
     }
 }
 
@@ -105,7 +119,9 @@ fn said(drive: Option<&str>, event: &PoolEvent) -> Option<(Severity, String)> {
         PoolEvent::MoreBlocksLost { blocks } => {
             (Severity::Error, format!("{blocks} more blocks are lost"))
         }
-        PoolEvent::Rebuild { .. } | PoolEvent::Scrub { .. } => return None,
+        PoolEvent::Rebuild { .. } | PoolEvent::Balance { .. } | PoolEvent::Scrub { .. } => {
+            return None;
+        }
     })
 }
 

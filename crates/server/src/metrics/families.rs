@@ -153,6 +153,7 @@ fn jobs(page: &mut Page, sample: &Sample) {
             api::JobKind::Scrub => "scrub",
             api::JobKind::RemoveDrive => "remove_drive",
             api::JobKind::Rebuild => "rebuild",
+            api::JobKind::Rebalance => "rebalance",
         };
         let labels = [("kind", kind), ("object", job.object.as_str())];
         gauge(&labels, f64::from(job.percent) / 100.0)

@@ -201,6 +201,7 @@ pub mod tests {
             id,
             index: 0,
             bytes: 1 << 30,
+            free_bytes: 1 << 29,
             active: true,
             health: node::DriveHealth::default(),
         };

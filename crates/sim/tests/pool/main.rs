@@ -2,6 +2,7 @@
 
 mod accounting;
 mod atomic_reads;
+mod balance;
 mod dead_processes;
 mod events;
 mod fencing;

@@ -134,7 +134,7 @@ const POOL_GAUGES: [Figure<PoolFacts>; 6] = [
     ),
 ];
 
-const POOL_COUNTS: [Figure<PoolFacts>; 7] = [
+const POOL_COUNTS: [Figure<PoolFacts>; 8] = [
     (
         "host_write_bytes",
         "Bytes that hosts wrote and had acknowledged.",
@@ -154,6 +154,11 @@ const POOL_COUNTS: [Figure<PoolFacts>; 7] = [
         "relocated_bytes",
         "Live bytes that cleaning moved.",
         |facts| facts.counters.relocated_blocks as f64 * BLOCK_BYTES,
+    ),
+    (
+        "rebalanced_bytes",
+        "Bytes copied to other drives, redundancy included, for each to have its share.",
+        |facts| facts.counters.rebalanced_blocks as f64 * BLOCK_BYTES,
     ),
     (
         "reconstructed_reads",
