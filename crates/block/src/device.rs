@@ -97,43 +97,52 @@ pub async fn write_joined<D: BlockDevice>(
     (buffers, result)
 }
 
-/// A device that several hold on one core.
+/// A device that several hold on one core. Its futures are the device's own: nothing moves through
+/// another one.
 impl<D: BlockDevice> BlockDevice for Rc<D> {
     fn geometry(&self) -> Geometry {
         D::geometry(self)
     }
 
-    async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
-        D::read(self, start, buffer).await
+    fn read(
+        &self,
+        start: Lba,
+        buffer: Buffer,
+    ) -> impl Future<Output = (Buffer, Result<(), IoError>)> {
+        D::read(self, start, buffer)
     }
 
-    async fn write(
+    fn write(
         &self,
         start: Lba,
         buffer: Buffer,
         durability: Durability,
-    ) -> (Buffer, Result<(), IoError>) {
-        D::write(self, start, buffer, durability).await
+    ) -> impl Future<Output = (Buffer, Result<(), IoError>)> {
+        D::write(self, start, buffer, durability)
     }
 
-    async fn write_vectored(
+    fn write_vectored(
         &self,
         start: Lba,
         buffers: Vec<Buffer>,
         durability: Durability,
-    ) -> (Vec<Buffer>, Result<(), IoError>) {
-        D::write_vectored(self, start, buffers, durability).await
+    ) -> impl Future<Output = (Vec<Buffer>, Result<(), IoError>)> {
+        D::write_vectored(self, start, buffers, durability)
     }
 
-    async fn flush(&self) -> Result<(), IoError> {
-        D::flush(self).await
+    fn flush(&self) -> impl Future<Output = Result<(), IoError>> {
+        D::flush(self)
     }
 
-    async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
-        D::deallocate(self, range).await
+    fn deallocate(&self, range: BlockRange) -> impl Future<Output = Result<(), IoError>> {
+        D::deallocate(self, range)
     }
 
-    async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError> {
-        D::write_zeroes(self, range, durability).await
+    fn write_zeroes(
+        &self,
+        range: BlockRange,
+        durability: Durability,
+    ) -> impl Future<Output = Result<(), IoError>> {
+        D::write_zeroes(self, range, durability)
     }
 }

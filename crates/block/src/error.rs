@@ -5,6 +5,9 @@ use std::fmt;
 /// Why an operation on a device failed. Each value maps to exactly one NVMe status; the mapping
 /// itself lives with the wire formats, this crate knows only the meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+// As large as what it travels with: a byte beside a buffer makes compilers move the two in pieces
+// that overlap at odd addresses, which processors wait for, in every layer that passes them on.
+#[repr(u64)]
 pub enum IoError {
     /// The range is not within the device (NVMe: LBA Out of Range).
     OutOfRange,

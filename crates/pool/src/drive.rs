@@ -63,13 +63,13 @@ pub(crate) fn device_blocks<D: BlockDevice>(device: &D) -> u64 {
     device.geometry().capacity_bytes() / BLOCK_BYTES as u64
 }
 
-pub(crate) async fn read_blocks<D: BlockDevice>(
+pub(crate) fn read_blocks<D: BlockDevice>(
     device: &D,
     block: u64,
     buffer: Buffer,
-) -> (Buffer, Result<(), IoError>) {
+) -> impl Future<Output = (Buffer, Result<(), IoError>)> {
     let lbas = BLOCK_BYTES as u64 / u64::from(device.geometry().block_bytes);
-    device.read(Lba(block * lbas), buffer).await
+    device.read(Lba(block * lbas), buffer)
 }
 
 pub(crate) async fn write_blocks<D: BlockDevice>(

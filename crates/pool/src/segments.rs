@@ -274,7 +274,8 @@ impl Segments {
 
     /// A column lies in another zone from now on, which holds a copy and was
     /// [being filled](Zones::begin_filling). Returns whether it does: the segment must still be the
-    /// one of this generation with its column in the zone `from`, and the other drive not have left.
+    /// one of this generation with its column in the zone `from`, and the other drive still a
+    /// member.
     pub fn move_column(&mut self, moved: &ColumnMove) -> bool {
         if !self.has(moved) || !self.zones.end_filling(moved.to) {
             return false;

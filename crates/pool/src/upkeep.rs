@@ -64,12 +64,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let asks = action == Action::Refuse && !in_vain && !asked_again;
             asked_again = asks || asked_again && action == Action::Rest;
             match action {
-                Action::Rest => {
-                    if situation.uneven {
-                        self.unbalanced.notify_one();
-                    }
-                    self.upkeep.notified().await;
-                }
+                Action::Rest => self.rest_until_told(situation.uneven).await,
                 // Who waits may not have looked since there is what they wait for.
                 Action::Refuse if asks => self.have_writers_look(),
                 Action::Checkpoint => {
@@ -95,6 +90,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 Action::Refuse => self.refuse_writes(),
             }
         }
+    }
+
+    /// Returns when there may be something to do; `uneven` zones are seen to meanwhile.
+    async fn rest_until_told(&self, uneven: bool) {
+        if uneven {
+            self.unbalanced.notify_one();
+        }
+        self.upkeep.notified().await;
     }
 
     /// Windows in which so many segments are emptied.
