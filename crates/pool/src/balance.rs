@@ -81,7 +81,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 continue;
             }
             self.tell_balance(std::mem::take(&mut moved), 0);
-            if self.state.borrow().starved {
+            if self.a_writer_waits() {
                 self.upkeep.notify_one();
             }
             self.unbalanced.notified().await;
@@ -143,7 +143,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Chooses a column, and takes the zone to which it is to move.
     async fn begin_move(&self, copied: &[ColumnMove]) -> Option<ColumnMove> {
         let _alone = self.upkeep_lock.lock().await;
-        if self.ends() {
+        let rebuilds = self.degraded(&self.state.borrow()).next().is_some();
+        // Redundancy that is missing comes first, but for who waits for space.
+        if self.ends() || rebuilds && !self.a_writer_waits() {
             return None;
         }
         let (number, column, to) = self.next_move(copied)?;

@@ -81,12 +81,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// A writer that waits for space waits for this, perhaps.
     async fn give_way(&self, pace: &mut Pace) {
-        let starved = self.state.borrow().starved;
-        match pace.due(self).min(if starved {
-            Duration::ZERO
-        } else {
-            Duration::MAX
-        }) {
+        let due = match self.a_writer_waits() {
+            true => Duration::ZERO,
+            false => pace.due(self),
+        };
+        match due {
             Duration::ZERO => reactor::yield_now().await,
             due => drop(reactor::timeout(due, self.unbalanced.notified()).await),
         }

@@ -192,6 +192,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
     }
 
+    /// A shard has found no segment for what it is to write.
+    pub fn a_writer_waits(&self) -> bool {
+        let state = self.state.borrow();
+        let mut others = self.peers().iter().map(|peer| peer.standing.get());
+        state.starved && !state.queue.is_empty() || others.any(|other| other.starved)
+    }
+
     pub fn situation(&self) -> Situation {
         let degraded = self.degraded_victim().is_some();
         let state = self.state.borrow();
@@ -207,10 +214,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             unannounced += usize::from(state.unannounced.contains(&number));
         }
         let (ready, free) = (count, self.free_segments(&state));
-        let others = self.peers().iter().map(|peer| peer.standing.get());
-        let (others_starve, others_full) = others.fold((false, false), |(starve, full), other| {
-            (starve || other.starved, full || other.overlay_full)
-        });
+        let mut others = self.peers().iter().map(|peer| peer.standing.get());
+        let others_full = others.any(|other| other.overlay_full);
         let freeable = state.segments.table().iter().filter(|(number, segment)| {
             let sealed = segment.state == SegmentState::Sealed && segment.live() == 0;
             sealed && !state.quarantined.contains(number) && !state.in_limbo(**number)
@@ -220,7 +225,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let replaced = state.replaced.len();
         let begun = state.cleaning.is_some() || !state.emptied.is_empty() || replaced > 0;
         let mut situation = Situation {
-            starved: others_starve || state.starved && !state.queue.is_empty(),
+            starved: self.a_writer_waits(),
             overlay_full: others_full
                 || self.unmerged.get()
                 || self.overlay_full()
