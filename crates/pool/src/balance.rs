@@ -97,7 +97,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     async fn balance(self: &Rc<Self>) -> Option<u64> {
         let mut copied = Vec::new();
         let mut pace = Pace::new(self);
-        while copied.len() < AT_ONCE {
+        // What was copied to a drive says nothing of another one in its place.
+        let drives = self.array.changes.get();
+        let same = || self.array.changes.get() == drives;
+        while copied.len() < AT_ONCE && same() {
             let Some(next) = self.begin_move(&copied).await else {
                 break;
             };
@@ -115,17 +118,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if copied.is_empty() || self.ends() {
             return None;
         }
-        let settle = |state: &mut State| Ok(self.settle_moves(state, &copied));
+        let settle = |state: &mut State| Ok(self.settle_moves(state, &copied, same()));
         // A failure has taken the pool offline.
         let settled = self.checkpoint_with(Resume::AtFreeze, settle).await;
         settled.ok()
     }
 
-    /// Has the tables say of columns that were copied where they are.
-    fn settle_moves(&self, state: &mut State, copied: &[ColumnMove]) -> u64 {
+    /// Has the tables say of columns that were copied where they are, if the drives are the `same`.
+    fn settle_moves(&self, state: &mut State, copied: &[ColumnMove], same: bool) -> u64 {
         let mut moved = 0;
         for one in copied {
-            let wanted = self.array.takes_data(usize::from(one.to.drive));
+            let wanted = same && self.array.takes_data(usize::from(one.to.drive));
             let settled = state.settled.contains(&one.number);
             if wanted && settled && state.segments.move_column(one) {
                 state.vacated.push(one.from);

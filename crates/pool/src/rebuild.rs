@@ -77,7 +77,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let state = self.state.borrow();
         let taking = self.array.taking_mask();
         let whole = |segment: &Segment| !segment.lacks_drive(taking) && !segment.is_on(index);
-        let ready = self.drives_enough() && state.segments.table().values().all(whole);
+        // The tables on the drives may not yet know that a column has left it.
+        let known = !state
+            .vacated
+            .iter()
+            .any(|zone| usize::from(zone.drive) == index);
+        let segments = state.segments.table();
+        let ready = self.drives_enough() && known && segments.values().all(whole);
         ready.then_some(index)
     }
 
