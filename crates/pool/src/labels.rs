@@ -56,6 +56,8 @@ pub(crate) struct Slot {
     pub odd: bool,
     /// The other one has a superblock whose tables were never written whole.
     pub torn_beside: bool,
+    /// There is no other one that is whole.
+    pub alone: bool,
     /// The largest number of a superblock on the drive.
     pub last_sequence: u64,
 }
@@ -88,7 +90,7 @@ pub(crate) enum Found {
 pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
     let blocks = device_blocks(device);
     let mut best: Option<Slot> = None;
-    let mut torn = [false; 2];
+    let (mut torn, mut whole) = ([false; 2], 0);
     let mut last_sequence = 0;
     let mut newer = None;
     let mut failure = None;
@@ -107,6 +109,7 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
                 last_sequence = last_sequence.max(superblock.sequence.get());
                 let slot = read_body(device, superblock, odd, at).await;
                 torn[usize::from(odd)] = slot.is_none();
+                whole += usize::from(slot.is_some());
                 let later =
                     |slot: &Slot| best.as_ref().is_none_or(|best| slot.rank() > best.rank());
                 best = slot.filter(later).or(best);
@@ -119,6 +122,7 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
         (_, Some(version), _) => Ok(Found::Newer(version)),
         (Some(mut slot), None, _) => {
             slot.torn_beside = torn[usize::from(!slot.odd)];
+            slot.alone = whole == 1;
             slot.last_sequence = last_sequence;
             Ok(Found::Slot(Box::new(slot)))
         }
@@ -176,6 +180,7 @@ async fn read_body<D: BlockDevice>(
         body,
         odd,
         torn_beside: false,
+        alone: false,
         last_sequence: 0,
     })
 }

@@ -188,6 +188,7 @@ mod tests {
                     body: Vec::new(),
                     odd: false,
                     torn_beside: false,
+                    alone: false,
                     last_sequence: 0,
                 }
             })

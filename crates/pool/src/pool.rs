@@ -251,7 +251,8 @@ fn tell_stale<D: BlockDevice>(
 }
 
 /// Gives a drive that missed the last superblock exactly that one, beside the one that it has: a
-/// drive that this tears must not be left with none.
+/// drive that this tears must not be left with none. One that has it, but nothing beside it, gets
+/// it twice: the next one goes where its number says.
 pub(crate) async fn bring_up<D: BlockDevice>(
     device: &D,
     index: usize,
@@ -261,7 +262,8 @@ pub(crate) async fn bring_up<D: BlockDevice>(
     if slot.torn_beside {
         labels::forget_torn(device, slot).await?;
     }
-    if slot.rank() < newest.rank() {
+    let behind = slot.rank() < newest.rank();
+    if behind || slot.alone && slot.rank() == newest.rank() {
         let mut superblock = newest.superblock.clone();
         superblock.drive_index = index as u8;
         superblock.drive_id = slot.superblock.drive_id;
