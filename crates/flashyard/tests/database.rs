@@ -5,7 +5,8 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -393,6 +394,34 @@ fn assert_observed(measured: &serde_json::Value, drives: usize) {
 fn ctrl_c_ends_a_database_under_tpcc_and_the_same_command_goes_on() {
     let kept = interrupted("tpcc", "go-tpc tpcc", &[]);
     assert_eq!(kept["runs"].as_array().unwrap().len(), 4);
+}
+
+/// On a busy machine a node may take a second to greet a client.
+#[test]
+fn go_ycsb_waits_for_a_node_that_is_slow_to_greet_it() {
+    let tools = PathBuf::from(std::env::var_os("FLASHYARD_LAB_TOOLS").unwrap());
+    let node = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = node.local_addr().unwrap();
+    let mut client = Command::new(tools.join("go-ycsb"))
+        .args(["load", "cassandra", "--prop", "workload=core", "--prop"])
+        .arg(format!("cassandra.cluster={address}"))
+        .args(["--prop", "debug.pprof=127.0.0.1:0"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (mut connection, _) = node.accept().unwrap();
+    connection
+        .set_read_timeout(Some(Duration::from_secs(3)))
+        .unwrap();
+    let mut question = [0; 256];
+    let asked = connection.read(&mut question).unwrap();
+    // What asks for longer than the time, or 0 for a client that has gone.
+    let more = connection.read(&mut question);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    assert!(asked > 0, "it asked nothing");
+    assert_eq!(more.unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 #[test]
