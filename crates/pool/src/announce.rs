@@ -49,7 +49,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let body = Rc::new(body.encode());
         self.publish(Some(self.entering()), Some(body)).await?;
         self.state.borrow_mut().unannounced.clear();
-        self.unmerged.set(true);
+        self.merge_due.set(true);
         Ok(())
     }
 

@@ -211,6 +211,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
         }
         self.heard_frozen();
+        self.quiet.merging(self.host_blocks_written());
         self.others_dirty
             .set(others.iter().any(|overlay| !overlay.is_empty()));
         self.drop_dead_segments(state);
@@ -264,7 +265,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let bytes = body.encode();
         let enter = self.entering();
         self.publish(Some(enter), Some(Rc::new(bytes))).await?;
-        self.unmerged.set(false);
+        self.merge_due.set(false);
         for answer in seen {
             self.answer(answer).await?;
         }

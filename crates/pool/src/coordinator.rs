@@ -6,6 +6,7 @@ use crate::entropy::Entropy;
 use crate::format::superblock::Superblock;
 use crate::overlay::Change;
 use crate::peers::Peer;
+use crate::quiet::Quiet;
 use crate::watch::Watch;
 use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
@@ -50,8 +51,10 @@ pub(crate) struct Coordinator<D> {
     pub others_dirty: Cell<bool>,
     /// Memory for what a merge changes in a layer.
     pub changes_memory: RefCell<Vec<Change>>,
-    /// The maps do not have what recovery found.
-    pub unmerged: Cell<bool>,
+    /// The maps are to have what waits for them, however little: what recovery found, or what hosts
+    /// wrote that are quiet now.
+    pub merge_due: Cell<bool>,
+    pub quiet: Quiet,
     /// No superblock had a larger number when the pool was opened.
     pub opened_at: u64,
     /// What the last opening wrote that had a claim: it is over, or its host was waited for.

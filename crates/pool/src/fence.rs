@@ -280,6 +280,7 @@ pub(crate) async fn keep_lease<D: BlockDevice + 'static>(coordinator: Weak<Coord
             return;
         }
         coordinator.end_quarantine();
+        coordinator.look_for_quiet();
         if coordinator.intruder.get().is_some() {
             // Ours again, everywhere; a failure has taken the pool offline.
             let _ = coordinator

@@ -59,6 +59,7 @@ mod pace;
 mod peers;
 mod pool;
 mod publish;
+mod quiet;
 mod read;
 mod readers;
 mod rebuild;

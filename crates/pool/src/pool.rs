@@ -19,6 +19,7 @@ use crate::location::BLOCK_BYTES;
 use crate::log::ATOMIC_BLOCKS;
 use crate::messages::{End, Order, Wiring, wire};
 use crate::overlay::Overlay;
+use crate::quiet::Quiet;
 use crate::recovery::Before;
 use crate::segments::{Kind, Segments, State as SegmentState};
 use crate::slices::Share;
@@ -343,7 +344,8 @@ fn assemble<D: BlockDevice + 'static>(
             others_dirty: Cell::new(false),
             scrub_unwanted: Cell::new(false),
             changes_memory: RefCell::default(),
-            unmerged: Cell::new(false),
+            merge_due: Cell::new(false),
+            quiet: Quiet::default(),
             opened_at: entry.opened_at,
             former_claim: entry.former_claim,
             intruder: Cell::new(None),

@@ -120,7 +120,7 @@ impl Size {
 pub(crate) struct Situation {
     /// The writer waits for a segment.
     pub starved: bool,
-    /// Updates wait for the map, more than they should.
+    /// Updates wait for the map, more than they should or while nothing else is to be done.
     pub overlay_full: bool,
     /// A checkpoint would change something: updates, or segments to free.
     pub dirty: bool,

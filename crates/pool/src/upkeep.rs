@@ -100,6 +100,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.upkeep.notified().await;
     }
 
+    /// A look at regular intervals: has what waits for the maps merged when hosts are quiet.
+    pub fn look_for_quiet(&self) {
+        let updates = self.settings.checkpoint_updates as u64;
+        if self.quiet.wants_merge(self.host_blocks_written(), updates) {
+            self.merge_due.set(true);
+            self.upkeep.notify_one();
+        }
+    }
+
     /// Windows in which so many segments are emptied.
     fn windows(&self, segments: usize) -> usize {
         let blocks = segments as u64 * self.size().segment_blocks;
@@ -227,7 +236,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut situation = Situation {
             starved: self.a_writer_waits(),
             overlay_full: others_full
-                || self.unmerged.get()
+                || self.merge_due.get()
                 || self.overlay_full()
                 || self.space_wants_a_look() && !state.overlay.is_empty(),
             freeable,

@@ -9,6 +9,7 @@ mod fencing;
 mod golden;
 mod membership;
 mod pieces;
+mod quiet;
 mod recovery;
 mod refusals;
 mod regressions;
