@@ -8,7 +8,7 @@
 mod made;
 
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
@@ -16,7 +16,7 @@ use block::BlockDevice;
 use initiator::ConnectOptions;
 use lab::load::{Pattern, PerfOptions, Stop, Workload, run};
 use made::{DEVICES, Device};
-use reactor::cores::{Cores, CoresConfig};
+use reactor::cores::{Cores, CoresConfig, Submitted};
 use serde_json::json;
 use target::{
     Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
@@ -36,6 +36,9 @@ const LOADS: [Load; 5] = [
     ("write 128 KiB", Pattern::Write, 131_072, 32),
 ];
 
+/// A pool sees to what it has left for when hosts are quiet.
+const SILENCE: Duration = Duration::from_secs(4);
+
 fn main() {
     // `cargo test --benches` asks for a listing or a quick check: this is neither.
     if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
@@ -44,27 +47,30 @@ fn main() {
     let seconds = setting("SECONDS", 2);
     let rounds = setting("ROUNDS", 3);
     let wanted = std::env::var("DEVICE").unwrap_or_default();
-    let mut samples = vec![vec![Vec::new(); DEVICES.len()]; LOADS.len()];
+    let mut groups: Vec<Vec<usize>> = (1..DEVICES.len())
+        .map(|pool| {
+            let beside = [0, pool].into_iter();
+            beside
+                .filter(|nth| DEVICES[*nth].1.starts_with(&wanted))
+                .collect()
+        })
+        .collect();
+    groups.dedup();
+    let mut samples = vec![vec![Samples::default(); DEVICES.len()]; LOADS.len()];
     for _ in 0..rounds {
-        for (nth, (device, name)) in DEVICES.iter().enumerate() {
-            if !name.starts_with(&wanted) {
-                continue;
-            }
-            for (load, rate) in samples.iter_mut().zip(measure(*device, seconds)) {
-                load[nth].extend(rate);
-            }
+        for group in &groups {
+            measure(group, seconds, &mut samples);
         }
     }
     println!("| load | device | IOPS | MB/s | of the drive |\n|---|---|---|---|---|");
     let mut results = Vec::new();
     for ((load, _, bytes, depth), devices) in LOADS.iter().zip(&samples) {
         for ((_, name), own) in DEVICES.iter().zip(devices) {
-            if own.is_empty() {
+            if own.iops.is_empty() {
                 continue;
             }
-            let ratios = own.iter().zip(&devices[0]).map(|(one, drive)| one / drive);
-            let share = 100.0 * median(ratios.collect());
-            let iops = median(own.clone());
+            let share = 100.0 * median(own.of_drive.clone());
+            let iops = median(own.iops.clone());
             let megabytes = iops * f64::from(*bytes) / 1e6;
             println!("| {load} QD {depth} | {name} | {iops:.0} | {megabytes:.0} | {share:.0}% |");
             results.push(json!({
@@ -89,29 +95,76 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Rates of the loads, one after the other, on a device that nobody used before; `None` for those
-/// left out.
-fn measure(device: Device, seconds: u64) -> Vec<Option<f64>> {
+/// What was measured of a load on a device.
+#[derive(Clone, Default)]
+struct Samples {
+    iops: Vec<f64>,
+    /// Each in terms of the drive's just before.
+    of_drive: Vec<f64>,
+}
+
+/// Runs the loads, one after the other, each on these devices in turn: a machine whose speed
+/// changes with what its neighbours do is the same for both of a pair, as nearly as can be. Nobody
+/// has used the devices before.
+fn measure(group: &[usize], seconds: u64, samples: &mut [Vec<Samples>]) {
     let only = std::env::var("ONLY").unwrap_or_default();
-    let (sender, receiver) = channel();
-    let (stop, stopped) = channel::<()>();
-    let serving = Cores::start(CoresConfig::pinned(1)).expect("a core");
-    let served = serving.handles()[0].submit(move || async move {
-        let (target, address) = serve(device).await;
-        sender.send(address).expect("somebody waits");
-        wait_for(&stopped).await;
-        target.shutdown(Duration::from_secs(1)).await;
-    });
-    let address: std::net::SocketAddr = receiver.recv().expect("a target that serves");
-    let rates = LOADS.map(|load| {
-        load.0
-            .starts_with(&only)
-            .then(|| rate(address, load, seconds))
-    });
-    stop.send(()).expect("the target still serves");
-    served.wait().expect("the target's core");
-    serving.stop();
-    rates.to_vec()
+    let served: Vec<Served> = group
+        .iter()
+        .map(|nth| Served::start(DEVICES[*nth].0))
+        .collect();
+    std::thread::sleep(SILENCE);
+    for (load, samples) in LOADS.iter().zip(samples) {
+        if !load.0.starts_with(&only) {
+            continue;
+        }
+        let mut of_drive = None;
+        for (nth, served) in group.iter().zip(&served) {
+            let iops = rate(served.address, *load, seconds);
+            let drive = match DEVICES[*nth].0 {
+                Device::Drive => *of_drive.insert(iops),
+                _ => of_drive.unwrap_or(f64::NAN),
+            };
+            samples[*nth].iops.push(iops);
+            samples[*nth].of_drive.push(iops / drive);
+        }
+    }
+    for one in served {
+        one.end();
+    }
+}
+
+/// A device that is served, by the same processor as the others: they rest meanwhile.
+struct Served {
+    address: std::net::SocketAddr,
+    stop: Sender<()>,
+    served: Submitted<()>,
+    core: Cores,
+}
+
+impl Served {
+    fn start(device: Device) -> Served {
+        let (sender, receiver) = channel();
+        let (stop, stopped) = channel::<()>();
+        let core = Cores::start(CoresConfig::pinned(1)).expect("a core");
+        let served = core.handles()[0].submit(move || async move {
+            let (target, address) = serve(device).await;
+            sender.send(address).expect("somebody waits");
+            wait_for(&stopped).await;
+            target.shutdown(Duration::from_secs(1)).await;
+        });
+        Served {
+            address: receiver.recv().expect("a target that serves"),
+            stop,
+            served,
+            core,
+        }
+    }
+
+    fn end(self) {
+        self.stop.send(()).expect("the target still serves");
+        self.served.wait().expect("the target's core");
+        self.core.stop();
+    }
 }
 
 fn rate(address: std::net::SocketAddr, (_, pattern, bytes, depth): Load, seconds: u64) -> f64 {
