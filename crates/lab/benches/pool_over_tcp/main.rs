@@ -3,7 +3,7 @@
 //! core, the load on another. What is read in sequence was written so first, and then over at
 //! random (scattered). Prints a table, and writes `target/bench/pool_over_tcp.json`.
 //! `SECONDS` and `ROUNDS` change the defaults of 2 and 3; `ONLY` and `DEVICE` name the beginning of
-//! the one load (`randwrite 4`) and device to run, for a profiler.
+//! the one load (`randwrite 4`) and of the devices (`memory;pool, fresh`) to run, for a profiler.
 
 mod made;
 
@@ -47,12 +47,11 @@ fn main() {
     let seconds = setting("SECONDS", 2);
     let rounds = setting("ROUNDS", 3);
     let wanted = std::env::var("DEVICE").unwrap_or_default();
+    let is_wanted = |name: &str| wanted.split(';').any(|start| name.starts_with(start));
     let mut groups: Vec<Vec<usize>> = (1..DEVICES.len())
         .map(|pool| {
             let beside = [0, pool].into_iter();
-            beside
-                .filter(|nth| DEVICES[*nth].1.starts_with(&wanted))
-                .collect()
+            beside.filter(|nth| is_wanted(DEVICES[*nth].1)).collect()
         })
         .collect();
     groups.dedup();
