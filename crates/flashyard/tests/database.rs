@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
@@ -410,17 +411,22 @@ fn go_ycsb_waits_for_a_node_that_is_slow_to_greet_it() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let (mut connection, _) = node.accept().unwrap();
-    connection
-        .set_read_timeout(Some(Duration::from_secs(3)))
-        .unwrap();
-    let mut question = [0; 256];
-    let asked = connection.read(&mut question).unwrap();
-    // What asks for longer than the time, or 0 for a client that has gone.
-    let more = connection.read(&mut question);
+    let (sender, connections) = channel();
+    std::thread::spawn(move || sender.send(node.accept()));
+    let connection = connections.recv_timeout(Duration::from_secs(60));
+    let reads = connection.map(|accepted| {
+        let (mut connection, _) = accepted.unwrap();
+        let patience = Some(Duration::from_secs(3));
+        connection.set_read_timeout(patience).unwrap();
+        let mut question = [0; 256];
+        let asked = connection.read(&mut question);
+        // While the client waits for its answer nothing comes; once it has given up, an end.
+        (asked, connection.read(&mut question))
+    });
     client.kill().unwrap();
     client.wait().unwrap();
-    assert!(asked > 0, "it asked nothing");
+    let (asked, more) = reads.expect("it connects");
+    assert!(asked.unwrap() > 0, "it asked nothing");
     assert_eq!(more.unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 

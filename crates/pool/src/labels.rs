@@ -196,16 +196,6 @@ pub(crate) async fn write<D: BlockDevice>(
     write_in(device, superblock, layout, odd, body).await
 }
 
-/// Makes a superblock whose tables are torn unreadable for good: the next ones written there may
-/// be the very same tables, and must not make it count after all.
-pub(crate) async fn forget_torn<D: BlockDevice>(device: &D, slot: &Slot) -> Result<(), IoError> {
-    let at = superblock_at(device_blocks(device), !slot.odd);
-    let zeroes = Buffer::zeroed(BLOCK_BYTES);
-    write_blocks(device, at, zeroes, Durability::Durable)
-        .await
-        .1
-}
-
 /// Writes a superblock and its tables to a slot, durably.
 pub(crate) async fn write_in<D: BlockDevice>(
     device: &D,

@@ -261,7 +261,9 @@ pub(crate) async fn bring_up<D: BlockDevice>(
     newest: &Slot,
 ) -> Result<(), PoolError> {
     if slot.torn_beside {
-        labels::forget_torn(device, slot).await?;
+        // For good: the next tables written there may be the very same, and must not make that
+        // superblock count after all.
+        labels::wipe_slot(device, !slot.odd).await?;
     }
     let behind = slot.rank() < newest.rank();
     if behind || slot.alone && slot.rank() == newest.rank() {
