@@ -38,7 +38,8 @@ pub struct Settings {
     /// Memory for map nodes. A map takes about 4 GiB for each TiB mapped; what does not fit is
     /// read from the drives again.
     pub map_cache_bytes: usize,
-    /// A checkpoint is taken when so many updates wait for the map (about 80 bytes of memory each).
+    /// A checkpoint is taken when so many updates wait for the map (about 80 bytes of memory each),
+    /// or fewer while hosts write nothing.
     pub checkpoint_updates: usize,
     /// Blocks of a slice: the unit in which volumes are dealt to cores, within which writes of up
     /// to 64 KiB are atomic. A multiple of 16.
