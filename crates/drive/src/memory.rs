@@ -6,7 +6,9 @@ use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use block::{
+    BUFFER_ALIGNMENT, BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba,
+};
 
 use crate::transfer::{check_range, check_transfer, check_vectored};
 
@@ -22,9 +24,17 @@ const SPARE_TIMES: usize = 3;
 /// drive with little in it takes little memory.
 const GROUP_CHUNKS: usize = 2048;
 
+/// Memory for a piece, zero at first. It begins at a multiple of a page, as buffers do: copies
+/// between places that differ in that take twice the time.
+struct ChunkMemory {
+    bytes: Box<[u8]>,
+    /// Where in `bytes` the first page begins.
+    start: usize,
+}
+
 /// A piece of memory. Blocks that are not `written` are zero, whatever the memory holds.
 struct Chunk {
-    memory: Box<[u8]>,
+    memory: ChunkMemory,
     /// A bit for each block.
     written: Box<[u64]>,
 }
@@ -50,14 +60,31 @@ struct Memory {
     /// How many pieces hold anything.
     in_use: AtomicUsize,
     /// Memory that was erased.
-    spare: Mutex<Vec<Box<[u8]>>>,
+    spare: Mutex<Vec<ChunkMemory>>,
+}
+
+impl ChunkMemory {
+    fn new() -> ChunkMemory {
+        // Zeroes that the system provides: a layout with an alignment would have them written.
+        let bytes = vec![0; CHUNK_BYTES as usize + BUFFER_ALIGNMENT].into_boxed_slice();
+        let start = bytes.as_ptr().align_offset(BUFFER_ALIGNMENT);
+        ChunkMemory { bytes, start }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..]
+    }
 }
 
 impl Chunk {
-    fn new(memory: Option<Box<[u8]>>, block_bytes: usize) -> Chunk {
+    fn new(memory: Option<ChunkMemory>, block_bytes: usize) -> Chunk {
         let blocks = CHUNK_BYTES as usize / block_bytes;
         Chunk {
-            memory: memory.unwrap_or_else(|| vec![0; CHUNK_BYTES as usize].into()),
+            memory: memory.unwrap_or_else(ChunkMemory::new),
             written: vec![0; blocks.div_ceil(64)].into(),
         }
     }
@@ -141,7 +168,7 @@ impl MemoryDrive {
                 let from = run.start * self.block_bytes()..run.end * self.block_bytes();
                 let to = &mut to[from.start - within..from.end - within];
                 match written {
-                    true => to.copy_from_slice(&found.memory[from]),
+                    true => to.copy_from_slice(&found.memory.bytes()[from]),
                     false => to.fill(0),
                 }
             }
@@ -155,7 +182,7 @@ impl MemoryDrive {
             let mut place = write(self.memory.place_to_fill(chunk));
             let chunk =
                 place.get_or_insert_with(|| Chunk::new(self.memory.take(), self.block_bytes()));
-            chunk.memory[within..within + from.len()].copy_from_slice(from);
+            chunk.memory.bytes_mut()[within..within + from.len()].copy_from_slice(from);
             chunk.mark(blocks, true);
         }
     }
@@ -206,12 +233,12 @@ impl Memory {
     }
 
     /// Memory for another piece, if there is any that was erased.
-    fn take(&self) -> Option<Box<[u8]>> {
+    fn take(&self) -> Option<ChunkMemory> {
         self.in_use.fetch_add(1, Ordering::Relaxed);
         self.spare().pop()
     }
 
-    fn give_back(&self, memory: Box<[u8]>, keeps: bool) {
+    fn give_back(&self, memory: ChunkMemory, keeps: bool) {
         let in_use = self.in_use.fetch_sub(1, Ordering::Relaxed) - 1;
         let mut spare = self.spare();
         spare.push(memory);
@@ -220,7 +247,7 @@ impl Memory {
         }
     }
 
-    fn spare(&self) -> MutexGuard<'_, Vec<Box<[u8]>>> {
+    fn spare(&self) -> MutexGuard<'_, Vec<ChunkMemory>> {
         // Whoever panicked with the lock held left the list whole.
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
