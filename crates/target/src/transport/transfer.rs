@@ -75,7 +75,6 @@ impl Connection {
             self.waiting.pop_front();
             self.write_bytes += length;
             slot.transfer.granted_bytes = length;
-            slot.transfer.data = Some(Buffer::new(length));
             self.request_data(index);
         }
     }
@@ -131,7 +130,7 @@ impl Connection {
         }
         let tag = header.transfer_tag.get();
         let wrong_tag = FatalError::invalid_field(field::TRANSFER_TAG);
-        let slot = self.slots.get(usize::from(tag >> 2)).ok_or(wrong_tag)?;
+        let slot = self.slots.get_mut(usize::from(tag >> 2)).ok_or(wrong_tag)?;
         let window = slot.open_window(tag & 0b11).ok_or(wrong_tag)?;
         if slot.command_id != header.command_id.get() {
             return Err(FatalError::invalid_field(field::COMMAND_ID));
@@ -144,6 +143,11 @@ impl Connection {
         if (layout.flags & flags::LAST_PDU != 0) != (end == window.end) {
             return Err(FatalError::invalid_field(field::FLAGS));
         }
+        // Not when it was asked for: most memory is used again as soon as a command is done, while
+        // the processor's caches still have it.
+        let transfer = &mut slot.transfer;
+        let bytes = transfer.length as usize;
+        transfer.data.get_or_insert_with(|| Buffer::new(bytes));
         Ok(Receiving::Data(Payload {
             slot: tag >> 2,
             window: Some((tag & 0b11) as u8),
