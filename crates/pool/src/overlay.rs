@@ -3,7 +3,8 @@
 use crate::hashing::NearSeed;
 use crate::location::{Entry, Location, Mapping};
 use crate::slices::Share;
-use std::collections::{BTreeMap, HashMap};
+use indexmap::IndexMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// One change to a layer's map; changes of a batch are disjoint and sorted.
@@ -60,8 +61,10 @@ impl From<Packed> for Entry {
 
 #[derive(Clone, Debug, Default)]
 struct LayerOverlay {
-    /// Looked up for every block that is read, written or cleaned; sorted only for a merge.
-    blocks: HashMap<u64, Packed, NearSeed>,
+    /// Looked up for every block that is read, written or cleaned; sorted only for a merge. New
+    /// ones lie one behind the other: whoever adds one waits for memory of the index alone, which
+    /// is the smaller part.
+    blocks: IndexMap<u64, Packed, NearSeed>,
     /// Disjoint runs of deallocated blocks, start to end; a block in `blocks` wins over them.
     holes: BTreeMap<u64, u64>,
 }
@@ -71,11 +74,11 @@ impl LayerOverlay {
     fn remove(&mut self, range: &Range<u64>, share: Share) -> Vec<Entry> {
         if range.end - range.start <= self.blocks.len() as u64 {
             let own = share.pieces(range.clone()).flatten();
-            let removed = own.filter_map(|block| self.blocks.remove(&block));
+            let removed = own.filter_map(|block| self.blocks.swap_remove(&block));
             return removed.map(Entry::from).collect();
         }
         let is_own = |block: u64| range.contains(&block) && share.owner(block) == share.shard;
-        let own = self.blocks.extract_if(|block, _| is_own(*block));
+        let own = self.blocks.extract_if(.., |block, _| is_own(*block));
         own.map(|(_, packed)| packed.into()).collect()
     }
 
