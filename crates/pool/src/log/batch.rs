@@ -231,7 +231,7 @@ fn fill(state: &mut State, rules: &Rules, number: u32, wanted: Room) -> Next {
     let rows = rows_wanted(wanted.waiting, shape, rows_left, state.frugal);
     let room = blocks_in(rows.max(rows_for(wanted.least, shape)), shape);
     let mut batch = empty_batch(state, segment, number, shape, false);
-    batch.records.reserve(wanted.waiting.min(room) as usize);
+    batch.records.reserve(room as usize);
     let mut blocks = 0;
     let mut holes = 0;
     let mut refused = 0;

@@ -40,9 +40,8 @@ pub(super) fn lay_out(batch: &mut Batch, secret: &[u8; 16], incarnation: u64) ->
         .collect();
     let buffers = stripe.columns.iter().flatten();
     // Block `index` of the stripe is the one before it here: block 0 is the header.
-    let blocks: Vec<&[u8]> = buffers
-        .flat_map(|buffer| buffer.chunks(BLOCK_BYTES))
-        .collect();
+    let mut blocks: Vec<&[u8]> = Vec::with_capacity(rows * data);
+    blocks.extend(buffers.flat_map(|buffer| buffer.chunks(BLOCK_BYTES)));
     assert_eq!(blocks.len() + 1, rows * data, "a stripe has whole rows");
     let mut records: Vec<&mut Record> = batch.records.iter_mut().collect();
     records.retain(|record| record.crc().is_some());
