@@ -165,6 +165,10 @@ impl YcsbTarget {
         let field_bytes = self.tuning.record_bytes / FIELDS;
         set("fieldcount", &FIELDS.to_string());
         set("fieldlength", &field_bytes.to_string());
+        // Two minutes: nodes of a busy machine take each other for dead for a moment, and a record
+        // that is missing would be missed by every load after this one.
+        set("core_workload_insertion_retry_limit", "40");
+        set("core_workload_insertion_retry_interval", "3");
         // Its profiler, which would listen everywhere.
         set("debug.pprof", "127.0.0.1:0");
         for (name, value) in properties(load) {
