@@ -2,10 +2,11 @@
 
 mod batch;
 mod layout;
+mod patience;
 
 pub(crate) use batch::{
-    ATOMIC_BLOCKS, Class, Next, ROWS_MAX, Rules, moved_batch, moved_room, moved_stripe_blocks,
-    next_batch,
+    ATOMIC_BLOCKS, Class, Next, ROWS_MAX, Rules, host_stripe_blocks, moved_batch, moved_room,
+    moved_stripe_blocks, next_batch,
 };
 
 use crate::core::{Core, State};
@@ -16,6 +17,7 @@ use crate::read::put_together;
 use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use layout::{Source, give_back, lay_out};
+use patience::Patience;
 use reactor::sync::Signal;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -216,6 +218,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Turns the queue into stripes until the pool stops.
     pub async fn write_log(self: Rc<Self>) {
+        let mut patience = Patience::default();
         loop {
             if self.offline.get().is_some() {
                 self.fail_queue(IoError::DeviceGone);
@@ -224,7 +227,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 self.fail_queue(IoError::NotReady);
                 return;
             }
-            self.wait_for_more().await;
+            self.wait_for_more(&mut patience).await;
             match self.next_host_batch() {
                 Next::Batch(batch) => self.clone().launch(*batch),
                 Next::NoSpace => {
@@ -236,17 +239,42 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    /// Where space is short, lets others who write get in line before a row is padded. Elsewhere
+    /// Lets others who write get in line before a row is padded: with a large write until a stripe
+    /// is full, if others came of late; with a small one for a turn, where space is short. Else
     /// nobody is waited for: what arrives while a stripe is written makes the next one larger, and
     /// hosts prepare more while it is.
-    async fn wait_for_more(&self) {
-        let pads = {
-            let state = self.state.borrow();
-            let data = self.array.shape(self.width).data as u64;
-            state.frugal && (1..data - 1).contains(&state.queued_blocks)
-        };
-        if pads {
+    async fn wait_for_more(&self, patience: &mut Patience) {
+        if self.head_is_large() && patience.is_worth_it() {
+            patience.learn(self.wait_for_a_stripe().await);
+        } else if self.pads_while_short() {
             reactor::yield_now().await;
+        }
+    }
+
+    /// Waits until a stripe is full, or as long as a large write does; true if anything came.
+    async fn wait_for_a_stripe(&self) -> bool {
+        let queued = || self.state.borrow().queued_blocks;
+        let (before, full) = (queued(), host_stripe_blocks(&self.rules()));
+        let mut turns = patience::TURNS;
+        while turns > 0 && queued() < full {
+            reactor::yield_now().await;
+            turns -= 1;
+        }
+        before >= full || queued() > before
+    }
+
+    fn pads_while_short(&self) -> bool {
+        let state = self.state.borrow();
+        let data = self.array.shape(self.width).data as u64;
+        state.frugal && (1..data - 1).contains(&state.queued_blocks)
+    }
+
+    fn head_is_large(&self) -> bool {
+        match self.state.borrow().queue.front() {
+            Some(Item::Write { buffer, .. }) => {
+                buffer.len() >= patience::LARGE_WRITE_BLOCKS * BLOCK_BYTES
+            }
+            _ => false,
         }
     }
 

@@ -431,6 +431,12 @@ pub(crate) fn moved_room(state: &State, rules: &Rules) -> u64 {
     rooms.sum::<u64>().saturating_sub(rules.wide().data as u64)
 }
 
+/// Blocks that fill a stripe of hosts' in a segment of the usual width.
+pub(crate) fn host_stripe_blocks(rules: &Rules) -> u64 {
+    let shape = rules.wide();
+    blocks_in(rows_max(shape, 1).min(rules.zone_rows), shape)
+}
+
 /// Blocks that fill a stripe of moved ones in a segment of the usual width.
 pub(crate) fn moved_stripe_blocks(rules: &Rules) -> usize {
     let shape = rules.wide();

@@ -7,6 +7,7 @@ mod dead_processes;
 mod events;
 mod fencing;
 mod golden;
+mod large_writes;
 mod membership;
 mod pieces;
 mod quiet;
