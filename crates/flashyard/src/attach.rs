@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -29,6 +29,7 @@ use self::bridge::BridgeError;
 use self::state::{Attached, Place, Requests, Way};
 use crate::connection::{Connection, ended};
 use crate::exit;
+use crate::itself::itself;
 
 /// How the serving process tells that it serves, with which block size, and how requests come.
 const READY: &str = "ready ";
@@ -220,8 +221,7 @@ fn serve_apart(
     };
     let (mount, log) = (place.mount(), place.log());
     std::fs::create_dir_all(&mount).map_err(failed(&mount))?;
-    let program = std::env::current_exe().map_err(failed(Path::new("this program")))?;
-    let mut child = Command::new(program)
+    let mut child = itself()
         .args(["attach-serve", &address.to_string(), host_nqn])
         .arg(&mount)
         .stdin(Stdio::null())

@@ -11,6 +11,7 @@ mod exit;
 mod host;
 mod host_key;
 mod interrupt;
+mod itself;
 mod job;
 mod lab;
 mod limit;

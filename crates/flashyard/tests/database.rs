@@ -282,7 +282,11 @@ impl Smoke {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flashyard"));
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_flashyard")))
+    }
+
+    fn command_of(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         command
             .args(&self.arguments)
             .env("TMPDIR", self.place.path());
@@ -327,7 +331,16 @@ impl Smoke {
 /// the report and its page.
 fn smoke(plan: &str) -> (serde_json::Value, String, String) {
     let smoke = Smoke::of(plan, &[]);
-    let run = smoke.command().output().unwrap();
+    // As if it were upgraded meanwhile: the file is gone as soon as it runs.
+    let file = Path::new(env!("CARGO_BIN_EXE_flashyard")).with_extension(plan);
+    std::fs::hard_link(env!("CARGO_BIN_EXE_flashyard"), &file).unwrap();
+    let run = smoke
+        .command_of(&file)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    std::fs::remove_file(&file).unwrap();
+    let run = run.unwrap().wait_with_output().unwrap();
     assert!(run.status.success(), "{}", text(&run.stderr));
     smoke.assert_nothing_is_left();
     let page = smoke.results.path().join("a.html");

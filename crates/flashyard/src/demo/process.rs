@@ -4,7 +4,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use client::{Client, Login};
@@ -15,6 +15,7 @@ use server::tokens::read_admin_token;
 use tempfile::TempDir;
 
 use super::{DemoError, unless_stopped};
+use crate::itself::itself;
 
 /// Longer than a start takes on the slowest machine.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -60,10 +61,9 @@ impl NodeProcess {
 
     /// Starts the process, again on the ports it had, and waits until it serves.
     pub fn start(&mut self, stop: &Stop) -> Result<(), DemoError> {
-        let program = std::env::current_exe().map_err(system("finding this program"))?;
         let log = File::create(self.log_path()).map_err(system("making the node's log"))?;
         let api = self.endpoints.api.trim_start_matches("http://").to_owned();
-        let child = Command::new(program)
+        let child = itself()
             .arg("serve")
             .arg("--dev")
             .arg(self.directory.path())

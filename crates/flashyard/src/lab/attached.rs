@@ -2,9 +2,9 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::Error;
+use crate::itself::itself;
 
 /// A volume attached by this program; detached when dropped.
 pub struct AttachedVolume {
@@ -39,8 +39,7 @@ fn verb(verb: &str, address: &str, directory: &Path) -> Result<String, Error> {
         verb: verb.to_owned(),
         said,
     };
-    let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-    let output = Command::new(program)
+    let output = itself()
         .args([verb, address, "--directory"])
         .arg(directory)
         // An interrupt at the terminal is this program's to act on.
