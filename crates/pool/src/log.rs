@@ -5,8 +5,8 @@ mod layout;
 mod patience;
 
 pub(crate) use batch::{
-    ATOMIC_BLOCKS, Class, Next, ROWS_MAX, Rules, host_stripe_blocks, moved_batch, moved_room,
-    moved_stripe_blocks, next_batch,
+    ATOMIC_BLOCKS, Class, Next, ROWS_MAX, Rules, moved_batch, moved_room, moved_stripe_blocks,
+    next_batch,
 };
 
 use crate::core::{Core, State};
@@ -254,7 +254,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// Waits until a stripe is full, or as long as a large write does; true if anything came.
     async fn wait_for_a_stripe(&self) -> bool {
         let queued = || self.state.borrow().queued_blocks;
-        let (before, full) = (queued(), host_stripe_blocks(&self.rules()));
+        let (before, full) = (queued(), batch::host_stripe_blocks(&self.rules()));
         let mut turns = patience::TURNS;
         while turns > 0 && queued() < full {
             reactor::yield_now().await;
@@ -270,12 +270,9 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     fn head_is_large(&self) -> bool {
-        match self.state.borrow().queue.front() {
-            Some(Item::Write { buffer, .. }) => {
-                buffer.len() >= patience::LARGE_WRITE_BLOCKS * BLOCK_BYTES
-            }
-            _ => false,
-        }
+        let state = self.state.borrow();
+        let head = state.queue.front();
+        head.is_some_and(|item| item.parts() >= patience::LARGE_WRITE_BLOCKS)
     }
 
     pub fn rules(&self) -> Rules {

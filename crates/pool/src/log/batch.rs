@@ -432,15 +432,19 @@ pub(crate) fn moved_room(state: &State, rules: &Rules) -> u64 {
 }
 
 /// Blocks that fill a stripe of hosts' in a segment of the usual width.
-pub(crate) fn host_stripe_blocks(rules: &Rules) -> u64 {
-    let shape = rules.wide();
-    blocks_in(rows_max(shape, 1).min(rules.zone_rows), shape)
+pub(super) fn host_stripe_blocks(rules: &Rules) -> u64 {
+    stripe_blocks(rules, 1)
 }
 
 /// Blocks that fill a stripe of moved ones in a segment of the usual width.
 pub(crate) fn moved_stripe_blocks(rules: &Rules) -> usize {
+    stripe_blocks(rules, 2).max(1) as usize
+}
+
+/// As many fill a stripe in a segment of the usual width if each takes `records` of the header.
+fn stripe_blocks(rules: &Rules, records: usize) -> u64 {
     let shape = rules.wide();
-    blocks_in(rows_max(shape, 2).min(rules.zone_rows), shape).max(1) as usize
+    blocks_in(rows_max(shape, records).min(rules.zone_rows), shape)
 }
 
 /// The cleaner's segment of `class`. Where no further one lies ready, what is left in the other

@@ -3,7 +3,7 @@
 
 /// A write of as many blocks takes longer to arrive than the event loop to turn round: those that a
 /// host sends at once come one by one.
-pub(super) const LARGE_WRITE_BLOCKS: usize = 16;
+pub(super) const LARGE_WRITE_BLOCKS: u64 = 16;
 /// How many turns of the event loop it waits at most.
 pub(super) const TURNS: u32 = 6;
 /// One write in 16 waits where it is always in vain, as with a host that sends one at a time.
