@@ -44,10 +44,15 @@ struct Sought {
 }
 
 impl Sought {
-    /// The node to look into, if there is one and it is in memory.
+    /// The node to look into, if there is one and it is in memory. What is above leaves is in the
+    /// processor's caches; a leaf's memory begins to come.
     fn node<'a>(&self, cache: &'a NodeCache) -> Option<&'a Node> {
         let (at, level) = self.node?;
-        tree::peek_node(cache, at, level)
+        let node = tree::peek_node(cache, at, level)?;
+        if level == 0 {
+            node.prefetch(self.block);
+        }
+        Some(node)
     }
 
     /// Goes one step further, or breaks with what memory knows; `node` is what it has to look into.

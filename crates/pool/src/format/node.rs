@@ -125,6 +125,21 @@ impl Node {
         (rank > 0).then(|| self.record(rank - 1))
     }
 
+    /// Says that `block` will be looked for soon: of many that are said so first, the memory comes
+    /// at the same time.
+    pub fn prefetch(&self, block: u64) {
+        self.bytes
+            .prefetch(HEADER_BYTES + self.guess(block) * RECORD_BYTES);
+    }
+
+    /// Which record has `block` if blocks are evenly spaced. They are mostly written in runs:
+    /// looking there first saves the memory accesses of a search.
+    fn guess(&self, block: u64) -> usize {
+        let span = self.last - self.first;
+        let offset = block.saturating_sub(self.first).min(span);
+        (offset * u64::from(self.count.saturating_sub(1)) / span.max(1)) as usize
+    }
+
     /// How many records have a block number below or equal to `block`.
     pub fn rank(&self, block: u64) -> usize {
         if block < self.first || self.count == 0 {
@@ -135,11 +150,7 @@ impl Node {
         }
         let end = HEADER_BYTES + self.len() * RECORD_BYTES;
         let (records, _) = self.bytes[HEADER_BYTES..end].as_chunks::<RECORD_BYTES>();
-        // Blocks are mostly written in runs: the record is where it would be if they were evenly
-        // spaced, and looking there first saves the memory accesses of a search.
-        let (first, last) = (self.first, self.last);
-        let guess = (block - first) * (records.len() as u64 - 1) / (last - first);
-        let (before, after) = records.split_at(guess as usize + 1);
+        let (before, after) = records.split_at(self.guess(block) + 1);
         let below = |record: &[u8; RECORD_BYTES]| key(record) <= block;
         match (before.last(), after.first()) {
             (Some(record), _) if !below(record) => before.partition_point(below),
@@ -189,6 +200,7 @@ mod tests {
                 let near = blocks.get(index.index(blocks.len().max(1))).copied().unwrap_or(1);
                 let block = (near + offset).saturating_sub(1);
                 let expected = blocks.iter().filter(|at| **at <= block).count();
+                node.prefetch(block);
                 prop_assert_eq!(node.rank(block), expected);
             }
         }
