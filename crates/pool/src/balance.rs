@@ -164,9 +164,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         })
     }
 
-    /// True when columns are about to move, or could to some good.
+    /// True when columns are about to move, or could to some good, or have left zones that are free
+    /// when a checkpoint under way is durable.
     pub fn is_uneven(&self) -> bool {
-        self.state.borrow().segments.zones().are_filling() || self.next_move(&[]).is_some()
+        let moving = {
+            let state = self.state.borrow();
+            state.segments.zones().are_filling() || !state.vacated.is_empty()
+        };
+        moving || self.next_move(&[]).is_some()
     }
 
     /// A segment, a column of it, and the drive that it is best moved to: from where free zones are

@@ -230,3 +230,15 @@ fn what_lies_ready_and_lacks_a_drive_keeps_no_shard_from_another() {
     };
     run(&options).unwrap_or_else(|found| panic!("{found}"));
 }
+
+/// Zones that columns had left were about to be free, with the checkpoint under way: the writer that
+/// waited for them was refused.
+#[test]
+fn a_write_waits_for_zones_that_columns_are_leaving() {
+    let options = Options {
+        shards_max: 3,
+        crowded: Some(true),
+        ..Options::new(2_000_666)
+    };
+    run(&options).expect("nothing is refused while there is room");
+}
