@@ -190,27 +190,38 @@ impl<D: BlockDevice + 'static> Core<D> {
                 next: layer.root.map(|_| 0),
             });
         }
+        let mut at = 0;
         loop {
             for walk in &mut walks {
-                self.refill(walk).await?;
+                self.refill(walk, at).await?;
             }
-            let heads = walks.iter().filter_map(|walk| walk.records.front());
-            let Some(block) = heads.map(|record| record.block).min() else {
+            let heads = || walks.iter().filter_map(|walk| walk.records.front());
+            let Some(start) = heads().map(|head| head.block.max(at)).min() else {
                 return Ok(());
             };
+            // Up to where all say the same as at the beginning.
+            let edges = heads().map(|head| match head.block > start {
+                true => head.block,
+                false => head.end(),
+            });
+            at = edges.min().unwrap_or(start + 1);
             let says: Vec<Option<Mapping>> = walks
-                .iter_mut()
+                .iter()
                 .map(|walk| {
-                    let here = walk.records.pop_front_if(|record| record.block == block);
-                    here.map(|record| record.mapping)
+                    let here = walk.records.front().filter(|head| head.block <= start);
+                    here.map(|head| head.mapping)
                 })
                 .collect();
-            found.count(block, &says, &walks, &readers);
+            // Who holds a block says so of one at a time.
+            if says.iter().flatten().any(|says| says.entry().is_some()) {
+                found.count(start, &says, &walks, &readers);
+            }
         }
     }
 
-    /// Sees to it that the walk has its next record, if there is one.
-    async fn refill(&self, walk: &mut Walk) -> Result<(), IoError> {
+    /// Sees to it that the walk has its next record that reaches beyond `at`, if there is one.
+    async fn refill(&self, walk: &mut Walk, at: u64) -> Result<(), IoError> {
+        while walk.records.pop_front_if(|head| head.end() <= at).is_some() {}
         while walk.records.is_empty()
             && let (Some(from), Some(root)) = (walk.next, walk.root)
         {

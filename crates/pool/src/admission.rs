@@ -4,11 +4,41 @@
 use crate::checkpoint::Resume;
 use crate::core::{Core, State};
 use crate::location::Mapping;
-use crate::volumes::{Tables, Unneeded};
+use crate::volumes::Tables;
 use block::{BlockDevice, BlockRange, IoError};
+use reactor::Instant;
+use std::time::Duration;
 
 /// A refusal is certain after so many looks, each at the state as a checkpoint has it.
 const LOOKS_MAX: usize = 8;
+/// For so long a write waits for what deleted volumes and snapshots still hold.
+const REMOVAL_WAIT: Duration = Duration::from_secs(10);
+
+/// How often who wants space has looked for it.
+pub(crate) struct Looks {
+    left: usize,
+    begun: Instant,
+}
+
+impl Looks {
+    pub fn new() -> Looks {
+        Looks {
+            left: LOOKS_MAX,
+            begun: reactor::now(),
+        }
+    }
+
+    /// Whether to look once more. What the next checkpoint frees of deleted volumes is not the last
+    /// that can be hoped for.
+    pub fn again(&mut self, state: &State) -> bool {
+        if !state.unneeded || reactor::now() >= self.begun + REMOVAL_WAIT {
+            let left = self.left.checked_sub(1);
+            self.left = left.unwrap_or(0);
+            return left.is_some();
+        }
+        true
+    }
+}
 
 /// Blocks that writes may have added to what lives since the last checkpoint.
 #[derive(Clone, Copy, Debug, Default)]
@@ -107,33 +137,13 @@ impl Tables {
         });
         promised.sum()
     }
-
-    /// Blocks of layers that nobody needs any more: the next checkpoint frees them.
-    fn doomed_blocks(&self) -> u64 {
-        let mut rest = self.clone();
-        let mut doomed = 0;
-        while let Some(unneeded) = rest.unneeded() {
-            match unneeded {
-                Unneeded::Drop(id) => {
-                    doomed += rest.layers.remove(&id).map_or(0, |layer| layer.mapped);
-                }
-                Unneeded::Fold { layer, child } => {
-                    let parent = rest.parent(layer);
-                    rest.layers.remove(&layer);
-                    if let Some(heir) = rest.layers.get_mut(&child) {
-                        heir.parent = parent;
-                    }
-                }
-            }
-        }
-        doomed
-    }
 }
 
 impl State {
     /// Whoever changes the tables of volumes or layers calls this before anybody else looks.
     pub fn tables_changed(&mut self) {
         self.promised = self.tables.promised_blocks();
+        self.unneeded = self.tables.unneeded().is_some();
         self.tables_version += 1;
     }
 
@@ -189,7 +199,8 @@ impl<D: BlockDevice + 'static> Core<D> {
     ) -> Result<Admission<'_, D>, IoError> {
         let mut noticed = false;
         let mut exactly = None;
-        for _ in 0..LOOKS_MAX {
+        let mut looks = Looks::new();
+        while looks.again(&self.state.borrow()) {
             let new = self.new_blocks(volume, range).await?;
             if new == 0 || self.fits(new) {
                 return Ok(self.admission(new));

@@ -3,13 +3,18 @@
 //! A segment may be written once tables that are durable name it. Those of the last checkpoint
 //! serve, without merging anything: what they map stays, what was freed since is taken out of
 //! them, and what was made ready out of it is added. So what one checkpoint frees can be written
-//! without another. What recovery decided is published the same way.
+//! without another. What recovery decided is published the same way, and so is what becomes of
+//! volumes and snapshots: the log goes on, for every layer that it names is in the new tables too.
 
+use crate::checkpoint::Gate;
 use crate::coordinator::Coordinator;
+use crate::core::State;
 use crate::error::PoolError;
 use crate::format::body::{Body, Decided};
-use crate::format::superblock::Superblock;
+use crate::format::superblock::{Superblock, VERSION};
+use crate::messages::Order;
 use crate::segments::State as SegmentState;
+use crate::volumes::Tables;
 use block::BlockDevice;
 use std::rc::Rc;
 
@@ -53,9 +58,54 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(())
     }
 
+    /// Changes the tables of volumes, snapshots and layers, with no stripe in flight, and returns
+    /// when that is durable. `change` is given what they were, which they are again if it fails.
+    pub async fn change_tables<T>(
+        self: &Rc<Self>,
+        change: impl FnOnce(&mut State, &Tables) -> Result<T, PoolError>,
+    ) -> Result<T, PoolError> {
+        let _alone = self.upkeep_lock.lock().await;
+        self.verify().await?;
+        let _gate = Gate::close(self).await?;
+        if let Some(reason) = self.offline.get() {
+            return Err(PoolError::Offline(reason));
+        }
+        let before = self.state.borrow().tables.clone();
+        let changed = change(&mut self.state.borrow_mut(), &before);
+        let changed = changed.and_then(|output| Ok((output, self.body_with_tables()?)));
+        let (output, body) = changed.inspect_err(|_| {
+            let mut state = self.state.borrow_mut();
+            state.tables = before;
+            state.tables_changed();
+        })?;
+        let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;
+        if let Err(error) = published {
+            tracing::error!(%error, "a change of volumes could not be published");
+            self.go_offline("a change of volumes could not be published");
+            return Err(error);
+        }
+        self.state.borrow_mut().unannounced.clear();
+        let tables = || Box::new(self.state.borrow().tables.clone());
+        self.ask_all(|reply| Order::Tables(tables(), reply)).await?;
+        self.unneeded.notify_one();
+        Ok(output)
+    }
+
+    /// The tables as they are to be, if there is room for them.
+    fn body_with_tables(&self) -> Result<Rc<Vec<u8>>, PoolError> {
+        self.state.borrow_mut().tables_changed();
+        let mut body = self.body_with_ready()?;
+        body.tables = self.state.borrow().tables.clone();
+        let body = body.encode();
+        match body.len() <= self.table_room() {
+            true => Ok(Rc::new(body)),
+            false => Err(PoolError::NoSpace),
+        }
+    }
+
     /// The last tables, but for the segments that have been freed, and are made ready, since.
     fn body_with_ready(&self) -> Result<Body, PoolError> {
-        let mut body = Body::decode(&self.published.borrow().body)
+        let mut body = Body::decode(&self.published.borrow().body, VERSION)
             .map_err(|_| PoolError::Damaged("tables of the last checkpoint"))?;
         let mut state = self.state.borrow_mut();
         let state = &mut *state;

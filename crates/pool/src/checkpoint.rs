@@ -10,13 +10,13 @@ use crate::join::join;
 use crate::level::{Level, Shape};
 use crate::map_writer::MapWriter;
 use crate::messages::{Order, Turnover, Written};
-use crate::overlay::{self, Change, Overlay};
+use crate::overlay::{self, Overlay};
 use crate::segments::{Kind, Segment, State as SegmentState};
 use crate::space::{LAST_RESORT, Size};
 use crate::tree;
 use crate::volumes::Tables;
 use crate::zones::formable;
-use block::{BlockDevice, IoError};
+use block::BlockDevice;
 use reactor::mailbox::Receiver;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub(crate) enum Resume {
     /// As soon as the updates are set aside.
     AtFreeze,
-    /// When the checkpoint is durable: for changes that the log does not know.
+    /// When the checkpoint is durable: for what the log does not know and the maps have to.
     WhenDurable,
 }
 
@@ -54,11 +54,11 @@ pub(crate) struct Free {
 }
 
 /// Keeps stripes from starting, on every shard, while it lives.
-struct Gate<'a, D: BlockDevice + 'static>(&'a Coordinator<D>);
+pub(crate) struct Gate<'a, D: BlockDevice + 'static>(&'a Coordinator<D>);
 
 impl<'a, D: BlockDevice + 'static> Gate<'a, D> {
     /// Closes it, and waits until no stripe is in flight.
-    async fn close(coordinator: &'a Coordinator<D>) -> Result<Gate<'a, D>, PoolError> {
+    pub async fn close(coordinator: &'a Coordinator<D>) -> Result<Gate<'a, D>, PoolError> {
         coordinator.state.borrow_mut().gate += 1;
         let gate = Gate(coordinator);
         let others = coordinator.ask_all(Order::Gate);
@@ -179,7 +179,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if resume == Resume::AtFreeze {
             gate = None;
         }
-        let result = self.merge_and_publish(&cut).await;
+        // Nobody waits for what nobody needs.
+        let removed = match gate.is_none() && self.array.serving.get() {
+            true => self.settings.leaves_removed_at_once,
+            false => 0,
+        };
+        let result = self.merge_and_publish(&cut, removed).await;
         if let Err(error) = result {
             tracing::error!(%error, "checkpoint failed");
             self.go_offline("a checkpoint failed");
@@ -249,9 +254,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
     }
 
-    async fn merge_and_publish(self: &Rc<Self>, cut: &Cut) -> Result<(), PoolError> {
+    async fn merge_and_publish(
+        self: &Rc<Self>,
+        cut: &Cut,
+        removed: usize,
+    ) -> Result<(), PoolError> {
         let writer = MapWriter::new(self);
-        let tables = self.merge(&writer, cut).await?;
+        let tables = self.merge(&writer, cut, removed).await?;
         writer.write_out().await?;
         for (index, drive) in self.array.live() {
             if drive.flush().await.is_err() {
@@ -284,25 +293,31 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
     }
 
-    /// Merges the frozen updates, gets rid of layers that nobody needs, and makes room for nodes.
-    async fn merge(&self, writer: &MapWriter<'_, D>, cut: &Cut) -> Result<Tables, PoolError> {
+    /// Merges the frozen updates, makes room for nodes, and takes so many leaves out of layers that
+    /// nobody needs.
+    async fn merge(
+        &self,
+        writer: &MapWriter<'_, D>,
+        cut: &Cut,
+        removed: usize,
+    ) -> Result<Tables, PoolError> {
         let mut tables = self.state.borrow().tables.clone();
         let own = self.state.borrow().frozen.clone();
         let frozen = || std::iter::once(&*own).chain(cut.others.iter().map(|other| &**other));
         let layers: BTreeSet<u32> = frozen().flat_map(Overlay::layers).collect();
         let mut memory = self.changes_memory.take();
+        let mut towards = self.towards.get();
+        // Parents come before their children, whose numbers are higher.
         for layer in layers {
-            let changes = overlay::changes_of(frozen(), layer, memory);
-            let changes = fold::with_markers(writer, &tables, layer, changes).await?;
-            if let Some(target) = tables.layers.get_mut(&layer) {
-                target.root = tree::merge(writer, layer, target.root, &changes).await?;
-                target.mapped = target.mapped.saturating_add_signed(writer.mapped.take());
-            }
-            memory = changes;
+            memory = overlay::changes_of(frozen(), layer, memory);
+            fold::lay(writer, &mut tables, layer, &mut memory, towards).await?;
         }
         self.changes_memory.replace(memory);
-        fold::remove_unneeded(writer, &mut tables, cut.generation).await?;
         self.make_room_for_nodes(writer, &mut tables).await?;
+        // Last, for it is done only as far as there is room for nodes.
+        let generation = cut.generation;
+        fold::remove_unneeded(writer, &mut tables, &mut towards, generation, removed).await?;
+        self.towards.set(towards);
         let oldest = cut.segments.values().map(|found| found.generation).min();
         tables.prune_redirects(oldest.unwrap_or(cut.generation));
         Ok(tables)
@@ -541,6 +556,3 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.have_others_look();
     }
 }
-
-/// The changes of a layer with its deallocations made explicit; see [`fold::with_markers`].
-pub(crate) type Changes = Result<Vec<Change>, IoError>;

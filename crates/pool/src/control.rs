@@ -1,4 +1,4 @@
-//! Volumes and snapshots: every change is one checkpoint, so the log never spans it.
+//! Volumes and snapshots: a change is new tables, published while no stripe is in flight.
 
 use crate::checkpoint::Resume;
 use crate::core::State;
@@ -119,20 +119,16 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let _dealing = self.core.room_lock.lock().await;
         let others = self.core.take_back_room(false).await?.blocks;
         self.core
-            .checkpoint_with(Resume::WhenDurable, |state| {
+            .change_tables(|state, before| {
                 self.check_table_room()?;
-                let before = state.tables.clone();
-                let changed = change(state);
+                let changed = change(state)?;
                 state.tables_changed();
-                let changed = changed?;
                 let more = state.promised > before.promised_blocks();
                 let committed = state.committed_blocks_next() + others;
-                if more && committed > self.core.size().usable_blocks() {
-                    state.tables = before;
-                    state.tables_changed();
-                    return Err(PoolError::NoSpace);
+                match more && committed > self.core.size().usable_blocks() {
+                    true => Err(PoolError::NoSpace),
+                    false => Ok(changed),
                 }
-                Ok(changed)
             })
             .await
     }
@@ -193,23 +189,38 @@ impl<D: BlockDevice + 'static> Pool<D> {
         if self.reserves(id) {
             self.settle_before_promising().await?;
         }
+        let smaller = |state: &State| {
+            let volume = state.tables.volumes.get(&id.0);
+            volume.is_some_and(|volume| blocks < volume.blocks)
+        };
+        if allow_shrink && smaller(&self.core.state.borrow()) {
+            return self.shrink_volume(id, blocks).await;
+        }
         self.change(|state| {
-            let volume = volume_mut(state, id)?;
-            let (layer, before) = (volume.layer, volume.blocks);
-            if blocks < before && !allow_shrink {
+            if smaller(state) {
                 return Err(PoolError::Invalid(
                     "shrinking loses data and must be allowed",
                 ));
             }
-            volume.blocks = blocks;
-            if blocks < before {
-                let share = state.share;
-                state.unmap(share, layer, blocks..before);
-                state.at_freeze.cut_off.push((layer, blocks..before));
-            }
+            volume_mut(state, id)?.blocks = blocks;
             Ok(())
         })
         .await
+    }
+
+    /// What is cut off must read as zeroes should it ever come back: the maps are to know.
+    async fn shrink_volume(&self, id: VolumeId, blocks: u64) -> Result<(), PoolError> {
+        let shrink = |state: &mut State| {
+            let share = state.share;
+            let volume = volume_mut(state, id)?;
+            let (layer, cut_off) = (volume.layer, blocks..volume.blocks);
+            volume.blocks = blocks.min(cut_off.end);
+            state.tables_changed();
+            state.unmap(share, layer, cut_off.clone());
+            state.at_freeze.cut_off.push((layer, cut_off));
+            Ok(())
+        };
+        self.core.checkpoint_with(Resume::WhenDurable, shrink).await
     }
 
     /// Keeps space for all of a volume from now on, or no longer. Fails with
@@ -346,12 +357,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             id: VolumeId(*id),
             name: volume.name.clone(),
             bytes: volume.blocks * BLOCK_BYTES as u64,
-            unique_bytes: state
-                .tables
-                .layers
-                .get(&volume.layer)
-                .map_or(0, |layer| layer.mapped)
-                * BLOCK_BYTES as u64,
+            unique_bytes: state.tables.own_blocks(volume.layer) * BLOCK_BYTES as u64,
             reserved: volume.reserved,
             origin: volume.origin.map(SnapshotId),
             attributes: volume.attributes.clone(),

@@ -3,6 +3,7 @@
 use crate::cleaner::Cleaning;
 use crate::core::Core;
 use crate::entropy::Entropy;
+use crate::fold::Towards;
 use crate::format::superblock::Superblock;
 use crate::overlay::Change;
 use crate::peers::Peer;
@@ -51,6 +52,10 @@ pub(crate) struct Coordinator<D> {
     pub others_dirty: Cell<bool>,
     /// Memory for what a merge changes in a layer.
     pub changes_memory: RefCell<Vec<Change>>,
+    /// How the fold under way goes on, if it has since the pool was opened.
+    pub towards: Cell<Option<Towards>>,
+    /// There are layers that nobody needs.
+    pub unneeded: Notify,
     /// The maps are to have what waits for them, however little: what recovery found, or what hosts
     /// wrote that are quiet now.
     pub merge_due: Cell<bool>,

@@ -49,6 +49,8 @@ pub struct Settings {
     /// The cleaner looks at so many blocks of a segment while it writes what it found among those
     /// before: memory holds no more than twice as many.
     pub cleaner_piece_blocks: u32,
+    /// Leaves of the maps of deleted volumes and snapshots that go at one checkpoint.
+    pub leaves_removed_at_once: usize,
     /// Acknowledge writes before they are durable. For the simulator's own test only: it must
     /// find this out.
     #[doc(hidden)]
@@ -66,6 +68,7 @@ impl Default for Settings {
             slice_blocks: SLICE_BLOCKS as u32,
             stripes_in_flight: 4,
             cleaner_piece_blocks: 1024,
+            leaves_removed_at_once: 4096,
             broken_early_acknowledgement: false,
             broken_without_fence: false,
         }
@@ -99,6 +102,8 @@ pub(crate) struct State {
     pub tables: Tables,
     /// Blocks that they promise, as last counted: every write asks.
     pub promised: u64,
+    /// There are layers that nobody needs.
+    pub unneeded: bool,
     /// How often the tables were changed.
     pub tables_version: u64,
     /// The blocks that this shard serves.

@@ -1,5 +1,6 @@
 //! [`PoolError`]: why a pool cannot be made, opened or changed.
 
+use crate::format::superblock::VERSION;
 use block::IoError;
 
 /// What went wrong with a control operation, in terms of what the caller can do about it.
@@ -45,7 +46,10 @@ pub enum PoolError {
     #[error("two of the drives are copies of one another (member {0}); give only the true one")]
     DuplicateDrive(usize),
     /// A later version wrote the pool.
-    #[error("the pool has format version {0}; this program knows version 1: use a newer one")]
+    #[error(
+        "the pool has format version {0}; this program knows versions 1 to {VERSION}: \
+         use a newer one"
+    )]
     NewerFormat(u32),
     /// Too few members are there.
     #[error("{present} of {members} members are there and current; {needed} are needed: {missing}")]

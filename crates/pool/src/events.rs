@@ -78,10 +78,12 @@ pub enum PoolEvent {
         /// Map nodes that are lost, and everything below them.
         lost_nodes: u64,
     },
-    /// A block could not be read with all the redundancy there is.
+    /// Blocks could not be read with all the redundancy there is.
     BlockLost {
-        /// Which block.
+        /// The first of them.
         lost: LostBlock,
+        /// How many: one, unless it is not known any more where they are.
+        blocks: u64,
         /// Names of the volumes and snapshots above it.
         holders: Vec<String>,
     },
@@ -183,8 +185,8 @@ impl Events {
         self.arrived.notify_one();
     }
 
-    /// A block is lost; `holders` names who has it. A block is told once.
-    pub fn lose(&self, lost: LostBlock, holders: impl FnOnce() -> Vec<String>) {
+    /// Blocks from `lost` on are lost; `holders` names who has them. They are told once.
+    pub fn lose(&self, lost: LostBlock, blocks: u64, holders: impl FnOnce() -> Vec<String>) {
         let mut waiting = self.waiting.borrow_mut();
         if waiting.told.contains(&lost) {
             return;
@@ -193,10 +195,11 @@ impl Events {
             waiting.told.insert(lost);
             PoolEvent::BlockLost {
                 lost,
+                blocks,
                 holders: holders(),
             }
         } else {
-            waiting.more_lost += 1;
+            waiting.more_lost += blocks;
             PoolEvent::MoreBlocksLost {
                 blocks: waiting.more_lost,
             }
@@ -286,8 +289,8 @@ mod tests {
         let events = Events::default();
         for block in 0..10_000 {
             let lost = LostBlock { layer: 1, block };
-            events.lose(lost, Vec::new);
-            events.lose(lost, Vec::new);
+            events.lose(lost, 1, Vec::new);
+            events.lose(lost, 1, Vec::new);
         }
         let taken = taken(events);
         assert_eq!(taken.len(), LOST_TOLD_MAX + 1);

@@ -185,9 +185,10 @@ impl<D: BlockDevice + 'static> Core<D> {
                 index += usize::from(record.crc().is_some());
                 if let Some((layer, block, crc)) = record.owner()
                     && state.share.owner(block) == state.share.shard
-                    && let Some(layer) = state.tables.resolve(layer)
                 {
-                    blocks.push((layer, block, Entry { at, crc }));
+                    // At most one of them has it here.
+                    let holders = state.tables.holders(layer);
+                    blocks.extend(holders.map(|layer| (layer, block, Entry { at, crc })));
                 }
             }
         }

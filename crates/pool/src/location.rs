@@ -12,8 +12,6 @@ const COLUMN_BITS: u32 = 5;
 pub(crate) const SEGMENTS_MAX: u32 = 1 << 24;
 /// Rows in a zone are at most this many.
 pub(crate) const ROWS_MAX: u32 = 1 << ROW_BITS;
-/// All 56 bits set: a block that was deallocated and hides what lies below its layer.
-const HOLE: u64 = (1 << 56) - 1;
 
 /// A block's place: which row of which column of which segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,7 +22,7 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// 56 bits: segment, column, row from the top (bit 55 is always clear, so never the hole).
+    /// 56 bits: segment, column, row from the top; bit 55 is always clear.
     pub fn pack(self) -> u64 {
         u64::from(self.segment) << (ROW_BITS + COLUMN_BITS)
             | u64::from(self.column) << ROW_BITS
@@ -55,31 +53,16 @@ pub(crate) enum Mapping {
     Block(Entry),
     /// The layer says it reads as zeroes, whatever is below.
     Hole,
+    /// The node that said something about it could not be read any more: reading it fails.
+    Lost,
 }
 
 impl Mapping {
     pub fn entry(self) -> Option<Entry> {
         match self {
             Mapping::Block(entry) => Some(entry),
-            Mapping::Hole => None,
+            Mapping::Hole | Mapping::Lost => None,
         }
-    }
-
-    pub fn pack(self) -> (u64, u32) {
-        match self {
-            Mapping::Block(entry) => (entry.at.pack(), entry.crc),
-            Mapping::Hole => (HOLE, 0),
-        }
-    }
-
-    pub fn unpack(packed: u64, crc: u32) -> Mapping {
-        if packed == HOLE {
-            return Mapping::Hole;
-        }
-        Mapping::Block(Entry {
-            at: Location::unpack(packed),
-            crc,
-        })
     }
 }
 
@@ -106,12 +89,8 @@ mod tests {
                 row: 12345,
             },
         ] {
-            let mapping = Mapping::Block(Entry { at, crc: 9 });
-            let (packed, crc) = mapping.pack();
-            assert!(packed < HOLE);
-            assert_eq!(Mapping::unpack(packed, crc), mapping);
+            assert!(at.pack() < 1 << 55);
+            assert_eq!(Location::unpack(at.pack()), at);
         }
-        let (packed, crc) = Mapping::Hole.pack();
-        assert_eq!(Mapping::unpack(packed, crc), Mapping::Hole);
     }
 }

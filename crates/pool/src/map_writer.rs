@@ -1,7 +1,7 @@
 //! [`MapWriter`]: new map nodes on their way into map segments, and what a merge changes.
 
 use crate::coordinator::Coordinator;
-use crate::fold::Mapped;
+use crate::fold::Ledger;
 use crate::format::node::Node;
 use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::messages::Turnover;
@@ -11,10 +11,19 @@ use crate::tree::{NodeSink, Nodes};
 use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Nodes are written when so many rows are full.
 const ROWS_AT_ONCE: u32 = 16;
+/// Others on this core have a turn after so many nodes, be they all in memory.
+const LOADS_IN_A_ROW: u64 = 64;
+/// A node is unreadable after so many reads, and so long between them.
+const READS_MAX: usize = 3;
+const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// A checkpoint gives up so many nodes at most.
+const UNREADABLE_MAX: usize = 16;
 
 /// Rows being filled.
 struct Rows {
@@ -36,7 +45,13 @@ pub(crate) struct MapWriter<'a, D> {
     /// Change of the number of nodes.
     pub nodes: Cell<i64>,
     /// Change of the number of mapped blocks since it was last taken.
-    pub mapped: Cell<i64>,
+    mapped: Cell<i64>,
+    /// Nodes stored.
+    stored: Cell<u64>,
+    /// Nodes loaded, from the cache or a drive.
+    loaded: Cell<u64>,
+    /// Nodes that could not be read.
+    unreadable: Cell<usize>,
 }
 
 impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
@@ -48,6 +63,9 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             changes: RefCell::default(),
             nodes: Cell::new(0),
             mapped: Cell::new(0),
+            stored: Cell::new(0),
+            loaded: Cell::new(0),
+            unreadable: Cell::new(0),
         }
     }
 
@@ -147,9 +165,24 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
     }
 }
 
-impl<D> Mapped for MapWriter<'_, D> {
+impl<D: BlockDevice + 'static> Ledger for MapWriter<'_, D> {
     fn take_mapped(&self) -> i64 {
         self.mapped.take()
+    }
+
+    fn nodes(&self) -> usize {
+        let before = self.core.state.borrow().map_nodes;
+        before.saturating_add_signed(self.nodes.get()) as usize
+    }
+
+    fn room(&self) -> usize {
+        let core = self.core;
+        let (before, updates) = {
+            let state = core.state.borrow();
+            (state.map_nodes, core.settings.checkpoint_updates as u64)
+        };
+        let room = core.size().map_reserve_nodes(before, updates);
+        room.saturating_sub(self.stored.get()) as usize
     }
 }
 
@@ -163,6 +196,17 @@ impl<D: BlockDevice + 'static> Nodes for MapWriter<'_, D> {
             let index = (entry.at.row - rows.row) as usize * data + usize::from(entry.at.column);
             if let Some(node) = rows.nodes.get(index) {
                 return Ok(node.clone());
+            }
+        }
+        let loaded = self.loaded.get() + 1;
+        self.loaded.set(loaded);
+        if loaded.is_multiple_of(LOADS_IN_A_ROW) {
+            reactor::yield_now().await;
+        }
+        for _ in 1..READS_MAX {
+            match self.core.load(entry).await {
+                Err(IoError::UnrecoveredRead) => reactor::sleep(READ_AGAIN_AFTER).await,
+                loaded => return loaded,
             }
         }
         self.core.load(entry).await
@@ -198,6 +242,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
         };
         self.change(entry.at.segment, 1);
         self.nodes.set(self.nodes.get() + 1);
+        self.stored.set(self.stored.get() + 1);
         if full {
             self.write_out().await?;
         }
@@ -210,6 +255,22 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
         }
         self.change(entry.at.segment, -1);
         self.nodes.set(self.nodes.get() - 1);
+    }
+
+    /// Few of them are given up, each in its turn: what makes many unreadable at once may be over
+    /// soon, and the maps on the drives are still as they were.
+    fn unreadable(&self, layer: u32, blocks: Range<u64>) -> Result<Range<u64>, IoError> {
+        let so_far = self.unreadable.get() + 1;
+        self.unreadable.set(so_far);
+        if so_far > UNREADABLE_MAX {
+            return Err(IoError::UnrecoveredRead);
+        }
+        let end = self.core.state.borrow().tables.blocks_most();
+        let blocks = blocks.start..blocks.end.min(end).max(blocks.start + 1);
+        tracing::error!(layer, ?blocks, "a node of the map cannot be read");
+        let count = blocks.end - blocks.start;
+        self.core.lose_blocks(layer, blocks.start, count);
+        Ok(blocks)
     }
 
     fn gained(&self, entry: Entry) {

@@ -135,6 +135,8 @@ pub(crate) enum Order {
         nodes: Arc<Turnover>,
         reply: Sender<()>,
     },
+    /// Volumes and layers are these now; the maps are as they were.
+    Tables(Box<Tables>, Sender<()>),
     /// Answered when no reader is left that may have seen an earlier view.
     Retire(Sender<()>),
     /// There may be segments again.

@@ -1,17 +1,38 @@
 //! The updates that a map does not hold yet: blocks and holes by layer, in log order.
 
 use crate::hashing::NearSeed;
+use crate::holes::{self, Holes};
 use crate::location::{Entry, Location, Mapping};
 use crate::slices::Share;
 use indexmap::IndexMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// What a whole run of blocks reads as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Run {
+    /// Zeroes, whatever is below.
+    Hole,
+    /// An error: see [`Mapping::Lost`].
+    Lost,
+}
+
+impl From<Run> for Mapping {
+    fn from(run: Run) -> Mapping {
+        match run {
+            Run::Hole => Mapping::Hole,
+            Run::Lost => Mapping::Lost,
+        }
+    }
+}
+
 /// One change to a layer's map; changes of a batch are disjoint and sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// `block` is mapped so.
-    Put { block: u64, mapping: Mapping },
+    /// `block` is there.
+    Put { block: u64, entry: Entry },
+    /// All of `start..end` reads so.
+    Cover { start: u64, end: u64, run: Run },
     /// Nothing in `start..end` is mapped.
     Clear { start: u64, end: u64 },
 }
@@ -20,7 +41,7 @@ impl Change {
     pub fn start(&self) -> u64 {
         match self {
             Change::Put { block, .. } => *block,
-            Change::Clear { start, .. } => *start,
+            Change::Cover { start, .. } | Change::Clear { start, .. } => *start,
         }
     }
 
@@ -28,7 +49,17 @@ impl Change {
     pub fn end(&self) -> u64 {
         match self {
             Change::Put { block, .. } => *block + 1,
-            Change::Clear { end, .. } => *end,
+            Change::Cover { end, .. } | Change::Clear { end, .. } => *end,
+        }
+    }
+
+    /// The part of it that lies in `span`, which it reaches into.
+    pub fn within(self, span: &Range<u64>) -> Change {
+        let (start, end) = (self.start().max(span.start), self.end().min(span.end));
+        match self {
+            Change::Put { .. } => self,
+            Change::Cover { run, .. } => Change::Cover { start, end, run },
+            Change::Clear { .. } => Change::Clear { start, end },
         }
     }
 }
@@ -65,8 +96,8 @@ struct LayerOverlay {
     /// ones lie one behind the other: whoever adds one waits for memory of the index alone, which
     /// is the smaller part.
     blocks: IndexMap<u64, Packed, NearSeed>,
-    /// Disjoint runs of deallocated blocks, start to end; a block in `blocks` wins over them.
-    holes: BTreeMap<u64, u64>,
+    /// Deallocated blocks; one that is in `blocks` too was written since.
+    holes: Holes,
 }
 
 impl LayerOverlay {
@@ -86,7 +117,7 @@ impl LayerOverlay {
     fn puts(&self) -> impl Iterator<Item = Change> {
         self.blocks.iter().map(|(block, packed)| Change::Put {
             block: *block,
-            mapping: Mapping::Block((*packed).into()),
+            entry: (*packed).into(),
         })
     }
 }
@@ -154,10 +185,8 @@ impl Overlay {
         let overlay = self.layers.entry(layer).or_default();
         let lost = overlay.remove(&range, share);
         let before = overlay.holes.len();
-        for piece in share.pieces(range) {
-            self.given += 1;
-            add_run(&mut overlay.holes, piece.start, piece.end);
-        }
+        overlay.holes.add(share, range);
+        self.given += 1;
         self.updates = self.updates + overlay.holes.len() - before - lost.len();
         lost
     }
@@ -167,8 +196,7 @@ impl Overlay {
         if let Some(packed) = overlay.blocks.get(&block) {
             return Some(Mapping::Block((*packed).into()));
         }
-        let (_, end) = overlay.holes.range(..=block).next_back()?;
-        (block < *end).then_some(Mapping::Hole)
+        overlay.holes.contains(block).then_some(Mapping::Hole)
     }
 
     /// Writes down what is said about the blocks from `start` on, where nothing is said yet.
@@ -190,11 +218,8 @@ impl Overlay {
                 *one = packed.map(|packed| Mapping::Block((*packed).into()));
             }
         }
-        // The last hole that begins before `start`, and those that begin behind it.
-        let before = overlay.holes.range(..start).next_back();
-        for (from, to) in before.into_iter().chain(overlay.holes.range(start..end)) {
-            let (from, to) = ((*from).max(start) - start, (*to).clamp(start, end) - start);
-            for one in &mut found[from as usize..to as usize] {
+        for hole in overlay.holes.within(start..end) {
+            for one in &mut found[(hole.start - start) as usize..(hole.end - start) as usize] {
                 one.get_or_insert(Mapping::Hole);
             }
         }
@@ -222,8 +247,8 @@ impl Overlay {
                     shards,
                     shard,
                 };
-                for (start, end) in &layer.holes {
-                    overlay.clear(id, *start..*end, share);
+                for run in holes::union([&layer.holes]) {
+                    overlay.clear(id, run, share);
                 }
             }
             for (block, packed) in layer.blocks {
@@ -244,39 +269,6 @@ impl Overlay {
             .flat_map(|overlay| overlay.blocks.values())
             .map(|packed| (*packed).into())
     }
-
-    /// Puts the changes of a layer, sorted and disjoint, behind those in `all`.
-    fn append_changes(&self, layer: u32, all: &mut Vec<Change>) {
-        let Some(overlay) = self.layers.get(&layer) else {
-            return;
-        };
-        let first = all.len();
-        all.extend(overlay.puts());
-        let puts = &mut all[first..];
-        puts.sort_unstable_by_key(Change::start);
-        let mut clears = Vec::new();
-        for (&start, &end) in &overlay.holes {
-            let mut at = start;
-            let first = puts.partition_point(|change| change.start() < start);
-            let inside = puts[first..].iter().map(Change::start);
-            for block in inside.take_while(|block| *block < end) {
-                if at < block {
-                    clears.push(Change::Clear {
-                        start: at,
-                        end: block,
-                    });
-                }
-                at = block + 1;
-            }
-            if at < end {
-                clears.push(Change::Clear { start: at, end });
-            }
-        }
-        if !clears.is_empty() {
-            all.append(&mut clears);
-            all[first..].sort_by_key(Change::start);
-        }
-    }
 }
 
 /// The changes of a layer in several overlays that have no block in common, sorted and disjoint, in
@@ -288,45 +280,40 @@ pub(crate) fn changes_of<'a>(
 ) -> Vec<Change> {
     let mut all = memory;
     all.clear();
-    let mut parts = 0;
+    let mut holes = Vec::new();
     for overlay in overlays {
-        let before = all.len();
-        overlay.append_changes(layer, &mut all);
-        parts += usize::from(all.len() > before);
-    }
-    if parts < 2 {
-        return all;
-    }
-    all.sort_by_key(Change::start);
-    // A deallocation that went to several shards becomes one again.
-    all.dedup_by(|next, last| match (last, next) {
-        (
-            Change::Clear { end, .. },
-            Change::Clear {
-                start,
-                end: further,
-            },
-        ) if *end == *start => {
-            *end = *further;
-            true
+        if let Some(overlay) = overlay.layers.get(&layer) {
+            all.extend(overlay.puts());
+            holes.push(&overlay.holes);
         }
-        _ => false,
-    });
+    }
+    all.sort_unstable_by_key(Change::start);
+    let mut clears = Vec::new();
+    for run in holes::union(holes) {
+        clear_around(&all, run, &mut clears);
+    }
+    if !clears.is_empty() {
+        all.append(&mut clears);
+        all.sort_by_key(Change::start);
+    }
     all
 }
 
-fn add_run(runs: &mut BTreeMap<u64, u64>, mut start: u64, mut end: u64) {
-    if let Some((&before, &before_end)) = runs.range(..=start).next_back()
-        && before_end >= start
-    {
-        start = before;
-        end = end.max(before_end);
+/// Clears a run, but for the blocks in it that are put.
+fn clear_around(puts: &[Change], run: Range<u64>, clears: &mut Vec<Change>) {
+    let mut start = run.start;
+    let first = puts.partition_point(|put| put.start() < run.start);
+    let inside = puts[first..].iter().map(Change::start);
+    for end in inside.take_while(|block| *block < run.end) {
+        if start < end {
+            clears.push(Change::Clear { start, end });
+        }
+        start = end + 1;
     }
-    while let Some((&next, &next_end)) = runs.range(start..=end).next() {
-        runs.remove(&next);
-        end = end.max(next_end);
+    if start < run.end {
+        let end = run.end;
+        clears.push(Change::Clear { start, end });
     }
-    runs.insert(start, end);
 }
 
 #[cfg(test)]
@@ -393,7 +380,8 @@ mod tests {
                 prop_assert!(change.start() >= last && change.end() > change.start());
                 last = change.end();
                 let value = match change {
-                    Change::Put { mapping, .. } => mapping,
+                    Change::Put { entry, .. } => Mapping::Block(entry),
+                    Change::Cover { run, .. } => run.into(),
                     Change::Clear { .. } => Mapping::Hole,
                 };
                 rebuilt[change.start() as usize..change.end() as usize].fill(Some(value));

@@ -10,7 +10,7 @@ use crate::error::PoolError;
 use crate::events::DriveChange;
 use crate::fence::{self, Survey};
 use crate::format::body::Body;
-use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
+use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock, VERSION};
 use crate::join::join_all;
 use crate::labels::{self, DriveId, Found, HostId, Slot};
 use crate::lease::{LEASE, QUARANTINE};
@@ -106,7 +106,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
             former_claim: newest.superblock.claim.get(),
             lease_until: entered.looked + LEASE,
         };
-        let body = Body::decode(&newest.body).map_err(|_| PoolError::Damaged("tables"))?;
+        let version = newest.superblock.version.get();
+        let body = Body::decode(&newest.body, version);
+        let body = body.map_err(|_| PoolError::Damaged("tables"))?;
         let mut members: Vec<Option<Rc<Drive<D>>>> = Vec::new();
         members.resize_with(DRIVES_MAX, || None);
         let mut positions = Vec::new();
@@ -287,6 +289,19 @@ fn zones(superblock: &Superblock) -> Vec<u32> {
     zones.collect()
 }
 
+/// What this opening publishes is of this version of the format, and so are the tables.
+fn as_of_now(newest: Slot, body: &Body, claim: u64) -> Published {
+    let mut superblock = newest.superblock;
+    superblock.claim = claim.into();
+    let bytes = match superblock.version.get() {
+        VERSION => newest.body,
+        _ => body.encode(),
+    };
+    superblock.version = VERSION.into();
+    let body = Rc::new(bytes);
+    Published { superblock, body }
+}
+
 fn assemble<D: BlockDevice + 'static>(
     members: Vec<Option<Rc<Drive<D>>>>,
     newest: Slot,
@@ -295,8 +310,8 @@ fn assemble<D: BlockDevice + 'static>(
     options: OpenOptions,
     entry: Entry,
 ) -> Result<Rc<Coordinator<D>>, PoolError> {
-    let mut superblock = newest.superblock;
-    superblock.claim = entry.claim.into();
+    let published = as_of_now(newest, &body, entry.claim);
+    let superblock = &published.superblock;
     let level = Level::from_code(superblock.level).ok_or(PoolError::Damaged("superblock"))?;
     let zone_blocks = superblock.zone_blocks.get();
     let absent = superblock
@@ -307,11 +322,13 @@ fn assemble<D: BlockDevice + 'static>(
     let newly_failed: Vec<usize> = absent.map(|(index, _)| index).collect();
     let array = Array::new(level, members);
     array.newly_failed.replace(newly_failed);
-    let unfenced = options.settings.broken_without_fence;
-    array.lease.broken.set(unfenced);
+    array
+        .lease
+        .broken
+        .set(options.settings.broken_without_fence);
     array.lease.extend(entry.lease_until);
     let quarantined = still_written(&body, entry.forced);
-    let zones = zones(&superblock);
+    let zones = zones(superblock);
     let segments = Segments::new(&zones, body.segments, body.next_generation);
     let mut state = State::new(segments, body.tables, share, 0);
     state.map_nodes = body.map_nodes;
@@ -330,10 +347,7 @@ fn assemble<D: BlockDevice + 'static>(
         Coordinator {
             shard,
             entropy: options.entropy,
-            published: RefCell::new(Published {
-                superblock,
-                body: Rc::new(newest.body),
-            }),
+            published: RefCell::new(published),
             publishing: Mutex::new(()),
             upkeep_lock: Mutex::new(()),
             holder: Cell::new(options.host.0),
@@ -346,6 +360,8 @@ fn assemble<D: BlockDevice + 'static>(
             others_dirty: Cell::new(false),
             scrub_unwanted: Cell::new(false),
             changes_memory: RefCell::default(),
+            towards: Cell::new(None),
+            unneeded: Notify::new(),
             merge_due: Cell::new(false),
             quiet: Quiet::default(),
             opened_at: entry.opened_at,
@@ -442,6 +458,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         drop(reactor::spawn(self.shard.clone().write_log()));
         drop(reactor::spawn(self.clone().keep_up()));
         drop(reactor::spawn(self.clone().keep_balance()));
+        drop(reactor::spawn(self.clone().keep_removing()));
         self.upkeep.notify_one();
     }
 }

@@ -123,7 +123,15 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
     ) -> (Buffer, Result<(), IoError>) {
         if found.first().and_then(entry).is_none() {
             buffer.fill(0);
-            return (buffer, Ok(()));
+            let lost = found.contains(&Some(Mapping::Lost));
+            return (
+                buffer,
+                if lost {
+                    Err(IoError::UnrecoveredRead)
+                } else {
+                    Ok(())
+                },
+            );
         }
         let (buffer, result) = self
             .core

@@ -3,6 +3,7 @@
 //! What the maps hold, and what all shards together may add to it, never exceeds what the pool can
 //! hold. A merge turns room that was used into blocks that the maps hold.
 
+use crate::admission::Looks;
 use crate::checkpoint::Resume;
 use crate::coordinator::Coordinator;
 use crate::core::Core;
@@ -26,17 +27,18 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub async fn deal_room(self: &Rc<Self>, shard: u64, blocks: u64) -> Result<(), IoError> {
         let _alone = self.room_lock.lock().await;
         let failed = |_: PoolError| IoError::DeviceGone;
-        let dealt = self.share_out(shard, blocks).await.map_err(failed)?;
-        if dealt == Dealt::Enough {
-            return Ok(());
-        }
-        if dealt == (Dealt::TooLittle { dirty: true }) {
-            // Blocks that are being overwritten count twice until they are in the maps.
-            self.take_back_room(true).await.map_err(failed)?;
-            let merged = self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
-            merged.map_err(failed)?;
-            if self.share_out(shard, blocks).await.map_err(failed)? == Dealt::Enough {
-                return Ok(());
+        let mut looks = Looks::new();
+        while looks.again(&self.state.borrow()) {
+            match self.share_out(shard, blocks).await.map_err(failed)? {
+                Dealt::Enough => return Ok(()),
+                Dealt::TooLittle { dirty: false } => break,
+                // Blocks that are being overwritten count twice until they are in the maps, and
+                // those of deleted volumes are freed some at a time.
+                Dealt::TooLittle { dirty: true } => {
+                    self.take_back_room(true).await.map_err(failed)?;
+                    let merged = self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
+                    merged.map_err(failed)?;
+                }
             }
         }
         self.refused();

@@ -214,13 +214,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let Some((layer, block, crc)) = record.owner() else {
                 continue;
             };
-            let Some(layer) = self.state.borrow().tables.resolve(layer) else {
+            let entry = Entry { at, crc };
+            let Some(layer) = self.holder(layer, block, entry).await else {
                 continue;
             };
-            let entry = Entry { at, crc };
-            if !self.lives(layer, block, entry).await {
-                continue;
-            }
             let buffer = Buffer::new(BLOCK_BYTES);
             if self
                 .array
@@ -233,6 +230,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 self.lose_block(layer, block);
             }
         }
+    }
+
+    /// In which layer a block still is where it was that a header says is `layer`'s.
+    async fn holder(&self, layer: u32, block: u64, entry: Entry) -> Option<u32> {
+        let holders = self.state.borrow().tables.holders(layer);
+        for layer in holders {
+            if self.lives(layer, block, entry).await {
+                return Some(layer);
+            }
+        }
+        None
     }
 
     /// Whether a block still is where it was, as its shard knows.

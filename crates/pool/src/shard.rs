@@ -113,32 +113,12 @@ impl<D: BlockDevice + 'static> Shard<D> {
     fn carry_out(&self, order: Order) {
         let core = &self.core;
         match order {
-            Order::Gate(reply) => {
-                core.state.borrow_mut().gate += 1;
-                drop(reactor::spawn(drain(core.clone(), reply)));
-            }
-            Order::Open => {
-                core.state.borrow_mut().gate -= 1;
-                core.work.notify_one();
-            }
-            Order::Freeze {
-                cut_off,
-                seal,
-                reply,
-            } => {
-                let _ = reply.try_send(freeze(core, &AtFreeze { cut_off, seal }));
-            }
-            Order::View { view, nodes, reply } => {
-                install(core, *view, &nodes);
-                let _ = reply.try_send(());
-            }
-            Order::Retire(reply) => {
-                let mut state = core.state.borrow_mut();
-                let era = state.era;
-                state.era += 1;
-                state.retiring.push((era, reply));
-                state.release_limbo();
-            }
+            Order::Gate(_)
+            | Order::Open
+            | Order::Freeze { .. }
+            | Order::View { .. }
+            | Order::Tables(..)
+            | Order::Retire(_) => self.take_part(order),
             Order::Look => {
                 core.looks.set(core.looks.get() + 1);
                 core.upkeep.notify_one();
@@ -177,6 +157,44 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 self.change_drives(order);
             }
             Order::Begin(..) | Order::Quit => {}
+        }
+    }
+
+    /// Does its part in a checkpoint, or in a change of volumes.
+    fn take_part(&self, order: Order) {
+        let core = &self.core;
+        match order {
+            Order::Gate(reply) => {
+                core.state.borrow_mut().gate += 1;
+                drop(reactor::spawn(drain(core.clone(), reply)));
+            }
+            Order::Open => {
+                core.state.borrow_mut().gate -= 1;
+                core.work.notify_one();
+            }
+            Order::Freeze {
+                cut_off,
+                seal,
+                reply,
+            } => {
+                let _ = reply.try_send(freeze(core, &AtFreeze { cut_off, seal }));
+            }
+            Order::View { view, nodes, reply } => {
+                install(core, *view, &nodes);
+                let _ = reply.try_send(());
+            }
+            Order::Tables(tables, reply) => {
+                core.state.borrow_mut().replace_tables(*tables);
+                let _ = reply.try_send(());
+            }
+            Order::Retire(reply) => {
+                let mut state = core.state.borrow_mut();
+                let era = state.era;
+                state.era += 1;
+                state.retiring.push((era, reply));
+                state.release_limbo();
+            }
+            _ => {}
         }
     }
 

@@ -82,10 +82,15 @@ impl Size {
     /// and those of `updates` more.
     /// `holds` is what a segment that could be formed now would take.
     pub fn map_reserve(&self, map_nodes: u64, updates: u64, holds: u64) -> usize {
+        let nodes = self.map_reserve_nodes(map_nodes, updates);
+        1 + nodes.div_ceil(holds.max(1)) as usize
+    }
+
+    /// So many nodes a checkpoint can always write.
+    pub fn map_reserve_nodes(&self, map_nodes: u64, updates: u64) -> u64 {
         let blocks = self.segments * self.segment_blocks;
         let most = blocks / NODE_RECORDS_LEAST;
-        let nodes = (map_nodes + updates / NODE_RECORDS_LEAST).min(most) + 8;
-        1 + nodes.div_ceil(holds.max(1)) as usize
+        (map_nodes + updates / NODE_RECORDS_LEAST).min(most) + 8
     }
 
     /// Segments that the nodes may lie in: emptied ones are freed one checkpoint later, and

@@ -20,6 +20,7 @@ impl State {
     pub fn new(segments: Segments, tables: Tables, share: Share, sequence: u64) -> State {
         State {
             promised: tables.promised_blocks(),
+            unneeded: tables.unneeded().is_some(),
             tables_version: 1,
             segments,
             overlay: Default::default(),
@@ -98,7 +99,8 @@ impl State {
 
     /// True when a checkpoint may show that less lives, or is about to, than is counted.
     pub fn may_hold_less(&self) -> bool {
-        !self.overlay.is_empty() || !self.frozen.is_empty() || !self.admitted.is_exact()
+        let merging = !self.overlay.is_empty() || !self.frozen.is_empty();
+        merging || !self.admitted.is_exact() || self.unneeded
     }
 
     /// Seals every open data segment.

@@ -73,6 +73,10 @@ pub struct PoolStatus {
     pub unreserved_bytes: u64,
     /// What it holds; blocks overwritten since the last checkpoint count twice.
     pub used_bytes: u64,
+    /// Of that, what only deleted volumes and snapshots have: it is being freed.
+    pub deleted_bytes: u64,
+    /// Maps of deleted volumes and snapshots are being taken apart, or joined with others.
+    pub removing: bool,
     /// What is kept for volumes that reserve space, beyond what they hold.
     pub reserved_bytes: u64,
     /// Space that is nobody's for some minutes after the pool was taken by force, since its last
@@ -120,6 +124,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
             usable_bytes: core.size().usable_bytes(),
             unreserved_bytes: core.size().unreserved_blocks() * BLOCK_BYTES as u64,
             used_bytes: used_blocks * BLOCK_BYTES as u64,
+            deleted_bytes: core.state.borrow().tables.doomed_blocks() * BLOCK_BYTES as u64,
+            removing: core.state.borrow().unneeded,
             reserved_bytes: core.state.borrow().tables.promised_blocks() * BLOCK_BYTES as u64,
             quarantined_bytes: self.quarantined_blocks() * BLOCK_BYTES as u64,
             map_bytes: core.state.borrow().map_nodes * BLOCK_BYTES as u64,
@@ -188,7 +194,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         };
         format!(
             "{situation:?}, {} queued, {} in flight, gate {}, sequence {}, applied {}, open {:?}, \
-             {} moving, {}, {}, {}, {} limbo, {} stuck, {} nodes, {:?}, {:?} free, offline {:?}",
+             {} moving, {}, {}, {}, {} limbo, {} stuck, {} vacated, {} nodes, {:?}, {:?} free, \
+             offline {:?}",
             state.queue.len(),
             state.in_flight,
             state.gate,
@@ -201,6 +208,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             rows(Kind::Map),
             state.limbo.len(),
             state.stuck.len(),
+            state.vacated.len(),
             state.map_nodes,
             self.core.size(),
             state.segments.free_zones(|_| true),

@@ -19,7 +19,7 @@ type Known = Option<Option<Mapping>>;
 /// Where a block is.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
-    /// What is to be read; `None` or a hole reads as zeroes.
+    /// What is to be read; `None` or a hole reads as zeroes, and what is lost fails.
     pub mapping: Option<Mapping>,
     /// The zone in which it is; `None` where its drive is missing.
     pub zone: Option<Zone>,
@@ -80,7 +80,7 @@ impl Sought {
                 self.node = Some((record.mapping, level - 1));
                 ControlFlow::Continue(())
             }
-            Some(record) if record.block == self.block => {
+            Some(record) if record.covers(self.block) => {
                 ControlFlow::Break(Some(Some(record.mapping)))
             }
             _ => self.go_below(state),

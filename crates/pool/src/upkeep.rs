@@ -30,6 +30,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         loop {
             if self.ends() {
                 self.unbalanced.notify_one();
+                self.unneeded.notify_one();
                 return;
             }
             if !self.array.newly_failed.borrow().is_empty()
@@ -246,7 +247,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             begun,
             degraded,
             degraded_waits,
-            dirty: freeable > 0 || !state.overlay.is_empty() || self.others_dirty.get(),
+            dirty: freeable > 0
+                || !state.overlay.is_empty()
+                || self.others_dirty.get()
+                || state.unneeded,
             ready,
             ready_target: size.ready_target(),
             unannounced,

@@ -1,7 +1,7 @@
 //! The tables of layers, volumes and snapshots, and the pure rules about them.
 
 use crate::location::Mapping;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The top node of a layer's map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,20 @@ pub(crate) struct Layer {
     /// Blocks (not holes) in the layer's map as of the last checkpoint.
     pub mapped: u64,
     pub root: Option<Root>,
+}
+
+impl Layer {
+    /// True when its map says nothing.
+    pub fn is_empty(&self) -> bool {
+        self.root.is_none()
+    }
+}
+
+/// A layer that nobody needs, and the only one above it, which becomes one with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fold {
+    pub layer: u32,
+    pub child: u32,
 }
 
 /// Headers in segments up to `generation` may still name a layer that is gone.
@@ -53,6 +67,8 @@ pub(crate) struct Snapshot {
 pub(crate) struct Tables {
     pub next_id: u32,
     pub layers: BTreeMap<u32, Layer>,
+    /// Two layers of which each may have blocks that headers call the other's.
+    pub folding: Option<Fold>,
     pub redirects: BTreeMap<u32, Redirect>,
     pub volumes: BTreeMap<u32, Volume>,
     pub snapshots: BTreeMap<u32, Snapshot>,
@@ -64,7 +80,7 @@ pub(crate) enum Unneeded {
     /// Nothing is above it: its blocks are dead.
     Drop(u32),
     /// Exactly one layer is above it: merge them.
-    Fold { layer: u32, child: u32 },
+    Fold(Fold),
 }
 
 impl Tables {
@@ -97,27 +113,83 @@ impl Tables {
         self.layers.get(&layer)?.parent
     }
 
-    /// The next layer to be rid of, if there is one.
+    /// The other layer in whose map blocks may be by now that headers call `layer`'s.
+    pub fn partner(&self, layer: u32) -> Option<u32> {
+        match self.folding? {
+            fold if fold.layer == layer => Some(fold.child),
+            fold if fold.child == layer => Some(fold.layer),
+            _ => None,
+        }
+    }
+
+    /// The layers in whose maps a block may be that a header says belongs to `layer`.
+    pub fn holders(&self, layer: u32) -> impl Iterator<Item = u32> + use<> {
+        let heir = self.resolve(layer);
+        let partner = heir.and_then(|heir| self.partner(heir));
+        heir.into_iter().chain(partner)
+    }
+
+    /// The layers that volumes and snapshots begin with.
+    fn named(&self) -> BTreeSet<u32> {
+        let volumes = self.volumes.values().map(|volume| volume.layer);
+        let snapshots = self.snapshots.values().map(|snapshot| snapshot.layer);
+        volumes.chain(snapshots).collect()
+    }
+
+    /// No volume and no snapshot is larger.
+    pub fn blocks_most(&self) -> u64 {
+        let volumes = self.volumes.values().map(|volume| volume.blocks);
+        let snapshots = self.snapshots.values().map(|snapshot| snapshot.blocks);
+        volumes.chain(snapshots).max().unwrap_or(0)
+    }
+
+    /// The next layer to be rid of, if there is one: what nobody can read any more comes first, for
+    /// that frees space, and a fold that has begun before others.
     pub fn unneeded(&self) -> Option<Unneeded> {
-        self.layers.keys().find_map(|&layer| {
-            let named = self.volumes.values().any(|volume| volume.layer == layer)
-                || self
-                    .snapshots
-                    .values()
-                    .any(|snapshot| snapshot.layer == layer);
-            if named {
-                return None;
+        let named = self.named();
+        // How many are above each, and the last of them.
+        let mut above: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
+        for (id, layer) in &self.layers {
+            if let Some(parent) = layer.parent {
+                let count = above.get(&parent).map_or(0, |(count, _)| *count);
+                above.insert(parent, (count + 1, *id));
             }
-            let mut above = self
-                .layers
-                .iter()
-                .filter(|(_, other)| other.parent == Some(layer));
-            match (above.next(), above.next()) {
-                (None, _) => Some(Unneeded::Drop(layer)),
-                (Some((&child, _)), None) => Some(Unneeded::Fold { layer, child }),
-                _ => None,
+        }
+        let mut unnamed = self.layers.keys().filter(|id| !named.contains(id));
+        if let Some(top) = unnamed.clone().find(|id| !above.contains_key(id)) {
+            return Some(Unneeded::Drop(*top));
+        }
+        let fold = |layer: &u32| match above.get(layer) {
+            Some((1, child)) => Some(Fold {
+                layer: *layer,
+                child: *child,
+            }),
+            _ => None,
+        };
+        let begun = self.folding.or_else(|| unnamed.find_map(fold));
+        begun.map(Unneeded::Fold)
+    }
+
+    /// Blocks of layers that nobody can read any more, as of the last checkpoint: they will be
+    /// free.
+    pub fn doomed_blocks(&self) -> u64 {
+        let mut read = BTreeSet::new();
+        for named in self.named() {
+            let mut at = Some(named);
+            while let Some(id) = at.filter(|id| read.insert(*id)) {
+                at = self.parent(id);
             }
-        })
+        }
+        let doomed = self.layers.iter().filter(|(id, _)| !read.contains(id));
+        doomed.map(|(_, layer)| layer.mapped).sum()
+    }
+
+    /// What a volume's layer holds for itself; while another is folded with it, what is in both
+    /// counts twice.
+    pub fn own_blocks(&self, layer: u32) -> u64 {
+        let own = |id: u32| self.layers.get(&id).map_or(0, |layer| layer.mapped);
+        let fold = self.folding.filter(|fold| fold.child == layer);
+        own(layer) + fold.map_or(0, |fold| own(fold.layer))
     }
 
     /// Forgets redirects that no header can need: every segment left was made after them.
@@ -165,11 +237,37 @@ mod tests {
         tables.layers.remove(&right);
         assert_eq!(
             tables.unneeded(),
-            Some(Unneeded::Fold {
+            Some(Unneeded::Fold(Fold {
                 layer: base,
                 child: left
-            })
+            }))
         );
+    }
+
+    #[test]
+    fn what_frees_space_goes_first_and_a_fold_ends_before_the_next_begins() {
+        let mut tables = Tables::default();
+        let base = tables.add_layer(None);
+        let middle = tables.add_layer(Some(base));
+        let top = tables.add_layer(Some(middle));
+        tables.volumes.insert(10, volume(top));
+        let second = Fold {
+            layer: middle,
+            child: top,
+        };
+        tables.folding = Some(second);
+        assert_eq!(tables.unneeded(), Some(Unneeded::Fold(second)));
+        assert_eq!(tables.partner(middle), Some(top));
+        assert_eq!(tables.partner(top), Some(middle));
+        assert_eq!(tables.partner(base), None);
+        let dropped = tables.add_layer(Some(base));
+        assert_eq!(tables.unneeded(), Some(Unneeded::Drop(dropped)));
+        tables.layers.get_mut(&dropped).unwrap().mapped = 5;
+        tables.layers.get_mut(&top).unwrap().mapped = 7;
+        assert_eq!(tables.doomed_blocks(), 5);
+        tables.volumes.clear();
+        assert_eq!(tables.doomed_blocks(), 12);
+        assert_eq!(tables.unneeded(), Some(Unneeded::Drop(top)));
     }
 
     #[test]

@@ -191,9 +191,14 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// A block of `layer` cannot be read with all the redundancy there is.
     pub fn lose_block(&self, layer: u32, block: u64) {
-        self.array.events.lose(LostBlock { layer, block }, || {
-            holders(&self.state.borrow().tables, layer)
-        });
+        self.lose_blocks(layer, block, 1);
+    }
+
+    /// As many from `block` on: where they are cannot be read.
+    pub fn lose_blocks(&self, layer: u32, block: u64, blocks: u64) {
+        let holders = || holders(&self.state.borrow().tables, layer);
+        let lost = LostBlock { layer, block };
+        self.array.events.lose(lost, blocks, holders);
     }
 }
 

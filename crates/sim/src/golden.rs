@@ -9,8 +9,8 @@ use crate::random::Random;
 use crate::world::race;
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use pool::{
-    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, PoolError, SnapshotId, VolumeId,
-    VolumeInfo, VolumeOptions,
+    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, PoolError, Settings, SnapshotId,
+    VolumeId, VolumeInfo, VolumeOptions,
 };
 use reactor::Reactor;
 use std::cell::Cell;
@@ -41,13 +41,15 @@ enum End {
     Crashed,
     /// A drive has failed, and then the power.
     Degraded,
+    /// Behind a deleted snapshot two layers were becoming one when the power failed.
+    Folding,
     /// Segments were cleaned and written again while the maps still named them, the power failed,
     /// and failed once more when the pool had just been opened, before it merged what it found.
     Reused,
 }
 
 /// Every image there is. One is never changed: a new format gets new ones beside them.
-pub const ALL: [Golden; 4] = [
+pub const ALL: [Golden; 6] = [
     Golden {
         name: "v1-raid6-exported",
         level: Level::Raid6,
@@ -72,11 +74,27 @@ pub const ALL: [Golden; 4] = [
         drives: 3,
         end: End::Reused,
     },
+    Golden {
+        name: "v2-raid6-folding",
+        level: Level::Raid6,
+        drives: 5,
+        end: End::Folding,
+    },
+    Golden {
+        name: "v2-raid0-exported",
+        level: Level::Raid0,
+        drives: 2,
+        end: End::Exported,
+    },
 ];
 
 /// Blocks of the volume that is written over and over, and how often.
 const WORN_BLOCKS: u64 = 240;
 const WORN_ROUNDS: u8 = 8;
+
+/// Blocks of the volume whose layers are becoming one, and the first that was written over.
+const FOLDED_BLOCKS: u64 = 800;
+const FOLDED_FROM: u64 = 200;
 
 /// The byte that fills a block of a volume in its `round`-th writing.
 fn fill(round: u8, block: u64) -> u8 {
@@ -142,6 +160,23 @@ async fn wear(pool: &Pool<SimDrive>) -> Result<(), PoolError> {
     Ok(())
 }
 
+/// Has two layers become one, leaf by leaf, and leaves them half way.
+async fn fold(pool: &Pool<SimDrive>) -> Result<(), PoolError> {
+    let options = VolumeOptions {
+        bytes: FOLDED_BLOCKS * BLOCK as u64,
+        ..VolumeOptions::default()
+    };
+    let folded = pool.create_volume("folded", options).await?;
+    write(pool, folded, 0..FOLDED_BLOCKS, 6).await?;
+    let gone = pool.snapshot(&[(folded, "gone".to_owned())]).await?[0];
+    write(pool, folded, FOLDED_FROM..FOLDED_BLOCKS, 7).await?;
+    pool.checkpoint().await?;
+    pool.delete_snapshot(gone).await?;
+    pool.checkpoint().await?;
+    assert!(pool.status().removing, "it takes more steps than one");
+    Ok(())
+}
+
 /// Makes an image with the code as it is.
 ///
 /// # Errors
@@ -175,6 +210,10 @@ async fn live(golden: &Golden, drives: &[SimDrive]) -> Result<(), PoolError> {
     let options = CreateOptions {
         zone_bytes: Some(32 * BLOCK as u64),
         entropy: Entropy::seeded(0x601d),
+        settings: Settings {
+            leaves_removed_at_once: 1,
+            ..Settings::default()
+        },
         ..CreateOptions::new("golden", golden.level, HOST)
     };
     let pool = Pool::create(drives.to_vec(), options).await?;
@@ -185,6 +224,7 @@ async fn live(golden: &Golden, drives: &[SimDrive]) -> Result<(), PoolError> {
     match golden.end {
         End::Exported => pool.export().await,
         End::Crashed | End::Degraded => Ok(()),
+        End::Folding => fold(&pool).await,
         End::Reused => wear(&pool).await,
     }
 }
@@ -197,14 +237,16 @@ pub async fn verify(pool: &Pool<SimDrive>) -> Result<(), String> {
     let volumes = pool.volumes();
     let named = |found: &VolumeInfo| (found.name.clone(), found.bytes / BLOCK as u64);
     let names: Vec<(String, u64)> = volumes.iter().map(named).collect();
-    let expected = [
-        ("first", 300),
-        ("clone", 300),
-        ("reserved", 64),
-        ("worn", WORN_BLOCKS),
-    ];
+    let expected = [("first", 300), ("clone", 300), ("reserved", 64)];
     let expected = expected.map(|(name, blocks)| (name.to_owned(), blocks));
-    let as_made = (names == expected || names == expected[..3])
+    let more = [
+        ("worn".to_owned(), WORN_BLOCKS),
+        ("folded".to_owned(), FOLDED_BLOCKS),
+    ];
+    let as_made = names.starts_with(&expected)
+        && names[expected.len()..]
+            .iter()
+            .all(|found| more.contains(found))
         && volumes[0].attributes == b"kept for the user"
         && volumes
             .iter()
@@ -232,8 +274,23 @@ pub async fn verify(pool: &Pool<SimDrive>) -> Result<(), String> {
     compare(pool, Some(volumes[1].id), None, 300, &clone).await?;
     compare(pool, Some(volumes[2].id), None, 64, &thick).await?;
     let worn = |block: u64| fill(WORN_ROUNDS, block);
-    if let Some(found) = volumes.get(3) {
-        compare(pool, Some(found.id), None, WORN_BLOCKS, &worn).await?;
+    let folded = |block: u64| match block {
+        0..FOLDED_FROM => fill(6, block),
+        _ => fill(7, block),
+    };
+    for found in &volumes[expected.len()..] {
+        let content: &dyn Fn(u64) -> u8 = match found.name == "worn" {
+            true => &worn,
+            false => &folded,
+        };
+        compare(
+            pool,
+            Some(found.id),
+            None,
+            found.bytes / BLOCK as u64,
+            content,
+        )
+        .await?;
     }
     compare(pool, None, Some(snapshot.id), 300, &base).await
 }

@@ -146,6 +146,7 @@ impl World {
             checkpoint_updates: 20 + self.random.below(400) as usize,
             // No random word, so that every world stays what it was: few rows, or all of a segment.
             cleaner_piece_blocks: [16, 64, 1024][self.options.seed as usize % 3],
+            leaves_removed_at_once: [1, 9, 4096][self.options.seed as usize / 3 % 3],
             stripes_in_flight: 1 + self.random.below(6) as usize,
             broken_early_acknowledgement: self.options.broken,
             broken_without_fence: self.options.unfenced,

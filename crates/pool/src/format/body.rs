@@ -1,9 +1,9 @@
 //! The checkpoint's tables: segments, layers, volumes, snapshots; a run of little-endian fields.
 
-use crate::location::Mapping;
+use crate::location::{Entry, Location, Mapping};
 use crate::segments::{Kind, Segment, State};
 use crate::slices::{SHARDS_MAX, SLICE_BLOCKS};
-use crate::volumes::{Layer, Redirect, Root, Snapshot, Tables, Volume};
+use crate::volumes::{Fold, Layer, Redirect, Root, Snapshot, Tables, Volume};
 use crate::zones::Zone;
 use std::collections::BTreeMap;
 
@@ -122,6 +122,9 @@ impl Body {
         }
         out.number(u64::from(self.next_generation), 4);
         out.number(self.map_nodes, 8);
+        let folding = self.tables.folding;
+        out.number(folding.map_or(0, |fold| fold.layer.into()), 4);
+        out.number(folding.map_or(0, |fold| fold.child.into()), 4);
         out.count(self.segments.len());
         for (number, segment) in &self.segments {
             write_segment(&mut out, *number, segment);
@@ -133,7 +136,8 @@ impl Body {
         out.0
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Body, Malformed> {
+    /// Tables as this version of the format has them, or an earlier one.
+    pub fn decode(bytes: &[u8], version: u32) -> Result<Body, Malformed> {
         let mut from = Reader(bytes);
         let slice_blocks = from.word()?;
         let shards = from.word()? as usize;
@@ -148,11 +152,16 @@ impl Body {
             map_nodes: from.number(8)?,
             ..Body::default()
         };
+        let folding = match version {
+            1 => None,
+            _ => read_fold(&mut from)?,
+        };
         for _ in 0..from.word()? {
             let (number, segment) = read_segment(&mut from)?;
             body.segments.insert(number, segment);
         }
         body.tables = read_tables(&mut from)?;
+        body.tables.folding = folding;
         if !from.0.is_empty() {
             body.decided = Some(read_decided(&mut from)?);
         }
@@ -162,6 +171,11 @@ impl Body {
             Err(Malformed)
         }
     }
+}
+
+fn read_fold(from: &mut Reader<'_>) -> Result<Option<Fold>, Malformed> {
+    let (layer, child) = (from.word()?, from.word()?);
+    Ok((layer != 0).then_some(Fold { layer, child }))
 }
 
 fn write_segment(out: &mut Writer, number: u32, segment: &Segment) {
@@ -209,12 +223,12 @@ fn write_tables(out: &mut Writer, tables: &Tables) {
         out.number(u64::from(*id), 4);
         out.number(layer.parent.map_or(0, u64::from), 4);
         out.number(layer.mapped, 8);
-        match layer.root {
-            Some(root) => {
-                let (packed, crc) = root.mapping.pack();
-                out.number(1 + u64::from(root.level), 1);
-                out.number(packed, 7);
-                out.number(u64::from(crc), 4);
+        let root = layer.root;
+        match root.and_then(|root| Some((root.level, root.mapping.entry()?))) {
+            Some((level, entry)) => {
+                out.number(1 + u64::from(level), 1);
+                out.number(entry.at.pack(), 7);
+                out.number(u64::from(entry.crc), 4);
             }
             None => out.number(0, 1),
         }
@@ -262,7 +276,10 @@ fn read_tables(from: &mut Reader<'_>) -> Result<Tables, Malformed> {
             0 => None,
             level => Some(Root {
                 level: (level - 1) as u8,
-                mapping: Mapping::unpack(from.number(7)?, from.word()?),
+                mapping: Mapping::Block(Entry {
+                    at: Location::unpack(from.number(7)?),
+                    crc: from.word()?,
+                }),
             }),
         };
         tables.layers.insert(
@@ -346,7 +363,7 @@ fn read_decided(from: &mut Reader<'_>) -> Result<Decided, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::location::{Entry, Location};
+    use crate::format::superblock::VERSION;
 
     fn sample() -> Body {
         let zone = Some(Zone { drive: 3, index: 9 });
@@ -389,6 +406,7 @@ mod tests {
                 root: None,
             },
         );
+        tables.folding = Some(Fold { layer: 1, child: 2 });
         tables.redirects.insert(
             9,
             Redirect {
@@ -419,10 +437,23 @@ mod tests {
     fn tables_round_trip_and_a_cut_at_any_byte_is_refused() {
         let body = sample();
         let bytes = body.encode();
-        assert_eq!(Body::decode(&bytes), Ok(body));
+        assert_eq!(Body::decode(&bytes, VERSION), Ok(body));
         for end in 0..bytes.len() {
-            assert!(Body::decode(&bytes[..end]).is_err(), "cut at {end}");
+            assert!(
+                Body::decode(&bytes[..end], VERSION).is_err(),
+                "cut at {end}"
+            );
         }
+    }
+
+    #[test]
+    fn tables_of_the_first_version_are_read_too() {
+        let mut body = sample();
+        body.tables.folding = None;
+        let mut bytes = body.encode();
+        // Behind the head's other fields, of which two are by shard.
+        bytes.drain(36..44);
+        assert_eq!(Body::decode(&bytes, 1), Ok(body));
     }
 
     #[test]
@@ -440,9 +471,12 @@ mod tests {
             logs: vec![log(1, 7, vec![4, 6]), log(2, 2, Vec::new())],
         });
         let bytes = body.encode();
-        assert_eq!(Body::decode(&bytes), Ok(body));
+        assert_eq!(Body::decode(&bytes, VERSION), Ok(body));
         for end in without + 1..bytes.len() {
-            assert!(Body::decode(&bytes[..end]).is_err(), "cut at {end}");
+            assert!(
+                Body::decode(&bytes[..end], VERSION).is_err(),
+                "cut at {end}"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A node of a layer's map: up to 254 records sorted by block number.
 
-use crate::location::{BLOCK_BYTES, Mapping};
+use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use block::Buffer;
 use std::ops::Range;
 
@@ -13,28 +13,81 @@ const BLOCK_BITS: u32 = 40;
 const BLOCK_MASK: u64 = (1 << BLOCK_BITS) - 1;
 const PLACE_MASK: u64 = (1 << 56) - 1;
 const CRC_SHIFT: u32 = 96;
+/// Set in what is no location but a run.
+const RUN: u64 = 1 << 55;
+/// Set beside it where the run is lost, and not a hole.
+const RUN_LOST: u64 = 1 << 54;
+/// What format version 1 writes of a hole, always of one block.
+const HOLE_OF_ONE: u64 = PLACE_MASK;
 
-/// In a leaf: a block and where it is. Above: the first block of a child and where the child is.
+/// In a leaf: a block and where it is, or a run of blocks that are in no place. Above: the first
+/// block of a child and where the child is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeRecord {
     pub block: u64,
+    /// How many: one, but for a run.
+    pub blocks: u64,
     pub mapping: Mapping,
 }
 
 impl NodeRecord {
-    /// As on disk: 5 bytes of block number, 7 of place, 4 of checksum, as one number.
+    pub fn one(block: u64, entry: Entry) -> NodeRecord {
+        NodeRecord {
+            block,
+            blocks: 1,
+            mapping: Mapping::Block(entry),
+        }
+    }
+
+    /// Blocks that are in no place.
+    pub fn run(blocks: Range<u64>, mapping: Mapping) -> NodeRecord {
+        NodeRecord {
+            block: blocks.start,
+            blocks: blocks.end - blocks.start,
+            mapping,
+        }
+    }
+
+    /// One past its last block.
+    pub fn end(&self) -> u64 {
+        self.block + self.blocks
+    }
+
+    /// True when a leaf's record says something of a block that is not below its first.
+    pub fn covers(&self, block: u64) -> bool {
+        block < self.end()
+    }
+
+    /// As on disk: 5 bytes of block number, 7 of place or length, 4 of checksum, as one number.
     fn pack(&self) -> [u8; RECORD_BYTES] {
-        let (place, crc) = self.mapping.pack();
+        let length = (self.blocks - 1) & BLOCK_MASK;
+        let (place, crc) = match self.mapping {
+            Mapping::Block(entry) => (entry.at.pack(), entry.crc),
+            Mapping::Hole => (RUN | length, 0),
+            Mapping::Lost => (RUN | RUN_LOST | length, 0),
+        };
         let low = u128::from(self.block & BLOCK_MASK);
         (low | u128::from(place) << BLOCK_BITS | u128::from(crc) << CRC_SHIFT).to_le_bytes()
     }
 
     fn unpack(bytes: [u8; RECORD_BYTES]) -> NodeRecord {
         let word = u128::from_le_bytes(bytes);
+        let block = word as u64 & BLOCK_MASK;
         let place = (word >> BLOCK_BITS) as u64 & PLACE_MASK;
+        if place & RUN == 0 {
+            let at = Location::unpack(place);
+            let crc = (word >> CRC_SHIFT) as u32;
+            return NodeRecord::one(block, Entry { at, crc });
+        }
+        let (blocks, mapping) = match place {
+            HOLE_OF_ONE => (1, Mapping::Hole),
+            _ if place & RUN_LOST != 0 => ((place & BLOCK_MASK) + 1, Mapping::Lost),
+            _ => ((place & BLOCK_MASK) + 1, Mapping::Hole),
+        };
         NodeRecord {
-            block: word as u64 & BLOCK_MASK,
-            mapping: Mapping::unpack(place, (word >> CRC_SHIFT) as u32),
+            block,
+            blocks,
+            mapping,
         }
     }
 }
@@ -95,7 +148,8 @@ impl Node {
 
     /// From its first record's block to its last one's.
     pub fn blocks(&self) -> Range<u64> {
-        self.first..self.last + 1
+        let last = self.len().checked_sub(1).map(|last| self.record(last));
+        self.first..last.map_or(self.first, |last| last.end())
     }
 
     pub fn level(&self) -> u8 {
@@ -172,7 +226,7 @@ fn key(record: &[u8; RECORD_BYTES]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::location::{Entry, Location};
+    use crate::location::VOLUME_BLOCKS_MAX;
     use proptest::prelude::*;
 
     fn gap() -> impl Strategy<Value = u64> {
@@ -192,9 +246,8 @@ mod tests {
                 at
             });
             let blocks: Vec<u64> = blocks.collect();
-            let mapping = Mapping::Hole;
-            let records: Vec<NodeRecord> =
-                blocks.iter().map(|&block| NodeRecord { block, mapping }).collect();
+            let hole = |&block: &u64| NodeRecord::run(block..block + 1, Mapping::Hole);
+            let records: Vec<NodeRecord> = blocks.iter().map(hole).collect();
             let node = Node::build(1, 0, &records);
             for (index, offset) in asked {
                 let near = blocks.get(index.index(blocks.len().max(1))).copied().unwrap_or(1);
@@ -209,19 +262,19 @@ mod tests {
     #[test]
     fn a_full_node_keeps_its_records_and_finds_them() {
         let records: Vec<NodeRecord> = (0..NODE_RECORDS as u64)
-            .map(|number| NodeRecord {
-                block: number * 3 + (1 << 39),
-                mapping: match number % 5 {
-                    0 => Mapping::Hole,
-                    _ => Mapping::Block(Entry {
-                        at: Location {
-                            segment: number as u32,
-                            column: 1,
-                            row: 2,
-                        },
-                        crc: number as u32,
-                    }),
-                },
+            .map(|number| {
+                let block = number * 3 + (1 << 39);
+                let at = Location {
+                    segment: number as u32,
+                    column: 1,
+                    row: 2,
+                };
+                let crc = number as u32;
+                match number % 5 {
+                    0 => NodeRecord::run(block..block + 3, Mapping::Hole),
+                    1 => NodeRecord::run(block..block + 1, Mapping::Lost),
+                    _ => NodeRecord::one(block, Entry { at, crc }),
+                }
             })
             .collect();
         assert_eq!(NODE_RECORDS, 254);
@@ -232,5 +285,26 @@ mod tests {
         assert_eq!(node.rank(records[9].block - 1), 9);
         assert_eq!(node.rank(0), 0);
         assert_eq!(node.rank(u64::MAX), 254);
+    }
+
+    #[test]
+    fn runs_are_as_long_as_a_volume_can_be_and_those_of_version_1_are_one_block() {
+        for mapping in [Mapping::Hole, Mapping::Lost] {
+            for run in [0..1, 5..6, 7..VOLUME_BLOCKS_MAX, 0..VOLUME_BLOCKS_MAX] {
+                let record = NodeRecord::run(run, mapping);
+                assert_eq!(NodeRecord::unpack(record.pack()), record);
+            }
+        }
+        let mut first = [0; RECORD_BYTES];
+        first[0] = 77;
+        first[5..12].fill(0xff);
+        let hole = NodeRecord::run(77..78, Mapping::Hole);
+        assert_eq!(NodeRecord::unpack(first), hole);
+    }
+
+    #[test]
+    fn a_node_says_something_up_to_the_end_of_its_last_run() {
+        let run = NodeRecord::run(10..500, Mapping::Hole);
+        assert_eq!(Node::build(1, 0, &[run]).blocks(), 10..500);
     }
 }

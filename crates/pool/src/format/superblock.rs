@@ -5,7 +5,8 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 pub(crate) const MAGIC: [u8; 8] = *b"FLSHYARD";
-pub(crate) const VERSION: u32 = 1;
+/// What is written. Version 1 has no runs in its maps and folds layers in one go.
+pub(crate) const VERSION: u32 = 2;
 pub(crate) const ANCESTORS: usize = 64;
 pub(crate) const MEMBERS: usize = crate::level::DRIVES_MAX;
 pub(crate) const NAME_BYTES: usize = 64;
@@ -105,7 +106,7 @@ impl Superblock {
         if found.checksum.get() != crc_fast::crc32_iscsi(unsealed.as_bytes()) {
             return Err(NotSuperblock::Damaged);
         }
-        if found.version.get() != VERSION {
+        if !(1..=VERSION).contains(&found.version.get()) {
             return Err(NotSuperblock::Newer(found.version.get()));
         }
         Ok(found)
@@ -176,10 +177,10 @@ mod tests {
     #[test]
     fn a_newer_version_is_named_not_called_damage() {
         let mut newer = sample();
-        newer.version = 2.into();
+        newer.version = (VERSION + 1).into();
         assert_eq!(
             Superblock::parse(&newer.seal()).err(),
-            Some(NotSuperblock::Newer(2))
+            Some(NotSuperblock::Newer(VERSION + 1))
         );
     }
 

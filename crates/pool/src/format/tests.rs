@@ -5,7 +5,7 @@ use super::node::{Node, NodeRecord};
 use super::{stripe, superblock};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::{Kind, Segment, State};
-use crate::volumes::{Layer, Redirect, Root, Snapshot, Volume};
+use crate::volumes::{Fold, Layer, Redirect, Root, Snapshot, Volume};
 use crate::zones::Zone;
 use std::mem::offset_of;
 use stripe::{Header, Place, Record};
@@ -118,7 +118,13 @@ fn as_the_page_says(heading: &str, values: &[(&str, Value<'_>)]) -> Vec<u8> {
 /// Fields that repeat, or that are not there for every entry.
 fn may_be_left_out(heading: &str, name: &str) -> bool {
     let some = match heading {
-        "### Head" => &["sequence", "next_generation", "map_nodes"][..],
+        "### Head" => &[
+            "sequence",
+            "next_generation",
+            "map_nodes",
+            "folding",
+            "folding_child",
+        ][..],
         "### Segment" => &["drive", "zone"],
         "### Layer" => &["location", "checksum"],
         _ => &[],
@@ -163,6 +169,7 @@ fn sample() -> Body {
     tables.layers.insert(2, layer(Some(1), 0, None));
     let (to, generation) = (Some(2), 3);
     tables.redirects.insert(9, Redirect { to, generation });
+    tables.folding = Some(Fold { layer: 1, child: 2 });
     let volume = Volume {
         name: "a volume".into(),
         blocks: 99,
@@ -200,6 +207,7 @@ fn the_page_has_the_tables_as_they_are() {
         (1u64 << 40).to_le_bytes().to_vec(),
         61u32.to_le_bytes().to_vec(),
         4u64.to_le_bytes().to_vec(),
+        [1u32.to_le_bytes(), 2u32.to_le_bytes()].concat(),
         count(1),
         as_the_page_says(
             segment,
@@ -243,7 +251,7 @@ fn the_page_has_the_tables_as_they_are() {
     ];
     assert_eq!(sample().encode(), parts.concat());
     let widths: Vec<String> = rows(head).into_iter().map(|row| row[1].clone()).collect();
-    assert_eq!(widths, ["4", "4", "8", "4", "8"]);
+    assert_eq!(widths, ["4", "4", "8", "4", "8", "4", "4"]);
 }
 
 #[test]
@@ -320,13 +328,13 @@ fn names_as_the_page_says() -> Vec<u8> {
 #[test]
 fn the_page_has_map_nodes_as_they_are() {
     let packed = (0x12_3456u64 << 31) | (9 << 26) | 0x3ab_cdef;
-    let mapping = Mapping::Block(Entry { at: AT, crc: 33 });
     let block = 0x12_3456_789a;
-    let hole = NodeRecord {
-        block: block + 1,
-        mapping: Mapping::Hole,
-    };
-    let node = Node::build(6, 1, &[NodeRecord { block, mapping }, hole]);
+    let records = [
+        NodeRecord::one(block, Entry { at: AT, crc: 33 }),
+        NodeRecord::run(block + 1..block + 8, Mapping::Hole),
+        NodeRecord::run(block + 8..block + 9, Mapping::Lost),
+    ];
+    let node = Node::build(6, 1, &records);
     let magic = u64::from(u32::from_le_bytes(*b"FYMN"));
     let record = |block, location, checksum| {
         as_the_page_says(
@@ -344,7 +352,7 @@ fn the_page_has_map_nodes_as_they_are() {
             ("magic", Number(magic)),
             ("level", Number(1)),
             ("reserved0", Number(0)),
-            ("count", Number(2)),
+            ("count", Number(3)),
             ("layer", Number(6)),
             ("reserved1", Number(0)),
             ("first", Number(block)),
@@ -354,7 +362,8 @@ fn the_page_has_map_nodes_as_they_are() {
     let expected = [
         head,
         record(block, packed, 33),
-        record(block + 1, u64::MAX, 0),
+        record(block + 1, 1 << 55 | 6, 0),
+        record(block + 8, 3 << 54, 0),
     ]
     .concat();
     assert_eq!(node.bytes()[..expected.len()], expected);

@@ -1,14 +1,16 @@
 //! Changing a tree: a batch of changes goes down once, new nodes come up packed.
 
+use super::records::{merge_above, merge_below};
 use super::{LEVELS_MAX, NodeSink, load_level};
 use crate::format::node::{NODE_RECORDS, Node, NodeRecord};
 use crate::join::join_all;
-use crate::location::{Entry, Mapping};
+use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
 use crate::overlay::Change;
 use crate::volumes::Root;
 use block::IoError;
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -18,25 +20,81 @@ const SMALL: usize = NODE_RECORDS / 4;
 /// Of a run that is longer so many records, whole nodes full of them, are stored before the rest is
 /// joined: memory need not hold all of it.
 const RUN: usize = 4 * NODE_RECORDS;
+/// So many nodes are read side by side.
+const LOADS: usize = 64;
 
 type Recursion<'a, T> = Pin<Box<dyn Future<Output = Result<T, IoError>> + 'a>>;
 
-/// Applies `changes`, sorted and disjoint, to the tree of `layer`; returns its new root.
+/// Which counts where changes and the tree speak of the same block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Laid {
+    /// The changes.
+    Above,
+    /// What the tree says: changes fill what it says nothing about.
+    Below,
+}
+
+/// A tree that is being changed.
+struct Merge<'a, S> {
+    sink: &'a S,
+    layer: u32,
+    laid: Laid,
+}
+
+/// A node of it: where it is, how high, the first block that it is about and which it can be about.
+struct Place {
+    at: Mapping,
+    level: u8,
+    first: u64,
+    span: Range<u64>,
+}
+
+impl Place {
+    fn of(root: Root) -> Place {
+        Place {
+            at: root.mapping,
+            level: root.level,
+            first: 0,
+            span: 0..VOLUME_BLOCKS_MAX,
+        }
+    }
+
+    /// Of its child at `index`.
+    fn below(&self, records: &[NodeRecord], index: usize) -> Place {
+        let NodeRecord { block, mapping, .. } = records[index];
+        let start = match index {
+            0 => self.span.start,
+            _ => block,
+        };
+        let next = records.get(index + 1);
+        Place {
+            at: mapping,
+            level: self.level - 1,
+            first: block,
+            span: start..next.map_or(self.span.end, |next| next.block),
+        }
+    }
+}
+
+/// Applies `changes`, sorted and disjoint, to the tree of `layer`; returns its new root. A node
+/// that they concern and that cannot be read becomes a run that is lost.
 pub(crate) async fn merge<S: NodeSink>(
     sink: &S,
     layer: u32,
     root: Option<Root>,
     changes: &[Change],
+    laid: Laid,
 ) -> Result<Option<Root>, IoError> {
     if changes.is_empty() {
         return Ok(root);
     }
+    let merge = Merge { sink, layer, laid };
     let (mut level, mut content) = match root {
         Some(root) => (root.level, {
-            let node = load_level(sink, root.mapping, root.level).await?;
-            changed_content(sink, layer, (root.mapping, node), root.level, changes).await?
+            let node = load_level(sink, root.mapping, root.level).await;
+            merge.changed(&Place::of(root), node, changes).await?
         }),
-        None => (0, merge_records(sink, std::iter::empty(), changes)),
+        None => (0, merge.records(std::iter::empty(), changes)),
     };
     loop {
         if content.is_empty() {
@@ -64,63 +122,112 @@ pub(crate) async fn merge<S: NodeSink>(
     }
 }
 
-/// So many nodes are read side by side.
-const LOADS: usize = 64;
+impl<S: NodeSink> Merge<'_, S> {
+    /// The records of a leaf after `changes`, with gains and losses reported.
+    fn records(
+        &self,
+        old: impl Iterator<Item = NodeRecord>,
+        changes: &[Change],
+    ) -> Vec<NodeRecord> {
+        match self.laid {
+            Laid::Above => merge_above(self.sink, old, changes),
+            Laid::Below => merge_below(self.sink, old, changes),
+        }
+    }
 
-/// What the node at `at` holds after `changes`; its old self is discarded.
-fn changed_content<'a, S: NodeSink>(
-    sink: &'a S,
-    layer: u32,
-    (at, node): (Mapping, Arc<Node>),
-    level: u8,
-    changes: &'a [Change],
-) -> Recursion<'a, Vec<NodeRecord>> {
-    Box::pin(async move {
-        if let Some(entry) = at.entry() {
-            sink.discard(entry);
-        }
-        if level == 0 {
-            return Ok(merge_records(sink, node.records(), changes));
-        }
+    /// What a node holds after `changes`; its old self is discarded.
+    fn changed<'a>(
+        &'a self,
+        place: &'a Place,
+        node: Result<Arc<Node>, IoError>,
+        changes: &'a [Change],
+    ) -> Recursion<'a, Vec<NodeRecord>> {
+        Box::pin(async move {
+            let node = match node {
+                Err(IoError::UnrecoveredRead) => return self.replaced(place, changes).await,
+                node => node?,
+            };
+            if let Some(entry) = place.at.entry() {
+                self.sink.discard(entry);
+            }
+            if place.level == 0 {
+                return Ok(self.records(node.records(), changes));
+            }
+            self.changed_children(place, &node, changes).await
+        })
+    }
+
+    async fn changed_children(
+        &self,
+        place: &Place,
+        node: &Node,
+        changes: &[Change],
+    ) -> Result<Vec<NodeRecord>, IoError> {
+        let (sink, level) = (self.sink, place.level - 1);
         let old: Vec<NodeRecord> = node.records().collect();
         let mut rest = changes;
-        let parts: Vec<(NodeRecord, Cow<'_, [Change]>)> = (0..old.len())
+        let parts: Vec<(Place, Cow<'_, [Change]>)> = (0..old.len())
             .map(|index| {
-                let low = if index == 0 { 0 } else { old[index].block };
-                let high = old.get(index + 1).map_or(u64::MAX, |next| next.block);
-                (old[index], clip(&mut rest, low, high))
+                let below = place.below(&old, index);
+                let inside = clip(&mut rest, &below.span);
+                (below, inside)
             })
             .collect();
         let changed = parts.iter().filter(|(_, inside)| !inside.is_empty());
-        let mut loads = changed.map(|(record, _)| load_level(sink, record.mapping, level - 1));
+        let mut loads = changed.map(|(below, _)| load_level(sink, below.at, level));
         let mut loaded = VecDeque::new();
         let mut packer = Packer {
             sink,
-            layer,
-            level: level - 1,
+            layer: self.layer,
+            level,
             packed: Vec::with_capacity(old.len()),
             run: Vec::new(),
         };
-        for (record, inside) in &parts {
+        for ((below, inside), record) in parts.iter().zip(old) {
             if inside.is_empty() {
-                packer.keep(*record).await?;
+                packer.keep(record).await?;
                 continue;
             }
             if loaded.is_empty() {
                 loaded.extend(join_all(loads.by_ref().take(LOADS)).await);
             }
-            let node = loaded.pop_front().ok_or(IoError::Internal)??;
-            let below = (record.mapping, node);
-            let content = changed_content(sink, layer, below, level - 1, inside).await?;
+            let node = loaded.pop_front().ok_or(IoError::Internal)?;
+            let content = self.changed(below, node, inside).await?;
             packer.change(content).await?;
         }
         packer.finish().await
-    })
+    }
+
+    /// What stands for a node that cannot be read, after `changes`: a lost run.
+    async fn replaced(
+        &self,
+        place: &Place,
+        changes: &[Change],
+    ) -> Result<Vec<NodeRecord>, IoError> {
+        let content = lost(self.sink, self.layer, place)?;
+        let mut content = self.records(content.into_iter(), changes);
+        for level in 0..place.level {
+            if !content.is_empty() {
+                content = store_packed(self.sink, self.layer, level, &content).await?;
+            }
+        }
+        Ok(content)
+    }
 }
 
-/// The parts of `changes` within `low..high`, none of which ends before `low`; leaves those that
-/// end behind `high`. Nothing is copied unless a change is cut.
-fn clip<'a>(changes: &mut &'a [Change], low: u64, high: u64) -> Cow<'a, [Change]> {
+/// Gives a node up that cannot be read: what a leaf in its place holds.
+fn lost<S: NodeSink>(sink: &S, layer: u32, place: &Place) -> Result<Vec<NodeRecord>, IoError> {
+    let blocks = sink.unreadable(layer, place.first..place.span.end)?;
+    if let Some(entry) = place.at.entry() {
+        sink.discard(entry);
+    }
+    Ok(vec![NodeRecord::run(blocks, Mapping::Lost)])
+}
+
+/// The parts of `changes` within a span, none of which ends before it; leaves those that end
+/// behind it. Nothing is copied unless a change is cut.
+fn clip<'a>(changes: &mut &'a [Change], span: &Range<u64>) -> Cow<'a, [Change]> {
+    let (low, high) = (span.start, span.end);
     let within = changes.partition_point(|change| change.start() < high);
     let inside = &changes[..within];
     let ended = inside.partition_point(|change| change.end() <= high);
@@ -129,14 +236,7 @@ fn clip<'a>(changes: &mut &'a [Change], low: u64, high: u64) -> Cow<'a, [Change]
     if whole {
         return Cow::Borrowed(inside);
     }
-    let cut = inside.iter().map(|change| match *change {
-        Change::Clear { start, end } => Change::Clear {
-            start: start.max(low),
-            end: end.min(high),
-        },
-        put => put,
-    });
-    cut.collect()
+    inside.iter().map(|change| change.within(span)).collect()
 }
 
 /// Packs the children of a node as they come, one after the other: joins runs of changed ones, a
@@ -154,8 +254,9 @@ struct Packer<'a, S> {
 impl<S: NodeSink> Packer<'_, S> {
     /// The next child is as it was.
     async fn keep(&mut self, record: NodeRecord) -> Result<(), IoError> {
-        if (1..SMALL).contains(&self.run.len()) {
-            let content = absorb(self.sink, record, self.level).await?;
+        if (1..SMALL).contains(&self.run.len())
+            && let Some(content) = absorb(self.sink, record, self.level).await?
+        {
             return self.change(content).await;
         }
         self.end_run().await?;
@@ -184,9 +285,10 @@ impl<S: NodeSink> Packer<'_, S> {
             return Ok(());
         }
         if self.run.len() < SMALL
-            && let Some(record) = self.packed.pop()
+            && let Some(record) = self.packed.last()
+            && let Some(mut joined) = absorb(self.sink, *record, self.level).await?
         {
-            let mut joined = absorb(self.sink, record, self.level).await?;
+            self.packed.pop();
             joined.append(&mut self.run);
             self.run = joined;
         }
@@ -203,17 +305,20 @@ impl<S: NodeSink> Packer<'_, S> {
     }
 }
 
-/// Takes a node out of the tree and returns what it held.
+/// Takes a node out of the tree and returns what it held; `None` if it cannot be read.
 async fn absorb<S: NodeSink>(
     sink: &S,
     record: NodeRecord,
     level: u8,
-) -> Result<Vec<NodeRecord>, IoError> {
-    let node = load_level(sink, record.mapping, level).await?;
+) -> Result<Option<Vec<NodeRecord>>, IoError> {
+    let node = match load_level(sink, record.mapping, level).await {
+        Err(IoError::UnrecoveredRead) => return Ok(None),
+        loaded => loaded?,
+    };
     if let Some(entry) = record.mapping.entry() {
         sink.discard(entry);
     }
-    Ok(node.records().collect())
+    Ok(Some(node.records().collect()))
 }
 
 /// Stores `content` in as few nodes as hold it, evenly filled.
@@ -227,97 +332,52 @@ async fn store_packed<S: NodeSink>(
     let mut stored = Vec::with_capacity(nodes);
     for chunk in content.chunks(content.len().div_ceil(nodes).max(1)) {
         let entry = sink.store(Node::build(layer, level, chunk)).await?;
-        stored.push(NodeRecord {
-            block: chunk[0].block,
-            mapping: Mapping::Block(entry),
-        });
+        stored.push(NodeRecord::one(chunk[0].block, entry));
     }
     Ok(stored)
 }
 
-/// The records of a leaf after `changes`, with gains and losses reported.
-fn merge_records<S: NodeSink>(
-    sink: &S,
-    old: impl Iterator<Item = NodeRecord>,
-    changes: &[Change],
-) -> Vec<NodeRecord> {
-    let mut merged = Vec::with_capacity(NODE_RECORDS + changes.len());
-    let mut old = old.peekable();
-    for change in changes {
-        while let Some(record) = old.next_if(|record| record.block < change.start()) {
-            merged.push(record);
-        }
-        while let Some(record) = old.next_if(|record| record.block < change.end()) {
-            if let Mapping::Block(entry) = record.mapping {
-                sink.lost(entry);
-            }
-        }
-        if let Change::Put { block, mapping } = *change {
-            if let Mapping::Block(entry) = mapping {
-                sink.gained(entry);
-            }
-            merged.push(NodeRecord { block, mapping });
-        }
-    }
-    merged.extend(old);
-    merged
-}
-
-/// Takes a whole tree out of use: every node discarded, every block reported lost.
-pub(crate) fn remove<'a, S: NodeSink>(sink: &'a S, at: Mapping, level: u8) -> Recursion<'a, ()> {
-    Box::pin(async move {
-        let node = load_level(sink, at, level).await?;
-        if let Some(entry) = at.entry() {
-            sink.discard(entry);
-        }
-        for record in node.records() {
-            if level > 0 {
-                remove(sink, record.mapping, level - 1).await?;
-            } else if let Mapping::Block(entry) = record.mapping {
-                sink.lost(entry);
-            }
-        }
-        Ok(())
-    })
-}
-
 /// Rewrites every node for which `moves` holds, and with it its ancestors. Leaves that stay are
-/// not read.
+/// not read; one that is to move and cannot be read becomes a run that is lost.
 pub(crate) async fn compact<S: NodeSink>(
     sink: &S,
     layer: u32,
     root: Root,
     moves: &dyn Fn(Entry) -> bool,
 ) -> Result<Root, IoError> {
-    let mapping = compact_node(sink, layer, root.mapping, root.level, moves).await?;
     Ok(Root {
         level: root.level,
-        mapping,
+        mapping: compact_node(sink, layer, Place::of(root), moves).await?,
     })
 }
 
 fn compact_node<'a, S: NodeSink>(
     sink: &'a S,
     layer: u32,
-    at: Mapping,
-    level: u8,
+    place: Place,
     moves: &'a dyn Fn(Entry) -> bool,
 ) -> Recursion<'a, Mapping> {
     Box::pin(async move {
+        let (at, level) = (place.at, place.level);
         let entry = at.entry().ok_or(IoError::Internal)?;
         let own = moves(entry);
         if level == 0 && !own {
             return Ok(at);
         }
-        let node = load_level(sink, at, level).await?;
+        let node = match load_level(sink, at, level).await {
+            // Who looks for something below will find out.
+            Err(IoError::UnrecoveredRead) if !own => return Ok(at),
+            Err(IoError::UnrecoveredRead) => return lost_node(sink, layer, &place).await,
+            loaded => loaded?,
+        };
         let mut records: Vec<NodeRecord> = node.records().collect();
         let mut changed = own;
-        if level > 0 {
-            for record in &mut records {
-                let moved = compact_node(sink, layer, record.mapping, level - 1, moves).await?;
-                changed |= moved != record.mapping;
-                record.mapping = moved;
-            }
+        let children = if level > 0 { records.len() } else { 0 };
+        for index in 0..children {
+            let below = place.below(&records, index);
+            let moved = compact_node(sink, layer, below, moves).await?;
+            changed |= moved != records[index].mapping;
+            records[index].mapping = moved;
         }
         if !changed {
             return Ok(at);
@@ -327,4 +387,14 @@ fn compact_node<'a, S: NodeSink>(
             sink.store(Node::build(layer, level, &records)).await?,
         ))
     })
+}
+
+/// A node, as high as one that cannot be read, that says its blocks are lost.
+async fn lost_node<S: NodeSink>(sink: &S, layer: u32, place: &Place) -> Result<Mapping, IoError> {
+    let mut content = lost(sink, layer, place)?;
+    for level in 0..=place.level {
+        content = store_packed(sink, layer, level, &content).await?;
+    }
+    let only = content.first().ok_or(IoError::Internal)?;
+    Ok(only.mapping)
 }

@@ -3,16 +3,18 @@
 //! Pure over [`Nodes`]: where nodes are kept, cached and written is somebody else's concern.
 
 mod merge;
+mod records;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use merge::{compact, merge, remove};
+pub(crate) use merge::{Laid, compact, merge};
 
 use crate::cache::NodeCache;
 use crate::format::node::{Node, NodeRecord};
-use crate::location::{Entry, Mapping};
+use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
 use crate::volumes::Root;
 use block::IoError;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Trees higher than this do not exist: 254^6 is more than a volume's blocks.
@@ -38,6 +40,9 @@ pub(crate) trait NodeSink: Nodes {
     fn gained(&self, entry: Entry);
     /// A leaf no longer points at a data block.
     fn lost(&self, entry: Entry);
+    /// The node that said something about these blocks cannot be read. Returns which of them, at
+    /// least one, are to be known as lost; an error if the tree is better left as it is.
+    fn unreadable(&self, layer: u32, blocks: Range<u64>) -> Result<Range<u64>, IoError>;
 }
 
 async fn load_level<N: Nodes>(nodes: &N, at: Mapping, level: u8) -> Result<Arc<Node>, IoError> {
@@ -84,7 +89,7 @@ impl Leaf<'_> {
     /// What it says about a block that belongs here.
     pub fn find(&self, block: u64) -> Option<Mapping> {
         let record = self.node?.find(block)?;
-        (record.block == block).then_some(record.mapping)
+        record.covers(block).then_some(record.mapping)
     }
 
     /// Writes down what it says of the blocks from `start` on; returns of how many it could say.
@@ -93,14 +98,16 @@ impl Leaf<'_> {
         let Some(node) = self.node else {
             return blocks as usize;
         };
-        let rank = node.rank(start);
-        let first = rank - usize::from(rank > 0 && node.record(rank - 1).block == start);
+        let first = node.rank(start).saturating_sub(1);
         for record in (first..node.len()).map(|index| node.record(index)) {
-            let offset = record.block - start;
-            if offset >= blocks {
+            let from = record.block.max(start) - start;
+            if from >= blocks {
                 break;
             }
-            found[offset as usize].get_or_insert(record.mapping);
+            let to = record.end().clamp(start + from, start + blocks) - start;
+            for one in &mut found[from as usize..to as usize] {
+                one.get_or_insert(record.mapping);
+            }
         }
         blocks as usize
     }
@@ -149,37 +156,87 @@ pub(crate) async fn lookup<N: Nodes>(
             return Ok(None);
         };
         if level == 0 {
-            return Ok((record.block == block).then_some(record.mapping));
+            return Ok(record.covers(block).then_some(record.mapping));
         }
         at = record.mapping;
     }
     Ok(None)
 }
 
-/// The records of the leaf in which `from` belongs, from there on, and the first block of the
-/// next leaf; calling again with that one walks the whole tree.
+/// The records of the leaf in which `from` belongs that reach beyond it, and the first block of the
+/// next leaf; calling again with that one walks the whole tree. What a node that cannot be read
+/// was about is one run that is lost.
 pub(crate) async fn leaf_from<N: Nodes>(
     nodes: &N,
     root: Root,
     from: u64,
 ) -> Result<(Vec<NodeRecord>, Option<u64>), IoError> {
     let mut at = root.mapping;
-    let mut next = None;
+    let (mut low, mut next) = (0, None);
     for level in (0..=root.level).rev() {
-        let node = load_level(nodes, at, level).await?;
-        let rank = node.rank(from);
+        let node = match load_level(nodes, at, level).await {
+            Err(IoError::UnrecoveredRead) => {
+                let blocks = low.max(from)..next.unwrap_or(VOLUME_BLOCKS_MAX);
+                let lost = NodeRecord::run(blocks, Mapping::Lost);
+                return Ok((vec![lost], next));
+            }
+            loaded => loaded?,
+        };
         if level == 0 {
-            let records = node
-                .records()
-                .filter(|record| record.block >= from)
-                .collect();
-            return Ok((records, next));
+            let records = node.records().filter(|record| record.covers(from));
+            return Ok((records.collect(), next));
         }
-        let index = rank.max(1) - 1;
+        let index = node.rank(from).max(1) - 1;
         if index + 1 < node.len() {
             next = Some(node.record(index + 1).block);
         }
+        low = node.record(index).block;
         at = node.record(index).mapping;
     }
     Ok((Vec::new(), None))
+}
+
+/// The first leaves of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct First {
+    pub leaves: usize,
+    /// Where the next one begins; `None` if there is none.
+    pub end: Option<u64>,
+}
+
+/// So many of the first leaves of a tree, or all. A node above them that cannot be read counts as
+/// one.
+pub(crate) async fn first_leaves<N: Nodes>(
+    nodes: &N,
+    root: Root,
+    most: usize,
+) -> Result<First, IoError> {
+    let (mut from, mut leaves) = (0, 0);
+    while leaves < most {
+        let mut at = root.mapping;
+        let mut next = None;
+        let mut found = 1;
+        for level in (1..=root.level).rev() {
+            let node = match load_level(nodes, at, level).await {
+                Err(IoError::UnrecoveredRead) => break,
+                loaded => loaded?,
+            };
+            let index = node.rank(from).max(1) - 1;
+            if level == 1 {
+                found = (node.len() - index).min(most - leaves);
+            }
+            let behind = index + if level == 1 { found } else { 1 };
+            if behind < node.len() {
+                next = Some(node.record(behind).block);
+            }
+            at = node.record(index).mapping;
+        }
+        leaves += found;
+        match next {
+            Some(next) => from = next,
+            None => return Ok(First { leaves, end: None }),
+        }
+    }
+    let end = Some(from);
+    Ok(First { leaves, end })
 }

@@ -111,9 +111,19 @@ fn said(drive: Option<&str>, event: &PoolEvent) -> Option<(Severity, String)> {
             );
             (if bad { Severity::Error } else { Severity::Info }, message)
         }
-        PoolEvent::BlockLost { lost, holders } => {
-            let holders = holders.join(", ");
-            let message = format!("block {} of {holders} is lost", lost.block);
+        PoolEvent::BlockLost {
+            lost,
+            blocks,
+            holders,
+        } => {
+            let (holders, first) = (holders.join(", "), lost.block);
+            let message = match blocks {
+                1 => format!("block {first} of {holders} is lost"),
+                blocks => {
+                    let last = first + blocks - 1;
+                    format!("blocks {first} to {last} of {holders} are lost: so is where they are")
+                }
+            };
             (Severity::Error, message)
         }
         PoolEvent::MoreBlocksLost { blocks } => {

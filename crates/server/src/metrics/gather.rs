@@ -214,6 +214,8 @@ pub mod tests {
             usable_bytes: 1 << 30,
             unreserved_bytes: 1 << 30,
             used_bytes: 1 << 20,
+            deleted_bytes: 0,
+            removing: false,
             reserved_bytes: 0,
             quarantined_bytes: 0,
             map_bytes: 4096,

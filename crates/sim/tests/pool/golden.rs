@@ -7,7 +7,7 @@ use sim::golden;
 
 /// Each image and the checksum of its file: to change one, this line has to be changed too, and
 /// with it the promise that what is on disk stays readable.
-const IMAGES: [(&str, &[u8], u64); 4] = [
+const IMAGES: [(&str, &[u8], u64); 6] = [
     (
         "v1-raid6-exported",
         include_bytes!("../../../../tests/golden/v1-raid6-exported.image"),
@@ -27,6 +27,16 @@ const IMAGES: [(&str, &[u8], u64); 4] = [
         "v1-raid5-reused",
         include_bytes!("../../../../tests/golden/v1-raid5-reused.image"),
         0xb1d1_ca29_7d71_57b3,
+    ),
+    (
+        "v2-raid6-folding",
+        include_bytes!("../../../../tests/golden/v2-raid6-folding.image"),
+        0xb418_2539_5824_4ad9,
+    ),
+    (
+        "v2-raid0-exported",
+        include_bytes!("../../../../tests/golden/v2-raid0-exported.image"),
+        0x33b4_e35b_0d13_14ef,
     ),
 ];
 

@@ -8,6 +8,7 @@ mod events;
 mod fencing;
 mod golden;
 mod large_writes;
+mod layers;
 mod membership;
 mod pieces;
 mod quiet;

@@ -161,7 +161,7 @@ fn a_pool_of_a_newer_version_is_refused_and_left_alone() {
             let (buffer, read) = drives[1].read(Lba(slot), Buffer::new(BLOCK)).await;
             read.expect("read");
             let mut newer = buffer.to_vec();
-            newer[8] = 2;
+            newer[8] = 3;
             newer[12..16].fill(0);
             let checksum = crc_fast::crc32_iscsi(&newer);
             newer[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -169,10 +169,10 @@ fn a_pool_of_a_newer_version_is_refused_and_left_alone() {
         }
         assert_eq!(
             refused(&drives).await,
-            "the pool has format version 2; this program knows version 1: use a newer one"
+            "the pool has format version 3; this program knows versions 1 to 2: use a newer one"
         );
         let said = pool::probe(&drives[1]).await.err();
-        assert_eq!(said, Some(PoolError::NewerFormat(2)));
+        assert_eq!(said, Some(PoolError::NewerFormat(3)));
         let said = Pool::create(drives.clone(), CreateOptions::new("b", Level::Raid5, HOST)).await;
         assert!(said.is_err(), "it is not overwritten either");
     });

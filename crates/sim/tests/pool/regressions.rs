@@ -231,8 +231,8 @@ fn what_lies_ready_and_lacks_a_drive_keeps_no_shard_from_another() {
     run(&options).unwrap_or_else(|found| panic!("{found}"));
 }
 
-/// Zones that columns had left were about to be free, with the checkpoint under way: the writer that
-/// waited for them was refused.
+/// Zones that columns had left were about to be free, with the checkpoint under way: the writer
+/// that waited for them was refused.
 #[test]
 fn a_write_waits_for_zones_that_columns_are_leaving() {
     let options = Options {
