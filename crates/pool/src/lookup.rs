@@ -1,10 +1,15 @@
 //! Where blocks are: what memory knows, and the map's nodes on the drives where it does not.
 
 use crate::core::{Core, State};
+use crate::join::join_all;
 use crate::location::Mapping;
 use crate::tree;
 use crate::volumes::Root;
 use block::{BlockDevice, IoError};
+
+/// So many layers of a volume are asked side by side, whose nodes are not in memory: mostly the
+/// lowest knows.
+const LAYERS_AT_ONCE: usize = 8;
 
 /// What the map says, as far as memory knows it.
 enum Lookup {
@@ -76,10 +81,13 @@ impl<D: BlockDevice> Core<D> {
             Lookup::Known(mapping) => return Ok(mapping),
             Lookup::Trees(roots, otherwise) => (roots, otherwise),
         };
-        for root in roots {
-            let mapping = tree::lookup(self, root, block).await?;
-            if mapping.is_some() {
-                return Ok(mapping);
+        for some in roots.chunks(LAYERS_AT_ONCE) {
+            let lookups = some.iter().map(|root| tree::lookup(self, *root, block));
+            for found in join_all(lookups).await {
+                let mapping = found?;
+                if mapping.is_some() {
+                    return Ok(mapping);
+                }
             }
         }
         Ok(otherwise)

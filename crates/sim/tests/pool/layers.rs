@@ -125,6 +125,29 @@ fn a_snapshot_does_not_wait_for_the_maps() {
     });
 }
 
+/// A read asked one layer after the other what it knows.
+#[test]
+fn a_read_below_many_snapshots_asks_their_layers_side_by_side() {
+    with_drives_of(4, 12_000, async |drives| {
+        let pool = create(&drives, settings(4096)).await;
+        let id = large(&pool, "large").await;
+        let device = pool.volume(id).expect("the volume");
+        let cold = async |block: u64| timed(device.read(Lba(block), Buffer::new(BLOCK))).await;
+        let before = cold(7000).await;
+        for number in 0..48 {
+            // Every layer has a leaf to look into.
+            for block in (0..15_000).step_by(1000) {
+                write(&pool, id, block, 1, number).await;
+            }
+            snapshot(&pool, id, &format!("s{number}")).await;
+        }
+        pool.checkpoint().await.expect("checkpoint");
+        let beneath = cold(7001).await;
+        assert!(beneath < 4 * before, "{beneath:?} now, {before:?} before");
+        pool.close().await.expect("closed");
+    });
+}
+
 /// What volumes and snapshots should read as, a byte for each block.
 struct Image(Vec<u8>);
 
