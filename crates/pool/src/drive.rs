@@ -2,8 +2,13 @@
 
 use crate::health::Health;
 use crate::location::BLOCK_BYTES;
+use crate::silence::Owed;
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
+use reactor::sync::Notify;
 use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
 /// The first superblock is here: block 0 stays free of anything that looks like a partition table.
 pub(crate) const FIRST_SLOT: u64 = 1;
@@ -55,7 +60,10 @@ pub(crate) struct Drive<D> {
     pub id: [u8; 16],
     pub layout: DriveLayout,
     failed: Cell<bool>,
+    /// Told when it is.
+    out_of_use: Notify,
     pub health: Health,
+    pub owed: Owed,
 }
 
 /// Size of a device in pool blocks.
@@ -89,7 +97,9 @@ impl<D: BlockDevice> Drive<D> {
             id,
             layout,
             failed: Cell::new(false),
+            out_of_use: Notify::new(),
             health: Health::default(),
+            owed: Owed::default(),
         }
     }
 
@@ -101,16 +111,50 @@ impl<D: BlockDevice> Drive<D> {
         self.failed.get()
     }
 
-    /// From now on every request fails here and does not reach the drive. True the first time.
+    /// From now on every request fails here, those under way too, and does not reach the drive.
+    /// True the first time.
     pub fn fail(&self) -> bool {
-        !self.failed.replace(true)
+        let first = !self.failed.replace(true);
+        self.out_of_use.notify_all();
+        first
+    }
+
+    /// Waits for an answer while the drive is in use. One that does not answer keeps what it was
+    /// lent until it does.
+    async fn answer<T>(&self, request: impl Future<Output = T>) -> Option<T> {
+        let _owing = self.owed.begin();
+        let mut request = pin!(request);
+        let mut out_of_use = pin!(self.out_of_use.notified());
+        poll_fn(|context| {
+            if let Poll::Ready(answer) = request.as_mut().poll(context) {
+                self.owed.answered();
+                return Poll::Ready(Some(answer));
+            }
+            match self.failed.get() || out_of_use.as_mut().poll(context).is_ready() {
+                true => Poll::Ready(None),
+                false => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// The answer to a request to the [`device`](Drive::device) itself.
+    pub async fn ask<T>(
+        &self,
+        request: impl Future<Output = Result<T, IoError>>,
+    ) -> Result<T, IoError> {
+        let answer = self.answer(request).await;
+        answer.unwrap_or(Err(IoError::DeviceGone))
     }
 
     pub async fn read(&self, block: u64, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
         if self.failed.get() {
             return (buffer, Err(IoError::DeviceGone));
         }
-        read_blocks(&self.device, block, buffer).await
+        let bytes = buffer.len();
+        let answer = self.answer(read_blocks(&self.device, block, buffer));
+        let answer = answer.await;
+        answer.unwrap_or_else(|| (Buffer::new(bytes), Err(IoError::DeviceGone)))
     }
 
     /// Writes buffers one behind the other.
@@ -125,7 +169,13 @@ impl<D: BlockDevice> Drive<D> {
         }
         let lbas = BLOCK_BYTES as u64 / u64::from(self.device.geometry().block_bytes);
         let start = Lba(block * lbas);
-        self.device.write_vectored(start, buffers, durability).await
+        let lengths: Vec<usize> = buffers.iter().map(|buffer| buffer.len()).collect();
+        let request = self.device.write_vectored(start, buffers, durability);
+        let answer = self.answer(request).await;
+        answer.unwrap_or_else(|| {
+            let others = lengths.into_iter().map(Buffer::new);
+            (others.collect(), Err(IoError::DeviceGone))
+        })
     }
 
     /// Tells the drive that a zone's contents are no longer needed, if it wants to know.
@@ -138,14 +188,15 @@ impl<D: BlockDevice> Drive<D> {
         let start = Lba(self.zone_start(zone) * lbas);
         let blocks = u64::from(self.layout.zone_blocks) * lbas;
         // It is advice: a drive that does not take it keeps what nobody reads.
-        let _ = self.device.deallocate(BlockRange::new(start, blocks)).await;
+        let request = self.device.deallocate(BlockRange::new(start, blocks));
+        let _ = self.answer(request).await;
     }
 
     pub async fn flush(&self) -> Result<(), IoError> {
         if self.failed.get() {
             return Err(IoError::DeviceGone);
         }
-        self.device.flush().await
+        self.ask(self.device.flush()).await
     }
 
     /// First block of a zone.

@@ -116,6 +116,11 @@ pub enum DriveChange {
     },
     /// It is no longer slow.
     Steady,
+    /// It does not answer.
+    Silent {
+        /// For so long.
+        seconds: u64,
+    },
     /// It fails to read blocks, or gives back other bytes than were written.
     Errors {
         /// Reads that failed, since the pool was opened.
@@ -132,6 +137,7 @@ enum Subject {
     State,
     Membership(DriveId),
     Pace(DriveId),
+    Silence(DriveId),
     Errors(DriveId),
     Rebuild,
     Balance,
@@ -147,6 +153,7 @@ impl PoolEvent {
             PoolEvent::State { .. } => Subject::State,
             PoolEvent::Drive { id, change, .. } => match change {
                 DriveChange::Slow { .. } | DriveChange::Steady => Subject::Pace(*id),
+                DriveChange::Silent { .. } => Subject::Silence(*id),
                 DriveChange::Errors { .. } => Subject::Errors(*id),
                 _ => Subject::Membership(*id),
             },

@@ -214,7 +214,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     async fn look_around(&self) -> Look<D> {
-        let live = self.array.live();
+        let mut live = self.array.live();
+        // Those that answer first: mostly no others are asked.
+        live.sort_by_key(|(_, drive)| drive.owed.silent_for() >= SECOND_CHOICE);
         let needed = {
             let published = self.published.borrow();
             let members = published.superblock.members.iter();

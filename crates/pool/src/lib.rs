@@ -73,6 +73,7 @@ mod scrub;
 mod segment_table;
 mod segments;
 mod shard;
+mod silence;
 mod sliced;
 mod slices;
 mod space;

@@ -15,6 +15,7 @@ use crate::location::Entry;
 use crate::log::Class;
 use crate::overlay::Overlay;
 use crate::segments::{Segment, State as SegmentState};
+use crate::silence::Silent;
 use crate::slices::{SHARDS_MAX, Share};
 use crate::volumes::Tables;
 use block::IoError;
@@ -205,6 +206,8 @@ pub(crate) enum Report {
         reply: Sender<Result<(), IoError>>,
     },
     Standing(u64, Box<Standing>),
+    /// A drive does not answer.
+    Silent(Silent),
     Event(PoolEvent),
     Offline(&'static str),
 }

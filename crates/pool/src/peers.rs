@@ -226,6 +226,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     let _ = reply.try_send(dealt);
                 }));
             }
+            Report::Silent(silent) => self.judge_silence(silent),
             Report::Standing(shard, mut standing) => {
                 // Who complained before it was told to look will do so again, or not.
                 standing.starved &= standing.looks == self.looks.get();

@@ -456,6 +456,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Starts the pool's tasks.
     fn serve(self: &Rc<Self>) {
         drop(reactor::spawn(self.shard.clone().write_log()));
+        drop(reactor::spawn(self.shard.clone().watch_silence()));
         drop(reactor::spawn(self.clone().keep_up()));
         drop(reactor::spawn(self.clone().keep_balance()));
         drop(reactor::spawn(self.clone().keep_removing()));

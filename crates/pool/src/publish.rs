@@ -126,7 +126,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             superblock.drive_index = index as u8;
             superblock.drive_id = drive.id;
             async move {
-                let result = labels::write(drive.device(), &superblock, drive.layout, body).await;
+                let write = labels::write(drive.device(), &superblock, drive.layout, body);
+                let result = drive.ask(write).await;
                 if result.is_err() {
                     self.array.fail(index, &drive);
                 }

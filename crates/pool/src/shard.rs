@@ -70,6 +70,7 @@ impl<D: BlockDevice + 'static> Shard<D> {
         drop(reactor::spawn(shard.clone().obey(orders)));
         drop(reactor::spawn(core.clone().write_log()));
         drop(reactor::spawn(core.clone().attend()));
+        drop(reactor::spawn(core.clone().watch_silence()));
         drop(reactor::spawn(pass_events_on(core)));
         let _ = reply.try_send(Ok(()));
         Ok(shard)

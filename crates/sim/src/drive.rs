@@ -173,6 +173,9 @@ pub struct SimDrive {
     life: Rc<Cell<Option<u64>>>,
     /// Operations take so many times as long.
     slowness: Rc<Cell<u32>>,
+    /// It answers nothing.
+    hangs: Rc<Cell<bool>>,
+    answers: Rc<Notify>,
     /// Operations that it is not ready for.
     unready: Rc<Cell<u64>>,
     /// Size of what it calls a block.
@@ -189,6 +192,8 @@ impl SimDrive {
             dead: Rc::new(Cell::new(false)),
             life: Rc::new(Cell::new(None)),
             slowness: Rc::new(Cell::new(1)),
+            hangs: Rc::default(),
+            answers: Rc::default(),
             unready: Rc::new(Cell::new(0)),
             block_bytes: BLOCK as u32,
         }
@@ -218,6 +223,12 @@ impl SimDrive {
     /// From now on everything takes `times` as long as usual.
     pub fn slow_down(&self, times: u32) {
         self.slowness.set(times);
+    }
+
+    /// Answers nothing from now on, or again, what it had been asked before included.
+    pub fn hang(&self, hangs: bool) {
+        self.hangs.set(hangs);
+        self.answers.notify_all();
     }
 
     /// Dies after so many more operations.
@@ -360,6 +371,9 @@ impl SimDrive {
     async fn take_time(&self) -> Result<(), IoError> {
         let nanoseconds = self.power.random.below(50_000);
         reactor::sleep(Duration::from_nanos(nanoseconds) * self.slowness.get()).await;
+        while self.hangs.get() {
+            self.answers.notified().await;
+        }
         self.power.go_on().await;
         if self.dead.get() {
             Err(IoError::DeviceGone)

@@ -153,6 +153,10 @@ fn drive_changed(called: &str, change: DriveChange) -> (Severity, String) {
         DriveChange::Joined => (Severity::Info, format!("{called} joined")),
         DriveChange::Left => (Severity::Info, format!("{called} left; nothing is missing")),
         DriveChange::Steady => (Severity::Info, format!("{called} is no longer slow")),
+        DriveChange::Silent { seconds } => (
+            Severity::Warning,
+            format!("{called} has answered nothing for {seconds} s"),
+        ),
         DriveChange::Failed => (
             Severity::Error,
             format!("{called} failed, and is out of use"),

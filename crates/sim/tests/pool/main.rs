@@ -19,6 +19,7 @@ mod reuse;
 mod scrubs;
 mod sharded;
 mod shards;
+mod silence;
 mod space;
 mod support;
 mod together;

@@ -1,0 +1,109 @@
+//! Drives that answer nothing: told, and taken out of use where the pool can do without them, so
+//! that hosts need not wait as long as a kernel does.
+
+use crate::coordinator::Coordinator;
+use crate::core::Core;
+use crate::events::DriveChange;
+use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
+use crate::membership::lost_max;
+use crate::messages::Report;
+use block::BlockDevice;
+use reactor::Instant;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How often a core looks whether its drives answer.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A drive that has answered nothing for so long is told of.
+const TOLD_AFTER: Duration = Duration::from_secs(5);
+/// And taken out of use after so long: Linux hosts give a request up after 30 seconds.
+const FAILED_AFTER: Duration = Duration::from_secs(20);
+
+/// Whether a drive owes answers, and since when it has given none.
+#[derive(Debug, Default)]
+pub(crate) struct Owed {
+    requests: Cell<usize>,
+    since: Cell<Instant>,
+}
+
+/// A request that is under way.
+pub(crate) struct Owing<'a>(&'a Owed);
+
+impl Owed {
+    pub fn begin(&self) -> Owing<'_> {
+        if self.requests.get() == 0 {
+            self.since.set(reactor::turn_started());
+        }
+        self.requests.set(self.requests.get() + 1);
+        Owing(self)
+    }
+
+    /// Something has been answered.
+    pub fn answered(&self) {
+        self.since.set(reactor::turn_started());
+    }
+
+    /// For how long nothing has been answered of what was asked.
+    pub fn silent_for(&self) -> Duration {
+        match self.requests.get() {
+            0 => Duration::ZERO,
+            _ => reactor::now().saturating_since(self.since.get()),
+        }
+    }
+}
+
+impl Drop for Owing<'_> {
+    fn drop(&mut self) {
+        self.0.requests.set(self.0.requests.get() - 1);
+    }
+}
+
+/// A drive that one core waits for: its place, its identifier and for how long.
+pub(crate) type Silent = (usize, [u8; 16], Duration);
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Looks at this core's handles of the drives until the pool stops.
+    pub async fn watch_silence(self: Rc<Self>) {
+        while !self.stopping.get() && self.offline.get().is_none() {
+            let live = self.array.live().into_iter();
+            let silent = live.map(|(index, drive)| (index, drive.id, drive.owed.silent_for()));
+            for silent in silent.filter(|(_, _, silent)| *silent >= TOLD_AFTER) {
+                match self.coordinator() {
+                    Some(coordinator) => coordinator.judge_silence(silent),
+                    None => self.report(Report::Silent(silent)),
+                }
+            }
+            reactor::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Decides about a drive that does not answer. If others do not either, or too few would be
+    /// left, it is waited for: what keeps them from answering may be none of theirs.
+    pub fn judge_silence(&self, (index, id, silent): Silent) {
+        let seconds = silent.as_secs();
+        if seconds.is_multiple_of(TOLD_AFTER.as_secs()) {
+            self.array.tell(index, id, DriveChange::Silent { seconds });
+        }
+        let live = self.array.live();
+        let mut others = live.iter().filter(|(other, _)| *other != index);
+        let alone = others.all(|(_, drive)| drive.owed.silent_for() < TOLD_AFTER);
+        if silent >= FAILED_AFTER && alone && self.can_lose_one() {
+            self.array.fail_member(index, id);
+            self.upkeep.notify_one();
+        }
+    }
+
+    /// True while every block can be had without one more of the drives that work.
+    fn can_lose_one(&self) -> bool {
+        let published = self.published.borrow();
+        let superblock = &published.superblock;
+        let members = superblock.members.iter().enumerate();
+        let listed = members.filter(|(_, member)| member.state != MEMBER_NONE);
+        let lost = listed
+            .filter(|(index, member)| member.state != MEMBER_ACTIVE || !self.array.is_live(*index));
+        lost.count() < lost_max(superblock)
+    }
+}
