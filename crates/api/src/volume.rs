@@ -161,7 +161,8 @@ pub struct Volume {
     /// What it may do, and what it is promised.
     #[serde(default, skip_serializing_if = "Limits::is_unlimited")]
     pub limits: Limits,
-    /// NVMe Qualified Name of its subsystem: what a host connects to.
+    /// NVMe Qualified Name of its subsystem: what a host connects to. Empty, as `uuid` is zero,
+    /// while what its pool keeps about it cannot be read: `reason` says why.
     #[schema(examples("nqn.2026-11.example.flashyard:node-1:scratch"))]
     pub nqn: String,
     /// Namespace identifier within the subsystem.

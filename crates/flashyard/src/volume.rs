@@ -281,7 +281,8 @@ fn list(volumes: &[Volume]) -> String {
 /// One volume, and how a Linux host connects to it at each of the node's addresses.
 fn show(volume: &Volume, addresses: &[String]) -> String {
     let connect = |address: &String| connect_command(address, &volume.nqn);
-    let connect: Vec<String> = addresses.iter().map(connect).collect();
+    let served = addresses.iter().filter(|_| !volume.nqn.is_empty());
+    let connect: Vec<String> = served.map(connect).collect();
     let hosts = match volume.hosts.as_slice() {
         [] => "none: no host can see it".to_owned(),
         hosts => names(hosts),

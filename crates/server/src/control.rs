@@ -17,6 +17,7 @@ mod pool_events;
 mod pool_volumes;
 mod pools;
 mod ports;
+mod serving;
 mod settings;
 mod snapshots;
 mod standing;
@@ -100,6 +101,19 @@ struct VolumeEntry {
     record: VolumeRecord,
     /// Why hosts cannot use the volume.
     offline: Option<String>,
+    /// What its pool keeps about it cannot be read: the record has no identity, and nothing is
+    /// written over what is there.
+    unread: bool,
+}
+
+impl VolumeEntry {
+    fn new(record: VolumeRecord, offline: Option<String>) -> VolumeEntry {
+        VolumeEntry {
+            record,
+            offline,
+            unread: false,
+        }
+    }
 }
 
 /// The latest failure of each drive that failed since the node started, and what became of drives

@@ -57,7 +57,7 @@ function Detail({ volume, all }: { volume: Volume; all: Volume[] }) {
     <Page title={`Volume ${volume.name}`} actions={actions}>
       <SimpleGrid cols={{ base: 1, md: 2 }}>
         <Facts volume={volume} />
-        <Connect volume={volume} />
+        {volume.nqn && <Connect volume={volume} />}
       </SimpleGrid>
       <Hosts key={volume.hosts.join()} volume={volume} />
       <VolumeLimits key={JSON.stringify(volume.limits)} volume={volume.name} limits={volume.limits ?? NO_LIMITS} inPool={Boolean(volume.pool)} />

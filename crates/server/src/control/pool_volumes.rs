@@ -10,8 +10,9 @@ use node::{AllowedHosts, Backing, VolumeId, VolumeOptions};
 
 use super::drives::refused;
 use super::grants::Asker;
+use super::serving::node_volume;
 use super::snapshots::pool_volume;
-use super::volumes::node_volume;
+use super::volumes::identified;
 use super::{Control, Objects, VolumeEntry, kept, not_found};
 use crate::state::{Place, VolumeRecord};
 
@@ -26,6 +27,12 @@ pub(super) enum Beginning {
     },
     /// A snapshot, perhaps made larger.
     Snapshot(Name, Option<Size>),
+}
+
+/// Where a volume of a pool is that is to be changed.
+fn changeable(objects: &Objects, name: &Name) -> Result<(Name, VolumeId), ErrorBody> {
+    identified(objects, name)?;
+    pool_volume(objects, name)
 }
 
 impl Control {
@@ -71,10 +78,7 @@ impl Control {
         };
         let message = format!("created in pool {pool} as {}", record.nqn);
         self.tell_volume(name, &message);
-        let entry = VolumeEntry {
-            record,
-            offline: None,
-        };
+        let entry = VolumeEntry::new(record, None);
         objects.volumes.insert(name.clone(), entry);
         self.look_at_pools(objects).await;
         Ok(())
@@ -135,7 +139,7 @@ impl Control {
         to: VolumeResize,
     ) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.lock().await;
-        let (pool, id) = pool_volume(&objects, name)?;
+        let (pool, id) = changeable(&objects, name)?;
         let bytes = to.size.bytes();
         let before = objects
             .volumes
@@ -218,7 +222,7 @@ impl Control {
     /// Gives a volume of a pool another name; hosts do not notice.
     pub async fn rename_volume(&self, name: &Name, to: VolumeRename) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.lock().await;
-        let (pool, id) = pool_volume(&objects, name)?;
+        let (pool, id) = changeable(&objects, name)?;
         if to.name == *name {
             return self.volume_now(&objects, name).await;
         }
@@ -247,7 +251,7 @@ impl Control {
         to: VolumeRollback,
     ) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.lock().await;
-        let (pool, id) = pool_volume(&objects, name)?;
+        let (pool, id) = changeable(&objects, name)?;
         let (found_in, info) = self.own_snapshot(&objects, asker, &to.snapshot).await?;
         if found_in != pool {
             let message = format!(

@@ -9,8 +9,9 @@ use node::{DriveLabel, Label, PoolFacts};
 
 use super::drives::refused;
 use super::{Control, Objects, not_found};
-use crate::state::{Kind, Place, PoolRecord, ScrubRecord};
+use crate::state::{Kind, Place, PoolRecord, ScrubRecord, VolumeRecord};
 
+mod adopt;
 mod hosts;
 mod import;
 mod scrub;
@@ -122,8 +123,7 @@ impl Control {
             .is_none();
         self.check_idle(name)?;
         for volume in volumes_of(&objects, name) {
-            let stopped = self.node.delete_volume(volume.as_str()).await;
-            stopped.map_err(|error| refused(&error))?;
+            self.stop_serving(&volume).await?;
             objects.volumes.remove(&volume);
         }
         if open {
@@ -272,7 +272,11 @@ impl Control {
                 .filter(|(_, held)| held.record.place.pool() == Some(name));
             let record = PoolRecord {
                 volumes: held
-                    .map(|(name, held)| (name.clone(), held.record.clone()))
+                    .filter_map(|(name, held)| match held.unread {
+                        false => Some((name.clone(), held.record.clone())),
+                        // As it was when it could be read.
+                        true => entry.record.volumes.get_key_value(name).map(cloned),
+                    })
                     .collect(),
                 ..remembered(&facts, &entry.record)
             };
@@ -315,6 +319,10 @@ impl PoolEntry {
             waits_until: None,
         }
     }
+}
+
+fn cloned((name, record): (&Name, &VolumeRecord)) -> (Name, VolumeRecord) {
+    (name.clone(), record.clone())
 }
 
 /// What events and jobs call a pool.

@@ -1,7 +1,5 @@
 //! Volumes: serve, show, allow, deny, stop serving.
 
-use std::collections::BTreeMap;
-
 use api::{
     ANY_HOST, ErrorBody, ErrorCode, Limits, Name, ObjectState, Severity, Volume, VolumeSpec,
 };
@@ -11,6 +9,7 @@ use uuid::Uuid;
 use super::drives::refused;
 use super::grants::{Asker, is_hidden};
 use super::hosts::nqn_of;
+use super::serving::node_volume;
 use super::standing::Standing;
 use super::subsystems::{group_agrees, members};
 use super::told::Told;
@@ -95,10 +94,7 @@ impl Control {
         let message = format!("created on drive {drive} as {}", record.nqn);
         self.events
             .record(Severity::Info, &format!("volume/{name}"), &message);
-        let entry = VolumeEntry {
-            record,
-            offline: None,
-        };
+        let entry = VolumeEntry::new(record, None);
         objects.volumes.insert(name.clone(), entry);
         Ok(())
     }
@@ -117,10 +113,7 @@ impl Control {
             self.forget(Kind::Volume, name).await?;
             objects.volumes.remove(name);
         }
-        self.node
-            .delete_volume(name.as_str())
-            .await
-            .map_err(|error| refused(&error))?;
+        self.stop_serving(name).await?;
         self.delete_in_pool(&objects, name, &record).await?;
         objects.volumes.remove(name);
         self.enforce(&objects).await?;
@@ -162,10 +155,7 @@ impl Control {
         volume: &Name,
         change: impl FnOnce(&mut Vec<Name>),
     ) -> Result<Volume, ErrorBody> {
-        let entry = objects
-            .volumes
-            .get(volume)
-            .ok_or_else(|| not_found("volume", volume))?;
+        let entry = identified(objects, volume)?;
         let nqn = entry.record.nqn.clone();
         let mut hosts = entry.record.hosts.clone();
         change(&mut hosts);
@@ -209,7 +199,10 @@ impl Control {
         objects: &Objects,
         records: Vec<(Name, VolumeRecord)>,
     ) -> Result<(), ErrorBody> {
-        for (_, record) in &records {
+        for (name, record) in &records {
+            if objects.volumes.contains_key(name) {
+                identified(objects, name)?;
+            }
             if let Place::Pool { name, volume } = &record.place {
                 let attributes = kept::encode(record, objects)?;
                 let kept = self.node.set_pool_volume_attributes(
@@ -255,94 +248,28 @@ impl Control {
             limits: Limits::default(),
         }
     }
+}
 
-    /// Serves every remembered volume; one without its drive is served as not ready, so that
-    /// hosts keep their sessions and retry.
-    pub(super) async fn restore_volumes(&self, volumes: BTreeMap<Name, VolumeRecord>) {
-        let mut objects = self.objects.lock().await;
-        for (name, record) in volumes {
-            let offline = self.restore_volume(&objects, &name, &record).await.err();
-            if let Some(reason) = &offline {
-                let message = format!("offline: {reason}");
-                self.events
-                    .record(Severity::Error, &format!("volume/{name}"), &message);
-            }
-            objects
-                .volumes
-                .insert(name, VolumeEntry { record, offline });
+/// A volume to be changed. One whose identity its pool keeps, and this program cannot read, stays
+/// as it is: what would be written in its place might be all that hosts know it by.
+pub(super) fn identified<'a>(
+    objects: &'a Objects,
+    name: &Name,
+) -> Result<&'a VolumeEntry, ErrorBody> {
+    let entry = objects.volumes.get(name);
+    let entry = entry.ok_or_else(|| not_found("volume", name))?;
+    match (entry.unread, &entry.offline) {
+        (true, reason) => {
+            let reason = reason.as_deref().unwrap_or("its identity cannot be read");
+            let message = format!("volume {name} cannot be changed: {reason}");
+            Err(ErrorBody::new(ErrorCode::NotReady, message))
         }
-        self.enforce_restored(&objects).await;
-    }
-
-    /// Serves one remembered volume; the error says why it is not online, served or not.
-    pub(super) async fn restore_volume(
-        &self,
-        objects: &Objects,
-        name: &Name,
-        record: &VolumeRecord,
-    ) -> Result<(), String> {
-        let allowed =
-            allowed_hosts(objects, &record.hosts).map_err(|error| error.message.clone())?;
-        let (online, backing) = match &record.place {
-            Place::Drive(drive) => (
-                drive_online(objects, drive),
-                Backing::Drive(drive.to_string()),
-            ),
-            Place::Pool { name, volume } => {
-                let backing = Backing::Pool {
-                    pool: name.to_string(),
-                    volume: VolumeId(*volume),
-                };
-                (pool_open(objects, name), backing)
-            }
-        };
-        let backing = match online {
-            Ok(()) => backing,
-            Err(_) => Backing::Offline {
-                capacity_bytes: record.capacity_bytes,
-            },
-        };
-        let served = node_volume(name, record, backing, allowed).map_err(|error| error.message)?;
-        self.node
-            .create_volume(served)
-            .await
-            .map_err(|error| error.to_string())?;
-        self.quality.forget(record.uuid);
-        online
-    }
-
-    /// Puts the volume of a drive that came back on it again.
-    pub(super) async fn reconnect_volumes(&self, objects: &mut Objects, drive: &Name) {
-        let members = objects.volumes.iter_mut();
-        let on = |volume: &VolumeEntry| volume.record.place.drive() == Some(drive);
-        for (name, entry) in members.filter(|(_, volume)| on(volume)) {
-            let backing = Backing::Drive(drive.to_string());
-            let object = format!("volume/{name}");
-            match self.node.set_backing(name.as_str(), backing).await {
-                Ok(_) => {
-                    entry.offline = None;
-                    self.events.record(Severity::Info, &object, "online again");
-                }
-                Err(error) => {
-                    let message = format!("still offline: {error}");
-                    self.events.record(Severity::Error, &object, &message);
-                    entry.offline = Some(error.to_string());
-                }
-            }
-        }
+        (false, _) => Ok(entry),
     }
 }
 
 pub(super) fn in_use(message: String) -> ErrorBody {
     ErrorBody::new(ErrorCode::InUse, message)
-}
-
-fn pool_open(objects: &Objects, pool: &Name) -> Result<(), String> {
-    let offline = objects.pools.get(pool).map(|entry| &entry.offline);
-    match offline {
-        Some(Some(reason)) => Err(format!("pool {pool} is offline: {reason}")),
-        _ => Ok(()),
-    }
 }
 
 pub(super) fn drive_online(objects: &Objects, drive: &Name) -> Result<(), String> {
@@ -353,7 +280,7 @@ pub(super) fn drive_online(objects: &Objects, drive: &Name) -> Result<(), String
     }
 }
 
-fn allowed_hosts(objects: &Objects, hosts: &[Name]) -> Result<AllowedHosts, ErrorBody> {
+pub(super) fn allowed_hosts(objects: &Objects, hosts: &[Name]) -> Result<AllowedHosts, ErrorBody> {
     if hosts.iter().any(|host| host.as_str() == ANY_HOST) {
         return Ok(AllowedHosts::Any);
     }
@@ -385,23 +312,6 @@ fn known_hosts(objects: &Objects, asker: Asker<'_>, hosts: &[Name]) -> Result<()
 fn unknown_host(field: &str, host: &Name) -> ErrorBody {
     let message = format!("no host is named {host}; allowed: a host that was added, or \"any\"");
     ErrorBody::invalid(field, message)
-}
-
-pub(super) fn node_volume(
-    name: &Name,
-    record: &VolumeRecord,
-    backing: Backing,
-    allowed: AllowedHosts,
-) -> Result<node::VolumeSpec, ErrorBody> {
-    Ok(node::VolumeSpec {
-        name: name.to_string(),
-        backing,
-        block_bytes: record.block_bytes.bytes(),
-        subsystem: parsed(&record.nqn)?,
-        nsid: record.nsid,
-        uuid: record.uuid,
-        allowed,
-    })
 }
 
 pub(super) fn parsed(nqn: &str) -> Result<Nqn, ErrorBody> {

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use api::{ErrorBody, ErrorCode, ImportablePool, Name, Pool, PoolImport, Severity, VolumeSpec};
-use node::{Backing, DriveLabel, PoolFacts, VolumeId, VolumeInfo};
+use api::{ErrorBody, ErrorCode, ImportablePool, Name, Pool, PoolImport, Severity};
+use node::{DriveLabel, PoolFacts, VolumeInfo};
 
-use super::{Labels, PoolEntry, hexadecimal, list, pool_label, pool_of, remembered, volumes_of};
+use super::{Labels, PoolEntry, hexadecimal, list, pool_label, pool_of, remembered};
 use crate::control::drives::{refused, user};
-use crate::control::kept;
 use crate::control::{Control, Objects, VolumeEntry};
-use crate::state::{Kind, Place, PoolRecord, VolumeRecord};
+use crate::state::{Kind, PoolRecord};
 
 impl Control {
     /// Pools on drives that nothing uses, by identity.
@@ -165,7 +164,7 @@ impl Control {
             let offline = served.err();
             objects
                 .volumes
-                .insert(name, VolumeEntry { record, offline });
+                .insert(name, VolumeEntry::new(record, offline));
         }
         self.enforce_restored(objects).await;
     }
@@ -201,106 +200,6 @@ impl Control {
         self.adopt(objects, name, volumes).await;
         self.look_at_pools(objects).await;
         Ok(())
-    }
-
-    /// Serves the volumes of a pool that was opened a moment ago.
-    async fn adopt(&self, objects: &mut Objects, pool: &Name, volumes: Vec<VolumeInfo>) {
-        let mut unserved = Vec::new();
-        let there: BTreeSet<&str> = volumes.iter().map(|volume| volume.name.as_str()).collect();
-        let held = volumes_of(objects, pool).into_iter();
-        for gone in held.filter(|held| !there.contains(held.as_str())) {
-            self.give_up_place(objects, &gone).await;
-        }
-        for volume in volumes {
-            let name = volume.name.clone();
-            if let Err(problem) = self.adopt_volume(objects, pool, volume).await {
-                let message = format!("volume {name} cannot be served: {problem}");
-                self.tell_pool(Severity::Error, pool, &message);
-                unserved.push(message);
-            }
-        }
-        if let Some(entry) = objects.pools.get_mut(pool) {
-            entry.unserved = unserved;
-        }
-        self.enforce_restored(objects).await;
-    }
-
-    async fn adopt_volume(
-        &self,
-        objects: &mut Objects,
-        pool: &Name,
-        volume: VolumeInfo,
-    ) -> Result<(), String> {
-        let name: Name = volume.name.parse().map_err(|error| format!("{error}"))?;
-        let here = objects.volumes.get(&name);
-        if here.is_some_and(|here| here.record.place.pool() != Some(pool)) {
-            return Err("a volume of that name is here already".to_owned());
-        }
-        let place = Place::Pool {
-            name: pool.clone(),
-            volume: volume.id.0,
-        };
-        let record = match kept::decode(&volume.attributes, place.clone()) {
-            Ok((record, hosts)) => VolumeRecord {
-                hosts: self.know_hosts(objects, pool, hosts).await,
-                capacity_bytes: volume.bytes,
-                ..record
-            },
-            Err(problem) => {
-                let message = format!("volume {name} gets a new identity: {problem}");
-                self.tell_pool(Severity::Warning, pool, &message);
-                let record = self.new_record(objects, &name, place, &VolumeSpec::default());
-                let record = VolumeRecord {
-                    capacity_bytes: volume.bytes,
-                    ..record
-                };
-                let kept = self.remember_volumes(objects, vec![(name.clone(), record.clone())]);
-                kept.await.map_err(|error| error.message)?;
-                record
-            }
-        };
-        let served = self.take_place(objects, &name, &record).await;
-        let entry = VolumeEntry {
-            record,
-            offline: served.as_ref().err().cloned(),
-        };
-        objects.volumes.insert(name, entry);
-        served
-    }
-
-    /// Serves a volume, where its place was held without a break for its hosts.
-    async fn take_place(
-        &self,
-        objects: &mut Objects,
-        name: &Name,
-        record: &VolumeRecord,
-    ) -> Result<(), String> {
-        if let Some(held) = objects.volumes.get(name) {
-            let same = VolumeRecord {
-                capacity_bytes: held.record.capacity_bytes,
-                ..record.clone()
-            };
-            if let Place::Pool { name: pool, volume } = &record.place
-                && same == held.record
-            {
-                let backing = Backing::Pool {
-                    pool: pool.to_string(),
-                    volume: VolumeId(*volume),
-                };
-                let back = self.node.set_backing(name.as_str(), backing).await;
-                return back.map(drop).map_err(|error| error.to_string());
-            }
-            // It was changed where the pool was meanwhile.
-            self.give_up_place(objects, name).await;
-        }
-        self.restore_volume(objects, name, record).await
-    }
-
-    /// Has hosts no longer find a volume whose place was held.
-    async fn give_up_place(&self, objects: &mut Objects, name: &Name) {
-        // One that is not served need not be stopped.
-        let _ = self.node.delete_volume(name.as_str()).await;
-        objects.volumes.remove(name);
     }
 
     /// What the drives carry that work and that nothing uses.
