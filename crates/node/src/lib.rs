@@ -48,8 +48,8 @@ pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};
 pub use reactor::Usage;
 pub use spec::{
     Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, ManagedFacts,
-    NamespaceFacts, NamespacesFacts, NodeEvent, NodeSpec, PoolFacts, PortSpec, SessionFacts,
-    VolumeSpec,
+    NamespaceFacts, NamespacesFacts, NewerLabel, NodeEvent, NodeSpec, PoolFacts, PortSpec,
+    SessionFacts, VolumeSpec,
 };
 pub use target::reservation::{Held, ReservationKeeper, Reservations};
 pub use target::{Latency, NamespaceChange, PathState};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use access::{AllowedHosts, Nqn};
 use block::IoError;
-use pool::{Counters, DriveId, Label, PoolEvent, PoolStatus, VolumeId};
+use pool::{Counters, DriveId, Label, PoolEvent, PoolId, PoolStatus, VolumeId};
 use target::PathState;
 use uuid::Uuid;
 
@@ -130,10 +130,23 @@ pub enum DriveLabel {
     Blank,
     /// It belongs to a pool, or did.
     Pool(Label),
-    /// It belongs to a pool of a newer format, with this version.
-    Newer(u32),
+    /// It belongs to a pool of a newer format.
+    Newer(NewerLabel),
     /// It cannot be read; why.
     Unreadable(String),
+}
+
+/// What a drive says whose format is newer than this program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewerLabel {
+    /// The format's version.
+    pub version: u32,
+    /// The version that this program knows.
+    pub known: u32,
+    /// The pool it belongs to.
+    pub pool: PoolId,
+    /// What the pool is called.
+    pub pool_name: String,
 }
 
 /// A pool as it stands.

@@ -5,7 +5,7 @@ use crate::drive::{DriveLayout, FIRST_SLOT, device_blocks};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
 use crate::format::body::Body;
-use crate::format::superblock::{MAGIC, MEMBER_ACTIVE, NAME_BYTES, Superblock, VERSION};
+use crate::format::superblock::{MAGIC, MEMBER_ACTIVE, Superblock, VERSION};
 use crate::join::join_all;
 use crate::labels::{self, HostId};
 use crate::level::{DRIVES_MAX, Level};
@@ -154,10 +154,6 @@ fn first_superblock<D: BlockDevice>(
     drives: &[D],
     options: &CreateOptions,
 ) -> Result<Superblock, PoolError> {
-    let name = options.name.as_bytes();
-    if name.is_empty() || name.len() > NAME_BYTES {
-        return Err(PoolError::Invalid("a pool's name has 1 to 64 bytes"));
-    }
     let width = options
         .width
         .unwrap_or(options.level.default_width(drives.len()));
@@ -179,7 +175,7 @@ fn first_superblock<D: BlockDevice>(
     superblock.slot_blocks = slot_blocks.into();
     superblock.level = options.level.code();
     superblock.width = shape.width() as u8;
-    superblock.name[..name.len()].copy_from_slice(name);
+    superblock.set_name(&options.name)?;
     superblock.raise_epoch(options.entropy.word()?);
     superblock.holder = options.host.0;
     for (index, device) in drives.iter().enumerate() {

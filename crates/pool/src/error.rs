@@ -1,5 +1,6 @@
 //! [`PoolError`]: why a pool cannot be made, opened or changed.
 
+use crate::labels::PoolId;
 use block::IoError;
 
 /// What went wrong with a control operation, in terms of what the caller can do about it.
@@ -45,8 +46,20 @@ pub enum PoolError {
     #[error("two of the drives are copies of one another (member {0}); give only the true one")]
     DuplicateDrive(usize),
     /// A later version wrote the pool.
-    #[error("the pool has format version {0}; this program knows version 1: use a newer one")]
-    NewerFormat(u32),
+    #[error(
+        "pool {pool_name:?} has format version {version}; this program knows version {known}: use \
+         a newer one"
+    )]
+    NewerFormat {
+        /// The version that a drive has.
+        version: u32,
+        /// The version that this program reads and writes.
+        known: u32,
+        /// The pool.
+        pool: PoolId,
+        /// What it is called.
+        pool_name: String,
+    },
     /// Too few members are there.
     #[error("{present} of {members} members are there and current; {needed} are needed: {missing}")]
     MembersMissing {
@@ -67,8 +80,12 @@ pub enum PoolError {
     SplitBrain {
         /// Epoch number of one set.
         left: u64,
+        /// Positions, among the drives given, of those that belong to the one set.
+        left_drives: Vec<usize>,
         /// Epoch number of the other.
         right: u64,
+        /// Positions of those that belong to the other.
+        right_drives: Vec<usize>,
     },
     /// Another host holds the pool.
     #[error("host {holder} holds the pool; export it there, or force if that host is off")]

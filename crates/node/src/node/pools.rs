@@ -31,6 +31,17 @@ impl Node {
             .await
     }
 
+    /// Has a pool be called otherwise on its drives; here it keeps the name that it was opened
+    /// under.
+    pub async fn rename_pool(&self, pool: &str, name: &str) -> Result<(), NodeError> {
+        let (pool, name) = (pool.to_owned(), name.to_owned());
+        self.run(move |layout| async move {
+            let work = move |pool: pool::Pool<_>| async move { pool.rename(&name).await };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
     /// Closes a pool of which no volume is served, and lets go of it, so that any host may open
     /// it.
     pub async fn export_pool(&self, name: &str) -> Result<(), NodeError> {

@@ -394,7 +394,7 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         | PoolError::DriveTooSmall { .. }
         | PoolError::MixedPools(..)
         | PoolError::DuplicateDrive(_) => return ErrorBody::invalid("drives", message),
-        PoolError::Invalid(_) | PoolError::NewerFormat(_) => ErrorCode::InvalidArgument,
+        PoolError::Invalid(_) | PoolError::NewerFormat { .. } => ErrorCode::InvalidArgument,
         PoolError::DriveInUse { .. } | PoolError::Held { .. } | PoolError::StillInUse { .. } => {
             ErrorCode::InUse
         }

@@ -107,7 +107,9 @@ impl Control {
         let label = self.node.drive_label(drive.as_str()).await;
         let pool = match label.map_err(|error| refused(&error))? {
             DriveLabel::Pool(label) => label.pool_name,
-            DriveLabel::Newer(version) => format!("of format version {version}"),
+            DriveLabel::Newer(newer) => {
+                format!("{}, of format version {}", newer.pool_name, newer.version)
+            }
             DriveLabel::Blank | DriveLabel::Unreadable(_) => return Ok(()),
         };
         let message = format!(

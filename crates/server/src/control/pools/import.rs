@@ -215,9 +215,10 @@ impl Control {
                 continue;
             }
             match self.node.drive_label(name.as_str()).await {
-                Ok(DriveLabel::Newer(version)) => {
+                Ok(DriveLabel::Newer(newer)) => {
                     let message = format!(
-                        "it carries a pool of format version {version}: use a newer program"
+                        "it carries pool {} with format version {}: use a newer program",
+                        newer.pool_name, newer.version
                     );
                     let object = format!("drive/{name}");
                     self.events.record(Severity::Warning, &object, &message);
