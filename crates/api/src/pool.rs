@@ -1,5 +1,6 @@
 //! Pools: drives under one redundancy, out of which volumes are made.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -216,6 +217,17 @@ pub struct PoolImport {
     /// Take it although another host holds it: right only if that host is off for good.
     #[serde(default)]
     pub force: bool,
+    /// Use these drives only; all that carry it unless said otherwise. Those that are left out stay
+    /// so until they are added to the pool again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<Name>,
+    /// What to call it from now on.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub rename: Option<Name>,
+    /// What to call volumes from now on, by what they are called in the pool. One whose NQN or UUID
+    /// a volume has that is here gets others as well.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rename_volumes: BTreeMap<Name, Name>,
 }
 
 /// The space of one volume or snapshot, exact as of a checkpoint.

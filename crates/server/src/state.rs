@@ -154,6 +154,10 @@ pub struct PoolRecord {
     /// When it was checked.
     #[serde(default)]
     pub scrub: ScrubRecord,
+    /// Identities of drives that carry it and that an import left out: they stay out of it until
+    /// they are added again, which gives them others.
+    #[serde(default)]
+    pub left_out: BTreeSet<String>,
 }
 
 /// When a pool was checked, in seconds since 1970.

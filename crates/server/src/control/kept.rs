@@ -10,6 +10,7 @@ use api::{ANY_HOST, ErrorBody, HostKeySpec, HostSpec, Name, TlsKeySpec};
 use node::ATTRIBUTES_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use super::Objects;
 use super::credentials::Credential;
@@ -155,6 +156,27 @@ pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, KeptHosts), U
         all: kept.hosts,
     };
     Ok((record, hosts))
+}
+
+/// By what hosts know a volume.
+pub struct Address {
+    pub nqn: String,
+    pub nsid: u32,
+    pub uuid: Uuid,
+}
+
+/// What was kept about a volume, but with another address and a subsystem of its own: the one that
+/// it had is another volume's where it is now.
+///
+/// # Errors
+/// What is kept cannot be read.
+pub fn readdressed(bytes: &[u8], address: Address) -> Result<Vec<u8>, Unread> {
+    let mut kept: Map<String, Value> = serde_json::from_slice(bytes)?;
+    kept.insert("subsystem".into(), Value::Null);
+    kept.insert("nqn".into(), address.nqn.into());
+    kept.insert("nsid".into(), address.nsid.into());
+    kept.insert("uuid".into(), address.uuid.to_string().into());
+    Ok(serde_json::to_vec(&kept)?)
 }
 
 /// The names under which hosts that were kept are known here; those that are not are added to

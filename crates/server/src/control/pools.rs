@@ -5,15 +5,18 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use api::{ErrorBody, ErrorCode, Job, JobKind, Name, Pool, PoolSpec, PoolState, Severity};
-use node::{DriveLabel, Label, PoolFacts};
+use node::PoolFacts;
 
 use super::drives::refused;
 use super::{Control, Objects, not_found};
 use crate::state::{Kind, Place, PoolRecord, ScrubRecord, VolumeRecord};
 
 mod adopt;
+mod found;
 mod hosts;
 mod import;
+mod opening;
+mod renaming;
 mod scrub;
 mod show;
 mod waiting;
@@ -76,7 +79,8 @@ impl Control {
             drives: spec.drives.iter().map(Name::to_string).collect(),
         };
         let made = self.node.create_pool(name.as_str(), made).await;
-        let entry = PoolEntry::open(made.map_err(|error| refused(&error))?);
+        let facts = made.map_err(|error| refused(&error))?;
+        let entry = PoolEntry::open(facts, &PoolRecord::new());
         if let Err(error) = self.remember(Kind::Pool, name, entry.record.clone()).await {
             // Made a moment ago under this lock: it is there to be destroyed.
             let _ = self.node.destroy_pool(name.as_str()).await;
@@ -305,14 +309,21 @@ impl Control {
     }
 }
 
+impl PoolRecord {
+    /// Of a pool that is the node's from now on: it is time for a scrub an interval later.
+    fn new() -> PoolRecord {
+        PoolRecord {
+            scrub: ScrubRecord::counting_from(SystemTime::now()),
+            ..PoolRecord::default()
+        }
+    }
+}
+
 impl PoolEntry {
-    /// One that was opened a moment ago.
-    fn open(facts: PoolFacts) -> PoolEntry {
+    /// One that was opened a moment ago, and what was remembered of it before.
+    fn open(facts: PoolFacts, before: &PoolRecord) -> PoolEntry {
         PoolEntry {
-            record: PoolRecord {
-                scrub: ScrubRecord::counting_from(SystemTime::now()),
-                ..remembered(&facts, &PoolRecord::default())
-            },
+            record: remembered(&facts, before),
             offline: None,
             facts: Some(facts),
             unserved: Vec::new(),
@@ -351,6 +362,7 @@ fn remembered(facts: &PoolFacts, before: &PoolRecord) -> PoolRecord {
         members,
         volumes: before.volumes.clone(),
         scrub: before.scrub,
+        left_out: before.left_out.clone(),
     }
 }
 
@@ -445,17 +457,6 @@ fn differs(pool: &Pool) -> ErrorBody {
 
 fn list(names: &[Name]) -> String {
     super::volumes::list(names)
-}
-
-/// Labels of drives, of those that carry a pool.
-type Labels = BTreeMap<Name, Label>;
-
-/// The label of a drive, if it carries a pool that this program can read.
-fn pool_label(label: DriveLabel) -> Option<Label> {
-    match label {
-        DriveLabel::Pool(label) => Some(label),
-        DriveLabel::Blank | DriveLabel::Newer(_) | DriveLabel::Unreadable(_) => None,
-    }
 }
 
 /// The state of a pool in the words of the API.
