@@ -62,7 +62,9 @@ pub use settings::{
     SyslogTransport,
 };
 pub use size::{Size, SizeError};
-pub use snapshot::{NamedSnapshot, Snapshot, SnapshotGroup, SnapshotSpec};
+pub use snapshot::{
+    NamedSnapshot, Snapshot, SnapshotGroup, SnapshotName, SnapshotNameError, SnapshotSpec,
+};
 pub use status::{Counts, Status};
 pub use tenant::{GRANT_COUNT_MAX, Grant, GrantUse, PoolGrant, Tenant};
 pub use token::{AuditEntry, Caller, Role, Token, TokenSpec};

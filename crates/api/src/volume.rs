@@ -8,7 +8,7 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
-use crate::{Limits, Name, Size};
+use crate::{Limits, Name, Size, SnapshotName};
 
 /// Whether an object can be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -101,7 +101,7 @@ pub struct VolumeSpec {
     pub reserved: bool,
     /// The snapshot that it starts out as, in that one's pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<Name>,
+    pub snapshot: Option<SnapshotName>,
     /// Bytes in a logical block as hosts see it.
     #[serde(default)]
     pub block_bytes: BlockSize,
@@ -196,6 +196,6 @@ pub struct VolumeRename {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeRollback {
-    /// The snapshot; what was written since is lost.
-    pub snapshot: Name,
+    /// The snapshot, in the volume's pool; what was written since is lost.
+    pub snapshot: SnapshotName,
 }

@@ -2,7 +2,7 @@
 
 use api::{
     ImportablePool, Job, List, Name, Pool, PoolImport, PoolSpec, PoolUsage, Snapshot,
-    SnapshotGroup, SnapshotSpec, Volume, VolumeRename, VolumeResize, VolumeRollback,
+    SnapshotGroup, SnapshotName, SnapshotSpec, Volume, VolumeRename, VolumeResize, VolumeRollback,
 };
 
 use crate::{Client, ClientError};
@@ -98,6 +98,11 @@ impl Client {
         self.list("/v1/snapshots")
     }
 
+    /// One snapshot.
+    pub fn snapshot(&self, name: &SnapshotName) -> Result<Snapshot, ClientError> {
+        self.get(&path(name))
+    }
+
     /// Takes a snapshot of a volume.
     pub fn create_snapshot(
         &self,
@@ -113,8 +118,8 @@ impl Client {
     }
 
     /// Deletes a snapshot.
-    pub fn delete_snapshot(&self, name: &Name) -> Result<(), ClientError> {
-        self.delete_object(&format!("/v1/snapshots/{name}"))
+    pub fn delete_snapshot(&self, name: &SnapshotName) -> Result<(), ClientError> {
+        self.delete_object(&path(name))
     }
 
     /// What takes long, oldest first.
@@ -125,5 +130,14 @@ impl Client {
     /// One job.
     pub fn job(&self, id: u64) -> Result<Job, ClientError> {
         self.get(&format!("/v1/jobs/{id}"))
+    }
+}
+
+/// Where a snapshot is found.
+fn path(snapshot: &SnapshotName) -> String {
+    let SnapshotName { pool, name } = snapshot;
+    match pool {
+        Some(pool) => format!("/v1/pools/{pool}/snapshots/{name}"),
+        None => format!("/v1/snapshots/{name}"),
     }
 }

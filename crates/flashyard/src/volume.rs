@@ -1,8 +1,8 @@
 //! `flashyard volume`
 
 use api::{
-    BlockSize, Name, Size, SnapshotSpec, Volume, VolumeRename, VolumeResize, VolumeRollback,
-    VolumeSpec,
+    BlockSize, Name, Size, SnapshotName, SnapshotSpec, Volume, VolumeRename, VolumeResize,
+    VolumeRollback, VolumeSpec,
 };
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
@@ -54,8 +54,8 @@ pub enum Verb {
     Rollback {
         /// The volume
         name: Name,
-        /// The snapshot
-        snapshot: Name,
+        /// The snapshot, as NAME or POOL/NAME
+        snapshot: SnapshotName,
     },
     /// Limit what hosts do to a volume, from now on; what is not named is not limited
     Limit {
@@ -115,8 +115,8 @@ pub struct Place {
 
 #[derive(Args)]
 pub struct Clone {
-    /// The snapshot
-    snapshot: Name,
+    /// The snapshot, as NAME or POOL/NAME
+    snapshot: SnapshotName,
     /// What to call the volume
     name: Name,
     /// Make it larger than the snapshot

@@ -127,6 +127,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
             snapshots::create,
             snapshots::delete
         ))
+        .routes(routes!(snapshots::show_in_pool, snapshots::delete_in_pool))
         .routes(routes!(hosts::list))
         .routes(routes!(hosts::show, hosts::add, hosts::remove))
         .routes(routes!(

@@ -80,9 +80,11 @@ function Detail({ volume, all }: { volume: Volume; all: Volume[] }) {
       )}
       {asking?.what === "resize" && <Resize volume={volume} close={close} />}
       {asking?.what === "snapshot" && <TakeSnapshot volume={volume.name} close={close} />}
-      {asking?.what === "clone" && <CreateVolume snapshot={asking.snapshot} close={close} />}
+      {asking?.what === "clone" && volume.pool && (
+        <CreateVolume snapshot={{ pool: volume.pool, name: asking.snapshot }} close={close} />
+      )}
       {asking && ["delete", "rollback", "forget"].includes(asking.what) && (
-        <LastQuestion volume={volume.name} asking={asking} close={close} />
+        <LastQuestion volume={volume.name} pool={volume.pool ?? ""} asking={asking} close={close} />
       )}
     </Page>
   );
@@ -211,7 +213,14 @@ function TakeSnapshot({ volume, close }: { volume: string; close: () => void }) 
   );
 }
 
-function LastQuestion({ volume, asking, close }: { volume: string; asking: Asking; close: () => void }) {
+interface LastQuestionProps {
+  volume: string;
+  pool: string;
+  asking: Asking;
+  close: () => void;
+}
+
+function LastQuestion({ volume, pool, asking, close }: LastQuestionProps) {
   const [, go] = useLocation();
   const snapshot = "snapshot" in asking ? asking.snapshot : "";
   const change = useChange(
@@ -219,7 +228,7 @@ function LastQuestion({ volume, asking, close }: { volume: string; asking: Askin
       if (asking.what === "rollback") {
         await answer(node.POST("/v1/volumes/{name}/rollback", { params: { path: { name: volume } }, body: { snapshot } }));
       } else if (asking.what === "forget") {
-        await answer(node.DELETE("/v1/snapshots/{name}", { params: { path: { name: snapshot } } }));
+        await answer(node.DELETE("/v1/pools/{pool}/snapshots/{name}", { params: { path: { pool, name: snapshot } } }));
       } else {
         await answer(node.DELETE("/v1/volumes/{name}", { params: { path: { name: volume } } }));
         go("/volumes");

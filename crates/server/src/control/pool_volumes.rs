@@ -6,7 +6,7 @@ use api::{
     ErrorBody, ErrorCode, GrantUse, Name, Severity, Size, Volume, VolumeRename, VolumeResize,
     VolumeRollback, VolumeSpec,
 };
-use node::{AllowedHosts, Backing, VolumeId, VolumeOptions};
+use node::{AllowedHosts, Backing, SnapshotInfo, VolumeId, VolumeOptions};
 
 use super::drives::refused;
 use super::grants::Asker;
@@ -25,8 +25,8 @@ pub(super) enum Beginning {
         /// Space for all of it is kept.
         reserved: bool,
     },
-    /// A snapshot, perhaps made larger.
-    Snapshot(Name, Option<Size>),
+    /// A snapshot of the pool, perhaps made larger.
+    Snapshot(SnapshotInfo, Option<Size>),
 }
 
 /// Where a volume of a pool is that is to be changed.
@@ -52,9 +52,7 @@ impl Control {
         };
         let record = self.new_record(objects, name, place(VolumeId(0)), spec);
         let attributes = kept::encode(&record, objects)?;
-        let id = self
-            .begin(objects, name, pool, beginning, attributes)
-            .await?;
+        let id = self.begin(name, pool, beginning, attributes).await?;
         let record = VolumeRecord {
             place: place(id),
             ..record
@@ -86,14 +84,13 @@ impl Control {
 
     async fn begin(
         &self,
-        objects: &Objects,
         name: &Name,
         pool: &Name,
         beginning: Beginning,
         attributes: Vec<u8>,
     ) -> Result<VolumeId, ErrorBody> {
         let refuse = |error| refused(&error);
-        let (snapshot, size) = match beginning {
+        let (info, size) = match beginning {
             Beginning::Empty { size, reserved } => {
                 let options = VolumeOptions {
                     bytes: size.bytes(),
@@ -107,7 +104,6 @@ impl Control {
             }
             Beginning::Snapshot(snapshot, size) => (snapshot, size),
         };
-        let (_, info) = self.find_snapshot(objects, &snapshot).await?;
         let cloned = self
             .node
             .clone_pool_snapshot(pool.as_str(), info.id, name.as_str());
@@ -252,7 +248,8 @@ impl Control {
     ) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.lock().await;
         let (pool, id) = changeable(&objects, name)?;
-        let (found_in, info) = self.own_snapshot(&objects, asker, &to.snapshot).await?;
+        let snapshot = self.snapshot_in(&objects, asker, &to.snapshot, Some(&pool));
+        let (found_in, info) = snapshot.await?;
         if found_in != pool {
             let message = format!(
                 "snapshot {} is in pool {found_in} and volume {name} in {pool}",

@@ -61,7 +61,9 @@ impl Control {
                 Ok(Standing::Pool(pool.clone(), beginning))
             }
             (None, pool, Some(snapshot)) if !spec.reserved => {
-                let found = self.own_snapshot(objects, asker, snapshot).await;
+                let found = self
+                    .snapshot_in(objects, asker, snapshot, pool.as_ref())
+                    .await;
                 let (found_in, info) = found.map_err(|error| error.at("snapshot".to_owned()))?;
                 if pool.as_ref().is_some_and(|pool| *pool != found_in) {
                     let message = format!("snapshot {snapshot} is in pool {found_in}");
@@ -70,7 +72,7 @@ impl Control {
                 let bytes = spec.size.map_or(info.bytes, Size::bytes);
                 self.check_grant(objects, asker, &found_in, volume(bytes))
                     .await?;
-                let beginning = Beginning::Snapshot(snapshot.clone(), spec.size);
+                let beginning = Beginning::Snapshot(info, spec.size);
                 Ok(Standing::Pool(found_in, beginning))
             }
             (None, _, Some(_)) => {
