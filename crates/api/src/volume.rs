@@ -198,4 +198,10 @@ pub struct VolumeRename {
 pub struct VolumeRollback {
     /// The snapshot, in the volume's pool; what was written since is lost.
     pub snapshot: SnapshotName,
+    /// Do it while hosts are connected, which do not expect their disk to change.
+    #[serde(default)]
+    pub force: bool,
+    /// Cut off what is behind the size that the snapshot has; never while hosts are connected.
+    #[serde(default)]
+    pub allow_shrink: bool,
 }

@@ -56,6 +56,12 @@ pub enum Verb {
         name: Name,
         /// The snapshot, as NAME or POOL/NAME
         snapshot: SnapshotName,
+        /// Do it while hosts are connected, which do not expect their disk to change
+        #[arg(long)]
+        force: bool,
+        /// Cut off what is behind the size that the snapshot has
+        #[arg(long)]
+        allow_shrink: bool,
     },
     /// Limit what hosts do to a volume, from now on; what is not named is not limited
     Limit {
@@ -194,9 +200,16 @@ impl Verb {
                 node.output
                     .show(&client.create_volume(&clone.name, &clone.spec())?, one);
             }
-            Verb::Rollback { name, snapshot } => {
+            Verb::Rollback {
+                name,
+                snapshot,
+                force,
+                allow_shrink,
+            } => {
                 let to = VolumeRollback {
                     snapshot: snapshot.clone(),
+                    force: *force,
+                    allow_shrink: *allow_shrink,
                 };
                 node.output.show(&client.rollback_volume(name, &to)?, one);
             }

@@ -72,6 +72,8 @@ fn to(mib: u64) -> VolumeResize {
 fn back_to(snapshot: &str) -> VolumeRollback {
     VolumeRollback {
         snapshot: name(snapshot).into(),
+        force: false,
+        allow_shrink: true,
     }
 }
 

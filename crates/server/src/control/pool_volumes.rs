@@ -137,29 +137,10 @@ impl Control {
         let mut objects = self.objects.lock().await;
         let (pool, id) = changeable(&objects, name)?;
         let bytes = to.size.bytes();
-        let before = objects
-            .volumes
-            .get(name)
-            .map(|entry| entry.record.capacity_bytes);
-        let shrinks = before.is_some_and(|before| bytes < before);
-        if shrinks && asker.is_some() {
-            let message = format!(
-                "volume {name} has {}; allowed for this token: a larger size",
-                Size(before.unwrap_or(0))
-            );
-            return Err(ErrorBody::new(ErrorCode::Forbidden, message).at("size".to_owned()));
-        }
-        if shrinks && to.allow_shrink {
-            self.check_unused(&objects, name).await?;
-        }
-        if shrinks && !to.allow_shrink {
-            let message = format!(
-                "volume {name} has {}, and {} is less: what is behind it would be lost; allowed: \
-                 a larger size, or allow_shrink",
-                Size(before.unwrap_or(0)),
-                to.size
-            );
-            return Err(ErrorBody::invalid("size", message));
+        if self.check_shrink(&objects, asker, name, bytes, to.allow_shrink)? {
+            let users = self.users(&objects, name).await?;
+            unused(name, &users, "a volume shrinks once no host is connected")
+                .map_err(|error| error.at("size".to_owned()))?;
         }
         self.check_growth(&objects, asker, name, bytes)
             .await
@@ -194,25 +175,45 @@ impl Control {
         }
     }
 
-    /// Refuses to cut off what a connected host may be using: it would find out by errors.
-    async fn check_unused(&self, objects: &Objects, name: &Name) -> Result<(), ErrorBody> {
-        let entry = objects.volumes.get(name);
-        let nqn = &entry.ok_or_else(|| not_found("volume", name))?.record.nqn;
-        let sessions = self.node.sessions().await;
-        let sessions = sessions.map_err(|error| refused(&error))?;
-        let users = sessions
-            .into_iter()
-            .filter(|session| session.subsystem_nqn == *nqn);
-        let users: BTreeSet<String> = users.map(|session| session.host_nqn).collect();
-        if users.is_empty() {
-            return Ok(());
+    /// Whether a volume would be smaller, which has to be allowed: what is cut off may be all there
+    /// is of it. Tenants shrink nothing.
+    fn check_shrink(
+        &self,
+        objects: &Objects,
+        asker: Asker<'_>,
+        name: &Name,
+        bytes: u64,
+        allowed: bool,
+    ) -> Result<bool, ErrorBody> {
+        let before = identified(objects, name)?.record.capacity_bytes;
+        if bytes >= before {
+            return Ok(false);
         }
-        let users: Vec<String> = users.into_iter().collect();
-        let message = format!(
-            "volume {name} is connected to {}: a volume shrinks once no host is connected",
-            users.join(", ")
-        );
-        Err(ErrorBody::new(ErrorCode::InUse, message).at("size".to_owned()))
+        let (before, after) = (Size(before), Size(bytes));
+        if asker.is_some() {
+            let message = format!(
+                "volume {name} has {before}, and {after} is less; allowed for this token: a larger \
+                 size"
+            );
+            return Err(ErrorBody::new(ErrorCode::Forbidden, message).at("size".to_owned()));
+        }
+        if !allowed {
+            let message = format!(
+                "volume {name} has {before}, and {after} is less: what is behind it would be lost; \
+                 allowed: a larger size, or allow_shrink"
+            );
+            return Err(ErrorBody::invalid("size", message));
+        }
+        Ok(true)
+    }
+
+    /// The hosts that are connected to a volume's subsystem.
+    async fn users(&self, objects: &Objects, name: &Name) -> Result<BTreeSet<String>, ErrorBody> {
+        let nqn = &identified(objects, name)?.record.nqn;
+        let sessions = self.node.sessions().await;
+        let sessions = sessions.map_err(|error| refused(&error))?.into_iter();
+        let users = sessions.filter(|session| session.subsystem_nqn == *nqn);
+        Ok(users.map(|session| session.host_nqn).collect())
     }
 
     /// Gives a volume of a pool another name; hosts do not notice.
@@ -257,6 +258,18 @@ impl Control {
             );
             return Err(ErrorBody::invalid("snapshot", message));
         }
+        let at = |error: ErrorBody| error.at("snapshot".to_owned());
+        let shrinks = self
+            .check_shrink(&objects, asker, name, info.bytes, to.allow_shrink)
+            .map_err(at)?;
+        let users = self.users(&objects, name).await?;
+        if shrinks {
+            unused(name, &users, "a volume shrinks once no host is connected").map_err(at)?;
+        } else if !to.force {
+            let advice = "its data would change under them; allowed: once no host is connected, \
+                          or force";
+            unused(name, &users, advice).map_err(at)?;
+        }
         self.check_growth(&objects, asker, name, info.bytes).await?;
         let rolled = self
             .node
@@ -264,7 +277,14 @@ impl Control {
             .await;
         rolled.map_err(|error| refused(&error))?;
         self.size_changed(&mut objects, name).await?;
-        self.tell_volume(name, &format!("rolled back to snapshot {}", to.snapshot));
+        let message = match users.len() {
+            0 => format!("rolled back to snapshot {}", to.snapshot),
+            _ => format!(
+                "rolled back to snapshot {} under connected hosts",
+                to.snapshot
+            ),
+        };
+        self.tell_volume(name, &message);
         self.volume_now(&objects, name).await
     }
 
@@ -308,4 +328,18 @@ impl Control {
         self.events
             .record(Severity::Info, &format!("volume/{name}"), message);
     }
+}
+
+/// Refuses what hosts would notice that are connected: what they have cached, or may be writing, is
+/// of what the volume is now.
+fn unused(name: &Name, users: &BTreeSet<String>, advice: &str) -> Result<(), ErrorBody> {
+    if users.is_empty() {
+        return Ok(());
+    }
+    let users: Vec<&str> = users.iter().map(String::as_str).collect();
+    let message = format!(
+        "volume {name} is connected to {}: {advice}",
+        users.join(", ")
+    );
+    Err(ErrorBody::new(ErrorCode::InUse, message))
 }

@@ -1,0 +1,146 @@
+//! What becomes of volumes of a pool: rolled back, made thick, made again, each only as far as it
+//! is safe, and said otherwise.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use api::Volume;
+use block::{BlockDevice, Buffer, Durability, IoError, Lba};
+use initiator::{ConnectOptions, Controller, Namespace};
+use reactor::{Reactor, ReactorConfig};
+use support::{Node, name, text};
+
+const HOST: &str = "nqn.2026-11.example.flashyard:test";
+const MIB: u64 = 1 << 20;
+
+/// Longer than a host that has gone is remembered on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn connected<F: Future<Output = ()>>(
+    node: &Node,
+    volume: &str,
+    work: impl FnOnce(Namespace, Controller) -> F,
+) {
+    let address = node.endpoints().nvme[0];
+    let nqn = node.client().volume(&name(volume)).unwrap().nqn;
+    let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
+    reactor.run(async {
+        let options = ConnectOptions::new(HOST);
+        let controller = Controller::connect(address, &nqn, options).await.unwrap();
+        let namespace = controller.namespace(1).await.unwrap();
+        work(namespace, controller).await;
+    });
+    let started = Instant::now();
+    while !node.client().sessions().unwrap().items.is_empty() {
+        assert!(started.elapsed() < PATIENCE, "the host is gone");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+async fn write(device: &Namespace, block: u64, byte: u8) -> Result<(), IoError> {
+    let mut buffer = Buffer::zeroed(64 << 10);
+    buffer.fill(byte);
+    device
+        .write(Lba(block), buffer, Durability::Durable)
+        .await
+        .1
+}
+
+async fn holds(device: &Namespace, block: u64, byte: u8) {
+    let (buffer, result) = device.read(Lba(block), Buffer::new(64 << 10)).await;
+    assert_eq!(result, Ok(()));
+    assert!(buffer.iter().all(|found| *found == byte), "block {block}");
+}
+
+fn create(node: &Node, volume: &str, size: &str, more: &[&str]) {
+    let create = ["volume", "create", volume, "--pool", "pool", "--size", size];
+    node.answer(&[&create[..], &["--allow", "any"], more].concat());
+}
+
+fn volume(node: &Node, called: &str) -> Volume {
+    node.client().volume(&name(called)).unwrap()
+}
+
+fn refused(node: &Node, arguments: &[&str], words: &[&str]) {
+    let output = node.ask(arguments);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
+    for word in words {
+        assert!(message.contains(word), "{arguments:?}: {word}: {message}");
+    }
+}
+
+#[test]
+fn a_rollback_neither_surprises_a_host_nor_cuts_off_what_nobody_gave_up() {
+    let node = Node::develop(&[]);
+    create(&node, "v", "8MiB", &[]);
+    connected(&node, "v", async |device, _controller| {
+        assert_eq!(write(&device, 0, 1).await, Ok(()));
+    });
+    node.answer(&["volume", "snapshot", "v", "small"]);
+    let back = ["volume", "rollback", "v", "small"];
+    connected(&node, "v", async |device, _controller| {
+        assert_eq!(write(&device, 0, 2).await, Ok(()));
+        refused(&node, &back, &["is connected to", HOST, "force"]);
+        holds(&device, 0, 2).await;
+        // Who says so gets it.
+        node.answer(&[&back[..], &["--force"]].concat());
+        holds(&device, 0, 1).await;
+    });
+    node.answer(&["volume", "resize", "v", "16MiB"]);
+    node.answer(&["volume", "snapshot", "v", "large"]);
+    connected(&node, "v", async |device, _controller| {
+        assert_eq!(write(&device, 4080, 3).await, Ok(()));
+        for more in [&[][..], &["--force"], &["--force", "--allow-shrink"]] {
+            refused(&node, &[&back[..], more].concat(), &[]);
+        }
+        assert_eq!(volume(&node, "v").capacity_bytes, 16 * MIB);
+        holds(&device, 4080, 3).await;
+    });
+    refused(&node, &back, &["16 MiB", "8 MiB", "allow_shrink"]);
+    refused(
+        &node,
+        &[&back[..], &["--force"]].concat(),
+        &["allow_shrink"],
+    );
+    assert_eq!(volume(&node, "v").capacity_bytes, 16 * MIB);
+    connected(&node, "v", async |device, _controller| {
+        holds(&device, 4080, 3).await
+    });
+    node.answer(&[&back[..], &["--allow-shrink"]].concat());
+    assert_eq!(volume(&node, "v").capacity_bytes, 8 * MIB);
+    node.answer(&["volume", "rollback", "v", "large"]);
+    assert_eq!(volume(&node, "v").capacity_bytes, 16 * MIB);
+    // A tenant's token shrinks nothing, whatever it says.
+    node.answer(&[
+        "tenant",
+        "grant",
+        "acme",
+        "pool",
+        "--size",
+        "64MiB",
+        "--volumes",
+        "2",
+    ]);
+    create(&node, "own", "8MiB", &["--tenant", "acme"]);
+    node.answer(&["volume", "snapshot", "own", "own-small"]);
+    node.answer(&["volume", "resize", "own", "16MiB"]);
+    let secret = node.answer(&[
+        "token", "create", "ops", "--role", "operator", "--tenant", "acme",
+    ]);
+    let file = node.path().join("ops.token");
+    let secret = secret
+        .split_whitespace()
+        .find(|word| word.starts_with("fy"));
+    std::fs::write(&file, secret.unwrap()).unwrap();
+    let mut all = vec!["--node", &node.endpoints().api, "--token-file"];
+    all.push(file.to_str().unwrap());
+    all.extend(["volume", "rollback", "own", "own-small", "--allow-shrink"]);
+    let output = support::flashyard(&all);
+    let message = text(&output.stderr);
+    assert!(message.contains("allowed for this token"), "{message}");
+    assert_eq!(volume(&node, "own").capacity_bytes, 16 * MIB);
+}
