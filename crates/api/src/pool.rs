@@ -72,8 +72,9 @@ pub struct PoolSpec {
     pub level: PoolLevel,
     /// The drives it takes, all that is on them included.
     pub drives: Vec<Name>,
-    /// Drives that one stripe is spread over; all of them unless said otherwise. Fewer leave room
-    /// to rebuild at full width when a drive is lost.
+    /// Drives that one stripe is spread over; all of them unless said otherwise, or up to three for
+    /// raid1, and an even number for raid10. Fewer leave room to rebuild at full width when a drive
+    /// is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u8>,
 }
@@ -169,6 +170,9 @@ pub struct Pool {
     /// Its redundancy; nothing while it is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<PoolLevel>,
+    /// Drives that one stripe is spread over; nothing while it is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u8>,
     /// What it can hold, redundancy and reserves taken off.
     pub usable_bytes: u64,
     /// What it holds.

@@ -223,6 +223,14 @@ fn list(pools: &[Pool]) -> String {
     table(&header, pools.iter().map(row))
 }
 
+/// Its redundancy, and how many drives a stripe is on.
+fn shape(pool: &Pool) -> String {
+    match pool.width {
+        Some(width) => format!("{}, {width} wide", level(pool)),
+        None => level(pool),
+    }
+}
+
 /// One pool, and its members.
 fn show(pool: &Pool) -> String {
     let counters = &pool.counters;
@@ -232,7 +240,7 @@ fn show(pool: &Pool) -> String {
         ("identity", pool.id.clone()),
         ("state", state(pool.state)),
         ("reason", pool.reason.clone().unwrap_or_else(|| "-".into())),
-        ("level", level(pool)),
+        ("level", shape(pool)),
         ("usable", Size(pool.usable_bytes).to_string()),
         ("used", format!("{} ({percent}%)", Size(pool.used_bytes))),
         ("volumes", names(&pool.volumes)),

@@ -18,6 +18,18 @@ pub enum PoolError {
         /// Drives given.
         found: usize,
     },
+    /// Segments cannot be so wide.
+    #[error("width of {level} on {drives} drives: {width}; allowed: {allowed}")]
+    Width {
+        /// The level asked for.
+        level: crate::Level,
+        /// The width asked for.
+        width: usize,
+        /// Drives given.
+        drives: usize,
+        /// What there could be instead, for the reader.
+        allowed: String,
+    },
     /// A drive is too small to be of use.
     #[error("drive {index} has {found} blocks of 4 KiB; at least {min} are needed")]
     DriveTooSmall {

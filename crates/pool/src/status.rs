@@ -62,6 +62,8 @@ pub struct PoolStatus {
     pub name: String,
     /// Its redundancy.
     pub level: Level,
+    /// Columns of a wide segment.
+    pub width: usize,
     /// How well it is.
     pub state: PoolState,
     /// Why it is offline, if it is.
@@ -115,6 +117,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             id: PoolId(superblock.pool_id),
             name: superblock.name(),
             level: core.array.level,
+            width: core.width,
             state: core.state_now(),
             reason: core.offline.get(),
             usable_bytes: core.size().usable_bytes(),

@@ -394,6 +394,7 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         | PoolError::DriveTooSmall { .. }
         | PoolError::MixedPools(..)
         | PoolError::DuplicateDrive(_) => return ErrorBody::invalid("drives", message),
+        PoolError::Width { .. } => return ErrorBody::invalid("width", message),
         PoolError::Invalid(_) | PoolError::NewerFormat { .. } => ErrorCode::InvalidArgument,
         PoolError::DriveInUse { .. } | PoolError::Held { .. } | PoolError::StillInUse { .. } => {
             ErrorCode::InUse

@@ -439,14 +439,21 @@ fn same(pool: &Pool, spec: &PoolSpec) -> bool {
         .iter()
         .flat_map(|member| &member.drive)
         .collect();
-    pool.level == Some(spec.level) && members == spec.drives.iter().collect()
+    let usual = || {
+        let level: node::Level = spec.level.as_str().parse().ok()?;
+        u8::try_from(level.default_width(spec.drives.len())).ok()
+    };
+    pool.level == Some(spec.level)
+        && members == spec.drives.iter().collect()
+        && pool.width == spec.width.or_else(usual)
 }
 
 fn differs(pool: &Pool) -> ErrorBody {
     let members = pool.members.iter().flat_map(|member| member.drive.clone());
-    let level = pool
-        .level
-        .map_or("a pool that is not open", |level| level.as_str());
+    let level = match (pool.level, pool.width) {
+        (Some(level), Some(width)) => format!("{level}, {width} wide,"),
+        _ => "a pool that is not open".to_owned(),
+    };
     let message = format!(
         "pool {} exists as {level} on {}",
         pool.name,

@@ -209,6 +209,7 @@ pub mod tests {
             id: PoolId([1; 16]),
             name: "fast".into(),
             level: "raid1".parse::<Level>().unwrap(),
+            width: 2,
             state: PoolState::Online,
             reason: None,
             usable_bytes: 1 << 30,
