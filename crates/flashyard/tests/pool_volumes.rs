@@ -7,8 +7,9 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use api::Volume;
+use api::{ErrorCode, Volume, VolumeSpec};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
+use client::ClientError;
 use initiator::{ConnectOptions, Controller, Namespace};
 use reactor::{Reactor, ReactorConfig};
 use support::{Node, name, text};
@@ -143,4 +144,76 @@ fn a_rollback_neither_surprises_a_host_nor_cuts_off_what_nobody_gave_up() {
     let message = text(&output.stderr);
     assert!(message.contains("allowed for this token"), "{message}");
     assert_eq!(volume(&node, "own").capacity_bytes, 16 * MIB);
+}
+
+#[test]
+fn a_volume_or_pool_that_is_made_again_is_what_was_asked_for_or_refused() {
+    let node = Node::develop(&["--drives", "6"]);
+    let client = node.client();
+    let exists = |spec: &VolumeSpec, called: &str, word: &str| {
+        let refused = client.create_volume(&name(called), spec);
+        let Err(ClientError::Refused(error)) = refused else {
+            panic!("{spec:?}: {refused:?}");
+        };
+        assert_eq!(error.code, ErrorCode::AlreadyExists);
+        assert!(error.message.contains(word), "{error}");
+    };
+    let thin = VolumeSpec {
+        pool: Some(name("pool")),
+        size: Some(api::Size(8 * MIB)),
+        ..VolumeSpec::default()
+    };
+    let thick = VolumeSpec {
+        reserved: true,
+        ..thin.clone()
+    };
+    let made = client.create_volume(&name("v"), &thin).unwrap();
+    assert_eq!(client.create_volume(&name("v"), &thin).unwrap(), made);
+    exists(&thick, "v", "thin");
+    let kept = client.create_volume(&name("t"), &thick).unwrap();
+    assert_eq!(client.create_volume(&name("t"), &thick).unwrap(), kept);
+    exists(&thin, "t", "thick");
+    node.answer(&["volume", "snapshot", "v", "s"]);
+    node.answer(&["volume", "snapshot", "t", "other"]);
+    let clone = |snapshot: &str| VolumeSpec {
+        snapshot: Some(snapshot.parse().unwrap()),
+        ..VolumeSpec::default()
+    };
+    let cloned = client.create_volume(&name("c"), &clone("s")).unwrap();
+    assert_eq!(
+        client.create_volume(&name("c"), &clone("s")).unwrap(),
+        cloned
+    );
+    exists(&clone("other"), "c", "snapshot s");
+    exists(&thin, "c", "snapshot s");
+    exists(&clone("s"), "v", "v exists");
+    // What became of it later does not count: neither a rollback nor that the snapshot is gone.
+    node.answer(&["volume", "rollback", "v", "s"]);
+    node.answer(&["snapshot", "delete", "s"]);
+    assert_eq!(
+        client.create_volume(&name("v"), &thin).unwrap().uuid,
+        made.uuid
+    );
+    assert_eq!(
+        client.create_volume(&name("c"), &clone("s")).unwrap().uuid,
+        cloned.uuid
+    );
+    exists(&clone("other"), "c", "snapshot s");
+
+    let pool = [
+        "pool",
+        "create",
+        "pool",
+        "--level",
+        "raid6",
+        "--drives",
+        "d0,d1,d2,d3,d4,d5",
+    ];
+    node.answer(&pool);
+    node.answer(&[&pool[..], &["--width", "6"]].concat());
+    refused(
+        &node,
+        &[&pool[..], &["--width", "5"]].concat(),
+        &["exists as raid6", "6 wide"],
+    );
 }

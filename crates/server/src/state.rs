@@ -192,6 +192,9 @@ pub struct VolumeRecord {
     /// The tenant it belongs to.
     #[serde(default)]
     pub tenant: Option<Name>,
+    /// The snapshot of its pool that it began as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Name>,
     /// What it may do, and what it is promised.
     #[serde(default, skip_serializing_if = "Limits::is_unlimited")]
     pub limits: Limits,

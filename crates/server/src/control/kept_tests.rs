@@ -21,6 +21,7 @@ fn record(hosts: &[&str]) -> VolumeRecord {
         uuid: uuid::Uuid::from_u128(9),
         capacity_bytes: 0,
         tenant: Some(name("acme")),
+        snapshot: Some(name("monday")),
         limits: Default::default(),
     }
 }
@@ -211,11 +212,11 @@ fn the_page_has_every_field_and_its_sample_is_what_is_written_and_read() {
 fn what_may_be_absent_is_read_without_it() {
     let mut shortest: Value = serde_json::from_str(&sample()).unwrap();
     let object = shortest.as_object_mut().unwrap();
-    for absent in ["authenticated", "under_tls", "tenant", "limits"] {
+    for absent in ["authenticated", "under_tls", "tenant", "snapshot", "limits"] {
         object.remove(absent).unwrap();
     }
     let place = record(&[]).place;
     let (read, hosts) = decode(shortest.to_string().as_bytes(), place).unwrap();
-    assert!(read.limits.is_unlimited() && read.tenant.is_none());
+    assert!(read.limits.is_unlimited() && read.tenant.is_none() && read.snapshot.is_none());
     assert!(hosts.authenticated.is_empty() && hosts.under_tls.is_empty());
 }

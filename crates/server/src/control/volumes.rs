@@ -48,9 +48,10 @@ impl Control {
     ) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.lock().await;
         if let Some(entry) = objects.volumes.get(name) {
-            return match same(&entry.record, &spec) {
+            let made = self.made_as(entry).await;
+            return match made.is_what(&entry.record, &spec) {
                 true => Ok(self.shown_volume(name, entry).await),
-                false => Err(differs(name, &entry.record)),
+                false => Err(differs(name, &entry.record, &made)),
             };
         }
         self.clash(&objects, asker, name, &spec)?;
@@ -71,6 +72,20 @@ impl Control {
         let entry = objects.volumes.get(name);
         let entry = entry.ok_or_else(|| not_found("volume", name))?;
         Ok(self.shown_volume(name, entry).await)
+    }
+
+    async fn made_as(&self, entry: &VolumeEntry) -> MadeAs {
+        let reserved = match &entry.record.place {
+            Place::Drive(_) => Some(false),
+            Place::Pool { .. } => {
+                let info = Told::default().info(self, entry).await;
+                info.map(|info| info.reserved)
+            }
+        };
+        MadeAs {
+            reserved,
+            snapshot: entry.record.snapshot.clone(),
+        }
     }
 
     async fn create_on_drive(
@@ -245,6 +260,7 @@ impl Control {
             uuid,
             capacity_bytes: 0,
             tenant: spec.tenant.clone(),
+            snapshot: spec.snapshot.as_ref().map(|from| from.name.clone()),
             limits: Limits::default(),
         }
     }
@@ -319,23 +335,46 @@ pub(super) fn parsed(nqn: &str) -> Result<Nqn, ErrorBody> {
     nqn.parse().map_err(wrong)
 }
 
-/// Whether an existing volume is what `spec` asks for.
-fn same(record: &VolumeRecord, spec: &VolumeSpec) -> bool {
-    let size = spec.size.map(api::Size::bytes);
-    record.place.drive() == spec.drive.as_ref()
-        && (spec.pool.is_none() || record.place.pool() == spec.pool.as_ref())
-        && size.is_none_or(|size| size == record.capacity_bytes)
-        && record.block_bytes == spec.block_bytes
-        && record.subsystem == spec.subsystem
-        && record.tenant == spec.tenant
-        && record.hosts == sorted(spec.hosts.clone())
+/// What a volume was made as that its record does not say.
+struct MadeAs {
+    /// Space for all of it is kept; nothing while its pool is not open.
+    reserved: Option<bool>,
+    /// The snapshot that it began as.
+    snapshot: Option<Name>,
 }
 
-fn differs(name: &Name, record: &VolumeRecord) -> ErrorBody {
+impl MadeAs {
+    /// Whether a volume is what `spec` asks for.
+    fn is_what(&self, record: &VolumeRecord, spec: &VolumeSpec) -> bool {
+        let size = spec.size.map(api::Size::bytes);
+        let snapshot = spec.snapshot.as_ref();
+        let pool = spec.pool.as_ref();
+        let pool = pool.or_else(|| snapshot.and_then(|from| from.pool.as_ref()));
+        record.place.drive() == spec.drive.as_ref()
+            && (pool.is_none() || record.place.pool() == pool)
+            && size.is_none_or(|size| size == record.capacity_bytes)
+            && self.reserved.is_none_or(|kept| kept == spec.reserved)
+            && self.snapshot.as_ref() == snapshot.map(|from| &from.name)
+            && record.block_bytes == spec.block_bytes
+            && record.subsystem == spec.subsystem
+            && record.tenant == spec.tenant
+            && record.hosts == sorted(spec.hosts.clone())
+    }
+}
+
+fn differs(name: &Name, record: &VolumeRecord, made: &MadeAs) -> ErrorBody {
     let place = match &record.place {
         Place::Drive(drive) => format!("on drive {drive}"),
         Place::Pool { name, .. } => {
-            format!("in pool {name} with {}", api::Size(record.capacity_bytes))
+            let kept = match made.reserved {
+                Some(true) => " thick,",
+                Some(false) => " thin,",
+                None => "",
+            };
+            let from = made.snapshot.as_ref();
+            let from = from.map_or(String::new(), |from| format!(" from snapshot {from},"));
+            let size = api::Size(record.capacity_bytes);
+            format!("in pool {name},{kept}{from} with {size}")
         }
     };
     let message = format!(

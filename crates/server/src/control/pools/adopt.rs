@@ -132,6 +132,7 @@ fn unidentified(place: Place, capacity_bytes: u64) -> VolumeRecord {
         uuid: Uuid::nil(),
         capacity_bytes,
         tenant: None,
+        snapshot: None,
         limits: Limits::default(),
     }
 }
