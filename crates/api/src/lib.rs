@@ -69,6 +69,6 @@ pub use status::{Counts, Status};
 pub use tenant::{GRANT_COUNT_MAX, Grant, GrantUse, PoolGrant, Tenant};
 pub use token::{AuditEntry, Caller, Role, Token, TokenSpec};
 pub use volume::{
-    BlockSize, BlockSizeError, ObjectState, Volume, VolumeRename, VolumeResize, VolumeRollback,
-    VolumeSpec,
+    BlockSize, BlockSizeError, ObjectState, Volume, VolumeRename, VolumeReserve, VolumeResize,
+    VolumeRollback, VolumeSpec,
 };

@@ -192,6 +192,15 @@ pub struct VolumeRename {
     pub name: Name,
 }
 
+/// Whether a pool keeps space for all of a volume; the body of `POST /v1/volumes/{name}/reserve`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeReserve {
+    /// True: no write of it fails for want of space from now on. False: space is taken when it is
+    /// written.
+    pub reserved: bool,
+}
+
 /// What a volume becomes again; the body of `POST /v1/volumes/{name}/rollback`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

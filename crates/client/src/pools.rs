@@ -2,7 +2,8 @@
 
 use api::{
     ImportablePool, Job, List, Name, Pool, PoolImport, PoolSpec, PoolUsage, Snapshot,
-    SnapshotGroup, SnapshotName, SnapshotSpec, Volume, VolumeRename, VolumeResize, VolumeRollback,
+    SnapshotGroup, SnapshotName, SnapshotSpec, Volume, VolumeRename, VolumeReserve, VolumeResize,
+    VolumeRollback,
 };
 
 use crate::{Client, ClientError};
@@ -81,6 +82,11 @@ impl Client {
     /// Gives a volume of a pool another size.
     pub fn resize_volume(&self, name: &Name, to: &VolumeResize) -> Result<Volume, ClientError> {
         self.post(&format!("/v1/volumes/{name}/resize"), to)
+    }
+
+    /// Keeps space for all of a volume of a pool, or no longer.
+    pub fn reserve_volume(&self, name: &Name, to: &VolumeReserve) -> Result<Volume, ClientError> {
+        self.post(&format!("/v1/volumes/{name}/reserve"), to)
     }
 
     /// Gives a volume of a pool another name.

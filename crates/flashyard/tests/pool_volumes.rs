@@ -12,7 +12,7 @@ use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use client::ClientError;
 use initiator::{ConnectOptions, Controller, Namespace};
 use reactor::{Reactor, ReactorConfig};
-use support::{Node, name, text};
+use support::{Node, Refused, name, text};
 
 const HOST: &str = "nqn.2026-11.example.flashyard:test";
 const MIB: u64 = 1 << 20;
@@ -216,4 +216,58 @@ fn a_volume_or_pool_that_is_made_again_is_what_was_asked_for_or_refused() {
         &[&pool[..], &["--width", "5"]].concat(),
         &["exists as raid6", "6 wide"],
     );
+}
+
+#[test]
+fn a_thick_volume_can_be_filled_although_thin_ones_fill_the_pool() {
+    let mut node = Node::develop(&[]);
+    for called in ["thick", "later"] {
+        create(&node, called, "8MiB", &[]);
+    }
+    node.answer(&["volume", "reserve", "thick"]);
+    assert!(volume(&node, "thick").reserved);
+    assert!(!volume(&node, "later").reserved);
+    node.answer(&["volume", "snapshot", "later", "s"]);
+    node.answer(&["volume", "clone", "s", "copy", "--allow", "any", "--thick"]);
+    assert!(volume(&node, "copy").reserved);
+    let usable = node.client().pool(&name("pool")).unwrap().usable_bytes;
+    create(&node, "hog", &format!("{}", usable / 4096 * 4096), &[]);
+    refused(&node, &["volume", "reserve", "hog"], &["out of space"]);
+    assert!(!volume(&node, "hog").reserved);
+    node.kill();
+    node.start();
+    assert!(volume(&node, "thick").reserved);
+    connected(&node, "hog", async |device, _controller| {
+        let blocks = device.geometry().block_count;
+        let mut full = false;
+        for block in (0..blocks - 16).step_by(16) {
+            if write(&device, block, 9).await == Err(IoError::CapacityExceeded) {
+                full = true;
+                break;
+            }
+        }
+        assert!(full, "a thin volume as large as the pool cannot be filled");
+    });
+    for called in ["thick", "copy"] {
+        connected(&node, called, async |device, _controller| {
+            for block in (0..2048).step_by(16) {
+                assert_eq!(write(&device, block, 5).await, Ok(()), "{called}: {block}");
+            }
+            holds(&device, 2032, 5).await;
+        });
+    }
+    connected(&node, "later", async |device, _controller| {
+        let wrote = write(&device, 0, 5).await;
+        assert_eq!(wrote, Err(IoError::CapacityExceeded));
+    });
+    // What is kept is given up, and can then be anybody's.
+    node.answer(&["volume", "delete", "copy"]);
+    node.answer(&["volume", "reserve", "thick", "--off"]);
+    assert!(!volume(&node, "thick").reserved);
+    let cases: &[Refused] = &[(
+        &["volume", "reserve", "absent"],
+        1,
+        &["no volume is named absent"],
+    )];
+    node.refuses(cases);
 }

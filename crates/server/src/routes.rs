@@ -119,6 +119,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(tenants::limit))
         .routes(routes!(tenants::grant, tenants::revoke))
         .routes(routes!(snapshots::resize))
+        .routes(routes!(snapshots::reserve))
         .routes(routes!(snapshots::rename))
         .routes(routes!(snapshots::rollback))
         .routes(routes!(snapshots::list, snapshots::create_group))

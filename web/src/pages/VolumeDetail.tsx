@@ -98,6 +98,7 @@ function Facts({ volume }: { volume: Volume }) {
     ["Block", `${volume.block_bytes} bytes`],
     ["UUID", <Code key="uuid">{volume.uuid}</Code>],
   ];
+  if (volume.pool) rows.push(["Space", volume.reserved ? "kept for all of it" : "taken when it is written"]);
   if (volume.origin) rows.push(["Came from", `snapshot ${volume.origin}`]);
   return (
     <Card withBorder>

@@ -181,6 +181,22 @@ impl Node {
         .await
     }
 
+    /// Keeps space for all of a volume of a pool from now on, or no longer.
+    pub async fn reserve_pool_volume(
+        &self,
+        pool: &str,
+        id: VolumeId,
+        reserved: bool,
+    ) -> Result<(), NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let work =
+                move |pool: pool::Pool<_>| async move { pool.reserve_volume(id, reserved).await };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
     /// Tells connected hosts the size that a served volume has now; gives it in bytes.
     pub async fn volume_resized(&self, volume: &str) -> Result<u64, NodeError> {
         let volume = volume.to_owned();

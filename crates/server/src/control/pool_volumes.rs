@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use api::{
-    ErrorBody, ErrorCode, GrantUse, Name, Severity, Size, Volume, VolumeRename, VolumeResize,
-    VolumeRollback, VolumeSpec,
+    ErrorBody, ErrorCode, GrantUse, Name, Severity, Size, Volume, VolumeRename, VolumeReserve,
+    VolumeResize, VolumeRollback, VolumeSpec,
 };
 use node::{AllowedHosts, Backing, SnapshotInfo, VolumeId, VolumeOptions};
 
@@ -25,8 +25,15 @@ pub(super) enum Beginning {
         /// Space for all of it is kept.
         reserved: bool,
     },
-    /// A snapshot of the pool, perhaps made larger.
-    Snapshot(SnapshotInfo, Option<Size>),
+    /// A snapshot of the pool.
+    Snapshot {
+        /// Which.
+        info: SnapshotInfo,
+        /// Its size, if it is to be another than the snapshot's.
+        size: Option<Size>,
+        /// Space for all of it is kept.
+        reserved: bool,
+    },
 }
 
 /// Where a volume of a pool is that is to be changed.
@@ -90,7 +97,7 @@ impl Control {
         attributes: Vec<u8>,
     ) -> Result<VolumeId, ErrorBody> {
         let refuse = |error| refused(&error);
-        let (info, size) = match beginning {
+        let (info, size, reserved) = match beginning {
             Beginning::Empty { size, reserved } => {
                 let options = VolumeOptions {
                     bytes: size.bytes(),
@@ -102,7 +109,11 @@ impl Control {
                     .create_pool_volume(pool.as_str(), name.as_str(), options);
                 return made.await.map_err(refuse);
             }
-            Beginning::Snapshot(snapshot, size) => (snapshot, size),
+            Beginning::Snapshot {
+                info,
+                size,
+                reserved,
+            } => (info, size, reserved),
         };
         let cloned = self
             .node
@@ -113,6 +124,11 @@ impl Control {
                 let bytes = size.bytes();
                 self.node
                     .resize_pool_volume(pool.as_str(), id, bytes, false)
+                    .await?;
+            }
+            if reserved {
+                self.node
+                    .reserve_pool_volume(pool.as_str(), id, true)
                     .await?;
             }
             self.node
@@ -214,6 +230,29 @@ impl Control {
         let sessions = sessions.map_err(|error| refused(&error))?.into_iter();
         let users = sessions.filter(|session| session.subsystem_nqn == *nqn);
         Ok(users.map(|session| session.host_nqn).collect())
+    }
+
+    /// Keeps space for all of a volume of a pool from now on, or no longer; hosts do not notice.
+    pub async fn reserve_volume(
+        &self,
+        name: &Name,
+        to: VolumeReserve,
+    ) -> Result<Volume, ErrorBody> {
+        let objects = self.objects.lock().await;
+        let (pool, id) = changeable(&objects, name)?;
+        let before = self.volume_now(&objects, name).await?.reserved;
+        if before != to.reserved {
+            let reserved = self
+                .node
+                .reserve_pool_volume(pool.as_str(), id, to.reserved);
+            reserved.await.map_err(|error| refused(&error))?;
+            let message = match to.reserved {
+                true => "space for all of it is kept from now on",
+                false => "no space is kept for it any more",
+            };
+            self.tell_volume(name, message);
+        }
+        self.volume_now(&objects, name).await
     }
 
     /// Gives a volume of a pool another name; hosts do not notice.

@@ -60,7 +60,7 @@ impl Control {
                 };
                 Ok(Standing::Pool(pool.clone(), beginning))
             }
-            (None, pool, Some(snapshot)) if !spec.reserved => {
+            (None, pool, Some(snapshot)) => {
                 let found = self
                     .snapshot_in(objects, asker, snapshot, pool.as_ref())
                     .await;
@@ -72,13 +72,12 @@ impl Control {
                 let bytes = spec.size.map_or(info.bytes, Size::bytes);
                 self.check_grant(objects, asker, &found_in, volume(bytes))
                     .await?;
-                let beginning = Beginning::Snapshot(info, spec.size);
+                let beginning = Beginning::Snapshot {
+                    info,
+                    size: spec.size,
+                    reserved: spec.reserved,
+                };
                 Ok(Standing::Pool(found_in, beginning))
-            }
-            (None, _, Some(_)) => {
-                let message = "space is kept for volumes that begin empty; allowed: a pool and a \
-                               size";
-                Err(ErrorBody::invalid("reserved", message))
             }
             _ => {
                 let message = "a volume stands on one thing; allowed: a drive, or a pool with a \

@@ -75,7 +75,15 @@ fn subject(segments: &[&str]) -> Subject {
 fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &Subject) -> bool {
     match (segments, subject) {
         (["v1", "volumes", _], Subject::Owned(..)) => true,
-        (["v1", "volumes", _, "resize" | "rename" | "rollback"], Subject::Owned(..)) => true,
+        (
+            [
+                "v1",
+                "volumes",
+                _,
+                "resize" | "reserve" | "rename" | "rollback",
+            ],
+            Subject::Owned(..),
+        ) => true,
         (["v1", "volumes", _, "hosts", _], Subject::Owned(..)) => true,
         (["v1", "hosts", _] | ["v1", "hosts", _, "key" | "tls-key"], Subject::Owned(..)) => true,
         (["v1", "snapshots"] | ["v1", "snapshots", _], _) => true,
@@ -162,6 +170,7 @@ mod tests {
         for path in [
             "/v1/volumes/v/resize",
             "/v1/volumes/v/rollback",
+            "/v1/volumes/v/reserve",
             "/v1/snapshots",
         ] {
             assert!(allowed(&tenant, Method::POST, path), "{path}");

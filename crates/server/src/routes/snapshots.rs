@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use api::{
     Caller, ErrorBody, List, Name, PageQuery, Snapshot, SnapshotGroup, SnapshotSpec, Volume,
-    VolumeRename, VolumeResize, VolumeRollback,
+    VolumeRename, VolumeReserve, VolumeResize, VolumeRollback,
 };
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -163,6 +163,18 @@ pub async fn resize(
 ) -> Answer<Volume> {
     let asker = caller.tenant.as_ref();
     Ok(Json(control.resize_volume(asker, &name, to).await?))
+}
+
+/// Keep space for all of a volume of a pool, or no longer; hosts do not notice
+#[utoipa::path(post, path = "/v1/volumes/{name}/reserve", operation_id = "reserve_volume",
+    params(("name" = Name, Path)), request_body = VolumeReserve,
+    responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
+pub async fn reserve(
+    State(control): State<Arc<Control>>,
+    Named(name): Named,
+    Body(to): Body<VolumeReserve>,
+) -> Answer<Volume> {
+    Ok(Json(control.reserve_volume(&name, to).await?))
 }
 
 /// Give a volume of a pool another name; hosts do not notice
