@@ -155,6 +155,17 @@ pub struct PoolSegments {
     pub closed: [u64; 10],
 }
 
+/// The map of a pool: where each block of each volume is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolMap {
+    /// What it takes on the drives, redundancy not counted.
+    pub bytes: u64,
+    /// How much of it is in memory.
+    pub cached_bytes: u64,
+    /// How much of it may be; what is not there is read from the drives again.
+    pub cache_bytes: u64,
+}
+
 /// A pool as the node sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
@@ -180,6 +191,9 @@ pub struct Pool {
     /// What its segments are; nothing while it is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<PoolSegments>,
+    /// Its map; nothing while it is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<PoolMap>,
     /// Every member.
     pub members: Vec<PoolMember>,
     /// Names of its volumes.

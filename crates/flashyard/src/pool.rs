@@ -244,6 +244,7 @@ fn show(pool: &Pool) -> String {
         ("usable", Size(pool.usable_bytes).to_string()),
         ("used", format!("{} ({percent}%)", Size(pool.used_bytes))),
         ("volumes", names(&pool.volumes)),
+        ("map", map(pool)),
         ("segments", segments(pool)),
         ("full ones, by live", closed(pool)),
         (
@@ -285,6 +286,17 @@ fn show(pool: &Pool) -> String {
     ];
     let members = table(&header, pool.members.iter().map(row));
     format!("{text}\n\n{members}")
+}
+
+fn map(pool: &Pool) -> String {
+    pool.map.map_or("-".to_owned(), |map| {
+        format!(
+            "{}, {} of it in memory, of up to {}",
+            Size(map.bytes),
+            Size(map.cached_bytes),
+            Size(map.cache_bytes)
+        )
+    })
 }
 
 fn segments(pool: &Pool) -> String {

@@ -20,7 +20,13 @@ pub struct NodeSpec {
     pub cores: Vec<Option<usize>>,
     /// Addresses that serve NVMe/TCP.
     pub ports: Vec<PortSpec>,
+    /// Memory of each pool for its map, on all cores together.
+    pub map_cache_bytes: usize,
 }
+
+/// [`NodeSpec::map_cache_bytes`] unless there is a reason for another: the map of some 15 GiB, be
+/// that all of a pool or what of it is in use.
+pub const MAP_CACHE_BYTES: usize = 64 << 20;
 
 /// An address that serves NVMe/TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -82,8 +82,10 @@ pub struct PoolStatus {
     pub quarantined_bytes: u64,
     /// What the maps take on the drives, redundancy not counted.
     pub map_bytes: u64,
-    /// Memory that map nodes take.
+    /// Memory that map nodes take, on all cores; of other shards as they last told.
     pub map_cache_bytes: usize,
+    /// Memory that they may take.
+    pub map_cache_bytes_max: usize,
     /// What its segments are.
     pub segments: Occupancy,
     /// Every member.
@@ -112,6 +114,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
             .collect();
         let others = core.peers().iter().map(|peer| peer.standing.get());
         let others: u64 = others.map(|standing| standing.overlay_blocks).sum();
+        let cached = core
+            .peers()
+            .iter()
+            .map(|peer| peer.standing.get().cached_nodes);
+        let cached: usize = cached.sum();
         let used_blocks = core.state.borrow().segments.live_data() + others;
         PoolStatus {
             id: PoolId(superblock.pool_id),
@@ -126,7 +133,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
             reserved_bytes: core.state.borrow().tables.promised_blocks() * BLOCK_BYTES as u64,
             quarantined_bytes: self.quarantined_blocks() * BLOCK_BYTES as u64,
             map_bytes: core.state.borrow().map_nodes * BLOCK_BYTES as u64,
-            map_cache_bytes: core.cache.borrow().len() * BLOCK_BYTES,
+            map_cache_bytes: (core.cache.borrow().len() + cached) * BLOCK_BYTES,
+            map_cache_bytes_max: core.settings.map_cache_bytes,
             segments: self.occupancy(),
             drives,
         }

@@ -312,6 +312,7 @@ fn node_spec(config: &Config, identity: &Identity, ports: &mut Ports) -> NodeSpe
         uuid: identity.uuid,
         cores,
         ports: ports.specs(),
+        map_cache_bytes: (config.pools.map_cache_mib as usize) << 20,
     }
 }
 

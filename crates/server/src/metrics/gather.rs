@@ -219,6 +219,7 @@ pub mod tests {
             quarantined_bytes: 0,
             map_bytes: 4096,
             map_cache_bytes: 4096,
+            map_cache_bytes_max: 1 << 20,
             segments: node::Occupancy {
                 free: 5,
                 closed: [1, 0, 0, 0, 0, 0, 0, 0, 0, 2],

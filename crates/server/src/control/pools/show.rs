@@ -1,7 +1,8 @@
 //! How a pool is shown.
 
 use api::{
-    ErrorBody, Name, Pool, PoolCounters, PoolMember, PoolSegments, PoolState, PoolUsage, SpaceUse,
+    ErrorBody, Name, Pool, PoolCounters, PoolMap, PoolMember, PoolSegments, PoolState, PoolUsage,
+    SpaceUse,
 };
 use node::{Counters, DriveStatus, Occupancy};
 
@@ -66,6 +67,11 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         usable_bytes: status.usable_bytes,
         used_bytes: status.used_bytes,
         segments: Some(segments(&status.segments)),
+        map: Some(PoolMap {
+            bytes: status.map_bytes,
+            cached_bytes: status.map_cache_bytes as u64,
+            cache_bytes: status.map_cache_bytes_max as u64,
+        }),
         members: status
             .drives
             .iter()
@@ -99,6 +105,7 @@ fn not_open(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         usable_bytes: 0,
         used_bytes: 0,
         segments: None,
+        map: None,
         members: entry
             .record
             .members
