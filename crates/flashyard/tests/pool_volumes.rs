@@ -8,7 +8,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use api::{ErrorCode, Volume, VolumeSpec};
-use block::{BlockDevice, Buffer, Durability, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use client::ClientError;
 use initiator::{ConnectOptions, Controller, Namespace};
 use reactor::{Reactor, ReactorConfig};
@@ -259,6 +259,18 @@ fn a_thick_volume_can_be_filled_although_thin_ones_fill_the_pool() {
     connected(&node, "later", async |device, _controller| {
         let wrote = write(&device, 0, 5).await;
         assert_eq!(wrote, Err(IoError::CapacityExceeded));
+    });
+    // Hosts can give back in a full pool, and what they gave back is there to be written again.
+    connected(&node, "hog", async |device, _controller| {
+        let half = BlockRange::new(Lba(0), device.geometry().block_count / 2);
+        assert_eq!(device.deallocate(half).await, Ok(()));
+    });
+    let started = Instant::now();
+    connected(&node, "later", async |device, _controller| {
+        while write(&device, 0, 5).await != Ok(()) {
+            assert!(started.elapsed() < PATIENCE, "there is room again");
+            reactor::sleep(Duration::from_millis(50)).await;
+        }
     });
     // What is kept is given up, and can then be anybody's.
     node.answer(&["volume", "delete", "copy"]);

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -32,13 +33,14 @@ pub enum Mood {
     FailsWrites,
     /// Every request ends in an I/O error.
     Fails,
-    /// No write is answered until it is in another mood.
+    /// No write is answered, nor what is asked after it, until it is in another mood.
     Waits,
 }
 
 struct Shared {
     mood: Mutex<Mood>,
     changed: Condvar,
+    waiting: AtomicU32,
 }
 
 impl Shared {
@@ -50,7 +52,10 @@ impl Shared {
     fn mood_of_write(&self) -> Mood {
         let mood = self.mood.lock().unwrap();
         let waits = |mood: &mut Mood| *mood == Mood::Waits;
-        *self.changed.wait_while(mood, waits).unwrap()
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mood = *self.changed.wait_while(mood, waits).unwrap();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        mood
     }
 }
 
@@ -70,6 +75,7 @@ impl FickleDrive {
         let shared = Arc::new(Shared {
             mood: Mutex::new(Mood::Works),
             changed: Condvar::new(),
+            waiting: AtomicU32::new(0),
         });
         let served = Served {
             file,
@@ -89,6 +95,11 @@ impl FickleDrive {
     /// Where a node finds it.
     pub fn path(&self) -> PathBuf {
         self.mount.path().join(NAME)
+    }
+
+    /// How many writes it keeps waiting.
+    pub fn waiting(&self) -> u32 {
+        self.shared.waiting.load(Ordering::Relaxed)
     }
 
     /// Takes requests like this from now on.

@@ -64,6 +64,13 @@ impl Node {
             .await
     }
 
+    /// The same, also while pools are made, opened or closed and whatever else is being changed.
+    pub async fn pool_seen(&self, name: &str) -> Result<PoolFacts, NodeError> {
+        let name = name.to_owned();
+        self.run(move |layout| async move { layout.pool_seen(name).await })
+            .await
+    }
+
     /// What an open drive carries.
     pub async fn drive_label(&self, drive: &str) -> Result<DriveLabel, NodeError> {
         let drive = drive.to_owned();

@@ -18,7 +18,7 @@ fn record(hosts: &[&str]) -> VolumeRecord {
         subsystem: Some(name("group")),
         nqn: "nqn.2026-11.example.flashyard:n:group".into(),
         nsid: 3,
-        uuid: uuid::Uuid::from_u128(9),
+        uuid: Uuid::from_u128(9),
         capacity_bytes: 0,
         tenant: Some(name("acme")),
         snapshot: Some(name("monday")),
@@ -44,9 +44,9 @@ fn an_identity_comes_back_with_hosts_that_may_be_called_otherwise() {
         key: SecretText::from("NVMeTLSkey-1:01:secret:"),
     };
     let objects = Objects {
-        hosts: here,
-        host_keys: BTreeMap::from([(name("b"), key.clone()), (name("c"), key)]),
-        tls_keys: BTreeMap::from([(name("a"), tls_key)]),
+        hosts: here.into(),
+        host_keys: BTreeMap::from([(name("b"), key.clone()), (name("c"), key)]).into(),
+        tls_keys: BTreeMap::from([(name("a"), tls_key)]).into(),
         ..Objects::default()
     };
     let bytes = encode(&original, &objects).unwrap();
@@ -86,7 +86,7 @@ fn a_cluster_of_hosts_fits_and_too_many_are_refused() {
             ..record(&[])
         };
         let objects = Objects {
-            hosts,
+            hosts: hosts.into(),
             ..Objects::default()
         };
         encode(&record, &objects)
@@ -155,9 +155,9 @@ fn sampled() -> (VolumeRecord, Objects) {
         ..record(&["db-1", "any"])
     };
     let objects = Objects {
-        hosts: BTreeMap::from([(name("db-1"), host)]),
-        host_keys: BTreeMap::from([(name("db-1"), key)]),
-        tls_keys: BTreeMap::from([(name("db-1"), tls_key)]),
+        hosts: BTreeMap::from([(name("db-1"), host)]).into(),
+        host_keys: BTreeMap::from([(name("db-1"), key)]).into(),
+        tls_keys: BTreeMap::from([(name("db-1"), tls_key)]).into(),
         ..Objects::default()
     };
     (record, objects)

@@ -172,7 +172,7 @@ impl Control {
     /// Changes what a volume may do and is promised, at once and for commands that wait too.
     pub async fn set_limits(&self, name: &Name, limits: Limits) -> Result<Volume, ErrorBody> {
         check(&limits)?;
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let entry = identified(&objects, name)?;
         if limits.minimum_iops.is_some() && entry.record.place.pool().is_none() {
             let message = format!(
@@ -206,7 +206,7 @@ impl Control {
         limits: Limits,
     ) -> Result<Tenant, ErrorBody> {
         check(&limits)?;
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let before = objects.tenants.get(name).copied().unwrap_or_default();
         if before != limits {
             if limits.is_unlimited() {

@@ -150,7 +150,7 @@ impl Control {
         name: &Name,
         to: VolumeResize,
     ) -> Result<Volume, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let (pool, id) = changeable(&objects, name)?;
         let bytes = to.size.bytes();
         if self.check_shrink(&objects, asker, name, bytes, to.allow_shrink)? {
@@ -238,7 +238,7 @@ impl Control {
         name: &Name,
         to: VolumeReserve,
     ) -> Result<Volume, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.change().await;
         let (pool, id) = changeable(&objects, name)?;
         let before = self.volume_now(&objects, name).await?.reserved;
         if before != to.reserved {
@@ -257,7 +257,7 @@ impl Control {
 
     /// Gives a volume of a pool another name; hosts do not notice.
     pub async fn rename_volume(&self, name: &Name, to: VolumeRename) -> Result<Volume, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let (pool, id) = changeable(&objects, name)?;
         if to.name == *name {
             return self.volume_now(&objects, name).await;
@@ -286,7 +286,7 @@ impl Control {
         name: &Name,
         to: VolumeRollback,
     ) -> Result<Volume, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let (pool, id) = changeable(&objects, name)?;
         let snapshot = self.snapshot_in(&objects, asker, &to.snapshot, Some(&pool));
         let (found_in, info) = snapshot.await?;

@@ -19,13 +19,16 @@ mod opening;
 mod renaming;
 mod scrub;
 mod show;
+mod usage;
 mod waiting;
 
 pub(super) use self::scrub::check_interval_days;
 pub use self::show::hexadecimal;
 use self::show::shown;
+pub(super) use self::usage::Usages;
 
 /// A pool that the node serves, or would.
+#[derive(Clone)]
 pub(super) struct PoolEntry {
     pub record: PoolRecord,
     /// Why it is not open.
@@ -41,8 +44,7 @@ pub(super) struct PoolEntry {
 impl Control {
     /// Every pool, by name.
     pub async fn pools(&self) -> Vec<Pool> {
-        let mut objects = self.objects.lock().await;
-        self.look_at_pools(&mut objects).await;
+        let objects = self.look().await;
         let pools = objects.pools.iter();
         pools
             .map(|(name, entry)| shown(&objects, name, entry))
@@ -51,13 +53,15 @@ impl Control {
 
     /// One pool.
     pub async fn pool(&self, name: &Name) -> Result<Pool, ErrorBody> {
-        let mut objects = self.objects.lock().await;
-        self.pool_now(&mut objects, name).await
+        let objects = self.look().await;
+        let entry = objects.pools.get(name);
+        let entry = entry.ok_or_else(|| not_found("pool", name))?;
+        Ok(shown(&objects, name, entry))
     }
 
     /// Makes a pool called `name` out of drives that nothing uses.
     pub async fn create_pool(&self, name: &Name, spec: PoolSpec) -> Result<Pool, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
         if let Some(entry) = objects.pools.get(name) {
             let pool = shown(&objects, name, entry);
@@ -94,9 +98,10 @@ impl Control {
 
     /// Destroys a pool that has no volumes and no snapshots.
     pub async fn destroy_pool(&self, name: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.online_pool(&objects, name)?;
         self.check_idle(name)?;
+        self.usages.check_none(name)?;
         let contents = self.node.pool_contents(name.as_str()).await;
         let (volumes, snapshots) = contents.map_err(|error| refused(&error))?;
         let volumes = volumes.into_iter().map(|volume| volume.name);
@@ -119,13 +124,14 @@ impl Control {
 
     /// Stops serving the volumes of a pool, closes it, and lets go of it.
     pub async fn export_pool(&self, name: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let entry = objects.pools.get(name);
         let open = entry
             .ok_or_else(|| not_found("pool", name))?
             .offline
             .is_none();
         self.check_idle(name)?;
+        self.usages.check_none(name)?;
         for volume in volumes_of(&objects, name) {
             self.stop_serving(&volume).await?;
             objects.volumes.remove(&volume);
@@ -148,7 +154,7 @@ impl Control {
 
     /// Adds a drive to a pool that nothing uses, be it one of its members that failed.
     pub async fn add_pool_drive(&self, name: &Name, drive: &Name) -> Result<Pool, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
         self.online_pool(&objects, name)?;
         if !works_in(&objects, name, drive) {
@@ -165,7 +171,7 @@ impl Control {
         name: &Name,
         drive: &Name,
     ) -> Result<Job, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
         self.online_pool(&objects, name)?;
         member(&objects, name, drive)?;
@@ -181,19 +187,20 @@ impl Control {
     }
 
     /// Takes a drive of a pool out of use for good.
+    ///
+    /// Waits for no change that is under way: one may be waiting for this drive.
     pub async fn fail_pool_drive(&self, name: &Name, drive: &Name) -> Result<Pool, ErrorBody> {
-        let mut objects = self.objects.lock().await;
-        self.look_at_pools(&mut objects).await;
+        let objects = self.look().await;
         self.online_pool(&objects, name)?;
         member(&objects, name, drive)?;
         let failed = self.node.fail_pool_drive(name.as_str(), drive.as_str());
         failed.await.map_err(|error| refused(&error))?;
-        self.pool_now(&mut objects, name).await
+        self.pool(name).await
     }
 
     /// Makes a drive that nothing uses forget the pool that it carries.
     pub async fn wipe_drive(&self, drive: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
         free_drive(&objects, drive, None)?;
         let wiped = self.node.wipe_drive(drive.as_str()).await;
@@ -261,10 +268,31 @@ impl Control {
         }
     }
 
+    /// Everything, with what is known about pools and drives up to date. While something is being
+    /// changed that is kept for this answer only.
+    pub(super) async fn look(&self) -> Arc<Objects> {
+        if let Some(mut objects) = self.objects.try_change() {
+            self.look_at_pools(&mut objects).await;
+            self.note_resized(&mut objects);
+            drop(objects);
+            return self.objects.seen();
+        }
+        let mut objects = Objects::clone(&self.objects.seen());
+        for (name, entry) in objects.pools.iter_mut() {
+            if entry.offline.is_none()
+                && let Ok(facts) = self.node.pool_seen(name.as_str()).await
+            {
+                entry.record = remembered(&facts, &entry.record);
+                entry.facts = Some(facts);
+            }
+        }
+        Arc::new(objects)
+    }
+
     /// Brings what is known about open pools up to date.
     pub(super) async fn look_at_pools(&self, objects: &mut Objects) {
         let volumes = &objects.volumes;
-        for (name, entry) in &mut objects.pools {
+        for (name, entry) in objects.pools.iter_mut() {
             if entry.offline.is_some() {
                 continue;
             }

@@ -14,7 +14,7 @@ impl Control {
     /// Serves every remembered volume; one without its drive is served as not ready, so that
     /// hosts keep their sessions and retry.
     pub(super) async fn restore_volumes(&self, volumes: BTreeMap<Name, VolumeRecord>) {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         for (name, record) in volumes {
             let offline = self.restore_volume(&objects, &name, &record).await.err();
             if let Some(reason) = &offline {

@@ -4,7 +4,7 @@ use api::{
     ErrorBody, ErrorCode, GrantUse, Name, NamedSnapshot, Severity, Snapshot, SnapshotGroup,
     SnapshotName, SnapshotSpec,
 };
-use node::{SnapshotInfo, VolumeId};
+use node::{NodeError, SnapshotInfo, VolumeId};
 
 use super::drives::refused;
 use super::grants::{Asker, is_hidden, volume_of};
@@ -17,7 +17,7 @@ pub(super) type Found = (Name, SnapshotInfo);
 impl Control {
     /// Every snapshot that the asker may know of, by name, then by pool.
     pub async fn snapshots(&self, asker: Asker<'_>) -> Result<Vec<Snapshot>, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         let found = self.all_snapshots(&objects).await?;
         let mut shown: Vec<Snapshot> = found
             .iter()
@@ -35,7 +35,7 @@ impl Control {
         asker: Asker<'_>,
         name: &SnapshotName,
     ) -> Result<Snapshot, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         let (pool, info) = self.own_snapshot(&objects, asker, name).await?;
         Ok(shown(&objects, &pool, &info))
     }
@@ -47,7 +47,7 @@ impl Control {
         name: &Name,
         spec: SnapshotSpec,
     ) -> Result<Snapshot, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.change().await;
         let (pool, volume) = own_volume(&objects, asker, &spec.volume)?;
         let named = self.named(&objects, name).await?;
         let own = |(found_in, info): &&Found| *found_in == pool && info.volume == volume;
@@ -71,7 +71,7 @@ impl Control {
         asker: Asker<'_>,
         group: SnapshotGroup,
     ) -> Result<Vec<Snapshot>, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.change().await;
         let more = space_of(&objects, group.snapshots.iter().map(|one| &one.volume));
         let mut wanted = Vec::with_capacity(group.snapshots.len());
         let mut of_pool: Option<(Name, Name)> = None;
@@ -109,7 +109,7 @@ impl Control {
         asker: Asker<'_>,
         name: &SnapshotName,
     ) -> Result<(), ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.change().await;
         let (pool, info) = self.own_snapshot(&objects, asker, name).await?;
         let deleted = self.node.delete_pool_snapshot(pool.as_str(), info.id).await;
         deleted.map_err(|error| refused(&error))?;
@@ -228,13 +228,18 @@ impl Control {
 
     async fn all_snapshots(&self, objects: &Objects) -> Result<Vec<Found>, ErrorBody> {
         let mut all = Vec::new();
-        for (pool, entry) in &objects.pools {
+        for (pool, entry) in objects.pools.iter() {
             if entry.offline.is_some() {
                 continue;
             }
-            let contents = self.node.pool_contents(pool.as_str()).await;
-            let (_, snapshots) = contents.map_err(|error| refused(&error))?;
-            all.extend(snapshots.into_iter().map(|info| (pool.clone(), info)));
+            match self.node.pool_contents(pool.as_str()).await {
+                Ok((_, snapshots)) => {
+                    all.extend(snapshots.into_iter().map(|info| (pool.clone(), info)));
+                }
+                // It is being closed, and this was asked meanwhile.
+                Err(NodeError::UnknownPool(_)) => {}
+                Err(error) => return Err(refused(&error)),
+            }
         }
         Ok(all)
     }

@@ -20,10 +20,10 @@ use crate::state::{Kind, Place, VolumeRecord};
 impl Control {
     /// Every volume, by name.
     pub async fn volumes(&self) -> Vec<Volume> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         let mut told = Told::default();
         let mut volumes = Vec::with_capacity(objects.volumes.len());
-        for (name, entry) in &objects.volumes {
+        for (name, entry) in objects.volumes.iter() {
             volumes.push(self.shown_beside(&mut told, name, entry).await);
         }
         volumes
@@ -31,7 +31,7 @@ impl Control {
 
     /// One volume.
     pub async fn volume(&self, name: &Name) -> Result<Volume, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         let entry = objects
             .volumes
             .get(name)
@@ -46,7 +46,7 @@ impl Control {
         name: &Name,
         spec: VolumeSpec,
     ) -> Result<Volume, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         if let Some(entry) = objects.volumes.get(name) {
             let made = self.made_as(entry).await;
             return match made.is_what(&entry.record, &spec) {
@@ -117,7 +117,7 @@ impl Control {
     /// Stops serving a volume and forgets it: what was written to a drive stays there, a pool
     /// takes the space back.
     pub async fn delete_volume(&self, asker: Asker<'_>, name: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let entry = objects.volumes.get(name);
         let record = entry
             .ok_or_else(|| not_found("volume", name))?
@@ -141,7 +141,7 @@ impl Control {
 
     /// Lets `host` (or every host) see the volume, and the others of its subsystem with it.
     pub async fn allow_host(&self, volume: &Name, host: &Name) -> Result<Volume, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         if host.as_str() != ANY_HOST && !objects.hosts.contains_key(host) {
             return Err(unknown_host("host", host));
         }
@@ -156,7 +156,7 @@ impl Control {
 
     /// Hides the volume from `host`, or takes back that every host may see it.
     pub async fn deny_host(&self, volume: &Name, host: &Name) -> Result<Volume, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.change_hosts(&mut objects, volume, |hosts| {
             hosts.retain(|other| other != host)
         })

@@ -25,7 +25,7 @@ impl Control {
     /// What the drives carry that work and that nothing uses.
     pub(super) async fn found(&self, objects: &Objects) -> Found {
         let mut found = Found::default();
-        for (name, entry) in &objects.drives {
+        for (name, entry) in objects.drives.iter() {
             let open = |pool: &Name| {
                 let entry = objects.pools.get(pool);
                 entry.is_some_and(|entry| entry.offline.is_none())

@@ -15,8 +15,7 @@ use crate::state::{Kind, PoolRecord};
 impl Control {
     /// Pools on drives that nothing uses, by identity.
     pub async fn importable_pools(&self) -> Vec<ImportablePool> {
-        let mut objects = self.objects.lock().await;
-        self.look_at_pools(&mut objects).await;
+        let objects = self.look().await;
         let Found { labels, newer, .. } = self.found(&objects).await;
         for (drive, newer) in newer {
             let message = format!(
@@ -52,7 +51,7 @@ impl Control {
 
     /// Takes the pool `name` that the node's drives carry, and serves its volumes.
     pub async fn import_pool(&self, name: &Name, how: PoolImport) -> Result<Pool, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
         let mut found = self.found(&objects).await;
         let all = found.labels.clone();

@@ -19,7 +19,7 @@ impl Control {
         wait: Duration,
     ) {
         let waits_until = (!wait.is_zero()).then(|| Instant::now() + wait);
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         for (name, record) in pools {
             let entry = PoolEntry {
                 record,

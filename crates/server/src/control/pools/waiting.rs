@@ -25,7 +25,7 @@ impl Control {
 
     /// False when no pool waits any more.
     async fn try_waiting_pools(&self) -> bool {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let members = waiting(&objects).flat_map(|(_, entry)| entry.record.members.values());
         let members: BTreeSet<Name> = members.cloned().collect();
         let drives = objects.drives.iter();
