@@ -7,6 +7,8 @@
 mod fickle;
 mod support;
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -167,4 +169,35 @@ fn a_change_that_waits_for_a_drive_holds_up_no_question() {
         thread.join().unwrap();
     }
     assert_eq!(node.client().pools().unwrap().items.len(), 1);
+}
+
+#[test]
+fn a_change_whose_client_has_gone_is_made_whole_all_the_same() {
+    let Scene { drive, node } = &scene();
+    drive.set(Mood::Waits);
+    let address = node.endpoints().api.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let body = r#"{"pool":"slow","size":"4MiB"}"#;
+    write!(
+        stream,
+        "PUT /v1/volumes/left HTTP/1.1\r\nHost: n\r\nAuthorization: Bearer {}\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        node.admin_token(),
+        body.len()
+    )
+    .unwrap();
+    wait_for("the drive is waited for", || drive.waiting() > 0);
+    drop(stream);
+    // Long enough for the node to see that nobody is there any more.
+    std::thread::sleep(Duration::from_millis(500));
+    drive.set(Mood::Works);
+    let client = node.client();
+    wait_for("the volume is served", || {
+        client
+            .volume(&name("left"))
+            .is_ok_and(|volume| !volume.nqn.is_empty())
+    });
+    let audit = node.answer(&["audit", "list"]);
+    assert!(audit.contains("/v1/volumes/left"), "{audit}");
+    client.delete_volume(&name("left")).unwrap();
 }

@@ -86,6 +86,11 @@ impl Front {
         }
     }
 
+    /// Returns when no change is under way.
+    pub async fn idle(&self) {
+        drop(self.changes.write().await);
+    }
+
     /// Answers one request of the client at `peer`.
     pub async fn answer(&self, request: Request, peer: SocketAddr) -> Response {
         let id = request_id(request.headers());
