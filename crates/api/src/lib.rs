@@ -50,8 +50,8 @@ pub use metrics::{CoreMetrics, Flow, Metrics, MetricsPoint, MetricsQuery, Volume
 pub use name::{ANY_HOST, Name, NameError};
 pub use namespace::{DriveHealth, Namespace, NamespaceSpec, Namespaces};
 pub use pool::{
-    ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMember, PoolSegments, PoolSpec,
-    PoolState, PoolUsage, SpaceUse,
+    ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMap, PoolMember, PoolSegments,
+    PoolSpec, PoolState, PoolUsage, SpaceUse,
 };
 pub use port::{PathState, Port, PortChange};
 pub use profile::{Curve, CurvePoint, CurveQuery, DriveProfile};
@@ -62,11 +62,13 @@ pub use settings::{
     SyslogTransport,
 };
 pub use size::{Size, SizeError};
-pub use snapshot::{NamedSnapshot, Snapshot, SnapshotGroup, SnapshotSpec};
+pub use snapshot::{
+    NamedSnapshot, Snapshot, SnapshotGroup, SnapshotName, SnapshotNameError, SnapshotSpec,
+};
 pub use status::{Counts, Status};
 pub use tenant::{GRANT_COUNT_MAX, Grant, GrantUse, PoolGrant, Tenant};
 pub use token::{AuditEntry, Caller, Role, Token, TokenSpec};
 pub use volume::{
-    BlockSize, BlockSizeError, ObjectState, Volume, VolumeRename, VolumeResize, VolumeRollback,
-    VolumeSpec,
+    BlockSize, BlockSizeError, ObjectState, Volume, VolumeRename, VolumeReserve, VolumeResize,
+    VolumeRollback, VolumeSpec,
 };

@@ -1,5 +1,6 @@
 //! Pools: drives under one redundancy, out of which volumes are made.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -71,8 +72,9 @@ pub struct PoolSpec {
     pub level: PoolLevel,
     /// The drives it takes, all that is on them included.
     pub drives: Vec<Name>,
-    /// Drives that one stripe is spread over; all of them unless said otherwise. Fewer leave room
-    /// to rebuild at full width when a drive is lost.
+    /// Drives that one stripe is spread over; all of them unless said otherwise, or up to three for
+    /// raid1, and an even number for raid10. Fewer leave room to rebuild at full width when a drive
+    /// is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u8>,
 }
@@ -153,6 +155,17 @@ pub struct PoolSegments {
     pub closed: [u64; 10],
 }
 
+/// The map of a pool: where each block of each volume is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolMap {
+    /// What it takes on the drives, redundancy not counted.
+    pub bytes: u64,
+    /// How much of it is in memory.
+    pub cached_bytes: u64,
+    /// How much of it may be; what is not there is read from the drives again.
+    pub cache_bytes: u64,
+}
+
 /// A pool as the node sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
@@ -168,6 +181,9 @@ pub struct Pool {
     /// Its redundancy; nothing while it is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<PoolLevel>,
+    /// Drives that one stripe is spread over; nothing while it is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u8>,
     /// What it can hold, redundancy and reserves taken off.
     pub usable_bytes: u64,
     /// What it holds.
@@ -175,6 +191,9 @@ pub struct Pool {
     /// What its segments are; nothing while it is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<PoolSegments>,
+    /// Its map; nothing while it is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<PoolMap>,
     /// Every member.
     pub members: Vec<PoolMember>,
     /// Names of its volumes.
@@ -216,6 +235,17 @@ pub struct PoolImport {
     /// Take it although another host holds it: right only if that host is off for good.
     #[serde(default)]
     pub force: bool,
+    /// Use these drives only; all that carry it unless said otherwise. Those that are left out stay
+    /// so until they are added to the pool again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<Name>,
+    /// What to call it from now on.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub rename: Option<Name>,
+    /// What to call volumes from now on, by what they are called in the pool. One whose NQN or UUID
+    /// a volume has that is here gets others as well.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rename_volumes: BTreeMap<Name, Name>,
 }
 
 /// The space of one volume or snapshot, exact as of a checkpoint.

@@ -8,7 +8,7 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
-use crate::{Limits, Name, Size};
+use crate::{Limits, Name, Size, SnapshotName};
 
 /// Whether an object can be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -101,7 +101,7 @@ pub struct VolumeSpec {
     pub reserved: bool,
     /// The snapshot that it starts out as, in that one's pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<Name>,
+    pub snapshot: Option<SnapshotName>,
     /// Bytes in a logical block as hosts see it.
     #[serde(default)]
     pub block_bytes: BlockSize,
@@ -161,7 +161,8 @@ pub struct Volume {
     /// What it may do, and what it is promised.
     #[serde(default, skip_serializing_if = "Limits::is_unlimited")]
     pub limits: Limits,
-    /// NVMe Qualified Name of its subsystem: what a host connects to.
+    /// NVMe Qualified Name of its subsystem: what a host connects to. Empty, as `uuid` is zero,
+    /// while what its pool keeps about it cannot be read: `reason` says why.
     #[schema(examples("nqn.2026-11.example.flashyard:node-1:scratch"))]
     pub nqn: String,
     /// Namespace identifier within the subsystem.
@@ -191,10 +192,25 @@ pub struct VolumeRename {
     pub name: Name,
 }
 
+/// Whether a pool keeps space for all of a volume; the body of `POST /v1/volumes/{name}/reserve`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeReserve {
+    /// True: no write of it fails for want of space from now on. False: space is taken when it is
+    /// written.
+    pub reserved: bool,
+}
+
 /// What a volume becomes again; the body of `POST /v1/volumes/{name}/rollback`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeRollback {
-    /// The snapshot; what was written since is lost.
-    pub snapshot: Name,
+    /// The snapshot, in the volume's pool; what was written since is lost.
+    pub snapshot: SnapshotName,
+    /// Do it while hosts are connected, which do not expect their disk to change.
+    #[serde(default)]
+    pub force: bool,
+    /// Cut off what is behind the size that the snapshot has; never while hosts are connected.
+    #[serde(default)]
+    pub allow_shrink: bool,
 }

@@ -2,7 +2,8 @@
 
 use api::{
     ImportablePool, Job, List, Name, Pool, PoolImport, PoolSpec, PoolUsage, Snapshot,
-    SnapshotGroup, SnapshotSpec, Volume, VolumeRename, VolumeResize, VolumeRollback,
+    SnapshotGroup, SnapshotName, SnapshotSpec, Volume, VolumeRename, VolumeReserve, VolumeResize,
+    VolumeRollback,
 };
 
 use crate::{Client, ClientError};
@@ -83,6 +84,11 @@ impl Client {
         self.post(&format!("/v1/volumes/{name}/resize"), to)
     }
 
+    /// Keeps space for all of a volume of a pool, or no longer.
+    pub fn reserve_volume(&self, name: &Name, to: &VolumeReserve) -> Result<Volume, ClientError> {
+        self.post(&format!("/v1/volumes/{name}/reserve"), to)
+    }
+
     /// Gives a volume of a pool another name.
     pub fn rename_volume(&self, name: &Name, to: &VolumeRename) -> Result<Volume, ClientError> {
         self.post(&format!("/v1/volumes/{name}/rename"), to)
@@ -96,6 +102,11 @@ impl Client {
     /// Every snapshot, by name.
     pub fn snapshots(&self) -> Result<List<Snapshot>, ClientError> {
         self.list("/v1/snapshots")
+    }
+
+    /// One snapshot.
+    pub fn snapshot(&self, name: &SnapshotName) -> Result<Snapshot, ClientError> {
+        self.get(&path(name))
     }
 
     /// Takes a snapshot of a volume.
@@ -113,8 +124,8 @@ impl Client {
     }
 
     /// Deletes a snapshot.
-    pub fn delete_snapshot(&self, name: &Name) -> Result<(), ClientError> {
-        self.delete_object(&format!("/v1/snapshots/{name}"))
+    pub fn delete_snapshot(&self, name: &SnapshotName) -> Result<(), ClientError> {
+        self.delete_object(&path(name))
     }
 
     /// What takes long, oldest first.
@@ -125,5 +136,14 @@ impl Client {
     /// One job.
     pub fn job(&self, id: u64) -> Result<Job, ClientError> {
         self.get(&format!("/v1/jobs/{id}"))
+    }
+}
+
+/// Where a snapshot is found.
+fn path(snapshot: &SnapshotName) -> String {
+    let SnapshotName { pool, name } = snapshot;
+    match pool {
+        Some(pool) => format!("/v1/pools/{pool}/snapshots/{name}"),
+        None => format!("/v1/snapshots/{name}"),
     }
 }

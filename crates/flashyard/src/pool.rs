@@ -95,6 +95,21 @@ pub struct Import {
     /// Take it although another host holds it: right only if that host is off for good
     #[arg(long, requires = "name")]
     force: bool,
+    /// Use these drives only, such as d0,d1; all that carry it unless said otherwise
+    #[arg(long, value_name = "DRIVES", value_delimiter = ',', requires = "name")]
+    drives: Vec<Name>,
+    /// Call it this from now on
+    #[arg(long = "as", value_name = "NAME", requires = "name")]
+    rename: Option<Name>,
+    /// Call a volume of it otherwise from now on; may be repeated
+    #[arg(long, value_name = "VOLUME=NAME", value_parser = renaming, requires = "name")]
+    rename_volume: Vec<(Name, Name)>,
+}
+
+fn renaming(text: &str) -> Result<(Name, Name), String> {
+    let (from, to) = text.split_once('=').ok_or("allowed: VOLUME=NAME")?;
+    let parse = |text: &str| text.parse::<Name>().map_err(|error| error.to_string());
+    Ok((parse(from)?, parse(to)?))
 }
 
 impl Verb {
@@ -161,6 +176,9 @@ impl Import {
         let how = PoolImport {
             id: self.id.clone(),
             force: self.force,
+            drives: self.drives.clone(),
+            rename: self.rename.clone(),
+            rename_volumes: self.rename_volume.iter().cloned().collect(),
         };
         node.output
             .show(&node.client.import_pool(name, &how)?, show);
@@ -205,6 +223,14 @@ fn list(pools: &[Pool]) -> String {
     table(&header, pools.iter().map(row))
 }
 
+/// Its redundancy, and how many drives a stripe is on.
+fn shape(pool: &Pool) -> String {
+    match pool.width {
+        Some(width) => format!("{}, {width} wide", level(pool)),
+        None => level(pool),
+    }
+}
+
 /// One pool, and its members.
 fn show(pool: &Pool) -> String {
     let counters = &pool.counters;
@@ -214,10 +240,11 @@ fn show(pool: &Pool) -> String {
         ("identity", pool.id.clone()),
         ("state", state(pool.state)),
         ("reason", pool.reason.clone().unwrap_or_else(|| "-".into())),
-        ("level", level(pool)),
+        ("level", shape(pool)),
         ("usable", Size(pool.usable_bytes).to_string()),
         ("used", format!("{} ({percent}%)", Size(pool.used_bytes))),
         ("volumes", names(&pool.volumes)),
+        ("map", map(pool)),
         ("segments", segments(pool)),
         ("full ones, by live", closed(pool)),
         (
@@ -259,6 +286,17 @@ fn show(pool: &Pool) -> String {
     ];
     let members = table(&header, pool.members.iter().map(row));
     format!("{text}\n\n{members}")
+}
+
+fn map(pool: &Pool) -> String {
+    pool.map.map_or("-".to_owned(), |map| {
+        format!(
+            "{}, {} of it in memory, of up to {}",
+            Size(map.bytes),
+            Size(map.cached_bytes),
+            Size(map.cache_bytes)
+        )
+    })
 }
 
 fn segments(pool: &Pool) -> String {
@@ -309,7 +347,7 @@ fn usage(usage: &PoolUsage) -> String {
 
 fn importable(pools: &[ImportablePool]) -> String {
     if pools.is_empty() {
-        return "no free drive of the node carries a pool".to_owned();
+        return "no free drive of the node carries a pool that this version reads".to_owned();
     }
     let row = |pool: &ImportablePool| {
         vec![

@@ -1,6 +1,6 @@
 //! `flashyard snapshot`
 
-use api::{Name, NamedSnapshot, Size, Snapshot, SnapshotGroup};
+use api::{Name, NamedSnapshot, Size, Snapshot, SnapshotGroup, SnapshotName};
 use clap::Subcommand;
 
 use crate::connection::{Done, Node};
@@ -18,8 +18,8 @@ pub enum Verb {
     },
     /// Delete a snapshot; volumes cloned from it stay as they are
     Delete {
-        /// The snapshot
-        name: Name,
+        /// The snapshot, as NAME or POOL/NAME
+        name: SnapshotName,
     },
 }
 

@@ -1,8 +1,8 @@
 //! `flashyard volume`
 
 use api::{
-    BlockSize, Name, Size, SnapshotSpec, Volume, VolumeRename, VolumeResize, VolumeRollback,
-    VolumeSpec,
+    BlockSize, Name, Size, SnapshotName, SnapshotSpec, Volume, VolumeRename, VolumeReserve,
+    VolumeResize, VolumeRollback, VolumeSpec,
 };
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
@@ -51,11 +51,14 @@ pub enum Verb {
     /// Make a volume that starts out as a snapshot, and serve it
     Clone(Clone),
     /// Make a volume what a snapshot of it was; what was written since is lost
-    Rollback {
+    Rollback(Rollback),
+    /// Keep space for all of a volume of a pool, so that no write fails for want of space
+    Reserve {
         /// The volume
         name: Name,
-        /// The snapshot
-        snapshot: Name,
+        /// Keep none any more: space is taken when it is written
+        #[arg(long)]
+        off: bool,
     },
     /// Limit what hosts do to a volume, from now on; what is not named is not limited
     Limit {
@@ -103,6 +106,20 @@ pub struct Create {
 }
 
 #[derive(Args)]
+pub struct Rollback {
+    /// The volume
+    name: Name,
+    /// The snapshot, as NAME or POOL/NAME
+    snapshot: SnapshotName,
+    /// Do it while hosts are connected, which do not expect their disk to change
+    #[arg(long)]
+    force: bool,
+    /// Cut off what is behind the size that the snapshot has
+    #[arg(long)]
+    allow_shrink: bool,
+}
+
+#[derive(Args)]
 #[group(required = true, multiple = false)]
 pub struct Place {
     /// The drive it takes whole
@@ -115,13 +132,16 @@ pub struct Place {
 
 #[derive(Args)]
 pub struct Clone {
-    /// The snapshot
-    snapshot: Name,
+    /// The snapshot, as NAME or POOL/NAME
+    snapshot: SnapshotName,
     /// What to call the volume
     name: Name,
     /// Make it larger than the snapshot
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
+    /// Keep space for all of it now, so that no write fails for want of space
+    #[arg(long)]
+    thick: bool,
     #[command(flatten)]
     face: Face,
 }
@@ -194,11 +214,13 @@ impl Verb {
                 node.output
                     .show(&client.create_volume(&clone.name, &clone.spec())?, one);
             }
-            Verb::Rollback { name, snapshot } => {
-                let to = VolumeRollback {
-                    snapshot: snapshot.clone(),
-                };
-                node.output.show(&client.rollback_volume(name, &to)?, one);
+            Verb::Rollback(back) => {
+                node.output
+                    .show(&client.rollback_volume(&back.name, &back.to())?, one);
+            }
+            Verb::Reserve { name, off } => {
+                let to = VolumeReserve { reserved: !off };
+                node.output.show(&client.reserve_volume(name, &to)?, one);
             }
             Verb::Limit { name, bounds } => {
                 let limited = client.limit_volume(name, &bounds.limits())?;
@@ -231,11 +253,22 @@ impl Create {
     }
 }
 
+impl Rollback {
+    fn to(&self) -> VolumeRollback {
+        VolumeRollback {
+            snapshot: self.snapshot.clone(),
+            force: self.force,
+            allow_shrink: self.allow_shrink,
+        }
+    }
+}
+
 impl Clone {
     fn spec(&self) -> VolumeSpec {
         VolumeSpec {
             snapshot: Some(self.snapshot.clone()),
             size: self.size,
+            reserved: self.thick,
             ..self.face.spec()
         }
     }
@@ -281,7 +314,8 @@ fn list(volumes: &[Volume]) -> String {
 /// One volume, and how a Linux host connects to it at each of the node's addresses.
 fn show(volume: &Volume, addresses: &[String]) -> String {
     let connect = |address: &String| connect_command(address, &volume.nqn);
-    let connect: Vec<String> = addresses.iter().map(connect).collect();
+    let served = addresses.iter().filter(|_| !volume.nqn.is_empty());
+    let connect: Vec<String> = served.map(connect).collect();
     let hosts = match volume.hosts.as_slice() {
         [] => "none: no host can see it".to_owned(),
         hosts => names(hosts),

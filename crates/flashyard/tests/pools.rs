@@ -139,7 +139,7 @@ fn volumes_are_resized_renamed_snapshotted_cloned_and_rolled_back() {
     });
     connected(&node, "renamed", async |device, _controller| {
         holds(&device, 0..10, 2).await;
-        node.answer(&["volume", "rollback", "renamed", "monday"]);
+        node.answer(&["volume", "rollback", "renamed", "monday", "--force"]);
         holds(&device, 0..10, 1).await;
     });
     wait_for("the host is gone and the volume shrinks", || {

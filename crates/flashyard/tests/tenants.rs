@@ -51,7 +51,7 @@ fn of_pool(mib: u64) -> VolumeSpec {
 
 fn clone_of(snapshot: &str) -> VolumeSpec {
     VolumeSpec {
-        snapshot: Some(name(snapshot)),
+        snapshot: Some(name(snapshot).into()),
         ..VolumeSpec::default()
     }
 }
@@ -71,7 +71,9 @@ fn to(mib: u64) -> VolumeResize {
 
 fn back_to(snapshot: &str) -> VolumeRollback {
     VolumeRollback {
-        snapshot: name(snapshot),
+        snapshot: name(snapshot).into(),
+        force: false,
+        allow_shrink: true,
     }
 }
 
@@ -155,7 +157,7 @@ fn a_tenant_makes_what_it_was_granted_and_no_more() {
     let acme = operator(&node, "acme");
     assert_eq!(code(acme.create_volume(&name("z"), &of_pool(1))), full);
     assert_eq!(code(acme.delete_volume(&name("w"))), ErrorCode::InUse);
-    acme.delete_snapshot(&name("s")).unwrap();
+    acme.delete_snapshot(&name("s").into()).unwrap();
     for volume in ["w", "y"] {
         acme.delete_volume(&name(volume)).unwrap();
     }
@@ -219,7 +221,7 @@ fn a_tenant_touches_nothing_of_another() {
     }
     for snapshot in ["rs", "ds"] {
         let named = name(snapshot);
-        assert_eq!(code(acme.delete_snapshot(&named)), missing);
+        assert_eq!(code(acme.delete_snapshot(&named.clone().into())), missing);
         assert_eq!(
             code(acme.create_volume(&name("x"), &clone_of(snapshot))),
             missing

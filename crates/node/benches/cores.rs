@@ -178,6 +178,7 @@ async fn start(cores: Cores) -> Node {
         uuid: Uuid::from_u128(1),
         cores: Vec::new(),
         ports: vec![port],
+        map_cache_bytes: node::MAP_CACHE_BYTES,
     };
     let node = Node::start_on(cores, &spec, Arc::new(|_| {}));
     let node = node.await.unwrap();

@@ -14,6 +14,7 @@ use std::time::Duration;
 use access::{AllowedHosts, HostKeys, Nqn, TlsKey};
 use block::{BlockDevice, Geometry};
 use drive::{Drive, FileDrive, FileOptions, MemoryDrive, NullDrive, NvmeDrive};
+use pool::Settings;
 use qos::Terms;
 use target::reservation::{ReservationKeeper, Reservations};
 use target::{
@@ -74,7 +75,13 @@ pub struct Core {
 
 impl Core {
     /// Starts the core `key` on the current reactor.
-    pub fn start(key: CoreKey, links: Links, wirings: [Wiring; 2], events: EventSink) {
+    pub fn start(
+        key: CoreKey,
+        links: Links,
+        wirings: [Wiring; 2],
+        events: EventSink,
+        pools: Settings,
+    ) {
         let target = Target::start(TargetSettings::default(), links);
         drop(reactor::spawn(tell(target.clone(), Arc::clone(&events))));
         let [volumes, drives] = wirings;
@@ -82,7 +89,7 @@ impl Core {
             target,
             post: Post::start(volumes),
             drive_post: Post::start(drives),
-            pools: Pools::new(Arc::clone(&events)),
+            pools: Pools::new(Arc::clone(&events), pools),
             drives: RefCell::default(),
             guests: RefCell::default(),
             managed: RefCell::default(),

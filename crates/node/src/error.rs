@@ -203,6 +203,24 @@ impl NodeError {
                     min * 4096
                 )
             }
+            PoolError::SplitBrain {
+                left,
+                left_drives,
+                right,
+                right_drives,
+            } => {
+                let named = |drives: &[usize]| {
+                    let names: Vec<&str> = drives.iter().map(|drive| name(*drive)).collect();
+                    names.join(", ")
+                };
+                format!(
+                    "the drives were used apart: {} as epoch {left}, {} as epoch {right}, and \
+                     neither knows the other; import the pool with only the set that is to be \
+                     kept (--drives), and what the other set was given since is lost",
+                    named(left_drives),
+                    named(right_drives)
+                )
+            }
             PoolError::NoPool => {
                 format!("no pool is on any of the drives: {}", drives.join(", "))
             }

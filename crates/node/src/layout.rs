@@ -43,6 +43,11 @@ pub struct Layout {
     /// Who holds the node's pools.
     host: HostId,
     places: Mutex<Places>,
+    /// On which core each open pool is that it was opened on: what is done with a pool waits for
+    /// nobody who makes, opens or closes another, or this one.
+    homes: RefCell<BTreeMap<String, usize>>,
+    /// Held while a pool is made, opened or closed, which may take long.
+    turn: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -69,6 +74,8 @@ impl Layout {
             cores,
             host: HostId(*uuid.as_bytes()),
             places: Mutex::new(Places::default()),
+            homes: RefCell::default(),
+            turn: Mutex::new(()),
         };
         LAYOUTS.with_borrow_mut(|layouts| layouts.insert(node, Rc::new(layout)));
     }
@@ -322,6 +329,7 @@ impl Layout {
 
     /// Stops serving on all cores at once, then makes everything acknowledged durable.
     pub async fn shutdown(&self, grace: Duration) -> Result<(), NodeError> {
+        let _turn = self.turn.lock().await;
         let mut places = self.places.lock().await;
         places.running()?;
         places.stopped = true;

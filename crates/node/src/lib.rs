@@ -47,9 +47,9 @@ pub use pools::PoolSpec;
 pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};
 pub use reactor::Usage;
 pub use spec::{
-    Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, ManagedFacts,
-    NamespaceFacts, NamespacesFacts, NodeEvent, NodeSpec, PoolFacts, PortSpec, SessionFacts,
-    VolumeSpec,
+    Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, MAP_CACHE_BYTES,
+    ManagedFacts, NamespaceFacts, NamespacesFacts, NewerLabel, NodeEvent, NodeSpec, PoolFacts,
+    PortSpec, SessionFacts, VolumeSpec,
 };
 pub use target::reservation::{Held, ReservationKeeper, Reservations};
 pub use target::{Latency, NamespaceChange, PathState};

@@ -73,8 +73,14 @@ impl Node {
         let links = Links::connect(handles.len());
         for ((handle, wiring), links) in handles.iter().zip(wirings).zip(links) {
             let (key, events) = ((id, handle.index()), Arc::clone(&events));
+            let pools = pool::Settings {
+                map_cache_bytes: spec.map_cache_bytes,
+                ..pool::Settings::default()
+            };
             handle
-                .submit(move || async move { Core::start(key, links, wiring.into(), events) })
+                .submit(move || async move {
+                    Core::start(key, links, wiring.into(), events, pools);
+                })
                 .await?;
         }
         let (layout, uuid) = (handles.clone(), spec.uuid);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pool::{
     CreateOptions, DriveId, HostId, Level, OpenOptions, Pool, PoolError, PoolEvent, PoolVolume,
-    ScrubReport, Shard, VolumeId, Wiring,
+    ScrubReport, Settings, Shard, VolumeId, Wiring,
 };
 
 use crate::NodeError;
@@ -32,6 +32,7 @@ pub struct PoolSpec {
 /// The open pools of a core, by name.
 pub struct Pools {
     events: EventSink,
+    settings: Settings,
     open: RefCell<BTreeMap<String, Rc<OpenPool>>>,
     /// Shards of pools that other cores opened.
     joined: RefCell<BTreeMap<String, Shard<Member>>>,
@@ -55,10 +56,12 @@ impl Drop for Busy<'_> {
 }
 
 impl Pools {
-    /// None yet; what happens to them will be told to `events`.
-    pub fn new(events: EventSink) -> Pools {
+    /// None yet; they will be opened with these settings, and what happens to them told to
+    /// `events`.
+    pub fn new(events: EventSink, settings: Settings) -> Pools {
         Pools {
             events,
+            settings,
             open: RefCell::default(),
             joined: RefCell::default(),
         }
@@ -74,6 +77,7 @@ impl Pools {
     ) -> Result<PoolFacts, NodeError> {
         let options = CreateOptions {
             width: spec.width,
+            settings: self.settings,
             ..CreateOptions::new(name, spec.level, host)
         };
         let made = Pool::create_on(wiring, devices(&seated), options).await;
@@ -91,6 +95,7 @@ impl Pools {
     ) -> Result<PoolFacts, NodeError> {
         let options = OpenOptions {
             force,
+            settings: self.settings,
             ..OpenOptions::new(host)
         };
         let opened = Pool::open_on(wiring, devices(&seated), options).await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use access::{AllowedHosts, Nqn};
 use block::IoError;
-use pool::{Counters, DriveId, Label, PoolEvent, PoolStatus, VolumeId};
+use pool::{Counters, DriveId, Label, PoolEvent, PoolId, PoolStatus, VolumeId};
 use target::PathState;
 use uuid::Uuid;
 
@@ -20,7 +20,13 @@ pub struct NodeSpec {
     pub cores: Vec<Option<usize>>,
     /// Addresses that serve NVMe/TCP.
     pub ports: Vec<PortSpec>,
+    /// Memory of each pool for its map, on all cores together.
+    pub map_cache_bytes: usize,
 }
+
+/// [`NodeSpec::map_cache_bytes`] unless there is a reason for another: the map of some 15 GiB, be
+/// that all of a pool or what of it is in use.
+pub const MAP_CACHE_BYTES: usize = 64 << 20;
 
 /// An address that serves NVMe/TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,10 +136,23 @@ pub enum DriveLabel {
     Blank,
     /// It belongs to a pool, or did.
     Pool(Label),
-    /// It belongs to a pool of a newer format, with this version.
-    Newer(u32),
+    /// It belongs to a pool of a newer format.
+    Newer(NewerLabel),
     /// It cannot be read; why.
     Unreadable(String),
+}
+
+/// What a drive says whose format is newer than this program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewerLabel {
+    /// The format's version.
+    pub version: u32,
+    /// The latest version that this program reads.
+    pub known: u32,
+    /// The pool it belongs to.
+    pub pool: PoolId,
+    /// What the pool is called.
+    pub pool_name: String,
 }
 
 /// A pool as it stands.

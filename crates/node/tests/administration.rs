@@ -56,6 +56,7 @@ fn with_drive<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Lab) -> F) {
                 path: node::PathState::Optimized,
                 tls: false,
             }],
+            map_cache_bytes: node::MAP_CACHE_BYTES,
         };
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);

@@ -38,6 +38,7 @@ async fn start() -> Node {
         uuid: Uuid::from_u128(1),
         cores: vec![None, None],
         ports: vec![port],
+        map_cache_bytes: node::MAP_CACHE_BYTES,
     };
     Node::start(spec, Arc::new(|_| {})).await.unwrap()
 }

@@ -21,6 +21,7 @@ fn with_node<F: Future<Output = ()>>(test: impl FnOnce(Node) -> F) {
             uuid: Uuid::nil(),
             cores: Vec::new(),
             ports: Vec::new(),
+            map_cache_bytes: node::MAP_CACHE_BYTES,
         };
         let node = Node::start_on(Cores::on_current(2), &spec, Arc::new(|_| {}))
             .await

@@ -33,6 +33,7 @@ async fn node(uuid: Uuid) -> Node {
         uuid,
         cores: Vec::new(),
         ports: vec![port],
+        map_cache_bytes: node::MAP_CACHE_BYTES,
     };
     Node::start_on(Cores::on_current(2), &spec, Arc::new(|_| {}))
         .await

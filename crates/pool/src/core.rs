@@ -35,8 +35,8 @@ use std::sync::Arc;
 /// What an operator may tune; none of it is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Memory for map nodes. A map takes about 4 GiB for each TiB mapped; what does not fit is
-    /// read from the drives again.
+    /// Memory for map nodes, of all shards together. A map takes about 4.4 GiB on the drives for
+    /// each TiB mapped; what does not fit here is read from there again.
     pub map_cache_bytes: usize,
     /// A checkpoint is taken when so many updates wait for the map (about 80 bytes of memory each),
     /// or fewer while hosts write nothing.

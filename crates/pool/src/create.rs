@@ -5,7 +5,7 @@ use crate::drive::{DriveLayout, FIRST_SLOT, device_blocks};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
 use crate::format::body::Body;
-use crate::format::superblock::{MAGIC, MEMBER_ACTIVE, NAME_BYTES, Superblock, VERSION};
+use crate::format::superblock::{MAGIC, MEMBER_ACTIVE, Superblock, VERSION};
 use crate::join::join_all;
 use crate::labels::{self, HostId};
 use crate::level::{DRIVES_MAX, Level};
@@ -26,7 +26,7 @@ pub struct CreateOptions {
     pub name: String,
     /// Its redundancy.
     pub level: Level,
-    /// Columns of a segment; all drives unless said otherwise.
+    /// Columns of a segment; by the level and the drives unless said otherwise.
     pub width: Option<usize>,
     /// Bytes of a zone; by the smallest drive's size unless said otherwise.
     pub zone_bytes: Option<u64>,
@@ -154,18 +154,15 @@ fn first_superblock<D: BlockDevice>(
     drives: &[D],
     options: &CreateOptions,
 ) -> Result<Superblock, PoolError> {
-    let name = options.name.as_bytes();
-    if name.is_empty() || name.len() > NAME_BYTES {
-        return Err(PoolError::Invalid("a pool's name has 1 to 64 bytes"));
-    }
-    let width = options
-        .width
-        .unwrap_or(options.level.default_width(drives.len()));
-    let shape = options.level.shape(width.min(drives.len()));
-    if width < options.level.drives_min().min(2) || shape.width() > drives.len() {
-        return Err(PoolError::Invalid(
-            "segments are at most as wide as there are drives",
-        ));
+    let level = options.level;
+    let width = options.width.unwrap_or(level.default_width(drives.len()));
+    if !level.allows_width(width, drives.len()) {
+        return Err(PoolError::Width {
+            level,
+            width,
+            drives: drives.len(),
+            allowed: level.widths(drives.len()),
+        });
     }
     let smallest = drives.iter().map(device_blocks).min().unwrap_or(0);
     let zone_blocks = zone_blocks_for(smallest, options.zone_bytes);
@@ -177,9 +174,9 @@ fn first_superblock<D: BlockDevice>(
     superblock.secret = options.entropy.bytes16()?;
     superblock.zone_blocks = zone_blocks.into();
     superblock.slot_blocks = slot_blocks.into();
-    superblock.level = options.level.code();
-    superblock.width = shape.width() as u8;
-    superblock.name[..name.len()].copy_from_slice(name);
+    superblock.level = level.code();
+    superblock.width = width as u8;
+    superblock.set_name(&options.name)?;
     superblock.raise_epoch(options.entropy.word()?);
     superblock.holder = options.host.0;
     for (index, device) in drives.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! [`PoolError`]: why a pool cannot be made, opened or changed.
 
-use crate::format::superblock::VERSION;
+use crate::labels::PoolId;
 use block::IoError;
 
 /// What went wrong with a control operation, in terms of what the caller can do about it.
@@ -17,6 +17,18 @@ pub enum PoolError {
         max: usize,
         /// Drives given.
         found: usize,
+    },
+    /// Segments cannot be so wide.
+    #[error("width of {level} on {drives} drives: {width}; allowed: {allowed}")]
+    Width {
+        /// The level asked for.
+        level: crate::Level,
+        /// The width asked for.
+        width: usize,
+        /// Drives given.
+        drives: usize,
+        /// What there could be instead, for the reader.
+        allowed: String,
     },
     /// A drive is too small to be of use.
     #[error("drive {index} has {found} blocks of 4 KiB; at least {min} are needed")]
@@ -47,10 +59,19 @@ pub enum PoolError {
     DuplicateDrive(usize),
     /// A later version wrote the pool.
     #[error(
-        "the pool has format version {0}; this program knows versions 1 to {VERSION}: \
-         use a newer one"
+        "pool {pool_name:?} has format version {version}; this program knows versions up to \
+         {known}: use a newer one"
     )]
-    NewerFormat(u32),
+    NewerFormat {
+        /// The version that a drive has.
+        version: u32,
+        /// The latest version that this program reads.
+        known: u32,
+        /// The pool.
+        pool: PoolId,
+        /// What it is called.
+        pool_name: String,
+    },
     /// Too few members are there.
     #[error("{present} of {members} members are there and current; {needed} are needed: {missing}")]
     MembersMissing {
@@ -71,8 +92,12 @@ pub enum PoolError {
     SplitBrain {
         /// Epoch number of one set.
         left: u64,
+        /// Positions, among the drives given, of those that belong to the one set.
+        left_drives: Vec<usize>,
         /// Epoch number of the other.
         right: u64,
+        /// Positions of those that belong to the other.
+        right_drives: Vec<usize>,
     },
     /// Another host holds the pool.
     #[error("host {holder} holds the pool; export it there, or force if that host is off")]

@@ -2,7 +2,7 @@
 
 use crate::drive::{DriveLayout, FIRST_SLOT, device_blocks, read_blocks, write_blocks};
 use crate::error::PoolError;
-use crate::format::superblock::{MEMBER_ACTIVE, NotSuperblock, Superblock};
+use crate::format::superblock::{MEMBER_ACTIVE, Newer, NotSuperblock, Superblock, VERSION};
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
 use block::{BlockDevice, Buffer, Durability, IoError};
@@ -82,7 +82,7 @@ impl Slot {
 #[derive(Clone, Debug)]
 pub(crate) enum Found {
     Blank,
-    Newer(u32),
+    Newer(Newer),
     Slot(Box<Slot>),
 }
 
@@ -114,12 +114,12 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
                     |slot: &Slot| best.as_ref().is_none_or(|best| slot.rank() > best.rank());
                 best = slot.filter(later).or(best);
             }
-            Err(NotSuperblock::Newer(version)) => newer = Some(version),
+            Err(NotSuperblock::Newer(found)) => newer = Some(found),
             Err(NotSuperblock::Foreign | NotSuperblock::Damaged) => {}
         }
     }
     match (best, newer, failure) {
-        (_, Some(version), _) => Ok(Found::Newer(version)),
+        (_, Some(newer), _) => Ok(Found::Newer(newer)),
         (Some(mut slot), None, _) => {
             slot.torn_beside = torn[usize::from(!slot.odd)];
             slot.alone = whole == 1;
@@ -229,11 +229,21 @@ pub(crate) async fn write_in<D: BlockDevice>(
     device.flush().await
 }
 
+/// Why a pool of a later version is not opened.
+pub(crate) fn newer_format(newer: Newer) -> PoolError {
+    PoolError::NewerFormat {
+        version: newer.version,
+        known: VERSION,
+        pool: PoolId(newer.pool_id),
+        pool_name: newer.name(),
+    }
+}
+
 /// Says which pool a drive belongs to, if any.
 pub async fn probe<D: BlockDevice>(device: &D) -> Result<Option<Label>, PoolError> {
     match find(device).await? {
         Found::Blank => Ok(None),
-        Found::Newer(version) => Err(PoolError::NewerFormat(version)),
+        Found::Newer(newer) => Err(newer_format(newer)),
         Found::Slot(slot) => {
             let superblock = &slot.superblock;
             let level = Level::from_code(superblock.level).ok_or(PoolError::Damaged("label"))?;

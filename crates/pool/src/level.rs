@@ -68,6 +68,22 @@ impl Level {
         }
     }
 
+    /// Whether segments can be exactly so wide on `drives` drives.
+    pub(crate) fn allows_width(self, width: usize, drives: usize) -> bool {
+        width <= drives && self.shape(width).width() == width
+    }
+
+    /// The widths of segments that there can be on `drives` drives, for people.
+    pub(crate) fn widths(self, drives: usize) -> String {
+        let least = self.shape(0).width();
+        let most = self.default_width(drives);
+        let even = match self {
+            Level::Raid10 => ", even",
+            _ => "",
+        };
+        format!("{least} to {most}{even}")
+    }
+
     /// The shape of a segment of at most `width` columns; at least the narrowest there is.
     pub(crate) fn shape(self, width: usize) -> Shape {
         let shape = |data, redundant| Shape {
@@ -167,6 +183,22 @@ mod tests {
             assert_eq!(Level::from_code(level.code()), Some(level));
         }
         assert!("raid7".parse::<Level>().is_err());
+    }
+
+    #[test]
+    fn a_width_is_allowed_that_people_are_told_of() {
+        for level in Level::ALL {
+            for drives in level.drives_min()..=DRIVES_MAX {
+                let allowed = |width: &usize| level.allows_width(*width, drives);
+                let all: Vec<usize> = (0..=255).filter(allowed).collect();
+                assert!(allowed(&level.default_width(drives)));
+                let (least, most) = (all[0], all[all.len() - 1]);
+                let told = level.widths(drives);
+                assert!(told.starts_with(&format!("{least} to {most}")), "{told}");
+                let even = all.iter().all(|width| width % 2 == 0);
+                assert_eq!(told.ends_with("even"), even, "{level} on {drives}: {told}");
+            }
+        }
     }
 
     #[test]

@@ -83,6 +83,7 @@ impl<D> Core<D> {
             overlay_blocks: state.segments.live_overlay(),
             new_blocks_most: state.new_at_most(),
             covered: state.covered,
+            cached_nodes: self.cache.borrow().len(),
             counters: self.array.counters.get(),
         }
     }

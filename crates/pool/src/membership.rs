@@ -100,10 +100,21 @@ pub(crate) fn choose(slots: &[Option<&Slot>]) -> Result<Choice, PoolError> {
             newest: *newest,
             current: current(&slot.superblock, slots),
         }),
-        None => Err(PoolError::SplitBrain {
-            left: latest.superblock.epoch.number.get(),
-            right: rival(latest).map_or(0, |other| other.epoch.number.get()),
-        }),
+        None => {
+            let (left, right) = (&latest.superblock, rival(latest));
+            let drives = |head: &Superblock| {
+                let of_head = current(head, slots).into_iter().enumerate();
+                of_head
+                    .filter_map(|(at, index)| index.map(|_| at))
+                    .collect()
+            };
+            Err(PoolError::SplitBrain {
+                left: left.epoch.number.get(),
+                left_drives: drives(left),
+                right: right.map_or(0, |other| other.epoch.number.get()),
+                right_drives: right.map(drives).unwrap_or_default(),
+            })
+        }
     }
 }
 
@@ -219,10 +230,13 @@ mod tests {
         let mut slots = pool(Level::Raid1, 2);
         lose(&mut slots, &[0], 1, 100);
         lose(&mut slots, &[1], 0, 200);
-        assert!(matches!(
-            decide(&slots, &[0, 1]),
-            Err(PoolError::SplitBrain { .. })
-        ));
+        let refused = PoolError::SplitBrain {
+            left: 2,
+            left_drives: vec![0],
+            right: 2,
+            right_drives: vec![1],
+        };
+        assert_eq!(decide(&slots, &[0, 1]).unwrap_err(), refused);
         assert!(decide(&slots, &[0]).is_ok());
         assert!(decide(&slots, &[1]).is_ok());
     }

@@ -113,6 +113,8 @@ pub(crate) struct Standing {
     pub new_blocks_most: u64,
     /// A durable stripe says that every one up to this was.
     pub covered: u64,
+    /// Nodes of the map that it has in memory.
+    pub cached_nodes: usize,
     pub counters: Counters,
 }
 

@@ -184,6 +184,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
             .await
     }
 
+    /// Calls the pool otherwise from now on, on its drives.
+    pub async fn rename(&self, name: &str) -> Result<(), PoolError> {
+        let mut named = self.core.published.borrow().superblock.clone();
+        named.set_name(name)?;
+        let rename = |next: &mut Superblock| next.name = named.name;
+        self.core.publish(Some(rename), None).await
+    }
+
     /// Takes a drive out of use for good; the pool goes on without it if it can.
     pub async fn fail_drive(&self, id: DriveId) -> Result<(), PoolError> {
         let live = self.core.array.live();
@@ -218,7 +226,7 @@ pub(crate) async fn find_slots<D: BlockDevice>(
     });
     let slots = join_all(looks).await.into_iter().map(|found| match found {
         Ok(Found::Slot(slot)) => Ok(Some(slot)),
-        Ok(Found::Newer(version)) => Err(PoolError::NewerFormat(version)),
+        Ok(Found::Newer(newer)) => Err(labels::newer_format(newer)),
         // A drive that cannot be read is as good as absent.
         Ok(Found::Blank) | Err(_) => Ok(None),
     });

@@ -62,6 +62,8 @@ pub struct PoolStatus {
     pub name: String,
     /// Its redundancy.
     pub level: Level,
+    /// Columns of a wide segment.
+    pub width: usize,
     /// How well it is.
     pub state: PoolState,
     /// Why it is offline, if it is.
@@ -84,8 +86,10 @@ pub struct PoolStatus {
     pub quarantined_bytes: u64,
     /// What the maps take on the drives, redundancy not counted.
     pub map_bytes: u64,
-    /// Memory that map nodes take.
+    /// Memory that map nodes take, on all cores; of other shards as they last told.
     pub map_cache_bytes: usize,
+    /// Memory that they may take.
+    pub map_cache_bytes_max: usize,
     /// What its segments are.
     pub segments: Occupancy,
     /// Every member.
@@ -114,11 +118,17 @@ impl<D: BlockDevice + 'static> Pool<D> {
             .collect();
         let others = core.peers().iter().map(|peer| peer.standing.get());
         let others: u64 = others.map(|standing| standing.overlay_blocks).sum();
+        let cached = core
+            .peers()
+            .iter()
+            .map(|peer| peer.standing.get().cached_nodes);
+        let cached: usize = cached.sum();
         let used_blocks = core.state.borrow().segments.live_data() + others;
         PoolStatus {
             id: PoolId(superblock.pool_id),
             name: superblock.name(),
             level: core.array.level,
+            width: core.width,
             state: core.state_now(),
             reason: core.offline.get(),
             usable_bytes: core.size().usable_bytes(),
@@ -129,7 +139,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
             reserved_bytes: core.state.borrow().tables.promised_blocks() * BLOCK_BYTES as u64,
             quarantined_bytes: self.quarantined_blocks() * BLOCK_BYTES as u64,
             map_bytes: core.state.borrow().map_nodes * BLOCK_BYTES as u64,
-            map_cache_bytes: core.cache.borrow().len() * BLOCK_BYTES,
+            map_cache_bytes: (core.cache.borrow().len() + cached) * BLOCK_BYTES,
+            map_cache_bytes_max: core.settings.map_cache_bytes,
             segments: self.occupancy(),
             drives,
         }

@@ -120,6 +120,9 @@ pub struct PoolsConfig {
     /// How long a pool waits, at the start, for drives of it that are not there.
     #[serde(deserialize_with = "drive_wait_seconds")]
     pub drive_wait_seconds: u32,
+    /// Memory of each pool for its map, in MiB.
+    #[serde(deserialize_with = "map_cache_mib")]
+    pub map_cache_mib: u32,
 }
 
 /// `[log]`
@@ -240,6 +243,20 @@ fn drive_wait_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32,
     seconds_within(seconds, DRIVE_WAIT_SECONDS).map_err(D::Error::custom)
 }
 
+/// Memory of a pool for its map, in MiB: up to the whole map of 230 TiB.
+const MAP_CACHE_MIB: RangeInclusive<u32> = 1..=1 << 20;
+
+fn map_cache_mib<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let mib = i64::deserialize(deserializer)?;
+    let within = u32::try_from(mib)
+        .ok()
+        .filter(|mib| MAP_CACHE_MIB.contains(mib));
+    within.ok_or_else(|| {
+        let (first, last) = MAP_CACHE_MIB.into_inner();
+        D::Error::custom(format!("{mib} MiB; allowed: {first} to {last}"))
+    })
+}
+
 /// The time, or why it is none to wait for.
 pub(crate) fn seconds_within(seconds: i64, allowed: RangeInclusive<u32>) -> Result<u32, String> {
     let within = u32::try_from(seconds).ok();
@@ -291,6 +308,7 @@ impl Default for PoolsConfig {
     fn default() -> PoolsConfig {
         PoolsConfig {
             drive_wait_seconds: 30,
+            map_cache_mib: (node::MAP_CACHE_BYTES >> 20) as u32,
         }
     }
 }

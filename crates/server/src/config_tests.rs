@@ -75,6 +75,10 @@ const WRONG: &[(&str, &[&str])] = &[
         "[pools]\ndrive_wait_seconds = 3601",
         &["line 2", "drive_wait_seconds", "3601 seconds", "0 to 3600"],
     ),
+    (
+        "[pools]\nmap_cache_mib = 0",
+        &["line 2", "map_cache_mib", "0 MiB", "1 to 1048576"],
+    ),
     ("[shutdown", &["line 1"]),
 ];
 

@@ -4,6 +4,7 @@
 //! a change that cannot be remembered is undone. What is shown comes from memory.
 
 mod administrators;
+mod catalogue;
 mod credentials;
 mod drives;
 mod figures;
@@ -17,6 +18,7 @@ mod pool_events;
 mod pool_volumes;
 mod pools;
 mod ports;
+mod serving;
 mod settings;
 mod snapshots;
 mod standing;
@@ -38,9 +40,10 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 
 use self::administrators::change_in_words;
+use self::catalogue::{Catalogue, Shared};
 use self::limits::Quality;
-use self::pools::PoolEntry;
 pub use self::pools::hexadecimal;
+use self::pools::{PoolEntry, Usages};
 pub use self::ports::PathRecord;
 use self::ports::Ports;
 use self::settings::Settings;
@@ -69,37 +72,53 @@ pub struct Control {
     syslog: Arc<Syslog>,
     /// Until somebody delivers from it.
     syslog_queue: BlockingMutex<Option<Queue>>,
-    objects: Mutex<Objects>,
+    objects: Catalogue,
+    usages: Usages,
     settings: Settings,
     ports: Ports,
     tokens: Mutex<BTreeMap<Name, TokenRecord>>,
 }
 
 /// Everything that exists, working or not.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Objects {
-    drives: BTreeMap<Name, DriveEntry>,
-    volumes: BTreeMap<Name, VolumeEntry>,
-    pools: BTreeMap<Name, PoolEntry>,
-    hosts: BTreeMap<Name, HostSpec>,
-    host_keys: BTreeMap<Name, HostKeySpec>,
-    tls_keys: BTreeMap<Name, TlsKeySpec>,
+    drives: Shared<DriveEntry>,
+    volumes: Shared<VolumeEntry>,
+    pools: Shared<PoolEntry>,
+    hosts: Shared<HostSpec>,
+    host_keys: Shared<HostKeySpec>,
+    tls_keys: Shared<TlsKeySpec>,
     /// Of tenants that have some.
-    tenants: BTreeMap<Name, Limits>,
+    tenants: Shared<Limits>,
     /// Of tenants that have some, by pool.
-    grants: BTreeMap<Name, BTreeMap<Name, Grant>>,
+    grants: Shared<BTreeMap<Name, Grant>>,
 }
 
+#[derive(Clone)]
 struct DriveEntry {
     record: DriveRecord,
     /// Why the drive is not open.
     offline: Option<String>,
 }
 
+#[derive(Clone)]
 struct VolumeEntry {
     record: VolumeRecord,
     /// Why hosts cannot use the volume.
     offline: Option<String>,
+    /// What its pool keeps about it cannot be read: the record has no identity, and nothing is
+    /// written over what is there.
+    unread: bool,
+}
+
+impl VolumeEntry {
+    fn new(record: VolumeRecord, offline: Option<String>) -> VolumeEntry {
+        VolumeEntry {
+            record,
+            offline,
+            unread: false,
+        }
+    }
 }
 
 /// The latest failure of each drive that failed since the node started, and what became of drives
@@ -135,9 +154,9 @@ impl Control {
         let mut ports = Ports::new(config, state.paths()?);
         let node = Node::start(node_spec(config, &identity, &mut ports), sink).await?;
         let objects = Objects {
-            hosts: remembered.hosts,
-            tenants: remembered.tenants,
-            grants: remembered.grants,
+            hosts: remembered.hosts.into(),
+            tenants: remembered.tenants.into(),
+            grants: remembered.grants.into(),
             ..Objects::default()
         };
         let cores = config
@@ -146,7 +165,7 @@ impl Control {
             .iter()
             .map(|core| u32::from(*core))
             .collect();
-        let objects = Mutex::new(objects);
+        let objects = Catalogue::new(objects);
         let settings = Settings::new(config, state.settings()?, set_log_level);
         let control = Control {
             identity,
@@ -162,6 +181,7 @@ impl Control {
             syslog,
             syslog_queue: BlockingMutex::new(Some(queue)),
             objects,
+            usages: Usages::default(),
             settings,
             ports,
             tokens: Mutex::new(remembered.tokens),
@@ -298,6 +318,7 @@ fn node_spec(config: &Config, identity: &Identity, ports: &mut Ports) -> NodeSpe
         uuid: identity.uuid,
         cores,
         ports: ports.specs(),
+        map_cache_bytes: (config.pools.map_cache_mib as usize) << 20,
     }
 }
 

@@ -15,8 +15,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::{ErrorBody, ErrorCode};
 use axum::body::Body;
-use axum::response::Response;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -32,6 +34,7 @@ pub use self::front::Front;
 use self::places::Places;
 pub use self::tls::{Tls, TlsError};
 use self::unread::UnreadLimit;
+use crate::routes::Refusal;
 
 /// How long a request's header may take, and a connection stay idle.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -102,6 +105,7 @@ async fn accept(
     }
     drop(listener);
     while connections.join_next().await.is_some() {}
+    front.idle().await;
 }
 
 async fn serve(
@@ -121,6 +125,16 @@ async fn serve(
     }
 }
 
+/// Makes a change whole, whoever is there to hear of it: a connection that ends takes what it waits
+/// for with it, and half a change is not what its client asked for.
+async fn whole(front: Arc<Front>, request: Request<Body>, peer: SocketAddr) -> Response {
+    let made = tokio::spawn(async move { front.answer(request, peer).await });
+    made.await.unwrap_or_else(|error| {
+        let message = format!("the request failed: {error}");
+        Refusal(ErrorBody::new(ErrorCode::Internal, message)).into_response()
+    })
+}
+
 /// Requests and answers of one connection.
 async fn exchange<S>(
     stream: S,
@@ -133,7 +147,11 @@ async fn exchange<S>(
     let answer = service_fn(move |request: hyper::Request<Incoming>| {
         let front = Arc::clone(&front);
         async move {
-            let answer: Response = front.answer(request.map(Body::new), peer).await;
+            let request = request.map(Body::new);
+            let answer: Response = match request.method().is_safe() {
+                true => front.answer(request, peer).await,
+                false => whole(front, request, peer).await,
+            };
             Ok::<_, std::convert::Infallible>(answer)
         }
     });

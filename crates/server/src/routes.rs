@@ -119,6 +119,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(tenants::limit))
         .routes(routes!(tenants::grant, tenants::revoke))
         .routes(routes!(snapshots::resize))
+        .routes(routes!(snapshots::reserve))
         .routes(routes!(snapshots::rename))
         .routes(routes!(snapshots::rollback))
         .routes(routes!(snapshots::list, snapshots::create_group))
@@ -127,6 +128,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
             snapshots::create,
             snapshots::delete
         ))
+        .routes(routes!(snapshots::show_in_pool, snapshots::delete_in_pool))
         .routes(routes!(hosts::list))
         .routes(routes!(hosts::show, hosts::add, hosts::remove))
         .routes(routes!(

@@ -154,6 +154,10 @@ pub struct PoolRecord {
     /// When it was checked.
     #[serde(default)]
     pub scrub: ScrubRecord,
+    /// Identities of drives that carry it and that an import left out: they stay out of it until
+    /// they are added again, which gives them others.
+    #[serde(default)]
+    pub left_out: BTreeSet<String>,
 }
 
 /// When a pool was checked, in seconds since 1970.
@@ -188,6 +192,9 @@ pub struct VolumeRecord {
     /// The tenant it belongs to.
     #[serde(default)]
     pub tenant: Option<Name>,
+    /// The snapshot of its pool that it began as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Name>,
     /// What it may do, and what it is promised.
     #[serde(default, skip_serializing_if = "Limits::is_unlimited")]
     pub limits: Limits,

@@ -82,18 +82,18 @@ const DIRECTORIES: [&str; 16] = [
 ];
 
 impl Image {
-    /// Fetches the kernel of `suite` and packs its initramfs with our `program`, both below
+    /// Fetches the kernel of `suite` and packs its initramfs with our `programs`, both below
     /// `directory`.
     ///
     /// # Errors
     /// The kernel cannot be fetched, or a tool that belongs into the image is missing.
-    pub fn build(suite: Suite, program: &Path, directory: &Path) -> Result<Image> {
+    pub fn build(suite: Suite, programs: &[&Path], directory: &Path) -> Result<Image> {
         let directory = directory.join(suite.name());
         fs::create_dir_all(&directory)?;
         let kernel = suite.kernel(&directory)?;
         let initramfs = directory.join("initramfs.cpio");
         let partial = directory.join(format!("initramfs.{}", std::process::id()));
-        pack(&kernel, program, &partial).context("cannot pack the initramfs")?;
+        pack(&kernel, programs, &partial).context("cannot pack the initramfs")?;
         fs::rename(&partial, &initramfs)?;
         Ok(Image {
             suite,
@@ -104,7 +104,7 @@ impl Image {
     }
 }
 
-fn pack(kernel: &Kernel, program: &Path, path: &Path) -> Result<()> {
+fn pack(kernel: &Kernel, programs: &[&Path], path: &Path) -> Result<()> {
     let mut archive = Archive::new(BufWriter::new(File::create(path)?));
     for directory in DIRECTORIES {
         archive.directory(directory)?;
@@ -117,31 +117,41 @@ fn pack(kernel: &Kernel, program: &Path, path: &Path) -> Result<()> {
     archive.symlink("bin/sh", "busybox")?;
     archive.symlink("bin/mkfs.ext4", "mke2fs")?;
     archive.file("etc/mke2fs.conf", &read("/etc/mke2fs.conf")?)?;
-    let stripped = path.with_extension("flashyard");
-    strip(program, &stripped)?;
-    let added = add_programs(&mut archive, &stripped);
-    fs::remove_file(&stripped)?;
+    let stripped = path.with_extension("stripped");
+    fs::create_dir_all(&stripped)?;
+    let added = add_programs(&mut archive, programs, &stripped);
+    fs::remove_dir_all(&stripped)?;
     added?;
     add_modules(&mut archive, kernel)?;
     archive.finish()?;
     Ok(())
 }
 
-/// Without its symbols our program is a twentieth as large.
-fn strip(program: &Path, to: &Path) -> Result<()> {
-    let mut strip = Command::new("strip");
-    output_of(strip.arg("-o").arg(to).arg(program))?;
-    Ok(())
+/// Copies of our programs in `directory`; without its symbols one is a twentieth as large.
+fn stripped(programs: &[&Path], directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut copies = Vec::new();
+    for program in programs {
+        let name = program.file_name().context("a program has a name")?;
+        let copy = directory.join(name);
+        output_of(Command::new("strip").arg("-o").arg(&copy).arg(program))?;
+        copies.push(copy);
+    }
+    Ok(copies)
 }
 
 /// Programs go to /bin; libraries keep the place where the loader looks for them.
-fn add_programs(archive: &mut Archive<BufWriter<File>>, ours: &Path) -> Result<()> {
-    archive.file("bin/flashyard", &read(ours)?)?;
-    let mut libraries = BTreeSet::from_iter(libraries_of(&ours.to_string_lossy())?);
-    for program in PROGRAMS {
-        let name = program.rsplit('/').next().unwrap_or(program);
-        archive.file(&format!("bin/{name}"), &read(program)?)?;
-        libraries.extend(libraries_of(program)?);
+fn add_programs(
+    archive: &mut Archive<BufWriter<File>>,
+    ours: &[&Path],
+    directory: &Path,
+) -> Result<()> {
+    let theirs = PROGRAMS.iter().map(PathBuf::from);
+    let mut libraries = BTreeSet::new();
+    for program in stripped(ours, directory)?.into_iter().chain(theirs) {
+        let path = program.to_string_lossy();
+        let name = path.rsplit('/').next().unwrap_or(&path);
+        archive.file(&format!("bin/{name}"), &read(&program)?)?;
+        libraries.extend(libraries_of(&path)?);
     }
     let mut known: BTreeSet<PathBuf> = DIRECTORIES.iter().map(PathBuf::from).collect();
     for library in libraries {

@@ -47,7 +47,7 @@ function PoolCard({ pool }: { pool: Pool }) {
         <Group gap="xs">
           <Title order={2} size="h4">{pool.name}</Title>
           <StateBadge state={pool.state} reason={pool.reason} />
-          <Text c="dimmed" size="sm">{pool.level} · {pool.members.length} drives · {pool.volumes.length} volumes</Text>
+          <Text c="dimmed" size="sm">{pool.level}{pool.width && `, ${pool.width} wide`} · {pool.members.length} drives · {pool.volumes.length} volumes</Text>
         </Group>
         <Button variant="default" size="xs" loading={scrub.isPending} onClick={() => scrub.mutate(undefined)} aria-label={`Scrub pool ${pool.name}`}>
           Scrub
@@ -61,6 +61,7 @@ function PoolCard({ pool }: { pool: Pool }) {
         <Fact title="Moved by cleaning" value={bytes(pool.counters.relocated_blocks * 4096)} />
         <Fact title="Moved to other drives" value={bytes(pool.counters.rebalanced_blocks * 4096)} />
         <Fact title="Repaired" value={bytes(pool.counters.repaired_blocks * 4096)} />
+        {pool.map && <Fact title="Map, and in memory" value={`${bytes(pool.map.bytes)}, ${bytes(pool.map.cached_bytes)}`} />}
         <Fact title="Lost reads" value={String(pool.counters.unrecovered_reads)} />
       </SimpleGrid>
       <Members pool={pool} />

@@ -57,7 +57,7 @@ function Detail({ volume, all }: { volume: Volume; all: Volume[] }) {
     <Page title={`Volume ${volume.name}`} actions={actions}>
       <SimpleGrid cols={{ base: 1, md: 2 }}>
         <Facts volume={volume} />
-        <Connect volume={volume} />
+        {volume.nqn && <Connect volume={volume} />}
       </SimpleGrid>
       <Hosts key={volume.hosts.join()} volume={volume} />
       <VolumeLimits key={JSON.stringify(volume.limits)} volume={volume.name} limits={volume.limits ?? NO_LIMITS} inPool={Boolean(volume.pool)} />
@@ -80,9 +80,11 @@ function Detail({ volume, all }: { volume: Volume; all: Volume[] }) {
       )}
       {asking?.what === "resize" && <Resize volume={volume} close={close} />}
       {asking?.what === "snapshot" && <TakeSnapshot volume={volume.name} close={close} />}
-      {asking?.what === "clone" && <CreateVolume snapshot={asking.snapshot} close={close} />}
+      {asking?.what === "clone" && volume.pool && (
+        <CreateVolume snapshot={{ pool: volume.pool, name: asking.snapshot }} close={close} />
+      )}
       {asking && ["delete", "rollback", "forget"].includes(asking.what) && (
-        <LastQuestion volume={volume.name} asking={asking} close={close} />
+        <LastQuestion volume={volume.name} pool={volume.pool ?? ""} asking={asking} close={close} />
       )}
     </Page>
   );
@@ -96,6 +98,7 @@ function Facts({ volume }: { volume: Volume }) {
     ["Block", `${volume.block_bytes} bytes`],
     ["UUID", <Code key="uuid">{volume.uuid}</Code>],
   ];
+  if (volume.pool) rows.push(["Space", volume.reserved ? "kept for all of it" : "taken when it is written"]);
   if (volume.origin) rows.push(["Came from", `snapshot ${volume.origin}`]);
   return (
     <Card withBorder>
@@ -211,7 +214,14 @@ function TakeSnapshot({ volume, close }: { volume: string; close: () => void }) 
   );
 }
 
-function LastQuestion({ volume, asking, close }: { volume: string; asking: Asking; close: () => void }) {
+interface LastQuestionProps {
+  volume: string;
+  pool: string;
+  asking: Asking;
+  close: () => void;
+}
+
+function LastQuestion({ volume, pool, asking, close }: LastQuestionProps) {
   const [, go] = useLocation();
   const snapshot = "snapshot" in asking ? asking.snapshot : "";
   const change = useChange(
@@ -219,7 +229,7 @@ function LastQuestion({ volume, asking, close }: { volume: string; asking: Askin
       if (asking.what === "rollback") {
         await answer(node.POST("/v1/volumes/{name}/rollback", { params: { path: { name: volume } }, body: { snapshot } }));
       } else if (asking.what === "forget") {
-        await answer(node.DELETE("/v1/snapshots/{name}", { params: { path: { name: snapshot } } }));
+        await answer(node.DELETE("/v1/pools/{pool}/snapshots/{name}", { params: { path: { pool, name: snapshot } } }));
       } else {
         await answer(node.DELETE("/v1/volumes/{name}", { params: { path: { name: volume } } }));
         go("/volumes");

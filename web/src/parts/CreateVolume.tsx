@@ -7,10 +7,10 @@ import { Empty, Failure, Loaded } from "./Page";
 import { useChange } from "./useChange";
 
 /** Asks for a new volume's name, pool, size and hosts. With `snapshot`, for a clone of that. */
-export function CreateVolume({ close, snapshot }: { close: () => void; snapshot?: string }) {
+export function CreateVolume({ close, snapshot }: { close: () => void; snapshot?: OfPool | undefined }) {
   const room = useRoom();
   return (
-    <Modal opened onClose={close} title={snapshot ? `Clone of snapshot ${snapshot}` : "Create volume"}>
+    <Modal opened onClose={close} title={snapshot ? `Clone of snapshot ${snapshot.name}` : "Create volume"}>
       {snapshot
         ? <Form pools={[]} snapshot={snapshot} close={close} />
         : (
@@ -24,9 +24,15 @@ export function CreateVolume({ close, snapshot }: { close: () => void; snapshot?
   );
 }
 
+/** A snapshot, which another pool may have one of the same name of. */
+export interface OfPool {
+  pool: string;
+  name: string;
+}
+
 interface FormProps {
   pools: { name: string; left: number; granted: boolean }[];
-  snapshot?: string | undefined;
+  snapshot?: OfPool | undefined;
   close: () => void;
 }
 
@@ -37,7 +43,7 @@ function Form({ pools, snapshot, close }: FormProps) {
   const [size, setSize] = useState("10GiB");
   const [hosts, setHosts] = useState<string[]>([]);
   const wanted = parseSize(size);
-  const place = snapshot ? { snapshot } : { pool, size: size.replaceAll(" ", "") };
+  const place = snapshot ? { pool: snapshot.pool, snapshot: snapshot.name } : { pool, size: size.replaceAll(" ", "") };
   const create = useChange(
     () => answer(node.PUT("/v1/volumes/{name}", { params: { path: { name } }, body: { ...place, hosts } })),
     () => `Volume ${name} created`,

@@ -18,6 +18,8 @@ pub(super) struct PoolPlace {
     /// A shard is on each; the first opened it.
     pub cores: Vec<usize>,
     pub seats: Vec<Seat>,
+    /// It is being made, opened or closed: its drives are its own, and nothing else is known.
+    pub unsettled: bool,
 }
 
 /// Where a pool comes from.
@@ -29,10 +31,8 @@ enum Origin {
 impl Layout {
     /// Makes a pool.
     pub async fn create_pool(&self, name: String, spec: PoolSpec) -> Result<PoolFacts, NodeError> {
-        let mut places = self.places.lock().await;
         let drives = spec.drives.clone();
-        self.start_pool(&mut places, name, &drives, Origin::New(spec))
-            .await
+        self.start_pool(name, &drives, Origin::New(spec)).await
     }
 
     /// Opens the pool that `drives` carry; those of them that are no current members stay free.
@@ -42,22 +42,19 @@ impl Layout {
         drives: Vec<String>,
         force: bool,
     ) -> Result<PoolFacts, NodeError> {
-        let mut places = self.places.lock().await;
-        self.start_pool(&mut places, name, &drives, Origin::Drives { force })
+        self.start_pool(name, &drives, Origin::Drives { force })
             .await
     }
 
     /// Opens a pool with a shard on every core; the first is where the fewest are.
     async fn start_pool(
         &self,
-        places: &mut Places,
         name: String,
         drives: &[String],
         origin: Origin,
     ) -> Result<PoolFacts, NodeError> {
-        self.check_new(places, &name, drives).await?;
-        let cores = places.cores_for_pool(self.cores.len());
-        let seats = self.seat_all(places, drives).await?;
+        let _turn = self.turn.lock().await;
+        let (cores, seats) = self.take_drives(&name, drives).await?;
         let mut wirings = pool::wire(cores.len()).into_iter();
         let wiring = wirings.next().ok_or(NodeError::Stopped)?;
         let join = |(core, wiring): (&usize, Wiring)| {
@@ -82,19 +79,40 @@ impl Layout {
             // A pool opens only with all its shards, so it knows why one did not join.
             let _ = joined.await;
         }
-        let place = PoolPlace { cores, seats };
-        self.settle(places, name, place, opened).await
+        self.settle(name, opened).await
+    }
+
+    /// Has drives be those of a pool that is about to be there.
+    async fn take_drives(
+        &self,
+        name: &str,
+        drives: &[String],
+    ) -> Result<(Vec<usize>, Vec<Seat>), NodeError> {
+        let mut places = self.places.lock().await;
+        self.check_new(&mut places, name, drives).await?;
+        let cores = places.cores_for_pool(self.cores.len());
+        let seats = self.seat_all(&mut places, drives).await?;
+        let place = PoolPlace {
+            cores: cores.clone(),
+            seats: seats.clone(),
+            unsettled: true,
+        };
+        places.pools.insert(name.to_owned(), place);
+        Ok((cores, seats))
     }
 
     /// Closes a pool whose volumes are not served any more: kept for this host, let go of so that
     /// any host may open it, or destroyed.
     pub async fn close_pool(&self, name: String, how: PoolEnd) -> Result<(), NodeError> {
-        let mut places = self.places.lock().await;
-        places.running()?;
-        let core = places.pool(&name)?.cores[0];
-        if let Some(volume) = places.volume_on(&name) {
-            return Err(NodeError::PoolInUse { pool: name, volume });
-        }
+        let _turn = self.turn.lock().await;
+        let core = {
+            let mut places = self.places.lock().await;
+            places.running()?;
+            if let Some(volume) = places.volume_on(&name) {
+                return Err(NodeError::PoolInUse { pool: name, volume });
+            }
+            places.set_unsettled(&name, true)?
+        };
         let key = name.clone();
         let closed = self.on(core, move |core| async move {
             let open = core.pools().remove(&key)?;
@@ -106,9 +124,12 @@ impl Layout {
             done.map_err(|error| NodeError::pool(&key, error, &[]))
         });
         let closed = closed.await;
+        let mut places = self.places.lock().await;
         if matches!(closed, Err(NodeError::PoolBusy { .. })) {
+            places.set_unsettled(&name, false)?;
             return closed;
         }
+        self.homes.borrow_mut().remove(&name);
         if let Some(place) = places.pools.remove(&name) {
             for other in &place.cores[1..] {
                 let key = name.clone();
@@ -128,6 +149,14 @@ impl Layout {
         let mut places = self.places.lock().await;
         places.running()?;
         self.refresh(&mut places, &name).await
+    }
+
+    /// The same, for who must not wait for changes that are under way; what the pool has let go of
+    /// by itself stays taken.
+    pub async fn pool_seen(&self, name: String) -> Result<PoolFacts, NodeError> {
+        let core = self.pool_core(&name)?;
+        let work = move |core: Rc<Core>| async move { Ok(core.pools().get(&name)?.facts()) };
+        self.on(core, work).await
     }
 
     /// What a drive carries.
@@ -219,7 +248,7 @@ impl Layout {
 
     /// Takes a drive of a pool out of use for good.
     pub async fn fail_pool_drive(&self, name: String, drive: String) -> Result<(), NodeError> {
-        let core = self.pool_core(&name).await?;
+        let core = self.pool_core(&name)?;
         let work = move |core: Rc<Core>| async move {
             let failed = core.pools().get(&name)?.fail_drive(&drive).await;
             failed.map_err(|error| NodeError::pool(&name, error, &[]))
@@ -229,7 +258,7 @@ impl Layout {
 
     /// Moves everything off a drive of a pool and lets go of it: takes as long as that takes.
     pub async fn remove_pool_drive(&self, name: String, drive: String) -> Result<(), NodeError> {
-        let core = self.pool_core(&name).await?;
+        let core = self.pool_core(&name)?;
         let key = name.clone();
         let work = move |core: Rc<Core>| async move {
             core.pools().get(&key)?.remove_drive(&key, &drive).await
@@ -241,14 +270,14 @@ impl Layout {
 
     /// Checks everything that lives in a pool: takes as long as that takes.
     pub async fn scrub_pool(&self, name: String) -> Result<ScrubReport, NodeError> {
-        let core = self.pool_core(&name).await?;
+        let core = self.pool_core(&name)?;
         let work = move |core: Rc<Core>| async move { core.pools().get(&name)?.scrub(&name).await };
         self.on(core, work).await
     }
 
     /// Ends a scrub that is under way.
     pub async fn stop_scrub(&self, name: String) -> Result<(), NodeError> {
-        let core = self.pool_core(&name).await?;
+        let core = self.pool_core(&name)?;
         let work = move |core: Rc<Core>| async move {
             core.pools().get(&name)?.stop_scrub();
             Ok(())
@@ -263,7 +292,7 @@ impl Layout {
         W: FnOnce(Pool<Member>) -> F + Send + 'static,
         F: Future<Output = Result<T, PoolError>> + 'static,
     {
-        let core = self.pool_core(&name).await?;
+        let core = self.pool_core(&name)?;
         let work = move |core: Rc<Core>| async move {
             let open = core.pools().get(&name)?;
             let done = work(open.pool().clone()).await;
@@ -284,7 +313,8 @@ impl Layout {
     /// Forgets drives that pools have let go of by themselves.
     pub(super) async fn refresh_all(&self, places: &mut Places) -> Result<(), NodeError> {
         places.running()?;
-        let names: Vec<String> = places.pools.keys().cloned().collect();
+        let settled = places.pools.iter().filter(|(_, place)| !place.unsettled);
+        let names: Vec<String> = settled.map(|(name, _)| name.clone()).collect();
         for name in names {
             self.refresh(places, &name).await?;
         }
@@ -305,10 +335,9 @@ impl Layout {
         Ok(facts)
     }
 
-    async fn pool_core(&self, name: &str) -> Result<usize, NodeError> {
-        let places = self.places.lock().await;
-        places.running()?;
-        Ok(places.pool(name)?.cores[0])
+    fn pool_core(&self, name: &str) -> Result<usize, NodeError> {
+        let home = self.homes.borrow().get(name).copied();
+        home.ok_or_else(|| NodeError::UnknownPool(name.to_owned()))
     }
 
     async fn check_new(
@@ -335,19 +364,26 @@ impl Layout {
     /// Remembers where an opened pool is, or takes back what was done for it.
     async fn settle(
         &self,
-        places: &mut Places,
         name: String,
-        mut place: PoolPlace,
         opened: Result<PoolFacts, NodeError>,
     ) -> Result<PoolFacts, NodeError> {
+        let mut places = self.places.lock().await;
+        let Some(place) = places.pools.get_mut(&name) else {
+            return opened;
+        };
         let unused = match &opened {
-            Ok(facts) => release(&mut place, facts),
+            Ok(facts) => {
+                place.unsettled = false;
+                let home = place.cores[0];
+                self.homes.borrow_mut().insert(name.clone(), home);
+                release(place, facts)
+            }
             Err(_) => std::mem::take(&mut place.seats),
         };
-        self.unseat(&unused).await?;
-        if opened.is_ok() {
-            places.pools.insert(name, place);
+        if opened.is_err() {
+            places.pools.remove(&name);
         }
+        self.unseat(&unused).await?;
         opened
     }
 
@@ -418,6 +454,14 @@ impl Places {
     pub(super) fn pool(&self, name: &str) -> Result<&PoolPlace, NodeError> {
         let found = self.pools.get(name);
         found.ok_or_else(|| NodeError::UnknownPool(name.to_owned()))
+    }
+
+    /// The core that opened the pool.
+    fn set_unsettled(&mut self, name: &str, unsettled: bool) -> Result<usize, NodeError> {
+        let found = self.pools.get_mut(name);
+        let place = found.ok_or_else(|| NodeError::UnknownPool(name.to_owned()))?;
+        place.unsettled = unsettled;
+        Ok(place.cores[0])
     }
 
     /// All cores, the one first that opened the fewest pools.

@@ -31,6 +31,17 @@ impl Node {
             .await
     }
 
+    /// Has a pool be called otherwise on its drives; here it keeps the name that it was opened
+    /// under.
+    pub async fn rename_pool(&self, pool: &str, name: &str) -> Result<(), NodeError> {
+        let (pool, name) = (pool.to_owned(), name.to_owned());
+        self.run(move |layout| async move {
+            let work = move |pool: pool::Pool<_>| async move { pool.rename(&name).await };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
     /// Closes a pool of which no volume is served, and lets go of it, so that any host may open
     /// it.
     pub async fn export_pool(&self, name: &str) -> Result<(), NodeError> {
@@ -50,6 +61,13 @@ impl Node {
     pub async fn pool_facts(&self, name: &str) -> Result<PoolFacts, NodeError> {
         let name = name.to_owned();
         self.run(move |layout| async move { layout.pool_facts(name).await })
+            .await
+    }
+
+    /// The same, also while pools are made, opened or closed and whatever else is being changed.
+    pub async fn pool_seen(&self, name: &str) -> Result<PoolFacts, NodeError> {
+        let name = name.to_owned();
+        self.run(move |layout| async move { layout.pool_seen(name).await })
             .await
     }
 
@@ -165,6 +183,22 @@ impl Node {
             let work = move |pool: pool::Pool<_>| async move {
                 pool.resize_volume(id, bytes, allow_shrink).await
             };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
+    /// Keeps space for all of a volume of a pool from now on, or no longer.
+    pub async fn reserve_pool_volume(
+        &self,
+        pool: &str,
+        id: VolumeId,
+        reserved: bool,
+    ) -> Result<(), NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let work =
+                move |pool: pool::Pool<_>| async move { pool.reserve_volume(id, reserved).await };
             layout.with_pool(pool, work).await
         })
         .await

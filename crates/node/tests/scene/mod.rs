@@ -99,6 +99,7 @@ impl Scene {
             uuid: Uuid::from_u128(1),
             cores: Vec::new(),
             ports: vec![port],
+            map_cache_bytes: node::MAP_CACHE_BYTES,
         };
         let node = Node::start_on(Cores::on_current(1), &spec, Arc::new(|_| {}));
         let node = node.await.unwrap();

@@ -1,5 +1,6 @@
 //! The superblock: who the pool and this drive are, and the checkpoint that follows it.
 
+use crate::error::PoolError;
 use crate::location::BLOCK_BYTES;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -76,9 +77,28 @@ pub(crate) enum NotSuperblock {
     /// It does not start with the magic number.
     Foreign,
     /// A later version of the format wrote it.
-    Newer(u32),
+    Newer(Newer),
     /// The checksum does not match.
     Damaged,
+}
+
+/// What a superblock of a later version still says: these fields keep their places in all versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Newer {
+    pub version: u32,
+    pub pool_id: [u8; 16],
+    name: [u8; NAME_BYTES],
+}
+
+impl Newer {
+    pub fn name(&self) -> String {
+        text(&self.name)
+    }
+}
+
+fn text(padded: &[u8; NAME_BYTES]) -> String {
+    let end = padded.iter().position(|byte| *byte == 0);
+    String::from_utf8_lossy(&padded[..end.unwrap_or(NAME_BYTES)]).into_owned()
 }
 
 impl Superblock {
@@ -107,7 +127,11 @@ impl Superblock {
             return Err(NotSuperblock::Damaged);
         }
         if !(1..=VERSION).contains(&found.version.get()) {
-            return Err(NotSuperblock::Newer(found.version.get()));
+            return Err(NotSuperblock::Newer(Newer {
+                version: found.version.get(),
+                pool_id: found.pool_id,
+                name: found.name,
+            }));
         }
         Ok(found)
     }
@@ -127,8 +151,18 @@ impl Superblock {
     }
 
     pub fn name(&self) -> String {
-        let end = self.name.iter().position(|byte| *byte == 0);
-        String::from_utf8_lossy(&self.name[..end.unwrap_or(NAME_BYTES)]).into_owned()
+        text(&self.name)
+    }
+
+    /// Calls the pool otherwise.
+    pub fn set_name(&mut self, name: &str) -> Result<(), PoolError> {
+        let bytes = name.as_bytes();
+        if bytes.is_empty() || bytes.len() > NAME_BYTES {
+            return Err(PoolError::Invalid("a pool's name has 1 to 64 bytes"));
+        }
+        self.name = [0; NAME_BYTES];
+        self.name[..bytes.len()].copy_from_slice(bytes);
+        Ok(())
     }
 
     /// True when `epoch` is this superblock's or one that it grew from.
@@ -178,10 +212,12 @@ mod tests {
     fn a_newer_version_is_named_not_called_damage() {
         let mut newer = sample();
         newer.version = (VERSION + 1).into();
-        assert_eq!(
-            Superblock::parse(&newer.seal()).err(),
-            Some(NotSuperblock::Newer(VERSION + 1))
-        );
+        newer.pool_id = [7; 16];
+        let Err(NotSuperblock::Newer(found)) = Superblock::parse(&newer.seal()) else {
+            panic!("it is of a later version");
+        };
+        assert_eq!((found.version, found.pool_id), (VERSION + 1, [7; 16]));
+        assert_eq!(found.name(), "tank");
     }
 
     #[test]

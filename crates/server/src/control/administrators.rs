@@ -43,7 +43,7 @@ impl Control {
         drive: &Name,
         change: impl FnOnce(&Objects, &mut BTreeSet<Name>) -> Result<(), ErrorBody>,
     ) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let entry = objects.drives.get(drive);
         let entry = entry.ok_or_else(|| not_found("drive", drive))?;
         if let Some(reason) = &entry.offline {
@@ -122,7 +122,7 @@ impl Control {
 
     /// The same for every drive, when the node starts.
     pub(super) async fn restore_all_administrators(&self) {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.change().await;
         for drive in objects.drives.keys() {
             self.restore_administrators(&objects, drive).await;
         }

@@ -59,7 +59,7 @@ impl Control {
         host: &Name,
         credential: C,
     ) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.take_credential(&mut objects, host, credential).await?;
         self.tell_pools_of_credentials(&objects, host).await;
         Ok(())
@@ -90,7 +90,7 @@ impl Control {
         &self,
         host: &Name,
     ) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         host_nqn(&objects, host)?;
         if !C::all(&objects).contains_key(host) {
             return Err(none::<C>(host));
@@ -125,7 +125,7 @@ impl Control {
         &self,
         credentials: BTreeMap<Name, C>,
     ) -> Result<(), StartError> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         for (host, credential) in credentials {
             let unusable = |error: ErrorBody| StartError::Credential {
                 kind: C::NAME,

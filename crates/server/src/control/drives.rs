@@ -19,9 +19,7 @@ const RETRY_PERIOD: Duration = Duration::from_millis(50);
 impl Control {
     /// Every drive, by name.
     pub async fn drives(&self) -> Vec<Drive> {
-        let mut objects = self.objects.lock().await;
-        self.look_at_pools(&mut objects).await;
-        self.note_resized(&mut objects);
+        let objects = self.look().await;
         let users = users(&objects);
         let show = |(name, entry)| {
             let pool = pool_of(&objects, name);
@@ -32,9 +30,7 @@ impl Control {
 
     /// One drive.
     pub async fn drive(&self, name: &Name) -> Result<Drive, ErrorBody> {
-        let mut objects = self.objects.lock().await;
-        self.look_at_pools(&mut objects).await;
-        self.note_resized(&mut objects);
+        let objects = self.look().await;
         let entry = objects
             .drives
             .get(name)
@@ -46,7 +42,7 @@ impl Control {
     /// Makes the drive `name` be what `spec` says. An offline drive is tried again.
     pub async fn add_drive(&self, name: &Name, spec: DriveSpec) -> Result<Drive, ErrorBody> {
         check(&spec)?;
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         if let Some(entry) = objects.drives.get(name) {
             if entry.record.spec != spec {
                 return Err(differs(name, &entry.record.spec));
@@ -67,7 +63,7 @@ impl Control {
 
     /// Closes and forgets a drive that no volume uses.
     pub async fn remove_drive(&self, name: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
         let entry = objects
             .drives
@@ -202,7 +198,7 @@ impl Control {
 
     /// Opens every remembered drive; one that cannot be opened stays, offline.
     pub(super) async fn restore_drives(&self, drives: BTreeMap<Name, DriveRecord>) {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let deadline = Instant::now() + START_PATIENCE;
         for (name, record) in drives {
             let entry = match self.reopen(&name, &record, deadline).await {
@@ -225,7 +221,7 @@ impl Control {
     }
 
     /// Takes in what hosts made of the drives they administer.
-    fn note_resized(&self, objects: &mut Objects) {
+    pub(super) fn note_resized(&self, objects: &mut Objects) {
         for (name, facts) in self.faults.take_resized() {
             let found = objects.drives.iter_mut();
             if let Some((_, entry)) = found.into_iter().find(|(drive, _)| drive.as_str() == name) {
@@ -394,7 +390,8 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         | PoolError::DriveTooSmall { .. }
         | PoolError::MixedPools(..)
         | PoolError::DuplicateDrive(_) => return ErrorBody::invalid("drives", message),
-        PoolError::Invalid(_) | PoolError::NewerFormat(_) => ErrorCode::InvalidArgument,
+        PoolError::Width { .. } => return ErrorBody::invalid("width", message),
+        PoolError::Invalid(_) | PoolError::NewerFormat { .. } => ErrorCode::InvalidArgument,
         PoolError::DriveInUse { .. } | PoolError::Held { .. } | PoolError::StillInUse { .. } => {
             ErrorCode::InUse
         }

@@ -18,7 +18,7 @@ impl Control {
     /// Brings up to date what is known of objects, unless one is being changed right now: figures
     /// do not wait for that.
     pub async fn look_again(&self, known: &mut Known) {
-        let Ok(mut objects) = self.objects.try_lock() else {
+        let Some(mut objects) = self.objects.try_change() else {
             return;
         };
         self.look_at_pools(&mut objects).await;

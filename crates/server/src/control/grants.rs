@@ -40,7 +40,7 @@ impl Control {
                 return Err(ErrorBody::invalid(field, message));
             }
         }
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         if !objects.pools.contains_key(pool) {
             return Err(not_found("pool", pool));
         }
@@ -58,7 +58,7 @@ impl Control {
 
     /// Takes that back; what the tenant has there stays.
     pub async fn revoke_pool(&self, name: &Name, pool: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let mut now = objects.grants.get(name).cloned().unwrap_or_default();
         if now.remove(pool).is_none() {
             let message = format!("tenant {name} has no grant in pool {pool}");
@@ -106,7 +106,7 @@ impl Control {
 
     /// Every tenant that has limits, grants, volumes or hosts, by name.
     pub async fn tenants(&self) -> Vec<Tenant> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         let volumes = objects.volumes.values();
         let hosts = objects.hosts.values();
         let names: BTreeSet<&Name> = volumes
@@ -125,7 +125,7 @@ impl Control {
 
     /// One tenant; one that nothing belongs to has no limits, no grants and no volumes.
     pub async fn tenant(&self, name: &Name) -> Tenant {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         self.shown_tenant(&objects, name).await
     }
 

@@ -12,7 +12,7 @@ use crate::state::Kind;
 impl Control {
     /// Every host, by name.
     pub async fn hosts(&self) -> Vec<Host> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         objects
             .hosts
             .iter()
@@ -22,7 +22,7 @@ impl Control {
 
     /// One host.
     pub async fn host(&self, name: &Name) -> Result<Host, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         let spec = objects
             .hosts
             .get(name)
@@ -37,7 +37,7 @@ impl Control {
             return Err(ErrorBody::invalid("name", message));
         }
         nqn_of(&spec).map_err(|problem| ErrorBody::invalid("nqn", problem))?;
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         match objects.hosts.get(name) {
             Some(existing) if *existing == spec => return Ok(shown(&objects, name, &spec)),
             Some(existing) => {
@@ -59,7 +59,7 @@ impl Control {
 
     /// Forgets a host that no volume allows and that administers no drive.
     pub async fn remove_host(&self, name: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         if !objects.hosts.contains_key(name) {
             return Err(not_found("host", name));
         }

@@ -1,7 +1,8 @@
 //! What a pool keeps about a volume for its node: the identity by which hosts know it, as JSON.
 //!
 //! Everything in a [`VolumeRecord`] but what the pool says itself (where it is, its size). Hosts
-//! are kept with their NQNs, so that another node which imports the pool knows them.
+//! are kept with their NQNs, so that another node which imports the pool knows them. The format is
+//! in `docs/formats/volume-attributes.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +10,7 @@ use api::{ANY_HOST, ErrorBody, HostKeySpec, HostSpec, Name, TlsKeySpec};
 use node::ATTRIBUTES_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use super::Objects;
 use super::credentials::Credential;
@@ -91,29 +93,59 @@ fn with<C: Credential>(record: &VolumeRecord, objects: &Objects) -> Vec<Name> {
         .collect()
 }
 
+/// Why what is kept about a volume cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unread {
+    /// Whoever made the volume did not live to say anything about it, or has no hosts to tell.
+    #[error("the pool keeps none of it")]
+    Nothing,
+    /// A later version of the program wrote it.
+    #[error(
+        "its identity on the pool has format {0}, and this version reads up to {FORMAT}: use a \
+         newer one"
+    )]
+    Newer(u32),
+    /// It is none that this program ever wrote.
+    #[error(
+        "its identity on the pool cannot be read ({0}); a clone of a snapshot of it has its data, \
+         and an identity of its own"
+    )]
+    Damaged(String),
+}
+
+impl From<serde_json::Error> for Unread {
+    fn from(error: serde_json::Error) -> Unread {
+        Unread::Damaged(error.to_string())
+    }
+}
+
+/// What every format says first: the rest is read only if it is one that this version knows.
+#[derive(Deserialize)]
+struct Header {
+    format: u32,
+}
+
 /// What was kept about a volume, and the hosts that may see it; the record names none yet.
 ///
 /// # Errors
-/// Why it cannot be used: nothing was kept, or by a later version.
-pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, KeptHosts), String> {
+/// Why it cannot be used. Unless nothing is kept, nothing may be written in its place.
+pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, KeptHosts), Unread> {
     if bytes.is_empty() {
-        return Err("the pool keeps no identity of it".to_owned());
+        return Err(Unread::Nothing);
     }
-    let kept: Kept = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    if kept.format > FORMAT {
-        return Err(format!(
-            "its identity has format {}; this version reads up to {FORMAT}",
-            kept.format
-        ));
+    let Header { format } = serde_json::from_slice(bytes)?;
+    if format > FORMAT {
+        return Err(Unread::Newer(format));
     }
+    let kept: Kept = serde_json::from_slice(bytes)?;
     let mut all = kept.rest;
-    let place = serde_json::to_value(place).map_err(|error| error.to_string())?;
+    let place = serde_json::to_value(place)?;
     if let Value::Object(place) = place {
         all.extend(place);
     }
     all.insert("capacity_bytes".into(), 0.into());
     all.insert("hosts".into(), Value::Array(Vec::new()));
-    let record = serde_json::from_value(Value::Object(all)).map_err(|error| error.to_string())?;
+    let record = serde_json::from_value(Value::Object(all))?;
     let nqns = |names: &[Name]| {
         let named = kept.hosts.iter().filter(|host| names.contains(&host.0));
         named.filter_map(|host| host.1.clone()).collect()
@@ -124,6 +156,27 @@ pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, KeptHosts), S
         all: kept.hosts,
     };
     Ok((record, hosts))
+}
+
+/// By what hosts know a volume.
+pub struct Address {
+    pub nqn: String,
+    pub nsid: u32,
+    pub uuid: Uuid,
+}
+
+/// What was kept about a volume, but with another address and a subsystem of its own: the one that
+/// it had is another volume's where it is now.
+///
+/// # Errors
+/// What is kept cannot be read.
+pub fn readdressed(bytes: &[u8], address: Address) -> Result<Vec<u8>, Unread> {
+    let mut kept: Map<String, Value> = serde_json::from_slice(bytes)?;
+    kept.insert("subsystem".into(), Value::Null);
+    kept.insert("nqn".into(), address.nqn.into());
+    kept.insert("nsid".into(), address.nsid.into());
+    kept.insert("uuid".into(), address.uuid.to_string().into());
+    Ok(serde_json::to_vec(&kept)?)
 }
 
 /// The names under which hosts that were kept are known here; those that are not are added to
@@ -160,108 +213,5 @@ pub fn known(kept: Vec<KeptHost>, hosts: &mut BTreeMap<Name, HostSpec>) -> Vec<N
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use api::SecretText;
-
-    fn name(text: &str) -> Name {
-        text.parse().unwrap()
-    }
-
-    fn record(hosts: &[&str]) -> VolumeRecord {
-        VolumeRecord {
-            place: Place::Pool {
-                name: name("p"),
-                volume: 7,
-            },
-            block_bytes: Default::default(),
-            hosts: hosts.iter().map(|host| name(host)).collect(),
-            subsystem: Some(name("group")),
-            nqn: "nqn.2026-11.example.flashyard:n:group".into(),
-            nsid: 3,
-            uuid: uuid::Uuid::from_u128(9),
-            capacity_bytes: 0,
-            tenant: Some(name("acme")),
-            limits: Default::default(),
-        }
-    }
-
-    #[test]
-    fn an_identity_comes_back_with_hosts_that_may_be_called_otherwise() {
-        let host = |nqn: &str| HostSpec {
-            nqn: nqn.into(),
-            tenant: None,
-        };
-        let here = BTreeMap::from([(name("a"), host("nqn-a")), (name("b"), host("nqn-b"))]);
-        let original = record(&["a", "any", "b"]);
-        let key = HostKeySpec {
-            secret: SecretText::from("DHHC-1:00:secret:"),
-            controller_secret: None,
-            hash: Default::default(),
-            group: Default::default(),
-        };
-        let tls_key = TlsKeySpec {
-            key: SecretText::from("NVMeTLSkey-1:01:secret:"),
-        };
-        let objects = Objects {
-            hosts: here,
-            host_keys: BTreeMap::from([(name("b"), key.clone()), (name("c"), key)]),
-            tls_keys: BTreeMap::from([(name("a"), tls_key)]),
-            ..Objects::default()
-        };
-        let bytes = encode(&original, &objects).unwrap();
-        assert!(!String::from_utf8_lossy(&bytes).contains("secret"));
-        let (back, kept) = decode(&bytes, original.place.clone()).unwrap();
-        assert_eq!(
-            VolumeRecord {
-                hosts: original.hosts.clone(),
-                ..back
-            },
-            original
-        );
-        let mut there = BTreeMap::from([(name("b"), host("nqn-x")), (name("z"), host("nqn-a"))]);
-        assert_eq!(kept.authenticated, BTreeSet::from(["nqn-b".to_owned()]));
-        assert_eq!(kept.under_tls, BTreeSet::from(["nqn-a".to_owned()]));
-        let names = known(kept.all, &mut there);
-        assert_eq!(names, [name("any"), name("b-2"), name("z")]);
-        assert_eq!(there[&name("b-2")], host("nqn-b"));
-    }
-
-    #[test]
-    fn a_cluster_of_hosts_fits_and_too_many_are_refused() {
-        let nqn = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
-        let many = |count: usize| {
-            let named = (0..count).map(|number| (name(&format!("host-{number}")), nqn));
-            let hosts: BTreeMap<Name, HostSpec> = named
-                .map(|(name, nqn)| {
-                    let spec = HostSpec {
-                        nqn: nqn.into(),
-                        tenant: None,
-                    };
-                    (name, spec)
-                })
-                .collect();
-            let record = VolumeRecord {
-                hosts: hosts.keys().cloned().collect(),
-                ..record(&[])
-            };
-            let objects = Objects {
-                hosts,
-                ..Objects::default()
-            };
-            encode(&record, &objects)
-        };
-        assert!(many(80).is_ok());
-        let refused = many(100).unwrap_err();
-        assert_eq!(refused.field.as_deref(), Some("hosts"));
-    }
-
-    #[test]
-    fn what_is_not_there_or_of_a_later_version_is_refused() {
-        let place = record(&[]).place;
-        assert!(decode(b"", place.clone()).is_err());
-        assert!(decode(b"{\"format\":1", place.clone()).is_err());
-        let later = decode(b"{\"format\":2,\"hosts\":[]}", place).unwrap_err();
-        assert!(later.contains("format 2"), "{later}");
-    }
-}
+#[path = "kept_tests.rs"]
+mod tests;

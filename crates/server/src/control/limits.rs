@@ -11,7 +11,7 @@ use node::{Limiter, Part, Rate, Rates, Room, Share, Terms};
 use uuid::Uuid;
 
 use super::drives::refused;
-use super::volumes::parsed;
+use super::volumes::{identified, parsed};
 use super::{Control, Objects, not_found};
 use crate::state::{Kind, VolumeRecord};
 
@@ -172,9 +172,8 @@ impl Control {
     /// Changes what a volume may do and is promised, at once and for commands that wait too.
     pub async fn set_limits(&self, name: &Name, limits: Limits) -> Result<Volume, ErrorBody> {
         check(&limits)?;
-        let mut objects = self.objects.lock().await;
-        let entry = objects.volumes.get(name);
-        let entry = entry.ok_or_else(|| not_found("volume", name))?;
+        let mut objects = self.objects.change().await;
+        let entry = identified(&objects, name)?;
         if limits.minimum_iops.is_some() && entry.record.place.pool().is_none() {
             let message = format!(
                 "volume {name} takes its drive whole and shares it with nobody; allowed: a minimum \
@@ -207,7 +206,7 @@ impl Control {
         limits: Limits,
     ) -> Result<Tenant, ErrorBody> {
         check(&limits)?;
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let before = objects.tenants.get(name).copied().unwrap_or_default();
         if before != limits {
             if limits.is_unlimited() {
@@ -228,7 +227,8 @@ impl Control {
         let tenants = tenant_rates(objects);
         let rooms = rooms(objects, self.cores.len());
         let mut all = BTreeSet::new();
-        for entry in objects.volumes.values() {
+        let identified = objects.volumes.values().filter(|entry| !entry.unread);
+        for entry in identified {
             let record = &entry.record;
             all.insert(record.uuid);
             let wanted = wanted(objects, record, &tenants, &rooms);

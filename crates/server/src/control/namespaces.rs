@@ -13,7 +13,7 @@ use crate::state::Kind;
 impl Control {
     /// The namespaces of a drive.
     pub async fn namespaces(&self, drive: &Name) -> Result<Namespaces, ErrorBody> {
-        open(&*self.objects.lock().await, drive)?;
+        open(&self.objects.seen(), drive)?;
         let facts = self.node.namespaces(drive.as_str()).await;
         let facts = facts.map_err(|error| refused(&error))?;
         Ok(Namespaces {
@@ -31,7 +31,7 @@ impl Control {
         spec: &NamespaceSpec,
     ) -> Result<Namespace, ErrorBody> {
         let request = request(spec)?;
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         open(&objects, drive)?;
         let created = self.node.create_namespace(drive.as_str(), request).await;
         let (nsid, facts) = created.map_err(|error| refused(&error))?;
@@ -54,7 +54,7 @@ impl Control {
     }
 
     async fn set_attached(&self, drive: &Name, nsid: u32, to: bool) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         open(&objects, drive)?;
         let node = &self.node;
         let done = node.set_namespace_attached(drive.as_str(), nsid, to).await;
@@ -81,7 +81,7 @@ impl Control {
 
     /// Deletes a namespace, with its data, of a drive that no volume uses.
     pub async fn delete_namespace(&self, drive: &Name, nsid: u32) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         open(&objects, drive)?;
         let deleted = self.node.delete_namespace(drive.as_str(), nsid).await;
         let facts = deleted.map_err(|error| refused(&error))?;
@@ -94,7 +94,7 @@ impl Control {
 
     /// What a drive says of its health.
     pub async fn drive_health(&self, drive: &Name) -> Result<DriveHealth, ErrorBody> {
-        open(&*self.objects.lock().await, drive)?;
+        open(&self.objects.seen(), drive)?;
         let facts = self.node.managed_facts(drive.as_str()).await;
         let facts = facts.map_err(|error| refused(&error))?;
         Ok(DriveHealth {

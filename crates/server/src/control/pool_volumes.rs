@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use api::{
-    ErrorBody, ErrorCode, GrantUse, Name, Severity, Size, Volume, VolumeRename, VolumeResize,
-    VolumeRollback, VolumeSpec,
+    ErrorBody, ErrorCode, GrantUse, Name, Severity, Size, Volume, VolumeRename, VolumeReserve,
+    VolumeResize, VolumeRollback, VolumeSpec,
 };
-use node::{AllowedHosts, Backing, VolumeId, VolumeOptions};
+use node::{AllowedHosts, Backing, SnapshotInfo, VolumeId, VolumeOptions};
 
 use super::drives::refused;
 use super::grants::Asker;
+use super::serving::node_volume;
 use super::snapshots::pool_volume;
-use super::volumes::node_volume;
+use super::volumes::identified;
 use super::{Control, Objects, VolumeEntry, kept, not_found};
 use crate::state::{Place, VolumeRecord};
 
@@ -24,8 +25,21 @@ pub(super) enum Beginning {
         /// Space for all of it is kept.
         reserved: bool,
     },
-    /// A snapshot, perhaps made larger.
-    Snapshot(Name, Option<Size>),
+    /// A snapshot of the pool.
+    Snapshot {
+        /// Which.
+        info: SnapshotInfo,
+        /// Its size, if it is to be another than the snapshot's.
+        size: Option<Size>,
+        /// Space for all of it is kept.
+        reserved: bool,
+    },
+}
+
+/// Where a volume of a pool is that is to be changed.
+fn changeable(objects: &Objects, name: &Name) -> Result<(Name, VolumeId), ErrorBody> {
+    identified(objects, name)?;
+    pool_volume(objects, name)
 }
 
 impl Control {
@@ -45,9 +59,7 @@ impl Control {
         };
         let record = self.new_record(objects, name, place(VolumeId(0)), spec);
         let attributes = kept::encode(&record, objects)?;
-        let id = self
-            .begin(objects, name, pool, beginning, attributes)
-            .await?;
+        let id = self.begin(name, pool, beginning, attributes).await?;
         let record = VolumeRecord {
             place: place(id),
             ..record
@@ -71,10 +83,7 @@ impl Control {
         };
         let message = format!("created in pool {pool} as {}", record.nqn);
         self.tell_volume(name, &message);
-        let entry = VolumeEntry {
-            record,
-            offline: None,
-        };
+        let entry = VolumeEntry::new(record, None);
         objects.volumes.insert(name.clone(), entry);
         self.look_at_pools(objects).await;
         Ok(())
@@ -82,14 +91,13 @@ impl Control {
 
     async fn begin(
         &self,
-        objects: &Objects,
         name: &Name,
         pool: &Name,
         beginning: Beginning,
         attributes: Vec<u8>,
     ) -> Result<VolumeId, ErrorBody> {
         let refuse = |error| refused(&error);
-        let (snapshot, size) = match beginning {
+        let (info, size, reserved) = match beginning {
             Beginning::Empty { size, reserved } => {
                 let options = VolumeOptions {
                     bytes: size.bytes(),
@@ -101,9 +109,12 @@ impl Control {
                     .create_pool_volume(pool.as_str(), name.as_str(), options);
                 return made.await.map_err(refuse);
             }
-            Beginning::Snapshot(snapshot, size) => (snapshot, size),
+            Beginning::Snapshot {
+                info,
+                size,
+                reserved,
+            } => (info, size, reserved),
         };
-        let (_, info) = self.find_snapshot(objects, &snapshot).await?;
         let cloned = self
             .node
             .clone_pool_snapshot(pool.as_str(), info.id, name.as_str());
@@ -113,6 +124,11 @@ impl Control {
                 let bytes = size.bytes();
                 self.node
                     .resize_pool_volume(pool.as_str(), id, bytes, false)
+                    .await?;
+            }
+            if reserved {
+                self.node
+                    .reserve_pool_volume(pool.as_str(), id, true)
                     .await?;
             }
             self.node
@@ -134,32 +150,13 @@ impl Control {
         name: &Name,
         to: VolumeResize,
     ) -> Result<Volume, ErrorBody> {
-        let mut objects = self.objects.lock().await;
-        let (pool, id) = pool_volume(&objects, name)?;
+        let mut objects = self.objects.change().await;
+        let (pool, id) = changeable(&objects, name)?;
         let bytes = to.size.bytes();
-        let before = objects
-            .volumes
-            .get(name)
-            .map(|entry| entry.record.capacity_bytes);
-        let shrinks = before.is_some_and(|before| bytes < before);
-        if shrinks && asker.is_some() {
-            let message = format!(
-                "volume {name} has {}; allowed for this token: a larger size",
-                Size(before.unwrap_or(0))
-            );
-            return Err(ErrorBody::new(ErrorCode::Forbidden, message).at("size".to_owned()));
-        }
-        if shrinks && to.allow_shrink {
-            self.check_unused(&objects, name).await?;
-        }
-        if shrinks && !to.allow_shrink {
-            let message = format!(
-                "volume {name} has {}, and {} is less: what is behind it would be lost; allowed: \
-                 a larger size, or allow_shrink",
-                Size(before.unwrap_or(0)),
-                to.size
-            );
-            return Err(ErrorBody::invalid("size", message));
+        if self.check_shrink(&objects, asker, name, bytes, to.allow_shrink)? {
+            let users = self.users(&objects, name).await?;
+            unused(name, &users, "a volume shrinks once no host is connected")
+                .map_err(|error| error.at("size".to_owned()))?;
         }
         self.check_growth(&objects, asker, name, bytes)
             .await
@@ -194,31 +191,74 @@ impl Control {
         }
     }
 
-    /// Refuses to cut off what a connected host may be using: it would find out by errors.
-    async fn check_unused(&self, objects: &Objects, name: &Name) -> Result<(), ErrorBody> {
-        let entry = objects.volumes.get(name);
-        let nqn = &entry.ok_or_else(|| not_found("volume", name))?.record.nqn;
-        let sessions = self.node.sessions().await;
-        let sessions = sessions.map_err(|error| refused(&error))?;
-        let users = sessions
-            .into_iter()
-            .filter(|session| session.subsystem_nqn == *nqn);
-        let users: BTreeSet<String> = users.map(|session| session.host_nqn).collect();
-        if users.is_empty() {
-            return Ok(());
+    /// Whether a volume would be smaller, which has to be allowed: what is cut off may be all there
+    /// is of it. Tenants shrink nothing.
+    fn check_shrink(
+        &self,
+        objects: &Objects,
+        asker: Asker<'_>,
+        name: &Name,
+        bytes: u64,
+        allowed: bool,
+    ) -> Result<bool, ErrorBody> {
+        let before = identified(objects, name)?.record.capacity_bytes;
+        if bytes >= before {
+            return Ok(false);
         }
-        let users: Vec<String> = users.into_iter().collect();
-        let message = format!(
-            "volume {name} is connected to {}: a volume shrinks once no host is connected",
-            users.join(", ")
-        );
-        Err(ErrorBody::new(ErrorCode::InUse, message).at("size".to_owned()))
+        let (before, after) = (Size(before), Size(bytes));
+        if asker.is_some() {
+            let message = format!(
+                "volume {name} has {before}, and {after} is less; allowed for this token: a larger \
+                 size"
+            );
+            return Err(ErrorBody::new(ErrorCode::Forbidden, message).at("size".to_owned()));
+        }
+        if !allowed {
+            let message = format!(
+                "volume {name} has {before}, and {after} is less: what is behind it would be lost; \
+                 allowed: a larger size, or allow_shrink"
+            );
+            return Err(ErrorBody::invalid("size", message));
+        }
+        Ok(true)
+    }
+
+    /// The hosts that are connected to a volume's subsystem.
+    async fn users(&self, objects: &Objects, name: &Name) -> Result<BTreeSet<String>, ErrorBody> {
+        let nqn = &identified(objects, name)?.record.nqn;
+        let sessions = self.node.sessions().await;
+        let sessions = sessions.map_err(|error| refused(&error))?.into_iter();
+        let users = sessions.filter(|session| session.subsystem_nqn == *nqn);
+        Ok(users.map(|session| session.host_nqn).collect())
+    }
+
+    /// Keeps space for all of a volume of a pool from now on, or no longer; hosts do not notice.
+    pub async fn reserve_volume(
+        &self,
+        name: &Name,
+        to: VolumeReserve,
+    ) -> Result<Volume, ErrorBody> {
+        let objects = self.objects.change().await;
+        let (pool, id) = changeable(&objects, name)?;
+        let before = self.volume_now(&objects, name).await?.reserved;
+        if before != to.reserved {
+            let reserved = self
+                .node
+                .reserve_pool_volume(pool.as_str(), id, to.reserved);
+            reserved.await.map_err(|error| refused(&error))?;
+            let message = match to.reserved {
+                true => "space for all of it is kept from now on",
+                false => "no space is kept for it any more",
+            };
+            self.tell_volume(name, message);
+        }
+        self.volume_now(&objects, name).await
     }
 
     /// Gives a volume of a pool another name; hosts do not notice.
     pub async fn rename_volume(&self, name: &Name, to: VolumeRename) -> Result<Volume, ErrorBody> {
-        let mut objects = self.objects.lock().await;
-        let (pool, id) = pool_volume(&objects, name)?;
+        let mut objects = self.objects.change().await;
+        let (pool, id) = changeable(&objects, name)?;
         if to.name == *name {
             return self.volume_now(&objects, name).await;
         }
@@ -246,15 +286,28 @@ impl Control {
         name: &Name,
         to: VolumeRollback,
     ) -> Result<Volume, ErrorBody> {
-        let mut objects = self.objects.lock().await;
-        let (pool, id) = pool_volume(&objects, name)?;
-        let (found_in, info) = self.own_snapshot(&objects, asker, &to.snapshot).await?;
+        let mut objects = self.objects.change().await;
+        let (pool, id) = changeable(&objects, name)?;
+        let snapshot = self.snapshot_in(&objects, asker, &to.snapshot, Some(&pool));
+        let (found_in, info) = snapshot.await?;
         if found_in != pool {
             let message = format!(
                 "snapshot {} is in pool {found_in} and volume {name} in {pool}",
                 to.snapshot
             );
             return Err(ErrorBody::invalid("snapshot", message));
+        }
+        let at = |error: ErrorBody| error.at("snapshot".to_owned());
+        let shrinks = self
+            .check_shrink(&objects, asker, name, info.bytes, to.allow_shrink)
+            .map_err(at)?;
+        let users = self.users(&objects, name).await?;
+        if shrinks {
+            unused(name, &users, "a volume shrinks once no host is connected").map_err(at)?;
+        } else if !to.force {
+            let advice = "its data would change under them; allowed: once no host is connected, \
+                          or force";
+            unused(name, &users, advice).map_err(at)?;
         }
         self.check_growth(&objects, asker, name, info.bytes).await?;
         let rolled = self
@@ -263,7 +316,14 @@ impl Control {
             .await;
         rolled.map_err(|error| refused(&error))?;
         self.size_changed(&mut objects, name).await?;
-        self.tell_volume(name, &format!("rolled back to snapshot {}", to.snapshot));
+        let message = match users.len() {
+            0 => format!("rolled back to snapshot {}", to.snapshot),
+            _ => format!(
+                "rolled back to snapshot {} under connected hosts",
+                to.snapshot
+            ),
+        };
+        self.tell_volume(name, &message);
         self.volume_now(&objects, name).await
     }
 
@@ -307,4 +367,18 @@ impl Control {
         self.events
             .record(Severity::Info, &format!("volume/{name}"), message);
     }
+}
+
+/// Refuses what hosts would notice that are connected: what they have cached, or may be writing, is
+/// of what the volume is now.
+fn unused(name: &Name, users: &BTreeSet<String>, advice: &str) -> Result<(), ErrorBody> {
+    if users.is_empty() {
+        return Ok(());
+    }
+    let users: Vec<&str> = users.iter().map(String::as_str).collect();
+    let message = format!(
+        "volume {name} is connected to {}: {advice}",
+        users.join(", ")
+    );
+    Err(ErrorBody::new(ErrorCode::InUse, message))
 }

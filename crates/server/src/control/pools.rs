@@ -5,23 +5,30 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use api::{ErrorBody, ErrorCode, Job, JobKind, Name, Pool, PoolSpec, PoolState, Severity};
-use node::{DriveLabel, Label, PoolFacts};
+use node::PoolFacts;
 
 use super::drives::refused;
 use super::{Control, Objects, not_found};
-use crate::state::{Kind, Place, PoolRecord, ScrubRecord};
+use crate::state::{Kind, Place, PoolRecord, ScrubRecord, VolumeRecord};
 
+mod adopt;
+mod found;
 mod hosts;
 mod import;
+mod opening;
+mod renaming;
 mod scrub;
 mod show;
+mod usage;
 mod waiting;
 
 pub(super) use self::scrub::check_interval_days;
 pub use self::show::hexadecimal;
 use self::show::shown;
+pub(super) use self::usage::Usages;
 
 /// A pool that the node serves, or would.
+#[derive(Clone)]
 pub(super) struct PoolEntry {
     pub record: PoolRecord,
     /// Why it is not open.
@@ -37,8 +44,7 @@ pub(super) struct PoolEntry {
 impl Control {
     /// Every pool, by name.
     pub async fn pools(&self) -> Vec<Pool> {
-        let mut objects = self.objects.lock().await;
-        self.look_at_pools(&mut objects).await;
+        let objects = self.look().await;
         let pools = objects.pools.iter();
         pools
             .map(|(name, entry)| shown(&objects, name, entry))
@@ -47,13 +53,15 @@ impl Control {
 
     /// One pool.
     pub async fn pool(&self, name: &Name) -> Result<Pool, ErrorBody> {
-        let mut objects = self.objects.lock().await;
-        self.pool_now(&mut objects, name).await
+        let objects = self.look().await;
+        let entry = objects.pools.get(name);
+        let entry = entry.ok_or_else(|| not_found("pool", name))?;
+        Ok(shown(&objects, name, entry))
     }
 
     /// Makes a pool called `name` out of drives that nothing uses.
     pub async fn create_pool(&self, name: &Name, spec: PoolSpec) -> Result<Pool, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
         if let Some(entry) = objects.pools.get(name) {
             let pool = shown(&objects, name, entry);
@@ -75,7 +83,8 @@ impl Control {
             drives: spec.drives.iter().map(Name::to_string).collect(),
         };
         let made = self.node.create_pool(name.as_str(), made).await;
-        let entry = PoolEntry::open(made.map_err(|error| refused(&error))?);
+        let facts = made.map_err(|error| refused(&error))?;
+        let entry = PoolEntry::open(facts, &PoolRecord::new());
         if let Err(error) = self.remember(Kind::Pool, name, entry.record.clone()).await {
             // Made a moment ago under this lock: it is there to be destroyed.
             let _ = self.node.destroy_pool(name.as_str()).await;
@@ -89,9 +98,10 @@ impl Control {
 
     /// Destroys a pool that has no volumes and no snapshots.
     pub async fn destroy_pool(&self, name: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.online_pool(&objects, name)?;
         self.check_idle(name)?;
+        self.usages.check_none(name)?;
         let contents = self.node.pool_contents(name.as_str()).await;
         let (volumes, snapshots) = contents.map_err(|error| refused(&error))?;
         let volumes = volumes.into_iter().map(|volume| volume.name);
@@ -114,16 +124,16 @@ impl Control {
 
     /// Stops serving the volumes of a pool, closes it, and lets go of it.
     pub async fn export_pool(&self, name: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let entry = objects.pools.get(name);
         let open = entry
             .ok_or_else(|| not_found("pool", name))?
             .offline
             .is_none();
         self.check_idle(name)?;
+        self.usages.check_none(name)?;
         for volume in volumes_of(&objects, name) {
-            let stopped = self.node.delete_volume(volume.as_str()).await;
-            stopped.map_err(|error| refused(&error))?;
+            self.stop_serving(&volume).await?;
             objects.volumes.remove(&volume);
         }
         if open {
@@ -144,7 +154,7 @@ impl Control {
 
     /// Adds a drive to a pool that nothing uses, be it one of its members that failed.
     pub async fn add_pool_drive(&self, name: &Name, drive: &Name) -> Result<Pool, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
         self.online_pool(&objects, name)?;
         if !works_in(&objects, name, drive) {
@@ -161,7 +171,7 @@ impl Control {
         name: &Name,
         drive: &Name,
     ) -> Result<Job, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
         self.online_pool(&objects, name)?;
         member(&objects, name, drive)?;
@@ -177,19 +187,20 @@ impl Control {
     }
 
     /// Takes a drive of a pool out of use for good.
+    ///
+    /// Waits for no change that is under way: one may be waiting for this drive.
     pub async fn fail_pool_drive(&self, name: &Name, drive: &Name) -> Result<Pool, ErrorBody> {
-        let mut objects = self.objects.lock().await;
-        self.look_at_pools(&mut objects).await;
+        let objects = self.look().await;
         self.online_pool(&objects, name)?;
         member(&objects, name, drive)?;
         let failed = self.node.fail_pool_drive(name.as_str(), drive.as_str());
         failed.await.map_err(|error| refused(&error))?;
-        self.pool_now(&mut objects, name).await
+        self.pool(name).await
     }
 
     /// Makes a drive that nothing uses forget the pool that it carries.
     pub async fn wipe_drive(&self, drive: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
         free_drive(&objects, drive, None)?;
         let wiped = self.node.wipe_drive(drive.as_str()).await;
@@ -257,10 +268,31 @@ impl Control {
         }
     }
 
+    /// Everything, with what is known about pools and drives up to date. While something is being
+    /// changed that is kept for this answer only.
+    pub(super) async fn look(&self) -> Arc<Objects> {
+        if let Some(mut objects) = self.objects.try_change() {
+            self.look_at_pools(&mut objects).await;
+            self.note_resized(&mut objects);
+            drop(objects);
+            return self.objects.seen();
+        }
+        let mut objects = Objects::clone(&self.objects.seen());
+        for (name, entry) in objects.pools.iter_mut() {
+            if entry.offline.is_none()
+                && let Ok(facts) = self.node.pool_seen(name.as_str()).await
+            {
+                entry.record = remembered(&facts, &entry.record);
+                entry.facts = Some(facts);
+            }
+        }
+        Arc::new(objects)
+    }
+
     /// Brings what is known about open pools up to date.
     pub(super) async fn look_at_pools(&self, objects: &mut Objects) {
         let volumes = &objects.volumes;
-        for (name, entry) in &mut objects.pools {
+        for (name, entry) in objects.pools.iter_mut() {
             if entry.offline.is_some() {
                 continue;
             }
@@ -272,7 +304,11 @@ impl Control {
                 .filter(|(_, held)| held.record.place.pool() == Some(name));
             let record = PoolRecord {
                 volumes: held
-                    .map(|(name, held)| (name.clone(), held.record.clone()))
+                    .filter_map(|(name, held)| match held.unread {
+                        false => Some((name.clone(), held.record.clone())),
+                        // As it was when it could be read.
+                        true => entry.record.volumes.get_key_value(name).map(cloned),
+                    })
                     .collect(),
                 ..remembered(&facts, &entry.record)
             };
@@ -301,20 +337,31 @@ impl Control {
     }
 }
 
+impl PoolRecord {
+    /// Of a pool that is the node's from now on: it is time for a scrub an interval later.
+    fn new() -> PoolRecord {
+        PoolRecord {
+            scrub: ScrubRecord::counting_from(SystemTime::now()),
+            ..PoolRecord::default()
+        }
+    }
+}
+
 impl PoolEntry {
-    /// One that was opened a moment ago.
-    fn open(facts: PoolFacts) -> PoolEntry {
+    /// One that was opened a moment ago, and what was remembered of it before.
+    fn open(facts: PoolFacts, before: &PoolRecord) -> PoolEntry {
         PoolEntry {
-            record: PoolRecord {
-                scrub: ScrubRecord::counting_from(SystemTime::now()),
-                ..remembered(&facts, &PoolRecord::default())
-            },
+            record: remembered(&facts, before),
             offline: None,
             facts: Some(facts),
             unserved: Vec::new(),
             waits_until: None,
         }
     }
+}
+
+fn cloned((name, record): (&Name, &VolumeRecord)) -> (Name, VolumeRecord) {
+    (name.clone(), record.clone())
 }
 
 /// What events and jobs call a pool.
@@ -343,6 +390,7 @@ fn remembered(facts: &PoolFacts, before: &PoolRecord) -> PoolRecord {
         members,
         volumes: before.volumes.clone(),
         scrub: before.scrub,
+        left_out: before.left_out.clone(),
     }
 }
 
@@ -419,14 +467,21 @@ fn same(pool: &Pool, spec: &PoolSpec) -> bool {
         .iter()
         .flat_map(|member| &member.drive)
         .collect();
-    pool.level == Some(spec.level) && members == spec.drives.iter().collect()
+    let usual = || {
+        let level: node::Level = spec.level.as_str().parse().ok()?;
+        u8::try_from(level.default_width(spec.drives.len())).ok()
+    };
+    pool.level == Some(spec.level)
+        && members == spec.drives.iter().collect()
+        && pool.width == spec.width.or_else(usual)
 }
 
 fn differs(pool: &Pool) -> ErrorBody {
     let members = pool.members.iter().flat_map(|member| member.drive.clone());
-    let level = pool
-        .level
-        .map_or("a pool that is not open", |level| level.as_str());
+    let level = match (pool.level, pool.width) {
+        (Some(level), Some(width)) => format!("{level}, {width} wide,"),
+        _ => "a pool that is not open".to_owned(),
+    };
     let message = format!(
         "pool {} exists as {level} on {}",
         pool.name,
@@ -437,17 +492,6 @@ fn differs(pool: &Pool) -> ErrorBody {
 
 fn list(names: &[Name]) -> String {
     super::volumes::list(names)
-}
-
-/// Labels of drives, of those that carry a pool.
-type Labels = BTreeMap<Name, Label>;
-
-/// The label of a drive, if it carries a pool that this program can read.
-fn pool_label(label: DriveLabel) -> Option<Label> {
-    match label {
-        DriveLabel::Pool(label) => Some(label),
-        DriveLabel::Blank | DriveLabel::Newer(_) | DriveLabel::Unreadable(_) => None,
-    }
 }
 
 /// The state of a pool in the words of the API.

@@ -2,32 +2,40 @@
 
 use api::{
     ErrorBody, ErrorCode, GrantUse, Name, NamedSnapshot, Severity, Snapshot, SnapshotGroup,
-    SnapshotSpec,
+    SnapshotName, SnapshotSpec,
 };
-use node::{SnapshotInfo, VolumeId};
+use node::{NodeError, SnapshotInfo, VolumeId};
 
 use super::drives::refused;
 use super::grants::{Asker, is_hidden, volume_of};
 use super::{Control, Objects, not_found};
 use crate::state::Place;
 
+/// A snapshot, and the pool that holds it.
+pub(super) type Found = (Name, SnapshotInfo);
+
 impl Control {
-    /// Every snapshot that the asker may know of, by name.
+    /// Every snapshot that the asker may know of, by name, then by pool.
     pub async fn snapshots(&self, asker: Asker<'_>) -> Result<Vec<Snapshot>, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         let found = self.all_snapshots(&objects).await?;
         let mut shown: Vec<Snapshot> = found
             .iter()
             .filter(|(pool, info)| !is_hidden(asker, owner(&objects, pool, info)))
             .map(|(pool, info)| shown(&objects, pool, info))
             .collect();
+        // Pools come in order.
         shown.sort_by(|left, right| left.name.cmp(&right.name));
         Ok(shown)
     }
 
     /// One snapshot.
-    pub async fn snapshot(&self, asker: Asker<'_>, name: &Name) -> Result<Snapshot, ErrorBody> {
-        let objects = self.objects.lock().await;
+    pub async fn snapshot(
+        &self,
+        asker: Asker<'_>,
+        name: &SnapshotName,
+    ) -> Result<Snapshot, ErrorBody> {
+        let objects = self.objects.seen();
         let (pool, info) = self.own_snapshot(&objects, asker, name).await?;
         Ok(shown(&objects, &pool, &info))
     }
@@ -39,15 +47,16 @@ impl Control {
         name: &Name,
         spec: SnapshotSpec,
     ) -> Result<Snapshot, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.change().await;
         let (pool, volume) = own_volume(&objects, asker, &spec.volume)?;
-        if let Ok((found_in, info)) = self.find_snapshot(&objects, name).await {
-            return if found_in == pool && info.volume == volume {
-                Ok(shown(&objects, &found_in, &info))
-            } else {
-                let message = format!("snapshot {name} exists, of another volume");
-                Err(ErrorBody::new(ErrorCode::AlreadyExists, message))
-            };
+        let named = self.named(&objects, name).await?;
+        let own = |(found_in, info): &&Found| *found_in == pool && info.volume == volume;
+        if let Some((found_in, info)) = named.iter().find(own) {
+            return Ok(shown(&objects, found_in, info));
+        }
+        if !named.is_empty() {
+            let message = format!("snapshot {name} exists, of another volume");
+            return Err(ErrorBody::new(ErrorCode::AlreadyExists, message));
         }
         let more = space_of(&objects, [&spec.volume]);
         self.check_grant(&objects, asker, &pool, more).await?;
@@ -62,7 +71,7 @@ impl Control {
         asker: Asker<'_>,
         group: SnapshotGroup,
     ) -> Result<Vec<Snapshot>, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.change().await;
         let more = space_of(&objects, group.snapshots.iter().map(|one| &one.volume));
         let mut wanted = Vec::with_capacity(group.snapshots.len());
         let mut of_pool: Option<(Name, Name)> = None;
@@ -70,7 +79,7 @@ impl Control {
             let field = format!("snapshots[{index}]");
             let found = own_volume(&objects, asker, &volume);
             let (pool, id) = found.map_err(|error| error.at(field))?;
-            if self.find_snapshot(&objects, &name).await.is_ok() {
+            if !self.named(&objects, &name).await?.is_empty() {
                 let message = format!("snapshot {name} exists");
                 return Err(ErrorBody::new(ErrorCode::AlreadyExists, message));
             }
@@ -95,13 +104,18 @@ impl Control {
     }
 
     /// Deletes a snapshot; clones of it stay as they are.
-    pub async fn delete_snapshot(&self, asker: Asker<'_>, name: &Name) -> Result<(), ErrorBody> {
-        let objects = self.objects.lock().await;
+    pub async fn delete_snapshot(
+        &self,
+        asker: Asker<'_>,
+        name: &SnapshotName,
+    ) -> Result<(), ErrorBody> {
+        let objects = self.objects.change().await;
         let (pool, info) = self.own_snapshot(&objects, asker, name).await?;
         let deleted = self.node.delete_pool_snapshot(pool.as_str(), info.id).await;
         deleted.map_err(|error| refused(&error))?;
-        self.events
-            .record(Severity::Info, &format!("snapshot/{name}"), "deleted");
+        let object = format!("snapshot/{}", name.name);
+        let message = format!("deleted, was in pool {pool}");
+        self.events.record(Severity::Info, &object, &message);
         Ok(())
     }
 
@@ -127,29 +141,63 @@ impl Control {
         Ok(new.map(|info| shown(objects, pool, info)).collect())
     }
 
-    /// The snapshot `name`, and its pool.
-    pub(super) async fn find_snapshot(
-        &self,
-        objects: &Objects,
-        name: &Name,
-    ) -> Result<(Name, SnapshotInfo), ErrorBody> {
-        let found = self.all_snapshots(objects).await?.into_iter();
-        let mut named = found.filter(|(_, info)| info.name == name.as_str());
-        named.next().ok_or_else(|| not_found("snapshot", name))
-    }
-
-    /// The same, if the asker may know of it.
+    /// The snapshot that `name` stands for, and its pool, among those that the asker may know of.
+    ///
+    /// # Errors
+    /// There is none; or there are several, in different pools, and the name does not say which.
     pub(super) async fn own_snapshot(
         &self,
         objects: &Objects,
         asker: Asker<'_>,
-        name: &Name,
-    ) -> Result<(Name, SnapshotInfo), ErrorBody> {
-        let (pool, info) = self.find_snapshot(objects, name).await?;
-        match is_hidden(asker, owner(objects, &pool, &info)) {
-            false => Ok((pool, info)),
-            true => Err(not_found("snapshot", name)),
+        name: &SnapshotName,
+    ) -> Result<Found, ErrorBody> {
+        let mut found = self.named(objects, &name.name).await?;
+        found.retain(|(pool, info)| {
+            name.pool.as_ref().is_none_or(|wanted| wanted == pool)
+                && !is_hidden(asker, owner(objects, pool, info))
+        });
+        if found.len() > 1 {
+            let all = found
+                .iter()
+                .map(|(pool, info)| format!("{pool}/{}", info.name));
+            let message = format!(
+                "several snapshots are named {name}: say which by its pool, one of {}",
+                all.collect::<Vec<String>>().join(", ")
+            );
+            return Err(ErrorBody::invalid("name", message));
         }
+        found.pop().ok_or_else(|| {
+            let message = format!("no snapshot is named {name}");
+            ErrorBody::new(ErrorCode::NotFound, message)
+        })
+    }
+
+    /// The same, where a snapshot of the pool `there` is wanted: it is meant where only the pool
+    /// tells which.
+    pub(super) async fn snapshot_in(
+        &self,
+        objects: &Objects,
+        asker: Asker<'_>,
+        name: &SnapshotName,
+        there: Option<&Name>,
+    ) -> Result<Found, ErrorBody> {
+        if let (None, Some(there)) = (&name.pool, there) {
+            let in_pool = SnapshotName {
+                pool: Some(there.clone()),
+                ..name.clone()
+            };
+            if let Ok(found) = self.own_snapshot(objects, asker, &in_pool).await {
+                return Ok(found);
+            }
+        }
+        self.own_snapshot(objects, asker, name).await
+    }
+
+    /// Every snapshot of this name, whoever may know of it: a pool has one at most.
+    async fn named(&self, objects: &Objects, name: &Name) -> Result<Vec<Found>, ErrorBody> {
+        let mut all = self.all_snapshots(objects).await?;
+        all.retain(|(_, info)| info.name == name.as_str());
+        Ok(all)
     }
 
     /// Refuses to leave snapshots behind that would be nobody's, for a tenant.
@@ -163,7 +211,7 @@ impl Control {
             return Ok(());
         }
         let all = self.all_snapshots(objects).await?;
-        let of = |(pool, info): &&(Name, SnapshotInfo)| {
+        let of = |(pool, info): &&Found| {
             volume_of(objects, pool, info).is_some_and(|(name, _)| name == volume)
         };
         let taken = all.iter().filter(of).map(|(_, info)| info.name.as_str());
@@ -178,18 +226,20 @@ impl Control {
         Err(ErrorBody::new(ErrorCode::InUse, message))
     }
 
-    async fn all_snapshots(
-        &self,
-        objects: &Objects,
-    ) -> Result<Vec<(Name, SnapshotInfo)>, ErrorBody> {
+    async fn all_snapshots(&self, objects: &Objects) -> Result<Vec<Found>, ErrorBody> {
         let mut all = Vec::new();
-        for (pool, entry) in &objects.pools {
+        for (pool, entry) in objects.pools.iter() {
             if entry.offline.is_some() {
                 continue;
             }
-            let contents = self.node.pool_contents(pool.as_str()).await;
-            let (_, snapshots) = contents.map_err(|error| refused(&error))?;
-            all.extend(snapshots.into_iter().map(|info| (pool.clone(), info)));
+            match self.node.pool_contents(pool.as_str()).await {
+                Ok((_, snapshots)) => {
+                    all.extend(snapshots.into_iter().map(|info| (pool.clone(), info)));
+                }
+                // It is being closed, and this was asked meanwhile.
+                Err(NodeError::UnknownPool(_)) => {}
+                Err(error) => return Err(refused(&error)),
+            }
         }
         Ok(all)
     }

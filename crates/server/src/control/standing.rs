@@ -60,8 +60,10 @@ impl Control {
                 };
                 Ok(Standing::Pool(pool.clone(), beginning))
             }
-            (None, pool, Some(snapshot)) if !spec.reserved => {
-                let found = self.own_snapshot(objects, asker, snapshot).await;
+            (None, pool, Some(snapshot)) => {
+                let found = self
+                    .snapshot_in(objects, asker, snapshot, pool.as_ref())
+                    .await;
                 let (found_in, info) = found.map_err(|error| error.at("snapshot".to_owned()))?;
                 if pool.as_ref().is_some_and(|pool| *pool != found_in) {
                     let message = format!("snapshot {snapshot} is in pool {found_in}");
@@ -70,13 +72,12 @@ impl Control {
                 let bytes = spec.size.map_or(info.bytes, Size::bytes);
                 self.check_grant(objects, asker, &found_in, volume(bytes))
                     .await?;
-                let beginning = Beginning::Snapshot(snapshot.clone(), spec.size);
+                let beginning = Beginning::Snapshot {
+                    info,
+                    size: spec.size,
+                    reserved: spec.reserved,
+                };
                 Ok(Standing::Pool(found_in, beginning))
-            }
-            (None, _, Some(_)) => {
-                let message = "space is kept for volumes that begin empty; allowed: a pool and a \
-                               size";
-                Err(ErrorBody::invalid("reserved", message))
             }
             _ => {
                 let message = "a volume stands on one thing; allowed: a drive, or a pool with a \
@@ -107,7 +108,9 @@ impl Control {
         let label = self.node.drive_label(drive.as_str()).await;
         let pool = match label.map_err(|error| refused(&error))? {
             DriveLabel::Pool(label) => label.pool_name,
-            DriveLabel::Newer(version) => format!("of format version {version}"),
+            DriveLabel::Newer(newer) => {
+                format!("{}, of format version {}", newer.pool_name, newer.version)
+            }
             DriveLabel::Blank | DriveLabel::Unreadable(_) => return Ok(()),
         };
         let message = format!(

@@ -11,8 +11,7 @@ impl Control {
     pub async fn status(&self, caller: &Caller) -> Status {
         let sessions = self.sessions(caller).await;
         let sessions = sessions.map_or(0, |sessions| sessions.len() as u64);
-        let mut objects = self.objects.lock().await;
-        self.look_at_pools(&mut objects).await;
+        let objects = self.look().await;
         let offline_drives = objects
             .drives
             .values()
@@ -63,7 +62,7 @@ impl Control {
             .sessions()
             .await
             .map_err(|error| super::drives::refused(&error))?;
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         let host_of = |nqn: &str| -> Option<Name> {
             let mut hosts = objects.hosts.iter();
             hosts

@@ -90,7 +90,7 @@ impl Control {
     /// Whether `caller` may know that the volume or host `name` is there. One that is not there
     /// is nobody's secret.
     pub async fn is_visible(&self, caller: &Caller, kind: Kind, name: &Name) -> bool {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         let owner = match kind {
             Kind::Volume => objects.volumes.get(name).map(|v| v.record.tenant.as_ref()),
             Kind::Host => objects.hosts.get(name).map(|host| host.tenant.as_ref()),

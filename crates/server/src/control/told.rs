@@ -55,6 +55,19 @@ impl Control {
 }
 
 impl Told {
+    /// What the pool of a volume says of it, if it is in one that is open.
+    pub(super) async fn info(
+        &mut self,
+        control: &Control,
+        entry: &VolumeEntry,
+    ) -> Option<VolumeInfo> {
+        let Place::Pool { name, volume } = &entry.record.place else {
+            return None;
+        };
+        let contents = self.of(control, name).await;
+        contents.volume(VolumeId(*volume)).cloned()
+    }
+
     /// What is in a pool; it is asked if it was not before.
     pub(super) async fn of(&mut self, control: &Control, pool: &Name) -> &Contents {
         match self.pools.entry(pool.clone()) {

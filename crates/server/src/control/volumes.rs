@@ -1,7 +1,5 @@
 //! Volumes: serve, show, allow, deny, stop serving.
 
-use std::collections::BTreeMap;
-
 use api::{
     ANY_HOST, ErrorBody, ErrorCode, Limits, Name, ObjectState, Severity, Volume, VolumeSpec,
 };
@@ -11,6 +9,7 @@ use uuid::Uuid;
 use super::drives::refused;
 use super::grants::{Asker, is_hidden};
 use super::hosts::nqn_of;
+use super::serving::node_volume;
 use super::standing::Standing;
 use super::subsystems::{group_agrees, members};
 use super::told::Told;
@@ -21,10 +20,10 @@ use crate::state::{Kind, Place, VolumeRecord};
 impl Control {
     /// Every volume, by name.
     pub async fn volumes(&self) -> Vec<Volume> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         let mut told = Told::default();
         let mut volumes = Vec::with_capacity(objects.volumes.len());
-        for (name, entry) in &objects.volumes {
+        for (name, entry) in objects.volumes.iter() {
             volumes.push(self.shown_beside(&mut told, name, entry).await);
         }
         volumes
@@ -32,7 +31,7 @@ impl Control {
 
     /// One volume.
     pub async fn volume(&self, name: &Name) -> Result<Volume, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         let entry = objects
             .volumes
             .get(name)
@@ -47,11 +46,12 @@ impl Control {
         name: &Name,
         spec: VolumeSpec,
     ) -> Result<Volume, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         if let Some(entry) = objects.volumes.get(name) {
-            return match same(&entry.record, &spec) {
+            let made = self.made_as(entry).await;
+            return match made.is_what(&entry.record, &spec) {
                 true => Ok(self.shown_volume(name, entry).await),
-                false => Err(differs(name, &entry.record)),
+                false => Err(differs(name, &entry.record, &made)),
             };
         }
         self.clash(&objects, asker, name, &spec)?;
@@ -72,6 +72,20 @@ impl Control {
         let entry = objects.volumes.get(name);
         let entry = entry.ok_or_else(|| not_found("volume", name))?;
         Ok(self.shown_volume(name, entry).await)
+    }
+
+    async fn made_as(&self, entry: &VolumeEntry) -> MadeAs {
+        let reserved = match &entry.record.place {
+            Place::Drive(_) => Some(false),
+            Place::Pool { .. } => {
+                let info = Told::default().info(self, entry).await;
+                info.map(|info| info.reserved)
+            }
+        };
+        MadeAs {
+            reserved,
+            snapshot: entry.record.snapshot.clone(),
+        }
     }
 
     async fn create_on_drive(
@@ -95,10 +109,7 @@ impl Control {
         let message = format!("created on drive {drive} as {}", record.nqn);
         self.events
             .record(Severity::Info, &format!("volume/{name}"), &message);
-        let entry = VolumeEntry {
-            record,
-            offline: None,
-        };
+        let entry = VolumeEntry::new(record, None);
         objects.volumes.insert(name.clone(), entry);
         Ok(())
     }
@@ -106,7 +117,7 @@ impl Control {
     /// Stops serving a volume and forgets it: what was written to a drive stays there, a pool
     /// takes the space back.
     pub async fn delete_volume(&self, asker: Asker<'_>, name: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let entry = objects.volumes.get(name);
         let record = entry
             .ok_or_else(|| not_found("volume", name))?
@@ -117,10 +128,7 @@ impl Control {
             self.forget(Kind::Volume, name).await?;
             objects.volumes.remove(name);
         }
-        self.node
-            .delete_volume(name.as_str())
-            .await
-            .map_err(|error| refused(&error))?;
+        self.stop_serving(name).await?;
         self.delete_in_pool(&objects, name, &record).await?;
         objects.volumes.remove(name);
         self.enforce(&objects).await?;
@@ -133,7 +141,7 @@ impl Control {
 
     /// Lets `host` (or every host) see the volume, and the others of its subsystem with it.
     pub async fn allow_host(&self, volume: &Name, host: &Name) -> Result<Volume, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         if host.as_str() != ANY_HOST && !objects.hosts.contains_key(host) {
             return Err(unknown_host("host", host));
         }
@@ -148,7 +156,7 @@ impl Control {
 
     /// Hides the volume from `host`, or takes back that every host may see it.
     pub async fn deny_host(&self, volume: &Name, host: &Name) -> Result<Volume, ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.change_hosts(&mut objects, volume, |hosts| {
             hosts.retain(|other| other != host)
         })
@@ -162,10 +170,7 @@ impl Control {
         volume: &Name,
         change: impl FnOnce(&mut Vec<Name>),
     ) -> Result<Volume, ErrorBody> {
-        let entry = objects
-            .volumes
-            .get(volume)
-            .ok_or_else(|| not_found("volume", volume))?;
+        let entry = identified(objects, volume)?;
         let nqn = entry.record.nqn.clone();
         let mut hosts = entry.record.hosts.clone();
         change(&mut hosts);
@@ -209,7 +214,10 @@ impl Control {
         objects: &Objects,
         records: Vec<(Name, VolumeRecord)>,
     ) -> Result<(), ErrorBody> {
-        for (_, record) in &records {
+        for (name, record) in &records {
+            if objects.volumes.contains_key(name) {
+                identified(objects, name)?;
+            }
             if let Place::Pool { name, volume } = &record.place {
                 let attributes = kept::encode(record, objects)?;
                 let kept = self.node.set_pool_volume_attributes(
@@ -252,97 +260,32 @@ impl Control {
             uuid,
             capacity_bytes: 0,
             tenant: spec.tenant.clone(),
+            snapshot: spec.snapshot.as_ref().map(|from| from.name.clone()),
             limits: Limits::default(),
         }
     }
+}
 
-    /// Serves every remembered volume; one without its drive is served as not ready, so that
-    /// hosts keep their sessions and retry.
-    pub(super) async fn restore_volumes(&self, volumes: BTreeMap<Name, VolumeRecord>) {
-        let mut objects = self.objects.lock().await;
-        for (name, record) in volumes {
-            let offline = self.restore_volume(&objects, &name, &record).await.err();
-            if let Some(reason) = &offline {
-                let message = format!("offline: {reason}");
-                self.events
-                    .record(Severity::Error, &format!("volume/{name}"), &message);
-            }
-            objects
-                .volumes
-                .insert(name, VolumeEntry { record, offline });
+/// A volume to be changed. One whose identity its pool keeps, and this program cannot read, stays
+/// as it is: what would be written in its place might be all that hosts know it by.
+pub(super) fn identified<'a>(
+    objects: &'a Objects,
+    name: &Name,
+) -> Result<&'a VolumeEntry, ErrorBody> {
+    let entry = objects.volumes.get(name);
+    let entry = entry.ok_or_else(|| not_found("volume", name))?;
+    match (entry.unread, &entry.offline) {
+        (true, reason) => {
+            let reason = reason.as_deref().unwrap_or("its identity cannot be read");
+            let message = format!("volume {name} cannot be changed: {reason}");
+            Err(ErrorBody::new(ErrorCode::NotReady, message))
         }
-        self.enforce_restored(&objects).await;
-    }
-
-    /// Serves one remembered volume; the error says why it is not online, served or not.
-    pub(super) async fn restore_volume(
-        &self,
-        objects: &Objects,
-        name: &Name,
-        record: &VolumeRecord,
-    ) -> Result<(), String> {
-        let allowed =
-            allowed_hosts(objects, &record.hosts).map_err(|error| error.message.clone())?;
-        let (online, backing) = match &record.place {
-            Place::Drive(drive) => (
-                drive_online(objects, drive),
-                Backing::Drive(drive.to_string()),
-            ),
-            Place::Pool { name, volume } => {
-                let backing = Backing::Pool {
-                    pool: name.to_string(),
-                    volume: VolumeId(*volume),
-                };
-                (pool_open(objects, name), backing)
-            }
-        };
-        let backing = match online {
-            Ok(()) => backing,
-            Err(_) => Backing::Offline {
-                capacity_bytes: record.capacity_bytes,
-            },
-        };
-        let served = node_volume(name, record, backing, allowed).map_err(|error| error.message)?;
-        self.node
-            .create_volume(served)
-            .await
-            .map_err(|error| error.to_string())?;
-        self.quality.forget(record.uuid);
-        online
-    }
-
-    /// Puts the volume of a drive that came back on it again.
-    pub(super) async fn reconnect_volumes(&self, objects: &mut Objects, drive: &Name) {
-        let members = objects.volumes.iter_mut();
-        let on = |volume: &VolumeEntry| volume.record.place.drive() == Some(drive);
-        for (name, entry) in members.filter(|(_, volume)| on(volume)) {
-            let backing = Backing::Drive(drive.to_string());
-            let object = format!("volume/{name}");
-            match self.node.set_backing(name.as_str(), backing).await {
-                Ok(_) => {
-                    entry.offline = None;
-                    self.events.record(Severity::Info, &object, "online again");
-                }
-                Err(error) => {
-                    let message = format!("still offline: {error}");
-                    self.events.record(Severity::Error, &object, &message);
-                    entry.offline = Some(error.to_string());
-                }
-            }
-        }
+        (false, _) => Ok(entry),
     }
 }
 
 pub(super) fn in_use(message: String) -> ErrorBody {
     ErrorBody::new(ErrorCode::InUse, message)
-}
-
-fn pool_open(objects: &Objects, pool: &Name) -> Result<(), String> {
-    let offline = objects.pools.get(pool).map(|entry| &entry.offline);
-    match offline {
-        Some(Some(reason)) => Err(format!("pool {pool} is offline: {reason}")),
-        _ => Ok(()),
-    }
 }
 
 pub(super) fn drive_online(objects: &Objects, drive: &Name) -> Result<(), String> {
@@ -353,7 +296,7 @@ pub(super) fn drive_online(objects: &Objects, drive: &Name) -> Result<(), String
     }
 }
 
-fn allowed_hosts(objects: &Objects, hosts: &[Name]) -> Result<AllowedHosts, ErrorBody> {
+pub(super) fn allowed_hosts(objects: &Objects, hosts: &[Name]) -> Result<AllowedHosts, ErrorBody> {
     if hosts.iter().any(|host| host.as_str() == ANY_HOST) {
         return Ok(AllowedHosts::Any);
     }
@@ -387,45 +330,51 @@ fn unknown_host(field: &str, host: &Name) -> ErrorBody {
     ErrorBody::invalid(field, message)
 }
 
-pub(super) fn node_volume(
-    name: &Name,
-    record: &VolumeRecord,
-    backing: Backing,
-    allowed: AllowedHosts,
-) -> Result<node::VolumeSpec, ErrorBody> {
-    Ok(node::VolumeSpec {
-        name: name.to_string(),
-        backing,
-        block_bytes: record.block_bytes.bytes(),
-        subsystem: parsed(&record.nqn)?,
-        nsid: record.nsid,
-        uuid: record.uuid,
-        allowed,
-    })
-}
-
 pub(super) fn parsed(nqn: &str) -> Result<Nqn, ErrorBody> {
     let wrong = |error| ErrorBody::new(ErrorCode::Internal, format!("NQN {nqn:?}: {error}"));
     nqn.parse().map_err(wrong)
 }
 
-/// Whether an existing volume is what `spec` asks for.
-fn same(record: &VolumeRecord, spec: &VolumeSpec) -> bool {
-    let size = spec.size.map(api::Size::bytes);
-    record.place.drive() == spec.drive.as_ref()
-        && (spec.pool.is_none() || record.place.pool() == spec.pool.as_ref())
-        && size.is_none_or(|size| size == record.capacity_bytes)
-        && record.block_bytes == spec.block_bytes
-        && record.subsystem == spec.subsystem
-        && record.tenant == spec.tenant
-        && record.hosts == sorted(spec.hosts.clone())
+/// What a volume was made as that its record does not say.
+struct MadeAs {
+    /// Space for all of it is kept; nothing while its pool is not open.
+    reserved: Option<bool>,
+    /// The snapshot that it began as.
+    snapshot: Option<Name>,
 }
 
-fn differs(name: &Name, record: &VolumeRecord) -> ErrorBody {
+impl MadeAs {
+    /// Whether a volume is what `spec` asks for.
+    fn is_what(&self, record: &VolumeRecord, spec: &VolumeSpec) -> bool {
+        let size = spec.size.map(api::Size::bytes);
+        let snapshot = spec.snapshot.as_ref();
+        let pool = spec.pool.as_ref();
+        let pool = pool.or_else(|| snapshot.and_then(|from| from.pool.as_ref()));
+        record.place.drive() == spec.drive.as_ref()
+            && (pool.is_none() || record.place.pool() == pool)
+            && size.is_none_or(|size| size == record.capacity_bytes)
+            && self.reserved.is_none_or(|kept| kept == spec.reserved)
+            && self.snapshot.as_ref() == snapshot.map(|from| &from.name)
+            && record.block_bytes == spec.block_bytes
+            && record.subsystem == spec.subsystem
+            && record.tenant == spec.tenant
+            && record.hosts == sorted(spec.hosts.clone())
+    }
+}
+
+fn differs(name: &Name, record: &VolumeRecord, made: &MadeAs) -> ErrorBody {
     let place = match &record.place {
         Place::Drive(drive) => format!("on drive {drive}"),
         Place::Pool { name, .. } => {
-            format!("in pool {name} with {}", api::Size(record.capacity_bytes))
+            let kept = match made.reserved {
+                Some(true) => " thick,",
+                Some(false) => " thin,",
+                None => "",
+            };
+            let from = made.snapshot.as_ref();
+            let from = from.map_or(String::new(), |from| format!(" from snapshot {from},"));
+            let size = api::Size(record.capacity_bytes);
+            format!("in pool {name},{kept}{from} with {size}")
         }
     };
     let message = format!(

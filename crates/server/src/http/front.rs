@@ -36,13 +36,14 @@ const REQUEST_ID_CHARS_MAX: usize = 64;
 
 /// Properties of objects, and of their parts, that say how they are, not what somebody made them:
 /// they change by themselves, and do not count in a tag.
-const OBSERVED: [&str; 11] = [
+const OBSERVED: [&str; 12] = [
     "state",
     "reason",
     "usable_bytes",
     "used_bytes",
     "used",
     "segments",
+    "map",
     "counters",
     "active",
     "slow",
@@ -83,6 +84,11 @@ impl Front {
             failures: Failures::default(),
             changes: RwLock::new(()),
         }
+    }
+
+    /// Returns when no change is under way.
+    pub async fn idle(&self) {
+        drop(self.changes.write().await);
     }
 
     /// Answers one request of the client at `peer`.

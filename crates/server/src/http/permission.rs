@@ -54,6 +54,7 @@ fn needed_role(method: &Method, segments: &[&str]) -> Role {
         (["v1", "tokens" | "audit", ..], _) => Role::Admin,
         (_, true) => Role::Viewer,
         (["v1", "volumes" | "hosts" | "snapshots", ..], false) => Role::Operator,
+        (["v1", "pools", _, "snapshots", _], false) => Role::Operator,
         _ => Role::Admin,
     }
 }
@@ -74,10 +75,19 @@ fn subject(segments: &[&str]) -> Subject {
 fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &Subject) -> bool {
     match (segments, subject) {
         (["v1", "volumes", _], Subject::Owned(..)) => true,
-        (["v1", "volumes", _, "resize" | "rename" | "rollback"], Subject::Owned(..)) => true,
+        (
+            [
+                "v1",
+                "volumes",
+                _,
+                "resize" | "reserve" | "rename" | "rollback",
+            ],
+            Subject::Owned(..),
+        ) => true,
         (["v1", "volumes", _, "hosts", _], Subject::Owned(..)) => true,
         (["v1", "hosts", _] | ["v1", "hosts", _, "key" | "tls-key"], Subject::Owned(..)) => true,
         (["v1", "snapshots"] | ["v1", "snapshots", _], _) => true,
+        (["v1", "pools", _, "snapshots", _], _) => true,
         (["v1", "tenants", name], _) => method.is_safe() && *name == tenant.as_str(),
         (["v1", "self" | "status" | "sessions" | "volumes" | "hosts"], _) => method.is_safe(),
         _ => false,
@@ -123,6 +133,12 @@ mod tests {
         assert!(!allowed(&viewer, Method::PUT, "/v1/hosts/h"));
         assert!(allowed(&operator, Method::PUT, "/v1/hosts/h"));
         assert!(allowed(&operator, Method::DELETE, "/v1/volumes/v/hosts/h"));
+        assert!(allowed(
+            &operator,
+            Method::DELETE,
+            "/v1/pools/p/snapshots/s"
+        ));
+        assert!(!allowed(&operator, Method::DELETE, "/v1/pools/p"));
         for (method, path) in [
             (Method::PUT, "/v1/drives/d"),
             (Method::PATCH, "/v1/settings"),
@@ -154,10 +170,13 @@ mod tests {
         for path in [
             "/v1/volumes/v/resize",
             "/v1/volumes/v/rollback",
+            "/v1/volumes/v/reserve",
             "/v1/snapshots",
         ] {
             assert!(allowed(&tenant, Method::POST, path), "{path}");
         }
+        assert!(allowed(&tenant, Method::DELETE, "/v1/pools/p/snapshots/s"));
+        assert!(!allowed(&tenant, Method::GET, "/v1/pools/p/snapshots"));
         assert!(!allowed(&tenant, Method::PUT, "/v1/volumes/v/limits"));
         assert!(allowed(&tenant, Method::GET, "/v1/tenants/acme"));
         assert!(!allowed(&tenant, Method::GET, "/v1/tenants/rival"));

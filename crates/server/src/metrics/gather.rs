@@ -209,6 +209,7 @@ pub mod tests {
             id: PoolId([1; 16]),
             name: "fast".into(),
             level: "raid1".parse::<Level>().unwrap(),
+            width: 2,
             state: PoolState::Online,
             reason: None,
             usable_bytes: 1 << 30,
@@ -220,6 +221,7 @@ pub mod tests {
             quarantined_bytes: 0,
             map_bytes: 4096,
             map_cache_bytes: 4096,
+            map_cache_bytes_max: 1 << 20,
             segments: node::Occupancy {
                 free: 5,
                 closed: [1, 0, 0, 0, 0, 0, 0, 0, 0, 2],

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use api::{ErrorBody, Name};
+use api::{ErrorBody, Name, SnapshotName};
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
@@ -92,6 +92,23 @@ impl<S: Send + Sync> FromRequestParts<S> for NamedDrive {
             .await
             .map_err(|rejection| Refusal(ErrorBody::invalid("name", rejection.body_text())))?;
         Ok(NamedDrive(parse("name", &name)?, parse("drive", &drive)?))
+    }
+}
+
+/// The snapshot that the `{pool}` and the `{name}` of a path name.
+pub struct NamedInPool(pub SnapshotName);
+
+impl<S: Send + Sync> FromRequestParts<S> for NamedInPool {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<NamedInPool, Refusal> {
+        let Path((pool, name)) = Path::<(String, String)>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| Refusal(ErrorBody::invalid("name", rejection.body_text())))?;
+        Ok(NamedInPool(SnapshotName {
+            pool: Some(parse("pool", &pool)?),
+            name: parse("name", &name)?,
+        }))
     }
 }
 

@@ -1,16 +1,19 @@
 //! `/v1/snapshots`, and what volumes of pools can do that others cannot
 
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use api::{
     Caller, ErrorBody, List, Name, PageQuery, Snapshot, SnapshotGroup, SnapshotSpec, Volume,
-    VolumeRename, VolumeResize, VolumeRollback,
+    VolumeRename, VolumeReserve, VolumeResize, VolumeRollback,
 };
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 
-use super::extract::{Body, Named, Parameters};
+use super::extract::{Body, Named, NamedInPool, Parameters};
 use super::{Answer, Gone};
 use crate::control::Control;
 
@@ -23,9 +26,44 @@ pub async fn list(
     Parameters(query): Parameters<PageQuery>,
 ) -> Answer<List<Snapshot>> {
     let snapshots = control.snapshots(caller.tenant.as_ref()).await?;
-    Ok(Json(List::page(snapshots, &query, |snapshot| {
-        snapshot.name.clone()
-    })?))
+    Ok(Json(List::page(snapshots, &query, Place::of)?))
+}
+
+/// Where a snapshot stands in the list: behind others of its name that are of earlier pools.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    name: String,
+    pool: Option<Name>,
+}
+
+impl Place {
+    fn of(snapshot: &Snapshot) -> Place {
+        Place {
+            name: snapshot.name.clone(),
+            pool: Some(snapshot.pool.clone()),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.pool {
+            Some(pool) => write!(formatter, "{pool}/{}", self.name),
+            None => self.name.fmt(formatter),
+        }
+    }
+}
+
+impl FromStr for Place {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Place, Infallible> {
+        let (pool, name) = text.split_once('/').unwrap_or(("", text));
+        Ok(Place {
+            name: name.to_owned(),
+            pool: pool.parse().ok(),
+        })
+    }
 }
 
 /// Take snapshots of several volumes of one pool at one instant
@@ -55,6 +93,19 @@ pub async fn show(
     Named(name): Named,
 ) -> Answer<Snapshot> {
     let asker = caller.tenant.as_ref();
+    Ok(Json(control.snapshot(asker, &name.into()).await?))
+}
+
+/// One snapshot of a pool
+#[utoipa::path(get, path = "/v1/pools/{pool}/snapshots/{name}",
+    operation_id = "show_pool_snapshot", params(("pool" = Name, Path), ("name" = Name, Path)),
+    responses((status = OK, body = Snapshot), (status = "default", body = ErrorBody)))]
+pub async fn show_in_pool(
+    State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
+    NamedInPool(name): NamedInPool,
+) -> Answer<Snapshot> {
+    let asker = caller.tenant.as_ref();
     Ok(Json(control.snapshot(asker, &name).await?))
 }
 
@@ -82,6 +133,20 @@ pub async fn delete(
     Named(name): Named,
 ) -> Gone {
     let asker = caller.tenant.as_ref();
+    control.delete_snapshot(asker, &name.into()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Delete a snapshot of a pool; clones of it stay
+#[utoipa::path(delete, path = "/v1/pools/{pool}/snapshots/{name}",
+    operation_id = "delete_pool_snapshot", params(("pool" = Name, Path), ("name" = Name, Path)),
+    responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]
+pub async fn delete_in_pool(
+    State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
+    NamedInPool(name): NamedInPool,
+) -> Gone {
+    let asker = caller.tenant.as_ref();
     control.delete_snapshot(asker, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -98,6 +163,18 @@ pub async fn resize(
 ) -> Answer<Volume> {
     let asker = caller.tenant.as_ref();
     Ok(Json(control.resize_volume(asker, &name, to).await?))
+}
+
+/// Keep space for all of a volume of a pool, or no longer; hosts do not notice
+#[utoipa::path(post, path = "/v1/volumes/{name}/reserve", operation_id = "reserve_volume",
+    params(("name" = Name, Path)), request_body = VolumeReserve,
+    responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
+pub async fn reserve(
+    State(control): State<Arc<Control>>,
+    Named(name): Named,
+    Body(to): Body<VolumeReserve>,
+) -> Answer<Volume> {
+    Ok(Json(control.reserve_volume(&name, to).await?))
 }
 
 /// Give a volume of a pool another name; hosts do not notice

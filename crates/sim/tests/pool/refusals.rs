@@ -169,10 +169,16 @@ fn a_pool_of_a_newer_version_is_refused_and_left_alone() {
         }
         assert_eq!(
             refused(&drives).await,
-            "the pool has format version 3; this program knows versions 1 to 2: use a newer one"
+            "pool \"tank\" has format version 3; this program knows versions up to 2: use a newer one"
         );
-        let said = pool::probe(&drives[1]).await.err();
-        assert_eq!(said, Some(PoolError::NewerFormat(3)));
+        let pool = pool::probe(&drives[0]).await.unwrap().unwrap().pool;
+        let newer = PoolError::NewerFormat {
+            version: 3,
+            known: 2,
+            pool,
+            pool_name: "tank".into(),
+        };
+        assert_eq!(pool::probe(&drives[1]).await.err(), Some(newer));
         let said = Pool::create(drives.clone(), CreateOptions::new("b", Level::Raid5, HOST)).await;
         assert!(said.is_err(), "it is not overwritten either");
     });

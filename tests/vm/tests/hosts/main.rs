@@ -49,7 +49,8 @@ fn image(suite: Suite, program: &Path, directory: &Path) -> &'static Image {
         Suite::Bookworm => &BOOKWORM,
         Suite::Trixie => &TRIXIE,
     };
-    let build = || Image::build(suite, program, directory);
+    let programs = [program, Path::new(env!("CARGO_BIN_EXE_atomic-write"))];
+    let build = || Image::build(suite, &programs, directory);
     image.get_or_init(|| build().expect("kernel and tools are at hand"))
 }
 

@@ -1,5 +1,6 @@
-//! Volumes of a raid6 pool: a drive fails under verified I/O, a volume grows under a connected
-//! host, file systems live on both, and a clone of a snapshot is what the volume was.
+//! Volumes of a raid6 pool: a drive fails under file systems that are written to, a volume grows
+//! under a connected host, a clone of a snapshot is what the volume was, and what the kernel writes
+//! atomically.
 
 use vm::{Guest, Node};
 
@@ -14,8 +15,9 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         let create = format!("volume create {name} --pool tank --size {size} {face}");
         node.command(&create).expect("the node makes a volume");
     };
-    volume("one", "96MiB");
+    volume("one", "192MiB");
     volume("two", "400MiB");
+    atomic_writes(guest, &node, nqn);
     guest.check(
         "connect",
         &format!("nvme connect {} -n {nqn}", node.over_ipv4()),
@@ -33,18 +35,18 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         grep -q '^nawupf *: 15$' /tmp/id && grep -q '^nabspf *: 255$' /tmp/id"
         ),
     );
+    tree(guest);
     drive_fails(guest, &node, nqn);
     guest.check(
         "a host that has the disk open",
         &format!("sleep 600 <$(nvme-device {nqn} 1) &"),
     );
-    node.command("volume resize one 192MiB").expect("it grows");
+    node.command("volume resize one 288MiB").expect("it grows");
     guest.eventually(
         "the host sees the volume grow",
         10,
-        &format!("[ $(blockdev --getsize64 $(nvme-device {nqn} 1)) = 201326592 ]"),
+        &format!("[ $(blockdev --getsize64 $(nvme-device {nqn} 1)) = 301989888 ]"),
     );
-    tree(guest);
     file_system(guest, nqn, 1, "ext4", "mkfs.ext4 -q", "e2fsck -f -n");
     file_system(guest, nqn, 2, "xfs", "mkfs.xfs -q -f", "xfs_repair -n");
     snapshot(guest, &node, nqn);
@@ -53,26 +55,130 @@ pub fn scenario(guest: &mut Guest, node: Node) {
     guest.check("disconnect", &format!("nvme disconnect -n {nqn}"));
 }
 
-fn drive_fails(guest: &mut Guest, node: &Node, nqn: &str) {
-    guest.spawn(
-        "fio",
-        &format!(
+/// Writes that are whole or absent, as a kernel that knows of such has them (Linux 6.11 and later).
+/// Linux 6.12 takes a namespace at its word where it is no path of several.
+fn atomic_writes(guest: &mut Guest, node: &Node, nqn: &str) {
+    let release = guest.check("which kernel", "uname -r");
+    let numbers = release.split('.').map(|part| part.parse().unwrap_or(0));
+    let version: Vec<u32> = numbers.take(2).collect();
+    if version < vec![6, 11] {
+        return;
+    }
+    let load = |multipath: &str| {
+        format!(
             "
-        fio --name=degraded --filename=$(nvme-device {nqn} 1) --direct=1 --ioengine=libaio \
-            --iodepth=16 --rw=randwrite --bs=4k --size=32M --io_size=8M --rate_iops=300 \
-            --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed=13"
+        rmmod nvme-tcp nvme-fabrics nvme nvme-core
+        insmod /modules/*-nvme-core.ko multipath={multipath}
+        for module in nvme nvme-fabrics nvme-tcp; do insmod /modules/*-$module.ko; done"
+        )
+    };
+    let connect = format!("nvme connect {} -n {nqn}", node.over_ipv4());
+    let one = format!("one=$(nvme-device {nqn} 1)\n");
+    let steps = [load("N"), connect];
+    guest.check("connect without multipath", &steps.join("\n"));
+    let there = format!("nvme-device {nqn} 1");
+    guest.eventually("the namespace appears", 10, &there);
+    guest.check(
+        "the kernel takes the namespace at its word",
+        &format!(
+            "{one}
+        cd /sys/block/$(basename $one)/queue
+        grep . atomic_write_*
+        [ $(cat atomic_write_unit_min_bytes) = 4096 ]
+        [ $(cat atomic_write_unit_max_bytes) = 65536 ]
+        [ $(cat atomic_write_max_bytes) = 65536 ]
+        [ $(cat atomic_write_boundary_bytes) = 1048576 ]"
         ),
     );
+    guest.check(
+        "atomic writes of 4 and 64 KiB, also up to a boundary",
+        &format!(
+            "{one}
+        atomic-write $one 0 65536 97
+        atomic-write $one 983040 65536 98
+        atomic-write $one 1048576 4096 99
+        head -c 65536 $one | tr -d a | wc -c | grep -qx 0
+        dd if=$one bs=65536 skip=15 count=1 2>/dev/null | tr -d b | wc -c | grep -qx 0
+        dd if=$one bs=4096 skip=256 count=1 2>/dev/null | tr -d c | wc -c | grep -qx 0"
+        ),
+    );
+    for (what, offset, bytes) in [
+        ("across a boundary", 1_015_808, 65_536),
+        ("that is larger", 0, 131_072),
+    ] {
+        guest.refused(
+            &format!("an atomic write {what}"),
+            &format!("{one}atomic-write $one {offset} {bytes} 100"),
+            "invalid argument",
+        );
+    }
+    let disconnect = format!("nvme disconnect -n {nqn}");
+    let steps = ["set -e".to_owned(), disconnect, load("Y")];
+    guest.check("disconnect, and multipath again", &steps.join("\n"));
+}
+
+/// Both file systems are mounted and under verified I/O when a drive of the pool fails.
+fn drive_fails(guest: &mut Guest, node: &Node, nqn: &str) {
+    let systems = [(1, "ext4", "mkfs.ext4 -q"), (2, "xfs", "mkfs.xfs -q -f")];
+    for (space, name, make) in systems {
+        guest.check(
+            &format!("{name}: make, mount and copy"),
+            &format!(
+                "
+            mkdir -p /under/{name}
+            {make} $(nvme-device {nqn} {space})
+            mount -t {name} $(nvme-device {nqn} {space}) /under/{name}
+            cp -a /tmp/tree /under/{name}/"
+            ),
+        );
+        guest.spawn(
+            &format!("fio-{name}"),
+            &format!(
+                "
+            fio --name={name} --filename=/under/{name}/file --direct=1 --ioengine=libaio \
+                --iodepth=8 --rw=randwrite --bs=4k --size=24M --io_size=8M --rate_iops=150 \
+                --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed=13"
+            ),
+        );
+    }
     guest.eventually(
-        "I/O is under way",
-        20,
-        "cat /sys/block/nvme*/stat | awk '{writes += $5} END {exit writes < 400}'",
+        "both are written to",
+        60,
+        "
+        writes() { for s in /sys/block/nvme*n$1/stat; do awk '{print $5}' $s; done | sort -n | tail -1; }
+        [ -f /run/ones ] || { writes 1 >/run/ones; writes 2 >/run/twos; }
+        [ -s /under/ext4/file ] && [ -s /under/xfs/file ]
+        [ $(writes 1) -gt $(($(cat /run/ones) + 200)) ] && [ $(writes 2) -gt $(($(cat /run/twos) + 200)) ]",
     );
     node.command("pool fail-drive tank tank-2")
         .expect("the drive fails");
-    guest.join("fio has written and verified everything", "fio", 120);
+    guest.check(
+        "fio is still under way",
+        "[ ! -s /run/fio-ext4.code ] && [ ! -s /run/fio-xfs.code ]",
+    );
+    for (_, name, _) in systems {
+        let (step, run) = (
+            format!("{name}: fio has verified everything"),
+            format!("fio-{name}"),
+        );
+        guest.join(&step, &run, 180);
+    }
     let events = node.command("event list").expect("the node tells");
     assert!(events.contains("drive tank-2 failed"), "{events}");
+    for (space, name, repair) in [(1, "ext4", "e2fsck -f -n"), (2, "xfs", "xfs_repair -n")] {
+        guest.check(
+            &format!("{name}: mount again, compare and check"),
+            &format!(
+                "
+            umount /under/{name}
+            echo 3 >/proc/sys/vm/drop_caches
+            mount -t {name} $(nvme-device {nqn} {space}) /under/{name}
+            cd /under/{name}/tree; md5sum -c -s /tmp/sums; cd /
+            umount /under/{name}
+            {repair} $(nvme-device {nqn} {space})"
+            ),
+        );
+    }
 }
 
 /// Takes a snapshot of a mounted file system, changes it, and compares a clone with what was.

@@ -54,7 +54,7 @@ pub(in crate::control) fn check_interval_days(days: u32) -> Result<(), ErrorBody
 impl Control {
     /// Begins to check everything in a pool.
     pub async fn scrub_pool(self: &Arc<Self>, name: &Name) -> Result<Job, ErrorBody> {
-        let objects = self.objects.lock().await;
+        let objects = self.objects.change().await;
         self.online_pool(&objects, name)?;
         self.check_idle(name)?;
         let (control, pool) = (Arc::clone(self), name.clone());
@@ -67,7 +67,7 @@ impl Control {
 
     /// Ends the scrub of a pool; the next one on schedule comes an interval later.
     pub async fn stop_scrub(&self, name: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.online_pool(&objects, name)?;
         if self.jobs.running(JobKind::Scrub, &object(name)).is_none() {
             let message = format!("no scrub runs on pool {name}");
@@ -98,7 +98,7 @@ impl Control {
     /// The pool that waits longest, if none is being checked.
     async fn due_for_scrub(&self) -> Option<Name> {
         let (days, now) = (self.settings().await.scrub_interval_days, SystemTime::now());
-        let objects = self.objects.lock().await;
+        let objects = self.objects.seen();
         let scrubbed = |name| self.jobs.running(JobKind::Scrub, &object(name)).is_some();
         if objects.pools.keys().any(scrubbed) {
             return None;
@@ -115,7 +115,7 @@ impl Control {
     async fn scrub_ended(&self, name: &Name, outcome: &Result<ScrubReport, NodeError>) {
         let days = u64::from(self.settings().await.scrub_interval_days);
         let now = seconds(SystemTime::now());
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         self.note_scrub(&mut objects, name, |record| match outcome {
             Ok(_) => {
                 *record = ScrubRecord {

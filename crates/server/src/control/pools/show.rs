@@ -1,53 +1,14 @@
 //! How a pool is shown.
 
-use api::{
-    ErrorBody, Name, Pool, PoolCounters, PoolMember, PoolSegments, PoolState, PoolUsage, SpaceUse,
-};
+use api::{Name, Pool, PoolCounters, PoolMap, PoolMember, PoolSegments, PoolState};
 use node::{Counters, DriveStatus, Occupancy};
 
-use super::{Control, Objects, PoolEntry, refused, state_of, volumes_of};
+use super::{Objects, PoolEntry, state_of, volumes_of};
 use crate::events::timestamp;
 
 /// Sixteen bytes as people see them.
 pub fn hexadecimal(bytes: &[u8; 16]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-impl Control {
-    /// Where the space of a pool has gone.
-    pub async fn pool_usage(&self, name: &Name) -> Result<PoolUsage, ErrorBody> {
-        let objects = self.objects.lock().await;
-        self.online_pool(&objects, name)?;
-        let contents = self.node.pool_contents(name.as_str()).await;
-        let (volumes, snapshots) = contents.map_err(|error| refused(&error))?;
-        let counted = self.node.pool_accounting(name.as_str()).await;
-        let counted = counted.map_err(|error| refused(&error))?;
-        let volumes = volumes.into_iter().filter_map(|volume| {
-            let used = counted.volumes.get(&volume.id)?;
-            Some(space_use(volume.name, false, *used))
-        });
-        let snapshots = snapshots.into_iter().filter_map(|snapshot| {
-            let used = counted.snapshots.get(&snapshot.id)?;
-            Some(space_use(snapshot.name, true, *used))
-        });
-        let mut users: Vec<SpaceUse> = volumes.chain(snapshots).collect();
-        users.sort_by(|left, right| left.name.cmp(&right.name));
-        Ok(PoolUsage {
-            users,
-            unnamed_bytes: counted.unnamed_bytes,
-            total_bytes: counted.total_bytes,
-        })
-    }
-}
-
-fn space_use(name: String, snapshot: bool, used: node::SpaceUse) -> SpaceUse {
-    SpaceUse {
-        name,
-        snapshot,
-        logical_bytes: used.logical_bytes,
-        unique_bytes: used.unique_bytes,
-        shared_bytes: used.shared_bytes,
-    }
 }
 
 pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
@@ -62,9 +23,15 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         state: state_of(status.state),
         reason: status.reason.map(str::to_owned),
         level: status.level.to_string().parse().ok(),
+        width: u8::try_from(status.width).ok(),
         usable_bytes: status.usable_bytes,
         used_bytes: status.used_bytes,
         segments: Some(segments(&status.segments)),
+        map: Some(PoolMap {
+            bytes: status.map_bytes,
+            cached_bytes: status.map_cache_bytes as u64,
+            cache_bytes: status.map_cache_bytes_max as u64,
+        }),
         members: status
             .drives
             .iter()
@@ -94,9 +61,11 @@ fn not_open(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         state: PoolState::Offline,
         reason: entry.offline.clone(),
         level: None,
+        width: None,
         usable_bytes: 0,
         used_bytes: 0,
         segments: None,
+        map: None,
         members: entry
             .record
             .members

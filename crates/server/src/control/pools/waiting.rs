@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::{Name, Severity};
+use node::Label;
 
-use super::{Labels, PoolEntry, hexadecimal};
+use super::found::Found;
+use super::{PoolEntry, hexadecimal};
 use crate::control::{Control, Objects};
+use crate::state::PoolRecord;
 
 /// How often the drives are tried that a pool waits for.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
@@ -22,7 +25,7 @@ impl Control {
 
     /// False when no pool waits any more.
     async fn try_waiting_pools(&self) -> bool {
-        let mut objects = self.objects.lock().await;
+        let mut objects = self.objects.change().await;
         let members = waiting(&objects).flat_map(|(_, entry)| entry.record.members.values());
         let members: BTreeSet<Name> = members.cloned().collect();
         let drives = objects.drives.iter();
@@ -38,12 +41,12 @@ impl Control {
         waiting(&objects).next().is_some()
     }
 
-    /// Whether a pool goes on waiting for members that none of the drives with `labels` is.
+    /// Whether a pool goes on waiting for members that none of the drives found is.
     pub(super) async fn goes_on_waiting(
         &self,
         objects: &mut Objects,
         name: &Name,
-        labels: &Labels,
+        found: &Found,
     ) -> bool {
         let Some(entry) = objects.pools.get_mut(name) else {
             return false;
@@ -51,7 +54,12 @@ impl Control {
         let Some(until) = entry.waits_until else {
             return false;
         };
-        let missing = missing(entry, labels).join(", ");
+        if found.check_format(&entry.record.id).is_err() {
+            // They are here, and no waiting makes them what this program can read.
+            entry.waits_until = None;
+            return false;
+        }
+        let missing = missing(&entry.record, found).join(", ");
         if missing.is_empty() || until <= Instant::now() {
             entry.waits_until = None;
             if !missing.is_empty() {
@@ -78,15 +86,12 @@ fn waiting(objects: &Objects) -> impl Iterator<Item = (&Name, &PoolEntry)> {
 
 /// What the members are called that a pool should have and that none of the drives is. Which it
 /// should have the drive says that knows the latest membership.
-fn missing(entry: &PoolEntry, labels: &Labels) -> Vec<String> {
-    let PoolEntry { record, .. } = entry;
-    let of_pool = labels.values();
-    let of_pool = of_pool.filter(|label| hexadecimal(&label.pool.0) == record.id);
-    let here: BTreeSet<String> = of_pool
-        .clone()
-        .map(|label| hexadecimal(&label.drive.0))
-        .collect();
-    let newest = of_pool.max_by_key(|label| label.epoch);
+fn missing(record: &PoolRecord, found: &Found) -> Vec<String> {
+    let of_pool = found.of(record).map(|(_, label)| label);
+    let of_pool: Vec<&Label> = of_pool.collect();
+    let here = of_pool.iter().map(|label| hexadecimal(&label.drive.0));
+    let here: BTreeSet<String> = here.collect();
+    let newest = of_pool.iter().max_by_key(|label| label.epoch);
     let wanted: Vec<String> = match newest {
         Some(label) => label.active.iter().map(|id| hexadecimal(&id.0)).collect(),
         None => record.members.keys().cloned().collect(),

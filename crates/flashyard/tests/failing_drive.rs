@@ -1,0 +1,135 @@
+//! A member of a pool that begins to fail in the middle of I/O, seen through the kernel: hosts
+//! notice nothing, the operator is told, and what was on it is rebuilt on the others. Needs root,
+//! as the drive is a file of a file system of its own.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/fickle.rs"]
+mod fickle;
+#[path = "support/load.rs"]
+mod load;
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use api::{JobKind, JobState, PoolState};
+use fickle::{FickleDrive, Mood};
+use load::{clean, target, verified_load};
+use support::{Node, name};
+
+const MIB: u64 = 1 << 20;
+
+/// Longer than moving a few MiB takes on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A raid6 pool of five files and a drive that may fail, with a volume for every host.
+fn pool_with(drive: &FickleDrive, cores: &str) -> Node {
+    let node = Node::configured(&format!(
+        "[node]\ncores = [{cores}]\n[pools]\ndrive_wait_seconds = 0\n"
+    ));
+    for number in 0..5 {
+        let path = node.path().join(format!("d{number}.img"));
+        let add = [
+            "drive",
+            "add",
+            &format!("d{number}"),
+            path.to_str().unwrap(),
+        ];
+        node.answer(&[&add[..], &["--size", "32MiB"]].concat());
+    }
+    let path = drive.path();
+    node.answer(&["drive", "add", "fickle", path.to_str().unwrap()]);
+    let drives = "d0,d1,d2,d3,d4,fickle";
+    let create = ["pool", "create", "pool", "--level", "raid6"];
+    node.answer(&[&create[..], &["--drives", drives]].concat());
+    let create = ["volume", "create", "v", "--pool", "pool", "--size", "16MiB"];
+    node.answer(&[&create[..], &["--allow", "any"]].concat());
+    node
+}
+
+/// Load goes on through the failure, none of it fails, and all of it is read back.
+fn goes_on_through(mood: Mood, cores: &str) {
+    let drive = FickleDrive::new(32 * MIB);
+    let mut node = pool_with(&drive, cores);
+    let (stop, rounds) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU32::new(0)),
+    );
+    let load = {
+        let (to, stop, rounds) = (target(&node, "v"), stop.clone(), rounds.clone());
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                clean(&verified_load(to.clone(), 4096, 2000), "load");
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    };
+    let done = || rounds.load(Ordering::Relaxed);
+    wait_for("the load runs", || done() > 0 || load.is_finished());
+    drive.set(mood);
+    let client = node.client();
+    wait_for("the drive is out of use", || {
+        let members = client.pool(&name("pool")).unwrap().members;
+        let used = |name: &api::Name| name.as_str() == "fickle";
+        !members
+            .iter()
+            .any(|member| member.active && member.drive.as_ref().is_some_and(used))
+    });
+    let before = done();
+    wait_for("the load goes on without it", || {
+        done() > before + 1 || load.is_finished()
+    });
+    wait_for("the pool makes itself whole", || {
+        let pool = client.pool(&name("pool")).unwrap();
+        pool.state == PoolState::Online && pool.members.len() == 5
+    });
+    stop.store(true, Ordering::Relaxed);
+    load.join().unwrap();
+    let events = node.answer(&["event", "list"]);
+    for told in [
+        "drive fickle failed, and is out of use",
+        "degraded",
+        "rebuilt",
+    ] {
+        assert!(events.contains(told), "{told}: {events}");
+    }
+    let jobs = client.jobs().unwrap().items;
+    let rebuild = jobs.iter().find(|job| job.kind == JobKind::Rebuild);
+    assert_eq!(rebuild.unwrap().state, JobState::Done, "{jobs:?}");
+    node.answer(&["pool", "scrub", "pool", "--wait"]);
+    clean(&verified_load(target(&node, "v"), 4096, 500), "afterwards");
+
+    // It works again, but what it holds is of the past: the pool does not take it for its own.
+    drive.set(Mood::Works);
+    node.kill();
+    node.start();
+    let pool = node.client().pool(&name("pool")).unwrap();
+    assert_eq!((pool.state, pool.members.len()), (PoolState::Online, 5));
+    node.answer(&["pool", "add-drive", "pool", "fickle"]);
+    clean(
+        &verified_load(target(&node, "v"), 4096, 500),
+        "with it again",
+    );
+    assert!(node.terminate().success(), "{}", node.log());
+}
+
+#[test]
+fn load_goes_on_when_a_drive_fails_every_write() {
+    goes_on_through(Mood::FailsWrites, "0");
+}
+
+#[test]
+fn load_goes_on_when_a_drive_fails_everything_on_two_cores() {
+    let two = std::thread::available_parallelism().map_or(1, usize::from) > 1;
+    goes_on_through(Mood::Fails, if two { "0, 1" } else { "0" });
+}

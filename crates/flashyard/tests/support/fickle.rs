@@ -1,0 +1,219 @@
+//! A drive that works until it is told not to: a file that this process serves through FUSE, so
+//! that a node meets the failure where a real drive's would be, in the answer of io_uring.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, SystemTime};
+
+use fuser::{
+    BackgroundSession, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyWrite, Request, WriteFlags,
+};
+use tempfile::TempDir;
+
+/// The file's name below the mount.
+const NAME: &str = "drive";
+const DRIVE: INodeNo = INodeNo(2);
+/// The kernel asks again at once: nothing here changes by itself.
+const NO_TIME: Duration = Duration::ZERO;
+
+/// How the drive takes requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    /// As it should.
+    Works,
+    /// Every write and flush ends in an I/O error.
+    FailsWrites,
+    /// Every request ends in an I/O error.
+    Fails,
+    /// No write is answered, nor what is asked after it, until it is in another mood.
+    Waits,
+}
+
+struct Shared {
+    mood: Mutex<Mood>,
+    changed: Condvar,
+    waiting: AtomicU32,
+}
+
+impl Shared {
+    fn mood(&self) -> Mood {
+        *self.mood.lock().unwrap()
+    }
+
+    /// The mood in which a write is answered.
+    fn mood_of_write(&self) -> Mood {
+        let mood = self.mood.lock().unwrap();
+        let waits = |mood: &mut Mood| *mood == Mood::Waits;
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mood = *self.changed.wait_while(mood, waits).unwrap();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        mood
+    }
+}
+
+/// The drive; it is gone when this is dropped.
+pub struct FickleDrive {
+    shared: Arc<Shared>,
+    mount: TempDir,
+    _session: BackgroundSession,
+}
+
+impl FickleDrive {
+    /// One of so many bytes, all of them zero.
+    pub fn new(bytes: u64) -> FickleDrive {
+        let mount = tempfile::tempdir().unwrap();
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(bytes).unwrap();
+        let shared = Arc::new(Shared {
+            mood: Mutex::new(Mood::Works),
+            changed: Condvar::new(),
+            waiting: AtomicU32::new(0),
+        });
+        let served = Served {
+            file,
+            bytes,
+            shared: Arc::clone(&shared),
+        };
+        let mut config = fuser::Config::default();
+        config.mount_options = vec![MountOption::FSName("fickle".to_owned())];
+        let session = fuser::spawn_mount(served, mount.path(), &config).unwrap();
+        FickleDrive {
+            shared,
+            mount,
+            _session: session,
+        }
+    }
+
+    /// Where a node finds it.
+    pub fn path(&self) -> PathBuf {
+        self.mount.path().join(NAME)
+    }
+
+    /// How many writes it keeps waiting.
+    pub fn waiting(&self) -> u32 {
+        self.shared.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Takes requests like this from now on.
+    pub fn set(&self, mood: Mood) {
+        *self.shared.mood.lock().unwrap() = mood;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for FickleDrive {
+    fn drop(&mut self) {
+        // Nobody is left waiting for it: not even the kernel can end a process that does.
+        self.set(Mood::Fails);
+    }
+}
+
+struct Served {
+    file: File,
+    bytes: u64,
+    shared: Arc<Shared>,
+}
+
+impl Served {
+    fn attributes(&self, inode: INodeNo) -> FileAttr {
+        let directory = inode == INodeNo::ROOT;
+        let never = SystemTime::UNIX_EPOCH;
+        FileAttr {
+            ino: inode,
+            size: if directory { 0 } else { self.bytes },
+            blocks: self.bytes / 512,
+            atime: never,
+            mtime: never,
+            ctime: never,
+            crtime: never,
+            kind: if directory {
+                FileType::Directory
+            } else {
+                FileType::RegularFile
+            },
+            perm: if directory { 0o700 } else { 0o600 },
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        }
+    }
+}
+
+impl Filesystem for Served {
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match parent == INodeNo::ROOT && name == NAME {
+            true => reply.entry(&NO_TIME, &self.attributes(DRIVE), Generation(0)),
+            false => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&NO_TIME, &self.attributes(inode));
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        if self.shared.mood() == Mood::Fails {
+            return reply.error(Errno::EIO);
+        }
+        let mut bytes = vec![0; size as usize];
+        match self.file.read_at(&mut bytes, offset) {
+            Ok(read) => reply.data(&bytes[..read]),
+            Err(_) => reply.error(Errno::EIO),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let works = self.shared.mood_of_write() == Mood::Works;
+        match works && self.file.write_all_at(data, offset).is_ok() {
+            true => reply.written(data.len() as u32),
+            false => reply.error(Errno::EIO),
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        match self.shared.mood_of_write() {
+            Mood::Works => reply.ok(),
+            _ => reply.error(Errno::EIO),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! [`Catalogue`]: everything that exists, changed by one at a time and seen by all meanwhile.
+//!
+//! A change may take long: it waits for drives, for a checkpoint, for another host to let go of a
+//! pool. Whoever only asks is answered from what there was before it, and waits for nobody.
+
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
+
+use api::Name;
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::Objects;
+
+/// Objects by name. Copies share them until one of the copies is changed.
+#[derive(Debug)]
+pub(super) struct Shared<T>(Arc<BTreeMap<Name, T>>);
+
+impl<T> Default for Shared<T> {
+    fn default() -> Shared<T> {
+        Shared(Arc::default())
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Shared<T> {
+        Shared(Arc::clone(&self.0))
+    }
+}
+
+impl<T> From<BTreeMap<Name, T>> for Shared<T> {
+    fn from(objects: BTreeMap<Name, T>) -> Shared<T> {
+        Shared(Arc::new(objects))
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = BTreeMap<Name, T>;
+
+    fn deref(&self) -> &BTreeMap<Name, T> {
+        &self.0
+    }
+}
+
+impl<T: Clone> DerefMut for Shared<T> {
+    fn deref_mut(&mut self) -> &mut BTreeMap<Name, T> {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+/// Everything that exists.
+pub(super) struct Catalogue {
+    working: Mutex<Objects>,
+    /// As it was when nothing was being changed for the last time.
+    seen: BlockingMutex<Arc<Objects>>,
+}
+
+impl Catalogue {
+    pub fn new(objects: Objects) -> Catalogue {
+        Catalogue {
+            seen: BlockingMutex::new(Arc::new(objects.clone())),
+            working: Mutex::new(objects),
+        }
+    }
+
+    /// Waits for the changes before this one.
+    pub async fn change(&self) -> Changing<'_> {
+        Changing {
+            working: self.working.lock().await,
+            seen: &self.seen,
+        }
+    }
+
+    /// The same, unless something is being changed.
+    pub fn try_change(&self) -> Option<Changing<'_>> {
+        let working = self.working.try_lock().ok()?;
+        Some(Changing {
+            working,
+            seen: &self.seen,
+        })
+    }
+
+    /// Everything as it was before the change that is under way, if one is.
+    pub fn seen(&self) -> Arc<Objects> {
+        Arc::clone(&self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The right to change everything. What was changed is seen by others when this is dropped, which
+/// is before its client is answered.
+pub(super) struct Changing<'a> {
+    working: MutexGuard<'a, Objects>,
+    seen: &'a BlockingMutex<Arc<Objects>>,
+}
+
+impl Deref for Changing<'_> {
+    type Target = Objects;
+
+    fn deref(&self) -> &Objects {
+        &self.working
+    }
+}
+
+impl DerefMut for Changing<'_> {
+    fn deref_mut(&mut self) -> &mut Objects {
+        &mut self.working
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let now = Arc::new(self.working.clone());
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::HostSpec;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_being_changed_is_seen_as_it_was_until_it_is_done() {
+        let catalogue = Catalogue::new(Objects::default());
+        let host = HostSpec {
+            nqn: "nqn.2014-08.org.nvmexpress:uuid:x".into(),
+            tenant: None,
+        };
+        let mut changing = catalogue.change().await;
+        changing.hosts.insert("h".parse().unwrap(), host);
+        assert!(catalogue.try_change().is_none());
+        let before = catalogue.seen();
+        assert!(before.hosts.is_empty());
+        drop(changing);
+        assert!(before.hosts.is_empty(), "what was seen stays as it was");
+        let after = catalogue.seen();
+        assert_eq!(after.hosts.len(), 1);
+        drop(catalogue.try_change().unwrap());
+        assert!(Arc::ptr_eq(&after.hosts.0, &catalogue.seen().hosts.0));
+    }
+}

@@ -1,0 +1,222 @@
+//! An identity that is kept comes back as it was, and the page about it says what is kept.
+
+use super::*;
+use api::SecretText;
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn record(hosts: &[&str]) -> VolumeRecord {
+    VolumeRecord {
+        place: Place::Pool {
+            name: name("p"),
+            volume: 7,
+        },
+        block_bytes: Default::default(),
+        hosts: hosts.iter().map(|host| name(host)).collect(),
+        subsystem: Some(name("group")),
+        nqn: "nqn.2026-11.example.flashyard:n:group".into(),
+        nsid: 3,
+        uuid: Uuid::from_u128(9),
+        capacity_bytes: 0,
+        tenant: Some(name("acme")),
+        snapshot: Some(name("monday")),
+        limits: Default::default(),
+    }
+}
+
+#[test]
+fn an_identity_comes_back_with_hosts_that_may_be_called_otherwise() {
+    let host = |nqn: &str| HostSpec {
+        nqn: nqn.into(),
+        tenant: None,
+    };
+    let here = BTreeMap::from([(name("a"), host("nqn-a")), (name("b"), host("nqn-b"))]);
+    let original = record(&["a", "any", "b"]);
+    let key = HostKeySpec {
+        secret: SecretText::from("DHHC-1:00:secret:"),
+        controller_secret: None,
+        hash: Default::default(),
+        group: Default::default(),
+    };
+    let tls_key = TlsKeySpec {
+        key: SecretText::from("NVMeTLSkey-1:01:secret:"),
+    };
+    let objects = Objects {
+        hosts: here.into(),
+        host_keys: BTreeMap::from([(name("b"), key.clone()), (name("c"), key)]).into(),
+        tls_keys: BTreeMap::from([(name("a"), tls_key)]).into(),
+        ..Objects::default()
+    };
+    let bytes = encode(&original, &objects).unwrap();
+    assert!(!String::from_utf8_lossy(&bytes).contains("secret"));
+    let (back, kept) = decode(&bytes, original.place.clone()).unwrap();
+    assert_eq!(
+        VolumeRecord {
+            hosts: original.hosts.clone(),
+            ..back
+        },
+        original
+    );
+    let mut there = BTreeMap::from([(name("b"), host("nqn-x")), (name("z"), host("nqn-a"))]);
+    assert_eq!(kept.authenticated, BTreeSet::from(["nqn-b".to_owned()]));
+    assert_eq!(kept.under_tls, BTreeSet::from(["nqn-a".to_owned()]));
+    let names = known(kept.all, &mut there);
+    assert_eq!(names, [name("any"), name("b-2"), name("z")]);
+    assert_eq!(there[&name("b-2")], host("nqn-b"));
+}
+
+#[test]
+fn a_cluster_of_hosts_fits_and_too_many_are_refused() {
+    let nqn = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
+    let many = |count: usize| {
+        let named = (0..count).map(|number| (name(&format!("host-{number}")), nqn));
+        let hosts: BTreeMap<Name, HostSpec> = named
+            .map(|(name, nqn)| {
+                let spec = HostSpec {
+                    nqn: nqn.into(),
+                    tenant: None,
+                };
+                (name, spec)
+            })
+            .collect();
+        let record = VolumeRecord {
+            hosts: hosts.keys().cloned().collect(),
+            ..record(&[])
+        };
+        let objects = Objects {
+            hosts: hosts.into(),
+            ..Objects::default()
+        };
+        encode(&record, &objects)
+    };
+    assert!(many(80).is_ok());
+    let refused = many(100).unwrap_err();
+    assert_eq!(refused.field.as_deref(), Some("hosts"));
+}
+
+#[test]
+fn what_is_not_there_or_of_a_later_version_is_refused() {
+    let place = record(&[]).place;
+    let refused = |bytes: &[u8]| decode(bytes, place.clone()).unwrap_err();
+    assert_eq!(refused(b""), Unread::Nothing);
+    for damaged in [&b"{\"format\":1"[..], b"{}", b"[1]", b"{\"format\":1}"] {
+        assert!(matches!(refused(damaged), Unread::Damaged(_)));
+    }
+    // Whatever else a later version says.
+    assert_eq!(refused(b"{\"format\":2,\"hosts\":7}"), Unread::Newer(2));
+}
+
+/// The rows of the page's table, cell by cell.
+fn fields() -> Vec<Vec<String>> {
+    let page = include_str!("../../../../docs/formats/volume-attributes.md");
+    let lines = page.lines().filter(|line| line.starts_with('|')).skip(2);
+    let cells = |line: &str| line.split(" | ").map(str::to_owned).collect();
+    lines.map(cells).collect()
+}
+
+/// The sample on the page: all that can be kept.
+fn sample() -> String {
+    let page = include_str!("../../../../docs/formats/volume-attributes.md");
+    let lines = page.lines().filter_map(|line| line.strip_prefix("    "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What the sample says.
+fn sampled() -> (VolumeRecord, Objects) {
+    let nqn = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
+    let host = HostSpec {
+        nqn: nqn.into(),
+        tenant: None,
+    };
+    let key = HostKeySpec {
+        secret: SecretText::from("DHHC-1:00:secret:"),
+        controller_secret: None,
+        hash: Default::default(),
+        group: Default::default(),
+    };
+    let tls_key = TlsKeySpec {
+        key: SecretText::from("NVMeTLSkey-1:01:secret:"),
+    };
+    let total = api::Limit {
+        iops: Some(20_000),
+        ..api::Limit::default()
+    };
+    let record = VolumeRecord {
+        subsystem: Some(name("databases")),
+        nqn: "nqn.2026-11.example.flashyard:node-1:databases".into(),
+        uuid: "0e4b2f0c-93a5-4d3b-a5f4-0d5f0f3c8f11".parse().unwrap(),
+        limits: api::Limits {
+            total,
+            minimum_iops: Some(500),
+            ..api::Limits::default()
+        },
+        ..record(&["db-1", "any"])
+    };
+    let objects = Objects {
+        hosts: BTreeMap::from([(name("db-1"), host)]).into(),
+        host_keys: BTreeMap::from([(name("db-1"), key)]).into(),
+        tls_keys: BTreeMap::from([(name("db-1"), tls_key)]).into(),
+        ..Objects::default()
+    };
+    (record, objects)
+}
+
+#[test]
+fn the_page_has_every_field_and_its_sample_is_what_is_written_and_read() {
+    let (record, objects) = sampled();
+    let written: Value = serde_json::from_slice(&encode(&record, &objects).unwrap()).unwrap();
+    let on_page: Value = serde_json::from_str(&sample()).unwrap();
+    assert_eq!(
+        written, on_page,
+        "what is written is not what the page shows"
+    );
+    let rows = fields();
+    let named: BTreeSet<&str> = rows
+        .iter()
+        .filter_map(|cells| cells[0].trim_start_matches("| ").split('`').nth(1))
+        .collect();
+    let object = written.as_object().unwrap();
+    assert_eq!(named, object.keys().map(String::as_str).collect());
+    // A type that the page says, the sample has.
+    for cells in &rows {
+        let field = cells[0].trim_start_matches("| ").trim_matches('`');
+        let value = &object[field];
+        let right = match cells[1].split(' ').next().unwrap() {
+            "number" => value.is_u64(),
+            "array" => value.is_array(),
+            "text" | "name" => value.is_string(),
+            "object" => value.is_object(),
+            other => panic!("{field} is of no known type: {other}"),
+        };
+        assert!(right, "{field} is no {}: {value}", cells[1]);
+    }
+    let (read, hosts) = decode(sample().as_bytes(), record.place.clone()).unwrap();
+    let read = VolumeRecord {
+        hosts: record.hosts.clone(),
+        ..read
+    };
+    assert_eq!(read, record);
+    let nqn = objects.hosts[&name("db-1")].nqn.clone();
+    let kept = [
+        KeptHost(name("db-1"), Some(nqn.clone())),
+        KeptHost(name("any"), None),
+    ];
+    assert_eq!(hosts.all, kept);
+    assert_eq!(hosts.authenticated, BTreeSet::from([nqn.clone()]));
+    assert_eq!(hosts.under_tls, BTreeSet::from([nqn]));
+}
+
+#[test]
+fn what_may_be_absent_is_read_without_it() {
+    let mut shortest: Value = serde_json::from_str(&sample()).unwrap();
+    let object = shortest.as_object_mut().unwrap();
+    for absent in ["authenticated", "under_tls", "tenant", "snapshot", "limits"] {
+        object.remove(absent).unwrap();
+    }
+    let place = record(&[]).place;
+    let (read, hosts) = decode(shortest.to_string().as_bytes(), place).unwrap();
+    assert!(read.limits.is_unlimited() && read.tenant.is_none() && read.snapshot.is_none());
+    assert!(hosts.authenticated.is_empty() && hosts.under_tls.is_empty());
+}

@@ -1,0 +1,208 @@
+//! [`Found`]: what the free drives of the node carry, and which of them make up a pool.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{ErrorBody, ErrorCode, Name, PoolImport};
+use node::{DriveLabel, Label, NewerLabel, NodeError, PoolError};
+
+use super::{free_drive, hexadecimal, list, pool_of};
+use crate::control::drives::user;
+use crate::control::{Control, Objects};
+use crate::state::PoolRecord;
+
+/// What drives carry that work and that nothing uses.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Of pools that this program can read.
+    pub labels: BTreeMap<Name, Label>,
+    /// Of pools of a later format.
+    pub newer: BTreeMap<Name, NewerLabel>,
+    /// Of nobody knows what, and why.
+    pub unreadable: BTreeMap<Name, String>,
+}
+
+impl Control {
+    /// What the drives carry that work and that nothing uses.
+    pub(super) async fn found(&self, objects: &Objects) -> Found {
+        let mut found = Found::default();
+        for (name, entry) in objects.drives.iter() {
+            let open = |pool: &Name| {
+                let entry = objects.pools.get(pool);
+                entry.is_some_and(|entry| entry.offline.is_none())
+            };
+            let used = user(objects, name).is_some() || pool_of(objects, name).is_some_and(open);
+            if entry.offline.is_some() || used {
+                continue;
+            }
+            let name = name.clone();
+            match self.node.drive_label(name.as_str()).await {
+                Ok(DriveLabel::Blank) => {}
+                Ok(DriveLabel::Pool(label)) => drop(found.labels.insert(name, label)),
+                Ok(DriveLabel::Newer(newer)) => drop(found.newer.insert(name, newer)),
+                Ok(DriveLabel::Unreadable(why)) => drop(found.unreadable.insert(name, why)),
+                Err(error) => drop(found.unreadable.insert(name, error.to_string())),
+            }
+        }
+        found
+    }
+}
+
+impl Found {
+    /// The labels that count for a pool that the node has: not those that were left out of it.
+    pub fn of<'a>(&'a self, record: &'a PoolRecord) -> impl Iterator<Item = (&'a Name, &'a Label)> {
+        let left_out = |label: &Label| record.left_out.contains(&hexadecimal(&label.drive.0));
+        let of_pool = self.of_id(&record.id);
+        of_pool.filter(move |(_, label)| !left_out(label))
+    }
+
+    /// The labels of the pool of this identity.
+    pub fn of_id<'a>(&'a self, id: &'a str) -> impl Iterator<Item = (&'a Name, &'a Label)> {
+        let labels = self.labels.iter();
+        labels.filter(move |(_, label)| hexadecimal(&label.pool.0) == id)
+    }
+
+    /// Refuses a pool of which a drive has a later format: without that drive it might open, and
+    /// what the later program wrote would be lost.
+    pub fn check_format(&self, id: &str) -> Result<(), String> {
+        let of_pool = self.newer.iter();
+        let of_pool = of_pool.filter(|(_, newer)| hexadecimal(&newer.pool.0) == id);
+        newer_in_words(of_pool).map_or(Ok(()), Err)
+    }
+
+    /// A refusal for want of drives, with what cannot be read beside it: it may be what is missing.
+    pub fn beside(&self, reason: String) -> String {
+        let unreadable = self.unreadable.iter();
+        unreadable.fold(reason, |reason, (drive, why)| {
+            format!("{reason}; drive {drive} cannot be read: {why}")
+        })
+    }
+
+    /// The same, where drives are what an opening wanted.
+    pub fn beside_error(&self, error: &NodeError) -> String {
+        let wants_drives = matches!(
+            error,
+            NodeError::Pool {
+                error: PoolError::MembersMissing { .. } | PoolError::NoPool,
+                ..
+            }
+        );
+        match wants_drives {
+            true => self.beside(error.to_string()),
+            false => error.to_string(),
+        }
+    }
+
+    /// The identity of the pool that `name` stands for.
+    pub fn choose(&self, name: &Name, id: Option<&String>) -> Result<String, ErrorBody> {
+        let named = self.labels.values();
+        let named = named.filter(|label| label.pool_name == name.as_str());
+        let ids: BTreeSet<String> = named.map(|label| hexadecimal(&label.pool.0)).collect();
+        let all = || ids.iter().cloned().collect::<Vec<String>>().join(", ");
+        if let Some(id) = id {
+            return match ids.contains(id) {
+                true => Ok(id.clone()),
+                false => {
+                    let message =
+                        format!("no pool named {name} has identity {id}; found: {}", all());
+                    Err(ErrorBody::invalid("id", message))
+                }
+            };
+        }
+        let mut found = ids.iter();
+        match (found.next(), found.next()) {
+            (Some(id), None) => Ok(id.clone()),
+            (None, _) => Err(self.nothing_named(name)),
+            (Some(_), Some(_)) => {
+                let message = format!(
+                    "several pools are named {name}: say which by its identity, one of {}",
+                    all()
+                );
+                Err(ErrorBody::invalid("id", message))
+            }
+        }
+    }
+
+    fn nothing_named(&self, name: &Name) -> ErrorBody {
+        let newer = self.newer.iter();
+        let newer = newer.filter(|(_, newer)| newer.pool_name == name.as_str());
+        if let Some(message) = newer_in_words(newer) {
+            let message = format!("pool {name}: {message}");
+            return ErrorBody::new(ErrorCode::InvalidArgument, message);
+        }
+        let here = self.labels.values().map(|label| label.pool_name.as_str());
+        let here = here.chain(self.newer.values().map(|newer| newer.pool_name.as_str()));
+        let here: Vec<&str> = here.collect::<BTreeSet<&str>>().into_iter().collect();
+        let here = match here.as_slice() {
+            [] => "none".to_owned(),
+            here => here.join(", "),
+        };
+        let message = format!("no free drive carries a pool named {name}; found: {here}");
+        ErrorBody::new(ErrorCode::NotFound, self.beside(message))
+    }
+
+    /// Leaves only the drives that an import names, each of which must carry a pool of that name;
+    /// all of them if it names none.
+    pub fn restrict(
+        &mut self,
+        objects: &Objects,
+        name: &Name,
+        how: &PoolImport,
+    ) -> Result<(), ErrorBody> {
+        if how.drives.is_empty() {
+            return Ok(());
+        }
+        for (index, drive) in how.drives.iter().enumerate() {
+            let at = |error: ErrorBody| error.at(format!("drives[{index}]"));
+            if how.drives[..index].contains(drive) {
+                let message = format!("drive {drive} is named twice");
+                return Err(at(ErrorBody::new(ErrorCode::InvalidArgument, message)));
+            }
+            let newer = self.newer.get_key_value(drive);
+            if let Some(message) = newer_in_words(newer.into_iter()) {
+                let message = format!("pool {name}: {message}");
+                return Err(at(ErrorBody::new(ErrorCode::InvalidArgument, message)));
+            }
+            let label = self.labels.get(drive);
+            if label.is_none_or(|label| label.pool_name != name.as_str()) {
+                // What is wrong with the drive itself comes first; a pool that is not open may
+                // have it among its members.
+                free_drive(objects, drive, pool_of(objects, drive)).map_err(at)?;
+                let message = self.beside(format!("drive {drive} carries no pool named {name}"));
+                return Err(at(ErrorBody::new(ErrorCode::InvalidArgument, message)));
+            }
+        }
+        self.labels.retain(|drive, _| how.drives.contains(drive));
+        Ok(())
+    }
+}
+
+/// The drives among `labels`, which are of one pool; never a drive and its copy.
+pub(super) fn carriers<'a>(
+    labels: impl Iterator<Item = (&'a Name, &'a Label)>,
+) -> Result<Vec<Name>, String> {
+    let mut by_member: BTreeMap<_, &Name> = BTreeMap::new();
+    for (name, label) in labels {
+        if let Some(other) = by_member.insert(label.drive, name) {
+            return Err(format!(
+                "drives {other} and {name} are copies of one another, both member {}: remove the \
+                 copy from the node, or wipe it",
+                label.index
+            ));
+        }
+    }
+    Ok(by_member.into_values().cloned().collect())
+}
+
+/// What is wrong with drives of a later format, if there are any.
+fn newer_in_words<'a>(newer: impl Iterator<Item = (&'a Name, &'a NewerLabel)>) -> Option<String> {
+    let newer: Vec<(&Name, &NewerLabel)> = newer.collect();
+    let (_, first) = newer.first()?;
+    let drives: Vec<Name> = newer.iter().map(|(name, _)| (*name).clone()).collect();
+    let latest = newer.iter().map(|(_, newer)| newer.version).max()?;
+    Some(format!(
+        "drives {} carry it with format version {latest}, and this program reads versions up to \
+         {}: use a newer program",
+        list(&drives),
+        first.known
+    ))
+}

@@ -1,0 +1,111 @@
+//! Opening pools that the node has, at the start and when drives come back.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use api::{Name, Severity};
+
+use super::found::{Found, carriers};
+use super::{PoolEntry, list};
+use crate::control::{Control, Objects, VolumeEntry};
+use crate::state::PoolRecord;
+
+impl Control {
+    /// Opens every remembered pool that its drives allow; the others stay, offline. One that lacks
+    /// members waits for them so long.
+    pub(in crate::control) async fn restore_pools(
+        &self,
+        pools: BTreeMap<Name, PoolRecord>,
+        wait: Duration,
+    ) {
+        let waits_until = (!wait.is_zero()).then(|| Instant::now() + wait);
+        let mut objects = self.objects.change().await;
+        for (name, record) in pools {
+            let entry = PoolEntry {
+                record,
+                offline: Some("not opened yet".to_owned()),
+                facts: None,
+                unserved: Vec::new(),
+                waits_until,
+            };
+            objects.pools.insert(name, entry);
+        }
+        self.open_offline_pools(&mut objects).await;
+    }
+
+    /// Tries the pools that are not open: drives may have come back.
+    pub(in crate::control) async fn open_offline_pools(&self, objects: &mut Objects) {
+        let pools = objects.pools.iter();
+        let offline = pools.filter(|(_, entry)| entry.offline.is_some());
+        let offline: Vec<Name> = offline.map(|(name, _)| name.clone()).collect();
+        self.open_pools(objects, offline).await;
+    }
+
+    /// Tries pools that are not open, but for those that still wait for drives.
+    pub(super) async fn open_pools(&self, objects: &mut Objects, offline: Vec<Name>) {
+        if offline.is_empty() {
+            return;
+        }
+        let found = self.found(objects).await;
+        for name in offline {
+            if self.goes_on_waiting(objects, &name, &found).await {
+                continue;
+            }
+            if let Err(reason) = self.open_remembered(objects, &name, &found).await
+                && let Some(entry) = objects.pools.get_mut(&name)
+            {
+                let message = format!("offline: {reason}");
+                entry.offline = Some(reason);
+                self.tell_pool(Severity::Error, &name, &message);
+                self.hold_places(objects, &name).await;
+            }
+        }
+    }
+
+    /// Has hosts find the volumes of a pool that is not open, not ready until it is.
+    pub(super) async fn hold_places(&self, objects: &mut Objects, pool: &Name) {
+        let entry = objects.pools.get(pool);
+        let volumes = entry.map(|entry| entry.record.volumes.clone());
+        for (name, record) in volumes.unwrap_or_default() {
+            if objects.volumes.contains_key(&name) {
+                continue;
+            }
+            let served = self.restore_volume(objects, &name, &record).await;
+            let offline = served.err();
+            objects
+                .volumes
+                .insert(name, VolumeEntry::new(record, offline));
+        }
+        self.enforce_restored(objects).await;
+    }
+
+    async fn open_remembered(
+        &self,
+        objects: &mut Objects,
+        name: &Name,
+        found: &Found,
+    ) -> Result<(), String> {
+        let Some(entry) = objects.pools.get(name) else {
+            return Ok(());
+        };
+        let before = entry.record.clone();
+        found.check_format(&before.id)?;
+        let drives = carriers(found.of(&before))?;
+        if drives.is_empty() {
+            let members: Vec<Name> = before.members.values().cloned().collect();
+            let members = list(&members);
+            let reason = format!("none of its drives is here; they were {members}");
+            return Err(found.beside(reason));
+        }
+        let drives: Vec<String> = drives.iter().map(Name::to_string).collect();
+        let opened = self.node.open_pool(name.as_str(), drives, false).await;
+        let facts = opened.map_err(|error| found.beside_error(&error))?;
+        let contents = self.node.pool_contents(name.as_str()).await;
+        let (volumes, _) = contents.map_err(|error| error.to_string())?;
+        let entry = PoolEntry::open(facts, &before);
+        objects.pools.insert(name.clone(), entry);
+        self.adopt(objects, name, volumes).await;
+        self.look_at_pools(objects).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Serving volumes that there are already: at the start, and when what they stand on comes back.
+
+use std::collections::BTreeMap;
+
+use api::{ErrorBody, Name, Severity};
+use node::{AllowedHosts, Backing, NodeError, VolumeId};
+
+use super::drives::refused;
+use super::volumes::{allowed_hosts, drive_online, parsed};
+use super::{Control, Objects, VolumeEntry};
+use crate::state::{Place, VolumeRecord};
+
+impl Control {
+    /// Serves every remembered volume; one without its drive is served as not ready, so that
+    /// hosts keep their sessions and retry.
+    pub(super) async fn restore_volumes(&self, volumes: BTreeMap<Name, VolumeRecord>) {
+        let mut objects = self.objects.change().await;
+        for (name, record) in volumes {
+            let offline = self.restore_volume(&objects, &name, &record).await.err();
+            if let Some(reason) = &offline {
+                let message = format!("offline: {reason}");
+                self.events
+                    .record(Severity::Error, &format!("volume/{name}"), &message);
+            }
+            objects
+                .volumes
+                .insert(name, VolumeEntry::new(record, offline));
+        }
+        self.enforce_restored(&objects).await;
+    }
+
+    /// Serves one remembered volume; the error says why it is not online, served or not.
+    pub(super) async fn restore_volume(
+        &self,
+        objects: &Objects,
+        name: &Name,
+        record: &VolumeRecord,
+    ) -> Result<(), String> {
+        let allowed =
+            allowed_hosts(objects, &record.hosts).map_err(|error| error.message.clone())?;
+        let (online, backing) = match &record.place {
+            Place::Drive(drive) => (
+                drive_online(objects, drive),
+                Backing::Drive(drive.to_string()),
+            ),
+            Place::Pool { name, volume } => {
+                let backing = Backing::Pool {
+                    pool: name.to_string(),
+                    volume: VolumeId(*volume),
+                };
+                (pool_open(objects, name), backing)
+            }
+        };
+        let backing = match online {
+            Ok(()) => backing,
+            Err(_) => Backing::Offline {
+                capacity_bytes: record.capacity_bytes,
+            },
+        };
+        let served = node_volume(name, record, backing, allowed).map_err(|error| error.message)?;
+        self.node
+            .create_volume(served)
+            .await
+            .map_err(|error| error.to_string())?;
+        self.quality.forget(record.uuid);
+        online
+    }
+
+    /// Puts the volume of a drive that came back on it again.
+    pub(super) async fn reconnect_volumes(&self, objects: &mut Objects, drive: &Name) {
+        let members = objects.volumes.iter_mut();
+        let on = |volume: &VolumeEntry| volume.record.place.drive() == Some(drive);
+        for (name, entry) in members.filter(|(_, volume)| on(volume)) {
+            let backing = Backing::Drive(drive.to_string());
+            let object = format!("volume/{name}");
+            match self.node.set_backing(name.as_str(), backing).await {
+                Ok(_) => {
+                    entry.offline = None;
+                    self.events.record(Severity::Info, &object, "online again");
+                }
+                Err(error) => {
+                    let message = format!("still offline: {error}");
+                    self.events.record(Severity::Error, &object, &message);
+                    entry.offline = Some(error.to_string());
+                }
+            }
+        }
+    }
+
+    /// Stops serving a volume; one that is not served need not be stopped.
+    pub(super) async fn stop_serving(&self, name: &Name) -> Result<(), ErrorBody> {
+        match self.node.delete_volume(name.as_str()).await {
+            Ok(()) | Err(NodeError::UnknownVolume(_)) => Ok(()),
+            Err(error) => Err(refused(&error)),
+        }
+    }
+}
+
+fn pool_open(objects: &Objects, pool: &Name) -> Result<(), String> {
+    let offline = objects.pools.get(pool).map(|entry| &entry.offline);
+    match offline {
+        Some(Some(reason)) => Err(format!("pool {pool} is offline: {reason}")),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn node_volume(
+    name: &Name,
+    record: &VolumeRecord,
+    backing: Backing,
+    allowed: AllowedHosts,
+) -> Result<node::VolumeSpec, ErrorBody> {
+    Ok(node::VolumeSpec {
+        name: name.to_string(),
+        backing,
+        block_bytes: record.block_bytes.bytes(),
+        subsystem: parsed(&record.nqn)?,
+        nsid: record.nsid,
+        uuid: record.uuid,
+        allowed,
+    })
+}
