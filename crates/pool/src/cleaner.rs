@@ -135,8 +135,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         let chosen = Cell::new(Some(number));
         let (window, emptied) = self.clean(1, || chosen.take()).await;
-        let mut state = self.state.borrow_mut();
-        state.attempts.remove(&number);
+        let state = self.state.borrow();
         let victim = emptied.first();
         Cleaned {
             window,
@@ -153,7 +152,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// the upkeep lock.
     pub async fn clean_window(&self, wanted: usize, choose: impl Fn() -> Option<u32>) -> Window {
         if self.peers().is_empty() {
-            let (window, emptied) = self.shard.clean(wanted, choose).await;
+            let (window, emptied) = self.shard.clean(wanted, || self.attempt(&choose)).await;
             let mut state = self.state.borrow_mut();
             let through = vec![(0, state.applied)];
             for victim in emptied {
@@ -198,7 +197,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     fn begin_cleaning(&self, choose: &impl Fn() -> Option<u32>) -> Option<Cleaning> {
-        let number = self.next_victim(choose)?.number;
+        let number = self.attempt(choose)?;
         let writer = self.state.borrow().segments.get(number)?.writer;
         let shards = match writer {
             Some(shard) => VecDeque::from([shard]),
@@ -217,8 +216,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Has a shard move a window of its blocks out of a segment. `None` if the shard has gone.
     async fn clean_at(&self, shard: u64, number: u32) -> Option<Cleaned> {
         let Some(peer) = self.peer(shard) else {
-            // This is one attempt, not two.
-            self.state.borrow_mut().attempts.remove(&number);
             return Some(self.shard.clean_one(number).await);
         };
         let asked = peer.outbox.ask(|reply| Order::Clean(number, reply));

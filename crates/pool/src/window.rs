@@ -181,19 +181,26 @@ impl<D: BlockDevice + 'static> Core<D> {
         Some(victim)
     }
 
-    pub fn next_victim(&self, choose: &impl Fn() -> Option<u32>) -> Option<Victim> {
+    fn next_victim(&self, choose: &impl Fn() -> Option<u32>) -> Option<Victim> {
+        let number = choose()?;
+        let state = self.state.borrow();
+        let version = state.tables_version;
+        Some(Victim::new(number, state.segments.get(number)?, version))
+    }
+
+    /// What `choose` names, unless that was cleaned too often. Whoever decides for the whole pool
+    /// counts here, once for each time, however many shards it takes.
+    pub fn attempt(&self, choose: &impl Fn() -> Option<u32>) -> Option<u32> {
         loop {
             let number = choose()?;
             let mut state = self.state.borrow_mut();
             let attempts = state.attempts.entry(number).or_default();
             *attempts += 1;
-            if *attempts > ATTEMPTS_MAX {
-                // Its live count will not fall: better degraded than cleaned for ever.
-                state.stuck.insert(number);
-                continue;
+            if *attempts <= ATTEMPTS_MAX {
+                return Some(number);
             }
-            let version = state.tables_version;
-            return Some(Victim::new(number, state.segments.get(number)?, version));
+            // Its live count will not fall: better degraded than cleaned for ever.
+            state.stuck.insert(number);
         }
     }
 

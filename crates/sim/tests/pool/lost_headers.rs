@@ -1,0 +1,65 @@
+//! Stripes whose header is lost with all its copies, while their blocks are there.
+
+use crate::sharded::{SLICE, create, read, volume};
+use crate::spoil::{HEADER, beginning, spoil_copies, word};
+use crate::support::{BLOCK, settle, with_drives};
+use block::{BlockDevice, Buffer, Durability, Lba};
+use pool::{Level, PoolEvent};
+use sim::{Served, SimDrive};
+use std::time::Duration;
+
+/// Blocks of the volume.
+const BLOCKS: u64 = 20 * SLICE;
+
+/// A mirrored pool of which nothing is wrong but the copies of one header, which a shard wrote, and
+/// the place of a drive that had one.
+async fn without_a_header(shards: usize, shard: u32, drives: &[SimDrive]) -> (Served, usize) {
+    let pool = create(shards, drives, Level::Raid1).await;
+    let id = volume(&pool, BLOCKS).await;
+    let device = pool.volume(id).expect("the volume");
+    for start in (0..BLOCKS).step_by(SLICE as usize) {
+        let mut buffer = Buffer::new(SLICE as usize * BLOCK);
+        buffer.fill(1 + (start / SLICE) as u8);
+        let written = device.write(Lba(start), buffer, Durability::Durable).await;
+        written.1.expect("written");
+    }
+    pool.checkpoint().await.expect("a checkpoint");
+    // What was written last has not been moved.
+    let headers = beginning(drives, HEADER);
+    let own = headers
+        .iter()
+        .filter(|(_, _, it)| word(it, 28) == shard && it[8] == SLICE as u8);
+    let last = own.max_by_key(|(_, _, it)| word(it, 40));
+    let (drive, _, content) = last.expect("each shard has written");
+    spoil_copies(drives, content);
+    (pool, *drive)
+}
+
+/// Its blocks stayed where they were, whatever shard had them, and were moved again and again.
+#[test]
+fn a_rebuild_that_cannot_be_finished_says_so() {
+    for (shards, shard) in [(1, 0), (2, 0), (2, 1)] {
+        with_drives(4, async |drives| {
+            let (pool, drive) = without_a_header(shards, shard, &drives).await;
+            let fails = pool.status().drives[drive].id;
+            pool.fail_drive(fails).await.expect("one drive may fail");
+            let told = async {
+                while let Some(event) = pool.next_event().await {
+                    if matches!(event, PoolEvent::RebuildStuck { left_blocks } if left_blocks > 0) {
+                        return;
+                    }
+                }
+            };
+            let told = reactor::timeout(Duration::from_secs(5), told).await;
+            assert!(told.is_ok(), "{shards}, {shard}: {}", pool.describe());
+            let checkpoints = pool.counters().checkpoints;
+            settle().await;
+            assert_eq!(pool.counters().checkpoints, checkpoints, "it rests");
+            let device = pool.volume(pool.volumes()[0].id).expect("the volume");
+            let found = read(&device, 0, BLOCKS).await;
+            let expected = (0..BLOCKS).map(|block| 1 + (block / SLICE) as u8);
+            assert_eq!(found, expected.collect::<Vec<_>>());
+            pool.close().await.expect("closed");
+        });
+    }
+}
