@@ -143,8 +143,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let state = self.state.borrow();
             let found = state.segments.get(number);
             let same = found.filter(|found| found.generation == begun.generation);
-            same.filter(|_| map || state.settled.contains(&number))
-                .cloned()
+            // One that waits for earlier readers only may be freed and written meanwhile.
+            let may_change = map || state.settled.contains(&number) && !state.in_limbo(number);
+            same.filter(|_| may_change).cloned()
         };
         let segment = segment?;
         let shape = self.array.shape(segment.columns.len());

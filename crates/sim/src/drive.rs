@@ -1,7 +1,10 @@
 //! [`SimDrive`]: a drive whose power can be cut, and everything that drives do wrong.
 
+mod held;
+
 use crate::random::Random;
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
+use held::Held;
 use reactor::sync::Notify;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -177,6 +180,7 @@ pub struct SimDrive {
     unready: Rc<Cell<u64>>,
     /// Size of what it calls a block.
     block_bytes: u32,
+    held: Rc<Held>,
 }
 
 impl SimDrive {
@@ -191,6 +195,7 @@ impl SimDrive {
             slowness: Rc::new(Cell::new(1)),
             unready: Rc::new(Cell::new(0)),
             block_bytes: BLOCK as u32,
+            held: Rc::default(),
         }
     }
 
@@ -218,6 +223,21 @@ impl SimDrive {
     /// From now on everything takes `times` as long as usual.
     pub fn slow_down(&self, times: u32) {
         self.slowness.set(times);
+    }
+
+    /// From now on reads of a block wait until they are let go, if there is one.
+    pub fn hold_reads_of(&self, block: Option<u64>) {
+        self.held.hold(block);
+    }
+
+    /// How many reads wait so.
+    pub fn held_reads(&self) -> usize {
+        self.held.waiting()
+    }
+
+    /// Answers the one of them that has waited longest.
+    pub fn let_read_go(&self) {
+        self.held.let_go();
     }
 
     /// Dies after so many more operations.
@@ -448,6 +468,9 @@ impl BlockDevice for SimDrive {
         if let Err(error) = self.take_time().await {
             return (buffer, Err(error));
         }
+        let first = self.block(start);
+        let blocks = first..first + (buffer.len() / BLOCK) as u64;
+        self.held.pass(blocks).await;
         let media = self.media.borrow();
         for (block, target) in (self.block(start)..).zip(buffer.chunks_mut(BLOCK)) {
             if media.latent.contains(&block) {
