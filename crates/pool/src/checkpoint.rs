@@ -368,6 +368,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         state.drop_frozen();
+        if let Some(live) = &mut *self.live_nodes.borrow_mut() {
+            live.merged(&writer.checked.borrow(), &state.tables, &tables);
+        }
         state.replace_tables(tables);
         state.map_nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
         state.segments.apply_tree_changes(&writer.changes.borrow());

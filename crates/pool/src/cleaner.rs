@@ -5,7 +5,6 @@
 
 use crate::coordinator::Coordinator;
 use crate::core::{Core, State};
-use crate::log::{Class, moved_room};
 use crate::messages::Order;
 use crate::segments::{Kind, Segment, State as SegmentState};
 use crate::window::Window;
@@ -128,11 +127,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             state.cleaning.take_if(|victim| victim.number != number);
             state.segments.get(number).map_or(0, Segment::live)
         };
-        while moved_room(&self.state.borrow(), &self.rules()) < live {
-            if !self.get_segment(Class::Moved, false).await {
-                break;
-            }
-        }
+        self.get_room(live).await;
         let chosen = Cell::new(Some(number));
         let (window, emptied) = self.clean(1, || chosen.take()).await;
         let state = self.state.borrow();

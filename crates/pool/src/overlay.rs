@@ -315,7 +315,8 @@ pub(crate) fn changes_of<'a>(
     all
 }
 
-fn add_run(runs: &mut BTreeMap<u64, u64>, mut start: u64, mut end: u64) {
+/// Adds the blocks from `start` to `end` to runs, which stay disjoint.
+pub(crate) fn add_run(runs: &mut BTreeMap<u64, u64>, mut start: u64, mut end: u64) {
     if let Some((&before, &before_end)) = runs.range(..=start).next_back()
         && before_end >= start
     {

@@ -97,6 +97,15 @@ impl Tables {
         self.layers.get(&layer)?.parent
     }
 
+    /// True when `layer` is `top` or below it.
+    pub fn is_within(&self, top: u32, layer: u32) -> bool {
+        let mut at = Some(top);
+        while let Some(id) = at.filter(|id| *id != layer) {
+            at = self.parent(id);
+        }
+        at.is_some()
+    }
+
     /// The next layer to be rid of, if there is one.
     pub fn unneeded(&self) -> Option<Unneeded> {
         self.layers.keys().find_map(|&layer| {

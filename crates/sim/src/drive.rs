@@ -327,6 +327,11 @@ impl SimDrive {
         }
     }
 
+    /// Refuses to read a block until it is written again.
+    pub fn make_unreadable(&self, block: u64) {
+        self.media.borrow_mut().latent.insert(block);
+    }
+
     /// Every block that has been written and not forgotten, as it would be read.
     pub fn blocks_written(&self) -> Vec<(u64, Vec<u8>)> {
         let media = self.media.borrow();
@@ -355,6 +360,7 @@ impl SimDrive {
         let mut media = self.media.borrow_mut();
         media.cached.remove(&block);
         media.unflushed.retain(|write| write.block != block);
+        media.latent.remove(&block);
         media.durable.insert(block, content.into());
     }
 
