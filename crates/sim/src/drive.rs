@@ -230,6 +230,11 @@ impl SimDrive {
         self.held.hold(block);
     }
 
+    /// From now on it takes so much longer to read what begins with a block that begins so.
+    pub fn slow_reads(&self, begins: &'static [u8], delay: Duration) {
+        self.held.slow_down(Some((begins, delay)));
+    }
+
     /// How many reads wait so.
     pub fn held_reads(&self) -> usize {
         self.held.waiting()
@@ -477,6 +482,10 @@ impl BlockDevice for SimDrive {
         let first = self.block(start);
         let blocks = first..first + (buffer.len() / BLOCK) as u64;
         self.held.pass(blocks).await;
+        let delay = self.held.delay(&self.content(first));
+        if delay > Duration::ZERO {
+            reactor::sleep(delay).await;
+        }
         let media = self.media.borrow();
         for (block, target) in (self.block(start)..).zip(buffer.chunks_mut(BLOCK)) {
             if media.latent.contains(&block) {
