@@ -214,6 +214,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.quiet.merging(self.host_blocks_written());
         self.others_dirty
             .set(others.iter().any(|overlay| !overlay.is_empty()));
+        if orders.seal {
+            state.seal_open();
+        }
         self.drop_dead_segments(state);
         state.set_aside();
         let data = state
@@ -303,7 +306,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.changes_memory.replace(memory);
         fold::remove_unneeded(writer, &mut tables, cut.generation).await?;
         self.make_room_for_nodes(writer, &mut tables).await?;
-        let oldest = cut.segments.values().map(|found| found.generation).min();
+        let telling = cut.segments.values().filter(|it| it.tells_of_layers());
+        let oldest = telling.map(|found| found.generation).min();
         tables.prune_redirects(oldest.unwrap_or(cut.generation));
         Ok(tables)
     }

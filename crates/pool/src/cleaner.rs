@@ -13,6 +13,11 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+/// Redirects take such a part of the room for tables at most, as long as others can be moved to.
+const REDIRECTS_PART: usize = 8;
+/// Bytes of one in the tables.
+const REDIRECT_BYTES: usize = 12;
+
 /// How well a segment is cleaned now rather than later; `None` if it would free nothing.
 ///
 /// If blocks die at a rate `r` each, a segment cleaned when a share `u` is left costs `u / (1 - u)`
@@ -142,7 +147,49 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 }
 
+/// What is to be done about segments that are so old that too many redirects are kept for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aged {
+    /// Nothing, or nothing more before the next checkpoint.
+    No,
+    /// The oldest is still written: the next checkpoint is to seal it.
+    Open,
+    /// It is to be moved, although that frees nothing.
+    Victim(u32),
+}
+
 impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Looks whether redirects take more of the tables than they should. Each is kept until every
+    /// segment has gone that was there when its layer went; one that is full of what lives is worth
+    /// no cleaning for the space in it, and would stay for ever.
+    pub fn aged(&self) -> Aged {
+        let most = self.table_room() / REDIRECTS_PART / REDIRECT_BYTES;
+        let state = self.state.borrow();
+        if state.tables.redirects.len() <= most {
+            return Aged::No;
+        }
+        // Those that are empty go with the next checkpoint.
+        let stays = |number: &u32, segment: &Segment| {
+            let sealed = segment.state == SegmentState::Sealed;
+            let emptied = state.emptied.contains(number) || state.replaced.contains_key(number);
+            segment.tells_of_layers() && !(sealed && (segment.live() == 0 || emptied))
+        };
+        let table = state.segments.table().iter();
+        let staying = table.filter(|(number, segment)| stays(number, segment));
+        let Some((number, oldest)) = staying.min_by_key(|(_, segment)| segment.generation) else {
+            return Aged::No;
+        };
+        if state.tables.redirects_since(oldest.generation) <= most {
+            return Aged::No;
+        }
+        let bound = state.stuck.contains(number) || state.quarantined.contains(number);
+        match (oldest.state, state.settled.contains(number) && !bound) {
+            (SegmentState::Sealed, true) => Aged::Victim(*number),
+            (SegmentState::Sealed, false) => Aged::No,
+            _ => Aged::Open,
+        }
+    }
+
     /// Moves live blocks out of segments that `choose` names, a window of them. The caller holds
     /// the upkeep lock.
     pub async fn clean_window(&self, wanted: usize, choose: impl Fn() -> Option<u32>) -> Window {

@@ -48,7 +48,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
         core.scrub_unwanted.set(false);
         // What hosts have written so far is checked as well.
         let sealed = core.checkpoint_with(Resume::AtFreeze, |state| {
-            state.seal_open();
             state.at_freeze.seal = true;
             Ok(())
         });

@@ -188,7 +188,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         };
         format!(
             "{situation:?}, {} queued, {} in flight, gate {}, sequence {}, applied {}, open {:?}, \
-             {} moving, {}, {}, {}, {} limbo, {} stuck, {} nodes, {:?}, {:?} free, offline {:?}",
+             {} moving, {}, {}, {}, {} limbo, {} stuck, {} nodes, {} redirects, {:?}, {:?} free, offline {:?}",
             state.queue.len(),
             state.in_flight,
             state.gate,
@@ -202,6 +202,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             state.limbo.len(),
             state.stuck.len(),
             state.map_nodes,
+            state.tables.redirects.len(),
             self.core.size(),
             state.segments.free_zones(|_| true),
             self.core.offline.get(),

@@ -1,6 +1,7 @@
 //! Upkeep: the task that checkpoints and cleans when it is time, and refuses writes when it must.
 
 use crate::checkpoint::Resume;
+use crate::cleaner::Aged;
 use crate::coordinator::Coordinator;
 use crate::core::Freed;
 use crate::join::join_all;
@@ -46,6 +47,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.discard_freed().await;
             self.watch_rebuild();
             let situation = self.situation();
+            if self.aged() == Aged::Open {
+                self.state.borrow_mut().at_freeze.seal = true;
+            }
             self.be_frugal(situation.frugal());
             let written = self.host_blocks_written();
             let waits = situation.starved && written == acknowledged;
@@ -85,6 +89,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     let _alone = self.upkeep_lock.lock().await;
                     let lacking = || self.degraded_victim();
                     let window = self.clean_window(usize::MAX, lacking).await;
+                    self.after_window(window).await;
+                }
+                Action::Renew => {
+                    let _alone = self.upkeep_lock.lock().await;
+                    let oldest = || match self.aged() {
+                        Aged::Victim(number) => Some(number),
+                        Aged::No | Aged::Open => None,
+                    };
+                    let window = self.clean_window(1, oldest).await;
                     self.after_window(window).await;
                 }
                 Action::Refuse => self.refuse_writes(),
@@ -212,6 +225,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let degraded = self.degraded_victim().is_some();
         let state = self.state.borrow();
         let degraded_waits = !degraded && self.lingering(&state);
+        let aged = self.aged();
         let size = self.size();
         let rules = self.rules();
         let ready = state
@@ -263,6 +277,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             victim: false,
             victim_cheap: false,
             uneven: false,
+            aged: matches!(aged, Aged::Victim(_)),
         };
         drop(state);
         // Looking for one takes time, and none is wanted where there is room.

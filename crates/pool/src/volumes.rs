@@ -1,7 +1,7 @@
 //! The tables of layers, volumes and snapshots, and the pure rules about them.
 
 use crate::location::Mapping;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The top node of a layer's map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,10 +129,25 @@ impl Tables {
         })
     }
 
-    /// Forgets redirects that no header can need: every segment left was made after them.
+    /// Forgets redirects that no header can need: every segment left was made after them, or they
+    /// lead to nothing, which is what is said of a layer that nobody knows.
     pub fn prune_redirects(&mut self, oldest_generation: u32) {
-        self.redirects
-            .retain(|_, redirect| redirect.generation >= oldest_generation);
+        let layers = self.redirects.keys();
+        let dead: BTreeSet<u32> = layers
+            .copied()
+            .filter(|layer| self.resolve(*layer).is_none())
+            .collect();
+        self.redirects.retain(|layer, redirect| {
+            redirect.generation >= oldest_generation && !dead.contains(layer)
+        });
+    }
+
+    /// How many of them would be left.
+    pub fn redirects_since(&self, oldest_generation: u32) -> usize {
+        let redirects = self.redirects.values();
+        redirects
+            .filter(|redirect| redirect.generation >= oldest_generation)
+            .count()
     }
 
     /// True when a volume or snapshot is called so.
@@ -209,10 +224,17 @@ mod tests {
         assert_eq!(tables.resolve(90), Some(heir));
         assert_eq!(tables.resolve(92), None);
         assert_eq!(tables.resolve(93), None, "a layer nobody knows");
-        tables.prune_redirects(9);
-        assert_eq!(
-            tables.redirects.keys().copied().collect::<Vec<_>>(),
-            [91, 92]
+        tables.redirects.insert(
+            93,
+            Redirect {
+                to: Some(92),
+                generation: 9,
+            },
         );
+        assert_eq!(tables.redirects_since(9), 3);
+        tables.prune_redirects(9);
+        assert_eq!(tables.redirects.keys().copied().collect::<Vec<_>>(), [91]);
+        assert_eq!(tables.resolve(91), Some(heir));
+        assert_eq!((tables.resolve(92), tables.resolve(93)), (None, None));
     }
 }

@@ -15,6 +15,7 @@ mod membership;
 mod pieces;
 mod quiet;
 mod recovery;
+mod redirects;
 mod refusals;
 mod regressions;
 mod reuse;
