@@ -1,5 +1,9 @@
 //! Who holds which space: for every volume and snapshot what it reads as, what it has for itself,
-//! and what it shares; as of one checkpoint, exactly.
+//! and what it shares.
+//!
+//! Maps that others share are counted piece by piece, each as it is when its turn comes. A reader
+//! of all of them would keep what is freed meanwhile from who writes, for minutes in a large pool;
+//! so what changes while it is counted may be in the account as it was or as it has become.
 
 use crate::checkpoint::Resume;
 use crate::control::{SnapshotId, VolumeId};
@@ -8,10 +12,12 @@ use crate::error::PoolError;
 use crate::format::node::NodeRecord;
 use crate::location::{BLOCK_BYTES, Mapping};
 use crate::pool::Pool;
+use crate::scrub::Holder;
 use crate::tree;
 use crate::volumes::{Root, Tables};
 use block::{BlockDevice, IoError};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 /// The space of one volume or snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,11 +43,9 @@ pub struct Accounting {
     pub total_bytes: u64,
 }
 
-#[derive(Clone, Copy)]
-enum Name {
-    Volume(VolumeId),
-    Snapshot(SnapshotId),
-}
+/// A piece takes so long, beyond what it takes to come to its first block: what is freed meanwhile
+/// is kept from hosts no longer than by a slow read of theirs.
+const PIECE: Duration = Duration::from_millis(5);
 
 /// A layer on its way through its map.
 struct Walk {
@@ -54,26 +58,32 @@ struct Walk {
 
 /// A volume or snapshot: the place of its layer in the walk, and where it ends.
 struct Reader {
-    name: Name,
+    name: Holder,
     layer: usize,
     blocks: u64,
 }
 
+/// Layers that stand on one, and who reads them, as they are being counted.
+struct Family {
+    base: u32,
+    /// Somebody reads them.
+    named: bool,
+    /// Those that have been there all the time: others are in the account of nobody.
+    names: BTreeSet<Holder>,
+}
+
 impl<D: BlockDevice + 'static> Pool<D> {
     /// Takes a checkpoint and counts whose every block is. Reads the maps of all volumes that
-    /// have snapshots or clones.
+    /// have snapshots or clones. Where nothing changes meanwhile the account is exact; volumes and
+    /// snapshots that come, go or are rolled back are left out of it.
     pub async fn accounting(&self) -> Result<Accounting, PoolError> {
         let core = &self.core;
-        let tables = core.checkpoint_with(Resume::AtFreeze, |_| Ok(()));
-        tables.await?;
-        // While this lives no node of these maps is overwritten.
-        let _reading = core.reading();
-        let tables = core.state.borrow().tables.clone();
+        let merged = core.checkpoint_with(Resume::AtFreeze, |_| Ok(()));
+        merged.await?;
         let mut found = Accounting::default();
-        for base in tables.layers.keys() {
-            if tables.parent(*base).is_none() {
-                core.count_family(&tables, *base, &mut found).await?;
-            }
+        let shared = core.count_unshared(&mut found);
+        for family in shared {
+            core.count_family(family, &mut found).await?;
         }
         Ok(found)
     }
@@ -97,14 +107,14 @@ fn readers(tables: &Tables, family: &[u32]) -> Vec<Reader> {
     let place = |layer: u32| family.iter().position(|member| *member == layer);
     let volumes = tables.volumes.iter().filter_map(|(id, volume)| {
         Some(Reader {
-            name: Name::Volume(VolumeId(*id)),
+            name: Holder::Volume(VolumeId(*id)),
             layer: place(volume.layer)?,
             blocks: volume.blocks,
         })
     });
     let snapshots = tables.snapshots.iter().filter_map(|(id, snapshot)| {
         Some(Reader {
-            name: Name::Snapshot(SnapshotId(*id)),
+            name: Holder::Snapshot(SnapshotId(*id)),
             layer: place(snapshot.layer)?,
             blocks: snapshot.blocks,
         })
@@ -112,11 +122,58 @@ fn readers(tables: &Tables, family: &[u32]) -> Vec<Reader> {
     volumes.chain(snapshots).collect()
 }
 
+/// The layer on which that of a volume or snapshot stands.
+fn base_of(tables: &Tables, name: Holder) -> Option<u32> {
+    let mut at = match name {
+        Holder::Volume(id) => tables.volumes.get(&id.0)?.layer,
+        Holder::Snapshot(id) => tables.snapshots.get(&id.0)?.layer,
+    };
+    while let Some(parent) = tables.parent(at) {
+        at = parent;
+    }
+    Some(at)
+}
+
+impl Family {
+    /// What the family is by now; nothing if none of its names is left.
+    fn look(&mut self, tables: &Tables) -> Option<(Vec<Walk>, Vec<Reader>)> {
+        let is_base = |id| tables.layers.contains_key(&id) && tables.parent(id).is_none();
+        if !is_base(self.base) {
+            // It was folded into another one.
+            let bases = self.names.iter().rev();
+            self.base = bases.filter_map(|name| base_of(tables, *name)).next()?;
+        }
+        let family = family(tables, self.base);
+        let readers = readers(tables, &family);
+        let there: BTreeSet<Holder> = readers.iter().map(|reader| reader.name).collect();
+        self.names.retain(|name| there.contains(name));
+        let walks = family.iter().map(|id| {
+            let layer = tables.layers.get(id)?;
+            Some(Walk {
+                parent: family.iter().position(|other| Some(*other) == layer.parent),
+                root: layer.root,
+                records: VecDeque::new(),
+                next: None,
+            })
+        });
+        let walks = walks.collect::<Option<Vec<Walk>>>()?;
+        let counts = !self.named || !self.names.is_empty();
+        counts.then_some((walks, readers))
+    }
+}
+
 impl Accounting {
-    fn entry(&mut self, name: Name) -> &mut SpaceUse {
+    fn entry(&mut self, name: Holder) -> &mut SpaceUse {
         match name {
-            Name::Volume(id) => self.volumes.entry(id).or_default(),
-            Name::Snapshot(id) => self.snapshots.entry(id).or_default(),
+            Holder::Volume(id) => self.volumes.entry(id).or_default(),
+            Holder::Snapshot(id) => self.snapshots.entry(id).or_default(),
+        }
+    }
+
+    fn forget(&mut self, name: Holder) {
+        match name {
+            Holder::Volume(id) => drop(self.volumes.remove(&id)),
+            Holder::Snapshot(id) => drop(self.snapshots.remove(&id)),
         }
     }
 
@@ -133,7 +190,7 @@ impl Accounting {
             });
         }
         let holds = |layer: usize| matches!(says[layer], Some(Mapping::Block(_)));
-        let mut read_by: Vec<(usize, Option<Name>)> = vec![(0, None); says.len()];
+        let mut read_by: Vec<(usize, Option<Holder>)> = vec![(0, None); says.len()];
         for reader in readers.iter().filter(|reader| block < reader.blocks) {
             if let Some(owner) = answers[reader.layer].filter(|owner| holds(*owner)) {
                 self.entry(reader.name).logical_bytes += BYTES;
@@ -156,65 +213,107 @@ impl Accounting {
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// Counts the blocks of the layers that stand on `base`.
-    async fn count_family(
-        &self,
-        tables: &Tables,
-        base: u32,
-        found: &mut Accounting,
-    ) -> Result<(), PoolError> {
-        let family = family(tables, base);
-        let readers = readers(tables, &family);
-        for reader in &readers {
-            found.entry(reader.name);
-        }
-        if let ([only], [reader]) = (&family[..], &readers[..]) {
-            // Nobody to share with: what the map holds is the volume's.
-            let bytes = tables.layers.get(only).map_or(0, |layer| layer.mapped);
-            let bytes = bytes * BLOCK_BYTES as u64;
-            let entry = found.entry(reader.name);
-            (entry.logical_bytes, entry.unique_bytes) = (bytes, bytes);
-            found.total_bytes += bytes;
-            return Ok(());
-        }
-        let mut walks: Vec<Walk> = Vec::with_capacity(family.len());
-        for id in &family {
-            let Some(layer) = tables.layers.get(id) else {
-                return Err(PoolError::Damaged("table of layers"));
-            };
-            let parent = family.iter().position(|other| Some(*other) == layer.parent);
-            walks.push(Walk {
-                parent,
-                root: layer.root,
-                records: VecDeque::new(),
-                next: layer.root.map(|_| 0),
+    /// Counts what nobody shares: what its map holds is the volume's. Returns the others.
+    fn count_unshared(&self, found: &mut Accounting) -> Vec<Family> {
+        let state = self.state.borrow();
+        let tables = &state.tables;
+        let mut shared = Vec::new();
+        let bases = tables.layers.iter().filter(|(_, it)| it.parent.is_none());
+        for (base, layer) in bases {
+            let family = family(tables, *base);
+            let readers = readers(tables, &family);
+            if let ([_], [reader]) = (&family[..], &readers[..]) {
+                let bytes = layer.mapped * BLOCK_BYTES as u64;
+                let entry = found.entry(reader.name);
+                (entry.logical_bytes, entry.unique_bytes) = (bytes, bytes);
+                found.total_bytes += bytes;
+                continue;
+            }
+            shared.push(Family {
+                base: *base,
+                named: !readers.is_empty(),
+                names: readers.iter().map(|reader| reader.name).collect(),
             });
         }
-        let mut at = 0;
+        shared
+    }
+
+    /// Counts the blocks of layers that stand on one, a piece at a time.
+    async fn count_family(
+        &self,
+        mut family: Family,
+        found: &mut Accounting,
+    ) -> Result<(), PoolError> {
+        let names = family.names.clone();
+        let mut counted = Accounting::default();
+        for name in &names {
+            counted.entry(*name);
+        }
+        let mut at = Some(0);
+        while let Some(block) = at {
+            reactor::yield_now().await;
+            at = self.count_piece(&mut family, block, &mut counted).await?;
+        }
+        let came = counted.volumes.keys().copied().map(Holder::Volume);
+        let came = came.chain(counted.snapshots.keys().copied().map(Holder::Snapshot));
+        let left_out: Vec<Holder> = came.filter(|name| !family.names.contains(name)).collect();
+        for name in left_out {
+            counted.forget(name);
+        }
+        found.volumes.append(&mut counted.volumes);
+        found.snapshots.append(&mut counted.snapshots);
+        found.unnamed_bytes += counted.unnamed_bytes;
+        found.total_bytes += counted.total_bytes;
+        Ok(())
+    }
+
+    /// Counts blocks from `start` on, by the maps as they are now; returns the one to go on from.
+    async fn count_piece(
+        &self,
+        family: &mut Family,
+        start: u64,
+        counted: &mut Accounting,
+    ) -> Result<Option<u64>, PoolError> {
+        let _reading = self.reading();
+        let looked = family.look(&self.state.borrow().tables);
+        let Some((mut walks, readers)) = looked else {
+            return Ok(None);
+        };
+        for walk in &mut walks {
+            walk.next = walk.root.map(|_| start);
+        }
+        let begun = reactor::now();
+        let (mut at, mut end) = (start, None);
         loop {
             for walk in &mut walks {
                 self.refill(walk, at).await?;
             }
             let heads = || walks.iter().filter_map(|walk| walk.records.front());
-            let Some(start) = heads().map(|head| head.block.max(at)).min() else {
-                return Ok(());
+            let Some(block) = heads().map(|head| head.block.max(at)).min() else {
+                return Ok(None);
             };
+            let now = reactor::now();
+            // With many layers that is most of it, and the next piece begins so, too.
+            let end = *end.get_or_insert(now + PIECE.max(now - begun));
+            if now >= end && block > start {
+                return Ok(Some(block));
+            }
             // Up to where all say the same as at the beginning.
-            let edges = heads().map(|head| match head.block > start {
+            let edges = heads().map(|head| match head.block > block {
                 true => head.block,
                 false => head.end(),
             });
-            at = edges.min().unwrap_or(start + 1);
+            at = edges.min().unwrap_or(block + 1);
             let says: Vec<Option<Mapping>> = walks
                 .iter()
                 .map(|walk| {
-                    let here = walk.records.front().filter(|head| head.block <= start);
+                    let here = walk.records.front().filter(|head| head.block <= block);
                     here.map(|head| head.mapping)
                 })
                 .collect();
             // Who holds a block says so of one at a time.
             if says.iter().flatten().any(|says| says.entry().is_some()) {
-                found.count(start, &says, &walks, &readers);
+                counted.count(block, &says, &walks, &readers);
             }
         }
     }

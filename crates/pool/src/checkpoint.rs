@@ -219,6 +219,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.quiet.merging(self.host_blocks_written());
         self.others_dirty
             .set(others.iter().any(|overlay| !overlay.is_empty()));
+        if orders.seal {
+            state.seal_open();
+        }
         self.drop_dead_segments(state);
         state.set_aside();
         let data = state
@@ -318,7 +321,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let generation = cut.generation;
         fold::remove_unneeded(writer, &mut tables, &mut towards, generation, removed).await?;
         self.towards.set(towards);
-        let oldest = cut.segments.values().map(|found| found.generation).min();
+        let telling = cut.segments.values().filter(|it| it.tells_of_layers());
+        let oldest = telling.map(|found| found.generation).min();
         tables.prune_redirects(oldest.unwrap_or(cut.generation));
         Ok(tables)
     }
@@ -383,6 +387,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         state.drop_frozen();
+        if let Some(live) = &mut *self.live_nodes.borrow_mut() {
+            live.merged(&writer.checked.borrow(), &state.tables, &tables);
+        }
         state.replace_tables(tables);
         state.map_nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
         state.segments.apply_tree_changes(&writer.changes.borrow());

@@ -5,7 +5,6 @@
 
 use crate::coordinator::Coordinator;
 use crate::core::{Core, State};
-use crate::log::{Class, moved_room};
 use crate::messages::Order;
 use crate::segments::{Kind, Segment, State as SegmentState};
 use crate::window::Window;
@@ -13,6 +12,11 @@ use block::BlockDevice;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+
+/// Redirects take such a part of the room for tables at most, as long as others can be moved to.
+const REDIRECTS_PART: usize = 8;
+/// Bytes of one in the tables.
+const REDIRECT_BYTES: usize = 12;
 
 /// How well a segment is cleaned now rather than later; `None` if it would free nothing.
 ///
@@ -128,15 +132,10 @@ impl<D: BlockDevice + 'static> Core<D> {
             state.cleaning.take_if(|victim| victim.number != number);
             state.segments.get(number).map_or(0, Segment::live)
         };
-        while moved_room(&self.state.borrow(), &self.rules()) < live {
-            if !self.get_segment(Class::Moved, false).await {
-                break;
-            }
-        }
+        self.get_room(live).await;
         let chosen = Cell::new(Some(number));
         let (window, emptied) = self.clean(1, || chosen.take()).await;
-        let mut state = self.state.borrow_mut();
-        state.attempts.remove(&number);
+        let state = self.state.borrow();
         let victim = emptied.first();
         Cleaned {
             window,
@@ -148,12 +147,54 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 }
 
+/// What is to be done about segments that are so old that too many redirects are kept for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aged {
+    /// Nothing, or nothing more before the next checkpoint.
+    No,
+    /// The oldest is still written: the next checkpoint is to seal it.
+    Open,
+    /// It is to be moved, although that frees nothing.
+    Victim(u32),
+}
+
 impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Looks whether redirects take more of the tables than they should. Each is kept until every
+    /// segment has gone that was there when its layer went; one that is full of what lives is worth
+    /// no cleaning for the space in it, and would stay for ever.
+    pub fn aged(&self) -> Aged {
+        let most = self.table_room() / REDIRECTS_PART / REDIRECT_BYTES;
+        let state = self.state.borrow();
+        if state.tables.redirects.len() <= most {
+            return Aged::No;
+        }
+        // Those that are empty go with the next checkpoint.
+        let stays = |number: &u32, segment: &Segment| {
+            let sealed = segment.state == SegmentState::Sealed;
+            let emptied = state.emptied.contains(number) || state.replaced.contains_key(number);
+            segment.tells_of_layers() && !(sealed && (segment.live() == 0 || emptied))
+        };
+        let table = state.segments.table().iter();
+        let staying = table.filter(|(number, segment)| stays(number, segment));
+        let Some((number, oldest)) = staying.min_by_key(|(_, segment)| segment.generation) else {
+            return Aged::No;
+        };
+        if state.tables.redirects_since(oldest.generation) <= most {
+            return Aged::No;
+        }
+        let bound = state.stuck.contains(number) || state.quarantined.contains(number);
+        match (oldest.state, state.settled.contains(number) && !bound) {
+            (SegmentState::Sealed, true) => Aged::Victim(*number),
+            (SegmentState::Sealed, false) => Aged::No,
+            _ => Aged::Open,
+        }
+    }
+
     /// Moves live blocks out of segments that `choose` names, a window of them. The caller holds
     /// the upkeep lock.
     pub async fn clean_window(&self, wanted: usize, choose: impl Fn() -> Option<u32>) -> Window {
         if self.peers().is_empty() {
-            let (window, emptied) = self.shard.clean(wanted, choose).await;
+            let (window, emptied) = self.shard.clean(wanted, || self.attempt(&choose)).await;
             let mut state = self.state.borrow_mut();
             let through = vec![(0, state.applied)];
             for victim in emptied {
@@ -198,7 +239,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     fn begin_cleaning(&self, choose: &impl Fn() -> Option<u32>) -> Option<Cleaning> {
-        let number = self.next_victim(choose)?.number;
+        let number = self.attempt(choose)?;
         let writer = self.state.borrow().segments.get(number)?.writer;
         let shards = match writer {
             Some(shard) => VecDeque::from([shard]),
@@ -217,8 +258,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Has a shard move a window of its blocks out of a segment. `None` if the shard has gone.
     async fn clean_at(&self, shard: u64, number: u32) -> Option<Cleaned> {
         let Some(peer) = self.peer(shard) else {
-            // This is one attempt, not two.
-            self.state.borrow_mut().attempts.remove(&number);
             return Some(self.shard.clean_one(number).await);
         };
         let asked = peer.outbox.ask(|reply| Order::Clean(number, reply));

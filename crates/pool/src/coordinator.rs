@@ -8,6 +8,7 @@ use crate::format::superblock::Superblock;
 use crate::overlay::Change;
 use crate::peers::Peer;
 use crate::quiet::Quiet;
+use crate::scrub::LiveNodes;
 use crate::watch::Watch;
 use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
@@ -40,7 +41,9 @@ pub(crate) struct Coordinator<D> {
     pub peers: OnceCell<Vec<Peer>>,
     /// Held by whoever deals room to the shards.
     pub room_lock: Mutex<()>,
-    /// A scrub that is under way is to end.
+    /// What a scrub that is under way knows of the maps.
+    pub live_nodes: RefCell<Option<LiveNodes>>,
+    /// It is to end.
     pub scrub_unwanted: Cell<bool>,
     /// Free zones may have become uneven.
     pub unbalanced: Notify,

@@ -78,7 +78,6 @@ impl<D: BlockDevice + 'static> Core<D> {
         let blocks = self.blocks_of(victim, &headers);
         self.mark_live(&blocks, &mut live).await?;
         victim.live = victim.live.saturating_sub(live.len() as u64);
-        live.sort_unstable_by_key(|(_, _, entry)| (entry.at.column, entry.at.row));
         let reads = runs(&live).map(|run| self.read_live(victim, run, &rows));
         // The next headers come with these blocks, so that they need not be waited for.
         let (read, ahead) = join(join_all(reads), self.first_column(victim)).await;
@@ -87,6 +86,25 @@ impl<D: BlockDevice + 'static> Core<D> {
         moves.extend(read.into_iter().flatten());
         victim.accounted += moved as u64 + self.replaced(victim, blocks, &live).await;
         Ok((victim.row - first) * data)
+    }
+
+    /// Takes blocks of a victim of which its headers do not tell: marks those that live as moving
+    /// and reads them.
+    pub async fn gather_known(
+        &self,
+        victim: &Victim,
+        mut blocks: Vec<Live>,
+    ) -> Result<Vec<Move>, IoError> {
+        blocks.sort_unstable_by_key(|(layer, block, entry)| (*layer, *block, entry.at));
+        let mut live = Vec::new();
+        self.mark_live(&blocks, &mut live).await?;
+        let nothing = Rows {
+            first: 0,
+            buffer: Buffer::new(0),
+            read: false,
+        };
+        let reads = runs(&live).map(|run| self.read_live(victim, run, &nothing));
+        Ok(join_all(reads).await.into_iter().flatten().collect())
     }
 
     /// How many of some blocks the maps still have where they are, although updates have replaced
@@ -196,7 +214,8 @@ impl<D: BlockDevice + 'static> Core<D> {
         blocks
     }
 
-    /// Marks those of some blocks that the map still points at as moving.
+    /// Marks those of some blocks that the map still points at as moving; they come in the order in
+    /// which they lie.
     async fn mark_live(&self, blocks: &[Live], live: &mut Vec<Live>) -> Result<(), IoError> {
         let mut unknown: Vec<Live> = Vec::new();
         let said = self.peek_own(blocks.iter().map(|(layer, block, _)| (*layer, *block)));
@@ -225,6 +244,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 }
             }
         }
+        live.sort_unstable_by_key(|(_, _, entry)| (entry.at.column, entry.at.row));
         Ok(())
     }
 

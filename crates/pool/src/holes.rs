@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Disjoint runs, start to end.
-type Runs = BTreeMap<u64, u64>;
+pub(crate) type Runs = BTreeMap<u64, u64>;
 
 /// Blocks that were deallocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,8 @@ impl Holes {
     }
 }
 
-fn add_run(runs: &mut Runs, blocks: Range<u64>) {
+/// Adds blocks to runs, which stay disjoint.
+pub(crate) fn add_run(runs: &mut Runs, blocks: Range<u64>) {
     let (mut start, mut end) = (blocks.start, blocks.end);
     if let Some((&before, &before_end)) = runs.range(..=start).next_back()
         && before_end >= start

@@ -103,7 +103,7 @@ pub use level::{DRIVES_MAX, Level, UnknownLevel};
 pub use location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
 pub use messages::{Wiring, wire};
 pub use pool::{OpenOptions, Pool};
-pub use scrub::{LostBlock, ScrubReport};
+pub use scrub::{Holder, Lost, LostBlock, LostNode, ScrubReport};
 pub use segments::Occupancy;
 pub use shard::Shard;
 pub use sliced::Sliced;

@@ -40,6 +40,8 @@ pub(crate) struct MapWriter<'a, D> {
     rows: RefCell<Option<Rows>>,
     /// For the caches.
     turnover: RefCell<Turnover>,
+    /// Nodes that were made (true) or replaced in segments that a scrub checks, in their order.
+    pub checked: RefCell<Vec<(Entry, bool)>>,
     /// Change of each segment's live count.
     pub changes: RefCell<LiveChanges>,
     /// Change of the number of nodes.
@@ -60,6 +62,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             core,
             rows: RefCell::new(None),
             turnover: RefCell::default(),
+            checked: RefCell::default(),
             changes: RefCell::default(),
             nodes: Cell::new(0),
             mapped: Cell::new(0),
@@ -72,6 +75,20 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
     /// What caches are to be told.
     pub fn take_turnover(&self) -> Arc<Turnover> {
         self.turnover.take().into()
+    }
+
+    /// A node was made, or one was replaced.
+    fn change_nodes(&self, entry: Entry, made: bool) {
+        let by = if made { 1 } else { -1 };
+        self.change(entry.at.segment, by);
+        self.nodes.set(self.nodes.get() + by);
+        let live = self.core.live_nodes.borrow();
+        if live
+            .as_ref()
+            .is_some_and(|live| live.checks(entry.at.segment))
+        {
+            self.checked.borrow_mut().push((entry, made));
+        }
     }
 
     fn change(&self, segment: u32, by: i64) {
@@ -240,8 +257,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
             self.core.cache.borrow_mut().insert(entry, node);
             (entry, rows.nodes.len() == rows.rows_max as usize * data)
         };
-        self.change(entry.at.segment, 1);
-        self.nodes.set(self.nodes.get() + 1);
+        self.change_nodes(entry, true);
         self.stored.set(self.stored.get() + 1);
         if full {
             self.write_out().await?;
@@ -253,8 +269,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
         if self.core.cache.borrow().contains(entry) {
             self.turnover.borrow_mut().gone.push(entry);
         }
-        self.change(entry.at.segment, -1);
-        self.nodes.set(self.nodes.get() - 1);
+        self.change_nodes(entry, false);
     }
 
     /// Few of them are given up, each in its turn: what makes many unreadable at once may be over

@@ -14,6 +14,8 @@ use crate::level::Level;
 use crate::location::Entry;
 use crate::log::Class;
 use crate::overlay::Overlay;
+use crate::runs::Live;
+use crate::scrub::Holder;
 use crate::segments::{Segment, State as SegmentState};
 use crate::silence::Silent;
 use crate::slices::{SHARDS_MAX, Share};
@@ -161,12 +163,19 @@ pub(crate) enum Order {
     /// So many blocks more may be written. Answered, since the shard hears on another way that it
     /// may look again.
     Room(u64, Sender<()>),
-    /// Whether a block of a layer still is where it was.
-    Lives {
+    /// Who reads a block of a layer; nothing if it is not where it was.
+    Readers {
         layer: u32,
         block: u64,
         entry: Entry,
-        reply: Sender<bool>,
+        reply: Sender<Option<Vec<Holder>>>,
+    },
+    /// Move these blocks of yours out of a segment that does not tell of them. Answered with how
+    /// many were.
+    Move {
+        number: u32,
+        blocks: Vec<Live>,
+        reply: Sender<u64>,
     },
     /// A drive is out of use.
     Fail(usize),

@@ -366,6 +366,7 @@ fn assemble<D: BlockDevice + 'static>(
             unmovable: RefCell::default(),
             cleaning: Cell::new(None),
             others_dirty: Cell::new(false),
+            live_nodes: RefCell::default(),
             scrub_unwanted: Cell::new(false),
             changes_memory: RefCell::default(),
             towards: Cell::new(None),

@@ -1,50 +1,40 @@
 //! Scrub: reads everything that lives, data, map and redundancy, and repairs what it can.
+//!
+//! First the stripes of every segment, by their headers; then a walk through all maps, which finds
+//! what no header tells of as well; then the rows in which the maps lie.
+
+mod lost;
+mod nodes;
+mod strays;
+
+pub use lost::{Holder, Lost, LostBlock, LostNode, ScrubReport};
+pub(crate) use nodes::LiveNodes;
 
 use crate::checkpoint::Resume;
 use crate::coordinator::Coordinator;
 use crate::error::PoolError;
 use crate::events::PoolEvent;
 use crate::format::stripe::{Header, Place};
-use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
+use crate::location::{BLOCK_BYTES, Entry};
 use crate::log::{ROWS_MAX, place};
 use crate::messages::Order;
 use crate::pace::Pace;
 use crate::pool::Pool;
 use crate::recovery::Image;
-use crate::redundancy;
 use crate::segments::{Kind, Segment};
-use crate::tree::Nodes;
-use block::{BlockDevice, Buffer, IoError};
-use std::collections::BTreeMap;
+use block::{BlockDevice, Buffer};
+use lost::Losses;
+use strays::Gaps;
 
 /// Rows that are checked in one go, while hosts on the same core wait: two of the largest stripes.
 const WINDOW_ROWS: u32 = 2 * ROWS_MAX;
 
-/// Every node of every map and its checksum: about 24 MiB for each TiB mapped, while a scrub runs.
-type LiveNodes = BTreeMap<Location, u32>;
-
-/// A block that could not be read with all the redundancy there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LostBlock {
-    /// The layer that holds it: of a volume, or of a snapshot below it.
-    pub layer: u32,
-    /// Which block of it.
-    pub block: u64,
-}
-
-/// What a scrub found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ScrubReport {
-    /// Stripes checked, redundancy included.
-    pub stripes: u64,
-    /// Map nodes checked.
-    pub nodes: u64,
-    /// Blocks that were wrong and are right now.
-    pub repaired: u64,
-    /// Data that is lost.
-    pub lost: Vec<LostBlock>,
-    /// Map nodes that are lost, and everything below them.
-    pub lost_nodes: u64,
+/// A scrub that is under way.
+struct Scrub {
+    pace: Pace,
+    report: ScrubReport,
+    losses: Losses,
+    gaps: Gaps,
 }
 
 impl<D: BlockDevice + 'static> Pool<D> {
@@ -56,40 +46,39 @@ impl<D: BlockDevice + 'static> Pool<D> {
     pub async fn scrub(&self) -> Result<ScrubReport, PoolError> {
         let core = &self.core;
         core.scrub_unwanted.set(false);
+        // What hosts have written so far is checked as well.
         let sealed = core.checkpoint_with(Resume::AtFreeze, |state| {
-            state.seal_open();
             state.at_freeze.seal = true;
-            let table = state.segments.table().iter();
-            Ok(table
-                .map(|(number, found)| (*number, found.clone()))
-                .collect::<Vec<_>>())
+            Ok(())
         });
-        let segments = sealed.await?;
+        sealed.await?;
+        let (_watch, segments) = core.begin_scrub().await?;
         let before = core.array.counters.get().repaired_blocks;
-        let mut report = ScrubReport::default();
-        let mut pace = Pace::new(core);
-        let live = core.scrub_nodes(&mut pace, &mut report).await?;
+        let mut scrub = Scrub {
+            pace: Pace::new(core),
+            report: ScrubReport::default(),
+            losses: Losses::default(),
+            gaps: Gaps::default(),
+        };
+        let is_map = |(_, segment): &(u32, Segment)| segment.kind == Kind::Map;
         let total_segments = segments.len() as u64;
-        for (done_segments, (number, segment)) in (0..).zip(segments) {
-            core.array.events.push(PoolEvent::Scrub {
-                done_segments,
-                total_segments,
-            });
-            let mut next = Some(0);
-            while let Some(row) = next {
-                core.rest(&mut pace).await?;
-                let window = Window {
-                    number,
-                    begun: &segment,
-                    row,
-                };
-                next = core.scrub_window(window, &live, &mut report).await;
-            }
+        let (maps, data): (Vec<_>, Vec<_>) = segments.into_iter().partition(is_map);
+        let mut done_segments = 0;
+        for (number, segment) in &data {
+            core.tell_scrub(&mut done_segments, total_segments);
+            core.scrub_segment(*number, segment, &mut scrub).await?;
         }
+        core.walk_maps(&mut scrub).await?;
+        for (number, segment) in &maps {
+            core.tell_scrub(&mut done_segments, total_segments);
+            core.scrub_segment(*number, segment, &mut scrub).await?;
+        }
+        let mut report = scrub.report;
         report.repaired = core.array.counters.get().repaired_blocks - before;
+        scrub.losses.tell(&mut report);
         core.array.events.push(PoolEvent::ScrubEnded {
             repaired_blocks: report.repaired,
-            lost_blocks: report.lost.len() as u64,
+            lost_blocks: report.lost_blocks,
             lost_nodes: report.lost_nodes,
         });
         Ok(report)
@@ -110,7 +99,55 @@ struct Window<'a> {
     row: u32,
 }
 
+/// While it lives merges say which nodes they make and replace.
+struct Watch<'a, D>(&'a Coordinator<D>);
+
+impl<D> Drop for Watch<'_, D> {
+    fn drop(&mut self) {
+        self.0.live_nodes.replace(None);
+    }
+}
+
 impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Returns the segments that there are now, and has merges say what becomes of the maps from
+    /// here on.
+    async fn begin_scrub(&self) -> Result<(Watch<'_, D>, Vec<(u32, Segment)>), PoolError> {
+        // No merge is under way.
+        let _alone = self.upkeep_lock.lock().await;
+        if self.live_nodes.borrow().is_some() {
+            return Err(PoolError::Invalid("the pool is being scrubbed"));
+        }
+        let state = self.state.borrow();
+        let table = state.segments.table().iter();
+        let live = LiveNodes::new(&state.tables, table.clone());
+        self.live_nodes.replace(Some(live));
+        let segments = table.map(|(number, found)| (*number, found.clone()));
+        Ok((Watch(self), segments.collect()))
+    }
+
+    fn tell_scrub(&self, done_segments: &mut u64, total_segments: u64) {
+        self.array.events.push(PoolEvent::Scrub {
+            done_segments: *done_segments,
+            total_segments,
+        });
+        *done_segments += 1;
+    }
+
+    async fn scrub_segment(
+        &self,
+        number: u32,
+        begun: &Segment,
+        scrub: &mut Scrub,
+    ) -> Result<(), PoolError> {
+        let mut next = Some(0);
+        while let Some(row) = next {
+            self.rest(&mut scrub.pace).await?;
+            let window = Window { number, begun, row };
+            next = self.scrub_window(window, scrub).await;
+        }
+        Ok(())
+    }
+
     /// Gives way to hosts; says when there is nothing to go on with.
     async fn rest(&self, pace: &mut Pace) -> Result<(), PoolError> {
         pace.rest(self).await;
@@ -124,12 +161,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Checks some rows of a segment, if it is still there; returns the row to go on from.
-    async fn scrub_window(
-        &self,
-        window: Window<'_>,
-        live: &LiveNodes,
-        report: &mut ScrubReport,
-    ) -> Option<u32> {
+    async fn scrub_window(&self, window: Window<'_>, scrub: &mut Scrub) -> Option<u32> {
         let Window { number, begun, row } = window;
         let map = begun.kind == Kind::Map;
         // While the map's redundancy is set right nobody may write behind it.
@@ -143,8 +175,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let state = self.state.borrow();
             let found = state.segments.get(number);
             let same = found.filter(|found| found.generation == begun.generation);
-            same.filter(|_| map || state.settled.contains(&number))
-                .cloned()
+            // One that waits for earlier readers only may be freed and written meanwhile.
+            let may_change = map || state.settled.contains(&number) && !state.in_limbo(number);
+            same.filter(|_| may_change).cloned()
         };
         let segment = segment?;
         let shape = self.array.shape(segment.columns.len());
@@ -155,10 +188,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         let image = self.read_image(shape, &segment.columns, row, rows).await;
         let next = if map {
-            self.scrub_rows(number, &segment, &image, live).await;
+            self.check_rows(number, &segment, &image).await;
             row + rows
         } else {
-            self.scrub_stripes(number, &segment, &image, report).await
+            self.scrub_stripes(number, &segment, &image, scrub).await
         };
         (next < end).then_some(next)
     }
@@ -169,7 +202,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         number: u32,
         segment: &Segment,
         image: &Image,
-        report: &mut ScrubReport,
+        scrub: &mut Scrub,
     ) -> u32 {
         let end = image.first + image.rows;
         let mut row = image.first;
@@ -183,6 +216,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let decode = |block: &[u8]| Header::decode(&self.secret, place, true, block);
             let header = image.valid_block(0, row, &|block| decode(block).is_some());
             let Some(header) = header.and_then(|(block, _)| decode(&block)) else {
+                if segment.live() > 0 {
+                    scrub.gaps.add(number, segment.generation, row);
+                }
                 row += 1;
                 continue;
             };
@@ -190,9 +226,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             if row + rows > end && row > image.first {
                 return row;
             }
-            report.stripes += 1;
+            scrub.report.stripes += 1;
             if !self.complete(image, &segment.columns, &header).await {
-                self.list_lost(segment, &header, report).await;
+                self.list_lost(segment, &header, &mut scrub.losses).await;
             }
             row += rows;
         }
@@ -201,7 +237,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// A stripe that is not whole: which of its live blocks cannot be read. One that was torn by
     /// a power failure has none.
-    async fn list_lost(&self, segment: &Segment, header: &Header, report: &mut ScrubReport) {
+    async fn list_lost(&self, segment: &Segment, header: &Header, losses: &mut Losses) {
         let mut index = 0;
         for record in &header.records {
             let at = place(
@@ -215,151 +251,46 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 continue;
             };
             let entry = Entry { at, crc };
-            let Some(layer) = self.holder(layer, block, entry).await else {
+            let Some((layer, readers)) = self.find_readers(layer, block, entry).await else {
                 continue;
             };
             let buffer = Buffer::new(BLOCK_BYTES);
-            if self
-                .array
-                .read_block(&segment.columns, entry, buffer)
-                .await
-                .1
-                .is_err()
-            {
-                report.lost.push(LostBlock { layer, block });
+            let read = self.array.read_block(&segment.columns, entry, buffer);
+            if read.await.1.is_err() {
+                losses.lose(LostBlock { layer, block }, &readers);
                 self.lose_block(layer, block);
             }
         }
     }
 
-    /// In which layer a block still is where it was that a header says is `layer`'s.
-    async fn holder(&self, layer: u32, block: u64, entry: Entry) -> Option<u32> {
+    /// In which layer a block still is where it was that `layer` had there, and who reads it.
+    async fn find_readers(
+        &self,
+        layer: u32,
+        block: u64,
+        entry: Entry,
+    ) -> Option<(u32, Vec<Holder>)> {
         let holders = self.state.borrow().tables.holders(layer);
         for layer in holders {
-            if self.lives(layer, block, entry).await {
-                return Some(layer);
+            if let Some(readers) = self.ask_readers(layer, block, entry).await {
+                return Some((layer, readers));
             }
         }
         None
     }
 
-    /// Whether a block still is where it was, as its shard knows.
-    async fn lives(&self, layer: u32, block: u64, entry: Entry) -> bool {
+    /// Who reads a block, as its shard knows; `None` if it is not where it was.
+    async fn ask_readers(&self, layer: u32, block: u64, entry: Entry) -> Option<Vec<Holder>> {
         let owner = self.state.borrow().share.owner(block);
         let Some(peer) = self.peer(owner) else {
-            return self.find_own(layer, block).await == Ok(Some(Mapping::Block(entry)));
+            return self.readers_of(layer, block, entry).await;
         };
-        let asked = peer.outbox.ask(|reply| Order::Lives {
+        let asked = peer.outbox.ask(|reply| Order::Readers {
             layer,
             block,
             entry,
             reply,
         });
-        self.answer(asked).await.unwrap_or(false)
-    }
-
-    /// Makes the redundancy of map rows agree with their nodes. `live` has every node of these
-    /// rows: what is not in it is dead, and its content does not matter.
-    async fn scrub_rows(&self, number: u32, segment: &Segment, image: &Image, live: &LiveNodes) {
-        let shape = image.shape;
-        for row in image.first..image.first + image.rows {
-            let node = |column: usize| {
-                live.get(&Location {
-                    segment: number,
-                    column: column as u8,
-                    row,
-                })
-            };
-            if (0..shape.data).all(|column| node(column).is_none()) {
-                continue;
-            }
-            let mut good: Vec<Buffer> = Vec::with_capacity(shape.width());
-            for column in 0..shape.data {
-                let found = image.block(column, row);
-                good.push(match (found, node(column)) {
-                    (Some(block), Some(crc)) if crc_fast::crc32_iscsi(block) == *crc => {
-                        Buffer::copy_of(block)
-                    }
-                    (Some(block), None) => Buffer::copy_of(block),
-                    (None, None) => Buffer::zeroed(BLOCK_BYTES),
-                    // It has been lost again, or its drive is: reading it will repair it.
-                    (_, Some(_)) => break,
-                });
-            }
-            if good.len() < shape.data {
-                continue;
-            }
-            let mut redundant: Vec<Buffer> = (0..shape.redundant)
-                .map(|_| Buffer::new(BLOCK_BYTES))
-                .collect();
-            let data: Vec<&[u8]> = good.iter().map(|block| &block[..]).collect();
-            redundancy::generate(shape, &data, &mut redundant, 0);
-            good.append(&mut redundant);
-            self.rewrite(image, &segment.columns, row, good).await;
-        }
-    }
-
-    /// Reads every node of every map from the drives.
-    async fn scrub_nodes(
-        &self,
-        pace: &mut Pace,
-        report: &mut ScrubReport,
-    ) -> Result<LiveNodes, PoolError> {
-        let mut live = LiveNodes::new();
-        let layers: Vec<u32> = self.state.borrow().tables.layers.keys().copied().collect();
-        for layer in layers {
-            let mut from = Some(0);
-            while let Some(block) = from {
-                self.rest(pace).await?;
-                from = match self.scrub_path(layer, block, &mut live, report).await {
-                    Ok(next) => next,
-                    Err(_) => {
-                        report.lost_nodes += 1;
-                        None
-                    }
-                };
-            }
-        }
-        Ok(live)
-    }
-
-    /// Reads the nodes from a layer's root to the leaf of `block`; returns where the next leaf
-    /// begins. The tree may change between two calls.
-    async fn scrub_path(
-        &self,
-        layer: u32,
-        block: u64,
-        live: &mut LiveNodes,
-        report: &mut ScrubReport,
-    ) -> Result<Option<u64>, IoError> {
-        let _reading = self.reading();
-        let root = self
-            .state
-            .borrow()
-            .tables
-            .layers
-            .get(&layer)
-            .and_then(|layer| layer.root);
-        let Some(root) = root else {
-            return Ok(None);
-        };
-        let (mut at, mut next) = (root.mapping, None);
-        for level in (0..=root.level).rev() {
-            let entry = at.entry().ok_or(IoError::Internal)?;
-            self.read_run([entry].into_iter(), Buffer::new(BLOCK_BYTES))
-                .await
-                .1?;
-            report.nodes += 1;
-            live.insert(entry.at, entry.crc);
-            let node = self.load(entry).await?;
-            if level > 0 {
-                let index = node.rank(block).max(1) - 1;
-                if index + 1 < node.len() {
-                    next = Some(node.record(index + 1).block);
-                }
-                at = node.record(index).mapping;
-            }
-        }
-        Ok(next)
+        self.answer(asked).await.ok().flatten()
     }
 }

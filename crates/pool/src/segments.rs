@@ -104,6 +104,11 @@ impl Segment {
         zones.any(|zone| usize::from(zone.drive) == drive)
     }
 
+    /// True when headers in it may name layers that there were when it was written.
+    pub fn tells_of_layers(&self) -> bool {
+        self.kind != Kind::Map && self.rows > 0 && !self.columns.is_empty()
+    }
+
     pub fn live(&self) -> u64 {
         u64::from(self.live_tree) + u64::from(self.live_overlay)
     }

@@ -8,7 +8,6 @@ use crate::drive::Drive;
 use crate::error::PoolError;
 use crate::events::PoolEvent;
 use crate::format::node::Node;
-use crate::location::Mapping;
 use crate::messages::Written;
 use crate::messages::{
     Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Turnover, Usage, View, Wiring,
@@ -151,7 +150,7 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 core.upkeep.notify_one();
                 core.array.events.close();
             }
-            Order::Clean(..) | Order::Lives { .. } => {
+            Order::Clean(..) | Order::Readers { .. } | Order::Move { .. } => {
                 drop(reactor::spawn(take_time(core.clone(), order)))
             }
             Order::Fail(_) | Order::Leaving(_) | Order::Place { .. } | Order::Remove(_) => {
@@ -284,15 +283,25 @@ async fn take_time<D: BlockDevice + 'static>(core: Rc<Core<D>>, order: Order) {
             core.forget_cleaning(number, cleaned.through);
             let _ = reply.try_send(cleaned);
         }
-        Order::Lives {
+        Order::Readers {
             layer,
             block,
             entry,
             reply,
         } => {
             let _reading = core.reading();
-            let found = core.find_own(layer, block).await;
-            let _ = reply.try_send(found == Ok(Some(Mapping::Block(entry))));
+            let readers = core.readers_of(layer, block, entry).await;
+            let _ = reply.try_send(readers);
+        }
+        Order::Move {
+            number,
+            blocks,
+            reply,
+        } => {
+            let moved = core.move_known(number, blocks).await;
+            // What cannot be moved the coordinator has found out before.
+            core.state.borrow_mut().stuck.clear();
+            let _ = reply.try_send(moved);
         }
         _ => {}
     }

@@ -162,6 +162,8 @@ pub(crate) struct Situation {
     pub victim_cheap: bool,
     /// Free zones are on few drives, and will be on others: segments can be formed of them then.
     pub uneven: bool,
+    /// A segment is to be moved for its age, although that frees nothing.
+    pub aged: bool,
 }
 
 /// What upkeep does next.
@@ -174,6 +176,8 @@ pub(crate) enum Action {
     Clean,
     /// Move the blocks of a segment that lacks a drive.
     Rebuild,
+    /// Move the blocks of the oldest segment.
+    Renew,
     /// Nothing would free a segment: the writes that wait are refused.
     Refuse,
 }
@@ -254,6 +258,7 @@ pub(crate) fn plan(seen: Situation) -> Action {
     match (seen.low(), seen.victim_cheap && can_move, seen.dirty) {
         (true, true, _) => Action::Clean,
         (true, false, true) if seen.ready < seen.ready_target => Action::Checkpoint,
+        (false, _, _) if seen.aged && seen.ready > seen.kept => Action::Renew,
         _ => Action::Rest,
     }
 }
@@ -392,6 +397,42 @@ mod tests {
             }),
             Action::Checkpoint
         );
+    }
+
+    #[test]
+    fn segments_are_moved_for_their_age_where_there_is_room_and_nothing_else_to_do() {
+        let easy = Situation {
+            aged: true,
+            ready: 4,
+            ready_target: 4,
+            kept: 2,
+            spare: 9,
+            ..Situation::default()
+        };
+        assert_eq!(plan(easy), Action::Renew);
+        let young = Situation {
+            aged: false,
+            ..easy
+        };
+        assert_eq!(plan(young), Action::Rest);
+        let short = Situation {
+            ready: 2,
+            spare: 0,
+            ..easy
+        };
+        assert_eq!(plan(short), Action::Rest);
+        let starved = Situation {
+            starved: true,
+            dirty: true,
+            spare: 0,
+            ..easy
+        };
+        assert_eq!(plan(starved), Action::Checkpoint);
+        let degraded = Situation {
+            degraded: true,
+            ..easy
+        };
+        assert_eq!(plan(degraded), Action::Rebuild);
     }
 
     #[test]

@@ -205,8 +205,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         };
         format!(
             "{situation:?}, {} queued, {} in flight, gate {}, sequence {}, applied {}, open {:?}, \
-             {} moving, {}, {}, {}, {} limbo, {} stuck, {} vacated, {} nodes, {:?}, {:?} free, \
-             offline {:?}",
+             {} moving, {}, {}, {}, {} limbo, {} stuck, {} vacated, {} nodes, {} redirects, {:?}, \
+             {:?} free, offline {:?}",
             state.queue.len(),
             state.in_flight,
             state.gate,
@@ -221,6 +221,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             state.stuck.len(),
             state.vacated.len(),
             state.map_nodes,
+            state.tables.redirects.len(),
             self.core.size(),
             state.segments.free_zones(|_| true),
             self.core.offline.get(),

@@ -1,11 +1,12 @@
 //! Upkeep: the task that checkpoints and cleans when it is time, and refuses writes when it must.
 
 use crate::checkpoint::Resume;
+use crate::cleaner::Aged;
 use crate::coordinator::Coordinator;
-use crate::core::Freed;
+use crate::core::{Freed, State};
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
-use crate::log::Class;
+use crate::log::{Class, Rules};
 use crate::messages::Order;
 use crate::segments::{Kind, State as SegmentState};
 use crate::space::{Action, Situation, plan};
@@ -47,6 +48,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.discard_freed().await;
             self.watch_rebuild();
             let situation = self.situation();
+            if self.aged() == Aged::Open {
+                self.state.borrow_mut().at_freeze.seal = true;
+            }
             self.be_frugal(situation.frugal());
             let written = self.host_blocks_written();
             let waits = situation.starved && written == acknowledged;
@@ -65,32 +69,42 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let asks = action == Action::Refuse && !in_vain && !asked_again;
             asked_again = asks || asked_again && action == Action::Rest;
             match action {
-                Action::Rest => self.rest_until_told(situation.uneven).await,
                 // Who waits may not have looked since there is what they wait for.
                 Action::Refuse if asks => self.have_writers_look(),
-                Action::Checkpoint => {
-                    // A failure has taken the pool offline, which ends the loop.
-                    let _ = self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
-                }
-                Action::Announce => {
-                    // As above.
-                    let _ = self.announce().await;
-                }
-                Action::Clean => {
-                    let _alone = self.upkeep_lock.lock().await;
-                    let best = || self.victim().map(|(number, _)| number);
-                    let window = self.clean_window(situation.wanted(), best).await;
-                    self.after_window(window).await;
-                }
-                Action::Rebuild => {
-                    let _alone = self.upkeep_lock.lock().await;
-                    let lacking = || self.degraded_victim();
-                    let window = self.clean_window(usize::MAX, lacking).await;
-                    self.after_window(window).await;
-                }
-                Action::Refuse => self.refuse_writes(),
+                action => self.carry_out(action, situation).await,
             }
         }
+    }
+
+    async fn carry_out(self: &Rc<Self>, action: Action, situation: Situation) {
+        let best = || self.victim().map(|(number, _)| number);
+        let lacking = || self.degraded_victim();
+        let oldest = || match self.aged() {
+            Aged::Victim(number) => Some(number),
+            Aged::No | Aged::Open => None,
+        };
+        match action {
+            Action::Rest => self.rest_until_told(situation.uneven).await,
+            Action::Checkpoint => {
+                // A failure has taken the pool offline, which ends the loop.
+                let _ = self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
+            }
+            Action::Announce => {
+                // As above.
+                let _ = self.announce().await;
+            }
+            Action::Clean => self.move_out_of(situation.wanted(), best).await,
+            Action::Rebuild => self.move_out_of(usize::MAX, lacking).await,
+            Action::Renew => self.move_out_of(1, oldest).await,
+            Action::Refuse => self.refuse_writes(),
+        }
+    }
+
+    /// Moves a window's blocks out of victims, and does what that makes due.
+    async fn move_out_of(self: &Rc<Self>, wanted: usize, choose: impl Fn() -> Option<u32>) {
+        let _alone = self.upkeep_lock.lock().await;
+        let window = self.clean_window(wanted, choose).await;
+        self.after_window(window).await;
     }
 
     /// Returns when there may be something to do; `uneven` zones are seen to meanwhile.
@@ -209,10 +223,20 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         state.starved && !state.queue.is_empty() || others.any(|other| other.starved)
     }
 
+    /// Whether there is room in segments that what is moved goes to.
+    fn is_open_for_moves(&self, state: &State, rules: &Rules) -> bool {
+        [Class::Moved, Class::MovedAgain].iter().any(|class| {
+            let open = state.open[*class as usize];
+            let open = open.and_then(|number| state.segments.get(number));
+            open.is_some_and(|open| open.rows + 2 <= self.zone_rows && rules.accepts(&open.columns))
+        })
+    }
+
     pub fn situation(&self) -> Situation {
         let degraded = self.degraded_victim().is_some();
         let state = self.state.borrow();
         let degraded_waits = !degraded && self.lingering(&state);
+        let aged = self.aged();
         let size = self.size();
         let rules = self.rules();
         let ready = state
@@ -257,16 +281,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             kept: rules.kept,
             spare: free.spare,
             last_resort: ready == 0 && free.last_resort > 0,
-            moved_room: [Class::Moved, Class::MovedAgain].iter().any(|class| {
-                let open = state.open[*class as usize];
-                let open = open.and_then(|number| state.segments.get(number));
-                open.is_some_and(|open| {
-                    open.rows + 2 <= self.zone_rows && rules.accepts(&open.columns)
-                })
-            }),
+            moved_room: self.is_open_for_moves(&state, &rules),
             victim: false,
             victim_cheap: false,
             uneven: false,
+            aged: matches!(aged, Aged::Victim(_)),
         };
         drop(state);
         // Looking for one takes time, and none is wanted where there is room.

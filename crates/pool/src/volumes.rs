@@ -113,6 +113,15 @@ impl Tables {
         self.layers.get(&layer)?.parent
     }
 
+    /// True when `layer` is `top` or below it.
+    pub fn is_within(&self, top: u32, layer: u32) -> bool {
+        let mut at = Some(top);
+        while let Some(id) = at.filter(|id| *id != layer) {
+            at = self.parent(id);
+        }
+        at.is_some()
+    }
+
     /// The other layer in whose map blocks may be by now that headers call `layer`'s.
     pub fn partner(&self, layer: u32) -> Option<u32> {
         match self.folding? {
@@ -192,10 +201,25 @@ impl Tables {
         own(layer) + fold.map_or(0, |fold| own(fold.layer))
     }
 
-    /// Forgets redirects that no header can need: every segment left was made after them.
+    /// Forgets redirects that no header can need: every segment left was made after them, or they
+    /// lead to nothing, which is what is said of a layer that nobody knows.
     pub fn prune_redirects(&mut self, oldest_generation: u32) {
-        self.redirects
-            .retain(|_, redirect| redirect.generation >= oldest_generation);
+        let layers = self.redirects.keys();
+        let dead: BTreeSet<u32> = layers
+            .copied()
+            .filter(|layer| self.resolve(*layer).is_none())
+            .collect();
+        self.redirects.retain(|layer, redirect| {
+            redirect.generation >= oldest_generation && !dead.contains(layer)
+        });
+    }
+
+    /// How many of them would be left.
+    pub fn redirects_since(&self, oldest_generation: u32) -> usize {
+        let redirects = self.redirects.values();
+        redirects
+            .filter(|redirect| redirect.generation >= oldest_generation)
+            .count()
     }
 
     /// True when a volume or snapshot is called so.
@@ -298,10 +322,17 @@ mod tests {
         assert_eq!(tables.resolve(90), Some(heir));
         assert_eq!(tables.resolve(92), None);
         assert_eq!(tables.resolve(93), None, "a layer nobody knows");
-        tables.prune_redirects(9);
-        assert_eq!(
-            tables.redirects.keys().copied().collect::<Vec<_>>(),
-            [91, 92]
+        tables.redirects.insert(
+            93,
+            Redirect {
+                to: Some(92),
+                generation: 9,
+            },
         );
+        assert_eq!(tables.redirects_since(9), 3);
+        tables.prune_redirects(9);
+        assert_eq!(tables.redirects.keys().copied().collect::<Vec<_>>(), [91]);
+        assert_eq!(tables.resolve(91), Some(heir));
+        assert_eq!((tables.resolve(92), tables.resolve(93)), (None, None));
     }
 }

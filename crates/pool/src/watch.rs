@@ -50,18 +50,11 @@ fn mark(used: u64, usable: u64, before: u8) -> u8 {
 
 /// Names of the volumes and snapshots that a layer is part of.
 fn holders(tables: &Tables, layer: u32) -> Vec<String> {
-    let within = |top: u32| {
-        let mut at = Some(top);
-        while let Some(id) = at.filter(|id| *id != layer) {
-            at = tables.parent(id);
-        }
-        at.is_some()
-    };
     let volumes = tables.volumes.values();
     let volumes = volumes.map(|volume| (volume.layer, &volume.name));
     let snapshots = tables.snapshots.values();
     let all = volumes.chain(snapshots.map(|snapshot| (snapshot.layer, &snapshot.name)));
-    all.filter(|(top, _)| within(*top))
+    all.filter(|(top, _)| tables.is_within(*top, layer))
         .map(|(_, name)| name.clone())
         .collect()
 }

@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::gather::Victim;
 use crate::join::join;
 use crate::log::{Class, Move, moved_batch, moved_room, moved_stripe_blocks};
+use crate::runs::Live;
 use block::BlockDevice;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -112,6 +113,42 @@ impl<D: BlockDevice + 'static> Core<D> {
         (Window::NoRoom, Vec::new())
     }
 
+    /// Moves blocks of this shard's out of a segment that does not tell of them, if there is room
+    /// for all; returns how many. The caller holds the upkeep lock.
+    pub async fn move_known(self: &Rc<Self>, number: u32, blocks: Vec<Live>) -> u64 {
+        let _reading = self.reading();
+        let victim = {
+            let state = self.state.borrow();
+            let version = state.tables_version;
+            let segment = state.segments.get(number);
+            segment.map(|segment| Victim::new(number, segment, version))
+        };
+        let (Some(victim), true) = (victim, self.get_room(blocks.len() as u64).await) else {
+            return 0;
+        };
+        let mut moved = 0;
+        if let Ok(moves) = self.gather_known(&victim, blocks).await {
+            moved = moves.len() as u64;
+            let mut waiting = Waiting::default();
+            self.line_up(moves, &mut waiting);
+            self.move_blocks(&mut waiting, 1).await;
+            moved -= (waiting.first.len() + waiting.again.len()) as u64;
+            self.landed_all().await;
+        }
+        self.state.borrow_mut().moving.clear();
+        moved
+    }
+
+    /// Asks for segments until so many blocks can be moved; false if there are not enough.
+    pub async fn get_room(&self, blocks: u64) -> bool {
+        while moved_room(&self.state.borrow(), &self.rules()) < blocks {
+            if !self.get_segment(Class::Moved, false).await {
+                return false;
+            }
+        }
+        true
+    }
+
     /// The next blocks of the window, marked as moving; `None` at its end.
     async fn gather_piece(
         &self,
@@ -181,19 +218,26 @@ impl<D: BlockDevice + 'static> Core<D> {
         Some(victim)
     }
 
-    pub fn next_victim(&self, choose: &impl Fn() -> Option<u32>) -> Option<Victim> {
+    fn next_victim(&self, choose: &impl Fn() -> Option<u32>) -> Option<Victim> {
+        let number = choose()?;
+        let state = self.state.borrow();
+        let version = state.tables_version;
+        Some(Victim::new(number, state.segments.get(number)?, version))
+    }
+
+    /// What `choose` names, unless that was cleaned too often. Whoever decides for the whole pool
+    /// counts here, once for each time, however many shards it takes.
+    pub fn attempt(&self, choose: &impl Fn() -> Option<u32>) -> Option<u32> {
         loop {
             let number = choose()?;
             let mut state = self.state.borrow_mut();
             let attempts = state.attempts.entry(number).or_default();
             *attempts += 1;
-            if *attempts > ATTEMPTS_MAX {
-                // Its live count will not fall: better degraded than cleaned for ever.
-                state.stuck.insert(number);
-                continue;
+            if *attempts <= ATTEMPTS_MAX {
+                return Some(number);
             }
-            let version = state.tables_version;
-            return Some(Victim::new(number, state.segments.get(number)?, version));
+            // Its live count will not fall: better degraded than cleaned for ever.
+            state.stuck.insert(number);
         }
     }
 

@@ -1,7 +1,10 @@
 //! [`SimDrive`]: a drive whose power can be cut, and everything that drives do wrong.
 
+mod held;
+
 use crate::random::Random;
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
+use held::Held;
 use reactor::sync::Notify;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,6 +183,7 @@ pub struct SimDrive {
     unready: Rc<Cell<u64>>,
     /// Size of what it calls a block.
     block_bytes: u32,
+    held: Rc<Held>,
 }
 
 impl SimDrive {
@@ -196,6 +200,7 @@ impl SimDrive {
             answers: Rc::default(),
             unready: Rc::new(Cell::new(0)),
             block_bytes: BLOCK as u32,
+            held: Rc::default(),
         }
     }
 
@@ -229,6 +234,26 @@ impl SimDrive {
     pub fn hang(&self, hangs: bool) {
         self.hangs.set(hangs);
         self.answers.notify_all();
+    }
+
+    /// From now on reads of a block wait until they are let go, if there is one.
+    pub fn hold_reads_of(&self, block: Option<u64>) {
+        self.held.hold(block);
+    }
+
+    /// From now on it takes so much longer to read what begins with a block that begins so.
+    pub fn slow_reads(&self, begins: &'static [u8], delay: Duration) {
+        self.held.slow_down(Some((begins, delay)));
+    }
+
+    /// How many reads wait so.
+    pub fn held_reads(&self) -> usize {
+        self.held.waiting()
+    }
+
+    /// Answers the one of them that has waited longest.
+    pub fn let_read_go(&self) {
+        self.held.let_go();
     }
 
     /// Dies after so many more operations.
@@ -318,6 +343,11 @@ impl SimDrive {
         }
     }
 
+    /// Refuses to read a block until it is written again.
+    pub fn make_unreadable(&self, block: u64) {
+        self.media.borrow_mut().latent.insert(block);
+    }
+
     /// Every block that has been written and not forgotten, as it would be read.
     pub fn blocks_written(&self) -> Vec<(u64, Vec<u8>)> {
         let media = self.media.borrow();
@@ -346,6 +376,7 @@ impl SimDrive {
         let mut media = self.media.borrow_mut();
         media.cached.remove(&block);
         media.unflushed.retain(|write| write.block != block);
+        media.latent.remove(&block);
         media.durable.insert(block, content.into());
     }
 
@@ -461,6 +492,13 @@ impl BlockDevice for SimDrive {
         }
         if let Err(error) = self.take_time().await {
             return (buffer, Err(error));
+        }
+        let first = self.block(start);
+        let blocks = first..first + (buffer.len() / BLOCK) as u64;
+        self.held.pass(blocks).await;
+        let delay = self.held.delay(&self.content(first));
+        if delay > Duration::ZERO {
+            reactor::sleep(delay).await;
         }
         let media = self.media.borrow();
         for (block, target) in (self.block(start)..).zip(buffer.chunks_mut(BLOCK)) {

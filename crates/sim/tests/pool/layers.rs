@@ -1,8 +1,11 @@
 //! What becomes of the maps of deleted volumes and snapshots, piece by piece, beside hosts.
 
+use crate::spoil::{Found, NODE, beginning, spoil};
 use crate::support::{BLOCK, HOST, read, volume, with_drives_of, write};
 use block::{BlockDevice, BlockRange, Buffer, IoError, Lba};
-use pool::{CreateOptions, Entropy, Level, OpenOptions, Pool, PoolState, Settings, VolumeId};
+use pool::{
+    CreateOptions, Entropy, Holder, Level, OpenOptions, Pool, PoolState, Settings, VolumeId,
+};
 use reactor::Reactor;
 use sim::{Power, Random, SimDrive};
 use std::cell::Cell;
@@ -283,25 +286,22 @@ fn a_clone_that_is_given_back_whole_takes_next_to_nothing() {
 /// What the leaves are about that have ever been on a drive, but for the first of a volume; every
 /// block of it was written.
 fn leaves(drives: &[SimDrive]) -> BTreeMap<u64, u64> {
-    let written = drives.iter().flat_map(SimDrive::blocks_written);
-    let leaf = |(_, node): (u64, Vec<u8>)| {
-        let leaf = node.starts_with(b"FYMN") && node[4] == 0;
+    let leaf = |(_, _, node): Found| {
         let first = u64::from_le_bytes(node[16..24].try_into().ok()?);
         let count = u64::from(u16::from_le_bytes([node[6], node[7]]));
-        (leaf && first > 0).then_some((first, first + count))
+        (node[4] == 0 && first > 0).then_some((first, first + count))
     };
-    written.filter_map(leaf).collect()
+    beginning(drives, NODE)
+        .into_iter()
+        .filter_map(leaf)
+        .collect()
 }
 
 /// Spoils every copy of a leaf that has ever been on a drive that works.
-fn spoil(drives: &[SimDrive], first: u64) {
-    for drive in drives {
-        for (at, mut content) in drive.blocks_written() {
-            let leaf = content.starts_with(b"FYMN") && content[4] == 0;
-            if leaf && content[16..24] == first.to_le_bytes() {
-                content[100] ^= 1;
-                drive.put(at, content);
-            }
+fn spoil_leaf(drives: &[SimDrive], first: u64) {
+    for (drive, at, node) in beginning(drives, NODE) {
+        if node[4] == 0 && node[16..24] == first.to_le_bytes() {
+            spoil(&drives[drive], at);
         }
     }
 }
@@ -328,7 +328,7 @@ fn a_node_that_cannot_be_read_takes_its_blocks_with_it_and_nothing_else() {
         // Of those on the drive that is gone nothing can be spoilt.
         let mut lost = None;
         for (first, end) in leaves(&drives) {
-            spoil(&drives, first);
+            spoil_leaf(&drives, first);
             if unread(first + 100).await {
                 lost = Some((first, end));
                 break;
@@ -355,6 +355,13 @@ fn a_node_that_cannot_be_read_takes_its_blocks_with_it_and_nothing_else() {
         let device = pool.volume(id).expect("the volume");
         let found = device.read(Lba(first), Buffer::new(BLOCK)).await;
         assert_eq!(found.1, Err(IoError::UnrecoveredRead), "it is not zeroes");
+        let report = pool.scrub().await.expect("a scrub");
+        let told = |start: u64| {
+            let mut lost = report.nodes_lost.iter();
+            let lost = lost.find(|lost| lost.blocks.start.0 == start);
+            lost.is_some_and(|lost| lost.holders == [Holder::Volume(id)])
+        };
+        assert!(told(first) && told(first + 121), "{report:?}");
         // What is written or given back there is as it should be.
         write(&pool, id, first, 120, 3).await;
         let rest = end - first - 121;
@@ -365,6 +372,8 @@ fn a_node_that_cannot_be_read_takes_its_blocks_with_it_and_nothing_else() {
         let zeroes = vec![0; rest as usize * BLOCK];
         let expected = [vec![3; 120 * BLOCK], vec![4; BLOCK], zeroes];
         assert!(found == expected.concat());
+        let again = pool.scrub().await.expect("a scrub");
+        assert_eq!(again.lost_nodes, report.lost_nodes - 2, "{again:?}");
         pool.delete_volume(id).await.expect("deleted");
         pool.checkpoint().await.expect("checkpoint");
         assert_eq!(pool.status().state, PoolState::Degraded);

@@ -169,7 +169,8 @@ fn a_pool_of_a_newer_version_is_refused_and_left_alone() {
         }
         assert_eq!(
             refused(&drives).await,
-            "pool \"tank\" has format version 3; this program knows versions up to 2: use a newer one"
+            "pool \"tank\" has format version 3; this program knows versions up to 2: use a newer \
+             one"
         );
         let pool = pool::probe(&drives[0]).await.unwrap().unwrap().pool;
         let newer = PoolError::NewerFormat {

@@ -1,8 +1,9 @@
 //! A scrub gives way to hosts, and ends when it is told to.
 
-use crate::support::{BLOCK, volume, with_pool, write_runs};
+use crate::support::{BLOCK, read, settle, volume, with_pool, write, write_runs};
 use block::{BlockDevice, Buffer, Lba};
 use pool::{Level, PoolError};
+use sim::SimDrive;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -63,4 +64,58 @@ async fn timed<T: std::fmt::Debug>(
     let begun = reactor::now();
     let done = work.await.expect("nothing fails");
     (done, reactor::now() - begun)
+}
+
+/// Where the first block that is full of `byte` is: a drive and a block of it.
+fn find(drives: &[SimDrive], byte: u8) -> (usize, u64) {
+    let full = |(_, content): &(u64, Vec<u8>)| content.iter().all(|one| *one == byte);
+    let on = |drive: &SimDrive| drive.blocks_written().into_iter().find(full);
+    let mut found = drives.iter().enumerate();
+    let found = found.find_map(|(index, drive)| Some((index, on(drive)?.0)));
+    found.expect("it was written")
+}
+
+/// A segment in which nothing lives waits for its readers to be freed; when the last one ended
+/// while a scrub checked it, its zones were written anew and the scrub put back what had been
+/// there.
+#[test]
+fn a_scrub_leaves_segments_alone_that_only_wait_for_their_readers() {
+    with_pool(Level::Raid5, 4, async |pool, drives| {
+        // Segments enough that hosts come to the first ones again before they have to wait.
+        const RUNS: u64 = 60;
+        let id = volume(&pool, "v", RUNS * 16).await;
+        write_runs(&pool, id, RUNS).await;
+        pool.checkpoint().await.expect("a checkpoint");
+        let (drive, at) = find(&drives, 3);
+        drives[drive].hold_reads_of(Some(at));
+        let reader = reactor::spawn({
+            let pool = pool.clone();
+            async move { read(&pool, id, 3 * 16, 16).await }
+        });
+        settle().await;
+        assert_eq!(drives[drive].held_reads(), 1);
+        for run in 0..RUNS {
+            write(&pool, id, run * 16, 16, 100 + run as u8).await;
+        }
+        pool.checkpoint().await.expect("a checkpoint");
+        let scrub = reactor::spawn({
+            let pool = pool.clone();
+            async move { pool.scrub().await }
+        });
+        settle().await;
+        drives[drive].hold_reads_of(None);
+        drives[drive].let_read_go();
+        assert!(reader.await.iter().all(|byte| *byte == 3));
+        // Its zones are free, and taken when those that were free before have been.
+        let former = [drives[drive].content(at), vec![0; BLOCK]];
+        let mut runs = (0..RUNS).cycle();
+        while former.contains(&drives[drive].content(at)) {
+            let run = runs.next().expect("there is always another");
+            write(&pool, id, run * 16, 16, run as u8).await;
+        }
+        drives[drive].let_read_go();
+        scrub.await.expect("a scrub");
+        let again = pool.scrub().await.expect("a scrub");
+        assert_eq!(again.repaired, 0, "{again:?}");
+    });
 }

@@ -157,7 +157,7 @@ fn said(report: &ScrubReport) -> Result<String, String> {
         "{} stripes and {} nodes of the map checked, {} blocks repaired",
         report.stripes, report.nodes, report.repaired
     );
-    match (report.lost.len(), report.lost_nodes) {
+    match (report.lost_blocks, report.lost_nodes) {
         (0, 0) => Ok(message),
         (blocks, nodes) => Err(format!(
             "{message}; {blocks} blocks and {nodes} nodes of the map are lost"

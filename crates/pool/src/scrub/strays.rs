@@ -1,0 +1,152 @@
+//! Blocks whose header is lost: the rows in which they may be, and moving them elsewhere.
+//!
+//! A stripe whose header cannot be had with all the redundancy there is may hold blocks that live.
+//! Nothing in its segment says so; the maps do, and the scrub walks all of them. What they have in
+//! rows that no header tells of is read there and then, lost or moved, so memory holds only the
+//! rows. Torn stripes, which never counted, leave such rows behind as well, and nothing is in them.
+
+use super::Scrub;
+use super::lost::LostBlock;
+use crate::coordinator::Coordinator;
+use crate::location::{BLOCK_BYTES, Location};
+use crate::messages::Order;
+use crate::runs::Live;
+use block::{BlockDevice, Buffer};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Rows of segments that no header tells of.
+#[derive(Default)]
+pub(super) struct Gaps(BTreeMap<u32, Gap>);
+
+struct Gap {
+    generation: u32,
+    /// In their order.
+    rows: Vec<Range<u32>>,
+}
+
+impl Gaps {
+    /// One more row, behind those that are known.
+    pub fn add(&mut self, segment: u32, generation: u32, row: u32) {
+        let rows = Vec::new();
+        let gap = self.0.entry(segment).or_insert(Gap { generation, rows });
+        match gap.rows.last_mut() {
+            Some(last) if last.end == row => last.end += 1,
+            _ => gap.rows.push(row..row + 1),
+        }
+    }
+
+    pub fn has(&self, at: Location) -> bool {
+        self.0.get(&at.segment).is_some_and(|gap| {
+            let before = gap.rows.partition_point(|rows| rows.end <= at.row);
+            let next = gap.rows.get(before);
+            next.is_some_and(|rows| rows.start <= at.row)
+        })
+    }
+
+    fn generation(&self, segment: u32) -> Option<u32> {
+        self.0.get(&segment).map(|gap| gap.generation)
+    }
+}
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Sees to blocks that are where no header tells of them.
+    pub(super) async fn see_to(&self, strays: Vec<Live>, scrub: &mut Scrub) {
+        let mut by_segment: BTreeMap<u32, Vec<Live>> = BTreeMap::new();
+        for stray in strays {
+            let segment = stray.2.at.segment;
+            by_segment.entry(segment).or_default().push(stray);
+        }
+        for (number, strays) in by_segment {
+            let readable = self.readable(number, strays, scrub).await;
+            let moved = self.move_strays(number, readable, scrub).await;
+            scrub.report.moved += moved;
+        }
+    }
+
+    /// Those of some blocks that can be read; the others are lost.
+    async fn readable(&self, number: u32, strays: Vec<Live>, scrub: &mut Scrub) -> Vec<Live> {
+        let _reading = self.reading();
+        let mut readable = Vec::with_capacity(strays.len());
+        for (layer, block, entry) in strays {
+            let Some(columns) = self.columns(number) else {
+                break;
+            };
+            let buffer = Buffer::new(BLOCK_BYTES);
+            let (_, read) = self.array.read_block(&columns, entry, buffer).await;
+            if read.is_ok() {
+                readable.push((layer, block, entry));
+            } else if let Some((layer, readers)) = self.find_readers(layer, block, entry).await {
+                scrub.losses.lose(LostBlock { layer, block }, &readers);
+                self.lose_block(layer, block);
+            }
+        }
+        readable
+    }
+
+    /// Has the shards that have these blocks of a segment move them elsewhere, if they have room.
+    async fn move_strays(&self, number: u32, strays: Vec<Live>, scrub: &Scrub) -> u64 {
+        // The cleaner marks what it moves as well.
+        let _alone = self.upkeep_lock.lock().await;
+        let stays = {
+            let state = self.state.borrow();
+            let segment = state.segments.get(number);
+            let generation = segment.map(|segment| segment.generation);
+            let settled = state.settled.contains(&number) && !state.in_limbo(number);
+            !settled || generation != scrub.gaps.generation(number)
+        };
+        if stays || self.ends() {
+            return 0;
+        }
+        let share = self.state.borrow().share;
+        let mut by_shard: BTreeMap<u64, Vec<Live>> = BTreeMap::new();
+        for stray in strays {
+            by_shard
+                .entry(share.owner(stray.1))
+                .or_default()
+                .push(stray);
+        }
+        let mut moved = 0;
+        for (shard, blocks) in by_shard {
+            moved += match self.peer(shard) {
+                None => self.shard.move_known(number, blocks).await,
+                Some(peer) => {
+                    let asked = peer.outbox.ask(|reply| Order::Move {
+                        number,
+                        blocks,
+                        reply,
+                    });
+                    self.answer(asked).await.unwrap_or(0)
+                }
+            };
+        }
+        moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_no_header_tells_of_are_found_again() {
+        let mut gaps = Gaps::default();
+        let rows = [0, 1, 2, 7, 8, 20];
+        for row in rows {
+            gaps.add(5, 9, row);
+        }
+        for row in 0..30 {
+            for segment in [4, 5] {
+                let column = 3;
+                let at = Location {
+                    segment,
+                    column,
+                    row,
+                };
+                let expected = segment == 5 && rows.contains(&row);
+                assert_eq!(gaps.has(at), expected, "{at:?}");
+            }
+        }
+        assert_eq!((gaps.generation(5), gaps.generation(4)), (Some(9), None));
+    }
+}

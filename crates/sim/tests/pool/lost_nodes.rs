@@ -1,0 +1,170 @@
+//! Nodes of the map that go bad: a scrub loses nothing that could be had before it, whatever it
+//! cannot walk through.
+
+use crate::spoil::{Found, NODE, beginning, readable, row_of, spoil, word};
+use crate::support::{create, volume, with_drives_of, write, write_runs};
+use pool::{Holder, Level, Pool, VolumeId};
+use sim::{Random, SimDrive};
+use std::cell::Cell;
+use std::time::Duration;
+
+/// Runs of 16 blocks.
+const RUNS: u64 = 375;
+const BLOCKS: u64 = RUNS * 16;
+/// Leaves of a map of so many blocks, written at once.
+const LEAVES: u64 = BLOCKS.div_ceil(IN_LEAF);
+/// Blocks of each.
+const IN_LEAF: u64 = 254;
+
+/// A raid5 pool of three drives, with a map of which rows hold a leaf of the lower half and one of
+/// the upper, as far from the ends.
+async fn with_mixed_rows(drives: &[SimDrive]) -> (Pool<SimDrive>, VolumeId) {
+    let pool = create(drives, Level::Raid5).await;
+    let id = volume(&pool, "a", BLOCKS).await;
+    write_runs(&pool, id, RUNS).await;
+    pool.checkpoint().await.expect("a checkpoint");
+    for leaf in 0..LEAVES / 2 {
+        for block in [leaf, LEAVES - 1 - leaf].map(|leaf| leaf * IN_LEAF + 10) {
+            write(&pool, id, block, 1, (block / 16) as u8).await;
+        }
+        pool.checkpoint().await.expect("a checkpoint");
+    }
+    (pool, id)
+}
+
+fn is_leaf((_, _, content): &Found) -> bool {
+    content[4] == 0
+}
+
+/// The first block that a node is about.
+fn first((_, _, content): &Found) -> u64 {
+    u64::from(word(content, 16))
+}
+
+/// Both halves of every row can be had, but for one row: a leaf in the middle is lost, and of each
+/// row that has leaves of both halves the one of the upper is bad.
+fn lose_the_middle_and_spoil_what_is_behind(drives: &[SimDrive]) {
+    let leaves = beginning(drives, NODE).into_iter().filter(is_leaf);
+    let leaves: Vec<Found> = leaves.collect();
+    let firsts = leaves.iter().map(first);
+    let middle = firsts.filter(|first| *first < BLOCKS / 2 - IN_LEAF).max();
+    let middle = middle.expect("there are leaves");
+    for leaf in leaves {
+        let Some(row) = row_of(drives, &leaf) else {
+            continue;
+        };
+        if first(&leaf) == middle {
+            // With its parity.
+            spoil(&drives[leaf.0], leaf.1);
+            for (drive, at) in row {
+                if !drives[drive].content(at).starts_with(NODE) {
+                    spoil(&drives[drive], at);
+                }
+            }
+        }
+        let below = |(drive, at): &(usize, u64)| {
+            let content = drives[*drive].content(*at);
+            content.starts_with(NODE) && first(&(*drive, *at, content)) < middle
+        };
+        if first(&leaf) > middle + IN_LEAF && row.iter().any(below) {
+            spoil(&drives[leaf.0], leaf.1);
+        }
+    }
+}
+
+/// The walk ended where a node was lost; what was behind counted as dead, and the redundancy by
+/// which it could still be had was made anew of what was bad.
+#[test]
+fn behind_a_lost_node_nothing_is_lost_that_could_be_had() {
+    with_drives_of(3, 8000, async |drives| {
+        let (pool, id) = with_mixed_rows(&drives).await;
+        lose_the_middle_and_spoil_what_is_behind(&drives);
+        let before = readable(&drives, BLOCKS).await;
+        let lost = before.iter().filter(|block| block.is_none()).count() as u64;
+        assert!(lost > 0 && lost <= IN_LEAF, "{lost} blocks are lost");
+        let report = pool.scrub().await.expect("a scrub");
+        let [node] = &report.nodes_lost[..] else {
+            panic!("{report:?}");
+        };
+        assert_eq!(
+            (report.lost_nodes, &node.holders[..]),
+            (1, &[Holder::Volume(id)][..])
+        );
+        let told = node.blocks.start.0..node.blocks.start.0 + node.blocks.blocks;
+        let outside = (0..)
+            .zip(&before)
+            .filter(|(block, _)| !told.contains(block));
+        assert!(
+            outside.map(|(_, found)| found).all(Option::is_some),
+            "{report:?}"
+        );
+        assert!(report.repaired > LEAVES / 3, "{report:?}");
+        assert!(readable(&drives, BLOCKS).await == before);
+    });
+}
+
+/// Whatever is bad, and wherever.
+#[test]
+fn a_scrub_loses_nothing_that_could_be_had() {
+    for seed in 0..12 {
+        with_drives_of(3, 8000, async |drives| {
+            let random = Random::new(seed);
+            let (pool, _) = with_mixed_rows(&drives).await;
+            for (drive, at, _) in beginning(&drives, NODE) {
+                // One drive has next to nothing right; what the others have wrong is lost.
+                if drive == seed as usize % 3 || random.once_in(30) {
+                    spoil(&drives[drive], at);
+                }
+            }
+            let before = readable(&drives, BLOCKS).await;
+            let report = pool.scrub().await.expect("a scrub");
+            let after = readable(&drives, BLOCKS).await;
+            let kept = before
+                .iter()
+                .zip(&after)
+                .all(|(before, after)| before.is_none() || before == after);
+            assert!(kept, "seed {seed}: {report:?}");
+        });
+    }
+}
+
+/// A snapshot was taken and deleted while its volume's map was walked through: the map went to a
+/// layer that there had not been when the scrub began, and what was left of it counted as dead.
+#[test]
+fn maps_that_go_to_another_layer_meanwhile_are_walked_through() {
+    // How long a scrub takes that nobody disturbs.
+    let whole = Cell::new(Duration::ZERO);
+    for moment in 0..16 {
+        with_drives_of(3, 8000, async |drives| {
+            let (pool, id) = with_mixed_rows(&drives).await;
+            for leaf in beginning(&drives, NODE).iter().filter(|leaf| is_leaf(leaf)) {
+                if leaf.0 == moment as usize % 3 {
+                    spoil(&drives[leaf.0], leaf.1);
+                }
+            }
+            let before = readable(&drives, BLOCKS).await;
+            assert!(before.iter().all(Option::is_some));
+            let begun = reactor::now();
+            let scrub = reactor::spawn({
+                let pool = pool.clone();
+                async move { (pool.scrub().await, reactor::now()) }
+            });
+            if moment > 0 {
+                reactor::sleep(whole.get() * moment / 16).await;
+                let taken = pool.snapshot(&[(id, "s".to_owned())]).await;
+                let snapshot = taken.expect("taken")[0];
+                pool.delete_snapshot(snapshot).await.expect("deleted");
+            }
+            let (report, ended) = scrub.await;
+            if moment == 0 {
+                whole.set(ended - begun);
+            }
+            let report = report.expect("a scrub");
+            let lost = (report.lost_blocks, report.lost_nodes);
+            assert_eq!(lost, (0, 0), "{moment}: {report:?}");
+            assert!(readable(&drives, BLOCKS).await == before, "{moment}");
+            let again = pool.scrub().await.expect("a scrub");
+            assert_eq!(again.repaired, 0, "{moment}: {again:?}");
+        });
+    }
+}
