@@ -183,14 +183,13 @@ impl<D: BlockDevice + 'static> Shard<D> {
     fn change_drives(&self, order: Order) {
         let array = &self.core.array;
         match order {
+            // That the membership is to know does not mean that it does: until the coordinator
+            // says so when it is asked, nothing is acknowledged that the drive has missed.
             Order::Fail(index) => {
                 if let Some(drive) = array.drive(index) {
                     array.fail(index, &drive);
                 }
-                array
-                    .newly_failed
-                    .borrow_mut()
-                    .retain(|failed| *failed != index);
+                self.core.upkeep.notify_one();
             }
             Order::Leaving(drives) => drop(array.leaving.replace(drives)),
             Order::Remove(index) => array.place(index, None),

@@ -5,6 +5,7 @@ mod atomic_reads;
 mod balance;
 mod dead_processes;
 mod events;
+mod exclusion;
 mod fencing;
 mod golden;
 mod large_writes;
