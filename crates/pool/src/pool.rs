@@ -369,13 +369,9 @@ pub(crate) fn alone() -> Wiring {
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
-    /// Bytes that the tables may take on every live drive.
+    /// Bytes that the tables may take: slots are as large on every drive.
     pub fn table_room(&self) -> usize {
-        let live = self.array.live().into_iter();
-        let slot = live
-            .map(|(_, drive)| drive.layout.slot_blocks)
-            .min()
-            .unwrap_or(0);
+        let slot = self.published.borrow().superblock.slot_blocks.get();
         slot.saturating_sub(2) as usize * BLOCK_BYTES
     }
 

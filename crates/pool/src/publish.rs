@@ -31,9 +31,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut settled = tables.is_none() && change.is_none();
         // Only now: another task may have published later tables while this one waited.
         let body = tables.unwrap_or_else(|| self.published.borrow().body.clone());
-        if body.len() > self.table_room() {
-            return Err(PoolError::NoSpace);
-        }
         loop {
             if let Some(reason) = self.offline.get() {
                 return Err(PoolError::Offline(reason));
@@ -49,6 +46,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             self.exclude(&mut next, &failed)?;
             self.check_quorum(&next)?;
+            if body.len() > self.table_room() {
+                return Err(PoolError::NoSpace);
+            }
             self.verify().await?;
             self.outrank_intruder(&mut next)?;
             let written = self.write_everywhere(&next, &body).await;

@@ -1,11 +1,13 @@
-//! Members that fail: who hears of it before what is acknowledged.
+//! Members that fail: who hears of it before what is acknowledged, and what becomes of a pool that
+//! has lost too many.
 
 use crate::sharded;
-use crate::support::{BLOCK, heads};
-use block::{BlockDevice, Buffer, Durability, Lba};
-use pool::Level;
+use crate::support::{BLOCK, heads, settle, volume, with_pool, write_runs};
+use block::{BlockDevice, Buffer, Durability, IoError, Lba};
+use pool::{Level, PoolState};
 use reactor::Reactor;
 use sim::{Power, SimDrive};
+use std::time::Duration;
 
 /// State of a member by the newest superblock that can be read from a drive: 2 stands for failed.
 fn state_of_member(drive: &SimDrive, index: usize) -> u8 {
@@ -62,4 +64,39 @@ fn no_shard_acknowledges_what_a_drive_missed_before_the_others_know() {
             pool.close().await.expect("closed");
         });
     }
+}
+
+/// Without a drive there was no room for tables, which was found out before there was no quorum:
+/// the pool neither went offline nor did anything else on its core.
+#[test]
+fn a_pool_whose_last_drives_are_failed_goes_offline() {
+    with_pool(Level::Raid1, 2, async |pool, _| {
+        let id = volume(&pool, "a", 100).await;
+        write_runs(&pool, id, 4).await;
+        let drives = pool.status().drives;
+        pool.fail_drive(drives[0].id).await.expect("one may fail");
+        let failed = pool.fail_drive(drives[1].id).await;
+        assert!(failed.is_err(), "{failed:?}");
+        let status = pool.status();
+        assert_eq!(status.state, PoolState::Offline);
+        assert_eq!(status.reason, Some("too many drives failed"));
+    });
+}
+
+/// As above, found out by the regular look.
+#[test]
+fn a_pool_whose_last_drives_die_at_once_goes_offline() {
+    with_pool(Level::Raid1, 2, async |pool, drives| {
+        let id = volume(&pool, "a", 100).await;
+        write_runs(&pool, id, 4).await;
+        settle().await;
+        drives[0].die_after(0);
+        drives[1].die_after(0);
+        reactor::sleep(Duration::from_secs(2)).await;
+        assert_eq!(pool.status().state, PoolState::Offline);
+        let device = pool.volume(id).expect("the volume");
+        let buffer = Buffer::zeroed(BLOCK);
+        let refused = device.write(Lba(0), buffer, Durability::Durable).await.1;
+        assert_eq!(refused, Err(IoError::DeviceGone));
+    });
 }
