@@ -54,7 +54,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// The last tables, but for the segments that have been freed, and are made ready, since.
-    fn body_with_ready(&self) -> Result<Body, PoolError> {
+    pub fn body_with_ready(&self) -> Result<Body, PoolError> {
         let mut body = Body::decode(&self.published.borrow().body)
             .map_err(|_| PoolError::Damaged("tables of the last checkpoint"))?;
         let mut state = self.state.borrow_mut();

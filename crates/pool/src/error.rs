@@ -91,6 +91,9 @@ pub enum PoolError {
     /// Too many drives are gone; nothing more can be written.
     #[error("the pool is offline: {0}")]
     Offline(&'static str),
+    /// A drive that was to leave has failed before it was empty.
+    #[error("the drive failed before it was empty, and is out of use: nothing was wiped")]
+    DriveFailed,
     /// A scrub was ended before it was through.
     #[error("the scrub was stopped")]
     ScrubStopped,

@@ -119,9 +119,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(())
     }
 
-    /// True when every live drive has the superblock.
+    /// True when every live drive that the superblock lists has it.
     async fn write_everywhere(&self, next: &Superblock, body: &[u8]) -> bool {
-        let writes = self.array.live().into_iter().map(|(index, drive)| {
+        let live = self.array.live().into_iter();
+        let listed = live.filter(|(index, drive)| next.members[*index].id == drive.id);
+        let writes = listed.map(|(index, drive)| {
             let mut superblock = next.clone();
             superblock.drive_index = index as u8;
             superblock.drive_id = drive.id;

@@ -102,11 +102,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if !self.array.newly_failed.borrow().is_empty() {
             self.settle_membership().await?;
         }
-        let Some(member) = self.retirable() else {
-            return Ok(false);
-        };
-        self.retire(member).await?;
-        Ok(true)
+        match self.retirable() {
+            Some(_) => self.retire().await,
+            None => Ok(false),
+        }
     }
 
     /// Returns when there may be something to do; `uneven` zones are seen to meanwhile.

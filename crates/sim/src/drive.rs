@@ -175,6 +175,8 @@ pub struct SimDrive {
     slowness: Rc<Cell<u32>>,
     /// Operations that it is not ready for.
     unready: Rc<Cell<u64>>,
+    /// Writes that it will fail.
+    unwritable: Rc<Cell<u64>>,
     /// Size of what it calls a block.
     block_bytes: u32,
 }
@@ -190,6 +192,7 @@ impl SimDrive {
             life: Rc::new(Cell::new(None)),
             slowness: Rc::new(Cell::new(1)),
             unready: Rc::new(Cell::new(0)),
+            unwritable: Rc::new(Cell::new(0)),
             block_bytes: BLOCK as u32,
         }
     }
@@ -203,6 +206,11 @@ impl SimDrive {
     /// Answers that it is not ready so many times.
     pub fn not_ready_for(&self, operations: u64) {
         self.unready.set(operations);
+    }
+
+    /// Fails so many writes, and does nothing else wrong.
+    pub fn fail_writes(&self, count: u64) {
+        self.unwritable.set(count);
     }
 
     /// The first block of 4 KiB at an address, which must be aligned to one.
@@ -375,6 +383,10 @@ impl SimDrive {
         durability: Durability,
     ) -> Result<(), IoError> {
         self.begin().await?;
+        if let Some(left) = self.unwritable.get().checked_sub(1) {
+            self.unwritable.set(left);
+            return Err(IoError::WriteFault);
+        }
         let block = self.block(start);
         let flight = {
             let mut media = self.media.borrow_mut();

@@ -130,8 +130,8 @@ impl World {
         match removed {
             Err(_) | Ok(Ok(()) | Err(PoolError::NotFound(_))) => Ok(()),
             Ok(Err(PoolError::NoSpace)) => self.check_stays(pool, asked, active.len()),
-            // A bad drive may die while it is being wiped.
-            Ok(Err(PoolError::Io(_))) => Ok(()),
+            // A bad drive may die while it is emptied or wiped.
+            Ok(Err(PoolError::DriveFailed | PoolError::Io(_))) => Ok(()),
             Ok(Err(error)) => Err(format!("removing a drive: {error}")),
         }
     }

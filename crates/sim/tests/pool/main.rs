@@ -9,6 +9,7 @@ mod exclusion;
 mod fencing;
 mod golden;
 mod large_writes;
+mod leaving;
 mod membership;
 mod pieces;
 mod quiet;
