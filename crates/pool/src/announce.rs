@@ -20,6 +20,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if let Some(reason) = self.offline.get() {
             return Err(PoolError::Offline(reason));
         }
+        if self.stopping.get() {
+            return Err(PoolError::Offline("closing"));
+        }
         let body = Rc::new(self.body_with_ready()?.encode());
         if !self.state.borrow().unannounced.is_empty() {
             let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;

@@ -21,6 +21,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 pub(crate) const TAKEN_OVER: &str = "another host has taken the pool over";
+const CLOSED: &str = "it has been closed";
 const NO_DRIVES: &str = "too many drives failed";
 
 /// How often a pool is claimed whose holder goes on publishing.
@@ -165,9 +166,14 @@ struct Look<D> {
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
-    /// Returns once it is certain that nobody had taken the pool when this was called.
+    /// Returns once it is certain that nobody had taken the pool when this was called; fails when
+    /// that is no longer so, and once the pool is closed.
     pub async fn verify(&self) -> Result<(), PoolError> {
         loop {
+            // Nothing that is seen from now on makes the pool this host's again.
+            if self.array.lease.has_ended() {
+                return Err(PoolError::Offline(self.offline.get().unwrap_or(CLOSED)));
+            }
             let begun = reactor::now();
             let look = self.look_around().await;
             if let Some(number) = look.intruder {

@@ -101,6 +101,8 @@ impl<D: BlockDevice + 'static> Shard<D> {
     async fn obey(self, mut orders: Receiver<Order>) {
         while let Some(order) = orders.recv().await {
             if matches!(order, Order::Quit) {
+                // Another host may have the pool from now on.
+                self.core.array.lease.end();
                 return;
             }
             self.carry_out(order);

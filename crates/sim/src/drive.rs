@@ -24,6 +24,8 @@ pub struct Power {
     /// Operations left until the host that began them stands still.
     pause: Cell<Option<u64>>,
     pausing: Notify,
+    /// Operations that have begun.
+    begun: Cell<u64>,
     random: Random,
 }
 
@@ -36,6 +38,7 @@ impl Power {
             cut: Notify::new(),
             pause: Cell::new(None),
             pausing: Notify::new(),
+            begun: Cell::new(0),
             random: Random::new(seed),
         })
     }
@@ -65,6 +68,11 @@ impl Power {
         }
     }
 
+    /// Operations that have begun since it was first switched on.
+    pub fn operations(&self) -> u64 {
+        self.begun.get()
+    }
+
     /// True until it fails.
     pub fn is_on(&self) -> bool {
         self.on.get()
@@ -73,6 +81,7 @@ impl Power {
     /// An operation begins, or never does.
     async fn spend(&self) {
         if self.on.get() {
+            self.begun.set(self.begun.get() + 1);
             match self.pause.get() {
                 Some(0) => {
                     self.pause.set(None);

@@ -3,6 +3,7 @@
 mod accounting;
 mod atomic_reads;
 mod balance;
+mod closing;
 mod dead_processes;
 mod events;
 mod exclusion;
