@@ -12,6 +12,7 @@ use crate::level::{DRIVES_MAX, Level};
 use crate::location::{BLOCK_BYTES, ROWS_MAX};
 use crate::messages::Wiring;
 use crate::pool::{OpenOptions, Pool, alone};
+use crate::slots;
 use block::{BlockDevice, BlockRange, Lba};
 
 /// Zones have at least so many blocks: the largest atomic write fits even one column.
@@ -94,12 +95,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             });
         }
         for (index, device) in drives.iter().enumerate() {
-            if let Some(label) = labels::probe(device).await? {
-                return Err(PoolError::DriveInUse {
-                    index,
-                    pool: label.pool_name,
-                });
-            }
+            check_blank(index, device).await?;
         }
         let superblock = first_superblock(&drives, &options)?;
         let body = Body::default().encode();
@@ -110,7 +106,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             let mut superblock = superblock.clone();
             superblock.drive_index = index as u8;
             superblock.drive_id = superblock.members[index].id;
-            labels::write(device, &superblock, layout(device), &body).await?;
+            slots::write(device, &superblock, layout(device), &body).await?;
         }
         join_all(drives.iter().map(|device| forget(device, layout(device)))).await;
         let CreateOptions {
@@ -130,6 +126,19 @@ impl<D: BlockDevice + 'static> Pool<D> {
             },
         )
         .await
+    }
+}
+
+/// A new pool takes drives that carry none, not even one that is damaged.
+async fn check_blank<D: BlockDevice>(index: usize, device: &D) -> Result<(), PoolError> {
+    match labels::probe(device).await {
+        Ok(None) => Ok(()),
+        Ok(Some(label)) => Err(PoolError::DriveInUse {
+            index,
+            pool: label.pool_name,
+        }),
+        Err(PoolError::LabelDamaged { label, .. }) => Err(PoolError::LabelDamaged { index, label }),
+        Err(error) => Err(error),
     }
 }
 

@@ -35,6 +35,30 @@ pub enum PoolError {
         /// The pool's name.
         pool: String,
     },
+    /// A drive carries a label of which nothing is whole.
+    #[error(
+        "the label of drive {index} is damaged: it names pool {:?}, member {}; wipe the drive if \
+         what is on it is not needed", .label.pool_name, .label.index
+    )]
+    LabelDamaged {
+        /// Position among the drives given.
+        index: usize,
+        /// What can be told of it.
+        label: crate::DamagedLabel,
+    },
+    /// A drive has become smaller than it was when it joined the pool.
+    #[error(
+        "drive {index} has {found} blocks of 4 KiB and had {before} when it joined the pool: give \
+         it its size back, or open the pool without it"
+    )]
+    DriveShrank {
+        /// Position among the drives given.
+        index: usize,
+        /// Its size in 4 KiB blocks.
+        found: u64,
+        /// The size that it had.
+        before: u64,
+    },
     /// None of the drives carries a pool.
     #[error("no drive carries a pool")]
     NoPool,

@@ -11,18 +11,19 @@ use crate::events::DriveChange;
 use crate::fence::{self, Survey};
 use crate::format::body::Body;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
-use crate::join::join_all;
-use crate::labels::{self, DriveId, Found, HostId, Slot};
+use crate::labels::{self, DamagedLabel, DriveId, HostId};
 use crate::lease::{LEASE, QUARANTINE};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::BLOCK_BYTES;
 use crate::log::ATOMIC_BLOCKS;
+use crate::membership::is_damaged;
 use crate::messages::{End, Order, Wiring, wire};
 use crate::overlay::Overlay;
 use crate::quiet::Quiet;
 use crate::recovery::Before;
 use crate::segments::{Kind, Segments, State as SegmentState};
 use crate::slices::Share;
+use crate::slots::{self, Slot};
 use block::BlockDevice;
 use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
@@ -95,6 +96,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let entered = fence::enter(&drives, &options, claim).await?;
         let Survey {
             slots,
+            damaged,
             choice,
             newest,
             ..
@@ -105,6 +107,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             forced: entered.forced,
             former_claim: newest.superblock.claim.get(),
             lease_until: entered.looked + LEASE,
+            damaged,
         };
         let body = Body::decode(&newest.body).map_err(|_| PoolError::Damaged("tables"))?;
         let mut members: Vec<Option<Rc<Drive<D>>>> = Vec::new();
@@ -205,24 +208,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
     }
 }
 
-/// What each drive carries of a pool. All that can be read from now on is durable: what a host that
-/// died has left in a drive's cache would be lost with the power, and what is built upon it.
-pub(crate) async fn find_slots<D: BlockDevice>(
-    drives: &[D],
-) -> Result<Vec<Option<Box<Slot>>>, PoolError> {
-    let looks = drives.iter().map(async |device| {
-        device.flush().await?;
-        labels::find(device).await
-    });
-    let slots = join_all(looks).await.into_iter().map(|found| match found {
-        Ok(Found::Slot(slot)) => Ok(Some(slot)),
-        Ok(Found::Newer(version)) => Err(PoolError::NewerFormat(version)),
-        // A drive that cannot be read is as good as absent.
-        Ok(Found::Blank) | Err(_) => Ok(None),
-    });
-    slots.collect()
-}
-
 /// How a host came by the pool.
 struct Entry {
     /// Tells this opening from every other.
@@ -233,6 +218,8 @@ struct Entry {
     /// Another host has held it.
     forced: bool,
     lease_until: Instant,
+    /// Labels of drives that are there and of which none is whole.
+    damaged: Vec<DamagedLabel>,
 }
 
 /// Tells of drives that are there but missed what the others know.
@@ -263,7 +250,7 @@ pub(crate) async fn bring_up<D: BlockDevice>(
     if slot.torn_beside {
         // For good: the next tables written there may be the very same, and must not make that
         // superblock count after all.
-        labels::wipe_slot(device, !slot.odd).await?;
+        slots::wipe_slot(device, slot.layout(), !slot.odd).await?;
     }
     let behind = slot.rank() < newest.rank();
     if behind || slot.alone && slot.rank() == newest.rank() {
@@ -271,7 +258,7 @@ pub(crate) async fn bring_up<D: BlockDevice>(
         superblock.drive_index = index as u8;
         superblock.drive_id = slot.superblock.drive_id;
         let (layout, body) = (slot.layout(), &newest.body);
-        labels::write_in(device, &superblock, layout, !slot.odd, body).await?;
+        slots::write_in(device, &superblock, layout, !slot.odd, body).await?;
     }
     Ok(())
 }
@@ -305,6 +292,11 @@ fn assemble<D: BlockDevice + 'static>(
         .enumerate()
         .filter(|(index, member)| member.state == MEMBER_ACTIVE && members[*index].is_none());
     let newly_failed: Vec<usize> = absent.map(|(index, _)| index).collect();
+    let is_there = |index: &&usize| {
+        let mut labels = entry.damaged.iter();
+        labels.any(|label| is_damaged(&superblock, **index, label))
+    };
+    let label_damaged = newly_failed.iter().filter(is_there).copied().collect();
     let array = Array::new(level, members);
     array.newly_failed.replace(newly_failed);
     let unfenced = options.settings.broken_without_fence;
@@ -350,6 +342,7 @@ fn assemble<D: BlockDevice + 'static>(
             quiet: Quiet::default(),
             opened_at: entry.opened_at,
             former_claim: entry.former_claim,
+            label_damaged,
             intruder: Cell::new(None),
             quarantine_until: Cell::new(reactor::now() + QUARANTINE),
         }

@@ -5,9 +5,9 @@ use crate::error::PoolError;
 use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Superblock};
 use crate::join::join_all;
-use crate::labels;
 use crate::membership::lost_max;
 use crate::messages::Order;
+use crate::slots;
 use block::{BlockDevice, IoError};
 use std::rc::Rc;
 
@@ -79,6 +79,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 changed = true;
                 let change = match self.array.is_placed(*index) {
                     true => DriveChange::Failed,
+                    false if self.label_damaged.contains(index) => DriveChange::LabelDamaged,
                     false => DriveChange::Missing,
                 };
                 self.array.tell(*index, member.id, change);
@@ -128,7 +129,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             superblock.drive_index = index as u8;
             superblock.drive_id = drive.id;
             async move {
-                let result = labels::write(drive.device(), &superblock, drive.layout, body).await;
+                let result = slots::write(drive.device(), &superblock, drive.layout, body).await;
                 if result.is_err() {
                     self.array.fail(index, &drive);
                 }

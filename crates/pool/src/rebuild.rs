@@ -13,6 +13,7 @@ use crate::level::{DRIVES_MAX, Level};
 use crate::messages::{MemberDrive, Order};
 use crate::pool::Pool;
 use crate::segments::{Kind, Segment};
+use crate::slots;
 use block::BlockDevice;
 use std::rc::Rc;
 use std::time::Duration;
@@ -181,7 +182,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         if layout.zones() < ZONES_MIN {
             let min = 2 * u64::from(slot_blocks) + u64::from(core.zone_rows * (ZONES_MIN + 1));
             return Err(PoolError::DriveTooSmall {
-                index,
+                index: 0,
                 found: layout.blocks,
                 min,
             });
@@ -210,7 +211,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         // label of a drive at most, and the other one says more.
         for odd in [false, true] {
             core.verify().await?;
-            labels::write_in(&device, &first, layout, odd, &body).await?;
+            slots::write_in(&device, &first, layout, odd, &body).await?;
         }
         core.place_at_others(MemberDrive {
             index,
@@ -239,7 +240,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let active = |member: &Member| member.id == label.drive.0 && member.state == MEMBER_ACTIVE;
         if label.pool.0 != superblock.pool_id || superblock.members.iter().any(active) {
             return Err(PoolError::DriveInUse {
-                index: label.index,
+                index: 0,
                 pool: label.pool_name,
             });
         }
@@ -271,7 +272,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         // As when it joined.
         for odd in [false, true] {
             core.verify().await?;
-            labels::wipe_slot(drive.device(), odd).await?;
+            slots::wipe_slot(drive.device(), drive.layout, odd).await?;
         }
         Ok(())
     }

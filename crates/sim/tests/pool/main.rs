@@ -9,6 +9,7 @@ mod events;
 mod exclusion;
 mod fencing;
 mod golden;
+mod labels;
 mod large_writes;
 mod leaving;
 mod membership;
