@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use access::{AllowedHosts, Nqn};
 use block::IoError;
-use pool::{Counters, DriveId, Label, PoolEvent, PoolStatus, VolumeId};
+use pool::{Counters, DamagedLabel, DriveId, Label, PoolEvent, PoolStatus, VolumeId};
 use target::PathState;
 use uuid::Uuid;
 
@@ -132,6 +132,8 @@ pub enum DriveLabel {
     Pool(Label),
     /// It belongs to a pool of a newer format, with this version.
     Newer(u32),
+    /// It belongs to a pool, or did; its label is damaged, and nothing in it is certain.
+    Damaged(DamagedLabel),
     /// It cannot be read; why.
     Unreadable(String),
 }

@@ -105,6 +105,7 @@ impl Core {
             Ok(None) => DriveLabel::Blank,
             Ok(Some(label)) => DriveLabel::Pool(label),
             Err(PoolError::NewerFormat(version)) => DriveLabel::Newer(version),
+            Err(PoolError::LabelDamaged { label, .. }) => DriveLabel::Damaged(label),
             Err(error) => DriveLabel::Unreadable(error.to_string()),
         })
     }

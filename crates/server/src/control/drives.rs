@@ -395,16 +395,18 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         | PoolError::MixedPools(..)
         | PoolError::DuplicateDrive(_) => return ErrorBody::invalid("drives", message),
         PoolError::Invalid(_) | PoolError::NewerFormat(_) => ErrorCode::InvalidArgument,
-        PoolError::DriveInUse { .. } | PoolError::Held { .. } | PoolError::StillInUse { .. } => {
-            ErrorCode::InUse
-        }
+        PoolError::DriveInUse { .. }
+        | PoolError::LabelDamaged { .. }
+        | PoolError::Held { .. }
+        | PoolError::StillInUse { .. } => ErrorCode::InUse,
         PoolError::NoPool | PoolError::NotFound(_) => ErrorCode::NotFound,
         PoolError::NameTaken(_) => ErrorCode::AlreadyExists,
         PoolError::NoSpace => ErrorCode::OutOfSpace,
         PoolError::ScrubStopped => ErrorCode::InUse,
-        PoolError::MembersMissing { .. } | PoolError::SplitBrain { .. } | PoolError::Offline(_) => {
-            ErrorCode::NotReady
-        }
+        PoolError::MembersMissing { .. }
+        | PoolError::DriveShrank { .. }
+        | PoolError::SplitBrain { .. }
+        | PoolError::Offline(_) => ErrorCode::NotReady,
         _ => ErrorCode::Internal,
     };
     ErrorBody::new(code, message)

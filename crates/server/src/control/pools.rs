@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use api::{ErrorBody, ErrorCode, Job, JobKind, Name, Pool, PoolSpec, PoolState, Severity};
-use node::{DriveLabel, Label, PoolFacts};
+use node::{DamagedLabel, Label, PoolFacts};
 
 use super::drives::refused;
 use super::{Control, Objects, not_found};
@@ -439,15 +439,11 @@ fn list(names: &[Name]) -> String {
     super::volumes::list(names)
 }
 
-/// Labels of drives, of those that carry a pool.
-type Labels = BTreeMap<Name, Label>;
-
-/// The label of a drive, if it carries a pool that this program can read.
-fn pool_label(label: DriveLabel) -> Option<Label> {
-    match label {
-        DriveLabel::Pool(label) => Some(label),
-        DriveLabel::Blank | DriveLabel::Newer(_) | DriveLabel::Unreadable(_) => None,
-    }
+/// Labels of drives, of those that carry a pool that this program can read.
+#[derive(Default)]
+struct Labels {
+    whole: BTreeMap<Name, Label>,
+    damaged: BTreeMap<Name, DamagedLabel>,
 }
 
 /// The state of a pool in the words of the API.

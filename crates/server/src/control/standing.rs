@@ -107,6 +107,7 @@ impl Control {
         let label = self.node.drive_label(drive.as_str()).await;
         let pool = match label.map_err(|error| refused(&error))? {
             DriveLabel::Pool(label) => label.pool_name,
+            DriveLabel::Damaged(label) => format!("{} by a label that is damaged", label.pool_name),
             DriveLabel::Newer(version) => format!("of format version {version}"),
             DriveLabel::Blank | DriveLabel::Unreadable(_) => return Ok(()),
         };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use api::{ErrorBody, ErrorCode, ImportablePool, Name, Pool, PoolImport, Severity, VolumeSpec};
 use node::{Backing, DriveLabel, PoolFacts, VolumeId, VolumeInfo};
 
-use super::{Labels, PoolEntry, hexadecimal, list, pool_label, pool_of, remembered, volumes_of};
+use super::{Labels, PoolEntry, hexadecimal, list, pool_of, remembered, volumes_of};
 use crate::control::drives::{refused, user};
 use crate::control::kept;
 use crate::control::{Control, Objects, VolumeEntry};
@@ -18,7 +18,7 @@ impl Control {
         let mut objects = self.objects.lock().await;
         self.look_at_pools(&mut objects).await;
         let mut found: BTreeMap<String, ImportablePool> = BTreeMap::new();
-        for (drive, label) in self.labels(&objects).await {
+        for (drive, label) in self.labels(&objects).await.whole {
             let id = hexadecimal(&label.pool.0);
             let open = |entry: &PoolEntry| entry.record.id == id && entry.offline.is_none();
             if objects.pools.values().any(open) {
@@ -305,7 +305,7 @@ impl Control {
 
     /// What the drives carry that work and that nothing uses.
     async fn labels(&self, objects: &Objects) -> Labels {
-        let mut labels = Labels::new();
+        let mut labels = Labels::default();
         for (name, entry) in &objects.drives {
             let open = |pool: &Name| {
                 let entry = objects.pools.get(pool);
@@ -323,9 +323,12 @@ impl Control {
                     let object = format!("drive/{name}");
                     self.events.record(Severity::Warning, &object, &message);
                 }
-                Ok(label) => labels.extend(pool_label(label).map(|label| (name.clone(), label))),
+                Ok(DriveLabel::Pool(label)) => drop(labels.whole.insert(name.clone(), label)),
+                Ok(DriveLabel::Damaged(label)) => {
+                    labels.damaged.insert(name.clone(), label);
+                }
                 // A drive that cannot be read carries nothing.
-                Err(_) => {}
+                Ok(DriveLabel::Blank | DriveLabel::Unreadable(_)) | Err(_) => {}
             }
         }
         labels
@@ -335,6 +338,7 @@ impl Control {
 /// Which pool `name` stands for.
 fn chosen(name: &Name, how: &PoolImport, labels: &Labels) -> Result<String, ErrorBody> {
     let named = labels
+        .whole
         .values()
         .filter(|label| label.pool_name == name.as_str());
     let ids: BTreeSet<String> = named.map(|label| hexadecimal(&label.pool.0)).collect();
@@ -355,14 +359,24 @@ fn chosen(name: &Name, how: &PoolImport, labels: &Labels) -> Result<String, Erro
     match (found.next(), found.next()) {
         (Some(id), None) => Ok(id.clone()),
         (None, _) => {
-            let all: BTreeSet<&str> = labels.values().map(|l| l.pool_name.as_str()).collect();
+            let all: BTreeSet<&str> = labels
+                .whole
+                .values()
+                .map(|l| l.pool_name.as_str())
+                .collect();
             let all: Vec<&str> = all.into_iter().collect();
             let all = if all.is_empty() {
                 "none".to_owned()
             } else {
                 all.join(", ")
             };
-            let message = format!("no free drive carries a pool named {name}; found: {all}");
+            let mut message = format!("no free drive carries a pool named {name}; found: {all}");
+            for (drive, label) in &labels.damaged {
+                let pool = &label.pool_name;
+                message.push_str(&format!(
+                    "; drive {drive}: a damaged label of pool {pool:?}"
+                ));
+            }
             Err(ErrorBody::new(ErrorCode::NotFound, message))
         }
         (Some(_), Some(_)) => {
@@ -376,9 +390,11 @@ fn chosen(name: &Name, how: &PoolImport, labels: &Labels) -> Result<String, Erro
     }
 }
 
-/// The drives that carry a pool; never a drive and its copy.
+/// The drives that carry a pool; never a drive and its copy. Those whose labels are damaged are
+/// among them: the pool says what that means.
 fn carriers(labels: &Labels, id: &str) -> Result<Vec<Name>, String> {
     let of_pool = labels
+        .whole
         .iter()
         .filter(|(_, label)| hexadecimal(&label.pool.0) == id);
     let mut by_member: BTreeMap<_, &Name> = BTreeMap::new();
@@ -391,5 +407,11 @@ fn carriers(labels: &Labels, id: &str) -> Result<Vec<Name>, String> {
             ));
         }
     }
-    Ok(by_member.into_values().cloned().collect())
+    let damaged = labels.damaged.iter();
+    let damaged = damaged.filter(|(_, label)| hexadecimal(&label.pool.0) == id);
+    let whole = by_member.into_values();
+    Ok(whole
+        .chain(damaged.map(|(name, _)| name))
+        .cloned()
+        .collect())
 }

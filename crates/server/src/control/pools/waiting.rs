@@ -80,7 +80,7 @@ fn waiting(objects: &Objects) -> impl Iterator<Item = (&Name, &PoolEntry)> {
 /// should have the drive says that knows the latest membership.
 fn missing(entry: &PoolEntry, labels: &Labels) -> Vec<String> {
     let PoolEntry { record, .. } = entry;
-    let of_pool = labels.values();
+    let of_pool = labels.whole.values();
     let of_pool = of_pool.filter(|label| hexadecimal(&label.pool.0) == record.id);
     let here: BTreeSet<String> = of_pool
         .clone()
