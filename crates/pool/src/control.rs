@@ -120,19 +120,21 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let others = self.core.take_back_room(false).await?.blocks;
         self.core
             .checkpoint_with(Resume::WhenDurable, |state| {
-                self.check_table_room()?;
                 let before = state.tables.clone();
                 let changed = change(state);
                 state.tables_changed();
                 let changed = changed?;
                 let more = state.promised > before.promised_blocks();
                 let committed = state.committed_blocks_next() + others;
-                if more && committed > self.core.size().usable_blocks() {
+                let fits = match more && committed > self.core.size().usable_blocks() {
+                    true => Err(PoolError::NoSpace),
+                    false => self.check_table_room(&before, &state.tables),
+                };
+                if fits.is_err() {
                     state.tables = before;
                     state.tables_changed();
-                    return Err(PoolError::NoSpace);
                 }
-                Ok(changed)
+                fits.map(|()| changed)
             })
             .await
     }

@@ -13,6 +13,7 @@ use crate::location::{BLOCK_BYTES, ROWS_MAX};
 use crate::messages::Wiring;
 use crate::pool::{OpenOptions, Pool, alone};
 use crate::slots;
+use crate::table_room::slot_blocks_for;
 use block::{BlockDevice, BlockRange, Lba};
 
 /// Zones have at least so many blocks: the largest atomic write fits even one column.
@@ -61,14 +62,6 @@ fn zone_blocks_for(smallest: u64, asked: Option<u64>) -> u32 {
         None => (smallest / 1024).next_power_of_two().min(1 << 18),
     };
     blocks.clamp(u64::from(ZONE_BLOCKS_MIN), u64::from(ROWS_MAX)) as u32
-}
-
-/// Blocks of a superblock slot: a full segment table for the most drives, and room for the
-/// tables of volumes, which grows with the drive.
-fn slot_blocks_for(smallest: u64, zone_blocks: u32) -> u32 {
-    let zones = smallest / u64::from(zone_blocks) * DRIVES_MAX as u64;
-    let tables = (smallest * BLOCK_BYTES as u64 / 4096).clamp(32 << 10, 4 << 20);
-    (2 + (zones * 12 + tables) / BLOCK_BYTES as u64) as u32
 }
 
 impl<D: BlockDevice + 'static> Pool<D> {
@@ -178,7 +171,11 @@ fn first_superblock<D: BlockDevice>(
     }
     let smallest = drives.iter().map(device_blocks).min().unwrap_or(0);
     let zone_blocks = zone_blocks_for(smallest, options.zone_bytes);
-    let slot_blocks = slot_blocks_for(smallest, zone_blocks);
+    let zones = drives
+        .iter()
+        .map(|device| device_blocks(device) / u64::from(zone_blocks));
+    let narrow = options.level.narrow(shape.width());
+    let slot_blocks = slot_blocks_for(narrow, smallest, zone_blocks, zones.sum());
     let mut superblock = Superblock::zeroed();
     superblock.magic = MAGIC;
     superblock.version = VERSION.into();

@@ -130,6 +130,9 @@ pub enum PoolError {
     /// The request makes no sense, whatever the pool's state.
     #[error("invalid request: {0}")]
     Invalid(&'static str),
+    /// There is no room in the superblocks for more volumes, snapshots or what is kept with them.
+    #[error("the pool has no room for more: delete volumes or snapshots first")]
+    TablesFull,
     /// Not enough space for what was asked.
     #[error("out of space")]
     NoSpace,

@@ -77,6 +77,7 @@ mod slots;
 mod space;
 mod state;
 mod status;
+mod table_room;
 mod together;
 mod tree;
 mod upkeep;

@@ -14,7 +14,6 @@ use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
 use crate::labels::{self, DamagedLabel, DriveId, HostId};
 use crate::lease::{LEASE, QUARANTINE};
 use crate::level::{DRIVES_MAX, Level};
-use crate::location::BLOCK_BYTES;
 use crate::log::ATOMIC_BLOCKS;
 use crate::membership::is_damaged;
 use crate::messages::{End, Order, Wiring, wire};
@@ -197,15 +196,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
         self.core.upkeep.notify_one();
         Ok(())
     }
-
-    /// Refuses a change that could outgrow the superblock's slot.
-    pub(crate) fn check_table_room(&self) -> Result<(), PoolError> {
-        let used = self.core.published.borrow().body.len();
-        if used + 4 * BLOCK_BYTES > self.core.table_room() {
-            return Err(PoolError::NoSpace);
-        }
-        Ok(())
-    }
 }
 
 /// How a host came by the pool.
@@ -264,7 +254,7 @@ pub(crate) async fn bring_up<D: BlockDevice>(
 }
 
 /// Zones of each member.
-fn zones(superblock: &Superblock) -> Vec<u32> {
+pub(crate) fn zones(superblock: &Superblock) -> Vec<u32> {
     let (zone_blocks, slot_blocks) = (superblock.zone_blocks.get(), superblock.slot_blocks.get());
     let members = superblock.members.iter();
     let zones = members.map(|member| match member.state {
@@ -362,12 +352,6 @@ pub(crate) fn alone() -> Wiring {
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
-    /// Bytes that the tables may take: slots are as large on every drive.
-    pub fn table_room(&self) -> usize {
-        let slot = self.published.borrow().superblock.slot_blocks.get();
-        slot.saturating_sub(2) as usize * BLOCK_BYTES
-    }
-
     /// Recovers and makes the decisions last. Returns what the other shards are to begin with: the
     /// updates are merged while the pool serves, so what is mapped does not delay it. Only what a
     /// recovery found that was not followed by a merge is merged before.

@@ -46,7 +46,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             self.exclude(&mut next, &failed)?;
             self.check_quorum(&next)?;
-            if body.len() > self.table_room() {
+            if body.len() > self.slot_bytes() {
                 return Err(PoolError::NoSpace);
             }
             self.verify().await?;

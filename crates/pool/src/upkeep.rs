@@ -138,7 +138,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     fn free_replaced(self: &Rc<Self>) {
         let tables = self.published.borrow().body.len();
         // Until the next merge the tables name them beside those that are made of their zones.
-        if tables + TABLES_SPARE_BYTES > self.table_room() {
+        if tables + TABLES_SPARE_BYTES > self.table_bytes_planned() {
             return;
         }
         let mut state = self.state.borrow_mut();

@@ -401,7 +401,7 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         | PoolError::StillInUse { .. } => ErrorCode::InUse,
         PoolError::NoPool | PoolError::NotFound(_) => ErrorCode::NotFound,
         PoolError::NameTaken(_) => ErrorCode::AlreadyExists,
-        PoolError::NoSpace => ErrorCode::OutOfSpace,
+        PoolError::NoSpace | PoolError::TablesFull => ErrorCode::OutOfSpace,
         PoolError::ScrubStopped => ErrorCode::InUse,
         PoolError::MembersMissing { .. }
         | PoolError::DriveShrank { .. }

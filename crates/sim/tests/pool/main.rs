@@ -24,5 +24,6 @@ mod sharded;
 mod shards;
 mod space;
 mod support;
+mod tables;
 mod together;
 mod trims;
