@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use api::{JobKind, JobState, ObjectState, PoolState};
@@ -60,6 +61,16 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
         assert!(started.elapsed() < PATIENCE, "{what}");
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Copies a drive but for a bit in each of its two labels.
+fn damage_labels(whole: &Path, to: &Path) {
+    let mut content = std::fs::read(whole).unwrap();
+    let last = content.len() - 4096;
+    for label in [4096, last] {
+        content[label + 200] ^= 4;
+    }
+    std::fs::write(to, content).unwrap();
 }
 
 fn pool_state(node: &Node) -> PoolState {
@@ -223,7 +234,22 @@ fn a_pool_moves_to_another_node_with_its_hosts_and_identities() {
     let force = ["pool", "import", "pool", "--force"];
     refused(&force, &["copy", "f", "copies of one another"]);
     second.answer(&["drive", "wipe", "copy"]);
+    // One of which both labels are damaged is taken for nothing else, and is in nobody's way.
+    let hurt = drives.join("hurt.img");
+    damage_labels(&drives.join("d3.img"), &hurt);
+    second.answer(&["drive", "add", "hurt", hurt.to_str().unwrap()]);
+    refused(
+        &["volume", "create", "v", "--drive", "hurt"],
+        &["label that is damaged"],
+    );
+    refused(
+        &[
+            "pool", "create", "q", "--level", "raid0", "--drives", "hurt",
+        ],
+        &["the label of drive hurt is damaged", "wipe"],
+    );
     second.answer(&force);
+    second.answer(&["drive", "wipe", "hurt"]);
     let there = second.client().volume(&name("demo")).unwrap();
     assert_eq!(
         (&there.nqn, there.nsid, there.uuid),

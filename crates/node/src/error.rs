@@ -194,11 +194,17 @@ impl NodeError {
                  contents are not needed",
                 name(*index)
             ),
+            PoolError::LabelDamaged { index, label } => format!(
+                "the label of drive {} is damaged: it names pool {:?}, member {}; wipe the drive \
+                 if its contents are not needed",
+                name(*index),
+                label.pool_name,
+                label.index
+            ),
             PoolError::DriveTooSmall { index, found, min } => {
-                let drive = if drives.len() == 1 { 0 } else { *index };
                 format!(
                     "drive {} has {} bytes; at least {} are needed",
-                    name(drive),
+                    name(*index),
                     found * 4096,
                     min * 4096
                 )
@@ -221,6 +227,17 @@ impl NodeError {
                     named(right_drives)
                 )
             }
+            PoolError::DriveShrank {
+                index,
+                found,
+                before,
+            } => format!(
+                "drive {} has {} bytes and had {} when it joined the pool: give it its size back, \
+                 or remove it to open the pool without it",
+                name(*index),
+                found * 4096,
+                before * 4096
+            ),
             PoolError::NoPool => {
                 format!("no pool is on any of the drives: {}", drives.join(", "))
             }

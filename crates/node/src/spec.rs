@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use access::{AllowedHosts, Nqn};
 use block::IoError;
-use pool::{Counters, DriveId, Label, PoolEvent, PoolId, PoolStatus, VolumeId};
+use pool::{Counters, DamagedLabel, DriveId, Label, PoolEvent, PoolId, PoolStatus, VolumeId};
 use target::PathState;
 use uuid::Uuid;
 
@@ -138,6 +138,8 @@ pub enum DriveLabel {
     Pool(Label),
     /// It belongs to a pool of a newer format.
     Newer(NewerLabel),
+    /// It belongs to a pool, or did; its label is damaged, and nothing in it is certain.
+    Damaged(DamagedLabel),
     /// It cannot be read; why.
     Unreadable(String),
 }

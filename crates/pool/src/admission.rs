@@ -272,6 +272,8 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Blocks of a range that the volume does not hold by itself.
     async fn new_blocks(&self, volume: u32, range: BlockRange) -> Result<u64, IoError> {
+        // Or nodes that are about to be read may be replaced, and others written there.
+        let _reading = self.reading();
         let mut new = 0;
         for block in range.start.0..range.start.0 + range.blocks {
             let layer = {

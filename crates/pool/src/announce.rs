@@ -25,6 +25,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if let Some(reason) = self.offline.get() {
             return Err(PoolError::Offline(reason));
         }
+        if self.stopping.get() {
+            return Err(PoolError::Offline("closing"));
+        }
         let body = Rc::new(self.body_with_ready()?.encode());
         if !self.state.borrow().unannounced.is_empty() {
             let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;
@@ -97,14 +100,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut body = self.body_with_ready()?;
         body.tables = self.state.borrow().tables.clone();
         let body = body.encode();
-        match body.len() <= self.table_room() {
+        match body.len() <= self.slot_bytes() {
             true => Ok(Rc::new(body)),
-            false => Err(PoolError::NoSpace),
+            false => Err(PoolError::TablesFull),
         }
     }
 
     /// The last tables, but for the segments that have been freed, and are made ready, since.
-    fn body_with_ready(&self) -> Result<Body, PoolError> {
+    pub fn body_with_ready(&self) -> Result<Body, PoolError> {
         let mut body = Body::decode(&self.published.borrow().body, VERSION)
             .map_err(|_| PoolError::Damaged("tables of the last checkpoint"))?;
         let mut state = self.state.borrow_mut();

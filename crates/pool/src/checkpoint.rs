@@ -12,7 +12,7 @@ use crate::map_writer::MapWriter;
 use crate::messages::{Order, Turnover, Written};
 use crate::overlay::{self, Overlay};
 use crate::segments::{Kind, Segment, State as SegmentState};
-use crate::space::{LAST_RESORT, Size};
+use crate::space::{LAST_RESORT, Size, formed_width};
 use crate::tree;
 use crate::volumes::Tables;
 use crate::zones::formable;
@@ -95,8 +95,12 @@ impl<D: BlockDevice + 'static> Core<D> {
         {
             return size;
         }
-        let size = Size::of(self.array.level, self.width, self.zone_rows, &self.zones());
+        let zones = self.zones();
+        let size = Size::of(self.array.level, self.width, self.zone_rows, &zones);
         let size = size.for_shards(self.shards);
+        let formed = formed_width(self.array.level, self.width, self.array.taking());
+        let by_tables = self.table_room_with(&zones).segments_most(formed);
+        let size = size.at_most(by_tables);
         self.known_size.set(Some((drives, size)));
         size
     }
@@ -501,6 +505,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let map = map.filter(|segment| segment.kind == Kind::Map).count();
         let share = size.map_share(state.map_nodes).saturating_sub(map);
         let formable = formable(&free, shape.width() - missing);
+        let formable = formable.min(self.segments_by_tables(state, shape.width()));
         Free {
             spare: formable.saturating_sub(reserve + share + LAST_RESORT),
             last_resort: formable.saturating_sub(reserve),

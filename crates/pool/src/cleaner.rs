@@ -163,7 +163,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// segment has gone that was there when its layer went; one that is full of what lives is worth
     /// no cleaning for the space in it, and would stay for ever.
     pub fn aged(&self) -> Aged {
-        let most = self.table_room() / REDIRECTS_PART / REDIRECT_BYTES;
+        let most = self.slot_bytes() / REDIRECTS_PART / REDIRECT_BYTES;
         let state = self.state.borrow();
         if state.tables.redirects.len() <= most {
             return Aged::No;

@@ -120,15 +120,15 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let others = self.core.take_back_room(false).await?.blocks;
         self.core
             .change_tables(|state, before| {
-                self.check_table_room()?;
                 let changed = change(state)?;
                 state.tables_changed();
                 let more = state.promised > before.promised_blocks();
                 let committed = state.committed_blocks_next() + others;
-                match more && committed > self.core.size().usable_blocks() {
-                    true => Err(PoolError::NoSpace),
-                    false => Ok(changed),
+                if more && committed > self.core.size().usable_blocks() {
+                    return Err(PoolError::NoSpace);
                 }
+                self.check_table_room(before, &state.tables)?;
+                Ok(changed)
             })
             .await
     }

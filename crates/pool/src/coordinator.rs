@@ -67,6 +67,8 @@ pub(crate) struct Coordinator<D> {
     pub opened_at: u64,
     /// What the last opening wrote that had a claim: it is over, or its host was waited for.
     pub former_claim: u64,
+    /// Members that are there and do not count, since their labels are damaged.
+    pub label_damaged: BTreeSet<usize>,
     /// The epoch of a superblock that a former holder has left behind.
     pub intruder: Cell<Option<u64>>,
     /// When the zones of [`State::quarantined`](crate::core::State) may be used again.

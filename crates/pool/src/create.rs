@@ -12,6 +12,8 @@ use crate::level::{DRIVES_MAX, Level};
 use crate::location::{BLOCK_BYTES, ROWS_MAX};
 use crate::messages::Wiring;
 use crate::pool::{OpenOptions, Pool, alone};
+use crate::slots;
+use crate::table_room::slot_blocks_for;
 use block::{BlockDevice, BlockRange, Lba};
 
 /// Zones have at least so many blocks: the largest atomic write fits even one column.
@@ -62,14 +64,6 @@ fn zone_blocks_for(smallest: u64, asked: Option<u64>) -> u32 {
     blocks.clamp(u64::from(ZONE_BLOCKS_MIN), u64::from(ROWS_MAX)) as u32
 }
 
-/// Blocks of a superblock slot: a full segment table for the most drives, and room for the
-/// tables of volumes, which grows with the drive.
-fn slot_blocks_for(smallest: u64, zone_blocks: u32) -> u32 {
-    let zones = smallest / u64::from(zone_blocks) * DRIVES_MAX as u64;
-    let tables = (smallest * BLOCK_BYTES as u64 / 4096).clamp(32 << 10, 4 << 20);
-    (2 + (zones * 12 + tables) / BLOCK_BYTES as u64) as u32
-}
-
 impl<D: BlockDevice + 'static> Pool<D> {
     /// Makes a pool out of drives that carry none, and opens it.
     pub async fn create(drives: Vec<D>, options: CreateOptions) -> Result<Pool<D>, PoolError> {
@@ -94,12 +88,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             });
         }
         for (index, device) in drives.iter().enumerate() {
-            if let Some(label) = labels::probe(device).await? {
-                return Err(PoolError::DriveInUse {
-                    index,
-                    pool: label.pool_name,
-                });
-            }
+            check_blank(index, device).await?;
         }
         let superblock = first_superblock(&drives, &options)?;
         let body = Body::default().encode();
@@ -110,7 +99,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             let mut superblock = superblock.clone();
             superblock.drive_index = index as u8;
             superblock.drive_id = superblock.members[index].id;
-            labels::write(device, &superblock, layout(device), &body).await?;
+            slots::write(device, &superblock, layout(device), &body).await?;
         }
         join_all(drives.iter().map(|device| forget(device, layout(device)))).await;
         let CreateOptions {
@@ -130,6 +119,19 @@ impl<D: BlockDevice + 'static> Pool<D> {
             },
         )
         .await
+    }
+}
+
+/// A new pool takes drives that carry none, not even one that is damaged.
+async fn check_blank<D: BlockDevice>(index: usize, device: &D) -> Result<(), PoolError> {
+    match labels::probe(device).await {
+        Ok(None) => Ok(()),
+        Ok(Some(label)) => Err(PoolError::DriveInUse {
+            index,
+            pool: label.pool_name,
+        }),
+        Err(PoolError::LabelDamaged { label, .. }) => Err(PoolError::LabelDamaged { index, label }),
+        Err(error) => Err(error),
     }
 }
 
@@ -166,7 +168,11 @@ fn first_superblock<D: BlockDevice>(
     }
     let smallest = drives.iter().map(device_blocks).min().unwrap_or(0);
     let zone_blocks = zone_blocks_for(smallest, options.zone_bytes);
-    let slot_blocks = slot_blocks_for(smallest, zone_blocks);
+    let zones = drives
+        .iter()
+        .map(|device| device_blocks(device) / u64::from(zone_blocks));
+    let narrow = level.narrow(width);
+    let slot_blocks = slot_blocks_for(narrow, smallest, zone_blocks, zones.sum());
     let mut superblock = Superblock::zeroed();
     superblock.magic = MAGIC;
     superblock.version = VERSION.into();

@@ -48,6 +48,30 @@ pub enum PoolError {
         /// The pool's name.
         pool: String,
     },
+    /// A drive carries a label of which nothing is whole.
+    #[error(
+        "the label of drive {index} is damaged: it names pool {:?}, member {}; wipe the drive if \
+         what is on it is not needed", .label.pool_name, .label.index
+    )]
+    LabelDamaged {
+        /// Position among the drives given.
+        index: usize,
+        /// What can be told of it.
+        label: crate::DamagedLabel,
+    },
+    /// A drive has become smaller than it was when it joined the pool.
+    #[error(
+        "drive {index} has {found} blocks of 4 KiB and had {before} when it joined the pool: give \
+         it its size back, or open the pool without it"
+    )]
+    DriveShrank {
+        /// Position among the drives given.
+        index: usize,
+        /// Its size in 4 KiB blocks.
+        found: u64,
+        /// The size that it had.
+        before: u64,
+    },
     /// None of the drives carries a pool.
     #[error("no drive carries a pool")]
     NoPool,
@@ -120,6 +144,9 @@ pub enum PoolError {
     /// Too many drives are gone; nothing more can be written.
     #[error("the pool is offline: {0}")]
     Offline(&'static str),
+    /// A drive that was to leave has failed before it was empty.
+    #[error("the drive failed before it was empty, and is out of use: nothing was wiped")]
+    DriveFailed,
     /// A scrub was ended before it was through.
     #[error("the scrub was stopped")]
     ScrubStopped,
@@ -132,6 +159,9 @@ pub enum PoolError {
     /// The request makes no sense, whatever the pool's state.
     #[error("invalid request: {0}")]
     Invalid(&'static str),
+    /// There is no room in the superblocks for more volumes, snapshots or what is kept with them.
+    #[error("the pool has no room for more: delete volumes or snapshots first")]
+    TablesFull,
     /// Not enough space for what was asked.
     #[error("out of space")]
     NoSpace,

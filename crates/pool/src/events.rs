@@ -103,6 +103,8 @@ pub enum DriveChange {
     Failed,
     /// It was not there when the pool was opened.
     Missing,
+    /// It was there when the pool was opened, but no label of it was whole.
+    LabelDamaged,
     /// It is there again but missed writes; it is not used until it is added anew.
     Stale,
     /// It is no member any more, and nothing is missing without it.

@@ -10,17 +10,19 @@ use crate::drive::Drive;
 use crate::error::PoolError;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
 use crate::join::first_good;
-use crate::labels::{self, Slot, hexadecimal};
+use crate::labels::{DamagedLabel, hexadecimal};
 use crate::lease::{CHECK_EVERY, LEASE, TAKEOVER};
 use crate::membership::{self, Choice, lost_max};
 use crate::messages::Order;
-use crate::pool::{OpenOptions, bring_up, find_slots};
+use crate::pool::{OpenOptions, bring_up};
+use crate::slots::{self, Given, Slot};
 use block::{BlockDevice, IoError};
 use reactor::Instant;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 pub(crate) const TAKEN_OVER: &str = "another host has taken the pool over";
+const CLOSED: &str = "it has been closed";
 const NO_DRIVES: &str = "too many drives failed";
 
 /// How often a pool is claimed whose holder goes on publishing.
@@ -31,6 +33,7 @@ const SECOND_CHOICE: Duration = Duration::from_millis(500);
 /// What is found on the drives of a pool before it is opened.
 pub(crate) struct Survey {
     pub slots: Vec<Option<Box<Slot>>>,
+    pub damaged: Vec<DamagedLabel>,
     pub choice: Choice,
     pub newest: Slot,
     /// No superblock that was found has a larger number.
@@ -39,13 +42,14 @@ pub(crate) struct Survey {
 
 impl Survey {
     pub async fn of<D: BlockDevice>(drives: &[D]) -> Result<Survey, PoolError> {
-        let slots = find_slots(drives).await?;
+        let Given { slots, damaged } = Given::of(drives).await?;
         let given: Vec<Option<&Slot>> = slots.iter().map(Option::as_deref).collect();
-        let choice = membership::choose(&given)?;
+        let choice = membership::choose(&given, &damaged)?;
         let newest = slots[choice.newest].as_deref().cloned();
         let newest = newest.ok_or(PoolError::NoPool)?;
         let sequences = slots.iter().flatten().map(|slot| slot.last_sequence);
         Ok(Survey {
+            damaged: damaged.into_iter().map(|(_, label)| label).collect(),
             last_sequence: sequences.max().unwrap_or(0),
             slots,
             choice,
@@ -165,9 +169,14 @@ struct Look<D> {
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
-    /// Returns once it is certain that nobody had taken the pool when this was called.
+    /// Returns once it is certain that nobody had taken the pool when this was called; fails when
+    /// that is no longer so, and once the pool is closed.
     pub async fn verify(&self) -> Result<(), PoolError> {
         loop {
+            // Nothing that is seen from now on makes the pool this host's again.
+            if self.array.lease.has_ended() {
+                return Err(PoolError::Offline(self.offline.get().unwrap_or(CLOSED)));
+            }
             let begun = reactor::now();
             let look = self.look_around().await;
             if let Some(number) = look.intruder {
@@ -230,7 +239,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             if place >= needed {
                 reactor::sleep(SECOND_CHOICE).await;
             }
-            match labels::heads(member.1.device()).await {
+            match slots::heads(member.1.device(), member.1.layout).await {
                 // One that was wiped by who has the pool now tells nothing.
                 Ok(heads) if !heads.iter().flatten().any(is_ours) => {
                     Err((member.clone(), IoError::NotReady))

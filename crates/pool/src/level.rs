@@ -100,6 +100,15 @@ impl Level {
         }
     }
 
+    /// The shape of the segments for lone writes, in a pool whose others are `width` wide.
+    pub(crate) fn narrow(self, width: usize) -> Shape {
+        match self {
+            // It has nothing narrower.
+            Level::Raid1 => self.shape(width),
+            _ => self.shape(1),
+        }
+    }
+
     /// How many drives a pool whose segments are `width` wide may lose at once, whichever they are.
     pub fn drives_lost_max(self, width: usize) -> usize {
         match self {

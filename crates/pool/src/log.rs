@@ -194,6 +194,13 @@ pub(crate) fn place(segment: u32, row: u32, rows: u32, index: usize) -> Location
 impl<D: BlockDevice + 'static> Core<D> {
     /// Queues requests' parts; the writer takes it from here.
     pub fn enqueue(&self, items: impl IntoIterator<Item = Item>) {
+        if self.stopping.get() {
+            // The writer may have looked at the queue for the last time.
+            items
+                .into_iter()
+                .for_each(|item| item.fail(IoError::NotReady));
+            return;
+        }
         let mut state = self.state.borrow_mut();
         for item in items {
             state.queued_blocks += item.parts();

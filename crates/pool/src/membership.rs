@@ -2,8 +2,9 @@
 
 use crate::error::PoolError;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
-use crate::labels::{Slot, hexadecimal};
+use crate::labels::{DamagedLabel, hexadecimal};
 use crate::level::Level;
+use crate::slots::Slot;
 use std::collections::BTreeSet;
 
 /// The decision: the slot to go on from, and which of the drives given may be used.
@@ -58,14 +59,23 @@ fn quorate(head: &Superblock, slots: &[Option<&Slot>]) -> bool {
     present > 0 && present + lost_max(head) >= members(head)
 }
 
-/// Decides from the newest slot of each drive given; `None` where a drive has none.
-pub(crate) fn choose(slots: &[Option<&Slot>]) -> Result<Choice, PoolError> {
+/// Decides from the newest slot of each drive given; `None` where a drive has none, be it that its
+/// label is `damaged`.
+pub(crate) fn choose(
+    slots: &[Option<&Slot>],
+    damaged: &[(usize, DamagedLabel)],
+) -> Result<Choice, PoolError> {
     let found: Vec<(usize, &Slot)> = slots
         .iter()
         .enumerate()
         .filter_map(|(at, slot)| Some((at, (*slot)?)))
         .collect();
-    let (_, first) = found.first().ok_or(PoolError::NoPool)?;
+    let Some((_, first)) = found.first() else {
+        return Err(match damaged.first().cloned() {
+            Some((index, label)) => PoolError::LabelDamaged { index, label },
+            None => PoolError::NoPool,
+        });
+    };
     let mut seen = BTreeSet::new();
     for (_, slot) in &found {
         let superblock = &slot.superblock;
@@ -93,7 +103,7 @@ pub(crate) fn choose(slots: &[Option<&Slot>]) -> Result<Choice, PoolError> {
         others.next()
     };
     let Some((_, latest)) = heads.first() else {
-        return Err(too_few(&found, slots));
+        return Err(too_few(&found, slots, damaged));
     };
     match heads.iter().find(|(_, slot)| rival(slot).is_none()) {
         Some((newest, slot)) => Ok(Choice {
@@ -147,17 +157,33 @@ fn never_complete(head: &Superblock, kept: &Superblock, slots: &[Option<&Slot>])
     })
 }
 
-fn too_few(found: &[(usize, &Slot)], slots: &[Option<&Slot>]) -> PoolError {
+/// True when a damaged label is that of the member at `index`, as far as can be told.
+pub(crate) fn is_damaged(head: &Superblock, index: usize, damaged: &DamagedLabel) -> bool {
+    let named = damaged.drive.0 == head.members[index].id;
+    // Its identifier may be what is damaged.
+    let placed = damaged.pool.0 == head.pool_id && damaged.index == index;
+    let another = head.members.iter().any(|it| damaged.drive.0 == it.id);
+    named || placed && !another
+}
+
+fn too_few(
+    found: &[(usize, &Slot)],
+    slots: &[Option<&Slot>],
+    damaged: &[(usize, DamagedLabel)],
+) -> PoolError {
     let Some((_, newest)) = found.iter().max_by_key(|(_, slot)| slot.rank()) else {
         return PoolError::NoPool;
     };
     let head = &newest.superblock;
     let present: BTreeSet<usize> = current(head, slots).into_iter().flatten().collect();
     let describe = |(index, member): (usize, &crate::format::superblock::Member)| {
-        let state = if member.state == MEMBER_ACTIVE {
-            "absent"
-        } else {
-            "failed"
+        let is_there = damaged
+            .iter()
+            .any(|(_, label)| is_damaged(head, index, label));
+        let state = match member.state {
+            MEMBER_ACTIVE if is_there => "there with a damaged label",
+            MEMBER_ACTIVE => "absent",
+            _ => "failed",
         };
         format!("member {index} ({}) is {state}", hexadecimal(&member.id))
     };
@@ -215,7 +241,7 @@ mod tests {
 
     fn decide(slots: &[Slot], present: &[usize]) -> Result<Choice, PoolError> {
         let given: Vec<Option<&Slot>> = present.iter().map(|index| Some(&slots[*index])).collect();
-        choose(&given)
+        choose(&given, &[])
     }
 
     #[test]
@@ -297,7 +323,7 @@ mod tests {
         let given: Vec<Option<&Slot>> = (0..slots.len())
             .map(|index| drives.contains(&index).then(|| &slots[index]))
             .collect();
-        let choice = choose(&given).unwrap();
+        let choice = choose(&given, &[]).unwrap();
         let mut next = slots[choice.newest].superblock.clone();
         next.incarnation = (next.incarnation.get() + 1).into();
         next.sequence = (next.sequence.get() + 1).into();
@@ -391,10 +417,10 @@ mod tests {
         let slots = pool(Level::Raid1, 2);
         let mut other = pool(Level::Raid1, 2);
         other[0].superblock.pool_id = [9; 16];
-        let mixed = choose(&[Some(&slots[0]), Some(&other[0])]);
+        let mixed = choose(&[Some(&slots[0]), Some(&other[0])], &[]);
         assert!(matches!(mixed, Err(PoolError::MixedPools(..))));
-        let copied = choose(&[Some(&slots[0]), Some(&slots[0])]);
+        let copied = choose(&[Some(&slots[0]), Some(&slots[0])], &[]);
         assert!(matches!(copied, Err(PoolError::DuplicateDrive(0))));
-        assert!(matches!(choose(&[None]), Err(PoolError::NoPool)));
+        assert!(matches!(choose(&[None], &[]), Err(PoolError::NoPool)));
     }
 }

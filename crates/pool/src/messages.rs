@@ -227,14 +227,15 @@ pub(crate) enum Report {
 pub(crate) struct Outbox<T>(Rc<Queue<T>>);
 
 impl<T: Send + 'static> Outbox<T> {
-    /// Sends what it is told to `mailbox`, in a task that ends with the outbox.
+    /// Sends what it is told to `mailbox`, in a task that ends with the outbox or the other end.
     pub fn new(mailbox: Sender<T>) -> Outbox<T> {
         let queue = Rc::new(Queue::unbounded());
         let from = queue.clone();
         drop(reactor::spawn(async move {
             while let Some(message) = from.pop().await {
                 if mailbox.send(message).await.is_err() {
-                    return;
+                    // Whoever waits for an answer is not to wait for ever.
+                    from.close();
                 }
             }
         }));
@@ -244,7 +245,7 @@ impl<T: Send + 'static> Outbox<T> {
 
 impl<T> Outbox<T> {
     pub fn tell(&self, message: T) {
-        // Closed only when dropped.
+        // Nobody hears it when the other end is gone.
         let _ = self.0.try_push(message);
     }
 

@@ -70,6 +70,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let gone = "a core of the pool has stopped";
         match answer.recv().await {
             Some(answer) => Ok(answer),
+            None if self.array.lease.has_ended() => Err(PoolError::Offline("closing")),
             None => {
                 self.go_offline(gone);
                 Err(PoolError::Offline(self.offline.get().unwrap_or(gone)))

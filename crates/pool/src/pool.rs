@@ -11,18 +11,19 @@ use crate::events::DriveChange;
 use crate::fence::{self, Survey};
 use crate::format::body::Body;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock, VERSION};
-use crate::join::join_all;
-use crate::labels::{self, DriveId, Found, HostId, Slot};
+use crate::labels::{self, DamagedLabel, DriveId, HostId};
 use crate::lease::{LEASE, QUARANTINE};
 use crate::level::{DRIVES_MAX, Level};
-use crate::location::BLOCK_BYTES;
 use crate::log::ATOMIC_BLOCKS;
+use crate::membership::is_damaged;
 use crate::messages::{End, Order, Wiring, wire};
 use crate::overlay::Overlay;
 use crate::quiet::Quiet;
 use crate::recovery::Before;
 use crate::segments::{Kind, Segments, State as SegmentState};
+use crate::silence::watch_silence;
 use crate::slices::Share;
+use crate::slots::{self, Slot};
 use block::BlockDevice;
 use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
@@ -95,6 +96,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let entered = fence::enter(&drives, &options, claim).await?;
         let Survey {
             slots,
+            damaged,
             choice,
             newest,
             ..
@@ -105,10 +107,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
             forced: entered.forced,
             former_claim: newest.superblock.claim.get(),
             lease_until: entered.looked + LEASE,
+            damaged,
         };
-        let version = newest.superblock.version.get();
-        let body = Body::decode(&newest.body, version);
-        let body = body.map_err(|_| PoolError::Damaged("tables"))?;
+        let body = body_of(&newest)?;
         let mut members: Vec<Option<Rc<Drive<D>>>> = Vec::new();
         members.resize_with(DRIVES_MAX, || None);
         let mut positions = Vec::new();
@@ -204,33 +205,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
         self.core.upkeep.notify_one();
         Ok(())
     }
-
-    /// Refuses a change that could outgrow the superblock's slot.
-    pub(crate) fn check_table_room(&self) -> Result<(), PoolError> {
-        let used = self.core.published.borrow().body.len();
-        if used + 4 * BLOCK_BYTES > self.core.table_room() {
-            return Err(PoolError::NoSpace);
-        }
-        Ok(())
-    }
-}
-
-/// What each drive carries of a pool. All that can be read from now on is durable: what a host that
-/// died has left in a drive's cache would be lost with the power, and what is built upon it.
-pub(crate) async fn find_slots<D: BlockDevice>(
-    drives: &[D],
-) -> Result<Vec<Option<Box<Slot>>>, PoolError> {
-    let looks = drives.iter().map(async |device| {
-        device.flush().await?;
-        labels::find(device).await
-    });
-    let slots = join_all(looks).await.into_iter().map(|found| match found {
-        Ok(Found::Slot(slot)) => Ok(Some(slot)),
-        Ok(Found::Newer(newer)) => Err(labels::newer_format(newer)),
-        // A drive that cannot be read is as good as absent.
-        Ok(Found::Blank) | Err(_) => Ok(None),
-    });
-    slots.collect()
 }
 
 /// How a host came by the pool.
@@ -243,6 +217,8 @@ struct Entry {
     /// Another host has held it.
     forced: bool,
     lease_until: Instant,
+    /// Labels of drives that are there and of which none is whole.
+    damaged: Vec<DamagedLabel>,
 }
 
 /// Tells of drives that are there but missed what the others know.
@@ -273,7 +249,7 @@ pub(crate) async fn bring_up<D: BlockDevice>(
     if slot.torn_beside {
         // For good: the next tables written there may be the very same, and must not make that
         // superblock count after all.
-        labels::wipe_slot(device, !slot.odd).await?;
+        slots::wipe_slot(device, slot.layout(), !slot.odd).await?;
     }
     let behind = slot.rank() < newest.rank();
     if behind || slot.alone && slot.rank() == newest.rank() {
@@ -281,13 +257,13 @@ pub(crate) async fn bring_up<D: BlockDevice>(
         superblock.drive_index = index as u8;
         superblock.drive_id = slot.superblock.drive_id;
         let (layout, body) = (slot.layout(), &newest.body);
-        labels::write_in(device, &superblock, layout, !slot.odd, body).await?;
+        slots::write_in(device, &superblock, layout, !slot.odd, body).await?;
     }
     Ok(())
 }
 
 /// Zones of each member.
-fn zones(superblock: &Superblock) -> Vec<u32> {
+pub(crate) fn zones(superblock: &Superblock) -> Vec<u32> {
     let (zone_blocks, slot_blocks) = (superblock.zone_blocks.get(), superblock.slot_blocks.get());
     let members = superblock.members.iter();
     let zones = members.map(|member| match member.state {
@@ -295,6 +271,11 @@ fn zones(superblock: &Superblock) -> Vec<u32> {
         _ => DriveLayout::new(member.blocks.get(), zone_blocks, slot_blocks).zones(),
     });
     zones.collect()
+}
+
+fn body_of(slot: &Slot) -> Result<Body, PoolError> {
+    let version = slot.superblock.version.get();
+    Body::decode(&slot.body, version).map_err(|_| PoolError::Damaged("tables"))
 }
 
 /// What this opening publishes is of this version of the format, and so are the tables.
@@ -322,18 +303,10 @@ fn assemble<D: BlockDevice + 'static>(
     let superblock = &published.superblock;
     let level = Level::from_code(superblock.level).ok_or(PoolError::Damaged("superblock"))?;
     let zone_blocks = superblock.zone_blocks.get();
-    let absent = superblock
-        .members
-        .iter()
-        .enumerate()
-        .filter(|(index, member)| member.state == MEMBER_ACTIVE && members[*index].is_none());
-    let newly_failed: Vec<usize> = absent.map(|(index, _)| index).collect();
     let array = Array::new(level, members);
-    array.newly_failed.replace(newly_failed);
-    array
-        .lease
-        .broken
-        .set(options.settings.broken_without_fence);
+    let label_damaged = note_absent(&array, superblock, &entry.damaged);
+    let unfenced = options.settings.broken_without_fence;
+    array.lease.broken.set(unfenced);
     array.lease.extend(entry.lease_until);
     let quarantined = still_written(&body, entry.forced);
     let zones = zones(superblock);
@@ -375,10 +348,31 @@ fn assemble<D: BlockDevice + 'static>(
             quiet: Quiet::default(),
             opened_at: entry.opened_at,
             former_claim: entry.former_claim,
+            label_damaged,
             intruder: Cell::new(None),
             quarantine_until: Cell::new(reactor::now() + QUARANTINE),
         }
     }))
+}
+
+/// Has the membership know of members that do not count; returns those of which a damaged label is
+/// there.
+fn note_absent<D: BlockDevice>(
+    array: &Array<D>,
+    superblock: &Superblock,
+    damaged: &[DamagedLabel],
+) -> BTreeSet<usize> {
+    let members = superblock.members.iter().enumerate();
+    let absent =
+        members.filter(|(index, member)| member.state == MEMBER_ACTIVE && !array.is_live(*index));
+    let absent: Vec<usize> = absent.map(|(index, _)| index).collect();
+    let is_there = |index: &&usize| {
+        let mut labels = damaged.iter();
+        labels.any(|label| is_damaged(superblock, **index, label))
+    };
+    let there = absent.iter().filter(is_there).copied().collect();
+    array.newly_failed.replace(absent);
+    there
 }
 
 /// Segments that a last holder who was not asked may still write to.
@@ -394,16 +388,6 @@ pub(crate) fn alone() -> Wiring {
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
-    /// Bytes that the tables may take on every live drive.
-    pub fn table_room(&self) -> usize {
-        let live = self.array.live().into_iter();
-        let slot = live
-            .map(|(_, drive)| drive.layout.slot_blocks)
-            .min()
-            .unwrap_or(0);
-        slot.saturating_sub(2) as usize * BLOCK_BYTES
-    }
-
     /// Recovers and makes the decisions last. Returns what the other shards are to begin with: the
     /// updates are merged while the pool serves, so what is mapped does not delay it. Only what a
     /// recovery found that was not followed by a merge is merged before.
@@ -465,7 +449,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Starts the pool's tasks.
     fn serve(self: &Rc<Self>) {
         drop(reactor::spawn(self.shard.clone().write_log()));
-        drop(reactor::spawn(self.shard.clone().watch_silence()));
+        drop(reactor::spawn(watch_silence(Rc::downgrade(&self.shard))));
         drop(reactor::spawn(self.clone().keep_up()));
         drop(reactor::spawn(self.clone().keep_balance()));
         drop(reactor::spawn(self.clone().keep_removing()));

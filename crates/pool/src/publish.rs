@@ -5,9 +5,9 @@ use crate::error::PoolError;
 use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Superblock};
 use crate::join::join_all;
-use crate::labels;
 use crate::membership::lost_max;
 use crate::messages::Order;
+use crate::slots;
 use block::{BlockDevice, IoError};
 use std::rc::Rc;
 
@@ -31,9 +31,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut settled = tables.is_none() && change.is_none();
         // Only now: another task may have published later tables while this one waited.
         let body = tables.unwrap_or_else(|| self.published.borrow().body.clone());
-        if body.len() > self.table_room() {
-            return Err(PoolError::NoSpace);
-        }
         loop {
             if let Some(reason) = self.offline.get() {
                 return Err(PoolError::Offline(reason));
@@ -49,6 +46,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             self.exclude(&mut next, &failed)?;
             self.check_quorum(&next)?;
+            if body.len() > self.slot_bytes() {
+                return Err(PoolError::NoSpace);
+            }
             self.verify().await?;
             self.outrank_intruder(&mut next)?;
             let written = self.write_everywhere(&next, &body).await;
@@ -79,6 +79,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 changed = true;
                 let change = match self.array.is_placed(*index) {
                     true => DriveChange::Failed,
+                    false if self.label_damaged.contains(index) => DriveChange::LabelDamaged,
                     false => DriveChange::Missing,
                 };
                 self.array.tell(*index, member.id, change);
@@ -119,14 +120,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(())
     }
 
-    /// True when every live drive has the superblock.
+    /// True when every live drive that the superblock lists has it.
     async fn write_everywhere(&self, next: &Superblock, body: &[u8]) -> bool {
-        let writes = self.array.live().into_iter().map(|(index, drive)| {
+        let live = self.array.live().into_iter();
+        let listed = live.filter(|(index, drive)| next.members[*index].id == drive.id);
+        let writes = listed.map(|(index, drive)| {
             let mut superblock = next.clone();
             superblock.drive_index = index as u8;
             superblock.drive_id = drive.id;
             async move {
-                let write = labels::write(drive.device(), &superblock, drive.layout, body);
+                let write = slots::write(drive.device(), &superblock, drive.layout, body);
                 let result = drive.ask(write).await;
                 if result.is_err() {
                     self.array.fail(index, &drive);

@@ -13,6 +13,7 @@ use crate::level::{DRIVES_MAX, Level};
 use crate::messages::{MemberDrive, Order};
 use crate::pool::Pool;
 use crate::segments::{Kind, Segment};
+use crate::slots;
 use block::BlockDevice;
 use std::rc::Rc;
 use std::time::Duration;
@@ -104,21 +105,60 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(())
     }
 
-    /// Takes a member off the list.
-    pub async fn retire(&self, index: usize) -> Result<(), PoolError> {
+    /// Takes a member off the list if it may go; true if it has gone. It goes with tables that
+    /// name none of its zones any more: those may be another drive's the next time.
+    pub async fn retire(&self) -> Result<bool, PoolError> {
+        // A checkpoint may give up that it leaves, and write to it.
+        let _alone = self.upkeep_lock.lock().await;
+        let Some(index) = self.retirable() else {
+            return Ok(false);
+        };
+        if self.stopping.get() {
+            return Err(PoolError::Offline("closing"));
+        }
         let word = self.entropy.word()?;
-        self.state.borrow_mut().set_drive(index, 0);
-        self.array.place(index, None);
-        self.tell_all(|| Order::Remove(index));
+        let id = self.published.borrow().superblock.members[index].id;
         let forget = |next: &mut Superblock| {
             next.members[index].state = MEMBER_NONE;
             next.members[index].id = [0; 16];
             next.raise_epoch(word);
         };
-        let id = self.published.borrow().superblock.members[index].id;
-        self.publish(Some(forget), None).await?;
+        let tables = Rc::new(self.body_with_ready()?.encode());
+        self.publish(Some(forget), Some(tables)).await?;
+        // Not before every member knows: nobody may wipe the drive until then.
+        {
+            let mut state = self.state.borrow_mut();
+            state.unannounced.clear();
+            state.set_drive(index, 0);
+        }
+        self.array.place(index, None);
+        self.tell_all(|| Order::Remove(index));
         self.array.tell(index, id, DriveChange::Left);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Returns once every member knows that a drive which was to leave is none of them any more.
+    async fn wait_until_forgotten(&self, index: usize, drive: &Drive<D>) -> Result<(), PoolError> {
+        loop {
+            if let Some(reason) = self.offline.get() {
+                return Err(PoolError::Offline(reason));
+            }
+            if self.stopping.get() {
+                return Err(PoolError::Offline("closing"));
+            }
+            if drive.is_failed() {
+                return Err(PoolError::DriveFailed);
+            }
+            if self.published.borrow().superblock.members[index].id != drive.id {
+                break;
+            }
+            if !self.array.leaving.borrow().contains(&index) {
+                return Err(PoolError::NoSpace);
+            }
+            reactor::sleep(REMOVAL_POLL).await;
+        }
+        // What was published last may still be on its way to some.
+        self.publish(None::<fn(&mut Superblock)>, None).await
     }
 }
 
@@ -142,7 +182,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         if layout.zones() < ZONES_MIN {
             let min = 2 * u64::from(slot_blocks) + u64::from(core.zone_rows * (ZONES_MIN + 1));
             return Err(PoolError::DriveTooSmall {
-                index,
+                index: 0,
                 found: layout.blocks,
                 min,
             });
@@ -171,7 +211,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         // label of a drive at most, and the other one says more.
         for odd in [false, true] {
             core.verify().await?;
-            labels::write_in(&device, &first, layout, odd, &body).await?;
+            slots::write_in(&device, &first, layout, odd, &body).await?;
         }
         core.place_at_others(MemberDrive {
             index,
@@ -200,7 +240,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let active = |member: &Member| member.id == label.drive.0 && member.state == MEMBER_ACTIVE;
         if label.pool.0 != superblock.pool_id || superblock.members.iter().any(active) {
             return Err(PoolError::DriveInUse {
-                index: label.index,
+                index: 0,
                 pool: label.pool_name,
             });
         }
@@ -208,7 +248,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
     }
 
     /// Moves everything off a drive and lets go of it; it is blank afterwards. Fails with
-    /// [`PoolError::NoSpace`] when the others cannot hold it all.
+    /// [`PoolError::NoSpace`] when the others cannot hold it all, and with
+    /// [`PoolError::DriveFailed`] when it fails before it is empty: it keeps its labels then.
     pub async fn remove_drive(&self, id: DriveId) -> Result<(), PoolError> {
         let core = &self.core;
         let live = core.array.live();
@@ -227,22 +268,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
         }
         core.tell_leaving();
         core.upkeep.notify_one();
-        while core.array.is_live(index) && core.array.leaving.borrow().contains(&index) {
-            if let Some(reason) = core.offline.get() {
-                return Err(PoolError::Offline(reason));
-            }
-            if core.stopping.get() {
-                return Err(PoolError::Offline("closing"));
-            }
-            reactor::sleep(REMOVAL_POLL).await;
-        }
-        if core.array.is_live(index) {
-            return Err(PoolError::NoSpace);
-        }
+        core.wait_until_forgotten(index, &drive).await?;
         // As when it joined.
         for odd in [false, true] {
             core.verify().await?;
-            labels::wipe_slot(drive.device(), odd).await?;
+            slots::wipe_slot(drive.device(), drive.layout, odd).await?;
         }
         Ok(())
     }

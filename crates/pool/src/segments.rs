@@ -178,7 +178,7 @@ impl Segments {
             live_data: data.clone().map(Segment::live).sum(),
             live_in_maps: data.map(|segment| u64::from(segment.live_tree)).sum(),
             zones,
-            next_number: table.keys().next_back().map_or(0, |last| last + 1),
+            next_number: (table.keys().next_back()).map_or(0, |last| (last + 1) % SEGMENTS_MAX),
             table: table.into(),
             next_generation,
             whole_on: Cell::new(None),
@@ -562,6 +562,15 @@ mod tests {
             closed: [1, 1, 0, 0, 0, 0, 0, 0, 0, 2],
         };
         assert_eq!(segments.occupancy(busy, |_| 100), expected);
+    }
+
+    /// A location has room for no larger number: one more would stand for the first segment.
+    #[test]
+    fn numbers_begin_anew_behind_the_last_that_there_can_be() {
+        let last = Segment::new(Kind::Wide, 1, Vec::new());
+        let table = BTreeMap::from([(SEGMENTS_MAX - 1, last)]);
+        let mut segments = Segments::new(&[2, 2], table, 1);
+        assert_eq!(segments.allocate(Kind::Wide, 2, 0, |_| true), Some(0));
     }
 
     #[test]

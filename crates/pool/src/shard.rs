@@ -13,6 +13,7 @@ use crate::messages::{
     Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Turnover, Usage, View, Wiring,
 };
 use crate::segments::{Segments, State as SegmentState};
+use crate::silence::watch_silence;
 use crate::volume::{PoolVolume, Target};
 use block::{BlockDevice, IoError};
 use reactor::mailbox::{Receiver, Sender};
@@ -69,7 +70,7 @@ impl<D: BlockDevice + 'static> Shard<D> {
         drop(reactor::spawn(shard.clone().obey(orders)));
         drop(reactor::spawn(core.clone().write_log()));
         drop(reactor::spawn(core.clone().attend()));
-        drop(reactor::spawn(core.clone().watch_silence()));
+        drop(reactor::spawn(watch_silence(Rc::downgrade(&core))));
         drop(reactor::spawn(pass_events_on(core)));
         let _ = reply.try_send(Ok(()));
         Ok(shard)
@@ -101,6 +102,8 @@ impl<D: BlockDevice + 'static> Shard<D> {
     async fn obey(self, mut orders: Receiver<Order>) {
         while let Some(order) = orders.recv().await {
             if matches!(order, Order::Quit) {
+                // Another host may have the pool from now on.
+                self.core.array.lease.end();
                 return;
             }
             self.carry_out(order);
@@ -201,14 +204,13 @@ impl<D: BlockDevice + 'static> Shard<D> {
     fn change_drives(&self, order: Order) {
         let array = &self.core.array;
         match order {
+            // That the membership is to know does not mean that it does: until the coordinator
+            // says so when it is asked, nothing is acknowledged that the drive has missed.
             Order::Fail(index) => {
                 if let Some(drive) = array.drive(index) {
                     array.fail(index, &drive);
                 }
-                array
-                    .newly_failed
-                    .borrow_mut()
-                    .retain(|failed| *failed != index);
+                self.core.upkeep.notify_one();
             }
             Order::Leaving(drives) => drop(array.leaving.replace(drives)),
             Order::Remove(index) => array.place(index, None),

@@ -10,7 +10,7 @@ use crate::messages::Report;
 use block::BlockDevice;
 use reactor::Instant;
 use std::cell::Cell;
-use std::rc::Rc;
+use std::rc::Weak;
 use std::time::Duration;
 
 /// How often a core looks whether its drives answer.
@@ -62,19 +62,27 @@ impl Drop for Owing<'_> {
 /// A drive that one core waits for: its place, its identifier and for how long.
 pub(crate) type Silent = (usize, [u8; 16], Duration);
 
+/// Looks at a core's handles of the drives until the pool stops; does not keep them.
+pub(crate) async fn watch_silence<D: BlockDevice + 'static>(core: Weak<Core<D>>) {
+    while let Some(core) = core.upgrade() {
+        if core.stopping.get() || core.offline.get().is_some() {
+            return;
+        }
+        core.tell_silence();
+        drop(core);
+        reactor::sleep(LOOK_EVERY).await;
+    }
+}
+
 impl<D: BlockDevice + 'static> Core<D> {
-    /// Looks at this core's handles of the drives until the pool stops.
-    pub async fn watch_silence(self: Rc<Self>) {
-        while !self.stopping.get() && self.offline.get().is_none() {
-            let live = self.array.live().into_iter();
-            let silent = live.map(|(index, drive)| (index, drive.id, drive.owed.silent_for()));
-            for silent in silent.filter(|(_, _, silent)| *silent >= TOLD_AFTER) {
-                match self.coordinator() {
-                    Some(coordinator) => coordinator.judge_silence(silent),
-                    None => self.report(Report::Silent(silent)),
-                }
+    fn tell_silence(&self) {
+        let live = self.array.live().into_iter();
+        let silent = live.map(|(index, drive)| (index, drive.id, drive.owed.silent_for()));
+        for silent in silent.filter(|(_, _, silent)| *silent >= TOLD_AFTER) {
+            match self.coordinator() {
+                Some(coordinator) => coordinator.judge_silence(silent),
+                None => self.report(Report::Silent(silent)),
             }
-            reactor::sleep(LOOK_EVERY).await;
         }
     }
 }

@@ -59,6 +59,14 @@ impl Size {
         }
     }
 
+    /// The same, if there may be no more than so many segments.
+    pub fn at_most(self, segments: Option<u64>) -> Size {
+        Size {
+            segments: segments.map_or(self.segments, |most| self.segments.min(most)),
+            ..self
+        }
+    }
+
     /// Data blocks of what is neither the map's nor kept free for the work under way.
     pub fn unreserved_blocks(&self) -> u64 {
         let blocks = self.segments * self.segment_blocks * FILL_MAX_PERCENT / 100;

@@ -4,6 +4,7 @@ use crate::checkpoint::Resume;
 use crate::cleaner::Aged;
 use crate::coordinator::Coordinator;
 use crate::core::{Freed, State};
+use crate::error::PoolError;
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
 use crate::log::{Class, Rules};
@@ -13,6 +14,7 @@ use crate::space::{Action, Situation, plan};
 use crate::window::Window;
 use block::{BlockDevice, IoError};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// A victim with no more than this share of live blocks is worth cleaning ahead of need.
 const CHEAP_FILL: f64 = 0.9;
@@ -21,6 +23,8 @@ const CHEAP_FILL: f64 = 0.9;
 const PATIENCE: usize = 8;
 /// Segments are freed without a checkpoint while the tables leave so much of their place.
 const TABLES_SPARE_BYTES: usize = 4 * BLOCK_BYTES;
+/// What failed without taking the pool offline is tried again after this time.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Runs until the pool stops.
@@ -34,15 +38,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 self.unneeded.notify_one();
                 return;
             }
-            if !self.array.newly_failed.borrow().is_empty()
-                && self.settle_membership().await.is_err()
-            {
-                continue;
-            }
-            if let Some(member) = self.retirable() {
-                // A failure has taken the pool offline, or will be found again.
-                let _ = self.retire(member).await;
-                continue;
+            match self.keep_members().await {
+                Ok(false) => {}
+                Ok(true) => continue,
+                // Mostly that has taken the pool offline.
+                Err(_) if self.ends() => continue,
+                Err(_) => {
+                    reactor::sleep(AGAIN_AFTER).await;
+                    continue;
+                }
             }
             self.free_replaced();
             self.discard_freed().await;
@@ -107,6 +111,18 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.after_window(window).await;
     }
 
+    /// Has the membership know of drives that failed, and lets members go that nothing is on. True
+    /// if one went.
+    async fn keep_members(&self) -> Result<bool, PoolError> {
+        if !self.array.newly_failed.borrow().is_empty() {
+            self.settle_membership().await?;
+        }
+        match self.retirable() {
+            Some(_) => self.retire().await,
+            None => Ok(false),
+        }
+    }
+
     /// Returns when there may be something to do; `uneven` zones are seen to meanwhile.
     async fn rest_until_told(&self, uneven: bool) {
         if uneven {
@@ -137,7 +153,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     fn free_replaced(self: &Rc<Self>) {
         let tables = self.published.borrow().body.len();
         // Until the next merge the tables name them beside those that are made of their zones.
-        if tables + TABLES_SPARE_BYTES > self.table_room() {
+        if tables + TABLES_SPARE_BYTES > self.table_bytes_planned() {
             return;
         }
         let mut state = self.state.borrow_mut();

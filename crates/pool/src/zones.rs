@@ -39,6 +39,8 @@ fn turn(generation: u32, drives: usize) -> usize {
 pub(crate) struct Zones {
     /// Free zones by drive; the last is taken first.
     free: Vec<Vec<u32>>,
+    /// How many zones each drive has.
+    counts: Vec<u32>,
     /// Their drives have not yet been told that what is in them may be forgotten: not free.
     discarding: Vec<Zone>,
     /// What a segment has elsewhere is being copied here.
@@ -69,6 +71,7 @@ impl Zones {
         };
         Zones {
             free: taken.iter().map(free_of).collect(),
+            counts: zones.to_vec(),
             discarding: Vec::new(),
             filling: Vec::new(),
         }
@@ -150,9 +153,15 @@ impl Zones {
     }
 
     /// Nothing that counts is in these zones any more: they are free once they are
-    /// [`discarded`](Zones::discarded).
+    /// [`discarded`](Zones::discarded), if there are such.
     pub fn vacate(&mut self, zones: impl IntoIterator<Item = Zone>) {
-        self.discarding.extend(zones);
+        let counts = &self.counts;
+        // Tables may name zones of a larger drive that had this one's place before.
+        let there = |zone: &Zone| {
+            let count = counts.get(usize::from(zone.drive));
+            count.is_some_and(|count| zone.index < *count)
+        };
+        self.discarding.extend(zones.into_iter().filter(there));
     }
 
     /// Zones whose drives may forget what is in them.
@@ -175,6 +184,7 @@ impl Zones {
     pub fn set_drive(&mut self, drive: usize, zones: u32) {
         if let Some(free) = self.free.get_mut(drive) {
             *free = (0..zones).rev().collect();
+            self.counts[drive] = zones;
             let stays = |zone: &Zone| usize::from(zone.drive) != drive;
             self.discarding.retain(stays);
             self.filling.retain(stays);
@@ -185,6 +195,18 @@ impl Zones {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What lay behind the end of a drive that has the place of a larger one.
+    #[test]
+    fn no_zone_is_free_that_a_drive_does_not_have() {
+        let zone = |index| Zone { drive: 1, index };
+        let mut zones = Zones::new(&[2, 3], [zone(7), zone(2)].iter());
+        zones.vacate([zone(7), zone(2), Zone { drive: 9, index: 0 }]);
+        assert_eq!(zones.discarding(), [zone(2)]);
+        zones.set_drive(1, 2);
+        zones.vacate([zone(2), zone(1)]);
+        assert_eq!(zones.discarding(), [zone(1)]);
+    }
 
     #[test]
     fn unequal_drives_form_as_many_segments_as_they_can() {

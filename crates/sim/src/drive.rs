@@ -27,6 +27,8 @@ pub struct Power {
     /// Operations left until the host that began them stands still.
     pause: Cell<Option<u64>>,
     pausing: Notify,
+    /// Operations that have begun.
+    begun: Cell<u64>,
     random: Random,
 }
 
@@ -39,6 +41,7 @@ impl Power {
             cut: Notify::new(),
             pause: Cell::new(None),
             pausing: Notify::new(),
+            begun: Cell::new(0),
             random: Random::new(seed),
         })
     }
@@ -68,6 +71,11 @@ impl Power {
         }
     }
 
+    /// Operations that have begun since it was first switched on.
+    pub fn operations(&self) -> u64 {
+        self.begun.get()
+    }
+
     /// True until it fails.
     pub fn is_on(&self) -> bool {
         self.on.get()
@@ -76,6 +84,7 @@ impl Power {
     /// An operation begins, or never does.
     async fn spend(&self) {
         if self.on.get() {
+            self.begun.set(self.begun.get() + 1);
             match self.pause.get() {
                 Some(0) => {
                     self.pause.set(None);
@@ -181,6 +190,8 @@ pub struct SimDrive {
     answers: Rc<Notify>,
     /// Operations that it is not ready for.
     unready: Rc<Cell<u64>>,
+    /// Writes that it will fail.
+    unwritable: Rc<Cell<u64>>,
     /// Size of what it calls a block.
     block_bytes: u32,
     held: Rc<Held>,
@@ -199,6 +210,7 @@ impl SimDrive {
             hangs: Rc::default(),
             answers: Rc::default(),
             unready: Rc::new(Cell::new(0)),
+            unwritable: Rc::new(Cell::new(0)),
             block_bytes: BLOCK as u32,
             held: Rc::default(),
         }
@@ -215,6 +227,11 @@ impl SimDrive {
         self.unready.set(operations);
     }
 
+    /// Fails so many writes, and does nothing else wrong.
+    pub fn fail_writes(&self, count: u64) {
+        self.unwritable.set(count);
+    }
+
     /// The first block of 4 KiB at an address, which must be aligned to one.
     fn block(&self, start: Lba) -> u64 {
         let bytes = start.0 * u64::from(self.block_bytes);
@@ -228,32 +245,6 @@ impl SimDrive {
     /// From now on everything takes `times` as long as usual.
     pub fn slow_down(&self, times: u32) {
         self.slowness.set(times);
-    }
-
-    /// Answers nothing from now on, or again, what it had been asked before included.
-    pub fn hang(&self, hangs: bool) {
-        self.hangs.set(hangs);
-        self.answers.notify_all();
-    }
-
-    /// From now on reads of a block wait until they are let go, if there is one.
-    pub fn hold_reads_of(&self, block: Option<u64>) {
-        self.held.hold(block);
-    }
-
-    /// From now on it takes so much longer to read what begins with a block that begins so.
-    pub fn slow_reads(&self, begins: &'static [u8], delay: Duration) {
-        self.held.slow_down(Some((begins, delay)));
-    }
-
-    /// How many reads wait so.
-    pub fn held_reads(&self) -> usize {
-        self.held.waiting()
-    }
-
-    /// Answers the one of them that has waited longest.
-    pub fn let_read_go(&self) {
-        self.held.let_go();
     }
 
     /// Dies after so many more operations.
@@ -420,6 +411,10 @@ impl SimDrive {
         durability: Durability,
     ) -> Result<(), IoError> {
         self.begin().await?;
+        if let Some(left) = self.unwritable.get().checked_sub(1) {
+            self.unwritable.set(left);
+            return Err(IoError::WriteFault);
+        }
         let block = self.block(start);
         let flight = {
             let mut media = self.media.borrow_mut();

@@ -115,6 +115,7 @@ impl Core {
                 pool,
                 pool_name,
             }),
+            Err(PoolError::LabelDamaged { label, .. }) => DriveLabel::Damaged(label),
             Err(error) => DriveLabel::Unreadable(error.to_string()),
         })
     }

@@ -178,6 +178,21 @@ fn read_fold(from: &mut Reader<'_>) -> Result<Option<Fold>, Malformed> {
     Ok((layer != 0).then_some(Fold { layer, child }))
 }
 
+/// Bytes that a segment of so many columns takes.
+pub(crate) fn segment_bytes(columns: usize) -> usize {
+    27 + 5 * columns
+}
+
+/// Bytes that volumes, snapshots and layers take, or will when each layer holds something.
+pub(crate) fn tables_bytes(tables: &Tables) -> usize {
+    let volumes = tables.volumes.values();
+    let volumes = volumes.map(|volume| 25 + volume.name.len() + volume.attributes.len());
+    let snapshots = tables.snapshots.values();
+    let snapshots = snapshots.map(|snapshot| 22 + snapshot.name.len());
+    let lists = 4 + 4 * 4 + 28 * tables.layers.len() + 12 * tables.redirects.len();
+    lists + volumes.sum::<usize>() + snapshots.sum::<usize>()
+}
+
 fn write_segment(out: &mut Writer, number: u32, segment: &Segment) {
     out.number(u64::from(number), 4);
     out.number(u64::from(segment.generation), 4);
@@ -454,6 +469,23 @@ mod tests {
         // Behind the head's other fields, of which two are by shard.
         bytes.drain(36..44);
         assert_eq!(Body::decode(&bytes, 1), Ok(body));
+    }
+
+    #[test]
+    fn what_entries_take_is_known() {
+        let mut body = sample();
+        let bytes = body.encode().len();
+        let without = body.segments.remove(&7).expect("a segment").columns.len();
+        assert_eq!(bytes - body.encode().len(), segment_bytes(without));
+        let root = body.tables.layers[&1].root;
+        for layer in body.tables.layers.values_mut() {
+            layer.root = root;
+        }
+        let bytes = body.encode().len();
+        body.tables = Tables::default();
+        let least = tables_bytes(&body.tables);
+        let more = tables_bytes(&sample().tables) - least;
+        assert_eq!(bytes - body.encode().len(), more);
     }
 
     #[test]

@@ -69,10 +69,7 @@ impl Rules {
     }
 
     pub fn narrow(&self) -> Shape {
-        match self.level {
-            Level::Raid1 => self.wide(),
-            level => level.shape(1),
-        }
+        self.level.narrow(self.width)
     }
 }
 

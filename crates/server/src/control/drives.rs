@@ -392,16 +392,18 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         | PoolError::DuplicateDrive(_) => return ErrorBody::invalid("drives", message),
         PoolError::Width { .. } => return ErrorBody::invalid("width", message),
         PoolError::Invalid(_) | PoolError::NewerFormat { .. } => ErrorCode::InvalidArgument,
-        PoolError::DriveInUse { .. } | PoolError::Held { .. } | PoolError::StillInUse { .. } => {
-            ErrorCode::InUse
-        }
+        PoolError::DriveInUse { .. }
+        | PoolError::LabelDamaged { .. }
+        | PoolError::Held { .. }
+        | PoolError::StillInUse { .. } => ErrorCode::InUse,
         PoolError::NoPool | PoolError::NotFound(_) => ErrorCode::NotFound,
         PoolError::NameTaken(_) => ErrorCode::AlreadyExists,
-        PoolError::NoSpace => ErrorCode::OutOfSpace,
+        PoolError::NoSpace | PoolError::TablesFull => ErrorCode::OutOfSpace,
         PoolError::ScrubStopped => ErrorCode::InUse,
-        PoolError::MembersMissing { .. } | PoolError::SplitBrain { .. } | PoolError::Offline(_) => {
-            ErrorCode::NotReady
-        }
+        PoolError::MembersMissing { .. }
+        | PoolError::DriveShrank { .. }
+        | PoolError::SplitBrain { .. }
+        | PoolError::Offline(_) => ErrorCode::NotReady,
         _ => ErrorCode::Internal,
     };
     ErrorBody::new(code, message)

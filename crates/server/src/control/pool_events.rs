@@ -162,6 +162,13 @@ fn drive_changed(called: &str, change: DriveChange) -> (Severity, String) {
             format!("{called} failed, and is out of use"),
         ),
         DriveChange::Missing => (Severity::Error, format!("{called} is missing")),
+        DriveChange::LabelDamaged => (
+            Severity::Error,
+            format!(
+                "{called} is there, but its label is damaged: wipe that drive and add it to the \
+                 pool to use it again"
+            ),
+        ),
         DriveChange::Stale => (
             Severity::Warning,
             format!("{called} is back but missed writes: add it to the pool to use it again"),

@@ -111,6 +111,7 @@ impl Control {
             DriveLabel::Newer(newer) => {
                 format!("{}, of format version {}", newer.pool_name, newer.version)
             }
+            DriveLabel::Damaged(label) => format!("{} by a label that is damaged", label.pool_name),
             DriveLabel::Blank | DriveLabel::Unreadable(_) => return Ok(()),
         };
         let message = format!(

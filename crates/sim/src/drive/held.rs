@@ -1,6 +1,7 @@
-//! [`Held`]: reads that a drive answers late: those of a block when it is told to, one by one, and
-//! those of blocks that begin in a certain way after some time.
+//! [`Held`]: what a drive answers late: reads of a block when it is told to, one by one, those of
+//! blocks that begin in a certain way after some time, and all requests while it hangs.
 
+use super::SimDrive;
 use reactor::sync::Signal;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -20,30 +21,11 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub fn hold(&self, block: Option<u64>) {
-        self.block.set(block);
-    }
-
-    pub fn slow_down(&self, slow: Option<Slow>) {
-        self.slow.set(slow);
-    }
-
     /// By how much longer it takes to read a block.
     pub fn delay(&self, content: &[u8]) -> Duration {
         let slow = self.slow.get();
         let slow = slow.filter(|(begins, _)| content.starts_with(begins));
         slow.map_or(Duration::ZERO, |(_, delay)| delay)
-    }
-
-    pub fn waiting(&self) -> usize {
-        self.waiting.borrow().len()
-    }
-
-    /// Lets the read go that has waited longest.
-    pub fn let_go(&self) {
-        if let Some(first) = self.waiting.borrow_mut().pop_front() {
-            first.set(());
-        }
     }
 
     /// Returns when a read of some blocks may be answered.
@@ -52,6 +34,36 @@ impl Held {
             let signal = Rc::new(Signal::new());
             self.waiting.borrow_mut().push_back(signal.clone());
             signal.wait().await;
+        }
+    }
+}
+
+impl SimDrive {
+    /// Answers nothing from now on, or again, what it had been asked before included.
+    pub fn hang(&self, hangs: bool) {
+        self.hangs.set(hangs);
+        self.answers.notify_all();
+    }
+
+    /// From now on reads of a block wait until they are let go, if there is one.
+    pub fn hold_reads_of(&self, block: Option<u64>) {
+        self.held.block.set(block);
+    }
+
+    /// From now on it takes so much longer to read what begins with a block that begins so.
+    pub fn slow_reads(&self, begins: &'static [u8], delay: Duration) {
+        self.held.slow.set(Some((begins, delay)));
+    }
+
+    /// How many reads wait so.
+    pub fn held_reads(&self) -> usize {
+        self.held.waiting.borrow().len()
+    }
+
+    /// Answers the one of them that has waited longest.
+    pub fn let_read_go(&self) {
+        if let Some(first) = self.held.waiting.borrow_mut().pop_front() {
+            first.set(());
         }
     }
 }

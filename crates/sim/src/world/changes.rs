@@ -103,7 +103,7 @@ impl World {
         if drive.is_dead() || self.bad.borrow().contains(&index) {
             return Ok(());
         }
-        let added = pool.add_drive(drive).await;
+        let added = pool.add_drive(drive.clone()).await;
         self.still_holds()?;
         let id = match added {
             Ok(id) => id,
@@ -111,6 +111,12 @@ impl World {
             Err(PoolError::DriveInUse { .. }) if self.options.rivals => return Ok(()),
             // It was bad once and cannot be read in all places.
             Err(PoolError::Io(_)) => return Ok(()),
+            // As was its label; nobody needs it any more.
+            Err(PoolError::LabelDamaged { .. }) => {
+                // A drive that has died since is not tried again.
+                let _ = pool::wipe(&drive).await;
+                return self.still_holds();
+            }
             Err(error) => return Err(format!("adding a drive: {error}")),
         };
         self.ids.borrow_mut()[index] = Some(id);
@@ -130,8 +136,8 @@ impl World {
         match removed {
             Err(_) | Ok(Ok(()) | Err(PoolError::NotFound(_))) => Ok(()),
             Ok(Err(PoolError::NoSpace)) => self.check_stays(pool, asked, active.len()),
-            // A bad drive may die while it is being wiped.
-            Ok(Err(PoolError::Io(_))) => Ok(()),
+            // A bad drive may die while it is emptied or wiped.
+            Ok(Err(PoolError::DriveFailed | PoolError::Io(_))) => Ok(()),
             Ok(Err(error)) => Err(format!("removing a drive: {error}")),
         }
     }

@@ -1,57 +1,13 @@
 //! Superblocks that power loss tears, while members are lost and join: no drive is given up that
 //! did nothing wrong, and what was never whole never counts.
 
-use crate::support::{BLOCK, HOST, assert_runs, create, read, settle, volume, write, write_runs};
-use block::BlockDevice;
-use pool::{Entropy, Level, OpenOptions, Pool, PoolError, PoolState};
-use reactor::Reactor;
-use sim::{Power, SimDrive};
+use crate::support::{
+    BLOCK, Machine, assert_runs, create, heads, read, settle, volume, write, write_runs,
+};
+use pool::{Level, PoolState};
+use sim::SimDrive;
 use std::pin::pin;
 use std::time::Duration;
-
-/// Longer than anything takes that is not stopped by the power's failing.
-const LONG: Duration = Duration::from_secs(10);
-
-struct Machine {
-    seed: u64,
-    power: std::rc::Rc<Power>,
-    drives: Vec<SimDrive>,
-}
-
-impl Machine {
-    fn new(seed: u64, drives: usize) -> Machine {
-        let power = Power::new(seed);
-        let drives = (0..drives).map(|_| SimDrive::new(1300, power.clone()));
-        Machine {
-            seed,
-            drives: drives.collect(),
-            power,
-        }
-    }
-
-    /// Lives until `work` ends or the power fails, after so many operations.
-    fn live<T>(&self, turn: u64, fuse: u64, work: impl Future<Output = T>) -> Option<T> {
-        self.power.switch_on(fuse);
-        let reactor = Reactor::simulated(self.seed * 10 + turn);
-        let done = reactor.run(async { reactor::timeout(LONG, work).await.ok() });
-        drop(reactor);
-        self.drives.iter().for_each(SimDrive::lose_power);
-        done
-    }
-
-    async fn open(&self, drives: &[SimDrive], turn: u64) -> Result<Pool<SimDrive>, PoolError> {
-        let options = OpenOptions {
-            entropy: Entropy::seeded(self.seed * 10 + turn),
-            ..OpenOptions::new(HOST)
-        };
-        Pool::open(drives.to_vec(), options).await
-    }
-}
-
-/// Where the superblocks of a drive lie.
-fn heads(drive: &SimDrive) -> [u64; 2] {
-    [1, drive.geometry().block_count - 1]
-}
 
 /// Runs `work`; returns what was in a block before it was changed for the last time.
 async fn before_the_last_change(drive: &SimDrive, block: u64, work: impl Future) -> Vec<u8> {

@@ -5,7 +5,7 @@ use pool::{Level, Pool};
 use sim::SimDrive;
 
 /// An eighth of what these small drives have for tables, at 12 bytes.
-const MOST: usize = 450;
+const MOST: usize = 682;
 
 /// Redirects from layers that have gone.
 fn redirects(pool: &Pool<SimDrive>) -> usize {

@@ -7,6 +7,7 @@ use pool::{
 };
 use reactor::Reactor;
 use sim::{Power, SimDrive};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Bytes of a block.
@@ -141,4 +142,49 @@ pub async fn take(
 /// Time for what the pool does by itself.
 pub async fn settle() {
     reactor::sleep(Duration::from_secs(1)).await;
+}
+
+/// Longer than anything takes that is not stopped by the power's failing.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Drives that share a power supply, and outlive what uses them.
+pub struct Machine {
+    seed: u64,
+    pub power: Rc<Power>,
+    pub drives: Vec<SimDrive>,
+}
+
+impl Machine {
+    pub fn new(seed: u64, drives: usize) -> Machine {
+        let power = Power::new(seed);
+        let drives = (0..drives).map(|_| SimDrive::new(1300, power.clone()));
+        Machine {
+            seed,
+            drives: drives.collect(),
+            power,
+        }
+    }
+
+    /// Lives until `work` ends or the power fails, after so many operations.
+    pub fn live<T>(&self, turn: u64, fuse: u64, work: impl Future<Output = T>) -> Option<T> {
+        self.power.switch_on(fuse);
+        let reactor = Reactor::simulated(self.seed * 10 + turn);
+        let done = reactor.run(async { reactor::timeout(LONG, work).await.ok() });
+        drop(reactor);
+        self.drives.iter().for_each(SimDrive::lose_power);
+        done
+    }
+
+    pub async fn open(&self, drives: &[SimDrive], turn: u64) -> Result<Pool<SimDrive>, PoolError> {
+        let options = OpenOptions {
+            entropy: Entropy::seeded(self.seed * 10 + turn),
+            ..OpenOptions::new(HOST)
+        };
+        Pool::open(drives.to_vec(), options).await
+    }
+}
+
+/// Where the superblocks of a drive lie.
+pub fn heads(drive: &SimDrive) -> [u64; 2] {
+    [1, drive.geometry().block_count - 1]
 }

@@ -1,5 +1,5 @@
-//! `atomic-write DEVICE OFFSET BYTES VALUE`: one write, past the page cache, that the kernel is told
-//! to do whole or not at all (`RWF_ATOMIC`, since Linux 6.11); fio knows that from 3.38 on only.
+//! `atomic-write DEVICE OFFSET BYTES VALUE`: one write, past the page cache, that the kernel is
+//! told to do whole or not at all (`RWF_ATOMIC`, since Linux 6.11); fio knows that from 3.38 on.
 //! Ends with 1, and says why, when the kernel refuses it.
 
 use std::fs::File;

@@ -145,10 +145,13 @@ fn drive_fails(guest: &mut Guest, node: &Node, nqn: &str) {
         "both are written to",
         60,
         "
-        writes() { for s in /sys/block/nvme*n$1/stat; do awk '{print $5}' $s; done | sort -n | tail -1; }
+        writes() {
+            for s in /sys/block/nvme*n$1/stat; do awk '{print $5}' $s; done | sort -n | tail -1
+        }
         [ -f /run/ones ] || { writes 1 >/run/ones; writes 2 >/run/twos; }
         [ -s /under/ext4/file ] && [ -s /under/xfs/file ]
-        [ $(writes 1) -gt $(($(cat /run/ones) + 200)) ] && [ $(writes 2) -gt $(($(cat /run/twos) + 200)) ]",
+        [ $(writes 1) -gt $(($(cat /run/ones) + 200)) ] &&
+            [ $(writes 2) -gt $(($(cat /run/twos) + 200)) ]",
     );
     node.command("pool fail-drive tank tank-2")
         .expect("the drive fails");

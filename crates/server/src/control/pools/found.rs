@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{ErrorBody, ErrorCode, Name, PoolImport};
-use node::{DriveLabel, Label, NewerLabel, NodeError, PoolError};
+use node::{DamagedLabel, DriveLabel, Label, NewerLabel, NodeError, PoolError};
 
 use super::{free_drive, hexadecimal, list, pool_of};
 use crate::control::drives::user;
@@ -15,6 +15,8 @@ use crate::state::PoolRecord;
 pub(super) struct Found {
     /// Of pools that this program can read.
     pub labels: BTreeMap<Name, Label>,
+    /// Of pools that they were of by labels that are not whole any more.
+    pub damaged: BTreeMap<Name, DamagedLabel>,
     /// Of pools of a later format.
     pub newer: BTreeMap<Name, NewerLabel>,
     /// Of nobody knows what, and why.
@@ -38,6 +40,7 @@ impl Control {
             match self.node.drive_label(name.as_str()).await {
                 Ok(DriveLabel::Blank) => {}
                 Ok(DriveLabel::Pool(label)) => drop(found.labels.insert(name, label)),
+                Ok(DriveLabel::Damaged(label)) => drop(found.damaged.insert(name, label)),
                 Ok(DriveLabel::Newer(newer)) => drop(found.newer.insert(name, newer)),
                 Ok(DriveLabel::Unreadable(why)) => drop(found.unreadable.insert(name, why)),
                 Err(error) => drop(found.unreadable.insert(name, error.to_string())),
@@ -136,7 +139,11 @@ impl Found {
             [] => "none".to_owned(),
             here => here.join(", "),
         };
-        let message = format!("no free drive carries a pool named {name}; found: {here}");
+        let mut message = format!("no free drive carries a pool named {name}; found: {here}");
+        for (drive, label) in &self.damaged {
+            let pool = &label.pool_name;
+            message.push_str(&format!("; drive {drive}: a damaged label of pool {pool}"));
+        }
         ErrorBody::new(ErrorCode::NotFound, self.beside(message))
     }
 
@@ -162,6 +169,11 @@ impl Found {
                 let message = format!("pool {name}: {message}");
                 return Err(at(ErrorBody::new(ErrorCode::InvalidArgument, message)));
             }
+            if let Some(label) = self.damaged.get(drive) {
+                let pool = &label.pool_name;
+                let message = format!("drive {drive}: its label, of pool {pool}, is damaged");
+                return Err(at(ErrorBody::new(ErrorCode::InvalidArgument, message)));
+            }
             let label = self.labels.get(drive);
             if label.is_none_or(|label| label.pool_name != name.as_str()) {
                 // What is wrong with the drive itself comes first; a pool that is not open may
@@ -172,14 +184,27 @@ impl Found {
             }
         }
         self.labels.retain(|drive, _| how.drives.contains(drive));
+        self.damaged.clear();
         Ok(())
+    }
+
+    /// The drives of which the pool `id` is to be opened: those of `labels`, which are of that
+    /// pool, and those with damaged labels of it. What that means is for the pool to say.
+    pub fn carriers<'a>(
+        &self,
+        id: &str,
+        labels: impl Iterator<Item = (&'a Name, &'a Label)>,
+    ) -> Result<Vec<Name>, String> {
+        let mut drives = different(labels)?;
+        let damaged = self.damaged.iter();
+        let damaged = damaged.filter(|(_, label)| hexadecimal(&label.pool.0) == id);
+        drives.extend(damaged.map(|(name, _)| name.clone()));
+        Ok(drives)
     }
 }
 
-/// The drives among `labels`, which are of one pool; never a drive and its copy.
-pub(super) fn carriers<'a>(
-    labels: impl Iterator<Item = (&'a Name, &'a Label)>,
-) -> Result<Vec<Name>, String> {
+/// The drives of these labels, which are of one pool; never a drive and its copy.
+fn different<'a>(labels: impl Iterator<Item = (&'a Name, &'a Label)>) -> Result<Vec<Name>, String> {
     let mut by_member: BTreeMap<_, &Name> = BTreeMap::new();
     for (name, label) in labels {
         if let Some(other) = by_member.insert(label.drive, name) {

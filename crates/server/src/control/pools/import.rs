@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::{ErrorBody, ErrorCode, ImportablePool, Name, Pool, PoolImport, Severity};
 use node::PoolFacts;
 
-use super::found::{Found, carriers};
+use super::found::Found;
 use super::renaming::Renaming;
 use super::{PoolEntry, hexadecimal};
 use crate::control::drives::refused;
@@ -71,7 +71,7 @@ impl Control {
             error.at("name".to_owned())
         };
         found.check_format(&id).map_err(refuse)?;
-        let drives = carriers(found.of_id(&id)).map_err(refuse)?;
+        let drives = found.carriers(&id, found.of_id(&id)).map_err(refuse)?;
         let used: Vec<String> = drives.iter().map(Name::to_string).collect();
         let opened = self.node.open_pool(called.as_str(), used, how.force).await;
         let facts = opened.map_err(|error| ErrorBody {

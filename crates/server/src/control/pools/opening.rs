@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use api::{Name, Severity};
 
-use super::found::{Found, carriers};
+use super::found::Found;
 use super::{PoolEntry, list};
 use crate::control::{Control, Objects, VolumeEntry};
 use crate::state::PoolRecord;
@@ -90,7 +90,7 @@ impl Control {
         };
         let before = entry.record.clone();
         found.check_format(&before.id)?;
-        let drives = carriers(found.of(&before))?;
+        let drives = found.carriers(&before.id, found.of(&before))?;
         if drives.is_empty() {
             let members: Vec<Name> = before.members.values().cloned().collect();
             let members = list(&members);

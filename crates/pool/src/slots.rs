@@ -1,0 +1,356 @@
+//! Superblock slots on drives: finding both, telling what is there, writing one.
+//!
+//! The slot for even numbers is at the drive's start. The other one is at the end that the drive
+//! had when it got its label: a drive that has been enlarged since has it where it was.
+
+use crate::drive::{DriveLayout, FIRST_SLOT, device_blocks, read_blocks, write_blocks};
+use crate::error::PoolError;
+use crate::format::superblock::{Newer, NotSuperblock, Superblock};
+use crate::join::join_all;
+use crate::labels::{self, DamagedLabel, DriveId, PoolId};
+use crate::location::BLOCK_BYTES;
+use block::{BlockDevice, Buffer, Durability, IoError};
+use zerocopy::FromBytes;
+
+/// A valid slot: the superblock and its tables.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub superblock: Superblock,
+    pub body: Vec<u8>,
+    /// It is the one at the drive's end.
+    pub odd: bool,
+    /// The other one has a superblock whose tables were never written whole.
+    pub torn_beside: bool,
+    /// There is no other one that is whole.
+    pub alone: bool,
+    /// The largest number of a superblock on the drive.
+    pub last_sequence: u64,
+}
+
+impl Slot {
+    /// See [`Superblock::rank`].
+    pub fn rank(&self) -> (u64, u64, u64) {
+        self.superblock.rank()
+    }
+
+    pub fn layout(&self) -> DriveLayout {
+        DriveLayout {
+            blocks: self.superblock.drive_blocks.get(),
+            zone_base: self.superblock.zone_base.get(),
+            zone_blocks: self.superblock.zone_blocks.get(),
+            slot_blocks: self.superblock.slot_blocks.get(),
+        }
+    }
+}
+
+/// What a drive carries.
+#[derive(Clone, Debug)]
+pub(crate) enum Found {
+    Blank,
+    Newer(Newer),
+    /// A label was there, and none is whole.
+    Damaged(DamagedLabel),
+    Slot(Box<Slot>),
+}
+
+/// What the drives that are given carry, each at its position.
+pub(crate) struct Given {
+    pub slots: Vec<Option<Box<Slot>>>,
+    pub damaged: Vec<(usize, DamagedLabel)>,
+}
+
+impl Given {
+    /// Looks at drives of which a pool is to be opened. All that can be read from now on is
+    /// durable: what a host that died has left in a drive's cache would be lost with the power, and
+    /// what is built upon it.
+    pub async fn of<D: BlockDevice>(drives: &[D]) -> Result<Given, PoolError> {
+        let looks = drives.iter().map(async |device| {
+            device.flush().await?;
+            find(device).await
+        });
+        let mut given = Given {
+            slots: Vec::with_capacity(drives.len()),
+            damaged: Vec::new(),
+        };
+        for (position, found) in join_all(looks).await.into_iter().enumerate() {
+            given.slots.push(match found {
+                Ok(Found::Slot(slot)) => Some(slot),
+                Ok(Found::Newer(newer)) => return Err(labels::newer_format(newer)),
+                Ok(Found::Damaged(label)) => {
+                    given.damaged.push((position, label));
+                    None
+                }
+                // A drive that cannot be read is as good as absent.
+                Ok(Found::Blank) | Err(_) => None,
+            });
+        }
+        for (index, (device, slot)) in drives.iter().zip(&given.slots).enumerate() {
+            if let Some(slot) = slot {
+                check_size(index, device, slot)?;
+            }
+        }
+        Ok(given)
+    }
+}
+
+/// Half of the superblocks, and whatever lay there, are gone from a drive that became smaller; it
+/// may get its size back.
+fn check_size<D: BlockDevice>(index: usize, device: &D, slot: &Slot) -> Result<(), PoolError> {
+    let (found, before) = (device_blocks(device), slot.layout().blocks);
+    match found < before {
+        true => Err(PoolError::DriveShrank {
+            index,
+            found,
+            before,
+        }),
+        false => Ok(()),
+    }
+}
+
+/// A block in which a superblock belongs.
+struct Head {
+    at: u64,
+    parsed: Result<Superblock, NotSuperblock>,
+    /// What is there, though it may not be whole.
+    raw: Superblock,
+}
+
+async fn read_head<D: BlockDevice>(device: &D, at: u64) -> Result<Head, IoError> {
+    let (buffer, result) = read_blocks(device, at, Buffer::new(BLOCK_BYTES)).await;
+    result?;
+    Ok(Head {
+        at,
+        parsed: Superblock::parse(&buffer),
+        raw: Superblock::read_from_bytes(&buffer).unwrap_or_else(|_| Superblock::zeroed()),
+    })
+}
+
+/// Where the superblock of the odd slot may be, the likeliest place first.
+fn odd_places(blocks: u64, even: Result<&Head, &IoError>) -> Vec<u64> {
+    let end = blocks.saturating_sub(1);
+    let told = |head: &Head| head.raw.drive_blocks.get().saturating_sub(1);
+    let places = match even {
+        // What another pool may have left at the end of a larger drive is not this one's.
+        Ok(head) if head.parsed.is_ok() => vec![told(head)],
+        Ok(head) if head.parsed.as_ref().err() == Some(&NotSuperblock::Damaged) => {
+            vec![told(head), end]
+        }
+        _ => vec![end],
+    };
+    let inside = |at: &u64| (FIRST_SLOT + 1..blocks).contains(at);
+    places.into_iter().filter(inside).collect()
+}
+
+/// The superblocks' blocks of a drive, even slot first, that can be read.
+async fn read_heads<D: BlockDevice>(device: &D) -> ([Option<Head>; 2], Option<IoError>) {
+    let blocks = device_blocks(device);
+    let even = match FIRST_SLOT < blocks {
+        true => read_head(device, FIRST_SLOT).await,
+        false => Err(IoError::OutOfRange),
+    };
+    let mut failure = None;
+    let mut odd: Option<Head> = None;
+    for at in odd_places(blocks, even.as_ref()) {
+        match read_head(device, at).await {
+            Ok(mut head) => {
+                // It is somebody else's if it says that the drive's end is elsewhere.
+                if let Ok(found) = &head.parsed
+                    && found.drive_blocks.get() != at + 1
+                {
+                    head.parsed = Err(NotSuperblock::Foreign);
+                }
+                let better = match &odd {
+                    Some(before) => before.parsed.is_err() && head.parsed.is_ok(),
+                    None => true,
+                };
+                if better {
+                    odd = Some(head);
+                }
+            }
+            Err(error) => failure = Some(error),
+        }
+    }
+    let even = even.map_err(|error| failure = Some(error)).ok();
+    ([even, odd], failure)
+}
+
+/// Reads both slots of a drive and returns the later valid one.
+pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
+    let (heads, failure) = read_heads(device).await;
+    let mut best: Option<Slot> = None;
+    let (mut torn, mut whole) = ([false; 2], 0);
+    let mut last_sequence = 0;
+    let mut newer = None;
+    let mut damaged = None;
+    for (head, odd) in heads.into_iter().zip([false, true]) {
+        let Some(head) = head else {
+            continue;
+        };
+        match head.parsed {
+            Ok(superblock) => {
+                last_sequence = last_sequence.max(superblock.sequence.get());
+                let slot = read_body(device, superblock, odd, head.at).await;
+                torn[usize::from(odd)] = slot.is_none();
+                whole += usize::from(slot.is_some());
+                if slot.is_none() {
+                    damaged = Some(DamagedLabel::of(&head.raw));
+                }
+                let later =
+                    |slot: &Slot| best.as_ref().is_none_or(|best| slot.rank() > best.rank());
+                best = slot.filter(later).or(best);
+            }
+            Err(NotSuperblock::Newer(found)) => newer = Some(found),
+            Err(NotSuperblock::Damaged) => {
+                damaged = damaged.or(Some(DamagedLabel::of(&head.raw)));
+            }
+            Err(NotSuperblock::Foreign) => {}
+        }
+    }
+    match (best, newer, damaged, failure) {
+        (_, Some(newer), ..) => Ok(Found::Newer(newer)),
+        (Some(mut slot), ..) => {
+            slot.torn_beside = torn[usize::from(!slot.odd)];
+            slot.alone = whole == 1;
+            slot.last_sequence = last_sequence;
+            Ok(Found::Slot(Box::new(slot)))
+        }
+        (None, None, Some(label), _) => Ok(Found::Damaged(label)),
+        (None, None, None, Some(error)) => Err(error),
+        (None, None, None, None) => Ok(Found::Blank),
+    }
+}
+
+/// The superblocks of a member, be their tables torn or not. A block that the drive cannot read has
+/// none: whoever wrote one there since would have made it readable.
+pub(crate) async fn heads<D: BlockDevice>(
+    device: &D,
+    layout: DriveLayout,
+) -> Result<[Option<Superblock>; 2], IoError> {
+    let mut heads = [None, None];
+    for odd in [false, true] {
+        match read_head(device, layout.slot(odd, 0)).await {
+            Ok(head) => heads[usize::from(odd)] = head.parsed.ok(),
+            Err(IoError::UnrecoveredRead) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(heads)
+}
+
+async fn read_body<D: BlockDevice>(
+    device: &D,
+    superblock: Superblock,
+    odd: bool,
+    at: u64,
+) -> Option<Slot> {
+    let bytes = superblock.body_bytes.get() as usize;
+    let blocks = bytes.div_ceil(BLOCK_BYTES) as u64;
+    if blocks >= u64::from(superblock.slot_blocks.get()) {
+        return None;
+    }
+    let start = if odd { at.checked_sub(blocks)? } else { at + 1 };
+    let mut body = Vec::new();
+    if blocks > 0 {
+        let buffer = Buffer::new(blocks as usize * BLOCK_BYTES);
+        let (buffer, result) = read_blocks(device, start, buffer).await;
+        result.ok()?;
+        body.extend_from_slice(&buffer[..bytes]);
+    }
+    (crc_fast::crc32_iscsi(&body) == superblock.body_checksum.get()).then_some(Slot {
+        superblock,
+        body,
+        odd,
+        torn_beside: false,
+        alone: false,
+        last_sequence: 0,
+    })
+}
+
+/// Writes a superblock and its tables to the slot of its sequence number, durably.
+pub(crate) async fn write<D: BlockDevice>(
+    device: &D,
+    superblock: &Superblock,
+    layout: DriveLayout,
+    body: &[u8],
+) -> Result<(), IoError> {
+    let odd = !superblock.sequence.get().is_multiple_of(2);
+    write_in(device, superblock, layout, odd, body).await
+}
+
+/// Writes a superblock and its tables to a slot, durably.
+pub(crate) async fn write_in<D: BlockDevice>(
+    device: &D,
+    superblock: &Superblock,
+    layout: DriveLayout,
+    odd: bool,
+    body: &[u8],
+) -> Result<(), IoError> {
+    let mut sealed = superblock.clone();
+    sealed.drive_blocks = layout.blocks.into();
+    sealed.zone_base = layout.zone_base.into();
+    sealed.zone_blocks = layout.zone_blocks.into();
+    sealed.slot_blocks = layout.slot_blocks.into();
+    sealed.body_bytes = (body.len() as u32).into();
+    sealed.body_checksum = crc_fast::crc32_iscsi(body).into();
+    let blocks = body.len().div_ceil(BLOCK_BYTES);
+    if blocks >= layout.slot_blocks as usize {
+        return Err(IoError::CapacityExceeded);
+    }
+    let mut buffer = Buffer::zeroed((1 + blocks) * BLOCK_BYTES);
+    let (head, tables) = match odd {
+        false => (0, BLOCK_BYTES),
+        true => (blocks * BLOCK_BYTES, 0),
+    };
+    buffer[head..head + BLOCK_BYTES].copy_from_slice(&sealed.seal());
+    buffer[tables..tables + body.len()].copy_from_slice(body);
+    let start = layout.slot(odd, blocks as u64);
+    write_blocks(device, start, buffer, Durability::Cached)
+        .await
+        .1?;
+    device.flush().await
+}
+
+/// Makes the superblock of a slot of a member unreadable, durably.
+pub(crate) async fn wipe_slot<D: BlockDevice>(
+    device: &D,
+    layout: DriveLayout,
+    odd: bool,
+) -> Result<(), IoError> {
+    wipe_block(device, layout.slot(odd, 0)).await
+}
+
+async fn wipe_block<D: BlockDevice>(device: &D, at: u64) -> Result<(), IoError> {
+    let zeroes = Buffer::zeroed(BLOCK_BYTES);
+    write_blocks(device, at, zeroes, Durability::Cached)
+        .await
+        .1?;
+    device.flush().await
+}
+
+/// Makes every superblock unreadable that a drive may have, whole or not, durably. The first one
+/// last: it tells where the other is.
+pub(crate) async fn wipe_all<D: BlockDevice>(device: &D) -> Result<(), IoError> {
+    let blocks = device_blocks(device);
+    let mut places = vec![blocks.saturating_sub(1)];
+    if FIRST_SLOT < blocks
+        && let Ok(head) = read_head(device, FIRST_SLOT).await
+    {
+        places.extend(odd_places(blocks, Ok(&head)));
+    }
+    places.push(FIRST_SLOT);
+    for at in places.into_iter().filter(|at| *at < blocks) {
+        wipe_block(device, at).await?;
+    }
+    Ok(())
+}
+
+impl DamagedLabel {
+    fn of(raw: &Superblock) -> DamagedLabel {
+        DamagedLabel {
+            pool: PoolId(raw.pool_id),
+            pool_name: raw.name(),
+            drive: DriveId(raw.drive_id),
+            index: usize::from(raw.drive_index),
+        }
+    }
+}

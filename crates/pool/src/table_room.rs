@@ -1,0 +1,184 @@
+//! [`TableRoom`]: how the place that the tables have in a superblock slot is shared out. Segments
+//! come and go by themselves, and a pool whose table of them does not fit any more could publish
+//! nothing: so room for all that its zones can make up is kept free of volumes and snapshots.
+
+use crate::coordinator::Coordinator;
+use crate::core::{Core, State};
+use crate::error::PoolError;
+use crate::format::body::{segment_bytes, tables_bytes};
+use crate::level::{DRIVES_MAX, Shape};
+use crate::location::BLOCK_BYTES;
+use crate::pool::{Pool, zones};
+use crate::volumes::Tables;
+use block::BlockDevice;
+
+/// Kept for the head of the tables, and for what a recovery decides about every shard's log.
+const HEAD_BYTES: u64 = 16 << 10;
+/// Volumes have this part at least, however many zones there are.
+const VOLUMES_PART: u64 = 4;
+/// Tables of volumes in a new pool, the head's part included: they grow with the drives.
+const VOLUMES_BYTES_LEAST: u64 = 32 << 10;
+const VOLUMES_BYTES_MOST: u64 = 4 << 20;
+
+/// What segments take in the tables if they are as many as can be made of so many zones: all of
+/// them `narrow`, and an eighth more, since some may have columns on drives that are gone.
+fn segments_bytes(narrow: Shape, zones: u64) -> u64 {
+    let segments = zones.div_ceil(narrow.width() as u64);
+    (segments + segments.div_ceil(8)) * segment_bytes(narrow.width()) as u64
+}
+
+/// Bytes that tables should take in a slot at most. One block more fits: what is decided about a
+/// full pool that was left by an earlier version.
+fn planned_bytes(slot_blocks: u32) -> u64 {
+    u64::from(slot_blocks.saturating_sub(2)) * BLOCK_BYTES as u64
+}
+
+/// Blocks of a slot for a new pool: room for the segments of as many drives as there may be that
+/// are like the smallest, or of those that there are, and for the tables of volumes.
+pub(crate) fn slot_blocks_for(narrow: Shape, smallest: u64, zone_blocks: u32, zones: u64) -> u32 {
+    let most = smallest / u64::from(zone_blocks) * DRIVES_MAX as u64;
+    let segments = segments_bytes(narrow, most.max(zones));
+    let volumes = smallest.clamp(VOLUMES_BYTES_LEAST, VOLUMES_BYTES_MOST);
+    let volumes = volumes.max(HEAD_BYTES + segments.div_ceil(VOLUMES_PART - 1));
+    let blocks = 2 + (segments + volumes).div_ceil(BLOCK_BYTES as u64);
+    u32::try_from(blocks).unwrap_or(u32::MAX)
+}
+
+/// How volumes and segments share the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableRoom {
+    bytes: u64,
+    /// What volumes may not take.
+    segments: u64,
+    /// The zones could make up more segments than there is room for: drives have joined that are
+    /// much larger than those of which the pool was made.
+    short: bool,
+}
+
+impl TableRoom {
+    pub fn of(slot_blocks: u32, narrow: Shape, zones: u64) -> TableRoom {
+        let bytes = planned_bytes(slot_blocks).saturating_sub(HEAD_BYTES);
+        let (all, most) = (segments_bytes(narrow, zones), bytes - bytes / VOLUMES_PART);
+        TableRoom {
+            bytes,
+            segments: all.min(most),
+            short: all > most,
+        }
+    }
+
+    /// Bytes that the tables of volumes may take.
+    fn for_volumes(&self) -> u64 {
+        self.bytes - self.segments
+    }
+
+    /// So many segments of `width` columns may there be; `None` if that is for the zones to say.
+    pub fn segments_most(&self, width: usize) -> Option<u64> {
+        self.short
+            .then(|| self.segments / segment_bytes(width) as u64)
+    }
+
+    /// The same of segments that may be made beside those that there are.
+    fn segments_left(&self, used: u64, volumes: u64, width: usize) -> Option<u64> {
+        let taken = used + volumes.max(self.for_volumes());
+        let left = self.bytes.saturating_sub(taken);
+        self.short.then(|| left / segment_bytes(width) as u64)
+    }
+}
+
+impl<D: BlockDevice> Core<D> {
+    /// The tables' room by the drives that take data, which have so many zones.
+    pub fn table_room_with(&self, zones: &[usize]) -> TableRoom {
+        let live = self.array.live();
+        let slot = live
+            .first()
+            .map_or(0, |(_, drive)| drive.layout.slot_blocks);
+        let zones = zones.iter().sum::<usize>() as u64;
+        TableRoom::of(slot, self.array.level.narrow(self.width), zones)
+    }
+}
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Bytes that tables can take, and no more.
+    pub fn slot_bytes(&self) -> usize {
+        let slot = self.published.borrow().superblock.slot_blocks.get();
+        slot.saturating_sub(1) as usize * BLOCK_BYTES
+    }
+
+    /// Bytes that they should not take more of.
+    pub fn table_bytes_planned(&self) -> usize {
+        planned_bytes(self.published.borrow().superblock.slot_blocks.get()) as usize
+    }
+
+    fn table_room(&self) -> TableRoom {
+        let published = self.published.borrow();
+        let superblock = &published.superblock;
+        let zones = zones(superblock).into_iter().map(u64::from).sum();
+        let narrow = self.array.level.narrow(self.width);
+        TableRoom::of(superblock.slot_blocks.get(), narrow, zones)
+    }
+
+    /// Segments of `width` columns for which the tables have room beside those that there are.
+    pub fn segments_by_tables(&self, state: &State, width: usize) -> usize {
+        let room = self.table_room();
+        if !room.short {
+            return usize::MAX;
+        }
+        let used = state.segments.table().values();
+        let used = used.map(|segment| segment_bytes(segment.columns.len()) as u64);
+        let volumes = tables_bytes(&state.tables) as u64;
+        let left = room.segments_left(used.sum(), volumes, width);
+        left.map_or(usize::MAX, |left| left as usize)
+    }
+}
+
+impl<D: BlockDevice + 'static> Pool<D> {
+    /// Refuses a change of volumes or snapshots with which their tables would take what is kept for
+    /// segments. What makes them smaller passes, however full they are.
+    pub(crate) fn check_table_room(
+        &self,
+        before: &Tables,
+        after: &Tables,
+    ) -> Result<(), PoolError> {
+        let (before, after) = (tables_bytes(before), tables_bytes(after));
+        match after > before && after as u64 > self.core.table_room().for_volumes() {
+            true => Err(PoolError::TablesFull),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::Level;
+
+    #[test]
+    fn a_new_pool_has_room_for_the_segments_of_as_many_drives_as_there_may_be() {
+        for level in Level::ALL {
+            for (smallest, zone) in [(1000, 32), (1 << 20, 1 << 10), (1 << 31, 1 << 18)] {
+                let narrow = level.narrow(3);
+                let zones = smallest / u64::from(zone);
+                let slot = slot_blocks_for(narrow, smallest, zone, zones);
+                let full = TableRoom::of(slot, narrow, zones * DRIVES_MAX as u64);
+                assert!(!full.short, "{level} {smallest}");
+                assert!(full.for_volumes() >= VOLUMES_BYTES_LEAST - HEAD_BYTES);
+                assert_eq!(full.segments_most(3), None);
+            }
+        }
+    }
+
+    #[test]
+    fn where_drives_are_too_large_segments_and_volumes_have_their_parts() {
+        let narrow = Level::Raid5.narrow(3);
+        let slot = slot_blocks_for(narrow, 1300, 32, 120);
+        let short = TableRoom::of(slot, narrow, 1 << 20);
+        assert!(short.short && short.for_volumes() >= short.bytes / VOLUMES_PART);
+        let most = short.segments_most(3).expect("a bound");
+        assert_eq!(short.segments_left(0, 0, 3), Some(most));
+        let used = 10 * segment_bytes(3) as u64;
+        assert_eq!(short.segments_left(used, 0, 3), Some(most - 10));
+        let volumes = short.for_volumes() + segment_bytes(3) as u64;
+        assert_eq!(short.segments_left(used, volumes, 3), Some(most - 11));
+        assert_eq!(short.segments_left(short.bytes, 1, 3), Some(0));
+    }
+}
