@@ -16,6 +16,9 @@ use initiator::{ConnectOptions, Controller, Namespace};
 use reactor::{Reactor, ReactorConfig};
 use support::{Node, Refused, name, text};
 
+/// The first version of the format of pools that this program does not know.
+const LATER: u32 = 3;
+
 const HOST: &str = "nqn.2026-11.example.flashyard:test";
 
 fn connected<F: Future<Output = ()>>(
@@ -95,16 +98,16 @@ fn a_pool_with_drives_of_a_later_format_is_not_opened_without_them() {
     first.kill();
     let drives: Vec<PathBuf> = (0..6).map(|number| drive(&first, number)).collect();
     for number in [1, 4] {
-        label::set_version(&drives[number], 2);
+        label::set_version(&drives[number], LATER);
     }
     let before = contents(&drives);
-    let words = ["version 2", "version 1", "newer"];
+    let words = ["version 3", "versions up to 2", "newer"];
 
     // At the start of a node that has it, which without them would be degraded.
     let mut own = Node::develop(&[]);
     own.kill();
     for number in [1, 4] {
-        label::set_version(&drive(&own, number), 2);
+        label::set_version(&drive(&own, number), LATER);
     }
     let own_drives: Vec<PathBuf> = (0..6).map(|number| drive(&own, number)).collect();
     let own_before = contents(&own_drives);
@@ -130,12 +133,12 @@ fn a_pool_with_drives_of_a_later_format_is_not_opened_without_them() {
 
     // A drive of another pool's later format is in nobody's way.
     for number in [1, 4] {
-        label::set_version(&drives[number], 1);
+        label::set_version(&drives[number], LATER - 1);
     }
     let other = first.path().join("other.img");
     std::fs::copy(&drives[0], &other).unwrap();
     label::set_pool(&other, [9; 16]);
-    label::set_version(&other, 2);
+    label::set_version(&other, LATER);
     let second = Node::configured("[node]\nname = \"second\"\n");
     add_drives(&second, "e", &drives);
     second.answer(&["drive", "add", "other", other.to_str().unwrap()]);
@@ -157,7 +160,7 @@ fn a_pool_that_is_all_of_a_later_format_is_called_that() {
     let code = import_refused(
         &second,
         "pool",
-        &["version 7", "version 1", "newer", "e0, e1"],
+        &["version 7", "versions up to 2", "newer", "e0, e1"],
     );
     assert_eq!(code, ErrorCode::InvalidArgument);
     assert_eq!(
