@@ -65,8 +65,10 @@ pub(crate) struct Coordinator<D> {
     pub quiet: Quiet,
     /// No superblock had a larger number when the pool was opened.
     pub opened_at: u64,
-    /// What the last opening wrote that had a claim: it is over, or its host was waited for.
-    pub former_claim: u64,
+    /// The same before this host wrote that it opens it.
+    pub found_at: u64,
+    /// What the last opening wrote that had a claim, unless it was another host's: it is over.
+    pub former_claim: Option<u64>,
     /// Members that are there and do not count, since their labels are damaged.
     pub label_damaged: BTreeSet<usize>,
     /// The epoch of a superblock that a former holder has left behind.

@@ -9,9 +9,9 @@ use crate::coordinator::Coordinator;
 use crate::drive::Drive;
 use crate::error::PoolError;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
-use crate::join::first_good;
+use crate::join::{first_good, join_all};
 use crate::labels::{DamagedLabel, hexadecimal};
-use crate::lease::{CHECK_EVERY, LEASE, TAKEOVER};
+use crate::lease::{CHECK_EVERY, ENTRY, ENTRY_AGAIN, LEASE, TAKEOVER};
 use crate::membership::{self, Choice, lost_max};
 use crate::messages::Order;
 use crate::pool::{OpenOptions, bring_up};
@@ -22,11 +22,13 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 pub(crate) const TAKEN_OVER: &str = "another host has taken the pool over";
+/// The holder of a pool that any host may open.
+const NOBODY: [u8; 16] = [0; 16];
 const CLOSED: &str = "it has been closed";
 const NO_DRIVES: &str = "too many drives failed";
 
-/// How often a pool is claimed whose holder goes on publishing.
-const CLAIMS_MAX: usize = 4;
+/// How often a pool is claimed whose holder goes on publishing, or that others claim as well.
+const CLAIMS_MAX: usize = 8;
 /// Drives that need not be asked are asked when the others take so long.
 const SECOND_CHOICE: Duration = Duration::from_millis(500);
 
@@ -75,44 +77,62 @@ pub(crate) fn check_fresh(newest: &Slot, looked: Instant) -> Result<(), PoolErro
 /// How a host found the pool that it opens.
 pub(crate) struct Entered {
     pub survey: Survey,
+    /// No superblock had a larger number before this host wrote one.
+    pub found_at: u64,
+    /// What the last opening wrote that had a claim, unless it was another host's that was not
+    /// asked.
+    pub former_claim: Option<u64>,
     /// Another host has held it.
     pub forced: bool,
     /// When the drives were looked at.
     pub looked: Instant,
 }
 
-/// Looks at the drives, and takes the pool from another host if that is asked for.
+/// Looks at the drives, and takes the pool where nobody else has it, or from another host if that
+/// is asked for: by writing so, and looking again after a while whether that stands.
 pub(crate) async fn enter<D: BlockDevice>(
     drives: &[D],
     options: &OpenOptions,
     claim: u64,
 ) -> Result<Entered, PoolError> {
-    let entered = |survey, forced, looked| Entered {
-        survey,
-        forced,
-        looked,
-    };
     let mut looked = reactor::now();
     let mut survey = Survey::of(drives).await?;
-    let former = survey.newest.superblock.holder;
-    if former == [0; 16] || former == options.host.0 {
-        return Ok(entered(survey, false, looked));
-    }
-    if !options.force {
+    let former = survey.newest.superblock.clone();
+    let own = former.holder == options.host.0;
+    let forced = former.holder != NOBODY && !own;
+    if forced && !options.force {
         return Err(held(&survey.newest));
     }
+    let found_at = survey.last_sequence;
+    // Where drives are slow others take as long to see a claim, or to write theirs.
+    let least = (reactor::now() - looked) * 4;
+    let wait = match (forced, own) {
+        (true, _) => TAKEOVER,
+        (false, true) => ENTRY_AGAIN.max(least).min(TAKEOVER),
+        (false, false) => ENTRY.max(least).min(TAKEOVER),
+    };
     for _ in 0..CLAIMS_MAX {
-        write_claim(drives, &survey, looked, (options.host.0, claim)).await?;
-        reactor::sleep(TAKEOVER).await;
+        let number = survey.last_sequence + 1;
+        // As long again is left for what is written to reach the drives.
+        let until = looked + wait / 2;
+        let claimed = write_claim(drives, &survey, until, (options.host.0, claim)).await?;
+        if claimed {
+            reactor::sleep(wait).await;
+        }
         looked = reactor::now();
         survey = Survey::of(drives).await?;
-        let found = &survey.newest.superblock;
-        if found.claim.get() == claim {
-            return Ok(entered(survey, true, looked));
-        }
-        // The former holder may have published once more before it saw the claim.
-        if found.holder != former {
-            break;
+        match survey.standing(claim, number, &former) {
+            Standing::Alone if claimed => {
+                return Ok(Entered {
+                    survey,
+                    found_at,
+                    former_claim: (!forced).then_some(former.claim.get()),
+                    forced,
+                    looked,
+                });
+            }
+            Standing::Lost(other) => return Err(held(&other)),
+            Standing::Alone | Standing::Contested => {}
         }
     }
     Err(PoolError::StillInUse {
@@ -120,33 +140,77 @@ pub(crate) async fn enter<D: BlockDevice>(
     })
 }
 
-/// Writes the newest superblock once more, with another holder, to every current drive.
+/// What has become of a claim.
+enum Standing {
+    /// Nobody else has written anything since.
+    Alone,
+    /// Another host has the pool, or goes before in opening it.
+    Lost(Box<Slot>),
+    /// Others have written too, and give way.
+    Contested,
+}
+
+impl Survey {
+    /// What has become of `claim`, which was to be the superblock of this `number`, since the
+    /// newest one was `former`. Who had the pool before may have written once more: what that says
+    /// is gone on from.
+    fn standing(&mut self, claim: u64, number: u64, former: &Superblock) -> Standing {
+        let current = self.slots.iter().flatten().zip(&self.choice.current);
+        let current = current.filter(|(_, index)| index.is_some());
+        let current = current.map(|(slot, _)| slot);
+        let since = current.filter(|slot| slot.superblock.sequence.get() >= number);
+        let others = since.filter(|slot| slot.superblock.claim.get() != claim);
+        let mut standing = match self.newest.superblock.claim.get() == claim {
+            true => Standing::Alone,
+            false => Standing::Contested,
+        };
+        for slot in others {
+            let theirs = &slot.superblock;
+            let of_former = theirs.claim == former.claim;
+            // Of hosts that only say that they open it the one with the largest claim goes on.
+            let goes_before = theirs.incarnation > former.incarnation || theirs.claim.get() > claim;
+            if !of_former && goes_before {
+                return Standing::Lost(slot.clone());
+            }
+            if of_former && slot.rank() >= self.newest.rank() {
+                self.newest = (**slot).clone();
+            }
+            standing = Standing::Contested;
+        }
+        standing
+    }
+}
+
+/// Writes the newest superblock once more, with another holder, to every current drive. False when
+/// that took so long that what was seen before may be somebody else's: some may have it.
 async fn write_claim<D: BlockDevice>(
     drives: &[D],
     survey: &Survey,
-    looked: Instant,
+    until: Instant,
     (host, claim): ([u8; 16], u64),
-) -> Result<(), PoolError> {
+) -> Result<bool, PoolError> {
     let mut claimed = survey.newest.clone();
     let superblock = &mut claimed.superblock;
     superblock.sequence = (survey.last_sequence + 1).into();
     superblock.holder = host;
     superblock.claim = claim.into();
-    let (mut listed, mut written) = (0, 0);
-    for member in &claimed.superblock.members {
-        listed += usize::from(member.state != MEMBER_NONE);
-    }
+    let members = claimed.superblock.members.iter();
+    let listed = members.filter(|member| member.state != MEMBER_NONE).count();
     let given = drives.iter().zip(&survey.slots).zip(&survey.choice.current);
-    for ((device, slot), index) in given {
-        let (Some(slot), Some(index)) = (slot, *index) else {
-            continue;
-        };
-        check_fresh(&survey.newest, looked)?;
-        let done = bring_up(device, index, slot, &claimed).await;
-        written += usize::from(done.is_ok());
+    let writes = given.map(async |((device, slot), index)| {
+        let (slot, index) = (slot.as_ref()?, (*index)?);
+        if reactor::now() >= until {
+            return Some(false);
+        }
+        let written = bring_up(device, index, slot, &claimed).await;
+        written.is_ok().then_some(true)
+    });
+    let written: Vec<bool> = join_all(writes).await.into_iter().flatten().collect();
+    if written.contains(&false) {
+        return Ok(false);
     }
-    match written + lost_max(&claimed.superblock) >= listed {
-        true => Ok(()),
+    match written.len() + lost_max(&claimed.superblock) >= listed {
+        true => Ok(true),
         false => Err(PoolError::Offline(NO_DRIVES)),
     }
 }
@@ -263,18 +327,23 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// A superblock that somebody else wrote since this pool was opened is a claim to it, or what
-    /// came late from a host that had lost it by then.
+    /// came late from a host that had lost it by then, or that had wanted to open it as well.
     fn judge(&self, theirs: &Superblock, look: &mut Look<D>) {
         let published = self.published.borrow();
         let ours = &published.superblock;
-        let since = theirs.sequence.get() > self.opened_at || theirs.rank() > ours.rank();
-        let known = theirs.claim == ours.claim || theirs.claim.get() == self.former_claim;
-        if !since || theirs.pool_id != ours.pool_id || known {
+        if theirs.pool_id != ours.pool_id || theirs.claim == ours.claim {
             return;
         }
-        if theirs.incarnation >= ours.incarnation {
+        let number = theirs.sequence.get();
+        let of_former = Some(theirs.claim.get()) == self.former_claim;
+        let since = number > self.opened_at || theirs.rank() > ours.rank();
+        if since && !of_former && theirs.incarnation >= ours.incarnation {
             look.taken = true;
-        } else {
+            return;
+        }
+        // This host has written to both slots of every drive.
+        let all_ours = ours.sequence.get() >= self.opened_at + 2;
+        if since && !of_former || all_ours || number > self.found_at {
             look.intruder = look.intruder.max(Some(theirs.epoch.number.get()));
         }
     }

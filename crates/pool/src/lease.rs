@@ -3,7 +3,8 @@
 //! A holder looks at the drives' superblocks every [`CHECK_EVERY`]. Having found nobody else it may
 //! write, and answer, for [`LEASE`] from when it began to look; whoever takes the pool by force
 //! writes down that it does and waits for [`TAKEOVER`] before it believes what it reads. Between
-//! the two lies what a request may take that was let through at the last moment.
+//! the two lies what a request may take that was let through at the last moment. Where there is no
+//! holder there is nobody to wait for but others who open the pool just now, for [`ENTRY`].
 
 use block::IoError;
 use reactor::Instant;
@@ -17,6 +18,10 @@ pub(crate) const CHECK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) const LEASE: Duration = Duration::from_secs(4);
 /// How long a claim by force waits: as long again is left for requests to reach the drives.
 pub(crate) const TAKEOVER: Duration = Duration::from_secs(8);
+/// How long who opens a pool that nobody holds waits whether somebody else does, too.
+pub(crate) const ENTRY: Duration = Duration::from_secs(1);
+/// The same who held it last: only a host of the same name would open it as well.
+pub(crate) const ENTRY_AGAIN: Duration = Duration::from_millis(100);
 /// For how long a pool that was taken by force leaves zones alone to which the last holder's
 /// stripes may still come: many times what kernels give a request.
 pub(crate) const QUARANTINE: Duration = Duration::from_secs(600);

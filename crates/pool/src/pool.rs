@@ -104,8 +104,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let entry = Entry {
             claim,
             opened_at: entered.survey.last_sequence,
+            found_at: entered.found_at,
             forced: entered.forced,
-            former_claim: newest.superblock.claim.get(),
+            former_claim: entered.former_claim,
             lease_until: entered.looked + LEASE,
             damaged,
         };
@@ -127,11 +128,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             members[index] = Some(Rc::new(drive));
             positions.push((index, position));
         }
-        let before = Before {
-            slice_blocks: u64::from(body.slice_blocks),
-            sequences: body.sequences.clone(),
-            decided: body.decided.clone(),
-        };
+        let before = before(&body);
         let share = Share {
             slice_blocks: slice,
             shards: 1 + orders.len() as u64,
@@ -143,6 +140,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let recovered = core.start(before).await?;
         let others = core.begin_others(orders, reports, &positions, recovered);
         others.await?;
+        // Another host with this one's name may have opened it just as well.
+        core.verify().await?;
         core.tell_lease();
         core.serve();
         Ok(Pool { core })
@@ -212,8 +211,9 @@ struct Entry {
     /// Tells this opening from every other.
     claim: u64,
     opened_at: u64,
+    found_at: u64,
     /// Of the newest superblock, which tells the last opening.
-    former_claim: u64,
+    former_claim: Option<u64>,
     /// Another host has held it.
     forced: bool,
     lease_until: Instant,
@@ -271,6 +271,15 @@ pub(crate) fn zones(superblock: &Superblock) -> Vec<u32> {
         _ => DriveLayout::new(member.blocks.get(), zone_blocks, slot_blocks).zones(),
     });
     zones.collect()
+}
+
+/// What shards were when they wrote what may lie beyond the tables.
+fn before(body: &Body) -> Before {
+    Before {
+        slice_blocks: u64::from(body.slice_blocks),
+        sequences: body.sequences.clone(),
+        decided: body.decided.clone(),
+    }
 }
 
 fn body_of(slot: &Slot) -> Result<Body, PoolError> {
@@ -347,6 +356,7 @@ fn assemble<D: BlockDevice + 'static>(
             merge_due: Cell::new(false),
             quiet: Quiet::default(),
             opened_at: entry.opened_at,
+            found_at: entry.found_at,
             former_claim: entry.former_claim,
             label_damaged,
             intruder: Cell::new(None),

@@ -133,6 +133,7 @@ impl World {
         };
         let asked = self.asked(pool, 0, Purpose::Promise);
         let removed = reactor::timeout(Duration::from_secs(2), pool.remove_drive(*id)).await;
+        self.still_holds()?;
         match removed {
             Err(_) | Ok(Ok(()) | Err(PoolError::NotFound(_))) => Ok(()),
             Ok(Err(PoolError::NoSpace)) => self.check_stays(pool, asked, active.len()),

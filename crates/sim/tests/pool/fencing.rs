@@ -1,7 +1,8 @@
 //! Two hosts and one pool: who takes it by force waits, and who has lost it stops.
 
 use crate::support::{
-    BLOCK, HOST, OTHER, create, open, read, settle, take, volume, with_drives, write,
+    BLOCK, HOST, OTHER, create, heads, open, put_back, read, settle, take, volume, with_drives,
+    write,
 };
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use pool::{Entropy, HostId, Level, OpenOptions, Pool, PoolError, PoolState, VolumeId};
@@ -63,8 +64,20 @@ fn a_holder_stops_before_the_one_that_takes_the_pool_begins() {
     });
 }
 
+async fn open_as(
+    drives: &[SimDrive],
+    host: HostId,
+    seed: u64,
+) -> Result<Pool<SimDrive>, PoolError> {
+    let options = OpenOptions {
+        entropy: Entropy::seeded(seed),
+        ..OpenOptions::new(host)
+    };
+    Pool::open(drives.to_vec(), options).await
+}
+
 #[test]
-fn nobody_waits_who_takes_nothing_from_anybody() {
+fn nobody_waits_long_who_takes_nothing_from_anybody() {
     with_drives(3, async |drives| {
         let begun = reactor::now();
         create(&drives, Level::Raid5)
@@ -73,14 +86,75 @@ fn nobody_waits_who_takes_nothing_from_anybody() {
             .await
             .expect("closed");
         open(&drives).await.export().await.expect("exported");
-        let other = OpenOptions {
-            entropy: Entropy::seeded(5),
-            ..OpenOptions::new(OTHER)
-        };
-        let pool = Pool::open(drives.clone(), other).await.expect("exported");
-        pool.close().await.expect("closed");
         assert!(reactor::now() - begun < Duration::from_secs(1));
+        let pool = open_as(&drives, OTHER, 5).await.expect("exported");
+        pool.close().await.expect("closed");
+        assert!(reactor::now() - begun < Duration::from_secs(2));
     });
+}
+
+/// Neither knew of the other, and both wrote, until one of them looked the next time.
+#[test]
+fn of_two_that_open_a_pool_that_nobody_holds_at_once_one_gets_it() {
+    for seed in 0..40 {
+        let power = Power::new(seed);
+        power.switch_on(u64::MAX);
+        let drives = [(); 4].map(|()| SimDrive::new(1300, power.clone()));
+        Reactor::simulated(seed).run(async {
+            let pool = create(&drives, Level::Raid6).await;
+            let id = volume(&pool, "a", 100).await;
+            pool.export().await.expect("exported");
+            // Where state was copied, two nodes have one name.
+            let second = if seed % 2 == 0 { HOST } else { OTHER };
+            let opening =
+                [(HOST, 0, 100), (second, seed * 50, 101)].map(|(host, delay_us, entropy)| {
+                    let mut drives = drives.to_vec();
+                    // In whichever order the drives are given.
+                    drives.rotate_left((delay_us / 50 % 4) as usize);
+                    reactor::spawn(async move {
+                        reactor::sleep(Duration::from_micros(delay_us)).await;
+                        open_as(&drives, host, entropy).await
+                    })
+                });
+            let mut got = Vec::new();
+            for opened in opening {
+                got.extend(opened.await.ok());
+            }
+            got.retain(|pool| pool.status().state == PoolState::Online);
+            assert_eq!(got.len(), 1, "seed {seed}: {} hosts have it", got.len());
+            write(&got[0], id, 0, 1, 7).await;
+            reactor::sleep(Duration::from_secs(2)).await;
+            assert_eq!(read(&got[0], id, 0, 1).await, vec![7; BLOCK]);
+            got[0].close().await.expect("closed");
+        });
+    }
+}
+
+/// As above, where a node's state was copied and both go on with a pool that was theirs.
+#[test]
+fn of_two_hosts_of_one_name_that_go_on_at_once_one_serves() {
+    for seed in 0..40 {
+        let power = Power::new(seed);
+        power.switch_on(u64::MAX);
+        let drives = [(); 4].map(|()| SimDrive::new(1300, power.clone()));
+        Reactor::simulated(seed).run(async {
+            let pool = create(&drives, Level::Raid6).await;
+            pool.close().await.expect("closed");
+            let opening = [(0, 100), (seed * 50, 101)].map(|(delay_us, entropy)| {
+                let drives = drives.to_vec();
+                reactor::spawn(async move {
+                    reactor::sleep(Duration::from_micros(delay_us)).await;
+                    open_as(&drives, HOST, entropy).await
+                })
+            });
+            let mut got = Vec::new();
+            for opened in opening {
+                got.extend(opened.await.ok());
+            }
+            got.retain(|pool| pool.status().state == PoolState::Online);
+            assert_eq!(got.len(), 1, "seed {seed}: {} hosts have it", got.len());
+        });
+    }
 }
 
 #[test]
@@ -105,6 +179,105 @@ fn of_two_that_take_a_pool_at_once_at_most_one_gets_it() {
         assert_eq!(first.status().state, PoolState::Offline);
         let last = take(&drives, HOST, 200).await.expect("alone");
         last.close().await.expect("closed");
+    });
+}
+
+/// A host stood still, and its clock with it, while it opened a pool that was its own. Another one
+/// took the pool meanwhile, and keeps it: nobody has told the first one to take it back.
+#[test]
+fn a_host_that_stood_still_while_it_opened_its_pool_does_not_take_it_back() {
+    for operations in 0..80 {
+        let power = Power::new(operations);
+        power.switch_on(u64::MAX);
+        let drives = [(); 3].map(|()| SimDrive::new(1300, power.clone()));
+        let first = Reactor::simulated(1);
+        first.run(async {
+            let pool = create(&drives, Level::Raid5).await;
+            volume(&pool, "a", 100).await;
+            pool.close().await.expect("closed");
+            power.pause_after(operations);
+            let given = drives.to_vec();
+            // It ends, if it does, when nobody listens any more.
+            drop(reactor::spawn(async move {
+                open_as(&given, HOST, 5 + operations % 4).await
+            }));
+            power.paused().await;
+        });
+        drives.iter().for_each(SimDrive::land);
+        let second = Reactor::simulated(2);
+        let (pool, id) = second.run(async {
+            let pool = take(&drives, OTHER, 9).await.expect("taken");
+            let id = pool.volumes()[0].id;
+            write(&pool, id, 0, 1, 7).await;
+            (pool, id)
+        });
+        first.run(async { reactor::sleep(Duration::from_secs(2)).await });
+        second.run(async {
+            reactor::sleep(Duration::from_secs(4)).await;
+            let status = pool.status();
+            assert_eq!(
+                status.state,
+                PoolState::Online,
+                "after {operations}: {status:?}"
+            );
+            write(&pool, id, 1, 1, 8).await;
+            pool.checkpoint().await.expect("a checkpoint");
+        });
+    }
+}
+
+/// Who has opened a pool in vain may have written so late, over a later superblock of who has it:
+/// that is put back, and nobody stops for it.
+#[test]
+fn what_comes_late_of_an_opening_in_vain_is_put_back() {
+    let power = Power::new(1);
+    power.switch_on(u64::MAX);
+    let drives = [(); 4].map(|()| SimDrive::new(1300, power.clone()));
+    let holder = |head: &Vec<u8>| head[96..112].to_vec();
+    Reactor::simulated(1).run(async {
+        let pool = create(&drives, Level::Raid6).await;
+        volume(&pool, "a", 100).await;
+        pool.export().await.expect("exported");
+    });
+    let before: Vec<_> = drives.iter().map(SimDrive::blocks_written).collect();
+    let claims = Reactor::simulated(2).run(async {
+        let given = drives.to_vec();
+        drop(reactor::spawn(
+            async move { open_as(&given, OTHER, 9).await },
+        ));
+        reactor::sleep(Duration::from_millis(10)).await;
+        let claim = |drive: &SimDrive| {
+            let heads = heads(drive).map(|at| (at, drive.content(at)));
+            let theirs = |found: &(u64, Vec<u8>)| holder(&found.1) == OTHER.0;
+            heads.into_iter().find(theirs).expect("a claim")
+        };
+        drives.iter().map(claim).collect::<Vec<_>>()
+    });
+    for (drive, image) in drives.iter().zip(&before) {
+        put_back(drive, image);
+    }
+    Reactor::simulated(3).run(async {
+        let pool = open_as(&drives, HOST, 5).await.expect("exported");
+        let id = pool.volumes()[0].id;
+        write(&pool, id, 0, 1, 7).await;
+        pool.checkpoint().await.expect("a checkpoint");
+        for (drive, (at, claim)) in drives.iter().zip(claims) {
+            drive.put(at, claim);
+        }
+        reactor::sleep(Duration::from_secs(4)).await;
+        assert_eq!(pool.status().state, PoolState::Online);
+        for drive in &drives {
+            for at in heads(drive) {
+                assert_eq!(holder(&drive.content(at)), HOST.0);
+            }
+        }
+    });
+    drives.iter().for_each(SimDrive::lose_power);
+    Reactor::simulated(4).run(async {
+        let pool = open(&drives).await;
+        let id = pool.volumes()[0].id;
+        assert_eq!(read(&pool, id, 0, 1).await, vec![7; BLOCK]);
+        pool.close().await.expect("closed");
     });
 }
 

@@ -2,7 +2,7 @@
 //! did nothing wrong, and what was never whole never counts.
 
 use crate::support::{
-    BLOCK, Machine, assert_runs, create, heads, read, settle, volume, write, write_runs,
+    BLOCK, Machine, assert_runs, create, heads, put_back, read, settle, volume, write, write_runs,
 };
 use pool::{Level, PoolState};
 use sim::SimDrive;
@@ -167,16 +167,6 @@ fn a_membership_that_never_was_complete_does_not_keep_a_pool_from_opening() {
         assert!(found.iter().all(|byte| *byte == 99));
     });
     lived.expect("the power stays on");
-}
-
-/// Gives a drive the content that it had.
-fn put_back(drive: &SimDrive, image: &[(u64, Vec<u8>)]) {
-    for (block, _) in drive.blocks_written() {
-        drive.put(block, vec![0; BLOCK]);
-    }
-    for (block, content) in image {
-        drive.put(*block, content.clone());
-    }
 }
 
 /// The number of a superblock.

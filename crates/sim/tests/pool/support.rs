@@ -188,3 +188,13 @@ impl Machine {
 pub fn heads(drive: &SimDrive) -> [u64; 2] {
     [1, drive.geometry().block_count - 1]
 }
+
+/// Gives a drive the content that it had.
+pub fn put_back(drive: &SimDrive, image: &[(u64, Vec<u8>)]) {
+    for (block, _) in drive.blocks_written() {
+        drive.put(block, vec![0; BLOCK]);
+    }
+    for (block, content) in image {
+        drive.put(*block, content.clone());
+    }
+}
