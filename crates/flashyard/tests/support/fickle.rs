@@ -33,7 +33,8 @@ pub enum Mood {
     FailsWrites,
     /// Every request ends in an I/O error.
     Fails,
-    /// No write is answered, nor what is asked after it, until it is in another mood.
+    /// No flush is answered, nor what is asked after it, until it is in another mood. (Whoever
+    /// writes to such a file may be kept waiting in the call itself, as by no real drive.)
     Waits,
 }
 
@@ -48,8 +49,8 @@ impl Shared {
         *self.mood.lock().unwrap()
     }
 
-    /// The mood in which a write is answered.
-    fn mood_of_write(&self) -> Mood {
+    /// The mood in which a flush is answered.
+    fn mood_of_flush(&self) -> Mood {
         let mood = self.mood.lock().unwrap();
         let waits = |mood: &mut Mood| *mood == Mood::Waits;
         self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -97,7 +98,7 @@ impl FickleDrive {
         self.mount.path().join(NAME)
     }
 
-    /// How many writes it keeps waiting.
+    /// How many flushes it keeps waiting.
     pub fn waiting(&self) -> u32 {
         self.shared.waiting.load(Ordering::Relaxed)
     }
@@ -199,7 +200,7 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let works = self.shared.mood_of_write() == Mood::Works;
+        let works = matches!(self.shared.mood(), Mood::Works | Mood::Waits);
         match works && self.file.write_all_at(data, offset).is_ok() {
             true => reply.written(data.len() as u32),
             false => reply.error(Errno::EIO),
@@ -211,7 +212,7 @@ impl Filesystem for Served {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        match self.shared.mood_of_write() {
+        match self.shared.mood_of_flush() {
             Mood::Works => reply.ok(),
             _ => reply.error(Errno::EIO),
         }
