@@ -188,6 +188,9 @@ pub struct Pool {
     pub usable_bytes: u64,
     /// What it holds.
     pub used_bytes: u64,
+    /// Of that, what only deleted volumes and snapshots have: it is being freed.
+    #[serde(default)]
+    pub deleted_bytes: u64,
     /// What its segments are; nothing while it is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<PoolSegments>,

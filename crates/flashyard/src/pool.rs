@@ -243,6 +243,7 @@ fn show(pool: &Pool) -> String {
         ("level", shape(pool)),
         ("usable", Size(pool.usable_bytes).to_string()),
         ("used", format!("{} ({percent}%)", Size(pool.used_bytes))),
+        ("being freed", Size(pool.deleted_bytes).to_string()),
         ("volumes", names(&pool.volumes)),
         ("map", map(pool)),
         ("segments", segments(pool)),

@@ -31,6 +31,7 @@ mod watched;
 
 pub use access::chap::{ChapHash, DhGroup};
 pub use access::{AllowedHosts, HostKeys, Nqn, PskHash, Secret, TlsKey};
+pub use block::{BlockRange, Lba};
 pub use drive::{EmulatedError, NamespaceState, NvmeError, OpenError};
 pub use error::NodeError;
 pub use measure::{CoreMeasure, DriveCounts, DriveTally, Measures, VolumeCounts};
@@ -39,9 +40,9 @@ pub use nvme::fabrics::DISCOVERY_NQN;
 pub use nvme::reservation::ReservationType;
 pub use pool::{
     ATTRIBUTES_BYTES_MAX, Accounting, Counters, DamagedLabel, DriveChange, DriveHealth, DriveId,
-    DriveStatus, HostId, Label, Level, Occupancy, PoolError, PoolEvent, PoolId, PoolState,
-    PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel, VolumeId,
-    VolumeInfo, VolumeOptions,
+    DriveStatus, Holder, HostId, Label, Level, Lost, LostNode, Occupancy, PoolError, PoolEvent,
+    PoolId, PoolState, PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel,
+    VolumeId, VolumeInfo, VolumeOptions,
 };
 pub use pools::PoolSpec;
 pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};

@@ -61,6 +61,7 @@ function PoolCard({ pool }: { pool: Pool }) {
         <Fact title="Moved by cleaning" value={bytes(pool.counters.relocated_blocks * 4096)} />
         <Fact title="Moved to other drives" value={bytes(pool.counters.rebalanced_blocks * 4096)} />
         <Fact title="Repaired" value={bytes(pool.counters.repaired_blocks * 4096)} />
+        <Fact title="Being freed" value={bytes(pool.deleted_bytes ?? 0)} />
         {pool.map && <Fact title="Map, and in memory" value={`${bytes(pool.map.bytes)}, ${bytes(pool.map.cached_bytes)}`} />}
         <Fact title="Lost reads" value={String(pool.counters.unrecovered_reads)} />
       </SimpleGrid>

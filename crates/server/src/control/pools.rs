@@ -15,6 +15,7 @@ mod adopt;
 mod found;
 mod hosts;
 mod import;
+mod losses;
 mod opening;
 mod renaming;
 mod scrub;

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use api::{ErrorBody, ErrorCode, Job, JobKind, Name, SCRUB_INTERVAL_DAYS_MAX, Severity};
 use node::{NodeError, PoolError, ScrubReport};
 
+use super::losses::{self, Called};
 use super::{object, refused};
 use crate::control::Control;
 use crate::state::{Kind, PoolRecord, ScrubRecord};
@@ -61,7 +62,8 @@ impl Control {
         Ok(self.run_job(JobKind::Scrub, name, async move {
             let report = control.node.scrub_pool(pool.as_str()).await;
             control.scrub_ended(&pool, &report).await;
-            said(&report.map_err(|error| error.to_string())?)
+            let report = report.map_err(|error| error.to_string())?;
+            control.said(&pool, &report).await
         }))
     }
 
@@ -135,6 +137,26 @@ impl Control {
         .await;
     }
 
+    /// What a scrub found, as the outcome of its job.
+    async fn said(&self, pool: &Name, report: &ScrubReport) -> Result<String, String> {
+        let checked = format!(
+            "{} stripes and {} nodes of the map checked, {} blocks repaired",
+            report.stripes, report.nodes, report.repaired
+        );
+        let (blocks, nodes) = (report.lost_blocks, report.lost_nodes);
+        if blocks + nodes == 0 {
+            return Ok(checked);
+        }
+        let contents = self.node.pool_contents(pool.as_str()).await;
+        // Names are all that is missing where the pool has just been closed.
+        let (volumes, snapshots) = contents.unwrap_or_default();
+        let called = Called::new(&volumes, &snapshots);
+        Err(format!(
+            "{checked}; {blocks} blocks and {nodes} nodes of the map are lost: {}",
+            losses::in_words(report, &called)
+        ))
+    }
+
     async fn note_scrub(
         &self,
         objects: &mut super::Objects,
@@ -149,19 +171,6 @@ impl Control {
         if let Err(error) = self.remember(Kind::Pool, name, record).await {
             tracing::warn!(pool = %name, error = error.message, "when it was checked is not kept");
         }
-    }
-}
-
-fn said(report: &ScrubReport) -> Result<String, String> {
-    let message = format!(
-        "{} stripes and {} nodes of the map checked, {} blocks repaired",
-        report.stripes, report.nodes, report.repaired
-    );
-    match (report.lost_blocks, report.lost_nodes) {
-        (0, 0) => Ok(message),
-        (blocks, nodes) => Err(format!(
-            "{message}; {blocks} blocks and {nodes} nodes of the map are lost"
-        )),
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         width: u8::try_from(status.width).ok(),
         usable_bytes: status.usable_bytes,
         used_bytes: status.used_bytes,
+        deleted_bytes: status.deleted_bytes,
         segments: Some(segments(&status.segments)),
         map: Some(PoolMap {
             bytes: status.map_bytes,
@@ -64,6 +65,7 @@ fn not_open(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         width: None,
         usable_bytes: 0,
         used_bytes: 0,
+        deleted_bytes: 0,
         segments: None,
         map: None,
         members: entry

@@ -105,7 +105,7 @@ pub(super) fn health(page: &mut Page, sample: &Sample) {
     }
 }
 
-const POOL_GAUGES: [Figure<PoolFacts>; 6] = [
+const POOL_GAUGES: [Figure<PoolFacts>; 7] = [
     (
         "usable_bytes",
         "What the pool can hold, redundancy and reserves taken off.",
@@ -114,6 +114,11 @@ const POOL_GAUGES: [Figure<PoolFacts>; 6] = [
     ("used_bytes", "What the pool holds.", |facts| {
         facts.status.used_bytes as f64
     }),
+    (
+        "deleted_bytes",
+        "Of that, what only deleted volumes and snapshots have: it is being freed.",
+        |facts| facts.status.deleted_bytes as f64,
+    ),
     (
         "reserved_bytes",
         "What is kept for volumes that reserve space, beyond what they hold.",
