@@ -19,17 +19,19 @@
 //!   on in turns with it, its clock having gone on or not.
 //! - Drives join, new ones and former members with old labels, and are asked to leave.
 //!
-//! Pools have 1 to 32 drives, volumes of which some reserve space, and several clients at once.
+//! Pools have 1 to 32 drives, of one size or of several, segments of any width, volumes of which
+//! some reserve space, and several clients at once. Between lives a pool may be exported.
 //!
 //! What is checked, after every crash and while clients work: an acknowledged write reads back; an
 //! unacknowledged one reads as old or new, never mixed within a block; writes that promise it are
-//! whole or absent; snapshots stay what they were; what was read once stays so; a volume that
+//! whole or absent; snapshots stay what they were, and several of one instant come
+//! together or not at all; what was read once stays so; a volume that
 //! reserves space is never refused a write; a host that has lost the pool harms nothing, and, if
 //! its clock went on, acknowledges nothing; the accounts of space add up.
 
 use crate::drive::{Power, SimDrive};
 use crate::random::Random;
-use crate::world::World;
+use crate::world::{Chance, World};
 use pool::Level;
 use std::rc::Rc;
 
@@ -132,11 +134,22 @@ pub fn run(options: &Options) -> Result<Report, String> {
         _ => (level.drives_min() as u64, 7),
     };
     let drives = least + random.below(most - least + 1);
+    // And another one, for the same reason.
+    let later = Random::new(options.seed ^ 0x1a7e_0000_0000);
     let power = Power::new(random.word());
     let blocks = 1150 + 40 * random.below(8);
+    let unequal = later.once_in(3);
     let drives: Vec<SimDrive> = (0..drives)
-        .map(|_| SimDrive::new(blocks, power.clone()))
+        .map(|_| match unequal {
+            true => 1150 + 40 * later.below(16),
+            false => blocks,
+        })
+        .map(|blocks| SimDrive::new(blocks, power.clone()))
         .collect();
+    let width = match later.once_in(3) {
+        true => pick_width(&later, level, drives.len()),
+        false => level.default_width(drives.len()),
+    };
     let drives: Vec<SimDrive> = match extra.once_in(4) {
         true => drives.into_iter().map(SimDrive::with_sectors).collect(),
         false => drives,
@@ -146,19 +159,19 @@ pub fn run(options: &Options) -> Result<Report, String> {
         drives[slow].slow_down(2 + extra.below(40) as u32);
     }
     let bad = if options.bad_drives {
-        pick_bad(&random, level, drives.len())
+        pick_bad(&random, level.drives_lost_max(width), drives.len())
     } else {
         Vec::new()
     };
-    let world = Rc::new(World::new(
-        options.clone(),
-        level,
-        drives,
-        power,
+    let chance = Chance {
         random,
         extra,
-        bad,
-    ));
+        later,
+        ends: Random::new(options.seed ^ 0xe4d0_0000_0000),
+    };
+    let shape = (level, width);
+    let world = World::new(options.clone(), shape, drives, power, chance, bad);
+    let world = Rc::new(world);
     let failed = |life: u64, found: String| {
         format!("seed={} level={level} life={life}: {found}", options.seed)
     };
@@ -176,9 +189,23 @@ pub fn run(options: &Options) -> Result<Report, String> {
     Ok(world.report())
 }
 
-fn pick_bad(random: &Random, level: Level, drives: usize) -> Vec<usize> {
-    let most = level.drives_lost_max(level.default_width(drives)) as u64;
-    let count = random.below(most + 1);
+/// Any width that segments of that level can have on so many drives.
+fn pick_width(random: &Random, level: Level, drives: usize) -> usize {
+    let least = match level {
+        Level::Raid0 => 1,
+        Level::Raid1 | Level::Raid5 | Level::Raid10 => 2,
+        Level::Raid6 => 3,
+    };
+    let most = level.default_width(drives);
+    let width = least + random.below((most - least) as u64 + 1) as usize;
+    match level {
+        Level::Raid10 => width & !1,
+        _ => width,
+    }
+}
+
+fn pick_bad(random: &Random, most: usize, drives: usize) -> Vec<usize> {
+    let count = random.below(most as u64 + 1);
     let mut bad: Vec<usize> = Vec::new();
     while (bad.len() as u64) < count {
         let drive = random.below(drives as u64) as usize;

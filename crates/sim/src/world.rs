@@ -45,6 +45,18 @@ pub(crate) struct Model {
     pub reserving: BTreeSet<u32>,
 }
 
+/// What decides, each for itself, so that whoever asks one of them more often leaves the others as
+/// they were: a seed goes on to mean mostly the same world.
+pub(crate) struct Chance {
+    pub random: Random,
+    /// Decides what was added to worlds later.
+    pub extra: Random,
+    /// What was added later still.
+    pub later: Random,
+    /// Decides how hosts end.
+    pub ends: Random,
+}
+
 pub(crate) struct World {
     pub options: Options,
     pub level: Level,
@@ -55,10 +67,12 @@ pub(crate) struct World {
     lost_max: usize,
     pub power: Rc<Power>,
     pub random: Random,
-    /// Decides what was added to worlds later.
-    pub extra: Random,
-    /// Decides how hosts end.
+    /// See [`Chance`].
+    extra: Random,
+    later: Random,
     ends: Random,
+    /// Columns of its segments.
+    width: usize,
     bad: RefCell<Vec<usize>>,
     pub model: RefCell<Model>,
     pub report: Cell<Report>,
@@ -87,24 +101,31 @@ pub(crate) struct World {
 impl World {
     pub fn new(
         options: Options,
-        level: Level,
+        (level, width): (Level, usize),
         drives: Vec<SimDrive>,
         power: Rc<Power>,
-        random: Random,
-        extra: Random,
+        chance: Chance,
         bad: Vec<usize>,
     ) -> World {
+        let Chance {
+            random,
+            extra,
+            later,
+            ends,
+        } = chance;
         World {
             crowded: options.crowded.unwrap_or(random.once_in(4)),
-            ends: Random::new(options.seed ^ 0xe4d0_0000_0000),
             options,
             level,
-            lost_max: level.drives_lost_max(level.default_width(drives.len())),
+            width,
+            lost_max: level.drives_lost_max(width),
             ids: RefCell::new(vec![None; drives.len()]),
             drives: RefCell::new(drives),
             power,
             random,
             extra,
+            later,
+            ends,
             bad: RefCell::new(bad),
             model: RefCell::default(),
             report: Cell::default(),
@@ -212,6 +233,7 @@ impl World {
                 ..self.settings()
             },
             entropy: Entropy::seeded(self.random.word()),
+            width: Some(self.width),
             ..CreateOptions::new("tank", self.level, self.host())
         };
         let drives = self.drives.borrow().clone();
@@ -370,9 +392,11 @@ impl World {
             report.rebalanced += counters.rebalanced_blocks;
             report.reconstructed += counters.reconstructed_reads;
         });
-        pool.close()
-            .await
-            .map_err(|error| format!("the pool does not close: {error}"))
+        let closed = match self.later.once_in(4) {
+            true => pool.export().await,
+            false => pool.close().await,
+        };
+        closed.map_err(|error| format!("the pool does not close: {error}"))
     }
 
     async fn open(&self, drives: Vec<SimDrive>, force: bool) -> Result<Served, String> {

@@ -72,11 +72,28 @@ fn a_pool_survives_the_seed_of_this_commit() {
     let first: u64 = seed.unwrap_or(77);
     survives(first..first + 5, None);
     for seed in first..first + 5 {
-        let options = Options {
+        let sharded = Options {
             shards_max: 3,
             ..Options::new(seed)
         };
-        run(&options).unwrap_or_else(|found| panic!("{found}"));
+        let crowded = Options {
+            crowded: Some(true),
+            ..sharded.clone()
+        };
+        let rivals = Options {
+            rivals: true,
+            ..sharded.clone()
+        };
+        let mut worlds = vec![sharded, crowded, rivals];
+        if seed == first {
+            worlds.push(Options {
+                wide: Some(true),
+                ..worlds[0].clone()
+            });
+        }
+        for options in worlds {
+            run(&options).unwrap_or_else(|found| panic!("{found} in {options:?}"));
+        }
     }
 }
 

@@ -15,24 +15,39 @@ pub(crate) struct Pending {
 }
 
 enum Kind {
-    Snapshot { volume: u32, image: Image },
-    Volume { image: Image },
+    /// Of volumes at one instant.
+    Snapshots(Vec<(u32, Image)>),
+    Volume {
+        image: Image,
+    },
     DeleteVolume(u32),
     DeleteSnapshot(u32),
-    Rollback { volume: u32, image: Image },
-    Resize { volume: u32, blocks: u64 },
+    Rollback {
+        volume: u32,
+        image: Image,
+    },
+    Resize {
+        volume: u32,
+        blocks: u64,
+    },
 }
 
 impl Pending {
     /// A write goes on while a snapshot is being taken: it may be in it.
     pub fn saw_write(&mut self, id: u32, number: u64, write: &Write) {
-        if let Kind::Snapshot { volume, image } = &mut self.kind
-            && *volume == id
-        {
+        let Kind::Snapshots(images) = &mut self.kind else {
+            return;
+        };
+        for (_, image) in images.iter_mut().filter(|(volume, _)| *volume == id) {
             image.submit(number, write.clone());
             image.fail(number, write.submitted);
         }
     }
+}
+
+/// The name of the snapshot at a place among those of one instant.
+fn one_of(name: &str, place: usize) -> String {
+    format!("{name}-{place}")
 }
 
 /// Most drives that a pool gets to.
@@ -58,7 +73,7 @@ impl World {
         let (volume, snapshot) = (pick(&volumes), pick(&snapshots));
         self.count(|report| report.changes += 1);
         match (self.random.below(11), volume, snapshot) {
-            (0..=1, Some(volume), _) if few => self.snapshot(pool, volume).await,
+            (0..=1, Some(volume), _) if few => self.snapshot(pool, volume, &volumes).await,
             (2, _, Some(snapshot)) if few => self.clone_snapshot(pool, snapshot).await,
             (3, Some(volume), Some(snapshot)) => self.rollback(pool, volume, snapshot).await,
             (4, _, Some(snapshot)) => self.delete_snapshot(pool, snapshot).await,
@@ -149,17 +164,17 @@ impl World {
             let gone = match &kind {
                 Kind::DeleteSnapshot(id) => model.snapshots.get(id),
                 Kind::DeleteVolume(id) | Kind::Rollback { volume: id, .. } => model.volumes.get(id),
-                Kind::Snapshot { .. } | Kind::Volume { .. } | Kind::Resize { .. } => None,
+                Kind::Snapshots(_) | Kind::Volume { .. } | Kind::Resize { .. } => None,
             };
             let gone = gone.map_or(0, Image::blocks_written_at_most);
             self.unnamed.set(self.unnamed.get() + gone);
             let promised = |id: &u32| model.reserving.contains(id);
             match &kind {
-                Kind::Snapshot { volume, image } | Kind::Rollback { volume, image }
-                    if promised(volume) =>
-                {
-                    image.size
+                Kind::Snapshots(images) => {
+                    let reserving = images.iter().filter(|(volume, _)| promised(volume));
+                    reserving.map(|(_, image)| image.size).sum()
                 }
+                Kind::Rollback { volume, image } if promised(volume) => image.size,
                 Kind::Resize { volume, blocks } if promised(volume) => *blocks,
                 _ => 0,
             }
@@ -220,16 +235,27 @@ impl World {
         self.model.borrow_mut().reserved.remove(&volume);
     }
 
-    async fn snapshot(&self, pool: &Served, volume: u32) -> Result<(), String> {
+    /// Takes one of a volume, or of several of `all` at one instant.
+    async fn snapshot(&self, pool: &Served, volume: u32, all: &[u32]) -> Result<(), String> {
         let name = self.fresh_name();
-        let image = self.model.borrow().volumes.get(&volume).map(Image::copy);
-        let image = image.ok_or("no such volume")?;
-        let asked = self.begin(pool, &name, Kind::Snapshot { volume, image });
-        let result = pool.snapshot(&[(VolumeId(volume), name)]).await;
-        if let Some((ids, Kind::Snapshot { image, .. })) = self.end(pool, result, asked)?
-            && let Some(id) = ids.first()
-        {
-            self.model.borrow_mut().snapshots.insert(id.0, image);
+        let others = all.iter().filter(|other| **other != volume);
+        let others = others.filter(|_| self.later.once_in(3));
+        let volumes: Vec<u32> = std::iter::once(&volume).chain(others).copied().collect();
+        let images: Option<Vec<(u32, Image)>> = {
+            let model = self.model.borrow();
+            let image = |id: &u32| Some((*id, model.volumes.get(id)?.copy()));
+            volumes.iter().map(image).collect()
+        };
+        let images = images.ok_or("no such volume")?;
+        let named = (0..).zip(&volumes);
+        let named: Vec<(VolumeId, String)> = named
+            .map(|(place, volume)| (VolumeId(*volume), one_of(&name, place)))
+            .collect();
+        let asked = self.begin(pool, &name, Kind::Snapshots(images));
+        let result = pool.snapshot(&named).await;
+        if let Some((ids, Kind::Snapshots(images))) = self.end(pool, result, asked)? {
+            let images = ids.iter().zip(images).map(|(id, (_, image))| (id.0, image));
+            self.model.borrow_mut().snapshots.extend(images);
         }
         Ok(())
     }
@@ -287,11 +313,8 @@ impl World {
                 .get(&snapshot)
                 .map(Image::copy)
                 .unwrap_or_default();
-            if model
-                .volumes
-                .get(&volume)
-                .is_none_or(|found| found.size != image.size)
-            {
+            let size = model.volumes.get(&volume).map(|found| found.size);
+            if size.is_none_or(|size| size != image.size && !self.later.once_in(2)) {
                 return Ok(());
             }
             image
@@ -358,10 +381,18 @@ impl World {
         for Pending { name, kind } in pending {
             let mut model = self.model.borrow_mut();
             match kind {
-                Kind::Snapshot { image, .. } => {
-                    if let Some(found) = snapshots.iter().find(|found| found.name == name) {
-                        model.snapshots.insert(found.id.0, image);
+                Kind::Snapshots(images) => {
+                    let named = |place| {
+                        let name = one_of(&name, place);
+                        snapshots.iter().find(|found| found.name == name)
+                    };
+                    let found: Vec<_> = (0..images.len()).filter_map(named).collect();
+                    if !found.is_empty() && found.len() < images.len() {
+                        return Err(format!("{} of {} snapshots", found.len(), images.len()));
                     }
+                    let images = found.iter().zip(images);
+                    let images = images.map(|(found, (_, image))| (found.id.0, image));
+                    model.snapshots.extend(images);
                 }
                 Kind::Volume { image } => {
                     if let Some(found) = volumes.iter().find(|found| found.name == name) {
@@ -379,8 +410,12 @@ impl World {
                     }
                 }
                 Kind::Rollback { volume, image } => {
-                    if let Some(found) = model.volumes.get_mut(&volume) {
-                        found.widen(&image);
+                    let size = volumes.iter().find(|found| found.id.0 == volume);
+                    let size = size.map_or(0, |found| found.bytes / BLOCK as u64);
+                    match model.volumes.get_mut(&volume) {
+                        Some(found) if found.size == image.size => found.widen(&image),
+                        Some(found) if size == image.size => *found = image,
+                        _ => {}
                     }
                 }
                 Kind::Resize { volume, blocks } => {

@@ -9,6 +9,7 @@ mod events;
 mod exclusion;
 mod fencing;
 mod golden;
+mod groups;
 mod labels;
 mod large_writes;
 mod layers;
