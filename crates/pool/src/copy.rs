@@ -52,7 +52,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.give_way(pace).await;
             // Who closes the pool takes the lock after saying so, and a drive joins under it.
             let _alone = self.upkeep_lock.lock().await;
-            if self.ends() || self.verify().await.is_err() {
+            if self.ends() {
                 return Copied::GivenUp;
             }
             let segment = {
@@ -126,6 +126,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             row = next.min(end);
         }
         let copy = vec![Buffer::copy_of(&copy)];
+        // Whoever has the pool by now may have filled that zone.
+        self.verify().await.map_err(|_| Copied::GivenUp)?;
         let write = self
             .array
             .write_zone(wanted.to, first, copy, Durability::Cached);

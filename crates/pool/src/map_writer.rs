@@ -165,6 +165,9 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
                 rows as u32,
             )
         };
+        // Whoever has the pool by now may have filled that zone.
+        let verified = self.core.verify().await;
+        verified.map_err(|_| IoError::NotReady)?;
         let blocks = u64::from(rows) * columns.len() as u64;
         if let Some(segment) = self.core.state.borrow_mut().segments.get_mut(segment) {
             segment.rows = row + rows;

@@ -187,6 +187,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return None;
         }
         let image = self.read_image(shape, &segment.columns, row, rows).await;
+        // Whoever has the pool by now may have good reason for what is there.
+        self.verify().await.ok()?;
         let next = if map {
             self.check_rows(number, &segment, &image).await;
             row + rows

@@ -2,7 +2,7 @@
 
 use crate::support::{
     BLOCK, HOST, OTHER, create, heads, open, put_back, read, settle, take, volume, with_drives,
-    write,
+    write, write_runs,
 };
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use pool::{Entropy, HostId, Level, OpenOptions, Pool, PoolError, PoolState, VolumeId};
@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// What a claim by force waits.
 const TAKEOVER: Duration = Duration::from_secs(8);
+/// Of a volume that takes a third of two drives.
+const BLOCKS: u64 = 640;
 
 async fn try_write(pool: &Pool<SimDrive>, id: VolumeId, byte: u8) -> Result<(), IoError> {
     let device = pool.volume(id).expect("the volume");
@@ -223,6 +225,62 @@ fn a_host_that_stood_still_while_it_opened_its_pool_does_not_take_it_back() {
             write(&pool, id, 1, 1, 8).await;
             pool.checkpoint().await.expect("a checkpoint");
         });
+    }
+}
+
+/// A host stood still, and its clock with it, while it copied a column or wrote the map; then it
+/// went on with that, in zones that had been free and that the next holder had filled.
+#[test]
+fn a_host_that_stood_still_writes_nothing_to_zones_that_were_free() {
+    for operations in (0..600).step_by(4) {
+        let power = Power::new(operations);
+        power.switch_on(u64::MAX);
+        let drives = [(); 3].map(|()| SimDrive::new(1300, power.clone()));
+        let first = Reactor::simulated(1);
+        let (held, id) = first.run(async {
+            let pool = create(&drives[..2], Level::Raid0).await;
+            let id = volume(&pool, "a", BLOCKS).await;
+            write_runs(&pool, id, BLOCKS / 16).await;
+            settle().await;
+            pool.add_drive(drives[2].clone()).await.expect("it joins");
+            power.pause_after(operations);
+            let (writer, device) = (pool.clone(), pool.volume(id).expect("the volume"));
+            drop(reactor::spawn(async move {
+                for round in 0.. {
+                    let at = Lba(round * 7 % BLOCKS);
+                    let write = device.write(at, Buffer::new(BLOCK), Durability::Durable);
+                    // Another host has the pool by now.
+                    if write.await.1.is_err() {
+                        return;
+                    }
+                    if round % 50 == 0 && writer.checkpoint().await.is_err() {
+                        return;
+                    }
+                }
+            }));
+            power.paused().await;
+            (pool, id)
+        });
+        drives.iter().for_each(SimDrive::land);
+        let second = Reactor::simulated(2);
+        let pool = second.run(async {
+            let pool = take(&drives, OTHER, 9).await.expect("taken");
+            for start in (0..BLOCKS).step_by(16) {
+                write(&pool, id, start, 16, 2).await;
+            }
+            pool
+        });
+        first.run(async { reactor::sleep(Duration::from_millis(900)).await });
+        second.run(async {
+            for start in (0..BLOCKS).step_by(16) {
+                let found = read(&pool, id, start, 16).await;
+                assert!(
+                    found == [2; 16 * BLOCK],
+                    "after {operations}: block {start}"
+                );
+            }
+        });
+        drop(held);
     }
 }
 
