@@ -390,7 +390,11 @@ impl SimDrive {
     }
 
     /// Time passes: operations finish in another order than they began.
-    async fn take_time(&self) -> Result<(), IoError> {
+    async fn take_time(&self, blocks: usize) -> Result<(), IoError> {
+        let turn = self.held.turn(blocks);
+        if turn > Duration::ZERO {
+            reactor::sleep(turn).await;
+        }
         let nanoseconds = self.power.random.below(50_000);
         reactor::sleep(Duration::from_nanos(nanoseconds) * self.slowness.get()).await;
         while self.hangs.get() {
@@ -437,12 +441,12 @@ impl SimDrive {
             media.flights.insert(first_number, write);
             first_number
         };
-        self.arrive(flight).await
+        self.arrive(flight, buffer.len() / BLOCK).await
     }
 
-    /// A change reaches the media when its time has come.
-    async fn arrive(&self, flight: u64) -> Result<(), IoError> {
-        let result = self.take_time().await;
+    /// A change of so many blocks reaches the media when its time has come.
+    async fn arrive(&self, flight: u64, blocks: usize) -> Result<(), IoError> {
+        let result = self.take_time(blocks).await;
         let mut media = self.media.borrow_mut();
         match result {
             Ok(()) => media.land(flight),
@@ -485,7 +489,7 @@ impl BlockDevice for SimDrive {
         if let Err(error) = self.begin().await {
             return (buffer, Err(error));
         }
-        if let Err(error) = self.take_time().await {
+        if let Err(error) = self.take_time(buffer.len() / BLOCK).await {
             return (buffer, Err(error));
         }
         let first = self.block(start);
@@ -550,7 +554,7 @@ impl BlockDevice for SimDrive {
                 .filter(|write| media.cached.contains_key(&write.block));
             cached.map(|write| write.number).collect()
         };
-        self.take_time().await?;
+        self.take_time(0).await?;
         let mut media = self.media.borrow_mut();
         let media = &mut *media;
         let flushed: BTreeSet<u64> = before.into_iter().collect();
@@ -577,7 +581,7 @@ impl BlockDevice for SimDrive {
             media.flights.insert(flight, discard);
             flight
         };
-        self.arrive(flight).await
+        self.arrive(flight, 0).await
     }
 
     async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError> {

@@ -2,6 +2,7 @@
 //! blocks that begin in a certain way after some time, and all requests while it hangs.
 
 use super::SimDrive;
+use reactor::Instant;
 use reactor::sync::Signal;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,6 +19,9 @@ pub(super) struct Held {
     block: Cell<Option<u64>>,
     waiting: RefCell<VecDeque<Rc<Signal<()>>>>,
     slow: Cell<Option<Slow>>,
+    /// What each block takes while no other is transferred, and until when others are.
+    transfer: Cell<Duration>,
+    busy_until: Cell<Option<Instant>>,
 }
 
 impl Held {
@@ -26,6 +30,18 @@ impl Held {
         let slow = self.slow.get();
         let slow = slow.filter(|(begins, _)| content.starts_with(begins));
         slow.map_or(Duration::ZERO, |(_, delay)| delay)
+    }
+
+    /// How long it is until so many blocks have been transferred.
+    pub fn turn(&self, blocks: usize) -> Duration {
+        if self.transfer.get() == Duration::ZERO {
+            return Duration::ZERO;
+        }
+        let now = reactor::now();
+        let begins = self.busy_until.get().map_or(now, |until| until.max(now));
+        let ends = begins + self.transfer.get() * blocks as u32;
+        self.busy_until.set(Some(ends));
+        ends - now
     }
 
     /// Returns when a read of some blocks may be answered.
@@ -39,6 +55,11 @@ impl Held {
 }
 
 impl SimDrive {
+    /// From now on each block takes so long, one after the other, whoever asks for it.
+    pub fn take_turns(&self, transfer: Duration) {
+        self.held.transfer.set(transfer);
+    }
+
     /// Answers nothing from now on, or again, what it had been asked before included.
     pub fn hang(&self, hangs: bool) {
         self.hangs.set(hangs);

@@ -3,6 +3,7 @@
 mod accounting;
 mod atomic_reads;
 mod balance;
+mod cleaning;
 mod closing;
 mod dead_processes;
 mod events;
