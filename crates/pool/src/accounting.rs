@@ -12,9 +12,8 @@ use crate::error::PoolError;
 use crate::format::node::NodeRecord;
 use crate::location::{BLOCK_BYTES, Mapping};
 use crate::pool::Pool;
-use crate::scrub::Holder;
 use crate::tree;
-use crate::volumes::{Root, Tables};
+use crate::volumes::{Holder, Root, Tables, Top};
 use block::{BlockDevice, IoError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -105,21 +104,14 @@ fn family(tables: &Tables, base: u32) -> Vec<u32> {
 
 fn readers(tables: &Tables, family: &[u32]) -> Vec<Reader> {
     let place = |layer: u32| family.iter().position(|member| *member == layer);
-    let volumes = tables.volumes.iter().filter_map(|(id, volume)| {
+    let reader = |top: Top<'_>| {
         Some(Reader {
-            name: Holder::Volume(VolumeId(*id)),
-            layer: place(volume.layer)?,
-            blocks: volume.blocks,
+            name: top.holder,
+            layer: place(top.layer)?,
+            blocks: top.blocks,
         })
-    });
-    let snapshots = tables.snapshots.iter().filter_map(|(id, snapshot)| {
-        Some(Reader {
-            name: Holder::Snapshot(SnapshotId(*id)),
-            layer: place(snapshot.layer)?,
-            blocks: snapshot.blocks,
-        })
-    });
-    volumes.chain(snapshots).collect()
+    };
+    tables.tops().filter_map(reader).collect()
 }
 
 /// The layer on which that of a volume or snapshot stands.

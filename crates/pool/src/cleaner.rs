@@ -5,6 +5,7 @@
 
 use crate::coordinator::Coordinator;
 use crate::core::{Core, State};
+use crate::format::body::REDIRECT_BYTES;
 use crate::messages::Order;
 use crate::segments::{Kind, Segment, State as SegmentState};
 use crate::window::Window;
@@ -15,8 +16,6 @@ use std::rc::Rc;
 
 /// Redirects take such a part of the room for tables at most, as long as others can be moved to.
 const REDIRECTS_PART: usize = 8;
-/// Bytes of one in the tables.
-const REDIRECT_BYTES: usize = 12;
 
 /// How well a segment is cleaned now rather than later; `None` if it would free nothing.
 ///

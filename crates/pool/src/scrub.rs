@@ -7,7 +7,7 @@ mod lost;
 mod nodes;
 mod strays;
 
-pub use lost::{Holder, Lost, LostBlock, LostNode, ScrubReport};
+pub use lost::{Lost, LostBlock, LostNode, ScrubReport};
 pub(crate) use nodes::LiveNodes;
 
 use crate::checkpoint::Resume;
@@ -22,6 +22,7 @@ use crate::pace::Pace;
 use crate::pool::Pool;
 use crate::recovery::Image;
 use crate::segments::{Kind, Segment};
+use crate::volumes::Holder;
 use block::{BlockDevice, Buffer};
 use lost::Losses;
 use strays::Gaps;

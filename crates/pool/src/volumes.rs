@@ -1,5 +1,6 @@
 //! The tables of layers, volumes and snapshots, and the pure rules about them.
 
+use crate::control::{SnapshotId, VolumeId};
 use crate::location::Mapping;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,6 +84,24 @@ pub(crate) enum Unneeded {
     Fold(Fold),
 }
 
+/// Who reads a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Holder {
+    /// A volume.
+    Volume(VolumeId),
+    /// A snapshot.
+    Snapshot(SnapshotId),
+}
+
+/// A volume or snapshot: which, the layer that it begins with, its size in blocks and its name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Top<'a> {
+    pub holder: Holder,
+    pub layer: u32,
+    pub blocks: u64,
+    pub name: &'a str,
+}
+
 impl Tables {
     pub fn take_id(&mut self) -> u32 {
         self.next_id = self.next_id.max(1) + 1;
@@ -113,6 +132,29 @@ impl Tables {
         self.layers.get(&layer)?.parent
     }
 
+    /// Every volume, then every snapshot.
+    pub fn tops(&self) -> impl Iterator<Item = Top<'_>> {
+        let volumes = self.volumes.iter().map(|(id, volume)| Top {
+            holder: Holder::Volume(VolumeId(*id)),
+            layer: volume.layer,
+            blocks: volume.blocks,
+            name: &volume.name,
+        });
+        let snapshots = self.snapshots.iter().map(|(id, snapshot)| Top {
+            holder: Holder::Snapshot(SnapshotId(*id)),
+            layer: snapshot.layer,
+            blocks: snapshot.blocks,
+            name: &snapshot.name,
+        });
+        volumes.chain(snapshots)
+    }
+
+    /// Those that a layer is part of.
+    pub fn tops_above(&self, layer: u32) -> impl Iterator<Item = Top<'_>> {
+        self.tops()
+            .filter(move |top| self.is_within(top.layer, layer))
+    }
+
     /// True when `layer` is `top` or below it.
     pub fn is_within(&self, top: u32, layer: u32) -> bool {
         let mut at = Some(top);
@@ -140,16 +182,12 @@ impl Tables {
 
     /// The layers that volumes and snapshots begin with.
     fn named(&self) -> BTreeSet<u32> {
-        let volumes = self.volumes.values().map(|volume| volume.layer);
-        let snapshots = self.snapshots.values().map(|snapshot| snapshot.layer);
-        volumes.chain(snapshots).collect()
+        self.tops().map(|top| top.layer).collect()
     }
 
     /// No volume and no snapshot is larger.
     pub fn blocks_most(&self) -> u64 {
-        let volumes = self.volumes.values().map(|volume| volume.blocks);
-        let snapshots = self.snapshots.values().map(|snapshot| snapshot.blocks);
-        volumes.chain(snapshots).max().unwrap_or(0)
+        self.tops().map(|top| top.blocks).max().unwrap_or(0)
     }
 
     /// The next layer to be rid of, if there is one: what nobody can read any more comes first, for

@@ -50,13 +50,8 @@ fn mark(used: u64, usable: u64, before: u8) -> u8 {
 
 /// Names of the volumes and snapshots that a layer is part of.
 fn holders(tables: &Tables, layer: u32) -> Vec<String> {
-    let volumes = tables.volumes.values();
-    let volumes = volumes.map(|volume| (volume.layer, &volume.name));
-    let snapshots = tables.snapshots.values();
-    let all = volumes.chain(snapshots.map(|snapshot| (snapshot.layer, &snapshot.name)));
-    all.filter(|(top, _)| tables.is_within(*top, layer))
-        .map(|(_, name)| name.clone())
-        .collect()
+    let above = tables.tops_above(layer);
+    above.map(|top| top.name.to_owned()).collect()
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {

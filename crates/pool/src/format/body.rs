@@ -178,6 +178,9 @@ fn read_fold(from: &mut Reader<'_>) -> Result<Option<Fold>, Malformed> {
     Ok((layer != 0).then_some(Fold { layer, child }))
 }
 
+/// Bytes that a redirect takes.
+pub(crate) const REDIRECT_BYTES: usize = 12;
+
 /// Bytes that a segment of so many columns takes.
 pub(crate) fn segment_bytes(columns: usize) -> usize {
     27 + 5 * columns
@@ -189,7 +192,7 @@ pub(crate) fn tables_bytes(tables: &Tables) -> usize {
     let volumes = volumes.map(|volume| 25 + volume.name.len() + volume.attributes.len());
     let snapshots = tables.snapshots.values();
     let snapshots = snapshots.map(|snapshot| 22 + snapshot.name.len());
-    let lists = 4 + 4 * 4 + 28 * tables.layers.len() + 12 * tables.redirects.len();
+    let lists = 4 + 4 * 4 + 28 * tables.layers.len() + REDIRECT_BYTES * tables.redirects.len();
     lists + volumes.sum::<usize>() + snapshots.sum::<usize>()
 }
 

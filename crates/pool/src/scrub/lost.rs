@@ -1,11 +1,10 @@
 //! What a scrub says it found: totals that are true, and the first places of each kind, so that a
 //! report has a bound however much is lost.
 
-use crate::control::{SnapshotId, VolumeId};
 use crate::core::Core;
 use crate::holes::{Runs, add_run};
 use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
-use crate::volumes::Tables;
+use crate::volumes::{Holder, Tables};
 use block::{BlockDevice, BlockRange, Lba};
 use std::collections::BTreeMap;
 
@@ -23,15 +22,6 @@ pub struct LostBlock {
     pub layer: u32,
     /// Which block of it.
     pub block: u64,
-}
-
-/// Who reads a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Holder {
-    /// A volume.
-    Volume(VolumeId),
-    /// A snapshot.
-    Snapshot(SnapshotId),
 }
 
 /// What one volume or snapshot has lost.
@@ -167,19 +157,9 @@ fn holders_above(
     layer: u32,
     block: u64,
 ) -> impl Iterator<Item = (Holder, u32)> + '_ {
-    let volumes = tables.volumes.iter().map(|(id, volume)| {
-        let holder = Holder::Volume(VolumeId(*id));
-        (holder, volume.layer, volume.blocks)
-    });
-    let snapshots = tables.snapshots.iter().map(|(id, snapshot)| {
-        let holder = Holder::Snapshot(SnapshotId(*id));
-        (holder, snapshot.layer, snapshot.blocks)
-    });
-    let reaching = volumes
-        .chain(snapshots)
-        .filter(move |found| block < found.2);
-    let above = reaching.filter(move |(_, top, _)| tables.is_within(*top, layer));
-    above.map(|(holder, top, _)| (holder, top))
+    let above = tables.tops_above(layer);
+    let reaching = above.filter(move |top| block < top.blocks);
+    reaching.map(|top| (top.holder, top.layer))
 }
 
 impl<D: BlockDevice> Core<D> {
@@ -220,6 +200,7 @@ impl<D: BlockDevice> Core<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::VolumeId;
 
     #[test]
     fn however_much_is_lost_the_total_is_true_and_what_is_told_is_bounded() {
