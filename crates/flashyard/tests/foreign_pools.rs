@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/connected.rs"]
+mod connected;
 #[path = "support/label.rs"]
 mod label;
 mod support;
@@ -12,30 +14,11 @@ use std::path::PathBuf;
 use api::{ErrorCode, PoolImport, PoolState};
 use block::{BlockDevice, Buffer, Durability, Lba};
 use client::ClientError;
-use initiator::{ConnectOptions, Controller, Namespace};
-use reactor::{Reactor, ReactorConfig};
+use connected::connected;
 use support::{Node, Refused, name, text};
 
 /// The first version of the format of pools that this program does not know.
 const LATER: u32 = 3;
-
-const HOST: &str = "nqn.2026-11.example.flashyard:test";
-
-fn connected<F: Future<Output = ()>>(
-    node: &Node,
-    volume: &str,
-    work: impl FnOnce(Namespace, Controller) -> F,
-) {
-    let address = node.endpoints().nvme[0];
-    let nqn = node.client().volume(&name(volume)).unwrap().nqn;
-    let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
-    reactor.run(async {
-        let options = ConnectOptions::new(HOST);
-        let controller = Controller::connect(address, &nqn, options).await.unwrap();
-        let namespace = controller.namespace(1).await.unwrap();
-        work(namespace, controller).await;
-    });
-}
 
 fn fill(node: &Node, volume: &str, byte: u8) {
     connected(node, volume, async |device, _controller| {

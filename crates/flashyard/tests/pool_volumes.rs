@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/connected.rs"]
+mod connected;
 mod support;
 
 use std::time::{Duration, Instant};
@@ -10,30 +12,22 @@ use std::time::{Duration, Instant};
 use api::{ErrorCode, Volume, VolumeSpec};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use client::ClientError;
-use initiator::{ConnectOptions, Controller, Namespace};
-use reactor::{Reactor, ReactorConfig};
+use connected::HOST;
+use initiator::{Controller, Namespace};
 use support::{Node, Refused, name, text};
 
-const HOST: &str = "nqn.2026-11.example.flashyard:test";
 const MIB: u64 = 1 << 20;
 
 /// Longer than a host that has gone is remembered on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// As [`connected::connected`]; returns when the node knows that the host has gone.
 fn connected<F: Future<Output = ()>>(
     node: &Node,
     volume: &str,
     work: impl FnOnce(Namespace, Controller) -> F,
 ) {
-    let address = node.endpoints().nvme[0];
-    let nqn = node.client().volume(&name(volume)).unwrap().nqn;
-    let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
-    reactor.run(async {
-        let options = ConnectOptions::new(HOST);
-        let controller = Controller::connect(address, &nqn, options).await.unwrap();
-        let namespace = controller.namespace(1).await.unwrap();
-        work(namespace, controller).await;
-    });
+    connected::connected(node, volume, work);
     let started = Instant::now();
     while !node.client().sessions().unwrap().items.is_empty() {
         assert!(started.elapsed() < PATIENCE, "the host is gone");

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/connected.rs"]
+mod connected;
 mod support;
 
 use std::path::Path;
@@ -11,32 +13,14 @@ use std::time::{Duration, Instant};
 use api::{JobKind, JobState, ObjectState, PoolState};
 use block::conformance::{Plan, check};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
-use initiator::{ConnectOptions, Controller, Namespace};
-use reactor::{Reactor, ReactorConfig};
+use connected::{HOST, connected};
+use initiator::Namespace;
 use support::{Node, Refused, flashyard, name, text};
 
-const HOST: &str = "nqn.2026-11.example.flashyard:test";
 const MIB: u64 = 1 << 20;
 
 /// Longer than moving a few MiB takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Runs `work` with the volume `volume` of the node, connected.
-fn connected<F: Future<Output = ()>>(
-    node: &Node,
-    volume: &str,
-    work: impl FnOnce(Namespace, Controller) -> F,
-) {
-    let address = node.endpoints().nvme[0];
-    let nqn = node.client().volume(&name(volume)).unwrap().nqn;
-    let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
-    reactor.run(async {
-        let options = ConnectOptions::new(HOST);
-        let controller = Controller::connect(address, &nqn, options).await.unwrap();
-        let namespace = controller.namespace(1).await.unwrap();
-        work(namespace, controller).await;
-    });
-}
 
 async fn fill(device: &Namespace, blocks: std::ops::Range<u64>, byte: u8) {
     for block in blocks {

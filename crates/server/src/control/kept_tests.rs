@@ -26,14 +26,7 @@ fn record(hosts: &[&str]) -> VolumeRecord {
     }
 }
 
-#[test]
-fn an_identity_comes_back_with_hosts_that_may_be_called_otherwise() {
-    let host = |nqn: &str| HostSpec {
-        nqn: nqn.into(),
-        tenant: None,
-    };
-    let here = BTreeMap::from([(name("a"), host("nqn-a")), (name("b"), host("nqn-b"))]);
-    let original = record(&["a", "any", "b"]);
+fn keys() -> (HostKeySpec, TlsKeySpec) {
     let key = HostKeySpec {
         secret: SecretText::from("DHHC-1:00:secret:"),
         controller_secret: None,
@@ -43,6 +36,18 @@ fn an_identity_comes_back_with_hosts_that_may_be_called_otherwise() {
     let tls_key = TlsKeySpec {
         key: SecretText::from("NVMeTLSkey-1:01:secret:"),
     };
+    (key, tls_key)
+}
+
+#[test]
+fn an_identity_comes_back_with_hosts_that_may_be_called_otherwise() {
+    let host = |nqn: &str| HostSpec {
+        nqn: nqn.into(),
+        tenant: None,
+    };
+    let here = BTreeMap::from([(name("a"), host("nqn-a")), (name("b"), host("nqn-b"))]);
+    let original = record(&["a", "any", "b"]);
+    let (key, tls_key) = keys();
     let objects = Objects {
         hosts: here.into(),
         host_keys: BTreeMap::from([(name("b"), key.clone()), (name("c"), key)]).into(),
@@ -130,15 +135,7 @@ fn sampled() -> (VolumeRecord, Objects) {
         nqn: nqn.into(),
         tenant: None,
     };
-    let key = HostKeySpec {
-        secret: SecretText::from("DHHC-1:00:secret:"),
-        controller_secret: None,
-        hash: Default::default(),
-        group: Default::default(),
-    };
-    let tls_key = TlsKeySpec {
-        key: SecretText::from("NVMeTLSkey-1:01:secret:"),
-    };
+    let (key, tls_key) = keys();
     let total = api::Limit {
         iops: Some(20_000),
         ..api::Limit::default()

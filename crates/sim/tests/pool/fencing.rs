@@ -95,6 +95,18 @@ fn nobody_waits_long_who_takes_nothing_from_anybody() {
     });
 }
 
+type Opened = Result<Pool<SimDrive>, PoolError>;
+
+/// The pools that are open when all have been tried.
+async fn online(opening: impl IntoIterator<Item = reactor::Task<Opened>>) -> Vec<Pool<SimDrive>> {
+    let mut got = Vec::new();
+    for opened in opening {
+        got.extend(opened.await.ok());
+    }
+    got.retain(|pool| pool.status().state == PoolState::Online);
+    got
+}
+
 /// Neither knew of the other, and both wrote, until one of them looked the next time.
 #[test]
 fn of_two_that_open_a_pool_that_nobody_holds_at_once_one_gets_it() {
@@ -118,11 +130,7 @@ fn of_two_that_open_a_pool_that_nobody_holds_at_once_one_gets_it() {
                         open_as(&drives, host, entropy).await
                     })
                 });
-            let mut got = Vec::new();
-            for opened in opening {
-                got.extend(opened.await.ok());
-            }
-            got.retain(|pool| pool.status().state == PoolState::Online);
+            let got = online(opening).await;
             assert_eq!(got.len(), 1, "seed {seed}: {} hosts have it", got.len());
             write(&got[0], id, 0, 1, 7).await;
             reactor::sleep(Duration::from_secs(2)).await;
@@ -149,11 +157,7 @@ fn of_two_hosts_of_one_name_that_go_on_at_once_one_serves() {
                     open_as(&drives, HOST, entropy).await
                 })
             });
-            let mut got = Vec::new();
-            for opened in opening {
-                got.extend(opened.await.ok());
-            }
-            got.retain(|pool| pool.status().state == PoolState::Online);
+            let got = online(opening).await;
             assert_eq!(got.len(), 1, "seed {seed}: {} hosts have it", got.len());
         });
     }
