@@ -281,7 +281,11 @@ impl<D: BlockDevice + 'static> Core<D> {
                 let found = state.tables.volumes.get(&volume);
                 found.ok_or(IoError::DeviceGone)?.layer
             };
-            let held = matches!(self.find_own(layer, block).await?, Some(Mapping::Block(_)));
+            let held = match self.find_own(layer, block).await {
+                // What is written there takes the place of what is lost.
+                Err(IoError::UnrecoveredRead) => false,
+                found => matches!(found?, Some(Mapping::Block(_))),
+            };
             new += u64::from(!held);
         }
         Ok(new)

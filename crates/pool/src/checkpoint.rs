@@ -8,6 +8,8 @@ use crate::format::body::Body;
 use crate::format::superblock::Superblock;
 use crate::join::join;
 use crate::level::{Level, Shape};
+use crate::location::Entry;
+use crate::lost_nodes::LostNodes;
 use crate::map_writer::MapWriter;
 use crate::messages::{Order, Turnover, Written};
 use crate::overlay::{self, Overlay};
@@ -308,6 +310,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         cut: &Cut,
         removed: usize,
     ) -> Result<Tables, PoolError> {
+        let lost = self.nodes_to_give_up().await?;
         let mut tables = self.state.borrow().tables.clone();
         let own = self.state.borrow().frozen.clone();
         let frozen = || std::iter::once(&*own).chain(cut.others.iter().map(|other| &**other));
@@ -320,7 +323,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             fold::lay(writer, &mut tables, layer, &mut memory, towards).await?;
         }
         self.changes_memory.replace(memory);
-        self.make_room_for_nodes(writer, &mut tables).await?;
+        self.make_room_for_nodes(writer, &mut tables, &lost).await?;
         // Last, for it is done only as far as there is room for nodes.
         let generation = cut.generation;
         fold::remove_unneeded(writer, &mut tables, &mut towards, generation, removed).await?;
@@ -331,12 +334,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(tables)
     }
 
-    /// Moves the nodes of the emptiest map segments when the map takes more than its share, and
-    /// those of every segment that lacks a drive.
+    /// Moves the nodes of the emptiest map segments when the map takes more than its share, those
+    /// of every segment that lacks a drive, and those that are `lost`: where one still cannot be
+    /// read, what takes its place says that its blocks are lost.
     async fn make_room_for_nodes(
         &self,
         writer: &MapWriter<'_, D>,
         tables: &mut Tables,
+        lost: &LostNodes,
     ) -> Result<(), PoolError> {
         let victims = {
             let state = self.state.borrow();
@@ -369,15 +374,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             );
             victims
         };
-        if victims.is_empty() {
-            return Ok(());
-        }
         for (id, layer) in &mut tables.layers {
-            if let Some(root) = layer.root {
-                let moves = |entry: crate::location::Entry| victims.contains(&entry.at.segment);
+            let concerned = !victims.is_empty() || lost.iter().any(|(of, _)| of == id);
+            if let Some(root) = layer.root.filter(|_| concerned) {
+                let moves = |entry: Entry| {
+                    victims.contains(&entry.at.segment) || lost.contains(&(*id, entry.at))
+                };
                 layer.root = Some(tree::compact(writer, *id, root, &moves).await?);
             }
         }
+        writer.note_cleared(victims);
         Ok(())
     }
 
@@ -392,16 +398,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let state = &mut *state;
         state.drop_frozen();
         if let Some(live) = &mut *self.live_nodes.borrow_mut() {
-            live.merged(&writer.checked.borrow(), &state.tables, &tables);
+            let (nodes, blocks) = (writer.checked.borrow(), writer.handed_on.borrow());
+            live.merged(&nodes, &blocks, &state.tables, &tables);
         }
         state.replace_tables(tables);
         state.map_nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
         state.segments.apply_tree_changes(&writer.changes.borrow());
-        if !state.segments.are_replaced_without_blocks() {
-            // Maps that point to what others may have written by now are not published: somebody
-            // else changed them or the log.
-            return Err(PoolError::Damaged("map"));
-        }
+        self.count_off_lost(state, writer)?;
         state.era += 1;
         self.make_ready(state);
         let mut segments = state.segments.table().to_map();

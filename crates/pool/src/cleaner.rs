@@ -6,12 +6,13 @@
 use crate::coordinator::Coordinator;
 use crate::core::{Core, State};
 use crate::format::body::REDIRECT_BYTES;
+use crate::gather::Emptied;
 use crate::messages::Order;
 use crate::segments::{Kind, Segment, State as SegmentState};
 use crate::window::Window;
 use block::BlockDevice;
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 /// Redirects take such a part of the room for tables at most, as long as others can be moved to.
@@ -37,8 +38,8 @@ pub(crate) struct Cleaning {
     number: u32,
     /// Shards that still have blocks there.
     shards: VecDeque<u64>,
-    /// Blocks of the maps that those before them have replaced, if that is certain.
-    accounted: Option<u64>,
+    /// What those before them have found out.
+    emptied: Emptied,
     tables_version: u64,
     /// Up to which stripe each has.
     through: Vec<(u64, u64)>,
@@ -46,17 +47,20 @@ pub(crate) struct Cleaning {
 
 impl Cleaning {
     /// A shard is through with it.
-    fn note(&mut self, shard: u64, cleaned: &Cleaned) {
-        let before = self.accounted.take();
-        self.accounted = before.and_then(|before| Some(before + cleaned.accounted?));
-        self.through.push((shard, cleaned.through));
+    fn note(&mut self, shard: u64, emptied: Emptied, through: u64) {
+        let all = &mut self.emptied;
+        let both = all.accounted.zip(emptied.accounted);
+        all.accounted = both.map(|(before, own)| before + own);
+        all.whole &= emptied.whole;
+        all.unmapped.extend(emptied.unmapped);
+        self.through.push((shard, through));
     }
 
     /// All shards are through with it.
-    fn end(self, state: &mut State) {
+    fn end(mut self, state: &mut State) {
         let same = self.tables_version == state.tables_version;
-        let certain = self.accounted.filter(|_| same);
-        state.note_empty(self.number, certain, self.through);
+        self.emptied.accounted.take_if(|_| !same);
+        state.note_empty(self.number, self.emptied, self.through);
     }
 }
 
@@ -67,27 +71,28 @@ pub(crate) struct Cleaned {
     pub half_way: bool,
     /// Something cannot be moved.
     pub stuck: bool,
-    /// See [`Victim::accounted`](crate::gather::Victim::accounted).
-    pub accounted: Option<u64>,
+    /// What it knows of the segment, once there is no more.
+    pub emptied: Emptied,
     /// The shard's stripes up to this one are durable.
     pub through: u64,
 }
 
 impl State {
-    /// Everything that could be moved out of a segment was. `accounted` blocks that the maps have
-    /// there were replaced for certain, by each shard's stripes up to the one in `through`.
-    fn note_empty(&mut self, number: u32, accounted: Option<u64>, through: Vec<(u64, u64)>) {
+    /// Everything that could be moved out of a segment was. What is certain to have been replaced
+    /// was by each shard's stripes up to the one in `through`.
+    fn note_empty(&mut self, number: u32, emptied: Emptied, through: Vec<(u64, u64)>) {
         self.settled.remove(&number);
         let segment = self.segments.get(number);
         let all = segment.map(|segment| u64::from(segment.live_tree));
         // One that lacks a drive is emptied although a former holder's stripes may still come.
         let stays = self.stuck.contains(&number) || self.quarantined.contains(&number);
-        if accounted.is_some() && accounted == all && !stays {
+        if emptied.accounted.is_some() && emptied.accounted == all && !stays {
             self.replaced.insert(number, through);
         } else {
             // What still counts as live was replaced and awaits the next merge, or cannot be read,
             // or the zones are not to be used yet.
-            self.emptied.insert(number);
+            self.emptied.insert(number, emptied.whole);
+            self.unmapped.extend(emptied.unmapped);
         }
     }
 }
@@ -133,14 +138,14 @@ impl<D: BlockDevice + 'static> Core<D> {
         };
         self.get_room(live).await;
         let chosen = Cell::new(Some(number));
-        let (window, emptied) = self.clean(1, || chosen.take()).await;
+        let (window, mut emptied) = self.clean(1, || chosen.take()).await;
         let state = self.state.borrow();
-        let victim = emptied.first();
+        let victim = emptied.pop();
         Cleaned {
             window,
             half_way: state.cleaning.is_some(),
             stuck: state.stuck.contains(&number),
-            accounted: victim.and_then(|victim| victim.accounted(&state)),
+            emptied: victim.map(|victim| victim.end(&state)).unwrap_or_default(),
             through: state.applied,
         }
     }
@@ -170,7 +175,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // Those that are empty go with the next checkpoint.
         let stays = |number: &u32, segment: &Segment| {
             let sealed = segment.state == SegmentState::Sealed;
-            let emptied = state.emptied.contains(number) || state.replaced.contains_key(number);
+            let emptied = state.emptied.contains_key(number) || state.replaced.contains_key(number);
             segment.tells_of_layers() && !(sealed && (segment.live() == 0 || emptied))
         };
         let table = state.segments.table().iter();
@@ -197,8 +202,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let mut state = self.state.borrow_mut();
             let through = vec![(0, state.applied)];
             for victim in emptied {
-                let accounted = victim.accounted(&state);
-                state.note_empty(victim.number, accounted, through.clone());
+                let number = victim.number;
+                let emptied = victim.end(&state);
+                state.note_empty(number, emptied, through.clone());
             }
             return window;
         }
@@ -227,7 +233,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         match cleaned.half_way {
             true => task.shards.push_front(shard),
-            false => task.note(shard, &cleaned),
+            false => task.note(shard, cleaned.emptied, cleaned.through),
         }
         if task.shards.is_empty() {
             task.end(&mut state);
@@ -248,7 +254,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Some(Cleaning {
             number,
             shards,
-            accounted: Some(0),
+            emptied: Emptied {
+                accounted: Some(0),
+                whole: true,
+                unmapped: BTreeSet::new(),
+            },
             tables_version: self.state.borrow().tables_version,
             through: Vec::new(),
         })

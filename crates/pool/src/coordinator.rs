@@ -59,6 +59,8 @@ pub(crate) struct Coordinator<D> {
     pub towards: Cell<Option<Towards>>,
     /// There are layers that nobody needs.
     pub unneeded: Notify,
+    /// Nodes of the map have been given up since the pool was opened.
+    pub nodes_lost: Cell<bool>,
     /// The maps are to have what waits for them, however little: what recovery found, or what hosts
     /// wrote that are quiet now.
     pub merge_due: Cell<bool>,

@@ -8,7 +8,7 @@ use crate::events::PoolEvent;
 use crate::fence::TAKEN_OVER;
 use crate::format::node::Node;
 use crate::format::stripe::Record;
-use crate::gather::Victim;
+use crate::gather::{Unmapped, Victim};
 use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::log::{Class, Completed, Item};
 use crate::messages::{Outbox, Report};
@@ -154,8 +154,12 @@ pub(crate) struct State {
     pub settled: BTreeSet<u32>,
     /// Segments that hold a live block which cannot be read; cleaning them is of no use.
     pub stuck: BTreeSet<u32>,
-    /// Segments out of which everything was moved since the last checkpoint.
-    pub emptied: BTreeSet<u32>,
+    /// Segments out of which everything was moved since the last checkpoint that could be; true if
+    /// nothing there can have been overlooked.
+    pub emptied: BTreeMap<u32, bool>,
+    /// Blocks that the cleaner or a scrub could not look up: the next checkpoint gives up the nodes
+    /// of the map that told of them.
+    pub unmapped: BTreeSet<Unmapped>,
     /// Those of which it is certain that the logs have replaced every block that the maps still
     /// have there, and of each shard up to which stripe that took.
     pub replaced: BTreeMap<u32, Vec<(u64, u64)>>,

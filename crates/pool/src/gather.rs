@@ -17,6 +17,11 @@ use std::collections::BTreeSet;
 const ROWS_MAX: u32 = 512;
 /// So many map nodes are read at once.
 const LOOKUPS: usize = 32;
+/// So many blocks are named at most of which the map does not tell where they are.
+const UNMAPPED_MAX: usize = 64;
+
+/// A block of a layer of which no node tells where it is: the one that did cannot be read.
+pub(crate) type Unmapped = (u32, u64);
 
 /// A segment that is being cleaned, and how far that has got.
 pub(crate) struct Victim {
@@ -36,6 +41,22 @@ pub(crate) struct Victim {
     tables_version: u64,
     /// Headers of the rows to come.
     ahead: Option<Rows>,
+    /// So far every header could be read, and where the maps have each block that they tell of.
+    whole: bool,
+    /// Some of the blocks of which that is not so.
+    unmapped: BTreeSet<Unmapped>,
+}
+
+/// What is known of a segment of which one shard has looked at all rows.
+#[derive(Default)]
+pub(crate) struct Emptied {
+    /// How many blocks the maps have there that the shard has replaced for certain, now that what
+    /// it took out has been moved. `None` if they have changed since, or something stays.
+    pub accounted: Option<u64>,
+    /// As of the next merge the maps have nothing of the shard's there, whatever they had.
+    pub whole: bool,
+    /// Some of the blocks of which that cannot be said.
+    pub unmapped: BTreeSet<Unmapped>,
 }
 
 impl Victim {
@@ -51,15 +72,28 @@ impl Victim {
             accounted: 0,
             tables_version,
             ahead: None,
+            whole: true,
+            unmapped: BTreeSet::new(),
         }
     }
 
-    /// How many blocks the maps have here that this shard has replaced for certain, now that what
-    /// it took out has been moved. `None` if they have changed since, or something stays.
-    pub fn accounted(&self, state: &State) -> Option<u64> {
-        let segment = state.segments.get(self.number)?;
-        let same = self.tables_version == state.tables_version && segment.live_overlay == 0;
-        (same && !state.stuck.contains(&self.number)).then_some(self.accounted)
+    /// All rows have been looked at, and what was taken out has been moved.
+    pub fn end(self, state: &State) -> Emptied {
+        let stays = state.stuck.contains(&self.number);
+        let segment = state.segments.get(self.number);
+        let same = self.tables_version == state.tables_version
+            && segment.is_some_and(|segment| segment.live_overlay == 0);
+        Emptied {
+            accounted: (same && !stays).then_some(self.accounted),
+            whole: self.whole && !stays,
+            unmapped: self.unmapped,
+        }
+    }
+
+    fn note_unmapped(&mut self, blocks: Vec<Unmapped>) {
+        self.whole &= blocks.is_empty();
+        let room = UNMAPPED_MAX - self.unmapped.len();
+        self.unmapped.extend(blocks.into_iter().take(room));
     }
 }
 
@@ -76,7 +110,8 @@ impl<D: BlockDevice + 'static> Core<D> {
         };
         let headers = self.headers(victim, &rows).await;
         let blocks = self.blocks_of(victim, &headers);
-        self.mark_live(&blocks, &mut live).await?;
+        let unmapped = self.mark_live(&blocks, &mut live).await?;
+        victim.note_unmapped(unmapped);
         victim.live = victim.live.saturating_sub(live.len() as u64);
         let reads = runs(&live).map(|run| self.read_live(victim, run, &rows));
         // The next headers come with these blocks, so that they need not be waited for.
@@ -164,6 +199,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 None => self.rebuilt_header(victim).await,
             };
             victim.row += header.as_ref().map_or(1, |header| header.rows.max(1));
+            victim.whole &= header.is_some();
             headers.extend(header);
         }
         headers
@@ -215,8 +251,13 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Marks those of some blocks that the map still points at as moving; they come in the order in
-    /// which they lie.
-    async fn mark_live(&self, blocks: &[Live], live: &mut Vec<Live>) -> Result<(), IoError> {
+    /// which they lie. Returns those that cannot be looked up for good: they stay.
+    async fn mark_live(
+        &self,
+        blocks: &[Live],
+        live: &mut Vec<Live>,
+    ) -> Result<Vec<Unmapped>, IoError> {
+        let mut unmapped = Vec::new();
         let mut unknown: Vec<Live> = Vec::new();
         let said = self.peek_own(blocks.iter().map(|(layer, block, _)| (*layer, *block)));
         for (found, said) in blocks.iter().zip(said) {
@@ -235,17 +276,22 @@ impl<D: BlockDevice + 'static> Core<D> {
             let lookups = some
                 .iter()
                 .map(|(layer, block, _)| self.find_own(*layer, *block));
-            for result in join_all(lookups).await {
-                result?;
-            }
-            for found in some {
-                if self.begin_move(found).await? {
-                    live.push(*found);
+            for (found, result) in some.iter().zip(join_all(lookups).await) {
+                if let Err(error) = result
+                    && error != IoError::UnrecoveredRead
+                {
+                    return Err(error);
+                }
+                match self.begin_move(found).await {
+                    Ok(true) => live.push(*found),
+                    Ok(false) => {}
+                    Err(IoError::UnrecoveredRead) => unmapped.push((found.0, found.1)),
+                    Err(error) => return Err(error),
                 }
             }
         }
         live.sort_unstable_by_key(|(_, _, entry)| (entry.at.column, entry.at.row));
-        Ok(())
+        Ok(unmapped)
     }
 
     /// Marks a block as moving. False if it is already on its way: then this is an older copy.

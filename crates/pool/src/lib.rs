@@ -51,6 +51,7 @@ mod link;
 mod location;
 mod log;
 mod lookup;
+mod lost_nodes;
 mod map_writer;
 mod membership;
 mod messages;

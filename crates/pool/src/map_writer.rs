@@ -11,6 +11,7 @@ use crate::tree::{NodeSink, Nodes};
 use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub(crate) struct MapWriter<'a, D> {
     turnover: RefCell<Turnover>,
     /// Nodes that were made (true) or replaced in segments that a scrub checks, in their order.
     pub checked: RefCell<Vec<(Entry, bool)>>,
+    /// Blocks that have got into a leaf, by their segments: those that a scrub counts.
+    pub handed_on: RefCell<LiveChanges>,
     /// Change of each segment's live count.
     pub changes: RefCell<LiveChanges>,
     /// Change of the number of nodes.
@@ -52,8 +55,12 @@ pub(crate) struct MapWriter<'a, D> {
     stored: Cell<u64>,
     /// Nodes loaded, from the cache or a drive.
     loaded: Cell<u64>,
-    /// Nodes that could not be read.
+    /// Nodes that could not be read, and were given up.
     unreadable: Cell<usize>,
+    /// Some were not.
+    passed_over: Cell<bool>,
+    /// Segments out of which every node was moved.
+    pub cleared: RefCell<BTreeSet<u32>>,
 }
 
 impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
@@ -63,18 +70,33 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             rows: RefCell::new(None),
             turnover: RefCell::default(),
             checked: RefCell::default(),
+            handed_on: RefCell::default(),
             changes: RefCell::default(),
             nodes: Cell::new(0),
             mapped: Cell::new(0),
             stored: Cell::new(0),
             loaded: Cell::new(0),
             unreadable: Cell::new(0),
+            passed_over: Cell::new(false),
+            cleared: RefCell::default(),
         }
     }
 
     /// What caches are to be told.
     pub fn take_turnover(&self) -> Arc<Turnover> {
         self.turnover.take().into()
+    }
+
+    /// Nodes that could not be read were given up, and what they told of was not taken off counts.
+    pub fn has_lost_nodes(&self) -> bool {
+        self.unreadable.get() > 0
+    }
+
+    /// Every node of the maps has been moved out of some segments, if all could be read.
+    pub fn note_cleared(&self, segments: BTreeSet<u32>) {
+        if !self.passed_over.get() {
+            self.cleared.replace(segments);
+        }
     }
 
     /// A node was made, or one was replaced.
@@ -291,9 +313,21 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
         Ok(blocks)
     }
 
+    fn passed_over(&self) {
+        self.passed_over.set(true);
+    }
+
     fn gained(&self, entry: Entry) {
         self.change(entry.at.segment, 1);
         self.mapped.set(self.mapped.get() + 1);
+        let live = self.core.live_nodes.borrow();
+        if live
+            .as_ref()
+            .is_some_and(|live| live.recount.counts(entry.at.segment))
+        {
+            let mut handed_on = self.handed_on.borrow_mut();
+            *handed_on.entry(entry.at.segment).or_default() += 1;
+        }
     }
 
     fn lost(&self, entry: Entry) {

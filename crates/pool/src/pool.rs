@@ -353,6 +353,7 @@ fn assemble<D: BlockDevice + 'static>(
             changes_memory: RefCell::default(),
             towards: Cell::new(None),
             unneeded: Notify::new(),
+            nodes_lost: Cell::new(false),
             merge_due: Cell::new(false),
             quiet: Quiet::default(),
             opened_at: entry.opened_at,

@@ -15,7 +15,7 @@ use crate::redundancy;
 use crate::segments::{Kind, State as SegmentState};
 use crate::slices::Share;
 use crate::zones::Zone;
-use block::{BlockDevice, Buffer, Durability};
+use block::{BlockDevice, Buffer, Durability, IoError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows read at once: as far as stripes in flight may reach past one that is torn.
@@ -343,7 +343,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 let range = row as usize * BLOCK_BYTES..(row as usize + 1) * BLOCK_BYTES;
                 match result {
                     Ok(()) => buffer[range].copy_from_slice(&one),
-                    Err(block::IoError::DeviceGone) => return None,
+                    Err(IoError::DeviceGone) => return None,
                     Err(_) => drop(unreadable.insert(row)),
                 }
             }
@@ -448,8 +448,12 @@ impl<D: BlockDevice + 'static> Core<D> {
             let Some(layer) = layer else {
                 continue;
             };
-            let now = self.find_own(layer, block).await?;
-            let here = matches!(now, Some(Mapping::Block(Entry { at, .. })) if at == from);
+            let here = match self.find_own(layer, block).await {
+                // Nothing in the log has replaced it before this, and it was there as of the map:
+                // the cleaner looked, and no checkpoint comes between that and its stripe.
+                Err(IoError::UnrecoveredRead) => true,
+                now => matches!(now?, Some(Mapping::Block(Entry { at, .. })) if at == from),
+            };
             let same = self
                 .state
                 .borrow()

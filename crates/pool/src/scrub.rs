@@ -5,6 +5,7 @@
 
 mod lost;
 mod nodes;
+mod recount;
 mod strays;
 
 pub use lost::{Lost, LostBlock, LostNode, ScrubReport};
@@ -70,9 +71,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
             core.scrub_segment(*number, segment, &mut scrub).await?;
         }
         core.walk_maps(&mut scrub).await?;
+        scrub.report.recounted = core.recount(&maps).await;
         for (number, segment) in &maps {
             core.tell_scrub(&mut done_segments, total_segments);
             core.scrub_segment(*number, segment, &mut scrub).await?;
+        }
+        if scrub.report.recounted > 0 || !core.state.borrow().unmapped.is_empty() {
+            // What holds nothing is free, and nodes that are lost are given up.
+            core.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await?;
         }
         let mut report = scrub.report;
         report.repaired = core.array.counters.get().repaired_blocks - before;
@@ -120,8 +126,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         let state = self.state.borrow();
         let table = state.segments.table().iter();
-        let live = LiveNodes::new(&state.tables, table.clone());
-        self.live_nodes.replace(Some(live));
+        self.live_nodes.replace(Some(LiveNodes::new(&state)));
         let segments = table.map(|(number, found)| (*number, found.clone()));
         Ok((Watch(self), segments.collect()))
     }

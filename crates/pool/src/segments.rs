@@ -271,10 +271,14 @@ impl Segments {
         }
     }
 
-    /// True when the maps have nothing in segments that were freed before they knew.
-    pub fn are_replaced_without_blocks(&self) -> bool {
-        let mut freed = self.table.values().filter(|found| found.columns.is_empty());
-        freed.all(|segment| segment.live_tree == 0)
+    /// Segments that were freed before the maps knew, and in which they still have something.
+    pub fn freed_with_blocks(&self) -> Vec<u32> {
+        let freed = self
+            .table
+            .iter()
+            .filter(|(_, found)| found.columns.is_empty());
+        let with_blocks = freed.filter(|(_, segment)| segment.live_tree > 0);
+        with_blocks.map(|(number, _)| *number).collect()
     }
 
     /// A column lies in another zone from now on, which holds a copy and was
@@ -340,6 +344,20 @@ impl Segments {
                 }
             }
         }
+    }
+
+    /// The maps have at most so many blocks in a segment. Returns by how much its count was higher.
+    pub fn count_at_most(&mut self, number: u32, blocks: u32) -> u64 {
+        let Some(segment) = self.table.get_mut(number) else {
+            return 0;
+        };
+        let too_many = u64::from(segment.live_tree.saturating_sub(blocks));
+        segment.live_tree = segment.live_tree.min(blocks);
+        if segment.kind != Kind::Map {
+            self.live_data = self.live_data.saturating_sub(too_many);
+            self.live_in_maps = self.live_in_maps.saturating_sub(too_many);
+        }
+        too_many
     }
 
     /// Live data blocks, as far as is known: updates that await a merge count twice.

@@ -167,7 +167,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             if state.lent.contains_key(&number) {
                 Some(Busy::Filling)
             } else if victim == Some(number)
-                || state.emptied.contains(&number)
+                || state.emptied.contains_key(&number)
                 || state.replaced.contains_key(&number)
             {
                 Some(Busy::Emptying)

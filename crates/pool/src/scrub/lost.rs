@@ -57,6 +57,9 @@ pub struct ScrubReport {
     pub repaired: u64,
     /// Blocks of stripes whose header is lost, and that are elsewhere now.
     pub moved: u64,
+    /// Blocks and nodes that segments were counted to hold and no map has: nodes that told of them
+    /// were lost before. Their space is free now.
+    pub recounted: u64,
     /// Blocks of data that are lost, whoever reads them.
     pub lost_blocks: u64,
     /// Whose they are. What several read is with each of them; what nobody reads any more that

@@ -15,14 +15,16 @@
 //! meanwhile.
 
 use super::Scrub;
+use super::recount::Recount;
 use crate::coordinator::Coordinator;
+use crate::core::State;
 use crate::error::PoolError;
 use crate::format::node::Node;
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::recovery::Image;
 use crate::redundancy;
 use crate::runs::Live;
-use crate::segments::{Kind, Segment};
+use crate::segments::{Kind, LiveChanges, Segment};
 use crate::tree::Nodes;
 use crate::volumes::Tables;
 use block::{BlockDevice, Buffer, IoError};
@@ -40,20 +42,21 @@ pub(crate) struct LiveNodes {
     /// Layers that have yet to be walked through.
     unwalked: BTreeSet<u32>,
     walking: Option<u32>,
+    /// What the walk and merges say of data.
+    pub recount: Recount,
 }
 
 impl LiveNodes {
-    /// Nothing has been walked through.
-    pub(super) fn new<'a>(
-        tables: &Tables,
-        segments: impl Iterator<Item = (&'a u32, &'a Segment)>,
-    ) -> LiveNodes {
-        let maps = segments.filter(|(_, segment)| segment.kind == Kind::Map);
+    /// Nothing has been walked through; no merge is under way.
+    pub(super) fn new(state: &State) -> LiveNodes {
+        let table = state.segments.table().iter();
+        let maps = table.filter(|(_, segment)| segment.kind == Kind::Map);
         LiveNodes {
             segments: maps.map(|(number, _)| *number).collect(),
             nodes: BTreeMap::new(),
-            unwalked: tables.layers.keys().copied().collect(),
+            unwalked: state.tables.layers.keys().copied().collect(),
             walking: None,
+            recount: Recount::new(state),
         }
     }
 
@@ -62,10 +65,17 @@ impl LiveNodes {
         self.segments.contains(&segment)
     }
 
-    /// A merge is in place: nodes that it made (true) and replaced, in their order, and what it has
-    /// made of layers.
-    pub fn merged(&mut self, changes: &[(Entry, bool)], before: &Tables, after: &Tables) {
-        for (entry, made) in changes {
+    /// A merge is in place: nodes that it made (true) and replaced, in their order, blocks that it
+    /// handed on, and what it has made of layers.
+    pub fn merged(
+        &mut self,
+        nodes: &[(Entry, bool)],
+        blocks: &LiveChanges,
+        before: &Tables,
+        after: &Tables,
+    ) {
+        self.recount.handed_on(blocks);
+        for (entry, made) in nodes {
             match made {
                 true => self.nodes.insert(entry.at, entry.crc),
                 false => self.nodes.remove(&entry.at),
@@ -89,15 +99,19 @@ impl LiveNodes {
         self.nodes.get(&entry.at) == Some(&entry.crc)
     }
 
-    /// Whether every node of a segment that lives is known.
-    fn is_complete(&self, number: u32, segment: &Segment) -> bool {
+    /// How many nodes of a segment are known to live.
+    pub(super) fn nodes_in(&self, number: u32) -> usize {
         let at = |segment| Location {
             segment,
             column: 0,
             row: 0,
         };
-        let known = self.nodes.range(at(number)..at(number + 1)).count();
-        known == segment.live_tree as usize
+        self.nodes.range(at(number)..at(number + 1)).count()
+    }
+
+    /// Whether every node of a segment that lives is known.
+    fn is_complete(&self, number: u32, segment: &Segment) -> bool {
+        self.nodes_in(number) == segment.live_tree as usize
     }
 }
 
@@ -112,6 +126,8 @@ struct Step {
     strays: Vec<Live>,
     /// Blocks of which a node was lost before.
     lost: Vec<Range<u64>>,
+    /// Where the blocks are.
+    blocks: Vec<Entry>,
     /// Where to go on.
     next: Option<u64>,
 }
@@ -179,6 +195,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 step.strays = strays(layer, &node, scrub);
                 let lost = node.records().filter(|it| it.mapping == Mapping::Lost);
                 step.lost = lost.map(|record| record.block..record.end()).collect();
+                step.blocks = node.records().filter_map(|it| it.mapping.entry()).collect();
                 break;
             }
             let index = node.rank(block).max(1) - 1;
@@ -203,10 +220,19 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.with_live(|live| {
             let seen = step.seen.iter().map(|entry| (entry.at, entry.crc));
             live.nodes.extend(seen);
+            step.blocks
+                .iter()
+                .for_each(|entry| live.recount.met(*entry));
+            if step.lost_from.is_some() {
+                live.recount.missed_some();
+            }
         });
         scrub.report.nodes += step.seen.len() as u64;
-        let state = self.state.borrow();
         let losses = &mut scrub.losses;
+        if let Some(start) = step.lost_from {
+            self.state.borrow_mut().unmapped.insert((layer, start));
+        }
+        let state = self.state.borrow();
         for lost in &step.lost {
             losses.lose_node(&state.tables, layer, lost.start, Some(lost.end));
         }

@@ -366,7 +366,10 @@ fn compact_node<'a, S: NodeSink>(
         }
         let node = match load_level(sink, at, level).await {
             // Who looks for something below will find out.
-            Err(IoError::UnrecoveredRead) if !own => return Ok(at),
+            Err(IoError::UnrecoveredRead) if !own => {
+                sink.passed_over();
+                return Ok(at);
+            }
             Err(IoError::UnrecoveredRead) => return lost_node(sink, layer, &place).await,
             loaded => loaded?,
         };

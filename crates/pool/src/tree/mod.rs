@@ -43,6 +43,8 @@ pub(crate) trait NodeSink: Nodes {
     /// The node that said something about these blocks cannot be read. Returns which of them, at
     /// least one, are to be known as lost; an error if the tree is better left as it is.
     fn unreadable(&self, layer: u32, blocks: Range<u64>) -> Result<Range<u64>, IoError>;
+    /// A node that cannot be read was left where it is, with what it tells of.
+    fn passed_over(&self);
 }
 
 async fn load_level<N: Nodes>(nodes: &N, at: Mapping, level: u8) -> Result<Arc<Node>, IoError> {
@@ -159,6 +161,30 @@ pub(crate) async fn lookup<N: Nodes>(
             return Ok(record.covers(block).then_some(record.mapping));
         }
         at = record.mapping;
+    }
+    Ok(None)
+}
+
+/// The node that tells of `block` and cannot be read, with the blocks that it is about; `None` if
+/// all is well.
+pub(crate) async fn unreadable_of<N: Nodes>(
+    nodes: &N,
+    root: Root,
+    block: u64,
+) -> Result<Option<(Entry, Range<u64>)>, IoError> {
+    let mut at = root.mapping;
+    let mut about = 0..VOLUME_BLOCKS_MAX;
+    for level in (0..=root.level).rev() {
+        let node = match load_level(nodes, at, level).await {
+            Err(IoError::UnrecoveredRead) => return Ok(at.entry().map(|entry| (entry, about))),
+            loaded => loaded?,
+        };
+        let index = node.rank(block).max(1) - 1;
+        if index + 1 < node.len() {
+            about.end = node.record(index + 1).block;
+        }
+        let record = node.record(index);
+        (at, about.start) = (record.mapping, record.block);
     }
     Ok(None)
 }

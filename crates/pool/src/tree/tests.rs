@@ -73,6 +73,8 @@ impl NodeSink for Memory {
         self.given_up.borrow_mut().push(blocks.clone());
         Ok(blocks)
     }
+
+    fn passed_over(&self) {}
 }
 
 /// Memory never waits, so one poll is the whole run.

@@ -86,7 +86,9 @@ impl World {
                     .scrub()
                     .await
                     .map_err(|error| format!("scrub: {error}"))?;
-                match report.lost.is_empty() && report.lost_nodes == 0 {
+                // Where nothing is lost, counts are right, too.
+                let sound = report.lost.is_empty() && report.lost_nodes == 0;
+                match sound && report.recounted == 0 {
                     true => Ok(()),
                     false => Err(format!("scrub: {report:?}")),
                 }

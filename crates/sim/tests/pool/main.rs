@@ -17,6 +17,7 @@ mod layers;
 mod leaving;
 mod losses;
 mod lost_headers;
+mod lost_maps;
 mod lost_nodes;
 mod membership;
 mod pieces;

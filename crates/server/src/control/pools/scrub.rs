@@ -139,10 +139,14 @@ impl Control {
 
     /// What a scrub found, as the outcome of its job.
     async fn said(&self, pool: &Name, report: &ScrubReport) -> Result<String, String> {
-        let checked = format!(
+        let mut checked = format!(
             "{} stripes and {} nodes of the map checked, {} blocks repaired",
             report.stripes, report.nodes, report.repaired
         );
+        if report.recounted > 0 {
+            let freed = format!(", {} of lost nodes freed", report.recounted);
+            checked.push_str(&freed);
+        }
         let (blocks, nodes) = (report.lost_blocks, report.lost_nodes);
         if blocks + nodes == 0 {
             return Ok(checked);
