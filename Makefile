@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help build deb demo test check units process-tests vm-test bench lab fuzz clean \
-	web web-test rust-tools vm-tools lab-tools node-tools telemetry-tools api-tools
+	web web-test neon-test rust-tools vm-tools lab-tools node-tools telemetry-tools api-tools
 
 ARGS ?=
 # The simulator also tries worlds that nobody has seen: the commit says which.
@@ -27,6 +27,8 @@ LAB_PACKAGES := fio xfsprogs mount mariadb-server-core mariadb-client-core \
 export FLASHYARD_LAB_TOOLS ?= $(CURDIR)/target/lab-tools
 # Receivers of what a node tells about itself.
 TELEMETRY_PACKAGES := prometheus rsyslog rsyslog-gnutls
+# What builds for aarch64 and runs it here.
+NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 # What benchmarks are compared with.
 BENCH_PACKAGES := libisal2
 
@@ -74,6 +76,14 @@ web-test: rust-tools web ## the web page in a real browser, against a real node
 vm-test: rust-tools vm-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
 	cargo build --workspace --bin flashyard
 	cargo test --workspace --test hosts -- --test-threads=1 --nocapture
+
+neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
+neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER := \
+	qemu-aarch64-static -L /usr/aarch64-linux-gnu
+neon-test: rust-tools ## parity's kernels for aarch64, in QEMU
+	@.ci/install --packages $(NEON_PACKAGES)
+	@.ci/install --rust-target aarch64-unknown-linux-gnu
+	cargo test --package parity --lib --target aarch64-unknown-linux-gnu
 
 bench: ## throughput and latency tables (target/bench/*.json); see docs/TESTING.md
 	@.ci/install --packages $(BENCH_PACKAGES)
