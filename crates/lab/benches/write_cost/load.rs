@@ -10,6 +10,8 @@ use crate::sparse::BLOCK_BYTES;
 
 /// Blocks of the requests that fill a device.
 const FILL_BLOCKS: u64 = 16;
+/// Blocks of those that read it in order.
+const READ_BLOCKS: u64 = 32;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
@@ -44,6 +46,18 @@ pub async fn fill<D: BlockDevice>(device: &Rc<D>, blocks: u64) {
         let (_, result) = device.write(Lba(start), buffer, Durability::Durable).await;
         result.expect("the volume fits the pool");
     }
+}
+
+/// Reads every block, but for a few at the end, in order, 128 KiB at a time; returns with how many
+/// requests.
+pub async fn read_in_order<D: BlockDevice>(device: &Rc<D>, blocks: u64) -> u64 {
+    let requests = blocks / READ_BLOCKS;
+    for request in 0..requests {
+        let buffer = Buffer::new(READ_BLOCKS as usize * BLOCK_BYTES);
+        let (_, result) = device.read(Lba(request * READ_BLOCKS), buffer).await;
+        result.expect("it was written");
+    }
+    requests
 }
 
 /// Writes `writes` single blocks with `outstanding` of them under way.

@@ -1,7 +1,8 @@
 //! Blocks written to the drives for each 4 KiB random write of a host, once the pool has been
 //! overwritten for a while: the log beside what arithmetic says and beside in-place RAID 6, on
 //! counting drives in virtual time. The limit is `W (d + p + h) / d` with `W = 1 / (1 - v)`: fill
-//! is a share of what is not reserved, and the headers' own blocks (h to a row) are reserved.
+//! is a share of what is not reserved, and the headers' own blocks (h to a row) are reserved. Then
+//! reads all in order: how many requests to the drives that takes, before and after.
 //! Prints a table, and writes `target/bench/write_cost.json`. With `--quick` at one fill only;
 //! `ONLY='90% 512 80/20'`, or a part of that, chooses among the cases.
 
@@ -84,8 +85,16 @@ fn traffic(drives: &[SparseDrive]) -> Traffic {
         Traffic {
             read: sum.read + one.read,
             written: sum.written + one.written,
+            read_requests: sum.read_requests + one.read_requests,
         }
     })
+}
+
+/// Requests to the drives for each 128 KiB of a volume that is read in order.
+async fn scatter(drives: &[SparseDrive], device: &Rc<PoolVolume<SparseDrive>>, blocks: u64) -> f64 {
+    let before = traffic(drives).read_requests;
+    let requests = load::read_in_order(device, blocks).await;
+    (traffic(drives).read_requests - before) as f64 / requests as f64
 }
 
 /// The share of a segment's blocks that still live when it is cleaned: `v = exp(-(1 - v) / fill)`.
@@ -112,12 +121,14 @@ async fn measure_log(case: Case) -> Value {
     let volume = pool.create_volume("v", volume).await.expect("a volume");
     let device: Rc<PoolVolume<SparseDrive>> = Rc::new(pool.volume(volume).expect("just made"));
     load::fill(&device, blocks).await;
+    let in_order = scatter(&drives, &device, blocks).await;
     let warm_up = blocks * 2;
     load::random_writes(&device, blocks, warm_up, case.outstanding, case.pattern).await;
     let (before, counted) = (pool.counters(), traffic(&drives));
     load::random_writes(&device, blocks, blocks, case.outstanding, case.pattern).await;
     let after = pool.counters();
     let now = traffic(&drives);
+    let scattered = scatter(&drives, &device, blocks).await;
     let hosts = (after.host_blocks_written - before.host_blocks_written) as f64;
     let per_write = |count: u64| count as f64 / hosts;
     let stripes = per_write(after.stripe_blocks_written - before.stripe_blocks_written);
@@ -134,7 +145,7 @@ async fn measure_log(case: Case) -> Value {
     let limit = 1.0 / (1.0 - live) * DRIVES as f64 / (DATA - 1.0 / rows);
     println!(
         "log       {:3}%  {:3}  {:8} {stripes:6.2} {limit:6.2} {:6.2} {map:6.2} {:6.2} {:8.2}   \
-         {relocated:.2} moved, {rows:.1} rows",
+         {relocated:.2} moved, {rows:.1} rows, {in_order:.1} and {scattered:.1} to read 128 KiB",
         case.fill_percent,
         case.outstanding,
         case.pattern.name(),
@@ -155,6 +166,8 @@ async fn measure_log(case: Case) -> Value {
         "blocks_read_per_write": per_write(now.read - counted.read),
         "blocks_moved_per_write": relocated,
         "rows_of_a_stripe": rows,
+        "drive_requests_per_128_kib_read_of_what_was_written_in_order": in_order,
+        "drive_requests_per_128_kib_read_in_steady_state": scattered,
     })
 }
 

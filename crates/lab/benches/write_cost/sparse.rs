@@ -15,11 +15,12 @@ pub const BLOCK_BYTES: usize = 4096;
 const READ: Duration = Duration::from_micros(70);
 const WRITE: Duration = Duration::from_micros(15);
 
-/// Blocks that went to and came from drives.
+/// Blocks that went to and came from drives, and the requests that asked for some.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
     pub read: u64,
     pub written: u64,
+    pub read_requests: u64,
 }
 
 /// Clones are one drive.
@@ -86,6 +87,7 @@ impl BlockDevice for SparseDrive {
         reactor::sleep(READ).await;
         let mut traffic = self.traffic.get();
         traffic.read += (buffer.len() / BLOCK_BYTES) as u64;
+        traffic.read_requests += 1;
         self.traffic.set(traffic);
         self.unpack(start, &mut buffer);
         (buffer, Ok(()))
