@@ -11,11 +11,11 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use api::{PoolState, SnapshotSpec};
 use fickle::{FickleDrive, Mood};
-use support::{Node, name, text};
+use support::{Node, name, text, wait_until};
 
 /// Longer than an answer takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -84,14 +84,6 @@ fn answers(node: &Node) {
     heard.recv_timeout(PATIENCE).expect("all is answered");
 }
 
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn a_pool_whose_space_is_counted_holds_up_nobody() {
     let Scene { drive, node } = &scene();
@@ -101,7 +93,7 @@ fn a_pool_whose_space_is_counted_holds_up_nobody() {
         beside(move || client.pool_usage(&name("slow")))
     };
     let (first, counted) = usage();
-    wait_for("the drive is waited for", || drive.waiting() > 0);
+    wait_until("the drive is waited for", || drive.waiting() > 0);
     answers(node);
     // Others are changed meanwhile; a second one who asks waits for the same answer.
     let (second, shared) = usage();
@@ -150,7 +142,7 @@ fn a_change_that_waits_for_a_drive_holds_up_no_question() {
         drive.set(Mood::Waits);
         let client = node.client();
         let (thread, heard) = beside(move || change(&client));
-        wait_for("the drive is waited for", || drive.waiting() > 0);
+        wait_until("the drive is waited for", || drive.waiting() > 0);
         let client = node.client();
         let (_thread, answered) = beside(move || {
             client.pools().unwrap();
@@ -186,13 +178,13 @@ fn a_change_whose_client_has_gone_is_made_whole_all_the_same() {
         body.len()
     )
     .unwrap();
-    wait_for("the drive is waited for", || drive.waiting() > 0);
+    wait_until("the drive is waited for", || drive.waiting() > 0);
     drop(stream);
     // Long enough for the node to see that nobody is there any more.
     std::thread::sleep(Duration::from_millis(500));
     drive.set(Mood::Works);
     let client = node.client();
-    wait_for("the volume is served", || {
+    wait_until("the volume is served", || {
         client
             .volume(&name("left"))
             .is_ok_and(|volume| !volume.nqn.is_empty())

@@ -13,28 +13,17 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
-use support::{Node, flashyard, text};
+use support::{Node, flashyard, text, wait_until};
 use tempfile::TempDir;
-
-/// Longer than anything here takes on the slowest machine.
-const LIMIT: Duration = Duration::from_secs(120);
 
 fn tool(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
     let said = text(&output.stderr);
     assert!(output.status.success(), "{program} {arguments:?}: {said}");
     text(&output.stdout)
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < LIMIT, "{what}: not after {LIMIT:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// A volume on a file, attached, with XFS on it, and MariaDB on that.

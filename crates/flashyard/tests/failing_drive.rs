@@ -12,25 +12,13 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use api::{JobKind, JobState, PoolState};
 use fickle::{FickleDrive, Mood};
 use load::{clean, target, verified_load};
-use support::{Node, name};
+use support::{Node, name, wait_until};
 
 const MIB: u64 = 1 << 20;
-
-/// Longer than moving a few MiB takes on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
 
 /// A raid6 pool of five files and a drive that may fail, with a volume for every host.
 fn pool_with(drive: &FickleDrive, cores: &str) -> Node {
@@ -75,10 +63,10 @@ fn goes_on_through(mood: Mood, cores: &str) {
         })
     };
     let done = || rounds.load(Ordering::Relaxed);
-    wait_for("the load runs", || done() > 0 || load.is_finished());
+    wait_until("the load runs", || done() > 0 || load.is_finished());
     drive.set(mood);
     let client = node.client();
-    wait_for("the drive is out of use", || {
+    wait_until("the drive is out of use", || {
         let members = client.pool(&name("pool")).unwrap().members;
         let used = |name: &api::Name| name.as_str() == "fickle";
         !members
@@ -86,10 +74,10 @@ fn goes_on_through(mood: Mood, cores: &str) {
             .any(|member| member.active && member.drive.as_ref().is_some_and(used))
     });
     let before = done();
-    wait_for("the load goes on without it", || {
+    wait_until("the load goes on without it", || {
         done() > before + 1 || load.is_finished()
     });
-    wait_for("the pool makes itself whole", || {
+    wait_until("the pool makes itself whole", || {
         let pool = client.pool(&name("pool")).unwrap();
         pool.state == PoolState::Online && pool.members.len() == 5
     });

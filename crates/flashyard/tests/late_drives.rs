@@ -6,13 +6,9 @@
 mod support;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use api::{ObjectState, PoolState};
-use support::{Node, name};
-
-/// Longer than opening a pool takes on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+use support::{Node, name, wait_until};
 
 /// A node with two mirrors, `late` on drives a and b, `other` on c and d, that was killed; and the
 /// file of drive b, which is out of the way.
@@ -50,14 +46,6 @@ fn with_a_late_drive(wait_seconds: u32) -> (Node, PathBuf, PathBuf) {
     (node, file, aside)
 }
 
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn state(node: &Node, pool: &str) -> PoolState {
     node.client().pool(&name(pool)).unwrap().state
 }
@@ -73,7 +61,7 @@ fn a_pool_waits_for_a_drive_that_is_late_and_others_do_not() {
     let held = node.client().volume(&name("v-late")).unwrap();
     assert_eq!(held.state, ObjectState::Offline);
     std::fs::rename(&aside, &file).unwrap();
-    wait_for("the pool opens with its drive", || {
+    wait_until("the pool opens with its drive", || {
         state(&node, "late") != PoolState::Offline
     });
     assert_eq!(state(&node, "late"), PoolState::Online);
@@ -90,7 +78,7 @@ fn a_pool_goes_on_without_a_drive_that_never_comes_and_takes_it_back_when_it_doe
     let (mut node, file, aside) = with_a_late_drive(2);
     node.start();
     assert_eq!(state(&node, "other"), PoolState::Online);
-    wait_for("the pool opens without its drive", || {
+    wait_until("the pool opens without its drive", || {
         state(&node, "late") == PoolState::Degraded
     });
     let events = node.answer(&["event", "list"]);
@@ -120,7 +108,7 @@ fn a_pool_goes_on_without_a_drive_that_never_comes_and_takes_it_back_when_it_doe
 
 /// The pool `late` has its data on two drives again, one of which is `drive`.
 fn takes_part_again(node: &Node, drive: &str) {
-    wait_for("the pool is whole again", || {
+    wait_until("the pool is whole again", || {
         state(node, "late") == PoolState::Online
     });
     let members = node.client().pool(&name("late")).unwrap().members;

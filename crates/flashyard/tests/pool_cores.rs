@@ -7,18 +7,13 @@
 mod load;
 mod support;
 
-use std::time::{Duration, Instant};
-
 use api::PoolState;
 use block::BlockDevice;
 use block::conformance::{Plan, check};
 use initiator::{ConnectOptions, Controller};
 use load::{HOST, clean, target, verified_load};
 use reactor::{Reactor, ReactorConfig};
-use support::{Node, name};
-
-/// Longer than moving a few MiB takes on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+use support::{Node, name, wait_until};
 
 /// Two cores, or the one that there is.
 fn cores() -> &'static str {
@@ -39,14 +34,6 @@ fn keeps_the_contract(node: &Node, volume: &str, seed: u64) {
         check(&namespace, Plan::quick(seed)).await.unwrap();
         assert!(namespace.geometry().deallocates);
     });
-}
-
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn create(node: &Node, volume: &str, block_bytes: &str) {
@@ -83,7 +70,7 @@ fn drives_fail_leave_and_join_under_load_on_two_cores() {
     node.answer(&["pool", "add-drive", "pool", "d6"]);
     node.answer(&["snapshot", "delete", "s"]);
     clean(&load.join().unwrap(), "while a drive failed");
-    wait_for("the drive is forgotten", || {
+    wait_until("the drive is forgotten", || {
         let pool = node.client().pool(&name("pool")).unwrap();
         pool.state == PoolState::Online && pool.members.len() == 6
     });

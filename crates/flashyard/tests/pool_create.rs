@@ -6,17 +6,12 @@
 mod load;
 mod support;
 
-use std::time::{Duration, Instant};
-
 use api::PoolState;
 use block::{BlockDevice, Buffer, Durability, Lba};
 use initiator::{ConnectOptions, Controller};
 use load::{HOST, clean, target, verified_load};
 use reactor::{Reactor, ReactorConfig};
-use support::{Node, name, text};
-
-/// Longer than moving a few MiB takes on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+use support::{Node, name, text, wait_until};
 
 /// A node with six drives that nothing uses.
 fn with_drives() -> Node {
@@ -94,11 +89,9 @@ fn a_pool_narrower_than_its_drives_rebuilds_at_full_width_and_keeps_everything()
     load(&node, "whole");
     node.answer(&["pool", "fail-drive", "p", "d1"]);
     load(&node, "one failed");
-    let started = Instant::now();
-    while node.client().pool(&name("p")).unwrap().members.len() > 5 {
-        assert!(started.elapsed() < PATIENCE, "the drive is made up for");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("the drive is made up for", || {
+        node.client().pool(&name("p")).unwrap().members.len() <= 5
+    });
     node.kill();
     // Two more are gone, as before any was.
     for number in [2, 4] {

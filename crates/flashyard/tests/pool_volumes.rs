@@ -14,11 +14,11 @@ use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use client::ClientError;
 use connected::HOST;
 use initiator::{Controller, Namespace};
-use support::{Node, Refused, name, text};
+use support::{Node, Refused, name, text, wait_until};
 
 const MIB: u64 = 1 << 20;
 
-/// Longer than a host that has gone is remembered on the slowest machine.
+/// Longer than what a host gives back takes to be room again on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As [`connected::connected`]; returns when the node knows that the host has gone.
@@ -28,11 +28,9 @@ fn connected<F: Future<Output = ()>>(
     work: impl FnOnce(Namespace, Controller) -> F,
 ) {
     connected::connected(node, volume, work);
-    let started = Instant::now();
-    while !node.client().sessions().unwrap().items.is_empty() {
-        assert!(started.elapsed() < PATIENCE, "the host is gone");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the host is gone", || {
+        node.client().sessions().unwrap().items.is_empty()
+    });
 }
 
 async fn write(device: &Namespace, block: u64, byte: u8) -> Result<(), IoError> {

@@ -5,22 +5,18 @@
 
 #[path = "support/connected.rs"]
 mod connected;
+#[path = "support/label.rs"]
+mod label;
 mod support;
-
-use std::path::Path;
-use std::time::{Duration, Instant};
 
 use api::{JobKind, JobState, ObjectState, PoolState};
 use block::conformance::{Plan, check};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use connected::{HOST, connected};
 use initiator::Namespace;
-use support::{Node, Refused, flashyard, name, text};
+use support::{Node, Refused, flashyard, name, text, wait_until};
 
 const MIB: u64 = 1 << 20;
-
-/// Longer than moving a few MiB takes on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn fill(device: &Namespace, blocks: std::ops::Range<u64>, byte: u8) {
     for block in blocks {
@@ -37,24 +33,6 @@ async fn holds(device: &Namespace, blocks: std::ops::Range<u64>, byte: u8) {
         assert_eq!(result, Ok(()));
         assert!(buffer.iter().all(|found| *found == byte), "block {block}");
     }
-}
-
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// Copies a drive but for a bit in each of its two labels.
-fn damage_labels(whole: &Path, to: &Path) {
-    let mut content = std::fs::read(whole).unwrap();
-    let last = content.len() - 4096;
-    for label in [4096, last] {
-        content[label + 200] ^= 4;
-    }
-    std::fs::write(to, content).unwrap();
 }
 
 fn pool_state(node: &Node) -> PoolState {
@@ -137,7 +115,7 @@ fn volumes_are_resized_renamed_snapshotted_cloned_and_rolled_back() {
         node.answer(&["volume", "rollback", "renamed", "monday", "--force"]);
         holds(&device, 0..10, 1).await;
     });
-    wait_for("the host is gone and the volume shrinks", || {
+    wait_until("the host is gone and the volume shrinks", || {
         let shrink = ["volume", "resize", "renamed", "4MiB", "--allow-shrink"];
         node.ask(&shrink).status.success()
     });
@@ -220,7 +198,7 @@ fn a_pool_moves_to_another_node_with_its_hosts_and_identities() {
     second.answer(&["drive", "wipe", "copy"]);
     // One of which both labels are damaged is taken for nothing else, and is in nobody's way.
     let hurt = drives.join("hurt.img");
-    damage_labels(&drives.join("d3.img"), &hurt);
+    label::damage(&drives.join("d3.img"), &hurt);
     second.answer(&["drive", "add", "hurt", hurt.to_str().unwrap()]);
     refused(
         &["volume", "create", "v", "--drive", "hurt"],
@@ -278,7 +256,7 @@ fn a_pool_without_one_drive_is_degraded_rebuilds_and_takes_another() {
     connected(&node, "demo", async |device, _controller| {
         holds(&device, 0..200, 4).await;
     });
-    wait_for("the pool makes itself whole", || {
+    wait_until("the pool makes itself whole", || {
         pool_state(&node) == PoolState::Online
     });
     let events = node.answer(&["event", "list"]);
@@ -292,13 +270,13 @@ fn a_pool_without_one_drive_is_degraded_rebuilds_and_takes_another() {
     node.answer(&["drive", "add", "d6", path, "--size", "16MiB"]);
     node.answer(&["pool", "add-drive", "pool", "d6"]);
     node.answer(&["pool", "fail-drive", "pool", "d0"]);
-    wait_for("the drive is forgotten", || {
+    wait_until("the drive is forgotten", || {
         node.client().pool(&name("pool")).unwrap().members.len() == 5
     });
     node.answer(&["pool", "remove-drive", "pool", "d1", "--wait"]);
     node.answer(&["drive", "remove", "d1"]);
     node.answer(&["pool", "scrub", "pool", "--wait"]);
-    wait_for("all jobs are done", || {
+    wait_until("all jobs are done", || {
         let jobs = node.client().jobs().unwrap().items;
         jobs.iter().all(|job| job.state == JobState::Done)
     });
@@ -327,13 +305,13 @@ fn a_drive_that_joins_takes_its_share_of_what_is_there() {
     let path = path.to_str().unwrap();
     node.answer(&["drive", "add", "d6", path, "--size", "16MiB"]);
     node.answer(&["pool", "add-drive", "pool", "d6"]);
-    wait_for("every drive has its share", || {
+    wait_until("every drive has its share", || {
         let pool = node.client().pool(&name("pool")).unwrap();
         let free = pool.members.iter().map(|member| member.free_bytes);
         let (least, most) = (free.clone().min().unwrap(), free.max().unwrap());
         pool.members.len() == 7 && most - least < 2 * MIB
     });
-    wait_for("the job ends", || {
+    wait_until("the job ends", || {
         let jobs = node.client().jobs().unwrap().items;
         let job = jobs.iter().find(|job| job.kind == JobKind::Rebalance);
         job.is_some_and(|job| job.state == JobState::Done && job.percent == 100)

@@ -8,26 +8,11 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use api::HostKeyRequest;
 use serde_json::Value;
-use support::{Node, name, text};
-
-/// Longer than a receiver takes to start and to ask twice.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-/// Asks again until there is an answer.
-fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = ask() {
-            return found;
-        }
-        assert!(begin.elapsed() < PATIENCE, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
+use support::{Node, name, text, wait_for, wait_until};
 
 /// The body of an answer with status 200.
 fn get(address: &str, path: &str, token: Option<&str>) -> Option<String> {
@@ -292,10 +277,10 @@ fn rsyslog_understands_events_and_audit_lines_over_udp_and_tcp() {
             &format!("{scheme}://127.0.0.1:{port}"),
         ]);
         // Over UDP nothing says whether the receiver listens yet: the first may be lost.
-        wait_for("a first message", || {
+        wait_until("a first message", || {
             node.ask(&["host", "remove", "nobody"]);
             std::thread::sleep(Duration::from_millis(300));
-            directory.path().join("received").exists().then_some(())
+            directory.path().join("received").exists()
         });
         let refused = received(directory.path(), "DELETE /v1/hosts/nobody");
         assert_eq!(refused["pri"], "84", "{refused}");
@@ -373,8 +358,8 @@ fn graphite_gets_figures_and_a_slow_receiver_stops_nothing() {
     // From here on nobody reads: batches fail, and figures and the data side go on.
     drop(stream);
     drop(listener);
-    wait_for("failures to be counted", || {
-        (value(&figures(&node), "flashyard_graphite_failures_total") >= 2.0).then_some(())
+    wait_until("failures to be counted", || {
+        value(&figures(&node), "flashyard_graphite_failures_total") >= 2.0
     });
     read_blocks(&node, 100);
     node.answer(&["settings", "set", "--graphite", "none"]);

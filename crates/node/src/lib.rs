@@ -40,17 +40,17 @@ pub use nvme::fabrics::DISCOVERY_NQN;
 pub use nvme::reservation::ReservationType;
 pub use pool::{
     ATTRIBUTES_BYTES_MAX, Accounting, Counters, DamagedLabel, DriveChange, DriveHealth, DriveId,
-    DriveStatus, Holder, HostId, Label, Level, Lost, LostNode, Occupancy, PoolError, PoolEvent,
-    PoolId, PoolState, PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel,
-    VolumeId, VolumeInfo, VolumeOptions,
+    DriveStatus, Holder, HostId, Label, Level, Lost, LostNode, NewerFormat, Occupancy, PoolError,
+    PoolEvent, PoolId, PoolState, PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, SpaceUse,
+    UnknownLevel, VolumeId, VolumeInfo, VolumeOptions,
 };
 pub use pools::PoolSpec;
 pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};
 pub use reactor::Usage;
 pub use spec::{
     Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, MAP_CACHE_BYTES,
-    ManagedFacts, NamespaceFacts, NamespacesFacts, NewerLabel, NodeEvent, NodeSpec, PoolFacts,
-    PortSpec, SessionFacts, VolumeSpec,
+    ManagedFacts, NamespaceFacts, NamespacesFacts, NodeEvent, NodeSpec, PoolFacts, PortSpec,
+    SessionFacts, VolumeSpec,
 };
 pub use target::reservation::{Held, ReservationKeeper, Reservations};
 pub use target::{Latency, NamespaceChange, PathState};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use access::{AllowedHosts, Nqn};
 use block::IoError;
-use pool::{Counters, DamagedLabel, DriveId, Label, PoolEvent, PoolId, PoolStatus, VolumeId};
+use pool::{Counters, DamagedLabel, DriveId, Label, NewerFormat, PoolEvent, PoolStatus, VolumeId};
 use target::PathState;
 use uuid::Uuid;
 
@@ -137,24 +137,11 @@ pub enum DriveLabel {
     /// It belongs to a pool, or did.
     Pool(Label),
     /// It belongs to a pool of a newer format.
-    Newer(NewerLabel),
+    Newer(NewerFormat),
     /// It belongs to a pool, or did; its label is damaged, and nothing in it is certain.
     Damaged(DamagedLabel),
     /// It cannot be read; why.
     Unreadable(String),
-}
-
-/// What a drive says whose format is newer than this program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewerLabel {
-    /// The format's version.
-    pub version: u32,
-    /// The latest version that this program reads.
-    pub known: u32,
-    /// The pool it belongs to.
-    pub pool: PoolId,
-    /// What the pool is called.
-    pub pool_name: String,
 }
 
 /// A pool as it stands.

@@ -152,9 +152,10 @@ impl<D: BlockDevice + 'static> Core<D> {
 }
 
 /// What is to be done about segments that are so old that too many redirects are kept for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Aged {
     /// Nothing, or nothing more before the next checkpoint.
+    #[default]
     No,
     /// The oldest is still written: the next checkpoint is to seal it.
     Open,

@@ -1,6 +1,6 @@
 //! [`PoolError`]: why a pool cannot be made, opened or changed.
 
-use crate::labels::PoolId;
+use crate::labels::NewerFormat;
 use block::IoError;
 
 /// What went wrong with a control operation, in terms of what the caller can do about it.
@@ -82,20 +82,8 @@ pub enum PoolError {
     #[error("two of the drives are copies of one another (member {0}); give only the true one")]
     DuplicateDrive(usize),
     /// A later version wrote the pool.
-    #[error(
-        "pool {pool_name:?} has format version {version}; this program knows versions up to \
-         {known}: use a newer one"
-    )]
-    NewerFormat {
-        /// The version that a drive has.
-        version: u32,
-        /// The latest version that this program reads.
-        known: u32,
-        /// The pool.
-        pool: PoolId,
-        /// What it is called.
-        pool_name: String,
-    },
+    #[error("{0}")]
+    NewerFormat(NewerFormat),
     /// Too few members are there.
     #[error("{present} of {members} members are there and current; {needed} are needed: {missing}")]
     MembersMissing {

@@ -5,6 +5,7 @@ use crate::format::superblock::{MEMBER_ACTIVE, Newer, VERSION};
 use crate::level::Level;
 use crate::slots::{self, Found};
 use block::BlockDevice;
+use std::fmt;
 
 /// Identifies a pool for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,13 +60,35 @@ pub struct DamagedLabel {
     pub index: usize,
 }
 
-/// Why a pool of a later version is not opened.
-pub(crate) fn newer_format(newer: Newer) -> PoolError {
-    PoolError::NewerFormat {
-        version: newer.version,
-        known: VERSION,
-        pool: PoolId(newer.pool_id),
-        pool_name: newer.name(),
+/// A pool that a later version wrote. Its words say what that means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewerFormat {
+    /// The version that a drive has.
+    pub version: u32,
+    /// The pool.
+    pub pool: PoolId,
+    /// What it is called.
+    pub pool_name: String,
+}
+
+impl fmt::Display for NewerFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "pool {:?} has format version {}; this program knows versions up to {VERSION}: use a \
+             newer one",
+            self.pool_name, self.version
+        )
+    }
+}
+
+impl From<Newer> for NewerFormat {
+    fn from(found: Newer) -> NewerFormat {
+        NewerFormat {
+            version: found.version,
+            pool: PoolId(found.pool_id),
+            pool_name: found.name(),
+        }
     }
 }
 
@@ -76,7 +99,7 @@ pub(crate) fn newer_format(newer: Newer) -> PoolError {
 pub async fn probe<D: BlockDevice>(device: &D) -> Result<Option<Label>, PoolError> {
     match slots::find(device).await? {
         Found::Blank => Ok(None),
-        Found::Newer(newer) => Err(newer_format(newer)),
+        Found::Newer(newer) => Err(PoolError::NewerFormat(newer.into())),
         Found::Damaged(label) => Err(PoolError::LabelDamaged { index: 0, label }),
         Found::Slot(slot) => {
             let superblock = &slot.superblock;

@@ -25,6 +25,8 @@ const FAILED_AFTER: Duration = Duration::from_secs(20);
 pub(crate) struct Owed {
     requests: Cell<usize>,
     since: Cell<Instant>,
+    /// When it was last told of.
+    told: Cell<Instant>,
 }
 
 /// A request that is under way.
@@ -50,6 +52,17 @@ impl Owed {
             0 => Duration::ZERO,
             _ => reactor::now().saturating_since(self.since.get()),
         }
+    }
+
+    /// True once in [`TOLD_AFTER`], whoever asks and however late: a drive that has been silent for
+    /// that long is to be told of.
+    fn tells_again(&self) -> bool {
+        let now = reactor::now();
+        let again = now.saturating_since(self.told.get()) >= TOLD_AFTER;
+        if again {
+            self.told.set(now);
+        }
+        again
     }
 }
 
@@ -91,11 +104,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Decides about a drive that does not answer. If others do not either, or too few would be
     /// left, it is waited for: what keeps them from answering may be none of theirs.
     pub fn judge_silence(&self, (index, id, silent): Silent) {
-        let seconds = silent.as_secs();
-        if seconds.is_multiple_of(TOLD_AFTER.as_secs()) {
+        let live = self.array.live();
+        let drive = live.iter().find(|(_, drive)| drive.id == id);
+        if drive.is_some_and(|(_, drive)| drive.owed.tells_again()) {
+            let seconds = silent.as_secs();
             self.array.tell(index, id, DriveChange::Silent { seconds });
         }
-        let live = self.array.live();
         let mut others = live.iter().filter(|(other, _)| *other != index);
         let alone = others.all(|(_, drive)| drive.owed.silent_for() < TOLD_AFTER);
         if silent >= FAILED_AFTER && alone && self.can_lose_one() {
@@ -113,5 +127,53 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let lost = listed
             .filter(|(index, member)| member.state != MEMBER_ACTIVE || !self.array.is_live(*index));
         lost.count() < lost_max(superblock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks at these times, in tenths of a second since a drive was asked something, which it
+    /// never answers; returns those at which it is told.
+    fn told_at(looks: &'static [u64]) -> Vec<u64> {
+        reactor::Reactor::simulated(1).run(async {
+            let owed = Owed::default();
+            let _owing = owed.begin();
+            let begun = reactor::now();
+            let mut told = Vec::new();
+            for look in looks {
+                reactor::sleep_until(begun + Duration::from_millis(look * 100)).await;
+                if owed.silent_for() >= TOLD_AFTER && owed.tells_again() {
+                    told.push(*look);
+                }
+            }
+            told
+        })
+    }
+
+    #[test]
+    fn a_silent_drive_is_told_of_every_few_seconds_though_looks_come_late() {
+        assert_eq!(told_at(&[40, 50, 60, 70, 80, 90, 100, 110]), [50, 100]);
+        assert_eq!(
+            told_at(&[49, 60, 70, 80, 90, 109, 119, 169]),
+            [60, 119, 169]
+        );
+        // Several cores look.
+        assert_eq!(told_at(&[50, 50, 51, 60, 100, 100]), [50, 100]);
+    }
+
+    #[test]
+    fn a_silence_that_begins_anew_is_told_of_anew() {
+        reactor::Reactor::simulated(1).run(async {
+            let owed = Owed::default();
+            let _owing = owed.begin();
+            reactor::sleep(Duration::from_secs(9)).await;
+            assert!(owed.tells_again());
+            owed.answered();
+            assert_eq!(owed.silent_for(), Duration::ZERO);
+            reactor::sleep(TOLD_AFTER).await;
+            assert!(owed.silent_for() >= TOLD_AFTER && owed.tells_again());
+        });
     }
 }

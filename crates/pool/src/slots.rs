@@ -7,7 +7,7 @@ use crate::drive::{DriveLayout, FIRST_SLOT, device_blocks, read_blocks, write_bl
 use crate::error::PoolError;
 use crate::format::superblock::{Newer, NotSuperblock, Superblock};
 use crate::join::join_all;
-use crate::labels::{self, DamagedLabel, DriveId, PoolId};
+use crate::labels::{DamagedLabel, DriveId, PoolId};
 use crate::location::BLOCK_BYTES;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use zerocopy::FromBytes;
@@ -75,7 +75,7 @@ impl Given {
         for (position, found) in join_all(looks).await.into_iter().enumerate() {
             given.slots.push(match found {
                 Ok(Found::Slot(slot)) => Some(slot),
-                Ok(Found::Newer(newer)) => return Err(labels::newer_format(newer)),
+                Ok(Found::Newer(newer)) => return Err(PoolError::NewerFormat(newer.into())),
                 Ok(Found::Damaged(label)) => {
                     given.damaged.push((position, label));
                     None

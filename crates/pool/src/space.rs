@@ -1,5 +1,6 @@
 //! How much a pool can hold, what is kept back, and what upkeep has to do next. No I/O.
 
+use crate::cleaner::Aged;
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
 use crate::zones::formable;
@@ -170,8 +171,8 @@ pub(crate) struct Situation {
     pub victim_cheap: bool,
     /// Free zones are on few drives, and will be on others: segments can be formed of them then.
     pub uneven: bool,
-    /// A segment is to be moved for its age, although that frees nothing.
-    pub aged: bool,
+    /// What is to be done about the oldest segments.
+    pub aged: Aged,
 }
 
 /// What upkeep does next.
@@ -235,6 +236,7 @@ pub(crate) fn plan(seen: Situation) -> Action {
     let frees = seen.freeable > 0 && (many || !(seen.victim && can_move));
     // Of those left hosts get none.
     let short = seen.ready * 2 <= seen.ready_target;
+    let renews = matches!(seen.aged, Aged::Victim(_)) && seen.ready > seen.kept;
     if seen.overlay_full {
         return Action::Checkpoint;
     }
@@ -266,7 +268,7 @@ pub(crate) fn plan(seen: Situation) -> Action {
     match (seen.low(), seen.victim_cheap && can_move, seen.dirty) {
         (true, true, _) => Action::Clean,
         (true, false, true) if seen.ready < seen.ready_target => Action::Checkpoint,
-        (false, _, _) if seen.aged && seen.ready > seen.kept => Action::Renew,
+        (false, _, _) if renews => Action::Renew,
         _ => Action::Rest,
     }
 }
@@ -410,7 +412,7 @@ mod tests {
     #[test]
     fn segments_are_moved_for_their_age_where_there_is_room_and_nothing_else_to_do() {
         let easy = Situation {
-            aged: true,
+            aged: Aged::Victim(0),
             ready: 4,
             ready_target: 4,
             kept: 2,
@@ -419,7 +421,7 @@ mod tests {
         };
         assert_eq!(plan(easy), Action::Renew);
         let young = Situation {
-            aged: false,
+            aged: Aged::No,
             ..easy
         };
         assert_eq!(plan(young), Action::Rest);

@@ -52,7 +52,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.discard_freed().await;
             self.watch_rebuild();
             let situation = self.situation();
-            if self.aged() == Aged::Open {
+            if situation.aged == Aged::Open {
                 self.state.borrow_mut().at_freeze.seal = true;
             }
             self.be_frugal(situation.frugal());
@@ -252,7 +252,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let degraded = self.degraded_victim().is_some();
         let state = self.state.borrow();
         let degraded_waits = !degraded && self.lingering(&state);
-        let aged = self.aged();
         let size = self.size();
         let rules = self.rules();
         let ready = state
@@ -301,7 +300,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             victim: false,
             victim_cheap: false,
             uneven: false,
-            aged: matches!(aged, Aged::Victim(_)),
+            aged: self.aged(),
         };
         drop(state);
         // Looking for one takes time, and none is wanted where there is room.

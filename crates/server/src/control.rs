@@ -292,7 +292,7 @@ pub enum StartError {
         kind: &'static str,
         /// The host.
         host: Name,
-        /// What is wrong with the key.
+        /// What is wrong with it.
         reason: String,
     },
     /// The data path cannot run.

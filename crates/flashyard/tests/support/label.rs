@@ -63,6 +63,16 @@ fn change(drive: &Path, change: impl Fn(&mut [u8], &mut Vec<u8>)) {
     assert!(changed > 0, "{} carries a pool", drive.display());
 }
 
+/// Copies a drive but for a bit in each of its two superblocks.
+pub fn damage(whole: &Path, to: &Path) {
+    let mut content = std::fs::read(whole).unwrap();
+    let last = content.len() - BLOCK as usize;
+    for superblock in [BLOCK as usize, last] {
+        content[superblock + 200] ^= 4;
+    }
+    std::fs::write(to, content).unwrap();
+}
+
 /// Makes a drive say that a later version of the format is on it.
 pub fn set_version(drive: &Path, version: u32) {
     change(drive, |block, _| put(block, VERSION, version));

@@ -13,6 +13,8 @@ use tempfile::TempDir;
 
 /// Longer than a start takes on the slowest machine.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longer than what tests wait for takes on the slowest machine: moving a few MiB, most of all.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The program with `arguments`, ended.
 pub fn flashyard(arguments: &[&str]) -> Output {
@@ -32,6 +34,23 @@ pub fn text(bytes: &[u8]) -> String {
 /// A name, a drive's or a volume's.
 pub fn name(text: &str) -> api::Name {
     text.parse().unwrap()
+}
+
+/// Asks again until there is an answer.
+pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Asks again until it holds.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    wait_for(what, || holds().then_some(()));
 }
 
 /// The arguments of a request, its exit code, and what its message says.

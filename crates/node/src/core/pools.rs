@@ -13,7 +13,7 @@ use crate::member::{Lent, Member, Seat};
 use crate::placed::Placed;
 use crate::pools::{Pools, Seated};
 use crate::remote::{RemoteVolume, VolumeId};
-use crate::spec::{DriveLabel, NewerLabel};
+use crate::spec::DriveLabel;
 use crate::volume::{Parts, Path, Volume};
 use crate::watched::WatchedDrive;
 
@@ -104,17 +104,7 @@ impl Core {
         Ok(match found {
             Ok(None) => DriveLabel::Blank,
             Ok(Some(label)) => DriveLabel::Pool(label),
-            Err(PoolError::NewerFormat {
-                version,
-                known,
-                pool,
-                pool_name,
-            }) => DriveLabel::Newer(NewerLabel {
-                version,
-                known,
-                pool,
-                pool_name,
-            }),
+            Err(PoolError::NewerFormat(newer)) => DriveLabel::Newer(newer),
             Err(PoolError::LabelDamaged { label, .. }) => DriveLabel::Damaged(label),
             Err(error) => DriveLabel::Unreadable(error.to_string()),
         })

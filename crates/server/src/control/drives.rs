@@ -61,7 +61,7 @@ impl Control {
         Ok(self.shown(name, entry, volume, pool))
     }
 
-    /// Closes and forgets a drive that no volume uses.
+    /// Closes and forgets a drive that nothing uses.
     pub async fn remove_drive(&self, name: &Name) -> Result<(), ErrorBody> {
         let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
@@ -391,7 +391,7 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         | PoolError::MixedPools(..)
         | PoolError::DuplicateDrive(_) => return ErrorBody::invalid("drives", message),
         PoolError::Width { .. } => return ErrorBody::invalid("width", message),
-        PoolError::Invalid(_) | PoolError::NewerFormat { .. } => ErrorCode::InvalidArgument,
+        PoolError::Invalid(_) | PoolError::NewerFormat(_) => ErrorCode::InvalidArgument,
         PoolError::DriveInUse { .. }
         | PoolError::LabelDamaged { .. }
         | PoolError::Held { .. }

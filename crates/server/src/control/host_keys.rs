@@ -90,7 +90,7 @@ impl Control {
         })
     }
 
-    /// Asks nothing of a host any more.
+    /// Lets a host connect without authenticating.
     pub async fn remove_host_key(&self, host: &Name) -> Result<(), ErrorBody> {
         self.remove_credential::<HostKeySpec>(host).await
     }

@@ -8,6 +8,7 @@ use api::{ErrorBody, ErrorCode, Job, JobKind, Name, Pool, PoolSpec, PoolState, S
 use node::PoolFacts;
 
 use super::drives::refused;
+use super::volumes::list;
 use super::{Control, Objects, not_found};
 use crate::state::{Kind, Place, PoolRecord, ScrubRecord, VolumeRecord};
 
@@ -489,10 +490,6 @@ fn differs(pool: &Pool) -> ErrorBody {
         list(&members.collect::<Vec<_>>())
     );
     ErrorBody::new(ErrorCode::AlreadyExists, message)
-}
-
-fn list(names: &[Name]) -> String {
-    super::volumes::list(names)
 }
 
 /// The state of a pool in the words of the API.

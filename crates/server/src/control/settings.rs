@@ -69,7 +69,7 @@ fn merged(configured: &api::Settings, changed: &SettingsChange) -> api::Settings
     }
 }
 
-/// Refuses receivers that nothing could be sent to.
+/// Refuses times out of bounds, and receivers that nothing could be sent to.
 fn check(change: &SettingsChange) -> Result<(), ErrorBody> {
     if let Some(seconds) = change.shutdown_timeout_seconds {
         seconds_within(seconds.into(), SHUTDOWN_SECONDS)

@@ -48,10 +48,10 @@ impl Control {
     ) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.change().await;
         if let Some(entry) = objects.volumes.get(name) {
-            let made = self.made_as(entry).await;
-            return match made.is_what(&entry.record, &spec) {
+            let reserved = self.reserved(entry).await;
+            return match is_what(&entry.record, reserved, &spec) {
                 true => Ok(self.shown_volume(name, entry).await),
-                false => Err(differs(name, &entry.record, &made)),
+                false => Err(differs(name, &entry.record, reserved)),
             };
         }
         self.clash(&objects, asker, name, &spec)?;
@@ -74,17 +74,14 @@ impl Control {
         Ok(self.shown_volume(name, entry).await)
     }
 
-    async fn made_as(&self, entry: &VolumeEntry) -> MadeAs {
-        let reserved = match &entry.record.place {
+    /// Whether space for all of a volume is kept; nobody knows while its pool is not open.
+    async fn reserved(&self, entry: &VolumeEntry) -> Option<bool> {
+        match &entry.record.place {
             Place::Drive(_) => Some(false),
             Place::Pool { .. } => {
                 let info = Told::default().info(self, entry).await;
                 info.map(|info| info.reserved)
             }
-        };
-        MadeAs {
-            reserved,
-            snapshot: entry.record.snapshot.clone(),
         }
     }
 
@@ -335,43 +332,33 @@ pub(super) fn parsed(nqn: &str) -> Result<Nqn, ErrorBody> {
     nqn.parse().map_err(wrong)
 }
 
-/// What a volume was made as that its record does not say.
-struct MadeAs {
-    /// Space for all of it is kept; nothing while its pool is not open.
-    reserved: Option<bool>,
-    /// The snapshot that it began as.
-    snapshot: Option<Name>,
+/// Whether a volume, `reserved` as far as is known, is what `spec` asks for.
+fn is_what(record: &VolumeRecord, reserved: Option<bool>, spec: &VolumeSpec) -> bool {
+    let size = spec.size.map(api::Size::bytes);
+    let snapshot = spec.snapshot.as_ref();
+    let pool = spec.pool.as_ref();
+    let pool = pool.or_else(|| snapshot.and_then(|from| from.pool.as_ref()));
+    record.place.drive() == spec.drive.as_ref()
+        && (pool.is_none() || record.place.pool() == pool)
+        && size.is_none_or(|size| size == record.capacity_bytes)
+        && reserved.is_none_or(|kept| kept == spec.reserved)
+        && record.snapshot.as_ref() == snapshot.map(|from| &from.name)
+        && record.block_bytes == spec.block_bytes
+        && record.subsystem == spec.subsystem
+        && record.tenant == spec.tenant
+        && record.hosts == sorted(spec.hosts.clone())
 }
 
-impl MadeAs {
-    /// Whether a volume is what `spec` asks for.
-    fn is_what(&self, record: &VolumeRecord, spec: &VolumeSpec) -> bool {
-        let size = spec.size.map(api::Size::bytes);
-        let snapshot = spec.snapshot.as_ref();
-        let pool = spec.pool.as_ref();
-        let pool = pool.or_else(|| snapshot.and_then(|from| from.pool.as_ref()));
-        record.place.drive() == spec.drive.as_ref()
-            && (pool.is_none() || record.place.pool() == pool)
-            && size.is_none_or(|size| size == record.capacity_bytes)
-            && self.reserved.is_none_or(|kept| kept == spec.reserved)
-            && self.snapshot.as_ref() == snapshot.map(|from| &from.name)
-            && record.block_bytes == spec.block_bytes
-            && record.subsystem == spec.subsystem
-            && record.tenant == spec.tenant
-            && record.hosts == sorted(spec.hosts.clone())
-    }
-}
-
-fn differs(name: &Name, record: &VolumeRecord, made: &MadeAs) -> ErrorBody {
+fn differs(name: &Name, record: &VolumeRecord, reserved: Option<bool>) -> ErrorBody {
     let place = match &record.place {
         Place::Drive(drive) => format!("on drive {drive}"),
         Place::Pool { name, .. } => {
-            let kept = match made.reserved {
+            let kept = match reserved {
                 Some(true) => " thick,",
                 Some(false) => " thin,",
                 None => "",
             };
-            let from = made.snapshot.as_ref();
+            let from = record.snapshot.as_ref();
             let from = from.map_or(String::new(), |from| format!(" from snapshot {from},"));
             let size = api::Size(record.capacity_bytes);
             format!("in pool {name},{kept}{from} with {size}")

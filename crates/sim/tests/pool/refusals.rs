@@ -2,7 +2,7 @@
 
 use crate::support::{BLOCK, HOST, assert_runs, create, open, volume, with_drives, write_runs};
 use block::{BlockDevice, Buffer, Durability, Lba};
-use pool::{CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, PoolError};
+use pool::{CreateOptions, Entropy, HostId, Level, NewerFormat, OpenOptions, Pool, PoolError};
 use sim::SimDrive;
 
 /// Three drives of a raid5 with 25 runs in a volume, closed.
@@ -173,12 +173,11 @@ fn a_pool_of_a_newer_version_is_refused_and_left_alone() {
              one"
         );
         let pool = pool::probe(&drives[0]).await.unwrap().unwrap().pool;
-        let newer = PoolError::NewerFormat {
+        let newer = PoolError::NewerFormat(NewerFormat {
             version: 3,
-            known: 2,
             pool,
             pool_name: "tank".into(),
-        };
+        });
         assert_eq!(pool::probe(&drives[1]).await.err(), Some(newer));
         let said = Pool::create(drives.clone(), CreateOptions::new("b", Level::Raid5, HOST)).await;
         assert!(said.is_err(), "it is not overwritten either");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{ErrorBody, ErrorCode, Name, PoolImport};
-use node::{DamagedLabel, DriveLabel, Label, NewerLabel, NodeError, PoolError};
+use node::{DamagedLabel, DriveLabel, Label, NewerFormat, NodeError, PoolError};
 
 use super::{free_drive, hexadecimal, list, pool_of};
 use crate::control::drives::user;
@@ -18,7 +18,7 @@ pub(super) struct Found {
     /// Of pools that they were of by labels that are not whole any more.
     pub damaged: BTreeMap<Name, DamagedLabel>,
     /// Of pools of a later format.
-    pub newer: BTreeMap<Name, NewerLabel>,
+    pub newer: BTreeMap<Name, NewerFormat>,
     /// Of nobody knows what, and why.
     pub unreadable: BTreeMap<Name, String>,
 }
@@ -129,7 +129,6 @@ impl Found {
         let newer = self.newer.iter();
         let newer = newer.filter(|(_, newer)| newer.pool_name == name.as_str());
         if let Some(message) = newer_in_words(newer) {
-            let message = format!("pool {name}: {message}");
             return ErrorBody::new(ErrorCode::InvalidArgument, message);
         }
         let here = self.labels.values().map(|label| label.pool_name.as_str());
@@ -166,7 +165,6 @@ impl Found {
             }
             let newer = self.newer.get_key_value(drive);
             if let Some(message) = newer_in_words(newer.into_iter()) {
-                let message = format!("pool {name}: {message}");
                 return Err(at(ErrorBody::new(ErrorCode::InvalidArgument, message)));
             }
             if let Some(label) = self.damaged.get(drive) {
@@ -218,16 +216,10 @@ fn different<'a>(labels: impl Iterator<Item = (&'a Name, &'a Label)>) -> Result<
     Ok(by_member.into_values().cloned().collect())
 }
 
-/// What is wrong with drives of a later format, if there are any.
-fn newer_in_words<'a>(newer: impl Iterator<Item = (&'a Name, &'a NewerLabel)>) -> Option<String> {
-    let newer: Vec<(&Name, &NewerLabel)> = newer.collect();
-    let (_, first) = newer.first()?;
-    let drives: Vec<Name> = newer.iter().map(|(name, _)| (*name).clone()).collect();
-    let latest = newer.iter().map(|(_, newer)| newer.version).max()?;
-    Some(format!(
-        "drives {} carry it with format version {latest}, and this program reads versions up to \
-         {}: use a newer program",
-        list(&drives),
-        first.known
-    ))
+/// What is wrong with drives of a pool of a later format, if there are any.
+fn newer_in_words<'a>(newer: impl Iterator<Item = (&'a Name, &'a NewerFormat)>) -> Option<String> {
+    let (drives, newer): (Vec<Name>, Vec<&NewerFormat>) =
+        newer.map(|(drive, newer)| (drive.clone(), newer)).unzip();
+    let latest = newer.iter().max_by_key(|newer| newer.version)?;
+    Some(format!("drives {}: {latest}", list(&drives)))
 }

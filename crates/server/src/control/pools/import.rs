@@ -18,11 +18,7 @@ impl Control {
         let objects = self.look().await;
         let Found { labels, newer, .. } = self.found(&objects).await;
         for (drive, newer) in newer {
-            let message = format!(
-                "it carries pool {} with format version {}, and this program reads versions up to \
-                 {}: use a newer program",
-                newer.pool_name, newer.version, newer.known
-            );
+            let message = format!("what it carries cannot be imported: {newer}");
             let object = format!("drive/{drive}");
             self.events.record(Severity::Warning, &object, &message);
         }

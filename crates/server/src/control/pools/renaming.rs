@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use api::{ErrorBody, ErrorCode, Name, PoolImport, VolumeSpec};
 use node::{VolumeId, VolumeInfo};
 
-use super::list;
 use crate::control::drives::refused;
 use crate::control::kept::{self, Address};
 use crate::control::{Control, Objects};
@@ -142,7 +141,7 @@ fn readdressed(
         uuid: record.uuid,
     };
     kept::readdressed(&volume.attributes, address).map_err(|unread| {
-        let message = format!("volume {}: {unread}", list(std::slice::from_ref(name)));
+        let message = format!("volume {name}: {unread}");
         ErrorBody::new(ErrorCode::Internal, message)
     })
 }

@@ -8,7 +8,7 @@ use node::{NodeError, PoolError, ScrubReport};
 
 use super::losses::{self, Called};
 use super::{object, refused};
-use crate::control::Control;
+use crate::control::{Control, Objects};
 use crate::state::{Kind, PoolRecord, ScrubRecord};
 
 /// How often the node looks whether it is time for a scrub.
@@ -163,7 +163,7 @@ impl Control {
 
     async fn note_scrub(
         &self,
-        objects: &mut super::Objects,
+        objects: &mut Objects,
         name: &Name,
         change: impl FnOnce(&mut ScrubRecord),
     ) {
