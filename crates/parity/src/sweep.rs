@@ -173,7 +173,7 @@ where
         let Some(bytes) = column.bytes() else {
             continue;
         };
-        for into in (0..ANNOUNCED_BYTES).step_by(64) {
+        for into in (0..ANNOUNCED_BYTES).step_by(LINE_BYTES) {
             // SAFETY: the caller says that the CPU supports `L`.
             unsafe { L::prefetch(bytes.wrapping_add(start + into)) };
         }

@@ -334,30 +334,29 @@ impl Segments {
     /// Applies what a merge changed in the maps.
     pub fn apply_tree_changes(&mut self, changes: &LiveChanges) {
         for (number, change) in changes {
-            if let Some(segment) = self.table.get_mut(*number) {
-                let live = i64::from(segment.live_tree) + change;
-                debug_assert!(live >= 0, "segment {number}: {live} live blocks");
-                segment.live_tree = live.max(0) as u32;
-                if segment.kind != Kind::Map {
-                    self.live_data = self.live_data.saturating_add_signed(*change);
-                    self.live_in_maps = self.live_in_maps.saturating_add_signed(*change);
-                }
-            }
+            self.change_tree(*number, *change);
+        }
+    }
+
+    fn change_tree(&mut self, number: u32, change: i64) {
+        let Some(segment) = self.table.get_mut(number) else {
+            return;
+        };
+        let live = i64::from(segment.live_tree) + change;
+        debug_assert!(live >= 0, "segment {number}: {live} live blocks");
+        segment.live_tree = live.max(0) as u32;
+        if segment.kind != Kind::Map {
+            self.live_data = self.live_data.saturating_add_signed(change);
+            self.live_in_maps = self.live_in_maps.saturating_add_signed(change);
         }
     }
 
     /// The maps have at most so many blocks in a segment. Returns by how much its count was higher.
     pub fn count_at_most(&mut self, number: u32, blocks: u32) -> u64 {
-        let Some(segment) = self.table.get_mut(number) else {
-            return 0;
-        };
-        let too_many = u64::from(segment.live_tree.saturating_sub(blocks));
-        segment.live_tree = segment.live_tree.min(blocks);
-        if segment.kind != Kind::Map {
-            self.live_data = self.live_data.saturating_sub(too_many);
-            self.live_in_maps = self.live_in_maps.saturating_sub(too_many);
-        }
-        too_many
+        let counted = self.table.get(number).map_or(0, |found| found.live_tree);
+        let too_many = counted.saturating_sub(blocks);
+        self.change_tree(number, -i64::from(too_many));
+        too_many.into()
     }
 
     /// Live data blocks, as far as is known: updates that await a merge count twice.

@@ -165,6 +165,40 @@ pub(crate) async fn lookup<N: Nodes>(
     Ok(None)
 }
 
+/// The way to a leaf, as far as it could be gone.
+struct Way {
+    /// The leaf; or else the node that cannot be read.
+    end: Result<Arc<Node>, Entry>,
+    /// The first block that its end is about.
+    low: u64,
+    /// The first that the next one is about.
+    next: Option<u64>,
+}
+
+async fn way_to<N: Nodes>(nodes: &N, root: Root, block: u64) -> Result<Way, IoError> {
+    let (mut at, mut level) = (root.mapping, root.level);
+    let (mut low, mut next) = (0, None);
+    loop {
+        let node = match (load_level(nodes, at, level).await, at.entry()) {
+            (Err(IoError::UnrecoveredRead), Some(entry)) => {
+                let end = Err(entry);
+                return Ok(Way { end, low, next });
+            }
+            (loaded, _) => loaded?,
+        };
+        if level == 0 {
+            let end = Ok(node);
+            return Ok(Way { end, low, next });
+        }
+        let index = node.rank(block).max(1) - 1;
+        if index + 1 < node.len() {
+            next = Some(node.record(index + 1).block);
+        }
+        let record = node.record(index);
+        (at, low, level) = (record.mapping, record.block, level - 1);
+    }
+}
+
 /// The node that tells of `block` and cannot be read, with the blocks that it is about; `None` if
 /// all is well.
 pub(crate) async fn unreadable_of<N: Nodes>(
@@ -172,21 +206,9 @@ pub(crate) async fn unreadable_of<N: Nodes>(
     root: Root,
     block: u64,
 ) -> Result<Option<(Entry, Range<u64>)>, IoError> {
-    let mut at = root.mapping;
-    let mut about = 0..VOLUME_BLOCKS_MAX;
-    for level in (0..=root.level).rev() {
-        let node = match load_level(nodes, at, level).await {
-            Err(IoError::UnrecoveredRead) => return Ok(at.entry().map(|entry| (entry, about))),
-            loaded => loaded?,
-        };
-        let index = node.rank(block).max(1) - 1;
-        if index + 1 < node.len() {
-            about.end = node.record(index + 1).block;
-        }
-        let record = node.record(index);
-        (at, about.start) = (record.mapping, record.block);
-    }
-    Ok(None)
+    let way = way_to(nodes, root, block).await?;
+    let about = way.low..way.next.unwrap_or(VOLUME_BLOCKS_MAX);
+    Ok(way.end.err().map(|entry| (entry, about)))
 }
 
 /// The records of the leaf in which `from` belongs that reach beyond it, and the first block of the
@@ -197,29 +219,18 @@ pub(crate) async fn leaf_from<N: Nodes>(
     root: Root,
     from: u64,
 ) -> Result<(Vec<NodeRecord>, Option<u64>), IoError> {
-    let mut at = root.mapping;
-    let (mut low, mut next) = (0, None);
-    for level in (0..=root.level).rev() {
-        let node = match load_level(nodes, at, level).await {
-            Err(IoError::UnrecoveredRead) => {
-                let blocks = low.max(from)..next.unwrap_or(VOLUME_BLOCKS_MAX);
-                let lost = NodeRecord::run(blocks, Mapping::Lost);
-                return Ok((vec![lost], next));
-            }
-            loaded => loaded?,
-        };
-        if level == 0 {
-            let records = node.records().filter(|record| record.covers(from));
-            return Ok((records.collect(), next));
+    let Way { end, low, next } = way_to(nodes, root, from).await?;
+    let records = match end {
+        Ok(leaf) => {
+            let records = leaf.records().filter(|record| record.covers(from));
+            records.collect()
         }
-        let index = node.rank(from).max(1) - 1;
-        if index + 1 < node.len() {
-            next = Some(node.record(index + 1).block);
+        Err(_) => {
+            let blocks = low.max(from)..next.unwrap_or(VOLUME_BLOCKS_MAX);
+            vec![NodeRecord::run(blocks, Mapping::Lost)]
         }
-        low = node.record(index).block;
-        at = node.record(index).mapping;
-    }
-    Ok((Vec::new(), None))
+    };
+    Ok((records, next))
 }
 
 /// The first leaves of a tree.
