@@ -6,7 +6,7 @@ use crate::spoil::spoil;
 use crate::support::{BLOCK, settle, volume, with_drives, with_pool};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use pool::{Holder, Level, LostBlock, Pool, PoolEvent, PoolState, VolumeId};
-use sim::{Device, Served, SimDrive};
+use sim::{Served, SimDrive};
 use std::time::Duration;
 
 /// Where blocks are that are full of `byte`: a drive, a block of it.
@@ -86,7 +86,7 @@ fn a_scrub_says_whose_blocks_are_lost_and_how_many() {
             let device = pool.volume(id).expect("the volume");
             let put = async |block: u64, count: u64, byte: u8| {
                 for block in block..block + count {
-                    write_one(&device, block, byte).await;
+                    sharded::write(&device, block, 1, byte).await;
                 }
             };
             put(0, 200, 1).await;
@@ -150,19 +150,12 @@ async fn with_a_lost_block(shards: usize, drives: &[SimDrive], block: u64) -> (S
     let id = sharded::volume(&pool, 320).await;
     let device = pool.volume(id).expect("the volume");
     for at in 0..320 {
-        write_one(&device, at, if at == block { 77 } else { 1 }).await;
+        sharded::write(&device, at, 1, if at == block { 77 } else { 1 }).await;
     }
     pool.checkpoint().await.expect("a checkpoint");
     let drive = full_of(drives, 77)[0].0;
     spoil_all(drives, 77);
     (pool, drive)
-}
-
-async fn write_one(device: &Device, block: u64, byte: u8) {
-    let mut buffer = Buffer::new(BLOCK);
-    buffer.fill(byte);
-    let written = device.write(Lba(block), buffer, Durability::Durable).await;
-    written.1.expect("written");
 }
 
 /// A block that is lost keeps its segment from being freed, and nothing else from being moved; when
@@ -209,7 +202,7 @@ fn a_rebuild_ends_but_for_what_is_lost_and_then_altogether() {
                     _ => assert_eq!((read, buffer[0]), (Ok(()), 1), "{block}"),
                 }
             }
-            write_one(&device, 100, 2).await;
+            sharded::write(&device, 100, 1, 2).await;
             pool.checkpoint().await.expect("a checkpoint");
             settle().await;
             let status = pool.status();
@@ -240,7 +233,7 @@ fn the_cleaner_leaves_a_lost_block_where_it_is_and_goes_on_elsewhere() {
             pool.resize_volume(id, bytes, false).await.expect("grown");
             for round in 0..4 {
                 for block in (0..blocks).filter(|block| *block != 100) {
-                    write_one(&device, block * 101 % blocks, round).await;
+                    sharded::write(&device, block * 101 % blocks, 1, round).await;
                 }
             }
             assert!(

@@ -1,9 +1,9 @@
 //! Stripes whose header is lost with all its copies, while their blocks are there.
 
-use crate::sharded::{SLICE, create, read, volume};
+use crate::sharded::{SLICE, create, read, volume, write};
 use crate::spoil::{HEADER, beginning, spoil, spoil_copies, word};
 use crate::support::{BLOCK, settle, with_drives};
-use block::{BlockDevice, BlockRange, Buffer, Durability, Lba};
+use block::{BlockRange, Lba};
 use pool::{Holder, Level, PoolEvent, PoolState};
 use sim::{Served, SimDrive};
 use std::time::Duration;
@@ -18,10 +18,7 @@ async fn without_a_header(shards: usize, shard: u32, drives: &[SimDrive]) -> (Se
     let id = volume(&pool, BLOCKS).await;
     let device = pool.volume(id).expect("the volume");
     for start in (0..BLOCKS).step_by(SLICE as usize) {
-        let mut buffer = Buffer::new(SLICE as usize * BLOCK);
-        buffer.fill(1 + (start / SLICE) as u8);
-        let written = device.write(Lba(start), buffer, Durability::Durable).await;
-        written.1.expect("written");
+        write(&device, start, SLICE, 1 + (start / SLICE) as u8).await;
     }
     pool.checkpoint().await.expect("a checkpoint");
     // What was written last has not been moved. Records begin behind 80 bytes, the kind at

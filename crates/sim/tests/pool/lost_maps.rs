@@ -1,10 +1,10 @@
 //! Nodes of the map that go bad in a pool that is busy: each costs what it told of, whatever else
 //! counts on the map at that moment, and the pool goes on.
 
-use crate::sharded::{create, open, volume};
-use crate::spoil::{NODE, beginning, spoil, word};
+use crate::sharded::{begin_life, create, open, try_write, volume};
+use crate::spoil::{NODE, beginning, read_each, spoil, word};
 use crate::support::{BLOCK, with_drives_of};
-use block::{BlockDevice, Buffer, Durability, IoError, Lba};
+use block::BlockDevice;
 use pool::{Level, PoolState};
 use reactor::Reactor;
 use sim::{Device, Power, Random, SimDrive};
@@ -26,22 +26,6 @@ fn lose_a_leaf(drives: &[SimDrive], random: &Random) {
     let one = of(&one.2);
     let lost = leaves.iter().filter(|(_, _, content)| of(content) == one);
     lost.for_each(|(drive, at, _)| spoil(&drives[*drive], *at));
-}
-
-/// What each block holds; `None` for those that cannot be read.
-async fn read(device: &Device, blocks: u64) -> Vec<Option<u8>> {
-    let mut found = Vec::new();
-    for block in 0..blocks {
-        let (buffer, read) = device.read(Lba(block), Buffer::new(BLOCK)).await;
-        match read {
-            Ok(()) => found.push(Some(buffer[0])),
-            Err(error) => {
-                assert_eq!(error, IoError::UnrecoveredRead);
-                found.push(None);
-            }
-        }
-    }
-    found
 }
 
 /// How many blocks are lost that were not before; the others are what they were.
@@ -70,19 +54,11 @@ fn lives_through(seed: u64, lives: [usize; 4]) {
     let mut held: Vec<Option<u8>> = Vec::new();
     for (life, shards) in (0..).zip(lives) {
         Reactor::simulated(seed + u64::from(life)).run(async {
-            let pool = match life {
-                0 => create(shards, &drives, Level::Raid0).await,
-                _ => open(shards, &drives).await,
-            };
-            if life == 0 {
-                let usable = pool.status().usable_bytes / BLOCK as u64;
-                held = vec![Some(0); (usable * 3 / 5) as usize];
-                volume(&pool, held.len() as u64).await;
-            }
-            let device = pool.volume(pool.volumes()[0].id).expect("the volume");
-            let blocks = held.len() as u64;
+            let (pool, device) = begin_life(life, shards, &drives, Level::Raid0).await;
+            let blocks = device.geometry().block_count;
+            held.resize(blocks as usize, Some(0));
             let what = format!("seed {seed}, life {life} with {shards} shards");
-            let found = read(&device, blocks).await;
+            let found = read_each(&device, blocks).await;
             let lost = newly_lost(&held, &found, &what);
             assert!(lost <= 2 * IN_LEAF, "{what}: {lost} blocks are lost");
             held = found;
@@ -90,16 +66,14 @@ fn lives_through(seed: u64, lives: [usize; 4]) {
             for turn in 0..turns {
                 let start = random.below(blocks - 2);
                 let byte = (turn * 7) as u8 ^ life;
-                let mut buffer = Buffer::new(3 * BLOCK);
-                buffer.fill(byte);
-                let written = device.write(Lba(start), buffer, Durability::Durable).await;
-                assert_eq!(written.1, Ok(()), "{what}: {}", pool.describe());
+                let written = try_write(&device, start, 3, byte).await;
+                assert_eq!(written, Ok(()), "{what}: {}", pool.describe());
                 held[start as usize..start as usize + 3].fill(Some(byte));
                 if turn == turns / 2 && life > 0 {
                     lose_a_leaf(&drives, &random);
                 }
             }
-            let found = read(&device, blocks).await;
+            let found = read_each(&device, blocks).await;
             let lost = newly_lost(&held, &found, &what);
             assert!(lost <= 2 * IN_LEAF, "{what}: {lost} blocks are lost");
             held = found;
@@ -125,10 +99,8 @@ async fn fill_at_random(device: &Device, blocks: &[u64], random: &Random, what: 
     while !blocks.is_empty() {
         let next = random.below(blocks.len() as u64) as usize;
         let block = blocks.swap_remove(next);
-        let mut buffer = Buffer::new(BLOCK);
-        buffer.fill(block as u8);
-        let written = device.write(Lba(block), buffer, Durability::Durable).await;
-        assert_eq!(written.1, Ok(()), "{what}");
+        let written = try_write(device, block, 1, block as u8).await;
+        assert_eq!(written, Ok(()), "{what}");
     }
 }
 
@@ -165,7 +137,7 @@ fn a_leaf_of_a_snapshot_does_not_keep_the_cleaner_from_its_work() {
             fill_at_random(&device, rest, &random, &what).await;
             let held: Vec<Option<u8>> = all.iter().map(|block| Some(*block as u8)).collect();
             for device in [device, pool.snapshot_device(snapshot).expect("it is there")] {
-                let lost = newly_lost(&held, &read(&device, blocks).await, &what);
+                let lost = newly_lost(&held, &read_each(&device, blocks).await, &what);
                 assert!(lost > 0 && lost <= 2 * IN_LEAF, "{what}: {lost} are lost");
             }
             pool.close().await.expect("closed");

@@ -4,7 +4,6 @@
 use crate::sharded;
 use crate::spoil::{Found, NODE, beginning, readable, row_of, spoil, spoil_copies, word};
 use crate::support::{BLOCK, create, settle, volume, with_drives_of, write, write_runs};
-use block::{BlockDevice, Buffer, Durability, Lba};
 use pool::{Holder, Level, Pool, PoolState, VolumeId};
 use sim::{Random, Served, SimDrive};
 use std::cell::Cell;
@@ -174,12 +173,8 @@ fn maps_that_go_to_another_layer_meanwhile_are_walked_through() {
 async fn fill(pool: &Served, blocks: u64, byte: u8) {
     let device = pool.volume(pool.volumes()[0].id).expect("the volume");
     for block in 0..blocks {
-        let mut buffer = Buffer::new(BLOCK);
-        buffer.fill(byte);
-        let written = device.write(Lba(block), buffer, Durability::Durable).await;
-        written
-            .1
-            .expect("written, whether or not what was there can be read");
+        // Whether or not what was there can be read.
+        sharded::write(&device, block, 1, byte).await;
     }
     pool.checkpoint().await.expect("a checkpoint");
 }
@@ -226,43 +221,44 @@ async fn assert_rebuilt(pool: &Served, which: &str) {
     assert!(found.iter().all(|byte| *byte == 2), "{which}");
 }
 
-const CASES: [(usize, u8); 4] = [(1, 0), (1, 1), (3, 0), (3, 1)];
+/// On one shard and on three, a leaf and the root.
+fn with_each_node_lost(work: impl AsyncFn(Served, &[SimDrive], usize, &str)) {
+    for (shards, level) in [(1, 0), (1, 1), (3, 0), (3, 1)] {
+        with_drives_of(4, 8000, async |drives| {
+            let which = format!("{shards} shards, level {level}");
+            let pool = with_a_node_lost(shards, level, &drives).await;
+            work(pool, &drives, shards, &which).await;
+        });
+    }
+}
 
 /// What the node had told of counted as alive for ever, nodes below it too: it kept its segments,
 /// and a rebuild from being finished. With several shards blocks that it told of could not be
 /// written, for want of knowing whether that takes more room.
 #[test]
 fn what_a_lost_node_told_of_does_not_keep_its_segments() {
-    for (shards, level) in CASES {
-        with_drives_of(4, 8000, async |drives| {
-            let which = format!("{shards} shards, level {level}");
-            let pool = with_a_node_lost(shards, level, &drives).await;
-            fail_a_drive(&pool, &drives).await;
-            assert_rebuilt(&pool, &which).await;
-            pool.close().await.expect("closed");
-        });
-    }
+    with_each_node_lost(async |pool, drives, _, which| {
+        fail_a_drive(&pool, drives).await;
+        assert_rebuilt(&pool, which).await;
+        pool.close().await.expect("closed");
+    });
 }
 
 /// After a restart nobody knows that a node was lost.
 #[test]
 fn a_scrub_frees_what_only_a_lost_node_told_of() {
-    for (shards, level) in CASES {
-        with_drives_of(4, 8000, async |drives| {
-            let which = format!("{shards} shards, level {level}");
-            let pool = with_a_node_lost(shards, level, &drives).await;
-            pool.close().await.expect("closed");
-            let pool = sharded::open(shards, &drives).await;
-            fail_a_drive(&pool, &drives).await;
-            assert_eq!(pool.status().state, PoolState::Degraded, "{which}");
-            let report = pool.scrub().await.expect("a scrub");
-            assert!(report.recounted > 0, "{which}: {report:?}");
-            assert_eq!((report.lost_blocks, report.lost_nodes), (0, 0), "{which}");
-            settle().await;
-            assert_rebuilt(&pool, &which).await;
-            let again = pool.scrub().await.expect("a scrub");
-            assert_eq!(again.recounted, 0, "{which}: {again:?}");
-            pool.close().await.expect("closed");
-        });
-    }
+    with_each_node_lost(async |pool, drives, shards, which| {
+        pool.close().await.expect("closed");
+        let pool = sharded::open(shards, drives).await;
+        fail_a_drive(&pool, drives).await;
+        assert_eq!(pool.status().state, PoolState::Degraded, "{which}");
+        let report = pool.scrub().await.expect("a scrub");
+        assert!(report.recounted > 0, "{which}: {report:?}");
+        assert_eq!((report.lost_blocks, report.lost_nodes), (0, 0), "{which}");
+        settle().await;
+        assert_rebuilt(&pool, which).await;
+        let again = pool.scrub().await.expect("a scrub");
+        assert_eq!(again.recounted, 0, "{which}: {again:?}");
+        pool.close().await.expect("closed");
+    });
 }

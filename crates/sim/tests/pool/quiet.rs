@@ -1,7 +1,7 @@
 //! Hosts that have stopped writing: what waits for the maps is merged, once, if it is enough.
 
+use crate::sharded;
 use crate::support::BLOCK;
-use block::{BlockDevice, Buffer, Durability, Lba};
 use pool::{CreateOptions, Entropy, Level, Settings, VolumeOptions};
 use reactor::Reactor;
 use sim::{Device, Power, Served, SimDrive};
@@ -12,10 +12,7 @@ const UPDATES: usize = 800;
 
 async fn write(device: &Device, blocks: std::ops::Range<u64>, byte: u8) {
     for at in blocks {
-        let mut buffer = Buffer::new(BLOCK);
-        buffer.fill(byte);
-        let written = device.write(Lba(at), buffer, Durability::Durable).await;
-        written.1.expect("written");
+        sharded::write(device, at, 1, byte).await;
     }
 }
 

@@ -1,8 +1,8 @@
 //! Recovery: a pool serves before its maps have what was found, and decides once.
 
-use crate::sharded::{SLICE, create, open, read, volume};
+use crate::sharded::{self, SLICE, create, open, read, volume};
 use crate::support::BLOCK;
-use block::{BlockDevice, BlockRange, Buffer, Durability, Lba};
+use block::{BlockDevice, BlockRange, Lba};
 use pool::Level;
 use reactor::Reactor;
 use sim::{Device, Power, SimDrive};
@@ -23,10 +23,7 @@ fn new_drives(count: usize) -> (Rc<Power>, Vec<SimDrive>) {
 /// Writes blocks in runs of a slice, each full of `byte`.
 async fn write(device: &Device, start: u64, blocks: u64, byte: u8) {
     for at in (start..start + blocks).step_by(SLICE as usize) {
-        let mut buffer = Buffer::new(SLICE as usize * BLOCK);
-        buffer.fill(byte);
-        let written = device.write(Lba(at), buffer, Durability::Durable).await;
-        written.1.expect("written");
+        sharded::write(device, at, SLICE, byte).await;
     }
 }
 

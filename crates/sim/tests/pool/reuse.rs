@@ -1,20 +1,13 @@
 //! Segments that the cleaner has emptied are written again before the maps know of it.
 
-use crate::sharded::{create, open, read, volume};
+use crate::sharded::{begin_life, create, open, read, volume, write};
 use crate::support::{BLOCK, settle};
-use block::{BlockDevice, Buffer, Durability, Lba};
+use block::BlockDevice;
 use pool::Level;
 use reactor::Reactor;
-use sim::{Device, Power, Random, SimDrive};
+use sim::{Power, Random, SimDrive};
 
 const DRIVES: usize = 5;
-
-async fn write(device: &Device, start: u64, blocks: u64, byte: u8) {
-    let mut buffer = Buffer::new(blocks as usize * BLOCK);
-    buffer.fill(byte);
-    let written = device.write(Lba(start), buffer, Durability::Durable).await;
-    written.1.expect("written");
-}
 
 /// Three fifths of a pool are written over at random in each of some lives, which all end
 /// without a word. Many times more segments are emptied and written again than there are
@@ -30,17 +23,9 @@ fn lives_through(level: Level, lives: [usize; 2]) {
     let mut held = Vec::new();
     for (life, shards) in (0..).zip(lives) {
         Reactor::simulated(30 + u64::from(life)).run(async {
-            let pool = match life {
-                0 => create(shards, &drives, level).await,
-                _ => open(shards, &drives).await,
-            };
-            if life == 0 {
-                let usable = pool.status().usable_bytes / BLOCK as u64;
-                held = vec![0; (usable * 3 / 5) as usize];
-                volume(&pool, held.len() as u64).await;
-            }
-            let device = pool.volume(pool.volumes()[0].id).expect("the volume");
-            let blocks = held.len() as u64;
+            let (pool, device) = begin_life(life, shards, &drives, level).await;
+            let blocks = device.geometry().block_count;
+            held.resize(blocks as usize, 0);
             let what = format!("{level}, life {life} with {shards} shards");
             assert_eq!(read(&device, 0, blocks).await, held, "{what}");
             let before = pool.counters();

@@ -1,7 +1,7 @@
 //! What scenarios of pools on several shards share.
 
 use crate::support::{BLOCK, HOST};
-use block::{BlockDevice, Buffer, Lba};
+use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use pool::{CreateOptions, Entropy, Level, OpenOptions, Settings, VolumeId, VolumeOptions};
 use sim::{Device, Served, SimDrive};
 
@@ -47,6 +47,41 @@ pub async fn volume(pool: &Served, blocks: u64) -> VolumeId {
         ..VolumeOptions::default()
     };
     pool.create_volume("a", options).await.expect("a volume")
+}
+
+/// A new pool in its first life, with a volume of three fifths of it; after that the same again.
+pub async fn begin_life(
+    life: u8,
+    shards: usize,
+    drives: &[SimDrive],
+    level: Level,
+) -> (Served, Device) {
+    let pool = match life {
+        0 => create(shards, drives, level).await,
+        _ => open(shards, drives).await,
+    };
+    if life == 0 {
+        let usable = pool.status().usable_bytes / BLOCK as u64;
+        volume(&pool, usable * 3 / 5).await;
+    }
+    let device = pool.volume(pool.volumes()[0].id).expect("the volume");
+    (pool, device)
+}
+
+/// Writes blocks that are full of `byte`.
+pub async fn try_write(device: &Device, start: u64, blocks: u64, byte: u8) -> Result<(), IoError> {
+    let mut buffer = Buffer::new(blocks as usize * BLOCK);
+    buffer.fill(byte);
+    device
+        .write(Lba(start), buffer, Durability::Durable)
+        .await
+        .1
+}
+
+/// The same, of what nothing stands in the way.
+pub async fn write(device: &Device, start: u64, blocks: u64, byte: u8) {
+    let written = try_write(device, start, blocks, byte).await;
+    written.expect("written");
 }
 
 /// The first byte of each block, each of which has only that.

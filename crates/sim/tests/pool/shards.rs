@@ -1,7 +1,7 @@
 //! Several shards: one cut for all of them, another number of them each time, and what one alone
 //! cannot do.
 
-use crate::sharded::{SLICE, create, open, read, volume};
+use crate::sharded::{SLICE, create, open, read, try_write, volume, write};
 use crate::support::{BLOCK, with_drives};
 use block::conformance::{self, Plan};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
@@ -9,20 +9,6 @@ use pool::{Level, Pool, PoolError};
 use reactor::Reactor;
 use sim::{Device, Power, SimDrive};
 use std::time::Duration;
-
-async fn try_write(device: &Device, start: u64, blocks: u64, byte: u8) -> Result<(), IoError> {
-    let mut buffer = Buffer::new(blocks as usize * BLOCK);
-    buffer.fill(byte);
-    device
-        .write(Lba(start), buffer, Durability::Durable)
-        .await
-        .1
-}
-
-async fn write(device: &Device, start: u64, blocks: u64, byte: u8) {
-    let written = try_write(device, start, blocks, byte).await;
-    written.expect("written");
-}
 
 #[test]
 fn a_volume_over_several_shards_behaves_as_a_device() {

@@ -2,7 +2,7 @@
 //! begins them, and flipping bits in them.
 
 use crate::support::{BLOCK, open};
-use block::{BlockDevice, Buffer, Lba};
+use block::{BlockDevice, Buffer, IoError, Lba};
 use sim::{Power, SimDrive};
 use std::collections::BTreeMap;
 
@@ -81,11 +81,21 @@ pub async fn readable(drives: &[SimDrive], blocks: u64) -> Vec<Option<u8>> {
     let copies: Vec<SimDrive> = drives.iter().map(copy).collect();
     let pool = open(&copies).await;
     let device = pool.volume(pool.volumes()[0].id).expect("the volume");
+    let found = read_each(&device, blocks).await;
+    pool.close().await.expect("closed");
+    found
+}
+
+/// The first byte of each block; `None` for those that are lost.
+pub async fn read_each<D: BlockDevice>(device: &D, blocks: u64) -> Vec<Option<u8>> {
     let mut found = Vec::new();
     for block in 0..blocks {
         let (buffer, read) = device.read(Lba(block), Buffer::new(BLOCK)).await;
+        assert!(
+            matches!(read, Ok(()) | Err(IoError::UnrecoveredRead)),
+            "{read:?}"
+        );
         found.push(read.is_ok().then(|| buffer[0]));
     }
-    pool.close().await.expect("closed");
     found
 }
