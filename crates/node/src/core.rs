@@ -39,6 +39,11 @@ const DRIVE_BLOCK_BYTES: u32 = 4096;
 /// What hosts see as the controllers' model number.
 const MODEL: &str = "Flashyard";
 
+/// Turns that answers wait for those that come from other cores: there and back takes two, or three
+/// where the other core has just begun one. Measured: 1.2 to 1.4 times the random I/O of two cores
+/// with three, less with fewer, no more with up to eight.
+const ANSWERS_WAIT_TURNS: u32 = 3;
+
 /// How long a port in use is tried for.
 const PORT_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -82,7 +87,15 @@ impl Core {
         events: EventSink,
         pools: Settings,
     ) {
-        let target = Target::start(TargetSettings::default(), links);
+        let settings = TargetSettings {
+            answers_wait_turns: if links.cores() > 1 {
+                ANSWERS_WAIT_TURNS
+            } else {
+                0
+            },
+            ..TargetSettings::default()
+        };
+        let target = Target::start(settings, links);
         drop(reactor::spawn(tell(target.clone(), Arc::clone(&events))));
         let [volumes, drives] = wirings;
         let core = Core {

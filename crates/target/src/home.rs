@@ -166,6 +166,11 @@ impl Links {
             })
             .collect()
     }
+
+    /// How many cores there are.
+    pub fn cores(&self) -> usize {
+        self.others.len()
+    }
 }
 
 /// Controller identifiers name their core: 1 + core + cores * n.

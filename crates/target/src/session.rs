@@ -284,11 +284,18 @@ impl<D: BlockDevice + 'static> Session<D> {
         }
     }
 
+    fn executes(&self) -> bool {
+        self.idle.borrow().len() < self.slots.get()
+    }
+
+    /// True while a command of an I/O queue is executed.
+    pub fn executes_io(&self) -> bool {
+        matches!(self.role.get(), Some(Role::Io(_))) && self.executes()
+    }
+
     /// True while a command is executed or an answer is on its way.
     pub fn is_busy(&self) -> bool {
-        self.idle.borrow().len() < self.slots.get()
-            || self.sending.get() > 0
-            || !self.machine.borrow_mut().outbox().is_empty()
+        self.executes() || self.sending.get() > 0 || !self.machine.borrow_mut().outbox().is_empty()
     }
 
     /// A host with too many commands outstanding loses its controller with all queues, any other

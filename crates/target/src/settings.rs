@@ -21,6 +21,11 @@ pub struct TargetSettings {
     /// Data of reads that a connection may have in execution or waiting to be sent; one command
     /// more is let through, so that any size makes progress.
     pub read_bytes_max: usize,
+    /// Turns of the event loop that answers may wait for those of other commands of the connection,
+    /// to be sent with them. Where other cores carry commands out, what came from a host at once
+    /// would otherwise be answered in pieces, and come again in pieces. Turns are short where there
+    /// is little to do.
+    pub answers_wait_turns: u32,
     /// How long a connection may take to send ICReq, and then Connect.
     pub connect_timeout: Duration,
     /// How long a host that has to authenticate may take for it, on each connection.
@@ -40,6 +45,7 @@ impl Default for TargetSettings {
             io_queues_max: 128,
             connections_max: 4096,
             read_bytes_max: 16 << 20,
+            answers_wait_turns: 0,
             connect_timeout: Duration::from_secs(10),
             authentication_timeout: Duration::from_secs(60),
             network_timeout: Duration::from_secs(60),

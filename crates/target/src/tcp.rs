@@ -225,6 +225,7 @@ fn make_room(buffer: &mut Buffer, filled: &mut Range<usize>) {
 async fn transmit<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Stream) {
     let mut batch = SendBatch::new();
     loop {
+        wait_for_answers(&session).await;
         fill(&session, &mut batch);
         if batch.is_empty() {
             if session.closing().is_some() {
@@ -242,6 +243,17 @@ async fn transmit<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Str
         if result.is_err() {
             return session.close(CloseReason::Network);
         }
+    }
+}
+
+/// Waits while commands may soon add to what there is to send, for as long as settings allow.
+async fn wait_for_answers<D: BlockDevice + 'static>(session: &Session<D>) {
+    for _ in 0..session.core.settings.answers_wait_turns {
+        let unsent = session.machine.borrow_mut().outbox().len_bytes();
+        if unsent == 0 || unsent >= SEND_BYTES || !session.executes_io() {
+            return;
+        }
+        reactor::yield_now().await;
     }
 }
 

@@ -10,6 +10,8 @@ pub(crate) struct Memory {
     bytes: RefCell<Vec<u8>>,
     /// Every operation takes this long.
     pub(crate) delay: Cell<Duration>,
+    /// Reads of odd blocks take this many turns of the event loop.
+    pub(crate) odd_turns: Cell<u32>,
     /// The next operations fail with this.
     pub(crate) failing: Cell<Option<IoError>>,
     pub(crate) durable_writes: Cell<u64>,
@@ -22,6 +24,7 @@ impl Memory {
             bytes: RefCell::new(vec![0; geometry.capacity_bytes() as usize]),
             geometry: Cell::new(geometry),
             delay: Cell::new(Duration::ZERO),
+            odd_turns: Cell::new(0),
             failing: Cell::new(None),
             durable_writes: Cell::new(0),
             flushes: Cell::new(0),
@@ -76,6 +79,9 @@ impl BlockDevice for Memory {
     }
 
     async fn read(&self, start: Lba, mut buffer: Buffer) -> (Buffer, Result<(), IoError>) {
+        for _ in 0..self.odd_turns.get() * (start.0 % 2) as u32 {
+            reactor::yield_now().await;
+        }
         let result = self
             .begin()
             .await

@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use block::conformance::{self, Plan};
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use nvme::SglDescriptor;
+use nvme::command::{IoOpcode, ReadWrite};
+use nvme::fabrics::{Configuration, Connect, Property, PropertyOffset};
 use reactor::sim::NetworkModel;
 use target::{TargetEvent, TargetSettings};
 
+use crate::raw::{Raw, capsule, connect_data};
 use crate::{Fixture, options, simulate};
 
 pub(crate) fn geometry(block_bytes: u32, block_count: u64) -> Geometry {
@@ -145,5 +149,70 @@ fn compare_and_write_is_atomic() {
         }
         let (counter, _) = namespace.read(Lba(5), Buffer::new(512)).await;
         assert_eq!(counter[0], 20);
+    });
+}
+
+/// Bytes of the answers that come first, and of all, to reads of eight blocks that come at once, of
+/// which the device reads every other one `odd_turns` turns later.
+async fn first_of_answers(answers_wait_turns: u32, odd_turns: u32) -> (usize, usize) {
+    reactor::sim::set_network(NetworkModel {
+        // All of what is sent at once arrives at the same time.
+        latency: Duration::from_micros(10)..Duration::from_nanos(10_001),
+        ..NetworkModel::default()
+    });
+    let settings = TargetSettings {
+        answers_wait_turns,
+        ..TargetSettings::default()
+    };
+    let fixture = Fixture::start(settings, geometry(512, 64));
+    let admin = Raw::initialized(fixture.address).await;
+    let (connect, data) = (Connect::new(0, 31, 0), connect_data(0xffff));
+    let controller_id = admin.connect(&connect, &data).await.result.get() as u16;
+    let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
+    admin.command(enable.entry(), &[]).await;
+    let queue = Raw::initialized(fixture.address).await;
+    let (connect, data) = (Connect::new(1, 31, 0), connect_data(controller_id));
+    assert!(queue.connect(&connect, &data).await.status().is_success());
+    fixture.device.odd_turns.set(odd_turns);
+    let mut reads = Vec::new();
+    for block in 0..8 {
+        let read = ReadWrite::new(IoOpcode::READ, 1, block, 1, SglDescriptor::transport(512));
+        let mut entry = *read.entry();
+        entry.command_id = (block as u16).into();
+        reads.extend(capsule(&entry, &[]));
+    }
+    queue.send(&reads).await;
+    let (mut first, mut all) = ((None, 0), 0);
+    let collected = async {
+        loop {
+            let (_, received) = queue.stream.recv(Buffer::new(1 << 16), 0..1 << 16).await;
+            let received = received.unwrap();
+            all += received;
+            if *first.0.get_or_insert(reactor::now()) == reactor::now() {
+                first.1 += received;
+            }
+        }
+    };
+    let quiet = reactor::timeout(Duration::from_secs(1), collected).await;
+    assert!(quiet.is_err(), "the connection is open");
+    (first.1, all)
+}
+
+/// Where other cores carry out some commands of a connection, what came at once is answered at
+/// once, so that the host's next commands come at once too; but what takes longer holds up nobody.
+#[test]
+fn answers_wait_for_those_that_come_soon() {
+    simulate(9, async {
+        let (first, all) = first_of_answers(0, 2).await;
+        assert!(first < all, "nothing waits unless settings say so");
+        assert!(all > 8 * 512, "every block came");
+    });
+    simulate(10, async {
+        let (first, all) = first_of_answers(3, 2).await;
+        assert_eq!(first, all, "all came together");
+    });
+    simulate(11, async {
+        let (first, all) = first_of_answers(3, 1000).await;
+        assert!(first < all, "four blocks do not wait for ever");
     });
 }
