@@ -45,6 +45,20 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Err(IoError::CapacityExceeded)
     }
 
+    /// Deals the room that a merge gave back: what hosts overwrote took room and is nothing new.
+    /// Without room a shard looks every block up that is written.
+    pub async fn deal_room_anew(&self) {
+        if self.peers().is_empty() || !self.room_due.replace(false) {
+            return;
+        }
+        // Who has the lock deals too, and may wait for writes that wait for upkeep.
+        let Some(_alone) = self.room_lock.try_lock() else {
+            return;
+        };
+        // A shard that does not answer has gone, and the pool with it.
+        let _ = self.share_out(0, 0).await;
+    }
+
     /// Takes back what no shard uses and deals it anew.
     async fn share_out(&self, shard: u64, blocks: u64) -> Result<Dealt, PoolError> {
         let others = self.take_back_room(false).await?;

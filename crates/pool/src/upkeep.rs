@@ -48,6 +48,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     continue;
                 }
             }
+            self.deal_room_anew().await;
             self.free_replaced();
             self.discard_freed().await;
             self.watch_rebuild();

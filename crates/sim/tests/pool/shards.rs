@@ -173,6 +173,37 @@ fn a_full_pool_refuses_writes_of_every_shard_and_goes_on_when_space_is_given_bac
     });
 }
 
+/// Room that no shard uses is dealt before one asks: without it a shard looks up in the map what is
+/// written, and where all of it is overwritten nobody ever has a reason to ask.
+#[test]
+fn overwriting_does_not_come_to_look_the_map_up() {
+    with_drives(4, async |drives| {
+        let pool = create(2, &drives, Level::Raid5).await;
+        let usable = pool.status().usable_bytes / BLOCK as u64;
+        let id = volume(&pool, usable / 4).await;
+        let device = pool.volume(id).expect("the volume");
+        write(&device, 0, usable / 4, 1).await;
+        pool.close().await.expect("closed");
+        // No node is in memory.
+        let pool = open(2, &drives).await;
+        let device = pool.volume(id).expect("the volume");
+        crate::support::settle().await;
+        let delay = Duration::from_secs(1);
+        let slow = |drive: &SimDrive| drive.slow_reads(b"FYMN", delay);
+        drives.iter().for_each(slow);
+        let begun = reactor::now();
+        for slice in 0..4 {
+            write(&device, slice * SLICE, 1, 9).await;
+        }
+        let took = reactor::now() - begun;
+        assert!(
+            took < delay,
+            "a write waited for a node of the map: {took:?}"
+        );
+        pool.close().await.expect("closed");
+    });
+}
+
 #[test]
 fn a_drive_joins_only_if_every_shard_has_a_handle_of_it() {
     with_drives(5, async |mut drives| {
