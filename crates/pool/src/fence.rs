@@ -155,9 +155,9 @@ impl Survey {
     /// newest one was `former`. Who had the pool before may have written once more: what that says
     /// is gone on from.
     fn standing(&mut self, claim: u64, number: u64, former: &Superblock) -> Standing {
-        let current = self.slots.iter().flatten().zip(&self.choice.current);
-        let current = current.filter(|(_, index)| index.is_some());
-        let current = current.map(|(slot, _)| slot);
+        // Drives that told nothing have their place here too.
+        let current = self.slots.iter().zip(&self.choice.current);
+        let current = current.filter_map(|(slot, index)| slot.as_ref().filter(|_| index.is_some()));
         let since = current.filter(|slot| slot.superblock.sequence.get() >= number);
         let others = since.filter(|slot| slot.superblock.claim.get() != claim);
         let mut standing = match self.newest.superblock.claim.get() == claim {
