@@ -288,8 +288,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.answer(answer).await?;
         }
         self.array.count(|counters| counters.checkpoints += 1);
-        self.room_due.set(true);
-        self.upkeep.notify_one();
+        self.room_came_back();
         self.free(cut);
         self.watch_space();
         Ok(())

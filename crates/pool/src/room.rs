@@ -45,6 +45,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Err(IoError::CapacityExceeded)
     }
 
+    /// A merge is done: upkeep deals what it gave back, where there is anybody to deal it to.
+    pub fn room_came_back(&self) {
+        if !self.peers().is_empty() {
+            self.room_due.set(true);
+            self.upkeep.notify_one();
+        }
+    }
+
     /// Deals the room that a merge gave back: what hosts overwrote took room and is nothing new.
     /// Without room a shard looks every block up that is written.
     pub async fn deal_room_anew(&self) {

@@ -49,7 +49,7 @@ pub fn start(cores: usize) -> Vec<(Target<Memory>, SocketAddr, Rc<Memory>)> {
 }
 
 /// An enabled controller on the core behind `address`; gives its identifier too.
-async fn controller(address: SocketAddr, keep_alive_ms: u32) -> (Raw, u16) {
+pub async fn controller(address: SocketAddr, keep_alive_ms: u32) -> (Raw, u16) {
     let admin = Raw::initialized(address).await;
     let connect = Connect::new(0, 31, keep_alive_ms);
     let connected = admin.connect(&connect, &connect_data(0xffff)).await;

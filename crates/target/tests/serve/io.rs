@@ -6,10 +6,11 @@ use block::conformance::{self, Plan};
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 use nvme::SglDescriptor;
 use nvme::command::{IoOpcode, ReadWrite};
-use nvme::fabrics::{Configuration, Connect, Property, PropertyOffset};
+use nvme::fabrics::Connect;
 use reactor::sim::NetworkModel;
 use target::{TargetEvent, TargetSettings};
 
+use crate::cores::controller;
 use crate::raw::{Raw, capsule, connect_data};
 use crate::{Fixture, options, simulate};
 
@@ -165,11 +166,7 @@ async fn first_of_answers(answers_wait_turns: u32, odd_turns: u32) -> (usize, us
         ..TargetSettings::default()
     };
     let fixture = Fixture::start(settings, geometry(512, 64));
-    let admin = Raw::initialized(fixture.address).await;
-    let (connect, data) = (Connect::new(0, 31, 0), connect_data(0xffff));
-    let controller_id = admin.connect(&connect, &data).await.result.get() as u16;
-    let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
-    admin.command(enable.entry(), &[]).await;
+    let (_admin, controller_id) = controller(fixture.address, 0).await;
     let queue = Raw::initialized(fixture.address).await;
     let (connect, data) = (Connect::new(1, 31, 0), connect_data(controller_id));
     assert!(queue.connect(&connect, &data).await.status().is_success());
