@@ -341,8 +341,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             look.taken = true;
             return;
         }
-        // This host has written to both slots of every drive.
-        let all_ours = ours.sequence.get() >= self.opened_at + 2;
+        let all_ours = self.has_both_slots(ours);
         if since && !of_former || all_ours || number > self.found_at {
             look.intruder = look.intruder.max(Some(theirs.epoch.number.get()));
         }
@@ -371,6 +370,21 @@ pub(crate) async fn keep_lease<D: BlockDevice + 'static>(coordinator: Weak<Coord
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Writes to both slots of every drive, as far as that has not been done. What comes late of a
+    /// host that stood still while it opened the pool replaces one superblock of a drive: by the
+    /// other one it finds that the pool is somebody else's.
+    pub async fn fill_both_slots(&self) -> Result<(), PoolError> {
+        while !self.has_both_slots(&self.published.borrow().superblock) {
+            self.publish(Some(|_: &mut Superblock| ()), None).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether this host has written to both slots of every drive since it opened the pool.
+    fn has_both_slots(&self, newest: &Superblock) -> bool {
+        newest.sequence.get() >= self.opened_at + 2
+    }
+
     /// Starts to look; what the lease is extended by from now on comes from there.
     pub fn hold_pool(self: &Rc<Self>) {
         drop(reactor::spawn(keep_lease(Rc::downgrade(self))));

