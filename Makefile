@@ -17,6 +17,10 @@ FLASHYARD := $${CARGO_TARGET_DIR:-target}/release/flashyard
 # Always the whole workspace: another choice of packages would build dependencies again, with other
 # features.
 
+# The program as the tests have it. Built for itself, without what only tests depend on, dependencies
+# would have other features, and most of it would be built once more.
+DEBUG_FLASHYARD := cargo test --workspace --quiet --no-run --test help
+
 # What the virtual machine needs beside the kernels, which the tests fetch by themselves.
 VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux kmod \
 	xz-utils mdadm
@@ -45,7 +49,8 @@ deb: build ## a Debian package of it, in target/deb
 demo: build ## a raid6 pool: verified I/O, kill it, lose a drive, verify, figures
 	$(FLASHYARD) demo $(ARGS)
 
-test: check process-tests web-test vm-test ## everything that guards data (allow half an hour when cold)
+# The page first: the server embeds it, and would be built once more.
+test: web check process-tests web-test vm-test ## everything that guards data (allow half an hour when cold)
 
 check: rust-tools ## format, lints, layering and tidy rules, unit tests: before every commit
 	cargo fmt --all --check
@@ -70,11 +75,11 @@ web/dist/index.html: docs/openapi.json web/package-lock.json web/index.html \
 
 web-test: rust-tools web ## the web page in a real browser, against a real node
 	@.ci/install --packages chromium
-	cargo build --workspace --bin flashyard
+	$(DEBUG_FLASHYARD)
 	cd web && CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-../target} npm test
 
 vm-test: rust-tools vm-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
-	cargo build --workspace --bin flashyard
+	$(DEBUG_FLASHYARD)
 	cargo test --workspace --test hosts -- --test-threads=1 --nocapture
 
 neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
