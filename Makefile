@@ -80,7 +80,7 @@ web-test: rust-tools web ## the web page in a real browser, against a real node
 
 vm-test: rust-tools vm-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
 	$(DEBUG_FLASHYARD)
-	cargo test --workspace --test hosts -- --test-threads=1 --nocapture
+	cargo test --workspace --test hosts -- --test-threads=2 --nocapture
 
 neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
 neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER := \

@@ -388,6 +388,8 @@ impl Core {
             first_failure = first_failure.and(flushed.await);
         }
         self.pools.leave_all();
+        self.post.remove_all();
+        self.drive_post.remove_all();
         CORES.with_borrow_mut(|cores| cores.remove(&key));
         first_failure
     }

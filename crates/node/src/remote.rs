@@ -171,6 +171,11 @@ impl Post {
         self.volumes.borrow_mut().remove(&id);
     }
 
+    /// As [`remove`](Post::remove), for all: parts of them that other cores have keep this post.
+    pub fn remove_all(&self) {
+        drop(self.volumes.take());
+    }
+
     async fn work(self: Rc<Post>, queue: Rc<Queue<Request>>, to_answer: Vec<Sender<Answer>>) {
         while let Some(request) = queue.pop().await {
             let Request {

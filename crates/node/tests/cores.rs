@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +86,27 @@ async fn counts(node: &Node) -> Vec<DriveCounts> {
     node.measure().await.unwrap().drives.into_values().collect()
 }
 
+/// Opens files of a directory as drives and makes a pool of them; names and paths.
+async fn make_pool(node: &Node, directory: &Path) -> (Vec<String>, Vec<PathBuf>) {
+    let names: Vec<String> = (0..4).map(|drive| format!("d{drive}")).collect();
+    let paths: Vec<_> = names.iter().map(|name| directory.join(name)).collect();
+    for (name, path) in names.iter().zip(&paths) {
+        let spec = DriveSpec::Path {
+            path: path.clone(),
+            create_bytes: Some(32 * MIB),
+        };
+        node.open_drive(name, spec).await.unwrap();
+        assert_eq!(handles(path), 1);
+    }
+    let pool = PoolSpec {
+        level: Level::Raid6,
+        width: None,
+        drives: names.clone(),
+    };
+    node.create_pool("p", pool).await.unwrap();
+    (names, paths)
+}
+
 /// Each core has a ring to every file while there is a pool on them, what it did there is counted
 /// once, also when the pool is gone, and then the files are let go of.
 #[test]
@@ -95,25 +116,7 @@ fn every_core_opens_the_files_of_its_pool_and_lets_go_of_them() {
         .unwrap()
         .run(async {
             let node = start().await;
-            let names: Vec<String> = (0..4).map(|drive| format!("d{drive}")).collect();
-            let paths: Vec<_> = names
-                .iter()
-                .map(|name| directory.path().join(name))
-                .collect();
-            for (name, path) in names.iter().zip(&paths) {
-                let spec = DriveSpec::Path {
-                    path: path.clone(),
-                    create_bytes: Some(32 * MIB),
-                };
-                node.open_drive(name, spec).await.unwrap();
-                assert_eq!(handles(path), 1);
-            }
-            let pool = PoolSpec {
-                level: Level::Raid6,
-                width: None,
-                drives: names.clone(),
-            };
-            node.create_pool("p", pool).await.unwrap();
+            let (names, paths) = make_pool(&node, directory.path()).await;
             for path in &paths {
                 // The core that has it, the other one, and what that was opened from.
                 assert_eq!(handles(path), 3);
@@ -139,5 +142,24 @@ fn every_core_opens_the_files_of_its_pool_and_lets_go_of_them() {
                 assert_eq!(handles(path), 0);
             }
             node.shutdown(Duration::from_secs(1)).await.unwrap();
+        });
+}
+
+/// The volumes of a core's post were kept by the parts of them that other cores have, and with them
+/// their pool, as long as the process ran.
+#[test]
+fn a_node_that_shuts_down_lets_go_of_a_pool_in_use() {
+    let directory = tempfile::tempdir().unwrap();
+    Reactor::io_uring(ReactorConfig::default())
+        .unwrap()
+        .run(async {
+            let node = start().await;
+            let (_, paths) = make_pool(&node, directory.path()).await;
+            serve(&node).await;
+            write_and_read_all(&node).await;
+            node.shutdown(Duration::from_secs(1)).await.unwrap();
+            for path in &paths {
+                assert_eq!(handles(path), 0);
+            }
         });
 }

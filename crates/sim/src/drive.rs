@@ -252,6 +252,11 @@ impl SimDrive {
         self.life.set(Some(operations));
     }
 
+    /// How many clones there are of it.
+    pub fn handles(&self) -> usize {
+        Rc::strong_count(&self.media)
+    }
+
     /// Will not die of itself after all.
     pub fn live_on(&self) {
         self.life.set(None);

@@ -46,6 +46,26 @@ fn no_shard_answers_when_the_pool_has_been_let_go() {
     });
 }
 
+/// Neither drives nor memory, on any core, when its handles are gone.
+#[test]
+fn nothing_of_a_closed_pool_is_kept() {
+    for shards in 1..4 {
+        with_drives(3, async |drives| {
+            let pool = sharded::create(shards, &drives, Level::Raid5).await;
+            let id = sharded::volume(&pool, 8 * SLICE).await;
+            let device = pool.volume(id).expect("the volume");
+            write_slice(&device, 0).await.expect("written");
+            drop(device);
+            pool.close().await.expect("closed");
+            drop(pool);
+            reactor::sleep(Duration::from_secs(60)).await;
+            for drive in &drives {
+                assert_eq!(drive.handles(), 1, "{shards} shards");
+            }
+        });
+    }
+}
+
 async fn write_slice(device: &Device, start: u64) -> Result<(), IoError> {
     let buffer = Buffer::zeroed(SLICE as usize * BLOCK);
     device
