@@ -1,6 +1,7 @@
 //! A pool on two real cores, over files.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,80 +87,78 @@ async fn counts(node: &Node) -> Vec<DriveCounts> {
     node.measure().await.unwrap().drives.into_values().collect()
 }
 
-/// Opens files of a directory as drives and makes a pool of them; names and paths.
-async fn make_pool(node: &Node, directory: &Path) -> (Vec<String>, Vec<PathBuf>) {
-    let names: Vec<String> = (0..4).map(|drive| format!("d{drive}")).collect();
-    let paths: Vec<_> = names.iter().map(|name| directory.join(name)).collect();
-    for (name, path) in names.iter().zip(&paths) {
-        let spec = DriveSpec::Path {
-            path: path.clone(),
-            create_bytes: Some(32 * MIB),
+/// Runs `test` with a node of two cores that has a pool of files, and these files' paths by the
+/// names of the drives.
+fn with_pool(test: impl AsyncFnOnce(Node, BTreeMap<String, PathBuf>)) {
+    let directory = tempfile::tempdir().unwrap();
+    let paths: BTreeMap<String, PathBuf> = (0..4)
+        .map(|drive| format!("d{drive}"))
+        .map(|name| (name.clone(), directory.path().join(name)))
+        .collect();
+    let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
+    reactor.run(async {
+        let node = start().await;
+        for (name, path) in &paths {
+            let spec = DriveSpec::Path {
+                path: path.clone(),
+                create_bytes: Some(32 * MIB),
+            };
+            node.open_drive(name, spec).await.unwrap();
+            assert_eq!(handles(path), 1);
+        }
+        let pool = PoolSpec {
+            level: Level::Raid6,
+            width: None,
+            drives: paths.keys().cloned().collect(),
         };
-        node.open_drive(name, spec).await.unwrap();
-        assert_eq!(handles(path), 1);
-    }
-    let pool = PoolSpec {
-        level: Level::Raid6,
-        width: None,
-        drives: names.clone(),
-    };
-    node.create_pool("p", pool).await.unwrap();
-    (names, paths)
+        node.create_pool("p", pool).await.unwrap();
+        test(node, paths).await;
+    });
 }
 
 /// Each core has a ring to every file while there is a pool on them, what it did there is counted
 /// once, also when the pool is gone, and then the files are let go of.
 #[test]
 fn every_core_opens_the_files_of_its_pool_and_lets_go_of_them() {
-    let directory = tempfile::tempdir().unwrap();
-    Reactor::io_uring(ReactorConfig::default())
-        .unwrap()
-        .run(async {
-            let node = start().await;
-            let (names, paths) = make_pool(&node, directory.path()).await;
-            for path in &paths {
-                // The core that has it, the other one, and what that was opened from.
-                assert_eq!(handles(path), 3);
-            }
-            serve(&node).await;
-            write_and_read_all(&node).await;
-            let busy = counts(&node).await;
-            assert!(
-                busy.iter()
-                    .all(|drive| drive.writes > 0 && drive.errors == 0)
-            );
-            let read: u64 = busy.iter().map(|drive| drive.read_bytes).sum();
-            assert!(read >= VOLUME_BYTES, "{busy:?}");
-            node.delete_volume("v").await.unwrap();
-            node.export_pool("p").await.unwrap();
-            let after = counts(&node).await;
-            for (before, after) in busy.iter().zip(&after) {
-                assert!(after.reads >= before.reads && after.write_bytes >= before.write_bytes);
-            }
-            for (name, path) in names.iter().zip(&paths) {
-                assert_eq!(handles(path), 1);
-                node.close_drive(name).await.unwrap();
-                assert_eq!(handles(path), 0);
-            }
-            node.shutdown(Duration::from_secs(1)).await.unwrap();
-        });
+    with_pool(async |node, paths| {
+        for path in paths.values() {
+            // The core that has it, the other one, and what that was opened from.
+            assert_eq!(handles(path), 3);
+        }
+        serve(&node).await;
+        write_and_read_all(&node).await;
+        let busy = counts(&node).await;
+        assert!(
+            busy.iter()
+                .all(|drive| drive.writes > 0 && drive.errors == 0)
+        );
+        let read: u64 = busy.iter().map(|drive| drive.read_bytes).sum();
+        assert!(read >= VOLUME_BYTES, "{busy:?}");
+        node.delete_volume("v").await.unwrap();
+        node.export_pool("p").await.unwrap();
+        let after = counts(&node).await;
+        for (before, after) in busy.iter().zip(&after) {
+            assert!(after.reads >= before.reads && after.write_bytes >= before.write_bytes);
+        }
+        for (name, path) in &paths {
+            assert_eq!(handles(path), 1);
+            node.close_drive(name).await.unwrap();
+            assert_eq!(handles(path), 0);
+        }
+        node.shutdown(Duration::from_secs(1)).await.unwrap();
+    });
 }
 
 /// The volumes of a core's post were kept by the parts of them that other cores have, and with them
 /// their pool, as long as the process ran.
 #[test]
 fn a_node_that_shuts_down_lets_go_of_a_pool_in_use() {
-    let directory = tempfile::tempdir().unwrap();
-    Reactor::io_uring(ReactorConfig::default())
-        .unwrap()
-        .run(async {
-            let node = start().await;
-            let (_, paths) = make_pool(&node, directory.path()).await;
-            serve(&node).await;
-            write_and_read_all(&node).await;
-            node.shutdown(Duration::from_secs(1)).await.unwrap();
-            for path in &paths {
-                assert_eq!(handles(path), 0);
-            }
-        });
+    with_pool(async |node, paths| {
+        serve(&node).await;
+        write_and_read_all(&node).await;
+        node.shutdown(Duration::from_secs(1)).await.unwrap();
+        for path in paths.values() {
+            assert_eq!(handles(path), 0);
+        }
+    });
 }
