@@ -8,9 +8,8 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::field::{Coefficient, power_of_two};
-use crate::operations::Stores;
 use crate::recover::{Column, Plan, Survivors, Unrecoverable};
-use crate::table::{Table, tables};
+use crate::table::{Sweeps, Table, tables};
 
 /// The most data columns that P and Q can protect: the generator has that many distinct powers.
 pub const MAX_DATA_COLUMNS: usize = 255;
@@ -106,9 +105,9 @@ impl Kernel {
     /// When the lengths differ.
     pub fn generate_p(self, data: &[&[u8]], p: &mut [u8]) {
         check_lengths(data, p.len());
-        let stores = self.stores(data.len() + 1, p.len());
+        let sweeps = self.sweeps(data.len() + 1, p.len());
         // SAFETY: a kernel exists only for a CPU that can run it; the lengths are equal.
-        unsafe { (self.table.generate_p)(data, p, stores) }
+        unsafe { (sweeps.generate_p)(data, p) }
     }
 
     /// Computes P, the sum of `data`, and Q, the sum of 2^i times data column i.
@@ -119,9 +118,9 @@ impl Kernel {
         check_count(data.len());
         check_lengths(data, p.len());
         assert_eq!(p.len(), q.len(), "columns of different lengths");
-        let stores = self.stores(data.len() + 2, p.len());
+        let sweeps = self.sweeps(data.len() + 2, p.len());
         // SAFETY: a kernel exists only for a CPU that can run it; the lengths are equal.
-        unsafe { (self.table.generate_pq)(data, p, q, stores) }
+        unsafe { (sweeps.generate_pq)(data, p, q) }
     }
 
     /// Adds data column number `column` to the parity of other columns: starting from zeroes,
@@ -173,7 +172,7 @@ impl Kernel {
         for length in lengths.chain(wanted.iter().map(|(_, column)| column.len())) {
             assert_eq!(length, bytes, "columns of different lengths");
         }
-        let stores = self.stores(survivors.data.len() + 2, bytes);
+        let sweeps = self.sweeps(survivors.data.len() + 2, bytes);
         let (first, second) = match wanted {
             [(_, first)] => (&mut **first, None),
             [(_, first), (_, second), ..] => (&mut **first, Some(&mut **second)),
@@ -183,9 +182,9 @@ impl Kernel {
         unsafe {
             match plan {
                 Plan::Sum { parity } => {
-                    (self.table.restore)(survivors.data, parity, first, stores);
+                    (sweeps.restore)(survivors.data, parity, first);
                 }
-                Plan::Solve(equations) => (self.table.solve)(&equations, first, second, stores),
+                Plan::Solve(equations) => (sweeps.solve)(&equations, first, second),
             }
         }
         Ok(())
@@ -197,9 +196,9 @@ impl Kernel {
     /// When the lengths differ.
     pub fn verify_p(self, data: &[&[u8]], p: &[u8]) -> bool {
         check_lengths(data, p.len());
-        let stores = self.stores(data.len() + 1, p.len());
+        let sweeps = self.sweeps(data.len() + 1, p.len());
         // SAFETY: a kernel exists only for a CPU that can run it; the lengths are equal.
-        unsafe { !(self.table.check_p)(data, p, stores) }
+        unsafe { !(sweeps.check_p)(data, p) }
     }
 
     /// Which of P and Q are not what `data` says.
@@ -210,9 +209,9 @@ impl Kernel {
         check_count(data.len());
         check_lengths(data, p.len());
         assert_eq!(p.len(), q.len(), "columns of different lengths");
-        let stores = self.stores(data.len() + 2, p.len());
+        let sweeps = self.sweeps(data.len() + 2, p.len());
         // SAFETY: a kernel exists only for a CPU that can run it; the lengths are equal.
-        let (p, q) = unsafe { (self.table.check_pq)(data, p, q, stores) };
+        let (p, q) = unsafe { (sweeps.check_pq)(data, p, q) };
         Mismatch { p, q }
     }
 
@@ -223,16 +222,16 @@ impl Kernel {
         }
     }
 
-    fn stores(self, columns: usize, bytes: usize) -> Stores {
+    fn sweeps(self, columns: usize, bytes: usize) -> &'static Sweeps {
         let in_memory = match self.locality {
             Locality::Auto => columns.saturating_mul(bytes) >= MEMORY_BYTES,
             Locality::Temporal => false,
             Locality::NonTemporal => true,
         };
         if in_memory {
-            Stores::Streamed
+            &self.table.streamed
         } else {
-            Stores::Cached
+            &self.table.cached
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Every operation of a kernel over any [`Lane`], with the choice of how to sweep: the bodies
-//! that `kernel` compiles once per instruction set.
+//! Every operation of a kernel that sweeps a stripe, over any [`Lane`]: the bodies that `table`
+//! compiles twice per instruction set, for columns in a cache, whose results stay there, and with
+//! `STREAMED` for columns that come from memory, where the results go too.
 //!
 //! # Safety
 //! Of every function here: the CPU supports `L`. The callers in `kernel` have checked that all
@@ -17,15 +18,6 @@ use crate::sweep::{Source, in_groups, side_by_side};
 /// Streaming stores need destinations aligned to the widest lane.
 const STREAM_ALIGNMENT: usize = 64;
 
-/// Tells a sweep what to expect of the caches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stores {
-    /// Columns are in a cache, and the results stay there.
-    Cached,
-    /// Columns come from memory and the results go there.
-    Streamed,
-}
-
 /// What is left of a stripe, and how the wanted columns follow from its syndromes.
 #[derive(Clone, Copy)]
 pub(crate) struct Equations<'a> {
@@ -40,13 +32,13 @@ fn aligned(column: &[u8]) -> bool {
     column.as_ptr().addr().is_multiple_of(STREAM_ALIGNMENT)
 }
 
-/// Chooses the sweep: `plain` and `past` are the same destination, without and with streaming
-/// stores.
+/// Sweeps: `plain` and `past` are the same destination, without and with streaming stores, which
+/// it must be `aligned` for.
 #[inline(always)]
-unsafe fn run<L, const WIDE: usize, const NARROW: usize, const Q: bool, S>(
+unsafe fn run<L, const LANES: usize, const STREAMED: bool, const Q: bool, S>(
     data: &[S],
     bytes: usize,
-    (stores, aligned): (Stores, bool),
+    aligned: bool,
     mut plain: impl Finish,
     mut past: impl Finish,
 ) where
@@ -55,79 +47,68 @@ unsafe fn run<L, const WIDE: usize, const NARROW: usize, const Q: bool, S>(
 {
     // SAFETY: the module's promise.
     unsafe {
-        match (stores, aligned) {
-            (Stores::Cached, _) => {
-                side_by_side::<L, WIDE, Q, S, _>(data, bytes, &mut plain);
-            }
-            (Stores::Streamed, false) => {
-                in_groups::<L, NARROW, Q, S, _>(data, bytes, &mut plain);
-            }
-            (Stores::Streamed, true) => {
-                in_groups::<L, NARROW, Q, S, _>(data, bytes, &mut past);
-                L::fence();
-            }
+        if !STREAMED {
+            side_by_side::<L, LANES, Q, S, _>(data, bytes, &mut plain);
+        } else if aligned {
+            in_groups::<L, LANES, Q, S, _>(data, bytes, &mut past);
+            L::fence();
+        } else {
+            in_groups::<L, LANES, Q, S, _>(data, bytes, &mut plain);
         }
     }
 }
 
 #[inline(always)]
-pub(crate) unsafe fn generate_p<L: Lane, const WIDE: usize, const NARROW: usize>(
+pub(crate) unsafe fn generate_p<L: Lane, const LANES: usize, const STREAMED: bool>(
     data: &[&[u8]],
     p: &mut [u8],
-    stores: Stores,
 ) {
-    let (bytes, how) = (p.len(), (stores, aligned(p)));
+    let (bytes, aligned) = (p.len(), aligned(p));
     let p = p.as_mut_ptr();
     let plain = Store::<false, false> { p, q: p };
     let past = Store::<false, true> { p, q: p };
     // SAFETY: the module's promise.
-    unsafe { run::<L, WIDE, NARROW, false, _>(data, bytes, how, plain, past) }
+    unsafe { run::<L, LANES, STREAMED, false, _>(data, bytes, aligned, plain, past) }
 }
 
 #[inline(always)]
-pub(crate) unsafe fn generate_pq<L: Lane, const WIDE: usize, const NARROW: usize>(
+pub(crate) unsafe fn generate_pq<L: Lane, const LANES: usize, const STREAMED: bool>(
     data: &[&[u8]],
     p: &mut [u8],
     q: &mut [u8],
-    stores: Stores,
 ) {
-    let (bytes, how) = (p.len(), (stores, aligned(p) && aligned(q)));
+    let (bytes, aligned) = (p.len(), aligned(p) && aligned(q));
     let (p, q) = (p.as_mut_ptr(), q.as_mut_ptr());
     let plain = Store::<true, false> { p, q };
     let past = Store::<true, true> { p, q };
     // SAFETY: the module's promise.
-    unsafe { run::<L, WIDE, NARROW, true, _>(data, bytes, how, plain, past) }
+    unsafe { run::<L, LANES, STREAMED, true, _>(data, bytes, aligned, plain, past) }
 }
 
 /// The sum of everything that is left, P included: a lost data column, or P.
 #[inline(always)]
-pub(crate) unsafe fn restore<L: Lane, const WIDE: usize, const NARROW: usize>(
+pub(crate) unsafe fn restore<L: Lane, const LANES: usize, const STREAMED: bool>(
     data: &[Option<&[u8]>],
     parity: Option<&[u8]>,
     to: &mut [u8],
-    stores: Stores,
 ) {
-    let (bytes, how) = (to.len(), (stores, aligned(to)));
+    let (bytes, aligned) = (to.len(), aligned(to));
     let (parity, to) = (parity.map(<[u8]>::as_ptr), to.as_mut_ptr());
     let plain = Restore::<false> { parity, to };
     let past = Restore::<true> { parity, to };
     // SAFETY: the module's promise.
-    unsafe { run::<L, WIDE, NARROW, false, _>(data, bytes, how, plain, past) }
+    unsafe { run::<L, LANES, STREAMED, false, _>(data, bytes, aligned, plain, past) }
 }
 
 /// One or two lost columns from both syndromes.
 #[inline(always)]
-pub(crate) unsafe fn solve<L: Lane, const WIDE: usize, const NARROW: usize>(
+pub(crate) unsafe fn solve<L: Lane, const LANES: usize, const STREAMED: bool>(
     equations: &Equations<'_>,
     first: &mut [u8],
     second: Option<&mut [u8]>,
-    stores: Stores,
 ) {
     let bytes = first.len();
-    let how = (
-        stores,
-        aligned(first) && second.as_deref().is_none_or(aligned),
-    );
+    let aligned = aligned(first) && second.as_deref().is_none_or(aligned);
     let solution = |(of_p, of_q): (u8, u8), to: &mut [u8]| Solution {
         of_p: Coefficient::of(of_p),
         of_q: Coefficient::of(of_q),
@@ -150,22 +131,22 @@ pub(crate) unsafe fn solve<L: Lane, const WIDE: usize, const NARROW: usize>(
         second,
     };
     // SAFETY: the module's promise.
-    unsafe { run::<L, WIDE, NARROW, true, _>(equations.data, bytes, how, plain, past) }
+    unsafe { run::<L, LANES, STREAMED, true, _>(equations.data, bytes, aligned, plain, past) }
 }
 
 /// Whether P differs from what the data say.
 #[inline(always)]
-pub(crate) unsafe fn check_p<L: Lane, const WIDE: usize, const NARROW: usize>(
+pub(crate) unsafe fn check_p<L: Lane, const LANES: usize, const STREAMED: bool>(
     data: &[&[u8]],
     p: &[u8],
-    stores: Stores,
 ) -> bool {
     let mut check = Check::<false>::new(p, p);
     // SAFETY: the module's promise.
     unsafe {
-        match stores {
-            Stores::Cached => side_by_side::<L, WIDE, false, _, _>(data, p.len(), &mut check),
-            Stores::Streamed => in_groups::<L, NARROW, false, _, _>(data, p.len(), &mut check),
+        if STREAMED {
+            in_groups::<L, LANES, false, _, _>(data, p.len(), &mut check);
+        } else {
+            side_by_side::<L, LANES, false, _, _>(data, p.len(), &mut check);
         }
     }
     check.p_differs
@@ -173,18 +154,18 @@ pub(crate) unsafe fn check_p<L: Lane, const WIDE: usize, const NARROW: usize>(
 
 /// Whether P and Q differ from what the data say.
 #[inline(always)]
-pub(crate) unsafe fn check_pq<L: Lane, const WIDE: usize, const NARROW: usize>(
+pub(crate) unsafe fn check_pq<L: Lane, const LANES: usize, const STREAMED: bool>(
     data: &[&[u8]],
     p: &[u8],
     q: &[u8],
-    stores: Stores,
 ) -> (bool, bool) {
     let mut check = Check::<true>::new(p, q);
     // SAFETY: the module's promise.
     unsafe {
-        match stores {
-            Stores::Cached => side_by_side::<L, WIDE, true, _, _>(data, p.len(), &mut check),
-            Stores::Streamed => in_groups::<L, NARROW, true, _, _>(data, p.len(), &mut check),
+        if STREAMED {
+            in_groups::<L, LANES, true, _, _>(data, p.len(), &mut check);
+        } else {
+            side_by_side::<L, LANES, true, _, _>(data, p.len(), &mut check);
         }
     }
     (check.p_differs, check.q_differs)

@@ -5,21 +5,31 @@
 )]
 
 use crate::field::Coefficient;
-use crate::operations::{Equations, Stores};
+use crate::operations::Equations;
 
 /// One instruction set's functions. All are unsafe for one reason: the CPU must have that set.
-#[allow(clippy::type_complexity, reason = "each signature is used once")]
+#[allow(clippy::type_complexity, reason = "each signature is used here only")]
 pub(crate) struct Table {
     pub name: &'static str,
     pub xor_into: unsafe fn(&mut [u8], &[u8]),
     pub accumulate_pq: unsafe fn(&'static Coefficient, &[u8], &mut [u8], &mut [u8]),
     pub update_pq: unsafe fn(&'static Coefficient, (&[u8], &[u8]), &mut [u8], &mut [u8]),
-    pub generate_p: unsafe fn(&[&[u8]], &mut [u8], Stores),
-    pub generate_pq: unsafe fn(&[&[u8]], &mut [u8], &mut [u8], Stores),
-    pub restore: unsafe fn(&[Option<&[u8]>], Option<&[u8]>, &mut [u8], Stores),
-    pub solve: unsafe fn(&Equations<'_>, &mut [u8], Option<&mut [u8]>, Stores),
-    pub check_p: unsafe fn(&[&[u8]], &[u8], Stores) -> bool,
-    pub check_pq: unsafe fn(&[&[u8]], &[u8], &[u8], Stores) -> (bool, bool),
+    /// For columns in a cache.
+    pub cached: Sweeps,
+    /// For columns in memory. Functions of their own: these need a page of stack and more, and
+    /// reaching so far down costs a stripe of a few pages a tenth of its time.
+    pub streamed: Sweeps,
+}
+
+/// The functions that sweep a whole stripe.
+#[allow(clippy::type_complexity, reason = "each signature is used here only")]
+pub(crate) struct Sweeps {
+    pub generate_p: unsafe fn(&[&[u8]], &mut [u8]),
+    pub generate_pq: unsafe fn(&[&[u8]], &mut [u8], &mut [u8]),
+    pub restore: unsafe fn(&[Option<&[u8]>], Option<&[u8]>, &mut [u8]),
+    pub solve: unsafe fn(&Equations<'_>, &mut [u8], Option<&mut [u8]>),
+    pub check_p: unsafe fn(&[&[u8]], &[u8]) -> bool,
+    pub check_pq: unsafe fn(&[&[u8]], &[u8], &[u8]) -> (bool, bool),
 }
 
 /// Compiles every operation for one kind of lane, with tiles of `$wide` lanes for columns in a
@@ -28,22 +38,18 @@ macro_rules! table {
     ($module:ident, $name:literal, $lane:ty, $wide:literal, $narrow:literal
      $(, $features:literal)?) => {
         mod $module {
-            use super::Table;
-            use crate::field::Coefficient;
-            use crate::operations::{self, Equations, Stores};
+            use super::{Sweeps, Table};
             use crate::elementwise;
+            use crate::field::Coefficient;
+            use crate::operations::{self, Equations};
 
             pub(super) static TABLE: Table = Table {
                 name: $name,
                 xor_into,
                 accumulate_pq,
                 update_pq,
-                generate_p,
-                generate_pq,
-                restore,
-                solve,
-                check_p,
-                check_pq,
+                cached: cached::SWEEPS,
+                streamed: streamed::SWEEPS,
             };
 
             $(#[target_feature(enable = $features)])?
@@ -74,27 +80,43 @@ macro_rules! table {
                 unsafe { elementwise::update_pq::<$lane>(coefficient, change, p, q) }
             }
 
+            sweeps!(cached, $lane, $wide, false $(, $features)?);
+            sweeps!(streamed, $lane, $narrow, true $(, $features)?);
+        }
+    };
+}
+
+/// Compiles the operations that sweep, in tiles of `$lanes` lanes.
+macro_rules! sweeps {
+    ($module:ident, $lane:ty, $lanes:literal, $streamed:literal $(, $features:literal)?) => {
+        mod $module {
+            use super::{Equations, Sweeps, operations};
+
+            pub(super) const SWEEPS: Sweeps = Sweeps {
+                generate_p,
+                generate_pq,
+                restore,
+                solve,
+                check_p,
+                check_pq,
+            };
+
             $(#[target_feature(enable = $features)])?
-            unsafe fn generate_p(data: &[&[u8]], p: &mut [u8], stores: Stores) {
+            unsafe fn generate_p(data: &[&[u8]], p: &mut [u8]) {
                 // SAFETY: the caller says that the CPU has the lane's instructions.
-                unsafe { operations::generate_p::<$lane, $wide, $narrow>(data, p, stores) }
+                unsafe { operations::generate_p::<$lane, $lanes, $streamed>(data, p) }
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn generate_pq(data: &[&[u8]], p: &mut [u8], q: &mut [u8], stores: Stores) {
+            unsafe fn generate_pq(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
                 // SAFETY: the caller says that the CPU has the lane's instructions.
-                unsafe { operations::generate_pq::<$lane, $wide, $narrow>(data, p, q, stores) }
+                unsafe { operations::generate_pq::<$lane, $lanes, $streamed>(data, p, q) }
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn restore(
-                data: &[Option<&[u8]>],
-                parity: Option<&[u8]>,
-                to: &mut [u8],
-                stores: Stores,
-            ) {
+            unsafe fn restore(data: &[Option<&[u8]>], parity: Option<&[u8]>, to: &mut [u8]) {
                 // SAFETY: the caller says that the CPU has the lane's instructions.
-                unsafe { operations::restore::<$lane, $wide, $narrow>(data, parity, to, stores) }
+                unsafe { operations::restore::<$lane, $lanes, $streamed>(data, parity, to) }
             }
 
             $(#[target_feature(enable = $features)])?
@@ -102,29 +124,23 @@ macro_rules! table {
                 equations: &Equations<'_>,
                 first: &mut [u8],
                 second: Option<&mut [u8]>,
-                stores: Stores,
             ) {
                 // SAFETY: the caller says that the CPU has the lane's instructions.
                 unsafe {
-                    operations::solve::<$lane, $wide, $narrow>(equations, first, second, stores)
+                    operations::solve::<$lane, $lanes, $streamed>(equations, first, second)
                 }
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn check_p(data: &[&[u8]], p: &[u8], stores: Stores) -> bool {
+            unsafe fn check_p(data: &[&[u8]], p: &[u8]) -> bool {
                 // SAFETY: the caller says that the CPU has the lane's instructions.
-                unsafe { operations::check_p::<$lane, $wide, $narrow>(data, p, stores) }
+                unsafe { operations::check_p::<$lane, $lanes, $streamed>(data, p) }
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn check_pq(
-                data: &[&[u8]],
-                p: &[u8],
-                q: &[u8],
-                stores: Stores,
-            ) -> (bool, bool) {
+            unsafe fn check_pq(data: &[&[u8]], p: &[u8], q: &[u8]) -> (bool, bool) {
                 // SAFETY: the caller says that the CPU has the lane's instructions.
-                unsafe { operations::check_pq::<$lane, $wide, $narrow>(data, p, q, stores) }
+                unsafe { operations::check_pq::<$lane, $lanes, $streamed>(data, p, q) }
             }
         }
     };
