@@ -7,12 +7,14 @@
 #![allow(unsafe_code, reason = "calls ISA-L; see the SAFETY lines")]
 
 mod isal;
+mod limit;
 mod stripes;
 
 use std::time::Duration;
 use std::{fs, hint, io};
 
 use isal::{EncodeTables, Isal};
+use limit::Limit;
 use parity::{Column, Kernel, Locality};
 use stripes::{Arena, Stripe, lost};
 
@@ -48,6 +50,8 @@ enum Contender<'a> {
     IsalRaid(&'a Isal),
     /// `ec_encode_data` with tables for the job.
     IsalErasure(&'a Isal, &'a EncodeTables),
+    /// The same loads and stores, and nothing computed.
+    Limit(Limit),
 }
 
 /// Does `job` once.
@@ -85,6 +89,16 @@ fn work(job: Job, contender: Contender<'_>, stripe: &mut Stripe<'_>) {
                 _ => isal.encode(tables, &stripe.left, &stripe.into, bytes),
             }
         },
+        // SAFETY: as above.
+        (Contender::Limit(limit), _) => unsafe {
+            let (columns, parity) = stripe.columns.split_at(data);
+            match job {
+                Job::Pq => limit.carry(columns, parity, bytes),
+                Job::Xor => limit.carry(columns, &parity[..1], bytes),
+                Job::Recover => limit.carry(&stripe.left, &stripe.into, bytes),
+                Job::Verify => limit.carry(&stripe.columns, &[], bytes),
+            }
+        },
     }
 }
 
@@ -94,10 +108,10 @@ struct Row {
     setting: &'static str,
     data: usize,
     column_bytes: usize,
-    /// This crate; then ISA-L's own function and its erasure code, if measured.
-    gigabytes_per_second: [Option<f64>; 3],
-    /// This crate over each of ISA-L's two.
-    ratios: [Option<f64>; 2],
+    /// This crate; then ISA-L's own function, its erasure code and the limit, if measured.
+    gigabytes_per_second: [Option<f64>; 4],
+    /// This crate over each of the others.
+    ratios: [Option<f64>; 3],
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -187,6 +201,10 @@ fn measure(
             Job::Recover => contenders.push(Contender::IsalErasure(isal, tables)),
         }
     }
+    // From memory, the order of the columns decides what there is to be had.
+    if cached {
+        contenders.extend(Limit::of(data).map(Contender::Limit));
+    }
     for stripe in &mut stripes {
         agree(job, &contenders, stripe);
     }
@@ -197,21 +215,22 @@ fn measure(
         setting: if cached { "cache" } else { "memory" },
         data,
         column_bytes,
-        gigabytes_per_second: [None; 3],
-        ratios: [None; 2],
+        gigabytes_per_second: [None; 4],
+        ratios: [None; 3],
     };
     for (nth, contender) in contenders.iter().enumerate() {
         let column = match contender {
             Contender::Parity(_) => 0,
             Contender::IsalRaid(_) => 1,
             Contender::IsalErasure(..) => 2,
+            Contender::Limit(_) => 3,
         };
         row.gigabytes_per_second[column] = Some(bytes / median(seconds[nth].clone()) / 1e9);
         if column > 0 {
             let ratios = seconds[nth]
                 .iter()
                 .zip(&seconds[0])
-                .map(|(isal, own)| isal / own);
+                .map(|(other, own)| other / own);
             row.ratios[column - 1] = Some(median(ratios.collect()));
         }
     }
@@ -223,6 +242,9 @@ fn agree(job: Job, contenders: &[Contender<'_>], stripe: &mut Stripe<'_>) {
     Kernel::portable().generate_pq(&stripe.data, stripe.p, stripe.q);
     let parity = (stripe.p.to_vec(), stripe.q.to_vec());
     for contender in contenders {
+        if matches!(contender, Contender::Limit(_)) {
+            continue;
+        }
         if job == Job::Pq {
             stripe.p.fill(1);
             stripe.q.fill(2);
@@ -248,7 +270,7 @@ fn print(row: &Row) {
     let figure = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.1}"));
     let ratio = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
     println!(
-        "{:<8} {:<7} {:>4}+2 {:>6} KiB {:>9} {:>9} {:>9} {:>8} {:>8}",
+        "{:<8} {:<7} {:>4}+2 {:>6} KiB {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8}",
         row.job,
         row.setting,
         row.data,
@@ -256,8 +278,10 @@ fn print(row: &Row) {
         figure(row.gigabytes_per_second[0]),
         figure(row.gigabytes_per_second[1]),
         figure(row.gigabytes_per_second[2]),
+        figure(row.gigabytes_per_second[3]),
         ratio(row.ratios[0]),
         ratio(row.ratios[1]),
+        ratio(row.ratios[2]),
     );
 }
 
@@ -269,7 +293,8 @@ fn json(rows: &[Row]) -> String {
             format!(
                 "    {{\"job\": \"{}\", \"setting\": \"{}\", \"data_columns\": {}, \
                  \"column_bytes\": {}, \"parity_gb_s\": {}, \"isal_raid_gb_s\": {}, \
-                 \"isal_erasure_gb_s\": {}, \"ratio_raid\": {}, \"ratio_erasure\": {}}}",
+                 \"isal_erasure_gb_s\": {}, \"limit_gb_s\": {}, \"ratio_raid\": {}, \
+                 \"ratio_erasure\": {}, \"ratio_limit\": {}}}",
                 row.job,
                 row.setting,
                 row.data,
@@ -277,8 +302,10 @@ fn json(rows: &[Row]) -> String {
                 value(row.gigabytes_per_second[0]),
                 value(row.gigabytes_per_second[1]),
                 value(row.gigabytes_per_second[2]),
+                value(row.gigabytes_per_second[3]),
                 value(row.ratios[0]),
                 value(row.ratios[1]),
+                value(row.ratios[2]),
             )
         })
         .collect();
@@ -329,8 +356,18 @@ fn main() -> io::Result<()> {
         Kernel::best().name()
     );
     println!(
-        "{:<8} {:<7} {:>6} {:>10} {:>9} {:>9} {:>9} {:>8} {:>8}",
-        "job", "columns", "stripe", "column", "parity", "isal", "isal ec", "/isal", "/isal ec"
+        "{:<8} {:<7} {:>6} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8}",
+        "job",
+        "columns",
+        "stripe",
+        "column",
+        "parity",
+        "isal",
+        "isal ec",
+        "limit",
+        "/isal",
+        "/isal ec",
+        "/limit"
     );
     let jobs = [
         ("pq", Job::Pq),
