@@ -3,11 +3,11 @@
 
 use crate::coordinator::Coordinator;
 use crate::format::stripe::{Header, Place, Record};
+use crate::image::Image;
 use crate::level::Shape;
 use crate::location::BLOCK_BYTES;
 use crate::log::ROWS_MAX;
 use crate::pace::Pace;
-use crate::recovery::Image;
 use crate::segments::{ColumnMove, Segment};
 use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability};

@@ -114,6 +114,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             OpenOptions {
                 host,
                 force: true,
+                accept_loss: false,
                 settings,
                 entropy,
             },

@@ -59,6 +59,25 @@ pub enum PoolError {
         /// What can be told of it.
         label: crate::DamagedLabel,
     },
+    /// A drive would not read one of its two superblocks, and that may be the latest.
+    #[error(
+        "a label of drive {index} cannot be read, and it may be what the pool was last: see to \
+         that drive and try again; or open the pool without that drive, or accept the loss of what \
+         was written last"
+    )]
+    LabelUnreadable {
+        /// Position among the drives given.
+        index: usize,
+    },
+    /// Drives would not read the end of the log, and there may be acknowledged writes.
+    #[error(
+        "{drives} drives cannot be read where the log ends, and it may go on there: see to them \
+         and try again, or accept the loss of what was written last"
+    )]
+    LogUnreadable {
+        /// How many of them, at one place.
+        drives: usize,
+    },
     /// A drive has become smaller than it was when it joined the pool.
     #[error(
         "drive {index} has {found} blocks of 4 KiB and had {before} when it joined the pool: give \
@@ -132,6 +151,17 @@ pub enum PoolError {
     /// Too many drives are gone; nothing more can be written.
     #[error("the pool is offline: {0}")]
     Offline(&'static str),
+    /// Too many members are out of use already for one more to be taken out of it.
+    #[error(
+        "the pool cannot do without that drive: {lacking} of its members are out of use already, \
+         and no more than {lost_max} may be; wait for the rebuild, or add a drive"
+    )]
+    Indispensable {
+        /// Members out of use of which blocks have not been rebuilt.
+        lacking: usize,
+        /// How many may be.
+        lost_max: usize,
+    },
     /// A drive that was to leave has failed before it was empty.
     #[error("the drive failed before it was empty, and is out of use: nothing was wiped")]
     DriveFailed,

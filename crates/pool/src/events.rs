@@ -57,6 +57,11 @@ pub enum PoolEvent {
         /// Those and the ones that have been moved.
         total_zones: u64,
     },
+    /// Nothing can be rebuilt: the drives that are left are too few for a stripe.
+    RebuildWaits {
+        /// Blocks that redundancy is missing of.
+        left_blocks: u64,
+    },
     /// A rebuild ended but for blocks that cannot be read.
     RebuildStuck {
         /// Blocks, readable ones in the same segments included, that stay where they are.
@@ -159,7 +164,9 @@ impl PoolEvent {
                 DriveChange::Errors { .. } => Subject::Errors(*id),
                 _ => Subject::Membership(*id),
             },
-            PoolEvent::Rebuild { .. } | PoolEvent::RebuildStuck { .. } => Subject::Rebuild,
+            PoolEvent::Rebuild { .. }
+            | PoolEvent::RebuildWaits { .. }
+            | PoolEvent::RebuildStuck { .. } => Subject::Rebuild,
             PoolEvent::Balance { .. } => Subject::Balance,
             PoolEvent::Scrub { .. } | PoolEvent::ScrubEnded { .. } => Subject::Scrub,
             PoolEvent::BlockLost { lost, .. } => Subject::Lost(*lost),

@@ -43,10 +43,13 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    pub async fn of<D: BlockDevice>(drives: &[D]) -> Result<Survey, PoolError> {
+    pub async fn of<D: BlockDevice>(
+        drives: &[D],
+        options: &OpenOptions,
+    ) -> Result<Survey, PoolError> {
         let Given { slots, damaged } = Given::of(drives).await?;
         let given: Vec<Option<&Slot>> = slots.iter().map(Option::as_deref).collect();
-        let choice = membership::choose(&given, &damaged)?;
+        let choice = membership::choose_safely(&given, &damaged, options.accept_loss)?;
         let newest = slots[choice.newest].as_deref().cloned();
         let newest = newest.ok_or(PoolError::NoPool)?;
         let sequences = slots.iter().flatten().map(|slot| slot.last_sequence);
@@ -96,7 +99,7 @@ pub(crate) async fn enter<D: BlockDevice>(
     claim: u64,
 ) -> Result<Entered, PoolError> {
     let mut looked = reactor::now();
-    let mut survey = Survey::of(drives).await?;
+    let mut survey = Survey::of(drives, options).await?;
     let former = survey.newest.superblock.clone();
     let own = former.holder == options.host.0;
     let forced = former.holder != NOBODY && !own;
@@ -120,7 +123,7 @@ pub(crate) async fn enter<D: BlockDevice>(
             reactor::sleep(wait).await;
         }
         looked = reactor::now();
-        survey = Survey::of(drives).await?;
+        survey = Survey::of(drives, options).await?;
         match survey.standing(claim, number, &former) {
             Standing::Alone if claimed => {
                 return Ok(Entered {

@@ -21,6 +21,7 @@
 
 mod accounting;
 mod admission;
+mod allocate;
 mod announce;
 mod array;
 mod balance;
@@ -43,6 +44,7 @@ mod gather;
 mod hashing;
 mod health;
 mod holes;
+mod image;
 mod join;
 mod labels;
 mod lease;

@@ -20,8 +20,10 @@ use std::time::Duration;
 const ROWS_AT_ONCE: u32 = 16;
 /// Others on this core have a turn after so many nodes, be they all in memory.
 const LOADS_IN_A_ROW: u64 = 64;
-/// A node is unreadable after so many reads, and so long between them.
-const READS_MAX: usize = 3;
+/// A node is unreadable after so many reads, and so long between them. As long as it may yet be
+/// that drives are not ready for a moment, more: so often in all, for all nodes of a checkpoint.
+const READS_MIN: usize = 3;
+const READS_AGAIN_MAX: usize = 50;
 const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// A checkpoint gives up so many nodes at most.
 const UNREADABLE_MAX: usize = 16;
@@ -55,6 +57,8 @@ pub(crate) struct MapWriter<'a, D> {
     stored: Cell<u64>,
     /// Nodes loaded, from the cache or a drive.
     loaded: Cell<u64>,
+    /// Reads of nodes that could not be read at once.
+    read_again: Cell<usize>,
     /// Nodes that could not be read, and were given up.
     unreadable: Cell<usize>,
     /// Some were not.
@@ -76,6 +80,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             mapped: Cell::new(0),
             stored: Cell::new(0),
             loaded: Cell::new(0),
+            read_again: Cell::new(0),
             unreadable: Cell::new(0),
             passed_over: Cell::new(false),
             cleared: RefCell::default(),
@@ -245,13 +250,17 @@ impl<D: BlockDevice + 'static> Nodes for MapWriter<'_, D> {
         if loaded.is_multiple_of(LOADS_IN_A_ROW) {
             reactor::yield_now().await;
         }
-        for _ in 1..READS_MAX {
-            match self.core.load(entry).await {
-                Err(IoError::UnrecoveredRead) => reactor::sleep(READ_AGAIN_AFTER).await,
-                loaded => return loaded,
+        let mut reads = 1;
+        loop {
+            let loaded = self.core.load(entry).await;
+            let patient = reads < READS_MIN || self.read_again.get() < READS_AGAIN_MAX;
+            if !matches!(loaded, Err(IoError::UnrecoveredRead)) || !patient {
+                return loaded;
             }
+            reads += 1;
+            self.read_again.set(self.read_again.get() + 1);
+            reactor::sleep(READ_AGAIN_AFTER).await;
         }
-        self.core.load(entry).await
     }
 }
 

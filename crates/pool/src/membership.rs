@@ -59,6 +59,50 @@ fn quorate(head: &Superblock, slots: &[Option<&Slot>]) -> bool {
     present > 0 && present + lost_max(head) >= members(head)
 }
 
+/// Decides as [`choose`] does, where drives would not read one of their slots: what that one says
+/// may be the pool's latest state. Such a drive counts where that cannot be, or is taken for
+/// absent: nothing is written to it then. Where the pool cannot do without, it is opened only if
+/// what is lost is to be `accepted`.
+pub(crate) fn choose_safely(
+    slots: &[Option<&Slot>],
+    damaged: &[(usize, DamagedLabel)],
+    accepted: bool,
+) -> Result<Choice, PoolError> {
+    let choice = choose(slots, damaged)?;
+    let doubtful = doubtful(&choice, slots);
+    let Some(index) = doubtful.first().copied().filter(|_| !accepted) else {
+        return Ok(choice);
+    };
+    let mut certain = slots.to_vec();
+    for position in doubtful {
+        certain[position] = None;
+    }
+    choose(&certain, damaged).map_err(|_| PoolError::LabelUnreadable { index })
+}
+
+/// Positions of drives that may hold a later state than the chosen one, where they would not read.
+///
+/// Slots take turns, so that state is the very next one, and no drive holds one of the same number
+/// or a later one. And it counts only if every drive has it but for as many as may be lost: not
+/// where more than those have been read whole, and do not have it.
+fn doubtful(choice: &Choice, slots: &[Option<&Slot>]) -> Vec<usize> {
+    let Some(newest) = slots[choice.newest].map(|slot| &slot.superblock) else {
+        return Vec::new();
+    };
+    let unread = |slot: &Slot| slot.unread_beside;
+    let current = slots.iter().zip(&choice.current);
+    let certain =
+        current.filter(|(slot, index)| index.is_some() && slot.is_some_and(|slot| !unread(slot)));
+    if certain.count() > lost_max(newest) {
+        return Vec::new();
+    }
+    let slots = slots.iter().enumerate();
+    let doubtful = slots.filter(|(_, slot)| {
+        slot.is_some_and(|slot| unread(slot) && slot.superblock.sequence >= newest.sequence)
+    });
+    doubtful.map(|(position, _)| position).collect()
+}
+
 /// Decides from the newest slot of each drive given; `None` where a drive has none, be it that its
 /// label is `damaged`.
 pub(crate) fn choose(
@@ -226,6 +270,7 @@ mod tests {
                     odd: false,
                     torn_beside: false,
                     alone: false,
+                    unread_beside: false,
                     last_sequence: 0,
                 }
             })

@@ -38,6 +38,9 @@ pub struct OpenOptions {
     pub host: HostId,
     /// Take it even if another host holds it.
     pub force: bool,
+    /// Go on from what can be read, although drives that do not read may hold what was written
+    /// last.
+    pub accept_loss: bool,
     /// Tuning; not on disk.
     pub settings: Settings,
     /// Where identifiers come from.
@@ -50,6 +53,7 @@ impl OpenOptions {
         OpenOptions {
             host,
             force: false,
+            accept_loss: false,
             settings: Settings::default(),
             entropy: Entropy::System,
         }
@@ -128,7 +132,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             members[index] = Some(Rc::new(drive));
             positions.push((index, position));
         }
-        let before = before(&body);
+        let before = before(&body, options.accept_loss);
         let share = Share {
             slice_blocks: slice,
             shards: 1 + orders.len() as u64,
@@ -193,13 +197,17 @@ impl<D: BlockDevice + 'static> Pool<D> {
         self.core.publish(Some(rename), None).await
     }
 
-    /// Takes a drive out of use for good; the pool goes on without it if it can.
+    /// Takes a drive out of use for good, if the pool can go on without it.
     pub async fn fail_drive(&self, id: DriveId) -> Result<(), PoolError> {
         let live = self.core.array.live();
         let (index, drive) = live
             .iter()
             .find(|(_, drive)| drive.id == id.0)
             .ok_or(PoolError::NotFound("drive"))?;
+        let (lacking, lost_max) = self.lacking_members();
+        if lacking >= lost_max {
+            return Err(PoolError::Indispensable { lacking, lost_max });
+        }
         self.core.array.fail(*index, drive);
         self.core.settle_membership().await?;
         self.core.upkeep.notify_one();
@@ -275,8 +283,9 @@ pub(crate) fn zones(superblock: &Superblock) -> Vec<u32> {
 }
 
 /// What shards were when they wrote what may lie beyond the tables.
-fn before(body: &Body) -> Before {
+fn before(body: &Body, accept_loss: bool) -> Before {
     Before {
+        accept_loss,
         slice_blocks: u64::from(body.slice_blocks),
         sequences: body.sequences.clone(),
         decided: body.decided.clone(),

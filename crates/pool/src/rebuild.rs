@@ -167,6 +167,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
     pub async fn add_drive(&self, device: D) -> Result<DriveId, PoolError> {
         let core = &self.core;
         let _alone = core.upkeep_lock.lock().await;
+        // A label on a drive that the others never hear of would be one more set used apart.
+        if let Some(reason) = core.offline.get() {
+            return Err(PoolError::Offline(reason));
+        }
         let (index, slot_blocks) = {
             let published = core.published.borrow();
             let superblock = &published.superblock;
@@ -279,13 +283,20 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Members that the pool can still lose.
     pub fn spare_members(&self) -> usize {
+        let (lacking, lost_max) = self.lacking_members();
+        lost_max.saturating_sub(lacking)
+    }
+
+    /// Members out of use that blocks are still on, and how many there may be.
+    pub(crate) fn lacking_members(&self) -> (usize, usize) {
         let published = self.core.published.borrow();
         let superblock = &published.superblock;
-        let failed = superblock
-            .members
-            .iter()
-            .filter(|member| member.state == MEMBER_FAILED);
-        crate::membership::lost_max(superblock).saturating_sub(failed.count())
+        let members = superblock.members.iter().enumerate();
+        let lacking = members.filter(|(index, member)| {
+            member.state == MEMBER_FAILED
+                || member.state == MEMBER_ACTIVE && !self.core.array.is_live(*index)
+        });
+        (lacking.count(), crate::membership::lost_max(superblock))
     }
 }
 

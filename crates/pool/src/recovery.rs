@@ -7,8 +7,8 @@
 use crate::core::Core;
 use crate::error::PoolError;
 use crate::format::body::{Decided, DecidedLog};
-use crate::format::stripe::{Header, MAGIC, Place, Record};
-use crate::level::Shape;
+use crate::format::stripe::{Header, Place, Record};
+use crate::image::{Image, hidden_in};
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::log::{Completed, ROWS_MAX, place};
 use crate::redundancy;
@@ -21,9 +21,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Rows read at once: as far as stripes in flight may reach past one that is torn.
 pub(crate) const WINDOW_ROWS: u32 = 8 * ROWS_MAX;
 
-/// Bytes of a block in which a header's beginning is sought.
-const HEAD_BYTES: usize = 64;
-
 /// How the pool was dealt to shards when it was open last, and where their logs begin.
 pub(crate) struct Before {
     pub slice_blocks: u64,
@@ -31,6 +28,8 @@ pub(crate) struct Before {
     pub sequences: Vec<u64>,
     /// What was written before that, and is not in the maps either.
     pub decided: Option<Decided>,
+    /// What drives do not read counts as never written.
+    pub accept_loss: bool,
 }
 
 /// Headers of stripes by incarnation, shard and sequence number.
@@ -45,60 +44,6 @@ fn take_log(found: &mut Found, incarnation: u64, shard: u32) -> BTreeMap<u64, He
 
 fn key(header: &Header) -> (u64, u32, u64) {
     (header.place.incarnation, header.shard, header.sequence)
-}
-
-/// Some rows of a segment in memory.
-pub(crate) struct Image {
-    pub shape: Shape,
-    pub first: u32,
-    pub rows: u32,
-    pub columns: Vec<Option<ImageColumn>>,
-}
-
-/// Some rows of one column.
-pub(crate) struct ImageColumn {
-    bytes: Buffer,
-    /// Rows of the image that the drive would not read.
-    unreadable: BTreeSet<u32>,
-}
-
-impl Image {
-    pub fn block(&self, column: usize, row: u32) -> Option<&[u8]> {
-        let found = self.columns.get(column)?.as_ref()?;
-        let row = row - self.first;
-        let start = row as usize * BLOCK_BYTES;
-        let bytes = found.bytes.get(start..start + BLOCK_BYTES)?;
-        (!found.unreadable.contains(&row)).then_some(bytes)
-    }
-
-    /// False where no header begins, whatever column is wrong: what is mostly so is found out from
-    /// the first bytes of each.
-    fn may_hold_header(&self, row: u32) -> bool {
-        let begins = |head: &[u8]| head.starts_with(&MAGIC);
-        let head = |column| Some(&self.block(column, row)?[..HEAD_BYTES]);
-        let heads: Vec<Option<&[u8]>> = (0..self.shape.width()).map(head).collect();
-        heads[0].is_some_and(begins)
-            || redundancy::rebuild(self.shape, &heads, 0, &begins).is_some()
-    }
-
-    /// The block as it should be: from its column or rebuilt. `true`: its column has it wrong.
-    pub fn valid_block(
-        &self,
-        column: usize,
-        row: u32,
-        valid: &dyn Fn(&[u8]) -> bool,
-    ) -> Option<(Buffer, bool)> {
-        if let Some(block) = self.block(column, row)
-            && valid(block)
-        {
-            return Some((Buffer::copy_of(block), false));
-        }
-        let blocks: Vec<Option<&[u8]>> = (0..self.shape.width())
-            .map(|column| self.block(column, row))
-            .collect();
-        let rebuilt = redundancy::rebuild(self.shape, &blocks, column, valid)?;
-        Some((rebuilt, true))
-    }
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
@@ -118,7 +63,8 @@ impl<D: BlockDevice + 'static> Core<D> {
             written.map(|(number, _)| *number).collect()
         };
         for number in &numbers {
-            self.scan(*number, &incarnations, &mut found).await?;
+            self.scan(*number, (&incarnations, before.accept_loss), &mut found)
+                .await?;
         }
         if let Some(decided) = &before.decided {
             self.repeat(decided, &mut found).await?;
@@ -132,7 +78,8 @@ impl<D: BlockDevice + 'static> Core<D> {
                 shards: before.sequences.len() as u64,
                 shard: u64::from(shard),
             };
-            logs.push(self.roll_forward(share, *since, log).await?);
+            let rolled = self.roll_forward(share, *since, log, before.accept_loss);
+            logs.push(rolled.await?);
         }
         let last = logs.iter().map(|log| log.through).max().unwrap_or(0);
         let mut state = self.state.borrow_mut();
@@ -176,6 +123,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         share: Share,
         since: u64,
         log: BTreeMap<u64, Header>,
+        accept_loss: bool,
     ) -> Result<DecidedLog, PoolError> {
         let durable = log.values().map(|header| header.durable_through).max();
         let durable = durable.unwrap_or(since);
@@ -188,7 +136,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             // What is known to have been durable counts, and need not be read again, even if a
             // block has been lost since: reading that block must fail, not give back what was
             // there before.
-            if sequence <= durable || self.is_whole(&header).await {
+            if sequence <= durable || self.is_whole(&header, accept_loss).await? {
                 torn.remove(&sequence);
                 self.replay(share, header).await?;
             }
@@ -213,21 +161,23 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Reads a stripe and checks every block of it; see [`complete`](Core::complete).
-    async fn is_whole(&self, header: &Header) -> bool {
+    async fn is_whole(&self, header: &Header, accept_loss: bool) -> Result<bool, PoolError> {
         let Some(columns) = self.columns(header.place.segment) else {
-            return false;
+            return Ok(false);
         };
         let shape = self.array.shape(columns.len());
         let rows = header.rows.min(self.zone_rows - header.place.row);
-        let image = self.read_image(shape, &columns, header.place.row, rows);
-        self.complete(&image.await, &columns, header).await
+        let hidden = |image: &Image| hidden_in(image, header);
+        let from = header.place.row;
+        let image = self.read_decided(shape, &columns, (from, rows), accept_loss, hidden);
+        Ok(self.complete(&image.await?, &columns, header).await)
     }
 
     /// Looks for stripes in one segment, behind the rows that the checkpoint knows.
     async fn scan(
         &self,
         number: u32,
-        incarnations: &[u64],
+        (incarnations, accept_loss): (&[u64], bool),
         found: &mut Found,
     ) -> Result<(), PoolError> {
         let Some((columns, generation, start)) = ({
@@ -258,7 +208,10 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         while row < self.zone_rows {
             let rows = (self.zone_rows - row).min(WINDOW_ROWS);
-            let image = self.read_image(shape, &columns, row, rows).await;
+            let hidden = |image: &Image| (row..row + rows).find_map(|row| image.undecided(0, row));
+            let image = self
+                .read_decided(shape, &columns, (row, rows), accept_loss, hidden)
+                .await?;
             let mut last_found = None;
             while row < image.first + image.rows {
                 if !image.may_hold_header(row) {
@@ -316,48 +269,6 @@ impl<D: BlockDevice + 'static> Core<D> {
             headers.push(header);
         }
         (!headers.is_empty()).then_some(headers)
-    }
-
-    /// Reads some rows of every column; a column whose drive is gone is not there.
-    pub async fn read_image(
-        &self,
-        shape: Shape,
-        columns: &[Option<Zone>],
-        first: u32,
-        rows: u32,
-    ) -> Image {
-        let reads = columns.iter().map(|zone| async move {
-            let buffer = Buffer::new(rows as usize * BLOCK_BYTES);
-            let (mut buffer, result) = self.array.read_zone(*zone, first, buffer).await;
-            let mut unreadable = BTreeSet::new();
-            if result.is_ok() {
-                return Some(ImageColumn {
-                    bytes: buffer,
-                    unreadable,
-                });
-            }
-            // One bad block must not hide the others.
-            for row in 0..rows {
-                let one = Buffer::new(BLOCK_BYTES);
-                let (one, result) = self.array.read_zone(*zone, first + row, one).await;
-                let range = row as usize * BLOCK_BYTES..(row as usize + 1) * BLOCK_BYTES;
-                match result {
-                    Ok(()) => buffer[range].copy_from_slice(&one),
-                    Err(IoError::DeviceGone) => return None,
-                    Err(_) => drop(unreadable.insert(row)),
-                }
-            }
-            Some(ImageColumn {
-                bytes: buffer,
-                unreadable,
-            })
-        });
-        Image {
-            shape,
-            first,
-            rows,
-            columns: crate::join::join_all(reads).await,
-        }
     }
 
     /// Checks every block of a stripe, and writes again what its columns have wrong, redundancy

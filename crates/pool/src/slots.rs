@@ -10,7 +10,13 @@ use crate::join::join_all;
 use crate::labels::{DamagedLabel, DriveId, PoolId};
 use crate::location::BLOCK_BYTES;
 use block::{BlockDevice, Buffer, Durability, IoError};
+use std::time::Duration;
 use zerocopy::FromBytes;
+
+/// A drive that would not read a superblock is asked so often, and after so long again: what is
+/// not known of for a moment must not be taken for gone.
+const READS_MAX: usize = 4;
+const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// A valid slot: the superblock and its tables.
 #[derive(Clone, Debug)]
@@ -23,6 +29,8 @@ pub(crate) struct Slot {
     pub torn_beside: bool,
     /// There is no other one that is whole.
     pub alone: bool,
+    /// The drive would not read the place of the other one, which may be the later.
+    pub unread_beside: bool,
     /// The largest number of a superblock on the drive.
     pub last_sequence: u64,
 }
@@ -115,9 +123,27 @@ struct Head {
     raw: Superblock,
 }
 
+/// Reads, again and again if it must.
+async fn read_patiently<D: BlockDevice>(
+    device: &D,
+    at: u64,
+    bytes: usize,
+) -> Result<Buffer, IoError> {
+    let mut reads = 1;
+    loop {
+        let (buffer, result) = read_blocks(device, at, Buffer::new(bytes)).await;
+        match result {
+            Ok(()) => return Ok(buffer),
+            Err(error @ (IoError::DeviceGone | IoError::OutOfRange)) => return Err(error),
+            Err(error) if reads == READS_MAX => return Err(error),
+            Err(_) => reads += 1,
+        }
+        reactor::sleep(READ_AGAIN_AFTER).await;
+    }
+}
+
 async fn read_head<D: BlockDevice>(device: &D, at: u64) -> Result<Head, IoError> {
-    let (buffer, result) = read_blocks(device, at, Buffer::new(BLOCK_BYTES)).await;
-    result?;
+    let buffer = read_patiently(device, at, BLOCK_BYTES).await?;
     Ok(Head {
         at,
         parsed: Superblock::parse(&buffer),
@@ -176,7 +202,7 @@ async fn read_heads<D: BlockDevice>(device: &D) -> ([Option<Head>; 2], Option<Io
 
 /// Reads both slots of a drive and returns the later valid one.
 pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
-    let (heads, failure) = read_heads(device).await;
+    let (heads, mut failure) = read_heads(device).await;
     let mut best: Option<Slot> = None;
     let (mut torn, mut whole) = ([false; 2], 0);
     let mut last_sequence = 0;
@@ -189,7 +215,13 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
         match head.parsed {
             Ok(superblock) => {
                 last_sequence = last_sequence.max(superblock.sequence.get());
-                let slot = read_body(device, superblock, odd, head.at).await;
+                let slot = match read_body(device, superblock, odd, head.at).await {
+                    Ok(slot) => slot,
+                    Err(error) => {
+                        failure = Some(error);
+                        continue;
+                    }
+                };
                 torn[usize::from(odd)] = slot.is_none();
                 whole += usize::from(slot.is_some());
                 if slot.is_none() {
@@ -211,6 +243,7 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
         (Some(mut slot), ..) => {
             slot.torn_beside = torn[usize::from(!slot.odd)];
             slot.alone = whole == 1;
+            slot.unread_beside = failure.is_some();
             slot.last_sequence = last_sequence;
             Ok(Found::Slot(Box::new(slot)))
         }
@@ -228,8 +261,10 @@ pub(crate) async fn heads<D: BlockDevice>(
 ) -> Result<[Option<Superblock>; 2], IoError> {
     let mut heads = [None, None];
     for odd in [false, true] {
-        match read_head(device, layout.slot(odd, 0)).await {
-            Ok(head) => heads[usize::from(odd)] = head.parsed.ok(),
+        let at = layout.slot(odd, 0);
+        let (buffer, result) = read_blocks(device, at, Buffer::new(BLOCK_BYTES)).await;
+        match result {
+            Ok(()) => heads[usize::from(odd)] = Superblock::parse(&buffer).ok(),
             Err(IoError::UnrecoveredRead) => {}
             Err(error) => return Err(error),
         }
@@ -237,33 +272,40 @@ pub(crate) async fn heads<D: BlockDevice>(
     Ok(heads)
 }
 
+/// The slot of a superblock; `None` if its tables were never written whole.
 async fn read_body<D: BlockDevice>(
     device: &D,
     superblock: Superblock,
     odd: bool,
     at: u64,
-) -> Option<Slot> {
+) -> Result<Option<Slot>, IoError> {
     let bytes = superblock.body_bytes.get() as usize;
     let blocks = bytes.div_ceil(BLOCK_BYTES) as u64;
     if blocks >= u64::from(superblock.slot_blocks.get()) {
-        return None;
+        return Ok(None);
     }
-    let start = if odd { at.checked_sub(blocks)? } else { at + 1 };
+    let start = match odd {
+        true => at.checked_sub(blocks),
+        false => Some(at + 1),
+    };
+    let Some(start) = start else {
+        return Ok(None);
+    };
     let mut body = Vec::new();
     if blocks > 0 {
-        let buffer = Buffer::new(blocks as usize * BLOCK_BYTES);
-        let (buffer, result) = read_blocks(device, start, buffer).await;
-        result.ok()?;
+        let buffer = read_patiently(device, start, blocks as usize * BLOCK_BYTES).await?;
         body.extend_from_slice(&buffer[..bytes]);
     }
-    (crc_fast::crc32_iscsi(&body) == superblock.body_checksum.get()).then_some(Slot {
+    let whole = crc_fast::crc32_iscsi(&body) == superblock.body_checksum.get();
+    Ok(whole.then_some(Slot {
         superblock,
         body,
         odd,
         torn_beside: false,
         alone: false,
+        unread_beside: false,
         last_sequence: 0,
-    })
+    }))
 }
 
 /// Writes a superblock and its tables to the slot of its sequence number, durably.

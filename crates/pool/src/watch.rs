@@ -18,6 +18,8 @@ use std::cell::Cell;
 
 /// Shares of the usable space at which an operator hears of it, in percent.
 const MARKS: [u8; 3] = [80, 90, 95];
+/// Stands for a write that was refused: whoever tries again will be, until something is freed.
+const FULL: u8 = 100;
 /// So much below a mark the space counts as below again, in percent.
 const HYSTERESIS: u64 = 2;
 /// A pool of no more than so many times 16 blocks looks at every 64th of them.
@@ -29,18 +31,26 @@ const REBUILD_STEPS: u64 = 100;
 #[derive(Default)]
 pub(crate) struct Watch {
     mark_percent: Cell<u8>,
+    /// Blocks that were held when a write was refused for the first time.
+    refused_at: Cell<u64>,
     state: Cell<Option<PoolState>>,
     rebuild: Cell<Option<Rebuild>>,
 }
 
 #[derive(Clone, Copy)]
-struct Rebuild {
-    total_blocks: u64,
-    told_blocks: u64,
+enum Rebuild {
+    /// It goes on.
+    Moves { total_blocks: u64, told_blocks: u64 },
+    /// There are too few drives.
+    Waits,
 }
 
-/// The highest mark that `used` of `usable` passes, coming from `before`.
-fn mark(used: u64, usable: u64, before: u8) -> u8 {
+/// The highest mark that `used` of `usable` passes, coming from `before`; `refused_at` is what was
+/// in use when a write was refused.
+fn mark(used: u64, usable: u64, before: u8, refused_at: u64) -> u8 {
+    if before == FULL && used * 100 + HYSTERESIS * usable >= refused_at * 100 {
+        return FULL;
+    }
     let passes = |mark: &&u8| {
         let slack = if **mark <= before { HYSTERESIS } else { 0 };
         used * 100 >= usable * (u64::from(**mark) - slack)
@@ -63,7 +73,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         };
         let usable = self.size().usable_blocks();
         let before = self.watch.mark_percent.get();
-        let now = mark(used, usable, before);
+        let now = mark(used, usable, before, self.watch.refused_at.get());
         let next = MARKS.iter().find(|mark| **mark > now);
         let next = next.map_or(u64::MAX, |mark| usable * u64::from(*mark) / 100);
         // Blocks that were overwritten count twice until a checkpoint: not at every one of them,
@@ -76,7 +86,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// A write was refused for want of space.
     pub fn refused(&self) {
-        self.tell_space(100);
+        if self.watch.mark_percent.get() != FULL {
+            let held = self.state.borrow().held_blocks();
+            self.watch.refused_at.set(held);
+        }
+        self.tell_space(FULL);
     }
 
     fn tell_space(&self, mark_percent: u8) {
@@ -119,12 +133,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
     }
 
-    /// Tells how far a rebuild is.
+    /// Tells how far a rebuild is, or that there can be none.
     pub fn watch_rebuild(&self) {
         let (left, stuck) = {
             let state = self.state.borrow();
             let lacking = state.segments.lacking(self.array.taking_mask());
-            let lacking = lacking.filter(|_| self.drives_enough());
             lacking.fold((0, 0), |(left, stuck), (number, segment)| {
                 match state.stuck.contains(&number) {
                     true => (left, stuck + segment.live()),
@@ -138,34 +151,50 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 total_blocks,
             });
         };
-        let next = match self.watch.rebuild.get() {
-            None if left > 0 => {
+        let before = self.watch.rebuild.get();
+        let next = match before {
+            _ if left > 0 && !self.drives_enough() => {
+                if !matches!(before, Some(Rebuild::Waits)) {
+                    let left_blocks = left + stuck;
+                    self.array
+                        .events
+                        .push(PoolEvent::RebuildWaits { left_blocks });
+                }
+                Some(Rebuild::Waits)
+            }
+            None | Some(Rebuild::Waits) if left > 0 => {
                 told(left, left);
-                Some(Rebuild {
+                Some(Rebuild::Moves {
                     total_blocks: left,
                     told_blocks: left,
                 })
             }
-            Some(_) if left == 0 && stuck > 0 => {
+            Some(Rebuild::Moves { .. }) if left == 0 && stuck > 0 => {
                 self.array
                     .events
                     .push(PoolEvent::RebuildStuck { left_blocks: stuck });
                 None
             }
-            Some(rebuild) if left == 0 => {
-                told(0, rebuild.total_blocks);
+            Some(Rebuild::Moves { total_blocks, .. }) if left == 0 => {
+                told(0, total_blocks);
                 None
             }
-            Some(mut rebuild) => {
+            Some(Rebuild::Moves {
+                total_blocks,
+                mut told_blocks,
+            }) => {
                 // Another drive may have gone meanwhile.
-                rebuild.total_blocks = rebuild.total_blocks.max(left);
-                if left + rebuild.total_blocks / REBUILD_STEPS < rebuild.told_blocks {
-                    told(left, rebuild.total_blocks);
-                    rebuild.told_blocks = left;
+                let total_blocks = total_blocks.max(left);
+                if left + total_blocks / REBUILD_STEPS < told_blocks {
+                    told(left, total_blocks);
+                    told_blocks = left;
                 }
-                Some(rebuild)
+                Some(Rebuild::Moves {
+                    total_blocks,
+                    told_blocks,
+                })
             }
-            None => None,
+            None | Some(Rebuild::Waits) => None,
         };
         self.watch.rebuild.set(next);
     }
@@ -263,13 +292,20 @@ mod tests {
 
     #[test]
     fn a_mark_is_passed_at_once_and_left_with_some_slack() {
-        assert_eq!(mark(79, 100, 0), 0);
-        assert_eq!(mark(80, 100, 0), 80);
-        assert_eq!(mark(96, 100, 0), 95);
-        assert_eq!(mark(94, 100, 95), 95, "not back yet");
-        assert_eq!(mark(92, 100, 95), 90);
-        assert_eq!(mark(79, 100, 80), 80);
-        assert_eq!(mark(77, 100, 80), 0);
-        assert_eq!(mark(50, 100, 100), 0, "after a write was refused");
+        assert_eq!(mark(79, 100, 0, 0), 0);
+        assert_eq!(mark(80, 100, 0, 0), 80);
+        assert_eq!(mark(96, 100, 0, 0), 95);
+        assert_eq!(mark(94, 100, 95, 0), 95, "not back yet");
+        assert_eq!(mark(92, 100, 95, 0), 90);
+        assert_eq!(mark(79, 100, 80, 0), 80);
+        assert_eq!(mark(77, 100, 80, 0), 0);
+        assert_eq!(mark(97, 100, 100, 99), 100, "after a write was refused");
+        assert_eq!(mark(96, 100, 100, 99), 95);
+        assert_eq!(
+            mark(87, 100, 100, 88),
+            100,
+            "what waits for the map filled it"
+        );
+        assert_eq!(mark(50, 100, 100, 88), 0);
     }
 }

@@ -399,7 +399,7 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         PoolError::NoPool | PoolError::NotFound(_) => ErrorCode::NotFound,
         PoolError::NameTaken(_) => ErrorCode::AlreadyExists,
         PoolError::NoSpace | PoolError::TablesFull => ErrorCode::OutOfSpace,
-        PoolError::ScrubStopped => ErrorCode::InUse,
+        PoolError::ScrubStopped | PoolError::Indispensable { .. } => ErrorCode::InUse,
         PoolError::MembersMissing { .. }
         | PoolError::DriveShrank { .. }
         | PoolError::SplitBrain { .. }

@@ -25,6 +25,11 @@ pub fn tell(events: &Events, jobs: &Jobs, pool: &str, drive: Option<&str>, event
                 jobs.finish(id, Err(stuck(*left_blocks)));
             }
         }
+        PoolEvent::RebuildWaits { left_blocks } => {
+            if let Some(id) = jobs.running(JobKind::Rebuild, &object) {
+                jobs.finish(id, Err(lacks_drives(*left_blocks)));
+            }
+        }
         PoolEvent::Balance {
             left_zones,
             total_zones,
@@ -99,6 +104,7 @@ fn said(drive: Option<&str>, event: &PoolEvent) -> Option<(Severity, String)> {
             drive_changed(&called, *change)
         }
         PoolEvent::RebuildStuck { left_blocks } => (Severity::Error, stuck(*left_blocks)),
+        PoolEvent::RebuildWaits { left_blocks } => (Severity::Error, lacks_drives(*left_blocks)),
         PoolEvent::ScrubEnded {
             repaired_blocks,
             lost_blocks,
@@ -196,6 +202,13 @@ fn drive_changed(called: &str, change: DriveChange) -> (Severity, String) {
 fn stuck(left_blocks: u64) -> String {
     let left = blocks(left_blocks);
     format!("rebuild ended, but for {left} that cannot be read")
+}
+
+fn lacks_drives(left_blocks: u64) -> String {
+    let left = blocks(left_blocks);
+    format!(
+        "redundancy is missing of {left}, and the drives left are too few to rebuild it: add one"
+    )
 }
 
 fn blocks(count: u64) -> api::Size {

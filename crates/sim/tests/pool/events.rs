@@ -3,7 +3,7 @@
 use crate::support::{
     BLOCK, assert_runs, create, open, settle, volume, with_drives, with_pool, write, write_runs,
 };
-use block::{BlockDevice, Buffer, Lba};
+use block::{BlockDevice, Buffer, Durability, Lba};
 use pool::{DriveChange, Level, Pool, PoolEvent, PoolState};
 use sim::SimDrive;
 use std::time::Duration;
@@ -118,6 +118,44 @@ fn space_marks_are_told_on_the_way_up_and_down() {
     });
 }
 
+#[test]
+fn a_pool_that_stays_full_is_told_of_once_however_often_it_refuses() {
+    with_pool(Level::Raid5, 4, async |pool, _| {
+        let usable = pool.status().usable_bytes / BLOCK as u64;
+        let id = volume(&pool, "a", 2 * usable).await;
+        let device = pool.volume(id).expect("the volume");
+        let (mut marks, mut refused) = (Vec::new(), 0);
+        for at in (0..2 * usable - 16).step_by(16) {
+            let buffer = Buffer::zeroed(16 * BLOCK);
+            let written = device.write(Lba(at), buffer, Durability::Durable).await.1;
+            refused += u64::from(written.is_err());
+            marks.extend(told(&pool).await.into_iter().filter_map(mark));
+        }
+        assert!(refused > 20, "{refused}");
+        assert_eq!(marks, [80, 90, 95, 100]);
+    });
+}
+
+#[test]
+fn that_nothing_can_be_rebuilt_for_want_of_drives_is_told_and_not_called_rebuilt() {
+    with_pool(Level::Raid6, 4, async |pool, drives| {
+        let id = volume(&pool, "a", 400).await;
+        write_runs(&pool, id, 25).await;
+        settle().await;
+        drives[0].die_after(0);
+        drives[1].die_after(0);
+        write_runs(&pool, id, 25).await;
+        settle().await;
+        let all = told(&pool).await;
+        let waits = |event: &PoolEvent| matches!(event, PoolEvent::RebuildWaits { .. });
+        assert_eq!(all.iter().filter(|event| waits(event)).count(), 1);
+        let rebuilt =
+            |event: &&PoolEvent| matches!(event, PoolEvent::Rebuild { left_blocks: 0, .. });
+        assert_eq!(all.iter().find(rebuilt), None);
+        assert_runs(&pool, id, 25).await;
+    });
+}
+
 fn mark(event: PoolEvent) -> Option<u8> {
     match event {
         PoolEvent::Space { mark_percent, .. } => Some(mark_percent),
@@ -221,9 +259,7 @@ fn the_end_of_a_pool_is_the_last_event() {
         drives[1].die_after(0);
         let device = pool.volume(id).expect("the volume");
         let buffer = Buffer::zeroed(BLOCK);
-        let written = device
-            .write(Lba(0), buffer, block::Durability::Durable)
-            .await;
+        let written = device.write(Lba(0), buffer, Durability::Durable).await;
         assert!(written.1.is_err());
         let mut last = None;
         while let Some(event) = pool.next_event().await {

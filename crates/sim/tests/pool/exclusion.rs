@@ -2,9 +2,11 @@
 //! has lost too many.
 
 use crate::sharded;
-use crate::support::{BLOCK, heads, settle, volume, with_pool, write_runs};
+use crate::support::{
+    BLOCK, assert_runs, create, heads, settle, volume, with_drives, with_pool, write_runs,
+};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
-use pool::{Level, PoolState};
+use pool::{Level, PoolError, PoolState};
 use reactor::Reactor;
 use sim::{Power, SimDrive};
 use std::time::Duration;
@@ -66,24 +68,38 @@ fn no_shard_acknowledges_what_a_drive_missed_before_the_others_know() {
     }
 }
 
-/// Without a drive there was no room for tables, which was found out before there was no quorum:
-/// the pool neither went offline nor did anything else on its core.
 #[test]
-fn a_pool_whose_last_drives_are_failed_goes_offline() {
+fn a_drive_that_the_pool_cannot_do_without_is_not_failed() {
     with_pool(Level::Raid1, 2, async |pool, _| {
         let id = volume(&pool, "a", 100).await;
         write_runs(&pool, id, 4).await;
         let drives = pool.status().drives;
         pool.fail_drive(drives[0].id).await.expect("one may fail");
-        let failed = pool.fail_drive(drives[1].id).await;
-        assert!(failed.is_err(), "{failed:?}");
-        let status = pool.status();
-        assert_eq!(status.state, PoolState::Offline);
-        assert_eq!(status.reason, Some("too many drives failed"));
+        let refused = PoolError::Indispensable {
+            lacking: 1,
+            lost_max: 1,
+        };
+        assert_eq!(pool.fail_drive(drives[1].id).await, Err(refused));
+        assert_eq!(pool.status().state, PoolState::Degraded);
+        assert_runs(&pool, id, 4).await;
     });
 }
 
-/// As above, found out by the regular look.
+#[test]
+fn a_pool_that_is_offline_leaves_no_label_on_a_drive_that_was_to_join() {
+    with_drives(3, async |drives| {
+        let pool = create(&drives[..2], Level::Raid1).await;
+        drives[0].die_after(0);
+        drives[1].die_after(0);
+        reactor::sleep(Duration::from_secs(2)).await;
+        let refused = pool.add_drive(drives[2].clone()).await;
+        assert!(matches!(refused, Err(PoolError::Offline(_))), "{refused:?}");
+        assert_eq!(pool::probe(&drives[2]).await, Ok(None));
+    });
+}
+
+/// Without a drive there was no room for tables, which was found out before there was no quorum:
+/// the pool neither went offline nor did anything else on its core.
 #[test]
 fn a_pool_whose_last_drives_die_at_once_goes_offline() {
     with_pool(Level::Raid1, 2, async |pool, drives| {

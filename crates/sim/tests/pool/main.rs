@@ -37,3 +37,4 @@ mod support;
 mod tables;
 mod together;
 mod trims;
+mod unread;

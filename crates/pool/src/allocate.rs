@@ -1,0 +1,117 @@
+//! Taking free zones for new segments, and how many may be taken.
+
+use crate::coordinator::Coordinator;
+use crate::core::State;
+use crate::level::{Level, Shape};
+use crate::segments::{Kind, State as SegmentState};
+use crate::space::LAST_RESORT;
+use crate::zones::formable;
+use block::BlockDevice;
+
+/// Wide segments that are not in use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Free {
+    /// Anybody may have these.
+    pub spare: usize,
+    /// The cleaner may have so many if it has nothing else to begin with.
+    pub last_resort: usize,
+}
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// The shape that a new segment gets, and how many of its columns will lack a zone: it is
+    /// narrower than usual if drives are missing or full.
+    fn shape_of_new(&self, free: &[usize], kind: Kind) -> (Shape, usize) {
+        let available = free.iter().filter(|zones| **zones > 0).count();
+        let rules = self.rules();
+        let shape = match kind {
+            Kind::Narrow => rules.narrow(),
+            // A mirror keeps its copies: narrower would be less redundant.
+            Kind::Wide | Kind::Map if self.array.level == Level::Raid1 => rules.wide(),
+            Kind::Wide | Kind::Map => self.array.level.shape(self.width.min(available)),
+        };
+        // A column may lack a zone only for want of a drive, never for want of space.
+        let missing = shape.width().saturating_sub(self.array.taking());
+        (shape, missing.min(shape.redundant))
+    }
+
+    /// Takes zones for a segment.
+    pub fn allocate(&self, state: &mut State, kind: Kind) -> Option<u32> {
+        let usable = |drive: usize| self.array.takes_data(drive);
+        let free = state.segments.free_zones(usable);
+        let (shape, missing) = self.shape_of_new(&free, kind);
+        state
+            .segments
+            .allocate(kind, shape.width(), missing, usable)
+    }
+
+    /// Makes segments ready for the time after this checkpoint.
+    pub fn make_ready(&self, state: &mut State) {
+        let size = self.size();
+        let rules = self.rules();
+        let others = state.share.shards as usize - 1;
+        let narrow = match rules.narrow() == rules.wide() {
+            true => 0,
+            false => 2 + others,
+        };
+        let wide = size.ready_target() + others;
+        // One that lacks a drive is not written any more.
+        let ready = |state: &State, kind| {
+            let made = state.ready_or_unannounced(kind);
+            made.filter(|(_, segment)| rules.accepts(&segment.columns))
+                .count()
+        };
+        let none_ready = ready(state, Kind::Wide) == 0;
+        for (kind, target) in [(Kind::Wide, wide), (Kind::Narrow, narrow)] {
+            while ready(state, kind) < target {
+                let last = none_ready && kind == Kind::Wide && ready(state, kind) < LAST_RESORT;
+                let free = self.free_segments(state);
+                if free.spare == 0 && !(last && free.last_resort > 0) {
+                    break;
+                }
+                let Some(number) = self.allocate(state, kind) else {
+                    break;
+                };
+                state.unannounced.insert(number);
+            }
+        }
+    }
+
+    /// A segment that lay ready for stripes becomes the map's: recovery finds no header in it.
+    pub fn take_ready_for_map(&self, state: &mut State) -> Option<u32> {
+        let rules = self.rules();
+        let ready: Vec<u32> = state
+            .segments
+            .numbers(Kind::Wide, SegmentState::Ready)
+            .filter(|number| !state.lent.contains_key(number))
+            .collect();
+        let number = ready.into_iter().find(|number| {
+            let found = state.segments.get(*number);
+            found.is_some_and(|segment| rules.accepts(&segment.columns))
+        })?;
+        state.unannounced.remove(&number);
+        state.segments.get_mut(number)?.kind = Kind::Map;
+        Some(number)
+    }
+
+    /// Wide segments that could be cut from the free zones without touching the map's reserve.
+    pub fn free_segments(&self, state: &State) -> Free {
+        let free = state
+            .segments
+            .free_zones(|drive| self.array.takes_data(drive));
+        let (shape, missing) = self.shape_of_new(&free, Kind::Wide);
+        let holds = shape.data as u64 * u64::from(self.zone_rows);
+        let updates = self.settings.checkpoint_updates as u64;
+        let size = self.size();
+        let reserve = size.map_reserve(state.map_nodes, updates, holds);
+        // What the map takes beyond its least comes out of its own share.
+        let map = state.segments.table().values();
+        let map = map.filter(|segment| segment.kind == Kind::Map).count();
+        let share = size.map_share(state.map_nodes).saturating_sub(map);
+        let formable = formable(&free, shape.width() - missing);
+        let formable = formable.min(self.segments_by_tables(state, shape.width()));
+        Free {
+            spare: formable.saturating_sub(reserve + share + LAST_RESORT),
+            last_resort: formable.saturating_sub(reserve),
+        }
+    }
+}
