@@ -19,7 +19,7 @@ pub(crate) struct Free {
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// The shape that a new segment gets, and how many of its columns will lack a zone: it is
-    /// narrower than usual if drives are missing or full.
+    /// narrower than usual if drives are missing or full, but for a cramped pool.
     fn shape_of_new(&self, free: &[usize], kind: Kind) -> (Shape, usize) {
         let available = free.iter().filter(|zones| **zones > 0).count();
         let rules = self.rules();
@@ -27,6 +27,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             Kind::Narrow => rules.narrow(),
             // A mirror keeps its copies: narrower would be less redundant.
             Kind::Wide | Kind::Map if self.array.level == Level::Raid1 => rules.wide(),
+            Kind::Wide | Kind::Map if self.array.cramped.get() => rules.wide(),
             Kind::Wide | Kind::Map => self.array.level.shape(self.width.min(available)),
         };
         // A column may lack a zone only for want of a drive, never for want of space.
@@ -42,6 +43,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         state
             .segments
             .allocate(kind, shape.width(), missing, usable)
+    }
+
+    /// How many nodes find room in segments of the map that could be formed now.
+    pub fn nodes_storable(&self, state: &State) -> u64 {
+        let free = state
+            .segments
+            .free_zones(|drive| self.array.takes_data(drive));
+        let (shape, missing) = self.shape_of_new(&free, Kind::Map);
+        let formable = formable(&free, shape.width() - missing);
+        let formable = formable.min(self.segments_by_tables(state, shape.width()));
+        formable as u64 * shape.data as u64 * u64::from(self.zone_rows)
     }
 
     /// Makes segments ready for the time after this checkpoint.

@@ -72,6 +72,9 @@ pub(crate) struct Array<D> {
     pub newly_failed: RefCell<Vec<usize>>,
     /// Drives that are being emptied so that they can be removed.
     pub leaving: RefCell<BTreeSet<usize>>,
+    /// Drives are gone, and what the pool holds has no room in segments that lack none: new ones
+    /// lack those drives too.
+    pub cramped: Cell<bool>,
     /// This core's leave to write.
     pub lease: Lease,
 }
@@ -93,6 +96,7 @@ impl<D: BlockDevice> Array<D> {
             serving: Cell::new(false),
             newly_failed: RefCell::default(),
             leaving: RefCell::default(),
+            cramped: Cell::new(false),
             lease: Lease::default(),
         }
     }

@@ -22,6 +22,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Of all nodes of a map no more than one in so many is above others.
+const INNER_NODES_SHARE: u64 = 16;
+/// Nodes that there is always room for beside those counted.
+const MORE_NODES: u64 = 16;
+
 /// When stripes may start again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resume {
@@ -80,16 +85,23 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// The size of the pool on the drives that take data now; every write asks for it.
     pub fn size(&self) -> Size {
-        let drives = (self.array.taking_mask(), self.array.changes.get());
+        let cramped = self.array.cramped.get();
+        let drives = (self.array.taking_mask(), self.array.changes.get(), cramped);
         if let Some((known, size)) = self.known_size.get()
             && known == drives
         {
             return size;
         }
         let zones = self.zones();
-        let size = Size::of(self.array.level, self.width, self.zone_rows, &zones);
+        let size = match cramped {
+            true => Size::short(self.array.level, self.width, self.zone_rows, &zones),
+            false => Size::of(self.array.level, self.width, self.zone_rows, &zones),
+        };
         let size = size.for_shards(self.shards);
-        let formed = formed_width(self.array.level, self.width, self.array.taking());
+        let formed = match cramped {
+            true => self.width,
+            false => formed_width(self.array.level, self.width, self.array.taking()),
+        };
         let by_tables = self.table_room_with(&zones).segments_most(formed);
         let size = size.at_most(by_tables);
         self.known_size.set(Some((drives, size)));
@@ -155,6 +167,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if let Some(reason) = self.offline.get() {
             return Err(PoolError::Offline(reason));
         }
+        self.judge_room();
         let output = change(&mut self.state.borrow_mut())?;
         let mut unfinished = Unfinished(Some(self));
         let cut = self.freeze().await?;
@@ -344,13 +357,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             sealed.sort_unstable();
             let excess = (sealed.len() + 1).saturating_sub(share);
             sealed.truncate(2 * excess);
-            let mut victims: BTreeSet<u32> = sealed.into_iter().map(|(_, number)| number).collect();
-            victims.extend(
-                self.degraded(&state)
-                    .filter(|(_, kind)| *kind == Kind::Map)
-                    .map(|(number, _)| number),
-            );
-            victims
+            self.choose_map_victims(&state, sealed, writer)
         };
         for (id, layer) in &mut tables.layers {
             let concerned = !victims.is_empty() || lost.iter().any(|(of, _)| of == id);
@@ -363,6 +370,42 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         writer.note_cleared(victims);
         Ok(())
+    }
+
+    /// Of the `emptiest` segments of the map, and of those that lack a drive, as many as there is
+    /// room for the nodes of: the others have their turn when these are free.
+    fn choose_map_victims(
+        &self,
+        state: &State,
+        emptiest: Vec<(i64, u32)>,
+        writer: &MapWriter<'_, D>,
+    ) -> BTreeSet<u32> {
+        let storable = self.nodes_storable(state);
+        // Every node above one that moves is written too.
+        let mut room = storable.saturating_sub(state.map_nodes / INNER_NODES_SHARE + MORE_NODES);
+        let mut victims = BTreeSet::new();
+        let changes = writer.changes.borrow();
+        let lacking = self.degraded(state).filter(|(_, kind)| *kind == Kind::Map);
+        let lacking = lacking.filter_map(|(number, _)| {
+            let live = i64::from(state.segments.get(number)?.live_tree);
+            Some((live + changes.get(&number).copied().unwrap_or(0), number))
+        });
+        let lacking: Vec<(i64, u32)> = lacking.collect();
+        if lacking.is_empty() {
+            self.map_waits.set(None);
+            return emptiest.into_iter().map(|(_, number)| number).collect();
+        }
+        let mut left_out = false;
+        for (live, number) in emptiest.into_iter().chain(lacking) {
+            let live = live.max(0) as u64;
+            if live > room {
+                left_out = true;
+            } else if victims.insert(number) {
+                room -= live;
+            }
+        }
+        self.map_waits.set(left_out.then_some(storable));
+        victims
     }
 
     /// Puts the merged maps in place and writes down the tables of this checkpoint.

@@ -16,6 +16,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The superblock as it was last published, and its tables.
 pub(crate) struct Published {
@@ -66,6 +67,12 @@ pub(crate) struct Coordinator<D> {
     /// The maps are to have what waits for them, however little: what recovery found, or what hosts
     /// wrote that are quiet now.
     pub merge_due: Cell<bool>,
+    /// Segments of the map lack a drive, and there was room for so many nodes elsewhere, which were
+    /// not enough.
+    pub map_waits: Cell<Option<u64>>,
+    /// When what could not be read is tried again, and how long it is then left alone.
+    pub stuck_until: Cell<Option<Instant>>,
+    pub stuck_for: Cell<Duration>,
     pub quiet: Quiet,
     /// No superblock had a larger number when the pool was opened.
     pub opened_at: u64,

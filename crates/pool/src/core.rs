@@ -17,7 +17,7 @@ use crate::overlay::Overlay;
 use crate::readers::Readers;
 use crate::segments::Segments;
 use crate::slices::{SLICE_BLOCKS, Share};
-use crate::space::Size;
+use crate::space::{Size, SizeOf};
 use crate::status::PoolState;
 use crate::together::Together;
 use crate::tree::Nodes;
@@ -193,7 +193,7 @@ pub(crate) struct Core<D> {
     /// How many shards the pool has.
     pub shards: u64,
     /// The pool's size on certain drives: the bits of their indices, and how often they changed.
-    pub known_size: Cell<Option<((u32, u64), Size)>>,
+    pub known_size: Cell<Option<(SizeOf, Size)>>,
     pub state: RefCell<State>,
     pub cache: RefCell<NodeCache>,
     pub together: RefCell<Together>,

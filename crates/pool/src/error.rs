@@ -165,6 +165,12 @@ pub enum PoolError {
     /// A drive that was to leave has failed before it was empty.
     #[error("the drive failed before it was empty, and is out of use: nothing was wiped")]
     DriveFailed,
+    /// A drive was to leave, and blocks of volumes cannot be read to be moved off it.
+    #[error(
+        "the drive holds blocks that cannot be read, and what is beside them: it stays; events \
+         name the volumes, and once those are gone or have been written anew it can leave"
+    )]
+    BlocksUnreadable,
     /// A scrub was ended before it was through.
     #[error("the scrub was stopped")]
     ScrubStopped,

@@ -57,7 +57,7 @@ pub enum PoolEvent {
         /// Those and the ones that have been moved.
         total_zones: u64,
     },
-    /// Nothing can be rebuilt: the drives that are left are too few for a stripe.
+    /// Nothing can be rebuilt: the drives that are left are too few for a stripe, or too full.
     RebuildWaits {
         /// Blocks that redundancy is missing of.
         left_blocks: u64,

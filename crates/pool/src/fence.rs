@@ -363,6 +363,7 @@ pub(crate) async fn keep_lease<D: BlockDevice + 'static>(coordinator: Weak<Coord
         }
         coordinator.end_quarantine();
         coordinator.look_for_quiet();
+        coordinator.look_for_stuck();
         if coordinator.intruder.get().is_some() {
             // Ours again, everywhere; a failure has taken the pool offline.
             let _ = coordinator

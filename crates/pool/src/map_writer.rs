@@ -148,6 +148,11 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             core.allocate(state, Kind::Map)
         });
         let number = number.or_else(|| core.take_ready_for_map(state));
+        let number = number.or_else(|| {
+            // Rather a map that lacks drives too than none.
+            core.set_cramped(core.may_be_cramped());
+            core.allocate(state, Kind::Map)
+        });
         let number = number.ok_or(IoError::CapacityExceeded)?;
         state.map_open = Some(number);
         let segment = state.segments.get_mut(number).ok_or(IoError::Internal)?;
@@ -229,7 +234,11 @@ impl<D: BlockDevice + 'static> Ledger for MapWriter<'_, D> {
             (state.map_nodes, core.settings.checkpoint_updates as u64)
         };
         let room = core.size().map_reserve_nodes(before, updates);
-        room.saturating_sub(self.stored.get()) as usize
+        let room = room.saturating_sub(self.stored.get());
+        let state = core.state.borrow();
+        // What is kept is kept by what could be formed with all drives.
+        let lacks = state.segments.lacking(core.array.taking_mask()).next();
+        lacks.map_or(room, |_| room.min(core.nodes_storable(&state))) as usize
     }
 }
 

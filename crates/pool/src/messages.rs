@@ -178,6 +178,8 @@ pub(crate) enum Order {
     },
     /// A drive is out of use.
     Fail(usize),
+    /// What new segments lack for want of drives has no room elsewhere, or has again.
+    Cramped(bool),
     /// These drives take no new segments.
     Leaving(BTreeSet<usize>),
     /// A drive has joined: take the handle that was offered. Answered with whether there is one.

@@ -19,6 +19,7 @@ use crate::membership::is_damaged;
 use crate::messages::{End, Order, Wiring, wire};
 use crate::overlay::Overlay;
 use crate::quiet::Quiet;
+use crate::rebuild::STUCK_FOR;
 use crate::recovery::Before;
 use crate::segments::{Kind, Segments, State as SegmentState};
 use crate::silence::watch_silence;
@@ -366,6 +367,9 @@ fn assemble<D: BlockDevice + 'static>(
             unneeded: Notify::new(),
             nodes_lost: Cell::new(false),
             merge_due: Cell::new(false),
+            map_waits: Cell::new(None),
+            stuck_until: Cell::new(None),
+            stuck_for: Cell::new(STUCK_FOR),
             quiet: Quiet::default(),
             opened_at: entry.opened_at,
             found_at: entry.found_at,

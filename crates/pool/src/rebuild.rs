@@ -18,17 +18,20 @@ use block::BlockDevice;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// What could not be moved is left alone for so long at first, and at most.
+pub(crate) const STUCK_FOR: Duration = Duration::from_secs(60);
+const STUCK_FOR_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often a graceful removal looks whether the drive is empty.
 const REMOVAL_POLL: Duration = Duration::from_millis(20);
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// True when there are drives enough to write segments that lack none.
+    /// True when there are drives enough to write segments that lack none, and room enough.
     pub fn drives_enough(&self) -> bool {
         let narrowest = match self.array.level {
             Level::Raid1 => self.width,
             level => level.shape(1).width(),
         };
-        self.array.taking() >= narrowest
+        self.array.taking() >= narrowest && !self.array.cramped.get()
     }
 }
 
@@ -47,12 +50,85 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// True when a checkpoint would get rid of a segment that lacks a drive, or let it be emptied.
     pub fn lingering(&self, state: &State) -> bool {
         let mut lacking = state.segments.lacking(self.array.taking_mask());
+        // A map that found no room elsewhere waits until there is more of it.
+        let waits = |segment: &Segment| {
+            let waits = segment.kind == Kind::Map && segment.live() > 0;
+            let then = self.map_waits.get().filter(|_| waits);
+            then.is_some_and(|then| self.nodes_storable(state) <= then)
+        };
         self.drives_enough()
-            && lacking.any(|(number, _)| {
+            && lacking.any(|(number, segment)| {
                 !state.stuck.contains(&number)
                     && !state.quarantined.contains(&number)
                     && !state.in_limbo(number)
+                    && !waits(segment)
             })
+    }
+
+    /// A look at regular intervals: has what could not be moved, for a block that could not be
+    /// read, tried again. What is so for good is tried ever more seldom.
+    pub fn look_for_stuck(&self) {
+        let mut state = self.state.borrow_mut();
+        if state.stuck.is_empty() {
+            self.stuck_until.set(None);
+            self.stuck_for.set(STUCK_FOR);
+            return;
+        }
+        let now = reactor::now();
+        match self.stuck_until.get() {
+            None => self.stuck_until.set(Some(now + self.stuck_for.get())),
+            Some(until) if until <= now => {
+                self.stuck_until.set(None);
+                self.stuck_for
+                    .set((self.stuck_for.get() * 2).min(STUCK_FOR_MAX));
+                state.stuck.clear();
+                state.attempts.clear();
+                self.upkeep.notify_one();
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Finds out whether what the pool holds has room in segments that do without the drives that
+    /// are gone. Narrower ones hold less of the same zones, and the last of the room is kept for
+    /// the map by what could be formed before: a pool that is all but full would be out of it at
+    /// once. It goes on with segments that lack what the old ones lack, until there is a drive in
+    /// the place of the one that is gone, or less to hold.
+    pub fn judge_room(&self) {
+        let cramped = self.may_be_cramped() && {
+            let before = self.array.cramped.replace(false);
+            let size = self.size();
+            let state = self.state.borrow();
+            let others = self.peers().iter().map(|peer| peer.standing.get());
+            let others: u64 = others.map(|standing| standing.overlay_blocks).sum();
+            let held = state.held_blocks() + state.new_at_most() + others;
+            let updates = self.settings.checkpoint_updates as u64;
+            let kept = size.map_reserve_nodes(state.map_nodes, updates);
+            let lacks_room = held > size.usable_blocks() || self.nodes_storable(&state) < kept;
+            self.array.cramped.set(before);
+            lacks_room
+        };
+        self.set_cramped(cramped);
+    }
+
+    /// True when segments as wide as ever would lack a drive, and could: none is about to leave.
+    /// Mirrors are as wide as ever in any case.
+    pub fn may_be_cramped(&self) -> bool {
+        if self.array.level == Level::Raid1 {
+            return false;
+        }
+        let width = self.rules().wide().width();
+        let missing = width.saturating_sub(self.array.taking());
+        let lost_max = self.array.level.drives_lost_max(self.width);
+        (1..=lost_max).contains(&missing) && self.array.leaving.borrow().is_empty()
+    }
+
+    pub fn set_cramped(&self, cramped: bool) {
+        if self.array.cramped.replace(cramped) != cramped {
+            tracing::warn!(cramped, "room without the drives that are gone");
+            self.tell_all(|| Order::Cramped(cramped));
+            self.work.notify_one();
+        }
     }
 
     /// The next segment whose blocks are to be moved for want of a drive.
@@ -137,6 +213,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(true)
     }
 
+    /// True when all that is still on a drive is beside blocks that cannot be read.
+    fn holds_only_stuck(&self, index: usize) -> bool {
+        let state = self.state.borrow();
+        if state.stuck.is_empty() {
+            return false;
+        }
+        let mut segments = state.segments.table().iter();
+        segments.all(|(number, segment)| !segment.is_on(index) || state.stuck.contains(number))
+    }
+
     /// Returns once every member knows that a drive which was to leave is none of them any more.
     async fn wait_until_forgotten(&self, index: usize, drive: &Drive<D>) -> Result<(), PoolError> {
         loop {
@@ -154,6 +240,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             if !self.array.leaving.borrow().contains(&index) {
                 return Err(PoolError::NoSpace);
+            }
+            if self.holds_only_stuck(index) {
+                self.array.leaving.borrow_mut().remove(&index);
+                self.tell_leaving();
+                return Err(PoolError::BlocksUnreadable);
             }
             reactor::sleep(REMOVAL_POLL).await;
         }

@@ -156,7 +156,11 @@ impl<D: BlockDevice + 'static> Shard<D> {
             Order::Clean(..) | Order::Readers { .. } | Order::Move { .. } => {
                 drop(reactor::spawn(take_time(core.clone(), order)))
             }
-            Order::Fail(_) | Order::Leaving(_) | Order::Place { .. } | Order::Remove(_) => {
+            Order::Fail(_)
+            | Order::Cramped(_)
+            | Order::Leaving(_)
+            | Order::Place { .. }
+            | Order::Remove(_) => {
                 self.change_drives(order);
             }
             Order::Begin(..) | Order::Quit => {}
@@ -212,6 +216,7 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 }
                 self.core.upkeep.notify_one();
             }
+            Order::Cramped(cramped) => array.cramped.set(cramped),
             Order::Leaving(drives) => drop(array.leaving.replace(drives)),
             Order::Remove(index) => array.place(index, None),
             Order::Place { drive, reply } => {

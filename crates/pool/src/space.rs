@@ -34,6 +34,10 @@ pub(crate) struct Size {
     pub open_segments: usize,
 }
 
+/// What a size was reckoned for: the drives that take data, how often drives came and went, and
+/// whether segments lack those that are gone.
+pub(crate) type SizeOf = (u32, u64, bool);
+
 /// The width at which segments are formed on `drives` drives.
 pub(crate) fn formed_width(level: Level, width: usize, drives: usize) -> usize {
     level.shape(width.min(drives)).width()
@@ -48,6 +52,17 @@ impl Size {
         Size {
             segments: formable(zones, formed.min(live.max(1))) as u64,
             segment_blocks: data * u64::from(zone_rows),
+            open_segments: OPEN_SEGMENTS,
+        }
+    }
+
+    /// The same where segments are as wide as ever, and lack the drives that are gone.
+    pub fn short(level: Level, width: usize, zone_rows: u32, zones: &[usize]) -> Size {
+        let live = zones.iter().filter(|zones| **zones > 0).count();
+        let shape = level.shape(width);
+        Size {
+            segments: formable(zones, shape.width().min(live.max(1))) as u64,
+            segment_blocks: shape.data as u64 * u64::from(zone_rows),
             open_segments: OPEN_SEGMENTS,
         }
     }

@@ -51,6 +51,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.deal_room_anew().await;
             self.free_replaced();
             self.discard_freed().await;
+            self.judge_room();
             self.watch_rebuild();
             let situation = self.situation();
             if situation.aged == Aged::Open {
@@ -134,7 +135,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// A look at regular intervals: has what waits for the maps merged when hosts are quiet.
     pub fn look_for_quiet(&self) {
-        let updates = self.settings.checkpoint_updates as u64;
+        // A cramped pool may have room as soon as the maps know what it holds.
+        let updates = match self.array.cramped.get() {
+            true => 0,
+            false => self.settings.checkpoint_updates as u64,
+        };
         if self.quiet.wants_merge(self.host_blocks_written(), updates) {
             self.merge_due.set(true);
             self.upkeep.notify_one();
@@ -268,7 +273,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let others_full = others.any(|other| other.overlay_full);
         let freeable = state.segments.table().iter().filter(|(number, segment)| {
             let sealed = segment.state == SegmentState::Sealed && segment.live() == 0;
-            sealed && !state.quarantined.contains(number) && !state.in_limbo(**number)
+            // Those that lie ready and lack a drive are written by nobody any more.
+            let dead = segment.state == SegmentState::Ready && !rules.accepts(&segment.columns);
+            let free = sealed || dead && !state.lent.contains_key(number);
+            free && !state.quarantined.contains(number) && !state.in_limbo(**number)
         });
         // Until the next merge the emptied ones still count as what they held.
         let freeable = freeable.count() + state.emptied.len();

@@ -207,7 +207,8 @@ fn stuck(left_blocks: u64) -> String {
 fn lacks_drives(left_blocks: u64) -> String {
     let left = blocks(left_blocks);
     format!(
-        "redundancy is missing of {left}, and the drives left are too few to rebuild it: add one"
+        "redundancy is missing of {left}, and the drives left are too few, or too full, to \
+         rebuild it: add one"
     )
 }
 

@@ -5,6 +5,7 @@ mod atomic_reads;
 mod balance;
 mod cleaning;
 mod closing;
+mod cramped;
 mod dead_processes;
 mod events;
 mod exclusion;
