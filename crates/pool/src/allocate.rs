@@ -23,12 +23,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     fn shape_of_new(&self, free: &[usize], kind: Kind) -> (Shape, usize) {
         let available = free.iter().filter(|zones| **zones > 0).count();
         let rules = self.rules();
+        let cramped = self.array.cramped.get();
         let shape = match kind {
             Kind::Narrow => rules.narrow(),
             // A mirror keeps its copies: narrower would be less redundant.
             Kind::Wide | Kind::Map if self.array.level == Level::Raid1 => rules.wide(),
-            Kind::Wide | Kind::Map if self.array.cramped.get() => rules.wide(),
-            Kind::Wide | Kind::Map => self.array.level.shape(self.width.min(available)),
+            Kind::Wide | Kind::Map => {
+                let width = cramped.unwrap_or(self.width.min(available));
+                self.array.level.shape(width)
+            }
         };
         // A column may lack a zone only for want of a drive, never for want of space.
         let missing = shape.width().saturating_sub(self.array.taking());

@@ -6,7 +6,7 @@
 //! without another. What recovery decided is published the same way, and so is what becomes of
 //! volumes and snapshots: the log goes on, for every layer that it names is in the new tables too.
 
-use crate::checkpoint::Gate;
+use crate::checkpoint::{Gate, Resume};
 use crate::coordinator::Coordinator;
 use crate::core::State;
 use crate::error::PoolError;
@@ -63,8 +63,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Changes the tables of volumes, snapshots and layers, with no stripe in flight, and returns
     /// when that is durable. `change` is given what they were, which they are again if it fails.
+    ///
+    /// What volumes that reserve space have written counts nowhere before it is merged: it is
+    /// covered by what is promised to them. Where that may change, the maps have it all before.
     pub async fn change_tables<T>(
         self: &Rc<Self>,
+        promises: bool,
         change: impl FnOnce(&mut State, &Tables) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
         let _alone = self.upkeep_lock.lock().await;
@@ -72,6 +76,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let _gate = Gate::close(self).await?;
         if let Some(reason) = self.offline.get() {
             return Err(PoolError::Offline(reason));
+        }
+        let pending = {
+            let state = self.state.borrow();
+            !self.peers().is_empty() || !state.overlay.is_empty()
+        };
+        if promises && pending {
+            self.checkpoint_locked(Resume::WhenDurable, |_| Ok(()))
+                .await?;
         }
         let before = self.state.borrow().tables.clone();
         let changed = change(&mut self.state.borrow_mut(), &before);

@@ -73,8 +73,8 @@ pub(crate) struct Array<D> {
     /// Drives that are being emptied so that they can be removed.
     pub leaving: RefCell<BTreeSet<usize>>,
     /// Drives are gone, and what the pool holds has no room in segments that lack none: new ones
-    /// lack those drives too.
-    pub cramped: Cell<bool>,
+    /// are of this width, and lack those drives too.
+    pub cramped: Cell<Option<usize>>,
     /// This core's leave to write.
     pub lease: Lease,
 }
@@ -96,7 +96,7 @@ impl<D: BlockDevice> Array<D> {
             serving: Cell::new(false),
             newly_failed: RefCell::default(),
             leaving: RefCell::default(),
-            cramped: Cell::new(false),
+            cramped: Cell::new(None),
             lease: Lease::default(),
         }
     }

@@ -94,14 +94,12 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         let zones = self.zones();
         let size = match cramped {
-            true => Size::short(self.array.level, self.width, self.zone_rows, &zones),
-            false => Size::of(self.array.level, self.width, self.zone_rows, &zones),
+            Some(width) => Size::short(self.array.level, width, self.zone_rows, &zones),
+            None => Size::of(self.array.level, self.width, self.zone_rows, &zones),
         };
         let size = size.for_shards(self.shards);
-        let formed = match cramped {
-            true => self.width,
-            false => formed_width(self.array.level, self.width, self.array.taking()),
-        };
+        let formed = cramped
+            .unwrap_or_else(|| formed_width(self.array.level, self.width, self.array.taking()));
         let by_tables = self.table_room_with(&zones).segments_most(formed);
         let size = size.at_most(by_tables);
         self.known_size.set(Some((drives, size)));

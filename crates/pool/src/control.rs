@@ -113,13 +113,14 @@ fn snapshot_of(state: &State, id: SnapshotId) -> Result<Snapshot, PoolError> {
 impl<D: BlockDevice + 'static> Pool<D> {
     async fn change<T>(
         &self,
+        promises: bool,
         change: impl FnOnce(&mut State) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
         // Room that was dealt to shards and that they do not use is not theirs meanwhile.
         let _dealing = self.core.room_lock.lock().await;
         let others = self.core.take_back_room(false).await?.blocks;
         self.core
-            .change_tables(|state, before| {
+            .change_tables(promises, |state, before| {
                 let changed = change(state)?;
                 state.tables_changed();
                 let more = state.promised > before.promised_blocks();
@@ -160,7 +161,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         if options.reserved {
             self.settle_before_promising().await?;
         }
-        self.change(|state| {
+        self.change(options.reserved, |state| {
             check_name(state, name)?;
             let layer = state.tables.add_layer(None);
             let id = state.tables.take_id();
@@ -186,7 +187,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         allow_shrink: bool,
     ) -> Result<(), PoolError> {
         let blocks = blocks_of(bytes)?;
-        if self.reserves(id) {
+        let promises = self.reserves(id);
+        if promises {
             self.settle_before_promising().await?;
         }
         let smaller = |state: &State| {
@@ -196,7 +198,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         if allow_shrink && smaller(&self.core.state.borrow()) {
             return self.shrink_volume(id, blocks).await;
         }
-        self.change(|state| {
+        self.change(promises, |state| {
             if smaller(state) {
                 return Err(PoolError::Invalid(
                     "shrinking loses data and must be allowed",
@@ -227,7 +229,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// [`PoolError::NoSpace`] if there is not so much.
     pub async fn reserve_volume(&self, id: VolumeId, reserved: bool) -> Result<(), PoolError> {
         self.settle_before_promising().await?;
-        self.change(|state| {
+        self.change(true, |state| {
             volume_mut(state, id)?.reserved = reserved;
             Ok(())
         })
@@ -236,7 +238,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Gives a volume another name.
     pub async fn rename_volume(&self, id: VolumeId, name: &str) -> Result<(), PoolError> {
-        self.change(|state| {
+        self.change(false, |state| {
             check_name(state, name)?;
             volume_mut(state, id)?.name = name.to_owned();
             Ok(())
@@ -247,7 +249,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Replaces what the pool keeps for the volume's user.
     pub async fn set_attributes(&self, id: VolumeId, attributes: Vec<u8>) -> Result<(), PoolError> {
         check_attributes(&attributes)?;
-        self.change(|state| {
+        self.change(false, |state| {
             volume_mut(state, id)?.attributes = attributes;
             Ok(())
         })
@@ -256,7 +258,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Deletes a volume; its snapshots stay.
     pub async fn delete_volume(&self, id: VolumeId) -> Result<(), PoolError> {
-        self.change(|state| {
+        self.change(false, |state| {
             state
                 .tables
                 .volumes
@@ -274,10 +276,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
         &self,
         volumes: &[(VolumeId, String)],
     ) -> Result<Vec<SnapshotId>, PoolError> {
-        if volumes.iter().any(|(id, _)| self.reserves(*id)) {
+        let promises = volumes.iter().any(|(id, _)| self.reserves(*id));
+        if promises {
             self.settle_before_promising().await?;
         }
-        self.change(|state| {
+        self.change(promises, |state| {
             let mut names = std::collections::BTreeSet::new();
             for (id, name) in volumes {
                 check_name(state, name)?;
@@ -300,7 +303,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         snapshot: SnapshotId,
         name: &str,
     ) -> Result<VolumeId, PoolError> {
-        self.change(|state| {
+        self.change(false, |state| {
             check_name(state, name)?;
             let from = snapshot_of(state, snapshot)?;
             let layer = state.tables.add_layer(Some(from.layer));
@@ -321,10 +324,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Makes a volume what a snapshot of any volume is; what was written since is lost.
     pub async fn rollback(&self, id: VolumeId, snapshot: SnapshotId) -> Result<(), PoolError> {
-        if self.reserves(id) {
+        let promises = self.reserves(id);
+        if promises {
             self.settle_before_promising().await?;
         }
-        self.change(|state| {
+        self.change(promises, |state| {
             let from = snapshot_of(state, snapshot)?;
             volume_mut(state, id)?;
             let layer = state.tables.add_layer(Some(from.layer));
@@ -339,7 +343,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Deletes a snapshot; clones of it and the volume stay as they are.
     pub async fn delete_snapshot(&self, id: SnapshotId) -> Result<(), PoolError> {
-        self.change(|state| {
+        self.change(false, |state| {
             state
                 .tables
                 .snapshots

@@ -150,7 +150,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         let number = number.or_else(|| core.take_ready_for_map(state));
         let number = number.or_else(|| {
             // Rather a map that lacks drives too than none.
-            core.set_cramped(core.may_be_cramped());
+            core.set_cramped(core.width_with_gone());
             core.allocate(state, Kind::Map)
         });
         let number = number.ok_or(IoError::CapacityExceeded)?;

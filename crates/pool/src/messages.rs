@@ -178,8 +178,8 @@ pub(crate) enum Order {
     },
     /// A drive is out of use.
     Fail(usize),
-    /// What new segments lack for want of drives has no room elsewhere, or has again.
-    Cramped(bool),
+    /// New segments are of this width, and lack the drives that are gone; or they lack none.
+    Cramped(Option<usize>),
     /// These drives take no new segments.
     Leaving(BTreeSet<usize>),
     /// A drive has joined: take the handle that was offered. Answered with whether there is one.

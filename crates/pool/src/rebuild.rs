@@ -31,7 +31,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             Level::Raid1 => self.width,
             level => level.shape(1).width(),
         };
-        self.array.taking() >= narrowest && !self.array.cramped.get()
+        self.array.taking() >= narrowest && self.array.cramped.get().is_none()
     }
 }
 
@@ -95,8 +95,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// once. It goes on with segments that lack what the old ones lack, until there is a drive in
     /// the place of the one that is gone, or less to hold.
     pub fn judge_room(&self) {
-        let cramped = self.may_be_cramped() && {
-            let before = self.array.cramped.replace(false);
+        let lacks_room = || {
+            let before = self.array.cramped.replace(None);
             let size = self.size();
             let state = self.state.borrow();
             let others = self.peers().iter().map(|peer| peer.standing.get());
@@ -104,28 +104,35 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let held = state.held_blocks() + state.new_at_most() + others;
             let updates = self.settings.checkpoint_updates as u64;
             let kept = size.map_reserve_nodes(state.map_nodes, updates);
-            let lacks_room = held > size.usable_blocks() || self.nodes_storable(&state) < kept;
+            let lacks = held > size.usable_blocks() || self.nodes_storable(&state) < kept;
             self.array.cramped.set(before);
-            lacks_room
+            lacks
         };
-        self.set_cramped(cramped);
+        self.set_cramped(self.width_with_gone().filter(|_| lacks_room()));
     }
 
-    /// True when segments as wide as ever would lack a drive, and could: none is about to leave.
-    /// Mirrors are as wide as ever in any case.
-    pub fn may_be_cramped(&self) -> bool {
-        if self.array.level == Level::Raid1 {
-            return false;
+    /// How wide new segments would be with the drives that are gone and not forgotten, which they
+    /// lack: no more than those, or the pool could lose fewer drives than it promises. `None` where
+    /// none would be lacking, one is about to leave, or mirrors are as wide as ever in any case.
+    pub fn width_with_gone(&self) -> Option<usize> {
+        let level = self.array.level;
+        if level == Level::Raid1 || !self.array.leaving.borrow().is_empty() {
+            return None;
         }
-        let width = self.rules().wide().width();
+        let members = {
+            let published = self.published.borrow();
+            let members = published.superblock.members.iter();
+            members.filter(|it| it.state != MEMBER_NONE).count()
+        };
+        let width = level.shape(self.width.min(members)).width();
         let missing = width.saturating_sub(self.array.taking());
-        let lost_max = self.array.level.drives_lost_max(self.width);
-        (1..=lost_max).contains(&missing) && self.array.leaving.borrow().is_empty()
+        let allowed = 1..=level.drives_lost_max(width);
+        (width <= members && allowed.contains(&missing)).then_some(width)
     }
 
-    pub fn set_cramped(&self, cramped: bool) {
+    pub fn set_cramped(&self, cramped: Option<usize>) {
         if self.array.cramped.replace(cramped) != cramped {
-            tracing::warn!(cramped, "room without the drives that are gone");
+            tracing::warn!(?cramped, "room without the drives that are gone");
             self.tell_all(|| Order::Cramped(cramped));
             self.work.notify_one();
         }

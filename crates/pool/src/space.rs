@@ -34,9 +34,9 @@ pub(crate) struct Size {
     pub open_segments: usize,
 }
 
-/// What a size was reckoned for: the drives that take data, how often drives came and went, and
-/// whether segments lack those that are gone.
-pub(crate) type SizeOf = (u32, u64, bool);
+/// What a size was reckoned for: the drives that take data, how often drives came and went, and the
+/// width of segments that lack those that are gone.
+pub(crate) type SizeOf = (u32, u64, Option<usize>);
 
 /// The width at which segments are formed on `drives` drives.
 pub(crate) fn formed_width(level: Level, width: usize, drives: usize) -> usize {
@@ -56,7 +56,7 @@ impl Size {
         }
     }
 
-    /// The same where segments are as wide as ever, and lack the drives that are gone.
+    /// The same where segments are so wide, and lack the drives that are gone.
     pub fn short(level: Level, width: usize, zone_rows: u32, zones: &[usize]) -> Size {
         let live = zones.iter().filter(|zones| **zones > 0).count();
         let shape = level.shape(width);

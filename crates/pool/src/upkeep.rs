@@ -137,8 +137,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub fn look_for_quiet(&self) {
         // A cramped pool may have room as soon as the maps know what it holds.
         let updates = match self.array.cramped.get() {
-            true => 0,
-            false => self.settings.checkpoint_updates as u64,
+            Some(_) => 0,
+            None => self.settings.checkpoint_updates as u64,
         };
         if self.quiet.wants_merge(self.host_blocks_written(), updates) {
             self.merge_due.set(true);

@@ -288,3 +288,54 @@ fn what_is_being_overwritten_takes_no_room_from_others() {
         assert_eq!(read(&pool, id, 2 * half - 1, 2).await[BLOCK..], [3; BLOCK]);
     });
 }
+/// Writes all of a volume, everything at once; returns how many writes were refused.
+async fn write_all_at_once(device: &PoolVolume<SimDrive>, blocks: u64) -> usize {
+    refused(begin_to_write_all(device, blocks)).await
+}
+
+type Writes = Vec<reactor::Task<Result<(), IoError>>>;
+
+fn begin_to_write_all(device: &PoolVolume<SimDrive>, blocks: u64) -> Writes {
+    let starts = (0..blocks).step_by(16);
+    let writes = starts.map(|start| {
+        let device = device.clone();
+        let buffer = Buffer::zeroed(16.min(blocks - start) as usize * BLOCK);
+        reactor::spawn(async move {
+            device
+                .write(Lba(start), buffer, Durability::Durable)
+                .await
+                .1
+        })
+    });
+    writes.collect()
+}
+
+async fn refused(writes: Writes) -> usize {
+    let mut refused = 0;
+    for write in writes {
+        refused += usize::from(write.await.is_err());
+    }
+    refused
+}
+
+/// What was written to it between a look at what is held and the snapshot counted nowhere.
+#[test]
+fn a_snapshot_of_a_volume_that_reserves_space_is_reckoned_with_what_is_being_written() {
+    with_drives_of(4, 1300, async |drives| {
+        let (pool, thin, usable) = pool_with_volume(&drives, Level::Raid5, 100).await;
+        let part = usable * 2 / 5;
+        let thick = reserving(&pool, "thick", part).await.expect("it fits");
+        let device = pool.volume(thick).expect("the volume");
+        assert_eq!(fill(&thin, usable - part).await, Ok(()));
+        pool.checkpoint().await.expect("checkpoint");
+        let writes = begin_to_write_all(&device, part);
+        reactor::yield_now().await;
+        let taken = pool.snapshot(&[(thick, "then".to_owned())]).await;
+        assert_eq!(taken.err(), Some(PoolError::NoSpace));
+        assert_eq!(refused(writes).await, 0);
+        for _ in 0..3 {
+            assert_eq!(write_all_at_once(&device, part).await, 0);
+        }
+        pool.close().await.expect("closed");
+    });
+}
