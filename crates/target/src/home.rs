@@ -1,5 +1,6 @@
 //! Messages between the cores: a controller lives where its admin queue is, its I/O queues may be
-//! elsewhere. Only connecting, closing, reservations and signs of life cross; never an I/O command.
+//! elsewhere. Only connecting, closing, reservations, signs of life and the locks of Compare and
+//! Write cross; never an I/O command.
 
 use std::cmp::Reverse;
 
@@ -9,9 +10,13 @@ use nvme::fabrics::{CONTROLLER_ID_MAX, InvalidParameter};
 use nvme::log::ErrorEntry;
 use reactor::mailbox;
 
+use crate::lock::Blocks;
 use crate::reservation::shared::News;
 use crate::reservation::{HostId, Request};
 use crate::subsystem::ERROR_LOG_ENTRIES;
+
+/// The core that decides on reservations, and who has blocks to himself.
+pub(crate) const OWNER: u16 = 0;
 
 /// Messages that may wait at one core.
 const MAILBOX_MESSAGES: usize = 1024;
@@ -92,6 +97,9 @@ impl Account {
     }
 }
 
+/// What comes of something that another core was asked for.
+pub(crate) type Done = Result<(), Status>;
+
 /// What one core tells another.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -133,11 +141,17 @@ pub(crate) enum Message {
     },
     /// Serve by these reservations from now on, and say so.
     Reservations { token: u64, from: u16, news: News },
-    /// The answer to either.
-    Reserved {
+    /// Hold back commands that overlap these blocks, and say so once those that began earlier have
+    /// ended.
+    Lock {
         token: u64,
-        result: Result<(), Status>,
+        from: u16,
+        blocks: Blocks,
     },
+    /// The answer to any of these three.
+    Done { token: u64, result: Done },
+    /// What you hold back for me may go on.
+    Unlock { token: u64, from: u16 },
     /// An I/O queue of this controller had traffic.
     Traffic { controller_id: u16 },
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use nvme::command::{
     ALL_NAMESPACES, DATASET_DEALLOCATE, DatasetManagement, DatasetRange, ReadWrite, command_flags,
     control,
@@ -12,8 +12,10 @@ use nvme::{IoOpcode, Status, SubmissionEntry};
 use qos::Direction;
 use zerocopy::FromBytes;
 
+use crate::lock::Blocks;
 use crate::namespace::{By, Namespace};
 use crate::pace::Pass;
+use crate::per_core::Core;
 use crate::reservation::{Access, HostId};
 use crate::subsystem::{Failure, Subsystem};
 use crate::tally::add;
@@ -41,7 +43,7 @@ pub(crate) struct IoQueue<D> {
 /// A refused command: the status it ends with.
 type Refused = Status;
 
-impl<D: BlockDevice> IoQueue<D> {
+impl<D: BlockDevice + 'static> IoQueue<D> {
     /// Executes one command.
     pub async fn execute(&self, entry: &SubmissionEntry, data: Option<Buffer>) -> Reply {
         self.traffic.set(true);
@@ -52,7 +54,12 @@ impl<D: BlockDevice> IoQueue<D> {
     }
 
     /// Executes Compare and Write as one; gives both replies, in order.
-    pub async fn execute_fused(&self, first: Command, second: Command) -> (Reply, Reply) {
+    pub async fn execute_fused(
+        &self,
+        core: &Core<D>,
+        first: Command,
+        second: Command,
+    ) -> (Reply, Reply) {
         self.traffic.set(true);
         let (compare, write) = (first.entry, second.entry);
         let failed_first = |status| {
@@ -65,30 +72,48 @@ impl<D: BlockDevice> IoQueue<D> {
             Ok(pair) => pair,
             Err(status) => return failed_first(status),
         };
-        let namespace = &pair.namespace;
+        match self.compare_and_write(core, pair).await {
+            Ok(Ok(())) => (Reply::success(), Reply::success()),
+            Ok(Err(error)) => (Reply::success(), self.failed(&write, error.into())),
+            Err(status) => failed_first(status),
+        }
+    }
+
+    /// `Err` where nothing is written; otherwise what came of the write.
+    async fn compare_and_write(
+        &self,
+        core: &Core<D>,
+        pair: FusedPair<D>,
+    ) -> Result<Result<(), IoError>, Refused> {
+        let namespace = Rc::clone(&pair.namespace);
         let arrived = reactor::turn_started();
         let bytes = pair.data.len() as u32;
-        let _pass = match self.turn(namespace, Direction::Write, bytes).await {
-            Ok(pass) => pass,
-            Err(status) => return failed_first(status),
+        let _pass = self.turn(&namespace, Direction::Write, bytes).await?;
+        let blocks = Blocks {
+            subsystem_nqn: self.subsystem.settings.nqn.clone(),
+            nsid: namespace.settings.nsid,
+            range: pair.range,
         };
-        let _locked = match namespace.lock(pair.range, self.by(Access::Write)).await {
-            Ok(locked) => locked,
-            Err(status) => return failed_first(status),
-        };
-        if let Err(status) = compare_blocks(namespace, pair.range, &pair.expected).await {
-            return failed_first(status);
+        let lock = core.lock(&blocks, &namespace.in_flight).await?;
+        let outcome = self.compare_and_write_locked(pair).await;
+        core.unlock(lock);
+        if let Ok(written) = &outcome {
+            let done = written.map_or(0, |()| u64::from(bytes));
+            namespace.counters.count_write(arrived, done);
         }
-        let (_, written) = namespace
-            .device
-            .write(pair.range.start, pair.data, pair.durability)
-            .await;
-        let done = written.map_or(0, |()| u64::from(bytes));
-        namespace.counters.count_write(arrived, done);
-        match written {
-            Ok(()) => (Reply::success(), Reply::success()),
-            Err(error) => (Reply::success(), self.failed(&write, error.into())),
-        }
+        outcome
+    }
+
+    async fn compare_and_write_locked(
+        &self,
+        pair: FusedPair<D>,
+    ) -> Result<Result<(), IoError>, Refused> {
+        let namespace = &pair.namespace;
+        let _entered = namespace.enter_locked(self.by(Access::Write))?;
+        compare_blocks(namespace, pair.range, &pair.expected).await?;
+        let device = &namespace.device;
+        let write = device.write(pair.range.start, pair.data, pair.durability);
+        Ok(write.await.1)
     }
 
     async fn dispatch(

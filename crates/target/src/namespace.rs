@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use block::{BlockDevice, BlockRange, Geometry};
 use nvme::Status;
-use reactor::sync::{Mutex, Notify};
+use reactor::sync::Mutex;
 
+use crate::in_flight::{Entered, InFlight};
 use crate::pace::Pace;
 use crate::reservation::{Access, HostId, Reservations};
 use crate::settings::NamespaceSettings;
@@ -20,14 +21,8 @@ pub(crate) struct Namespace<D> {
     pub counters: Tally,
     pub pace: Pace,
     removed: Cell<bool>,
-    /// Commands in flight, by the phase they entered in: see [`Namespace::lock`].
-    in_flight: [Cell<u32>; 2],
-    phase: Cell<usize>,
-    left: Notify,
-    /// Blocks that a Compare and Write has to itself.
-    locked: Cell<Option<BlockRange>>,
-    unlocked: Notify,
-    exclusive: Mutex<()>,
+    /// Commands on its blocks; shared with other hosts' namespaces that have the same ones.
+    pub in_flight: Rc<InFlight>,
     reservations: RefCell<Arc<Reservations>>,
     /// There is a reservation.
     reserved: Cell<bool>,
@@ -43,19 +38,18 @@ pub(crate) struct By {
 }
 
 impl<D: BlockDevice> Namespace<D> {
-    pub fn new(settings: NamespaceSettings, device: Rc<D>) -> Namespace<D> {
+    pub fn new(
+        settings: NamespaceSettings,
+        device: Rc<D>,
+        in_flight: Rc<InFlight>,
+    ) -> Namespace<D> {
         Namespace {
             settings,
             device,
             counters: Tally::default(),
             pace: Pace::default(),
             removed: Cell::new(false),
-            in_flight: [Cell::new(0), Cell::new(0)],
-            phase: Cell::new(0),
-            left: Notify::new(),
-            locked: Cell::new(None),
-            unlocked: Notify::new(),
-            exclusive: Mutex::new(()),
+            in_flight,
             reservations: RefCell::default(),
             reserved: Cell::new(false),
             changing: Mutex::new(()),
@@ -79,16 +73,15 @@ impl<D: BlockDevice> Namespace<D> {
 
     /// Counts a command in, once nobody has `range` to himself. `Err` when the namespace is being
     /// removed or a reservation forbids it.
-    pub async fn enter(&self, range: BlockRange, by: By) -> Result<Entered<'_, D>, Status> {
-        while self
-            .locked
-            .get()
-            .is_some_and(|locked| overlap(locked, range))
-        {
-            self.unlocked.notified().await;
-        }
+    pub async fn enter(&self, range: BlockRange, by: By) -> Result<Entered<'_>, Status> {
+        self.in_flight.free(range).await;
+        self.enter_locked(by)
+    }
+
+    /// As [`Namespace::enter`], for a command that has its blocks to itself.
+    pub fn enter_locked(&self, by: By) -> Result<Entered<'_>, Status> {
         self.admit(by)?;
-        Ok(self.count_in())
+        Ok(self.in_flight.enter())
     }
 
     /// `Err` when the namespace is being removed or a reservation forbids it.
@@ -102,88 +95,10 @@ impl<D: BlockDevice> Namespace<D> {
         Ok(())
     }
 
-    fn count_in(&self) -> Entered<'_, D> {
-        let phase = self.phase.get();
-        let counter = &self.in_flight[phase & 1];
-        counter.set(counter.get() + 1);
-        Entered {
-            namespace: self,
-            phase,
-        }
-    }
-
-    /// Gives the caller `range` to itself: commands that overlap it and come later wait, those
-    /// that came earlier are waited for. Costs other commands one look at `locked`.
-    pub async fn lock(&self, range: BlockRange, by: By) -> Result<Locked<'_, D>, Status> {
-        let turn = self.exclusive.lock().await;
-        self.admit(by)?;
-        self.locked.set(Some(range));
-        let earlier = self.phase.get();
-        self.phase.set(earlier ^ 1);
-        let locked = Locked {
-            namespace: self,
-            _turn: turn,
-            _entered: self.count_in(),
-        };
-        self.wait_for(earlier).await;
-        Ok(locked)
-    }
-
-    /// Returns when the commands that are in flight now have ended.
-    pub async fn drain(&self) {
-        let _turn = self.exclusive.lock().await;
-        let earlier = self.phase.get();
-        self.phase.set(earlier ^ 1);
-        self.wait_for(earlier).await;
-    }
-
-    async fn wait_for(&self, phase: usize) {
-        while self.in_flight[phase & 1].get() > 0 {
-            self.left.notified().await;
-        }
-    }
-
     /// Refuses commands from now on and returns when none is in flight.
     pub async fn remove(&self) {
         self.removed.set(true);
         self.pace.end();
-        while self.in_flight.iter().any(|counter| counter.get() > 0) {
-            self.left.notified().await;
-        }
+        self.in_flight.drain().await;
     }
-}
-
-/// A command in flight on a namespace.
-pub(crate) struct Entered<'a, D> {
-    namespace: &'a Namespace<D>,
-    phase: usize,
-}
-
-impl<D> Drop for Entered<'_, D> {
-    fn drop(&mut self) {
-        let counter = &self.namespace.in_flight[self.phase & 1];
-        counter.set(counter.get() - 1);
-        if counter.get() == 0 {
-            self.namespace.left.notify_all();
-        }
-    }
-}
-
-/// A range that one command has to itself.
-pub(crate) struct Locked<'a, D> {
-    namespace: &'a Namespace<D>,
-    _entered: Entered<'a, D>,
-    _turn: reactor::sync::MutexGuard<'a, ()>,
-}
-
-impl<D> Drop for Locked<'_, D> {
-    fn drop(&mut self) {
-        self.namespace.locked.set(None);
-        self.namespace.unlocked.notify_all();
-    }
-}
-
-fn overlap(one: BlockRange, other: BlockRange) -> bool {
-    let end = |range: BlockRange| range.start.0.saturating_add(range.blocks);
-    one.start.0 < end(other) && other.start.0 < end(one)
 }

@@ -16,7 +16,7 @@ use reactor::sync::{Notify, oneshot};
 use reactor::{Instant, mailbox};
 
 use crate::controller::Controller;
-use crate::home::{Account, AttachRequest, Identifiers, Message, QueuePlace, Refusal};
+use crate::home::{Account, AttachRequest, Done, Identifiers, Message, QueuePlace, Refusal};
 use crate::pace::{Bounds, Place};
 use crate::port::Port;
 use crate::report::{CloseReason, TargetEvent};
@@ -62,8 +62,10 @@ pub(crate) struct Core<D> {
     pub events_arrived: Notify,
     /// Where reservations are kept that are to survive a power loss.
     pub keeper: RefCell<Option<ReservationKeeper>>,
-    /// Who waits for another core's part in a change of reservations.
-    pub reservations: RefCell<BTreeMap<u64, oneshot::Sender<Result<(), Status>>>>,
+    /// Who waits for [`Message::Done`].
+    pub awaited: RefCell<BTreeMap<u64, oneshot::Sender<Done>>>,
+    /// Ends what is held back for other cores, by these and their tokens.
+    pub locks: RefCell<BTreeMap<(u16, u64), oneshot::Sender<()>>>,
     last_controller_id: Cell<u16>,
     others: Vec<mailbox::Sender<Message>>,
     answers: RefCell<BTreeMap<u64, oneshot::Sender<Answer>>>,
@@ -101,7 +103,8 @@ impl<D: BlockDevice + 'static> Core<D> {
             events: RefCell::default(),
             events_arrived: Notify::new(),
             keeper: RefCell::default(),
-            reservations: RefCell::default(),
+            awaited: RefCell::default(),
+            locks: RefCell::default(),
             last_controller_id: Cell::new(0),
             others,
             answers: RefCell::default(),
@@ -284,7 +287,21 @@ impl<D: BlockDevice + 'static> Core<D> {
         Err(Refusal::in_data(connect_offset::CONTROLLER_ID))
     }
 
-    pub fn next_token(&self) -> u64 {
+    /// Asks another core for what it answers with [`Message::Done`]; gives the token, and where
+    /// the answer comes. Who gives up takes the token out of `awaited`.
+    pub fn ask(
+        &self,
+        core: u16,
+        message: impl FnOnce(u64) -> Message,
+    ) -> (u64, oneshot::Receiver<Done>) {
+        let (sender, receiver) = oneshot::channel();
+        let token = self.next_token();
+        self.awaited.borrow_mut().insert(token, sender);
+        self.post(core, message(token));
+        (token, receiver)
+    }
+
+    fn next_token(&self) -> u64 {
         let token = self.last_token.get() + 1;
         self.last_token.set(token);
         token
@@ -447,9 +464,22 @@ impl<D: BlockDevice + 'static> Core<D> {
                 self.detach_here(controller_id, queue_id, place);
             }
             Message::Close { session } => self.close_session(session, CloseReason::Controller),
-            message @ (Message::Reserve { .. }
-            | Message::Reservations { .. }
-            | Message::Reserved { .. }) => self.receive_reservation(message),
+            message @ (Message::Reserve { .. } | Message::Reservations { .. }) => {
+                self.receive_reservation(message);
+            }
+            Message::Lock {
+                token,
+                from,
+                blocks,
+            } => self.lock_for(from, token, blocks),
+            Message::Unlock { token, from } => self.unlock_for(from, token),
+            Message::Done { token, result } => {
+                let waiting = self.awaited.borrow_mut().remove(&token);
+                if let Some(waiting) = waiting {
+                    // Who asked may have given up.
+                    let _ = waiting.send(result);
+                }
+            }
             Message::Abandon { controller_id } => self.abandon(controller_id),
             Message::Traffic { controller_id } => self.traffic(controller_id, reactor::now()),
         }

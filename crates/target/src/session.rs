@@ -260,7 +260,7 @@ impl<D: BlockDevice + 'static> Session<D> {
                 Reply::status(Status::ABORTED_FAILED_FUSED),
             ),
             (Some(Role::Io(queue)), (Some(first), Some(second))) => {
-                queue.execute_fused(first, second).await
+                queue.execute_fused(&self.core, first, second).await
             }
             _ => (invalid(), invalid()),
         };

@@ -12,6 +12,7 @@ use zerocopy::FromZeros;
 
 use crate::administration::Administration;
 use crate::home::{Account, Identifiers};
+use crate::in_flight::InFlight;
 use crate::namespace::Namespace;
 use crate::settings::SubsystemSettings;
 
@@ -63,6 +64,13 @@ impl<D: BlockDevice> Subsystem<D> {
 
     pub fn namespace(&self, id: u32) -> Option<Rc<Namespace<D>>> {
         self.namespaces.borrow().get(&id).cloned()
+    }
+
+    /// The commands in flight on a namespace, of all hosts that have it.
+    pub fn in_flight(self: &Rc<Self>, id: u32) -> Option<Rc<InFlight>> {
+        let parts = self.with_parts();
+        let found = parts.iter().find_map(|part| part.namespace(id))?;
+        Some(Rc::clone(&found.in_flight))
     }
 
     /// What `host` sees of it: all, or of a drive the part with what the host has attached.

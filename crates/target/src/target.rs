@@ -14,6 +14,7 @@ use qos::Terms;
 use crate::administration::Administration;
 use crate::error::TargetError;
 use crate::home::Links;
+use crate::in_flight::InFlight;
 use crate::namespace::Namespace;
 use crate::per_core::Core;
 use crate::port::{PathState, Port};
@@ -250,7 +251,8 @@ impl<D: BlockDevice + 'static> Target<D> {
         settings: NamespaceSettings,
         device: Rc<D>,
     ) -> Result<(), TargetError> {
-        self.insert_namespace(&self.subsystem(nqn)?, settings, device)
+        let subsystem = self.subsystem(nqn)?;
+        self.insert_namespace(&subsystem, settings, device, Rc::new(InFlight::new()))
     }
 
     /// Lets `host` use a namespace of a drive; the host is told.
@@ -261,7 +263,10 @@ impl<D: BlockDevice + 'static> Target<D> {
         settings: NamespaceSettings,
         device: Rc<D>,
     ) -> Result<(), TargetError> {
-        self.insert_namespace(&self.subsystem(drive)?.of_host(host), settings, device)
+        let drive = self.subsystem(drive)?;
+        let in_flight = drive.in_flight(settings.nsid);
+        let in_flight = in_flight.unwrap_or_else(|| Rc::new(InFlight::new()));
+        self.insert_namespace(&drive.of_host(host), settings, device, in_flight)
     }
 
     fn insert_namespace(
@@ -269,6 +274,7 @@ impl<D: BlockDevice + 'static> Target<D> {
         subsystem: &Rc<Subsystem<D>>,
         settings: NamespaceSettings,
         device: Rc<D>,
+        in_flight: Rc<InFlight>,
     ) -> Result<(), TargetError> {
         let nsid = settings.nsid;
         if !(1..=NAMESPACE_ID_MAX).contains(&nsid) {
@@ -278,7 +284,8 @@ impl<D: BlockDevice + 'static> Target<D> {
         if namespaces.contains_key(&nsid) {
             return Err(TargetError::NamespaceExists(nsid));
         }
-        namespaces.insert(nsid, Rc::new(Namespace::new(settings, device)));
+        let namespace = Namespace::new(settings, device, in_flight);
+        namespaces.insert(nsid, Rc::new(namespace));
         drop(namespaces);
         self.0.namespace_changed(subsystem, nsid);
         Ok(())

@@ -10,15 +10,11 @@ use block::BlockDevice;
 use nvme::Status;
 use nvme::event::AsyncEvent;
 use nvme::reservation::{CAPABILITIES, NotificationType, PERSISTENCE};
-use reactor::sync::oneshot;
 
 use super::{HostId, Request, Reservations};
-use crate::home::Message;
+use crate::home::{Message, OWNER};
 use crate::namespace::Namespace;
 use crate::per_core::Core;
-
-/// The core that decides.
-const OWNER: u16 = 0;
 
 /// How long another core may take to serve by a new state, which may mean to wait for commands
 /// that devices have.
@@ -44,7 +40,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         CAPABILITIES | if kept { PERSISTENCE } else { 0 }
     }
 
-    /// Does what another core asks for, or takes its answer.
+    /// Does what another core asks for.
     pub fn receive_reservation(self: &Rc<Self>, message: Message) {
         let core = Rc::clone(self);
         match message {
@@ -57,20 +53,13 @@ impl<D: BlockDevice + 'static> Core<D> {
                 request,
             } => drop(reactor::spawn(async move {
                 let result = core.decide(&subsystem_nqn, nsid, host, request).await;
-                core.post(from, Message::Reserved { token, result });
+                core.post(from, Message::Done { token, result });
             })),
             Message::Reservations { token, from, news } => drop(reactor::spawn(async move {
                 core.apply(&news).await;
                 let result = Ok(());
-                core.post(from, Message::Reserved { token, result });
+                core.post(from, Message::Done { token, result });
             })),
-            Message::Reserved { token, result } => {
-                let waiting = core.reservations.borrow_mut().remove(&token);
-                if let Some(waiting) = waiting {
-                    // Who asked may have given up.
-                    let _ = waiting.send(result);
-                }
-            }
             _ => {}
         }
     }
@@ -86,22 +75,16 @@ impl<D: BlockDevice + 'static> Core<D> {
         if self.identifiers.index == OWNER {
             return self.decide(subsystem_nqn, nsid, host, request).await;
         }
-        let (sender, receiver) = oneshot::channel();
-        let token = self.next_token();
-        self.reservations.borrow_mut().insert(token, sender);
-        self.post(
-            OWNER,
-            Message::Reserve {
-                token,
-                from: self.identifiers.index,
-                subsystem_nqn: subsystem_nqn.clone(),
-                nsid,
-                host,
-                request,
-            },
-        );
+        let (token, receiver) = self.ask(OWNER, |token| Message::Reserve {
+            token,
+            from: self.identifiers.index,
+            subsystem_nqn: subsystem_nqn.clone(),
+            nsid,
+            host,
+            request,
+        });
         let answer = reactor::timeout(APPLY_TIMEOUT * 2, receiver).await;
-        self.reservations.borrow_mut().remove(&token);
+        self.awaited.borrow_mut().remove(&token);
         match answer {
             Ok(Ok(answer)) => answer,
             _ => Err(Status::INTERNAL_ERROR),
@@ -167,19 +150,15 @@ impl<D: BlockDevice + 'static> Core<D> {
         let others: Vec<_> = (0..self.identifiers.cores)
             .filter(|core| *core != self.identifiers.index)
             .map(|core| {
-                let (sender, receiver) = oneshot::channel();
-                let token = self.next_token();
-                self.reservations.borrow_mut().insert(token, sender);
                 let (from, news) = (self.identifiers.index, news.clone());
-                self.post(core, Message::Reservations { token, from, news });
-                (token, receiver)
+                self.ask(core, |token| Message::Reservations { token, from, news })
             })
             .collect();
         self.apply_to(namespace, &news).await;
         let mut done = Ok(());
         for (token, receiver) in others {
             let answer = reactor::timeout(APPLY_TIMEOUT, receiver).await;
-            self.reservations.borrow_mut().remove(&token);
+            self.awaited.borrow_mut().remove(&token);
             if !matches!(answer, Ok(Ok(Ok(())))) {
                 // That core may serve by the old state: the host has to ask again.
                 done = Err(Status::INTERNAL_ERROR);
@@ -215,7 +194,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             }
         }
         if news.drain {
-            namespace.drain().await;
+            namespace.in_flight.drain().await;
         }
     }
 }

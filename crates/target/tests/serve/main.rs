@@ -7,6 +7,7 @@
 mod admin;
 mod authentication;
 mod commands;
+mod compare_write;
 mod connecting;
 mod control;
 mod cores;
