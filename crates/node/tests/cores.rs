@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockDevice, Buffer, Durability, Lba};
-use initiator::{ConnectOptions, Controller};
+use block::{BlockDevice, Buffer, Durability, IoError, Lba};
+use initiator::{ConnectOptions, Controller, Namespace};
 use node::{
     AllowedHosts, Backing, DriveCounts, DriveSpec, Level, Node, NodeSpec, PathState, PoolSpec,
     PortSpec, VolumeOptions, VolumeSpec,
@@ -18,6 +18,8 @@ use uuid::Uuid;
 
 const MIB: u64 = 1 << 20;
 const VOLUME_BYTES: u64 = 8 * MIB;
+/// What each of those who count together adds.
+const INCREMENTS: u64 = 40;
 const HOST: &str = "nqn.2026-11.example.flashyard:test";
 const SUBSYSTEM: &str = "nqn.2026-11.example.flashyard:n:v";
 
@@ -50,12 +52,14 @@ async fn serve(node: &Node) {
         ..VolumeOptions::default()
     };
     let volume = node.create_pool_volume("p", "v", options).await.unwrap();
+    let pool = "p".into();
+    serve_from(node, Backing::Pool { pool, volume }).await;
+}
+
+async fn serve_from(node: &Node, backing: Backing) {
     let spec = VolumeSpec {
         name: "v".into(),
-        backing: Backing::Pool {
-            pool: "p".into(),
-            volume,
-        },
+        backing,
         block_bytes: 4096,
         subsystem: SUBSYSTEM.parse().unwrap(),
         nsid: 1,
@@ -63,6 +67,55 @@ async fn serve(node: &Node) {
         allowed: AllowedHosts::Any,
     };
     node.create_volume(spec).await.unwrap();
+}
+
+/// Increments the first block by Compare and Write, from many connections at once, which the kernel
+/// deals to the cores; gives how often, and what the block holds then.
+async fn increments(node: &Node) -> (u64, u64) {
+    let mut controllers = Vec::new();
+    let mut adding = Vec::new();
+    for _ in 0..4 {
+        let options = ConnectOptions {
+            io_queues: 4,
+            ..ConnectOptions::new(HOST)
+        };
+        let controller = Controller::connect(node.addresses()[0], SUBSYSTEM, options);
+        let controller = controller.await.unwrap();
+        let namespace = controller.namespace(1).await.unwrap();
+        for _ in 0..2 {
+            adding.push(reactor::spawn(increment(namespace.clone(), INCREMENTS)));
+        }
+        controllers.push((controller, namespace));
+    }
+    let mut wanted = 0;
+    for task in adding {
+        task.await;
+        wanted += INCREMENTS;
+    }
+    let (buffer, read) = controllers[0].1.read(Lba(0), Buffer::new(4096)).await;
+    read.unwrap();
+    for (controller, _) in controllers {
+        controller.disconnect().await;
+    }
+    (wanted, number(&buffer))
+}
+
+async fn increment(namespace: Namespace, times: u64) {
+    let mut done = 0;
+    while done < times {
+        let (old, read) = namespace.read(Lba(0), Buffer::new(4096)).await;
+        read.unwrap();
+        let mut new = Buffer::copy_of(&old);
+        new[..8].copy_from_slice(&(number(&old) + 1).to_le_bytes());
+        match namespace.compare_and_write(Lba(0), old, new).await.2 {
+            Ok(()) => done += 1,
+            Err(error) => assert_eq!(error, IoError::CompareFailure),
+        }
+    }
+}
+
+fn number(block: &Buffer) -> u64 {
+    u64::from_le_bytes(block[..8].try_into().unwrap())
 }
 
 async fn write_and_read_all(node: &Node) {
@@ -160,5 +213,24 @@ fn a_node_that_shuts_down_lets_go_of_a_pool_in_use() {
         for path in paths.values() {
             assert_eq!(handles(path), 0);
         }
+    });
+}
+
+/// What hosts count by Compare and Write is right whichever cores their commands come to: on a
+/// volume of a pool, and on a drive.
+#[test]
+fn compare_and_write_is_one_step_on_all_cores() {
+    with_pool(async |node, _| {
+        serve(&node).await;
+        let (wanted, found) = increments(&node).await;
+        assert_eq!(wanted, found, "in a pool");
+        node.delete_volume("v").await.unwrap();
+        let bytes = VOLUME_BYTES;
+        let opened = node.open_drive("m", DriveSpec::Memory { bytes }).await;
+        opened.unwrap();
+        serve_from(&node, Backing::Drive("m".into())).await;
+        let (wanted, found) = increments(&node).await;
+        assert_eq!(wanted, found, "on a drive");
+        node.shutdown(Duration::from_secs(1)).await.unwrap();
     });
 }
