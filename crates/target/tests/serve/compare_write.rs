@@ -141,7 +141,7 @@ fn a_namespace_comes_and_goes_under_compare_and_write() {
         for round in 0..30 {
             let adding = hosts.iter().cloned().map(increments_until_refused);
             let adding: Vec<_> = adding.map(reactor::spawn).collect();
-            reactor::sleep(Duration::from_micros(700 + 23 * round)).await;
+            reactor::sleep(Duration::from_micros(2000 + 23 * round)).await;
             let (target, ..) = &cores[round as usize % 3];
             let removed = target.remove_namespace(&nqn(SUBSYSTEM), 1).await;
             for task in adding {
