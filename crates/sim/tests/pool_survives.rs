@@ -63,6 +63,19 @@ fn a_pool_survives_with_another_number_of_shards_each_time() {
     }
 }
 
+/// Worlds that were not survived once: segments lacked more drives than were gone and not forgotten.
+#[test]
+fn pools_that_lost_drives_while_they_were_full_survive_the_loss_of_others() {
+    for (seed, shards_max, crowded) in [(992_444, 1, Some(true)), (992_248, 3, None)] {
+        let options = Options {
+            shards_max,
+            crowded,
+            ..Options::new(seed)
+        };
+        run(&options).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
 /// The seed comes from the commit, so that every commit is tried on worlds nobody has seen.
 #[test]
 fn a_pool_survives_the_seed_of_this_commit() {
