@@ -185,6 +185,42 @@ fn drives_that_were_used_apart_are_named_and_one_set_can_be_chosen() {
     holds(&node, "demo", 20);
 }
 
+/// That every drive of the pool is in use, and that there are so many.
+fn is_whole(node: &Node, drives: usize) {
+    let pool = node.client().pool(&name("pool")).unwrap();
+    assert_eq!(pool.state, PoolState::Online, "{pool:?}");
+    let active = pool.members.iter().filter(|member| member.active);
+    assert_eq!(active.count(), drives, "{pool:?}");
+}
+
+#[test]
+fn a_copy_beside_a_drive_costs_the_pool_no_member() {
+    for level in ["raid0", "raid1"] {
+        let mut node = Node::develop(&["--drives", "2", "--level", level]);
+        fill(&node, "demo", 1);
+        node.answer(&["pool", "export", "pool"]);
+        let copy = node.path().canonicalize().unwrap().join("copy.img");
+        std::fs::copy(drive(&node, 0), &copy).unwrap();
+        // By its name it comes before the genuine one.
+        node.answer(&["drive", "add", "a-copy", copy.to_str().unwrap()]);
+        import_refused(&node, "pool", &["a-copy", "d0", "copies of one another"]);
+        node.answer(&["pool", "import", "pool", "--drives", "d0,d1"]);
+        is_whole(&node, 2);
+        for byte in [2, 3] {
+            fill(&node, "demo", byte);
+            node.kill();
+            node.start();
+            is_whole(&node, 2);
+            holds(&node, "demo", byte);
+        }
+        node.answer(&["drive", "remove", "a-copy"]);
+        node.kill();
+        node.start();
+        is_whole(&node, 2);
+        holds(&node, "demo", 3);
+    }
+}
+
 #[test]
 fn drives_of_an_import_can_be_named() {
     let mut first = Node::develop(&[]);

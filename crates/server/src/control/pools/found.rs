@@ -51,11 +51,23 @@ impl Control {
 }
 
 impl Found {
-    /// The labels that count for a pool that the node has: not those that were left out of it.
+    /// The labels that count for a pool that the node has: not those that were left out of it, nor
+    /// that of a copy beside the drive that the node knows as the member.
     pub fn of<'a>(&'a self, record: &'a PoolRecord) -> impl Iterator<Item = (&'a Name, &'a Label)> {
         let left_out = |label: &Label| record.left_out.contains(&hexadecimal(&label.drive.0));
         let of_pool = self.of_id(&record.id);
-        of_pool.filter(move |(_, label)| !left_out(label))
+        of_pool.filter(move |(name, label)| !left_out(label) && !self.is_copy(record, name, label))
+    }
+
+    /// Whether another drive has the same label, is what the record calls that member, and knows
+    /// no less of the pool: which of two copies was used since nothing else tells.
+    fn is_copy(&self, record: &PoolRecord, name: &Name, label: &Label) -> bool {
+        let member = record.members.get(&hexadecimal(&label.drive.0));
+        let known = member.filter(|member| *member != name);
+        let known = known.and_then(|member| self.labels.get(member));
+        known.is_some_and(|known| {
+            (known.pool, known.drive) == (label.pool, label.drive) && known.epoch >= label.epoch
+        })
     }
 
     /// The labels of the pool of this identity.

@@ -1,9 +1,9 @@
 //! Finding pools on drives, and making them the node's own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{ErrorBody, ErrorCode, ImportablePool, Name, Pool, PoolImport, Severity};
-use node::PoolFacts;
+use node::{Label, PoolFacts};
 
 use super::found::Found;
 use super::renaming::Renaming;
@@ -74,15 +74,9 @@ impl Control {
             message: found.beside_error(&error),
             ..refused(&error)
         })?;
-        let of_pool = all
-            .iter()
-            .filter(|(_, label)| hexadecimal(&label.pool.0) == id);
-        let left_out = of_pool.filter(|(drive, _)| !drives.contains(drive));
         let known = objects.pools.get(called).map(|known| known.record.clone());
         let record = PoolRecord {
-            left_out: left_out
-                .map(|(_, label)| hexadecimal(&label.drive.0))
-                .collect(),
+            left_out: left_out(&all, &id, &drives),
             ..known.unwrap_or_else(PoolRecord::new)
         };
         if let Err(error) = self
@@ -123,6 +117,19 @@ impl Control {
         self.look_at_pools(objects).await;
         Ok(())
     }
+}
+
+/// The identities of drives of the pool `id` that are not among those `chosen`. A copy of a chosen
+/// one has that one's, and leaves nothing out.
+fn left_out(all: &BTreeMap<Name, Label>, id: &str, chosen: &[Name]) -> BTreeSet<String> {
+    let of_pool = all
+        .iter()
+        .filter(|(_, label)| hexadecimal(&label.pool.0) == id);
+    let (used, others): (Vec<_>, Vec<_>) = of_pool.partition(|(drive, _)| chosen.contains(drive));
+    let used: BTreeSet<_> = used.iter().map(|(_, label)| label.drive).collect();
+    let others = others.iter().map(|(_, label)| label.drive);
+    let others = others.filter(|drive| !used.contains(drive));
+    others.map(|drive| hexadecimal(&drive.0)).collect()
 }
 
 /// Refuses a name that another pool has, and another name for a pool that is here.
