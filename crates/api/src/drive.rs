@@ -1,7 +1,7 @@
 //! Drives: what a node keeps data on.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::{Name, ObjectState, Size};
 
@@ -66,6 +66,16 @@ impl DriveSpec {
             DriveSpec::Emulated { .. } => "emulated",
         }
     }
+}
+
+/// How a drive is to be wiped; the query of `POST /v1/drives/{name}/wipe`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct WipeQuery {
+    /// Wipe it although another host holds the pool that it is of, which loses a drive then
+    #[serde(default)]
+    pub force: Option<bool>,
 }
 
 /// A drive as the node sees it.

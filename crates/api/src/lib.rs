@@ -33,7 +33,7 @@ mod tenant;
 mod token;
 mod volume;
 
-pub use drive::{Administration, Drive, DriveSpec};
+pub use drive::{Administration, Drive, DriveSpec, WipeQuery};
 pub use error::{ErrorBody, ErrorCode};
 pub use event::{Event, Severity};
 pub use host::{Host, HostSpec};

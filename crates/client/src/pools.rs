@@ -74,9 +74,10 @@ impl Client {
         self.post_empty(&format!("/v1/pools/{pool}/drives/{drive}/fail"))
     }
 
-    /// Makes a drive that nothing uses forget the pool that it carries.
-    pub fn wipe_drive(&self, drive: &Name) -> Result<(), ClientError> {
-        self.command(&format!("/v1/drives/{drive}/wipe"))
+    /// Makes a drive that nothing uses forget the pool that it carries; `force` although another
+    /// host holds that pool.
+    pub fn wipe_drive(&self, drive: &Name, force: bool) -> Result<(), ClientError> {
+        self.command(&format!("/v1/drives/{drive}/wipe?force={force}"))
     }
 
     /// Gives a volume of a pool another size.

@@ -24,6 +24,9 @@ pub enum Verb {
     Wipe {
         /// The drive
         name: Name,
+        /// Wipe it although another host holds that pool, which loses a drive then
+        #[arg(long)]
+        force: bool,
     },
     /// Add a drive, or try an offline one again
     Add(Add),
@@ -138,8 +141,8 @@ impl Verb {
                 node.output
                     .show(&drive, |drive| list(std::slice::from_ref(drive)));
             }
-            Verb::Wipe { name } => {
-                node.client.wipe_drive(name)?;
+            Verb::Wipe { name, force } => {
+                node.client.wipe_drive(name, *force)?;
                 node.output
                     .say(&format!("drive {name} carries no pool any more"));
             }

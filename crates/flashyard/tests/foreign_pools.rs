@@ -213,6 +213,8 @@ fn a_copy_beside_a_drive_costs_the_pool_no_member() {
             is_whole(&node, 2);
             holds(&node, "demo", byte);
         }
+        // What this node holds itself it may take off a drive that nothing uses.
+        node.answer(&["drive", "wipe", "a-copy"]);
         node.answer(&["drive", "remove", "a-copy"]);
         node.kill();
         node.start();

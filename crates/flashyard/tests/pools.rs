@@ -154,6 +154,7 @@ fn a_pool_moves_to_another_node_with_its_hosts_and_identities() {
         fill(&device, 0..50, 3).await;
     });
     let volume = first.client().volume(&name("demo")).unwrap();
+    let holder = first.client().status().unwrap().uuid.to_string();
     first.kill();
 
     // Another node, on the same files in another order, of which one has no more than a copy.
@@ -166,7 +167,9 @@ fn a_pool_moves_to_another_node_with_its_hosts_and_identities() {
     }
     let listed = second.answer(&["pool", "import"]);
     assert!(
-        listed.contains("raid6") && listed.contains("6 of 6"),
+        ["raid6", "6 of 6", &holder]
+            .iter()
+            .all(|part| listed.contains(part)),
         "{listed}"
     );
     let refused = |arguments: &[&str], parts: &[&str]| {
@@ -195,7 +198,10 @@ fn a_pool_moves_to_another_node_with_its_hosts_and_identities() {
     second.answer(&["drive", "add", "copy", copy.to_str().unwrap()]);
     let force = ["pool", "import", "pool", "--force"];
     refused(&force, &["copy", "f", "copies of one another"]);
-    second.answer(&["drive", "wipe", "copy"]);
+    // The label of the copy is as good as that of the drive, which the first node holds.
+    let wipe = ["drive", "wipe", "copy"];
+    refused(&wipe, &["of pool pool, which host", &holder, "--force"]);
+    second.answer(&[&wipe[..], &["--force"]].concat());
     // One of which both labels are damaged is taken for nothing else, and is in nobody's way.
     let hurt = drives.join("hurt.img");
     label::damage(&drives.join("d3.img"), &hurt);

@@ -23,6 +23,7 @@ mod scrub;
 mod show;
 mod usage;
 mod waiting;
+mod wiping;
 
 pub(super) use self::scrub::check_interval_days;
 pub use self::show::hexadecimal;
@@ -198,18 +199,6 @@ impl Control {
         let failed = self.node.fail_pool_drive(name.as_str(), drive.as_str());
         failed.await.map_err(|error| refused(&error))?;
         self.pool(name).await
-    }
-
-    /// Makes a drive that nothing uses forget the pool that it carries.
-    pub async fn wipe_drive(&self, drive: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.change().await;
-        self.look_at_pools(&mut objects).await;
-        free_drive(&objects, drive, None)?;
-        let wiped = self.node.wipe_drive(drive.as_str()).await;
-        wiped.map_err(|error| refused(&error))?;
-        self.events
-            .record(Severity::Info, &format!("drive/{drive}"), "wiped");
-        Ok(())
     }
 
     /// What takes long, and lately did.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::{
     ErrorBody, ImportablePool, Job, List, Name, PageQuery, Pool, PoolImport, PoolSpec, PoolUsage,
+    WipeQuery,
 };
 use axum::Json;
 use axum::extract::State;
@@ -148,9 +149,14 @@ pub async fn fail_drive(
 
 /// Make a drive that nothing uses forget the pool that it carries
 #[utoipa::path(post, path = "/v1/drives/{name}/wipe", operation_id = "wipe_drive",
-    params(("name" = Name, Path)),
+    params(("name" = Name, Path), WipeQuery),
     responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]
-pub async fn wipe(State(control): State<Arc<Control>>, Named(name): Named) -> Gone {
-    control.wipe_drive(&name).await?;
+pub async fn wipe(
+    State(control): State<Arc<Control>>,
+    Named(name): Named,
+    Parameters(query): Parameters<WipeQuery>,
+) -> Gone {
+    let force = query.force.unwrap_or(false);
+    control.wipe_drive(&name, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -7,6 +7,7 @@ use node::{Label, PoolFacts};
 
 use super::found::Found;
 use super::renaming::Renaming;
+use super::show::identity;
 use super::{PoolEntry, hexadecimal};
 use crate::control::drives::refused;
 use crate::control::{Control, Objects};
@@ -38,7 +39,7 @@ impl Control {
                 level,
                 drives: Vec::new(),
                 members: label.members as u32,
-                holder: label.holder.map(|holder| hexadecimal(&holder.0)),
+                holder: label.holder.map(|holder| identity(&holder.0)),
             });
             pool.drives.push(drive);
         }

@@ -2,6 +2,7 @@
 
 use api::{Name, Pool, PoolCounters, PoolMap, PoolMember, PoolSegments, PoolState};
 use node::{Counters, DriveStatus, Occupancy};
+use uuid::Uuid;
 
 use super::{Objects, PoolEntry, state_of, volumes_of};
 use crate::events::timestamp;
@@ -9,6 +10,11 @@ use crate::events::timestamp;
 /// Sixteen bytes as people see them.
 pub fn hexadecimal(bytes: &[u8; 16]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The identity of a host as people see it, like a node's own.
+pub(super) fn identity(bytes: &[u8; 16]) -> String {
+    Uuid::from_bytes(*bytes).to_string()
 }
 
 pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
