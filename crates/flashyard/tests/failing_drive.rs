@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/connected.rs"]
+mod connected;
 #[path = "support/fickle.rs"]
 mod fickle;
 #[path = "support/load.rs"]
@@ -13,10 +15,12 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use api::{JobKind, JobState, PoolState};
+use api::{JobKind, JobState, ObjectState, PoolState};
+use block::{BlockDevice, Buffer, Durability, Lba};
+use connected::connected;
 use fickle::{FickleDrive, Mood};
 use load::{clean, target, verified_load};
-use support::{Node, name, wait_until};
+use support::{Node, name, text, wait_until};
 
 const MIB: u64 = 1 << 20;
 
@@ -120,4 +124,82 @@ fn load_goes_on_when_a_drive_fails_every_write() {
 fn load_goes_on_when_a_drive_fails_everything_on_two_cores() {
     let two = std::thread::available_parallelism().map_or(1, usize::from) > 1;
     goes_on_through(Mood::Fails, if two { "0, 1" } else { "0" });
+}
+
+/// A pool of nothing but a drive that may fail, with a volume for every host.
+fn pool_of(drive: &FickleDrive) -> Node {
+    let node = Node::configured("");
+    let path = drive.path();
+    node.answer(&["drive", "add", "fickle", path.to_str().unwrap()]);
+    let create = ["pool", "create", "pool", "--level", "raid0"];
+    node.answer(&[&create[..], &["--drives", "fickle"]].concat());
+    let create = ["volume", "create", "v", "--pool", "pool", "--size", "16MiB"];
+    node.answer(&[&create[..], &["--allow", "any"]].concat());
+    node
+}
+
+#[test]
+fn a_pool_that_its_drives_have_left_is_let_go_of_and_taken_again_when_they_are_back() {
+    let drive = FickleDrive::new(32 * MIB);
+    let node = pool_of(&drive);
+    connected(&node, "v", async |device, _controller| {
+        let mut buffer = Buffer::zeroed(4096);
+        buffer.fill(7);
+        let written = device.write(Lba(3), buffer, Durability::Durable).await;
+        assert_eq!(written.1, Ok(()));
+        drive.set(Mood::Fails);
+        let buffer = Buffer::zeroed(4096);
+        let written = device.write(Lba(4), buffer, Durability::Durable).await;
+        assert!(written.1.is_err());
+    });
+    let client = node.client();
+    let pool = || client.pool(&name("pool"));
+    wait_until("the pool is offline", || {
+        pool().unwrap().state == PoolState::Offline
+    });
+    let refused = node.ask(&["pool", "import", "pool"]);
+    let message = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{message}");
+    assert!(message.contains("export it"), "{message}");
+
+    node.answer(&["pool", "export", "pool"]);
+    assert!(pool().is_err());
+    assert_eq!(client.volumes().unwrap().items, []);
+    let events = node.answer(&["event", "list"]);
+    assert!(events.contains("exported as it stood"), "{events}");
+
+    drive.set(Mood::Works);
+    // Opened anew, what it has failed before counts no more.
+    node.answer(&["drive", "remove", "fickle"]);
+    node.answer(&["drive", "add", "fickle", drive.path().to_str().unwrap()]);
+    node.answer(&["pool", "import", "pool"]);
+    assert_eq!(pool().unwrap().state, PoolState::Online);
+    connected(&node, "v", async |device, _controller| {
+        let (buffer, result) = device.read(Lba(3), Buffer::new(4096)).await;
+        assert_eq!(result, Ok(()));
+        assert!(buffer.iter().all(|found| *found == 7));
+    });
+}
+
+#[test]
+fn an_export_that_fails_leaves_the_pool_and_its_volumes() {
+    let drive = FickleDrive::new(32 * MIB);
+    let mut node = pool_of(&drive);
+    let before = node.client().volume(&name("v")).unwrap();
+    drive.set(Mood::FailsWrites);
+    node.refuses(&[(&["pool", "export", "pool"], 1, &["pool pool"])]);
+    let pool = node.client().pool(&name("pool")).unwrap();
+    assert_eq!(pool.state, PoolState::Offline);
+    assert_eq!(pool.volumes, [name("v")]);
+    let held = node.client().volume(&name("v")).unwrap();
+    assert_eq!(held.state, ObjectState::Offline);
+    drive.set(Mood::Works);
+    node.kill();
+    node.start();
+    assert_eq!(node.client().volume(&name("v")).unwrap(), before);
+    connected(&node, "v", async |device, _controller| {
+        let (_, result) = device.read(Lba(3), Buffer::new(4096)).await;
+        assert_eq!(result, Ok(()));
+    });
+    node.answer(&["pool", "export", "pool"]);
 }

@@ -13,6 +13,7 @@ use super::{Control, Objects, not_found};
 use crate::state::{Kind, Place, PoolRecord, ScrubRecord, VolumeRecord};
 
 mod adopt;
+mod export;
 mod found;
 mod hosts;
 mod import;
@@ -122,36 +123,6 @@ impl Control {
         let destroyed = self.node.destroy_pool(name.as_str()).await;
         destroyed.map_err(|error| refused(&error))?;
         self.tell_pool(Severity::Info, name, "destroyed");
-        Ok(())
-    }
-
-    /// Stops serving the volumes of a pool, closes it, and lets go of it.
-    pub async fn export_pool(&self, name: &Name) -> Result<(), ErrorBody> {
-        let mut objects = self.objects.change().await;
-        let entry = objects.pools.get(name);
-        let open = entry
-            .ok_or_else(|| not_found("pool", name))?
-            .offline
-            .is_none();
-        self.check_idle(name)?;
-        self.usages.check_none(name)?;
-        for volume in volumes_of(&objects, name) {
-            self.stop_serving(&volume).await?;
-            objects.volumes.remove(&volume);
-        }
-        if open {
-            let exported = self.node.export_pool(name.as_str()).await;
-            if let Err(error) = exported {
-                let error = refused(&error);
-                if let Some(entry) = objects.pools.get_mut(name) {
-                    entry.offline = Some(error.message.clone());
-                }
-                return Err(error);
-            }
-        }
-        self.forget(Kind::Pool, name).await?;
-        objects.pools.remove(name);
-        self.tell_pool(Severity::Info, name, "exported");
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{ErrorBody, ErrorCode, ImportablePool, Name, Pool, PoolImport, Severity};
 use node::{Label, PoolFacts};
 
+use super::export::lost;
 use super::found::Found;
 use super::renaming::Renaming;
 use super::show::identity;
@@ -50,10 +51,15 @@ impl Control {
     pub async fn import_pool(&self, name: &Name, how: PoolImport) -> Result<Pool, ErrorBody> {
         let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
+        let called = how.rename.as_ref().unwrap_or(name);
+        if let Some(reason) = objects.pools.get(called).and_then(lost) {
+            let message =
+                format!("pool {called} is here, offline: {reason}; export it, then import it");
+            return Err(ErrorBody::new(ErrorCode::AlreadyExists, message));
+        }
         let mut found = self.found(&objects).await;
         let all = found.labels.clone();
         found.restrict(&objects, name, &how)?;
-        let called = how.rename.as_ref().unwrap_or(name);
         if objects
             .pools
             .get(called)
