@@ -238,6 +238,10 @@ pub struct PoolImport {
     /// Take it although another host holds it: right only if that host is off for good.
     #[serde(default)]
     pub force: bool,
+    /// Go on from what can be read, although drives that do not read may hold what was written
+    /// last: that is lost then.
+    #[serde(default)]
+    pub accept_loss: bool,
     /// Use these drives only; all that carry it unless said otherwise. Those that are left out stay
     /// so until they are added to the pool again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

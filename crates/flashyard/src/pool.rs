@@ -95,6 +95,9 @@ pub struct Import {
     /// Take it although another host holds it: right only if that host is off for good
     #[arg(long, requires = "name")]
     force: bool,
+    /// Go on from what can be read, although drives that do not read may hold what was written last
+    #[arg(long, requires = "name")]
+    accept_loss: bool,
     /// Use these drives only, such as d0,d1; all that carry it unless said otherwise
     #[arg(long, value_name = "DRIVES", value_delimiter = ',', requires = "name")]
     drives: Vec<Name>,
@@ -176,6 +179,7 @@ impl Import {
         let how = PoolImport {
             id: self.id.clone(),
             force: self.force,
+            accept_loss: self.accept_loss,
             drives: self.drives.clone(),
             rename: self.rename.clone(),
             rename_volumes: self.rename_volume.iter().cloned().collect(),

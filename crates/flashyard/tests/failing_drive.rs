@@ -203,3 +203,27 @@ fn an_export_that_fails_leaves_the_pool_and_its_volumes() {
     });
     node.answer(&["pool", "export", "pool"]);
 }
+
+#[test]
+fn a_label_that_cannot_be_read_may_be_given_up() {
+    let drive = FickleDrive::new(32 * MIB);
+    let mut node = pool_of(&drive);
+    node.kill();
+    drive.set(Mood::FailsLastBlock);
+    node.start();
+    let pool = node.client().pool(&name("pool")).unwrap();
+    assert_eq!(pool.state, PoolState::Offline);
+    let told = pool.reason.unwrap();
+    let words = ["a label of drive fickle cannot be read", "--accept-loss"];
+    for word in words {
+        assert!(told.contains(word), "{told}");
+    }
+    node.refuses(&[(&["pool", "import", "pool"], 1, &words)]);
+    node.answer(&["pool", "import", "pool", "--accept-loss"]);
+    let pool = node.client().pool(&name("pool")).unwrap();
+    assert_eq!(pool.state, PoolState::Online);
+    node.kill();
+    node.start();
+    let volume = node.client().volume(&name("v")).unwrap();
+    assert_eq!(volume.state, ObjectState::Online);
+}

@@ -183,7 +183,8 @@ fn a_pool_moves_to_another_node_with_its_hosts_and_identities() {
             );
         }
     };
-    refused(&["pool", "import", "pool"], &["holds the pool", "force"]);
+    let held = ["holds the pool", "force", &holder];
+    refused(&["pool", "import", "pool"], &held);
     refused(&["pool", "import", "other"], &["named other", "pool"]);
     refused(
         &["volume", "create", "v", "--drive", "a"],

@@ -4,6 +4,7 @@ use block::GeometryError;
 use pool::PoolError;
 use reactor::cores::CoreStopped;
 use thiserror::Error;
+use uuid::Uuid;
 
 /// Why a control operation did not happen.
 #[derive(Debug, Error)]
@@ -241,7 +242,7 @@ impl NodeError {
             PoolError::NoPool => {
                 format!("no pool is on any of the drives: {}", drives.join(", "))
             }
-            other => other.to_string(),
+            other => without_all(other, name),
         };
         let message = if pool.is_empty() {
             said
@@ -257,4 +258,36 @@ impl NodeError {
             reason: error.to_string(),
         }
     }
+}
+
+/// Why a pool was not opened that could be by somebody who accepts what that costs.
+fn without_all<'a>(error: &PoolError, name: impl Fn(usize) -> &'a str) -> String {
+    match error {
+        PoolError::LabelUnreadable { index } => format!(
+            "a label of drive {} cannot be read, and it may be what the pool was last: see to \
+             that drive and try again; or import the pool without that drive (--drives), or \
+             with --accept-loss, and what was written last may be lost",
+            name(*index)
+        ),
+        PoolError::LogUnreadable { drives } => format!(
+            "{drives} drives cannot be read where the log ends, and it may go on there: see to \
+             them and try again, or import the pool with --accept-loss, and what was written \
+             last may be lost"
+        ),
+        PoolError::Held { holder } => format!(
+            "host {} holds the pool; export it there, or force if that host is off",
+            dashed(holder)
+        ),
+        PoolError::StillInUse { holder } => format!(
+            "host {} goes on using the pool although it has been claimed; stop that host",
+            dashed(holder)
+        ),
+        other => other.to_string(),
+    }
+}
+
+/// A host's identity as nodes show their own.
+fn dashed(host: &str) -> String {
+    let parsed = Uuid::parse_str(host);
+    parsed.map_or_else(|_| host.to_owned(), |uuid| uuid.to_string())
 }

@@ -44,7 +44,7 @@ pub use pool::{
     PoolEvent, PoolId, PoolState, PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, SpaceUse,
     UnknownLevel, VolumeId, VolumeInfo, VolumeOptions,
 };
-pub use pools::PoolSpec;
+pub use pools::{PoolOpening, PoolSpec};
 pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};
 pub use reactor::Usage;
 pub use spec::{

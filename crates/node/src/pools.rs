@@ -29,6 +29,16 @@ pub struct PoolSpec {
     pub drives: Vec<String>,
 }
 
+/// How a pool is opened that drives carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolOpening {
+    /// Take it from a host that holds it.
+    pub force: bool,
+    /// Go on from what can be read, although drives that do not read may hold what was written
+    /// last.
+    pub accept_loss: bool,
+}
+
 /// The open pools of a core, by name.
 pub struct Pools {
     events: EventSink,
@@ -89,12 +99,13 @@ impl Pools {
     pub async fn open(
         &self,
         name: &str,
-        force: bool,
+        how: PoolOpening,
         host: HostId,
         (wiring, seated): (Wiring, Vec<Seated>),
     ) -> Result<PoolFacts, NodeError> {
         let options = OpenOptions {
-            force,
+            force: how.force,
+            accept_loss: how.accept_loss,
             settings: self.settings,
             ..OpenOptions::new(host)
         };

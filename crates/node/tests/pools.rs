@@ -12,7 +12,7 @@ use block::{BlockDevice, Buffer, Durability, Lba};
 use initiator::{ConnectOptions, Controller, Namespace};
 use node::{
     AllowedHosts, Backing, DriveLabel, DriveSpec, Level, Node, NodeError, NodeSpec, PoolError,
-    PoolSpec, PoolState, PortSpec, VolumeId, VolumeOptions, VolumeSpec,
+    PoolOpening, PoolSpec, PoolState, PortSpec, VolumeId, VolumeOptions, VolumeSpec,
 };
 use reactor::Reactor;
 use reactor::cores::Cores;
@@ -216,7 +216,10 @@ fn a_pool_is_let_go_of_and_opened_with_its_drives_in_any_order() {
             "{label:?}"
         );
         let order = ["d4", "d1", "d5", "d0", "d3"];
-        let opened = node.open_pool("p", names(&order), false).await.unwrap();
+        let opened = node
+            .open_pool("p", names(&order), PoolOpening::default())
+            .await
+            .unwrap();
         assert_eq!(opened.status.drives.len(), 6);
         assert_eq!(opened.status.state, PoolState::Degraded);
         let (_controller, device) = serve(&node, "v", id, 4096).await;
@@ -284,7 +287,7 @@ fn what_cannot_be_a_pool_is_explained() {
             .await;
         assert!(matches!(twice, Err(NodeError::DriveTwice(_))), "{twice:?}");
         let nothing = node
-            .open_pool("p", names(&DRIVES), false)
+            .open_pool("p", names(&DRIVES), PoolOpening::default())
             .await
             .unwrap_err();
         assert!(

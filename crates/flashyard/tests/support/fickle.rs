@@ -21,6 +21,8 @@ use tempfile::TempDir;
 /// The file's name below the mount.
 const NAME: &str = "drive";
 const DRIVE: INodeNo = INodeNo(2);
+/// What a pool has one of its labels in.
+const LAST_BLOCK_BYTES: u64 = 4096;
 /// The kernel asks again at once: nothing here changes by itself.
 const NO_TIME: Duration = Duration::ZERO;
 
@@ -33,6 +35,8 @@ pub enum Mood {
     FailsWrites,
     /// Every request ends in an I/O error.
     Fails,
+    /// Every read of its last block ends in an I/O error, until that is written.
+    FailsLastBlock,
     /// No flush is answered, nor what is asked after it, until it is in another mood. (Whoever
     /// writes to such a file may be kept waiting in the call itself, as by no real drive.)
     Waits,
@@ -47,6 +51,11 @@ struct Shared {
 impl Shared {
     fn mood(&self) -> Mood {
         *self.mood.lock().unwrap()
+    }
+
+    fn set(&self, mood: Mood) {
+        *self.mood.lock().unwrap() = mood;
+        self.changed.notify_all();
     }
 
     /// The mood in which a flush is answered.
@@ -105,8 +114,7 @@ impl FickleDrive {
 
     /// Takes requests like this from now on.
     pub fn set(&self, mood: Mood) {
-        *self.shared.mood.lock().unwrap() = mood;
-        self.shared.changed.notify_all();
+        self.shared.set(mood);
     }
 }
 
@@ -124,6 +132,10 @@ struct Served {
 }
 
 impl Served {
+    fn is_last(&self, offset: u64, bytes: usize) -> bool {
+        offset + bytes as u64 > self.bytes - LAST_BLOCK_BYTES
+    }
+
     fn attributes(&self, inode: INodeNo) -> FileAttr {
         let directory = inode == INodeNo::ROOT;
         let never = SystemTime::UNIX_EPOCH;
@@ -178,8 +190,11 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        if self.shared.mood() == Mood::Fails {
-            return reply.error(Errno::EIO);
+        let last = self.is_last(offset, size as usize);
+        match self.shared.mood() {
+            Mood::Fails => return reply.error(Errno::EIO),
+            Mood::FailsLastBlock if last => return reply.error(Errno::EIO),
+            _ => {}
         }
         let mut bytes = vec![0; size as usize];
         match self.file.read_at(&mut bytes, offset) {
@@ -200,7 +215,10 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let works = matches!(self.shared.mood(), Mood::Works | Mood::Waits);
+        let works = !matches!(self.shared.mood(), Mood::Fails | Mood::FailsWrites);
+        if self.shared.mood() == Mood::FailsLastBlock && self.is_last(offset, data.len()) {
+            self.shared.set(Mood::Works);
+        }
         match works && self.file.write_all_at(data, offset).is_ok() {
             true => reply.written(data.len() as u32),
             false => reply.error(Errno::EIO),
@@ -213,7 +231,7 @@ impl Filesystem for Served {
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         match self.shared.mood_of_flush() {
-            Mood::Works => reply.ok(),
+            Mood::Works | Mood::FailsLastBlock => reply.ok(),
             _ => reply.error(Errno::EIO),
         }
     }

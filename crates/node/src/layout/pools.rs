@@ -10,7 +10,7 @@ use crate::NodeError;
 use crate::core::Core;
 use crate::measure::DriveCounts;
 use crate::member::{Member, Seat};
-use crate::pools::PoolSpec;
+use crate::pools::{PoolOpening, PoolSpec};
 use crate::spec::{DriveLabel, PoolFacts};
 
 /// A pool, and the drives that it was given.
@@ -25,7 +25,7 @@ pub(super) struct PoolPlace {
 /// Where a pool comes from.
 enum Origin {
     New(PoolSpec),
-    Drives { force: bool },
+    Drives(PoolOpening),
 }
 
 impl Layout {
@@ -40,10 +40,9 @@ impl Layout {
         &self,
         name: String,
         drives: Vec<String>,
-        force: bool,
+        how: PoolOpening,
     ) -> Result<PoolFacts, NodeError> {
-        self.start_pool(name, &drives, Origin::Drives { force })
-            .await
+        self.start_pool(name, &drives, Origin::Drives(how)).await
     }
 
     /// Opens a pool with a shard on every core; the first is where the fewest are.
@@ -71,7 +70,7 @@ impl Layout {
             let pools = core.pools();
             match origin {
                 Origin::New(spec) => pools.create(&key, &spec, host, given).await,
-                Origin::Drives { force } => pools.open(&key, force, host, given).await,
+                Origin::Drives(how) => pools.open(&key, how, host, given).await,
             }
         });
         let opened = opened.await;

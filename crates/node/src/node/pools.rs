@@ -7,7 +7,7 @@ use pool::{
 use super::Node;
 use crate::NodeError;
 use crate::layout::PoolEnd;
-use crate::pools::PoolSpec;
+use crate::pools::{PoolOpening, PoolSpec};
 use crate::spec::{DriveLabel, PoolFacts};
 
 impl Node {
@@ -18,16 +18,16 @@ impl Node {
             .await
     }
 
-    /// Opens the pool that `drives` carry, and holds it; `force` takes it from a host that holds
-    /// it. Drives that are no current members of it are not used.
+    /// Opens the pool that `drives` carry, and holds it. Drives that are no current members of it
+    /// are not used.
     pub async fn open_pool(
         &self,
         name: &str,
         drives: Vec<String>,
-        force: bool,
+        how: PoolOpening,
     ) -> Result<PoolFacts, NodeError> {
         let name = name.to_owned();
-        self.run(move |layout| async move { layout.open_pool(name, drives, force).await })
+        self.run(move |layout| async move { layout.open_pool(name, drives, how).await })
             .await
     }
 

@@ -402,6 +402,8 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         PoolError::ScrubStopped | PoolError::Indispensable { .. } => ErrorCode::InUse,
         PoolError::MembersMissing { .. }
         | PoolError::DriveShrank { .. }
+        | PoolError::LabelUnreadable { .. }
+        | PoolError::LogUnreadable { .. }
         | PoolError::SplitBrain { .. }
         | PoolError::Offline(_) => ErrorCode::NotReady,
         _ => ErrorCode::Internal,

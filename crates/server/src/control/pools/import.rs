@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{ErrorBody, ErrorCode, ImportablePool, Name, Pool, PoolImport, Severity};
-use node::{Label, PoolFacts};
+use node::{Label, PoolFacts, PoolOpening};
 
 use super::export::lost;
 use super::found::Found;
@@ -76,7 +76,11 @@ impl Control {
         found.check_format(&id).map_err(refuse)?;
         let drives = found.carriers(&id, found.of_id(&id)).map_err(refuse)?;
         let used: Vec<String> = drives.iter().map(Name::to_string).collect();
-        let opened = self.node.open_pool(called.as_str(), used, how.force).await;
+        let opening = PoolOpening {
+            force: how.force,
+            accept_loss: how.accept_loss,
+        };
+        let opened = self.node.open_pool(called.as_str(), used, opening).await;
         let facts = opened.map_err(|error| ErrorBody {
             message: found.beside_error(&error),
             ..refused(&error)

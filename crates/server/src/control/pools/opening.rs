@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use api::{Name, Severity};
+use node::PoolOpening;
 
 use super::found::Found;
 use super::{PoolEntry, list};
@@ -98,7 +99,9 @@ impl Control {
             return Err(found.beside(reason));
         }
         let drives: Vec<String> = drives.iter().map(Name::to_string).collect();
-        let opened = self.node.open_pool(name.as_str(), drives, false).await;
+        // Nobody is there to take a pool by force, or to accept a loss.
+        let how = PoolOpening::default();
+        let opened = self.node.open_pool(name.as_str(), drives, how).await;
         let facts = opened.map_err(|error| found.beside_error(&error))?;
         let contents = self.node.pool_contents(name.as_str()).await;
         let (volumes, _) = contents.map_err(|error| error.to_string())?;
