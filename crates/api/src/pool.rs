@@ -191,6 +191,10 @@ pub struct Pool {
     /// Of that, what only deleted volumes and snapshots have: it is being freed.
     #[serde(default)]
     pub deleted_bytes: u64,
+    /// What is kept for volumes that reserve space, beyond what they hold: no more of this is free
+    /// than of what is used.
+    #[serde(default)]
+    pub reserved_bytes: u64,
     /// What its segments are; nothing while it is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<PoolSegments>,
@@ -279,4 +283,7 @@ pub struct PoolUsage {
     pub unnamed_bytes: u64,
     /// All data that lives.
     pub total_bytes: u64,
+    /// What is kept for volumes that reserve space, beyond what they hold.
+    #[serde(default)]
+    pub reserved_bytes: u64,
 }

@@ -248,6 +248,7 @@ fn show(pool: &Pool) -> String {
         ("usable", Size(pool.usable_bytes).to_string()),
         ("used", format!("{} ({percent}%)", Size(pool.used_bytes))),
         ("being freed", Size(pool.deleted_bytes).to_string()),
+        ("reserved", Size(pool.reserved_bytes).to_string()),
         ("volumes", names(&pool.volumes)),
         ("map", map(pool)),
         ("segments", segments(pool)),
@@ -346,6 +347,7 @@ fn usage(usage: &PoolUsage) -> String {
     let total = properties(&[
         ("total", Size(usage.total_bytes).to_string()),
         ("of nobody", Size(usage.unnamed_bytes).to_string()),
+        ("reserved", Size(usage.reserved_bytes).to_string()),
     ]);
     format!("{users}\n\n{total}")
 }

@@ -275,3 +275,37 @@ fn a_thick_volume_can_be_filled_although_thin_ones_fill_the_pool() {
     )];
     node.refuses(cases);
 }
+
+#[test]
+fn a_pool_that_is_nearly_full_says_so_and_what_is_reserved() {
+    let node = Node::develop(&[]);
+    let client = node.client();
+    let pool = || client.pool(&name("pool")).unwrap();
+    let about_space = || {
+        let mut problems = client.status().unwrap().problems;
+        problems.retain(|problem| problem.contains("nearly full"));
+        problems
+    };
+    assert_eq!(pool().reserved_bytes, 0);
+    let size = format!("{}MiB", pool().usable_bytes / MIB * 90 / 100);
+    create(&node, "most", &size, &["--thick"]);
+    assert_eq!(about_space(), [""; 0]);
+    let left = (pool().usable_bytes - pool().used_bytes - pool().reserved_bytes) / MIB;
+    create(&node, "rest", &format!("{left}MiB"), &["--thick"]);
+    let problems = about_space();
+    let [problem] = problems.as_slice() else {
+        panic!("{problems:?}");
+    };
+    let reserved = api::Size(pool().reserved_bytes).to_string();
+    assert!(problem.contains("pool pool"), "{problem}");
+    assert!(
+        problem.contains(&format!("{reserved} reserved")),
+        "{problem}"
+    );
+    for view in ["show", "usage"] {
+        let shown = node.answer(&["pool", view, "pool"]);
+        assert!(shown.contains(&reserved), "{shown}");
+    }
+    node.answer(&["volume", "delete", "rest"]);
+    assert_eq!(about_space(), [""; 0]);
+}

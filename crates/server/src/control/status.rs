@@ -1,10 +1,15 @@
 //! The node at a glance, and who is connected.
 
-use api::{Caller, Counts, Name, Session, Status};
+use api::{Caller, Counts, Name, Session, Size, Status};
+use node::PoolStatus;
 
 use super::pools::{PoolEntry, hexadecimal};
 use super::{Control, Objects, VolumeEntry};
 use crate::events::timestamp;
+
+/// Percent of a pool that is used or reserved from which on it is a problem: some time is left then
+/// to delete something, or to add a drive.
+const FULL_PERCENT: u128 = 95;
 
 impl Control {
     /// The node at a glance: all of it, or as much as is the caller's business.
@@ -122,6 +127,18 @@ fn counts(total: usize, offline: usize) -> Counts {
     }
 }
 
+/// That next to nothing is left of a pool, if so.
+fn fullness(name: &Name, status: &PoolStatus) -> Option<String> {
+    let (used, reserved) = (status.used_bytes, status.reserved_bytes);
+    let taken = u128::from(used) + u128::from(reserved);
+    let usable = status.usable_bytes;
+    let full = usable > 0 && taken * 100 >= u128::from(usable) * FULL_PERCENT;
+    full.then(|| {
+        let [used, reserved, usable] = [used, reserved, usable].map(Size);
+        format!("pool {name} is nearly full: {used} used and {reserved} reserved of {usable}")
+    })
+}
+
 /// What is wrong with a pool.
 fn pool_problems(name: &Name, entry: &PoolEntry) -> Vec<String> {
     let mut problems = entry.unserved.clone();
@@ -136,6 +153,7 @@ fn pool_problems(name: &Name, entry: &PoolEntry) -> Vec<String> {
     if let Some(reason) = status.reason {
         problems.push(format!("pool {name} is offline: {reason}"));
     }
+    problems.extend(fullness(name, status));
     for drive in status.drives.iter().filter(|drive| !drive.active) {
         let called = entry.record.members.get(&hexadecimal(&drive.id.0));
         let called = called.map_or(String::new(), |name| format!(", drive {name},"));

@@ -33,6 +33,7 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         usable_bytes: status.usable_bytes,
         used_bytes: status.used_bytes,
         deleted_bytes: status.deleted_bytes,
+        reserved_bytes: status.reserved_bytes,
         segments: Some(segments(&status.segments)),
         map: Some(PoolMap {
             bytes: status.map_bytes,
@@ -72,6 +73,7 @@ fn not_open(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         usable_bytes: 0,
         used_bytes: 0,
         deleted_bytes: 0,
+        reserved_bytes: 0,
         segments: None,
         map: None,
         members: entry

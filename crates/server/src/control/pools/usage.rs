@@ -68,6 +68,8 @@ impl Control {
     async fn count(&self, name: &Name) -> Result<PoolUsage, ErrorBody> {
         let counted = self.node.pool_accounting(name.as_str()).await;
         let counted = counted.map_err(|error| refused(&error))?;
+        let facts = self.node.pool_seen(name.as_str()).await;
+        let facts = facts.map_err(|error| refused(&error))?;
         let contents = self.node.pool_contents(name.as_str()).await;
         let (volumes, snapshots) = contents.map_err(|error| refused(&error))?;
         let volumes = volumes.into_iter().filter_map(|volume| {
@@ -84,6 +86,7 @@ impl Control {
             users,
             unnamed_bytes: counted.unnamed_bytes,
             total_bytes: counted.total_bytes,
+            reserved_bytes: facts.status.reserved_bytes,
         })
     }
 }
