@@ -277,6 +277,28 @@ fn a_thick_volume_can_be_filled_although_thin_ones_fill_the_pool() {
 }
 
 #[test]
+fn a_volume_is_rolled_back_to_its_own_snapshots_only() {
+    let node = Node::develop(&[]);
+    create(&node, "v", "8MiB", &[]);
+    create(&node, "other", "8MiB", &[]);
+    connected(&node, "v", async |device, _controller| {
+        assert_eq!(write(&device, 0, 1).await, Ok(()));
+    });
+    node.answer(&["volume", "snapshot", "other", "monday"]);
+    let back = ["volume", "rollback", "v", "monday"];
+    refused(
+        &node,
+        &back,
+        &["snapshot monday is of volume other, not of v"],
+    );
+    node.answer(&["volume", "delete", "other"]);
+    refused(&node, &back, &["a volume that has been deleted"]);
+    connected(&node, "v", async |device, _controller| {
+        holds(&device, 0, 1).await;
+    });
+}
+
+#[test]
 fn a_pool_that_is_nearly_full_says_so_and_what_is_reserved() {
     let node = Node::develop(&[]);
     let client = node.client();

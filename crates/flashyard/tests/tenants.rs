@@ -140,9 +140,14 @@ fn a_tenant_makes_what_it_was_granted_and_no_more() {
         }],
     };
     assert_eq!(code(acme.create_snapshots(&group)), full);
-    acme.create_volume(&name("x"), &of_pool(4)).unwrap();
-    let back = acme.rollback_volume(&name("x"), &back_to("s"));
+    // What was shrunk is not given back what others have meanwhile.
+    node.answer(&["volume", "resize", "w", "12MiB", "--allow-shrink"]);
+    acme.create_volume(&name("x"), &of_pool(24)).unwrap();
+    let back = acme.rollback_volume(&name("w"), &back_to("s"));
     assert_eq!(code(back), full);
+    acme.delete_volume(&name("x")).unwrap();
+    node.answer(&["volume", "resize", "w", "32MiB"]);
+    acme.create_volume(&name("x"), &of_pool(4)).unwrap();
     // Numbers count as well as bytes.
     acme.delete_volume(&name("c")).unwrap();
     acme.create_volume(&name("y"), &of_pool(1)).unwrap();

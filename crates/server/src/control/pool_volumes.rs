@@ -9,7 +9,7 @@ use api::{
 use node::{AllowedHosts, Backing, SnapshotInfo, VolumeId, VolumeOptions};
 
 use super::drives::refused;
-use super::grants::Asker;
+use super::grants::{Asker, volume_of};
 use super::serving::node_volume;
 use super::snapshots::pool_volume;
 use super::volumes::identified;
@@ -298,6 +298,7 @@ impl Control {
             return Err(ErrorBody::invalid("snapshot", message));
         }
         let at = |error: ErrorBody| error.at("snapshot".to_owned());
+        check_own(&objects, name, (&pool, id), &info).map_err(at)?;
         let shrinks = self
             .check_shrink(&objects, asker, name, info.bytes, to.allow_shrink)
             .map_err(at)?;
@@ -367,6 +368,27 @@ impl Control {
         self.events
             .record(Severity::Info, &format!("volume/{name}"), message);
     }
+}
+
+/// Refuses a snapshot of another volume: what it holds is that one's data.
+fn check_own(
+    objects: &Objects,
+    name: &Name,
+    (pool, id): (&Name, VolumeId),
+    info: &SnapshotInfo,
+) -> Result<(), ErrorBody> {
+    if info.volume == id {
+        return Ok(());
+    }
+    let whose = match volume_of(objects, pool, info) {
+        Some((other, _)) => format!("volume {other}"),
+        None => "a volume that has been deleted".to_owned(),
+    };
+    let message = format!(
+        "snapshot {} is of {whose}, not of {name}; make a volume of it with volume clone",
+        info.name
+    );
+    Err(ErrorBody::new(ErrorCode::InvalidArgument, message))
 }
 
 /// Refuses what hosts would notice that are connected: what they have cached, or may be writing, is
