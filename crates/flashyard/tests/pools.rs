@@ -456,7 +456,7 @@ fn what_cannot_be_is_refused_with_what_is_allowed() {
                 "volume", "create", "v", "--pool", "pool", "--size", "1TiB", "--thick",
             ],
             1,
-            &["out of space"],
+            &["out of space", "is free, and 1 TiB was asked for"],
         ),
         (
             &["volume", "snapshot", "v", "t"],

@@ -18,6 +18,7 @@ mod pool_events;
 mod pool_volumes;
 mod pools;
 mod ports;
+mod room;
 mod serving;
 mod settings;
 mod snapshots;

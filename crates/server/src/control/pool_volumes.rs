@@ -96,9 +96,9 @@ impl Control {
         beginning: Beginning,
         attributes: Vec<u8>,
     ) -> Result<VolumeId, ErrorBody> {
-        let refuse = |error| refused(&error);
         let (info, size, reserved) = match beginning {
             Beginning::Empty { size, reserved } => {
+                let asked = size.bytes();
                 let options = VolumeOptions {
                     bytes: size.bytes(),
                     reserved,
@@ -107,7 +107,10 @@ impl Control {
                 let made = self
                     .node
                     .create_pool_volume(pool.as_str(), name.as_str(), options);
-                return made.await.map_err(refuse);
+                return match made.await {
+                    Ok(id) => Ok(id),
+                    Err(error) => Err(self.refused_by_pool(pool, &error, Some(asked)).await),
+                };
             }
             Beginning::Snapshot {
                 info,
@@ -118,7 +121,7 @@ impl Control {
         let cloned = self
             .node
             .clone_pool_snapshot(pool.as_str(), info.id, name.as_str());
-        let id = cloned.await.map_err(refuse)?;
+        let id = cloned.await.map_err(|error| refused(&error))?;
         let finish = async {
             if let Some(size) = size.filter(|size| size.bytes() != info.bytes) {
                 let bytes = size.bytes();
@@ -138,7 +141,8 @@ impl Control {
         if let Err(error) = finish.await {
             // Made a moment ago under this lock: it is there to be deleted.
             let _ = self.node.delete_pool_volume(pool.as_str(), id).await;
-            return Err(refuse(error));
+            let asked = size.map_or(info.bytes, Size::bytes);
+            return Err(self.refused_by_pool(pool, &error, Some(asked)).await);
         }
         Ok(id)
     }
@@ -153,6 +157,7 @@ impl Control {
         let mut objects = self.objects.change().await;
         let (pool, id) = changeable(&objects, name)?;
         let bytes = to.size.bytes();
+        let before = identified(&objects, name)?.record.capacity_bytes;
         if self.check_shrink(&objects, asker, name, bytes, to.allow_shrink)? {
             let users = self.users(&objects, name).await?;
             unused(name, &users, "a volume shrinks once no host is connected")
@@ -164,8 +169,11 @@ impl Control {
         let resized = self
             .node
             .resize_pool_volume(pool.as_str(), id, bytes, to.allow_shrink);
-        let resized = resized.await.map_err(|error| refused(&error));
-        resized.map_err(|error| error.at("size".to_owned()))?;
+        if let Err(error) = resized.await {
+            let more = bytes.saturating_sub(before);
+            let refusal = self.refused_by_pool(&pool, &error, Some(more)).await;
+            return Err(refusal.at("size".to_owned()));
+        }
         self.size_changed(&mut objects, name).await?;
         self.tell_volume(name, &format!("resized to {}", to.size));
         self.volume_now(&objects, name).await
@@ -245,7 +253,9 @@ impl Control {
             let reserved = self
                 .node
                 .reserve_pool_volume(pool.as_str(), id, to.reserved);
-            reserved.await.map_err(|error| refused(&error))?;
+            if let Err(error) = reserved.await {
+                return Err(self.refused_by_pool(&pool, &error, None).await);
+            }
             let message = match to.reserved {
                 true => "space for all of it is kept from now on",
                 false => "no space is kept for it any more",

@@ -130,7 +130,10 @@ impl Control {
             .node
             .snapshot_pool_volumes(pool.as_str(), named.collect())
             .await;
-        let taken = taken.map_err(|error| refused(&error))?;
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(error) => return Err(self.refused_by_pool(pool, &error, None).await),
+        };
         for (_, name) in &wanted {
             self.events
                 .record(Severity::Info, &format!("snapshot/{name}"), "taken");
