@@ -76,3 +76,21 @@ fn a_drive_that_shrank_is_offline() {
         16 << 20
     );
 }
+
+#[test]
+fn a_drive_that_is_there_is_added_again_without_its_size() {
+    let node = Node::develop(&["--drives", "2"]);
+    let path = |drive: &str| {
+        let spec = node.client().drive(&name(drive)).unwrap().spec;
+        let api::DriveSpec::Path { path, size } = spec else {
+            panic!("{spec:?}");
+        };
+        assert!(size.is_some());
+        path
+    };
+    let before = node.client().drive(&name("d0")).unwrap();
+    node.answer(&["drive", "add", "d0", &path("d0")]);
+    assert_eq!(node.client().drive(&name("d0")).unwrap(), before);
+    let another = path("d1");
+    node.refuses(&[(&["drive", "add", "d0", &another], 1, &["drive d0 exists"])]);
+}

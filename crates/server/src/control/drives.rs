@@ -44,7 +44,7 @@ impl Control {
         check(&spec)?;
         let mut objects = self.objects.change().await;
         if let Some(entry) = objects.drives.get(name) {
-            if entry.record.spec != spec {
+            if !is_what(&entry.record.spec, &spec) {
                 return Err(differs(name, &entry.record.spec));
             }
             if entry.offline.is_some() {
@@ -279,6 +279,16 @@ pub(super) fn user<'a>(objects: &'a Objects, drive: &Name) -> Option<&'a Name> {
     volumes
         .find(|(_, volume)| volume.record.place.drive() == Some(drive))
         .map(|(name, _)| name)
+}
+
+/// Whether a drive is what is asked for. How large its file was made once need not be said again.
+fn is_what(existing: &DriveSpec, asked: &DriveSpec) -> bool {
+    match (existing, asked) {
+        (DriveSpec::Path { path, .. }, DriveSpec::Path { path: same, size }) if size.is_none() => {
+            path == same
+        }
+        _ => existing == asked,
+    }
 }
 
 fn check(spec: &DriveSpec) -> Result<(), ErrorBody> {
