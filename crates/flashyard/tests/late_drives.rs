@@ -101,7 +101,9 @@ fn a_pool_goes_on_without_a_drive_that_never_comes_and_takes_it_back_when_it_doe
     node.answer(&["pool", "add-drive", "late", "b"]);
     takes_part_again(&node, "b");
     // Once more, while the node runs.
-    node.answer(&["pool", "fail-drive", "late", "b"]);
+    let fail = ["pool", "fail-drive", "late", "b"];
+    node.answer(&fail);
+    node.refuses(&[(&fail, 1, &["drive b has failed already"])]);
     node.answer(&["pool", "add-drive", "late", "b"]);
     takes_part_again(&node, "b");
 }

@@ -167,6 +167,10 @@ impl Control {
         let objects = self.look().await;
         self.online_pool(&objects, name)?;
         member(&objects, name, drive)?;
+        if !works_in(&objects, name, drive) {
+            let message = format!("drive {drive} has failed already: pool {name} does not use it");
+            return Err(ErrorBody::new(ErrorCode::InUse, message));
+        }
         let failed = self.node.fail_pool_drive(name.as_str(), drive.as_str());
         failed.await.map_err(|error| refused(&error))?;
         self.pool(name).await
