@@ -279,6 +279,16 @@ fn a_pool_is_imported_under_another_name_and_so_are_its_volumes() {
             &["rename_volumes", "no volume x"],
         ),
         (&with(&["--rename-volume", "demo=demo"]), 1, &["demo"]),
+        (
+            &["pool", "import", "absent", "--drives", "e0"],
+            1,
+            &["drives[0]", "e0 carries pool pool and no pool named absent"],
+        ),
+        (
+            &["pool", "import", "absent", "--drives", "d0"],
+            1,
+            &["drives[0]", "d0 carries pool pool, which is open here"],
+        ),
     ];
     second.refuses(cases);
     // What was refused left everything as it was.

@@ -189,13 +189,33 @@ impl Found {
                 // What is wrong with the drive itself comes first; a pool that is not open may
                 // have it among its members.
                 free_drive(objects, drive, pool_of(objects, drive)).map_err(at)?;
-                let message = self.beside(format!("drive {drive} carries no pool named {name}"));
+                let message = self.instead(objects, drive, name);
                 return Err(at(ErrorBody::new(ErrorCode::InvalidArgument, message)));
             }
         }
         self.labels.retain(|drive, _| how.drives.contains(drive));
         self.damaged.clear();
         Ok(())
+    }
+
+    /// What a drive carries that is not of a pool of this name.
+    fn instead(&self, objects: &Objects, drive: &Name, name: &Name) -> String {
+        let label = self.labels.get(drive);
+        let mut pools = objects.pools.iter();
+        let open = pools.find(|(pool, entry)| {
+            let carried = label.is_some_and(|it| hexadecimal(&it.pool.0) == entry.record.id);
+            entry.offline.is_none() && (carried || pool_of(objects, drive) == Some(*pool))
+        });
+        match (open, label) {
+            (Some((pool, _)), _) => {
+                format!("drive {drive} carries pool {pool}, which is open here")
+            }
+            (None, Some(label)) => {
+                let pool = &label.pool_name;
+                format!("drive {drive} carries pool {pool} and no pool named {name}")
+            }
+            (None, None) => self.beside(format!("drive {drive} carries no pool named {name}")),
+        }
     }
 
     /// The drives of which the pool `id` is to be opened: those of `labels`, which are of that
