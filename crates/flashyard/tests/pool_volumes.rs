@@ -291,6 +291,8 @@ fn a_volume_is_rolled_back_to_its_own_snapshots_only() {
         &back,
         &["snapshot monday is of volume other, not of v"],
     );
+    node.answer(&["volume", "clone", "monday", "copy"]);
+    node.answer(&["volume", "rollback", "copy", "monday"]);
     node.answer(&["volume", "delete", "other"]);
     refused(&node, &back, &["a volume that has been deleted"]);
     connected(&node, "v", async |device, _controller| {

@@ -63,7 +63,7 @@ fn a_pool_survives_with_another_number_of_shards_each_time() {
     }
 }
 
-/// Worlds that were not survived once: segments lacked more drives than were gone and not forgotten.
+/// Worlds that once were not: segments lacked more drives than were gone and not forgotten.
 #[test]
 fn pools_that_lost_drives_while_they_were_full_survive_the_loss_of_others() {
     for (seed, shards_max, crowded) in [(992_444, 1, Some(true)), (992_248, 3, None)] {

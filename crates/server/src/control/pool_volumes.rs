@@ -308,7 +308,11 @@ impl Control {
             return Err(ErrorBody::invalid("snapshot", message));
         }
         let at = |error: ErrorBody| error.at("snapshot".to_owned());
-        check_own(&objects, name, (&pool, id), &info).map_err(at)?;
+        // A clone goes back to what it began as.
+        let began = self.volume_now(&objects, name).await?.origin;
+        if began.as_deref() != Some(info.name.as_str()) {
+            check_own(&objects, name, (&pool, id), &info).map_err(at)?;
+        }
         let shrinks = self
             .check_shrink(&objects, asker, name, info.bytes, to.allow_shrink)
             .map_err(at)?;
