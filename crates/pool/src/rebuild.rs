@@ -220,6 +220,20 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(true)
     }
 
+    /// Has a drive take no more data, if the others are enough, and can hold what there is.
+    async fn fits_without(&self, index: usize) -> Result<bool, PoolError> {
+        let others = self.take_back_room(false).await?.blocks;
+        // Nothing may wait while it is not yet known whether the others are enough: segments made
+        // meanwhile would lack copies.
+        self.array.leaving.borrow_mut().insert(index);
+        let committed = self.state.borrow().committed_blocks() + others;
+        let fits = self.drives_enough() && committed <= self.size().usable_blocks();
+        if !fits {
+            self.array.leaving.borrow_mut().remove(&index);
+        }
+        Ok(fits)
+    }
+
     /// True when all that is still on a drive is beside blocks that cannot be read.
     fn holds_only_stuck(&self, index: usize) -> bool {
         let state = self.state.borrow();
@@ -357,15 +371,13 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let live = core.array.live();
         let found = live.into_iter().find(|(_, drive)| drive.id == id.0);
         let (index, drive) = found.ok_or(PoolError::NotFound("drive"))?;
-        let others = core.take_back_room(false).await?.blocks;
-        // Nothing may wait while it is not yet known whether the others are enough: segments made
-        // meanwhile would lack copies.
-        core.array.leaving.borrow_mut().insert(index);
-        let enough = core.drives_enough();
-        let committed = core.state.borrow().committed_blocks() + others;
-        let fits = committed <= core.size().usable_blocks();
-        if !enough || !fits {
-            core.array.leaving.borrow_mut().remove(&index);
+        let mut fits = core.fits_without(index).await?;
+        if !fits {
+            // What was overwritten since the last merge counts twice.
+            self.checkpoint().await?;
+            fits = core.fits_without(index).await?;
+        }
+        if !fits {
             return Err(PoolError::NoSpace);
         }
         core.tell_leaving();
