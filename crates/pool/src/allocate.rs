@@ -50,13 +50,19 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// How many nodes find room in segments of the map that could be formed now.
     pub fn nodes_storable(&self, state: &State) -> u64 {
+        let (shape, formable) = self.formable_now(state, Kind::Map);
+        formable as u64 * shape.data as u64 * u64::from(self.zone_rows)
+    }
+
+    /// The shape of a new segment, and how many the free zones and the tables have room for.
+    fn formable_now(&self, state: &State, kind: Kind) -> (Shape, usize) {
         let free = state
             .segments
             .free_zones(|drive| self.array.takes_data(drive));
-        let (shape, missing) = self.shape_of_new(&free, Kind::Map);
+        let (shape, missing) = self.shape_of_new(&free, kind);
         let formable = formable(&free, shape.width() - missing);
-        let formable = formable.min(self.segments_by_tables(state, shape.width()));
-        formable as u64 * shape.data as u64 * u64::from(self.zone_rows)
+        let by_tables = self.segments_by_tables(state, shape.width());
+        (shape, formable.min(by_tables))
     }
 
     /// Makes segments ready for the time after this checkpoint.
@@ -110,10 +116,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Wide segments that could be cut from the free zones without touching the map's reserve.
     pub fn free_segments(&self, state: &State) -> Free {
-        let free = state
-            .segments
-            .free_zones(|drive| self.array.takes_data(drive));
-        let (shape, missing) = self.shape_of_new(&free, Kind::Wide);
+        let (shape, formable) = self.formable_now(state, Kind::Wide);
         let holds = shape.data as u64 * u64::from(self.zone_rows);
         let updates = self.settings.checkpoint_updates as u64;
         let size = self.size();
@@ -122,8 +125,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let map = state.segments.table().values();
         let map = map.filter(|segment| segment.kind == Kind::Map).count();
         let share = size.map_share(state.map_nodes).saturating_sub(map);
-        let formable = formable(&free, shape.width() - missing);
-        let formable = formable.min(self.segments_by_tables(state, shape.width()));
         Free {
             spare: formable.saturating_sub(reserve + share + LAST_RESORT),
             last_resort: formable.saturating_sub(reserve),

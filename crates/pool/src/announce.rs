@@ -77,11 +77,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if let Some(reason) = self.offline.get() {
             return Err(PoolError::Offline(reason));
         }
-        let pending = {
-            let state = self.state.borrow();
-            !self.peers().is_empty() || !state.overlay.is_empty()
-        };
-        if promises && pending {
+        if promises && self.updates_wait() {
             self.checkpoint_locked(Resume::WhenDurable, |_| Ok(()))
                 .await?;
         }
@@ -104,6 +100,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.ask_all(|reply| Order::Tables(tables(), reply)).await?;
         self.unneeded.notify_one();
         Ok(output)
+    }
+
+    /// Updates may wait for the maps, here or on another shard.
+    pub fn updates_wait(&self) -> bool {
+        !self.peers().is_empty() || !self.state.borrow().overlay.is_empty()
     }
 
     /// The tables as they are to be, if there is room for them.

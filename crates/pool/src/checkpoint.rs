@@ -93,13 +93,15 @@ impl<D: BlockDevice + 'static> Core<D> {
             return size;
         }
         let zones = self.zones();
-        let size = match cramped {
-            Some(width) => Size::short(self.array.level, width, self.zone_rows, &zones),
-            None => Size::of(self.array.level, self.width, self.zone_rows, &zones),
+        let (level, width, rows) = (self.array.level, self.width, self.zone_rows);
+        let (size, formed) = match cramped {
+            Some(width) => (Size::short(level, width, rows, &zones), width),
+            None => (
+                Size::of(level, width, rows, &zones),
+                formed_width(level, width, self.array.taking()),
+            ),
         };
         let size = size.for_shards(self.shards);
-        let formed = cramped
-            .unwrap_or_else(|| formed_width(self.array.level, self.width, self.array.taking()));
         let by_tables = self.table_room_with(&zones).segments_most(formed);
         let size = size.at_most(by_tables);
         self.known_size.set(Some((drives, size)));
@@ -334,22 +336,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     ) -> Result<(), PoolError> {
         let victims = {
             let state = self.state.borrow();
-            let changes = writer.changes.borrow();
             let nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
             let share = self.size().map_share(nodes);
             let mut sealed: Vec<(i64, u32)> = state
                 .segments
                 .numbers(Kind::Map, SegmentState::Sealed)
-                .map(|number| {
-                    let tree = state
-                        .segments
-                        .get(number)
-                        .map_or(0, |found| found.live_tree);
-                    (
-                        i64::from(tree) + changes.get(&number).copied().unwrap_or(0),
-                        number,
-                    )
-                })
+                .map(|number| (writer.live_nodes_in(&state, number), number))
                 .filter(|(live, _)| *live > 0)
                 .collect();
             sealed.sort_unstable();
@@ -378,22 +370,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         emptiest: Vec<(i64, u32)>,
         writer: &MapWriter<'_, D>,
     ) -> BTreeSet<u32> {
-        let storable = self.nodes_storable(state);
-        // Every node above one that moves is written too.
-        let mut room = storable.saturating_sub(state.map_nodes / INNER_NODES_SHARE + MORE_NODES);
-        let mut victims = BTreeSet::new();
-        let changes = writer.changes.borrow();
         let lacking = self.degraded(state).filter(|(_, kind)| *kind == Kind::Map);
-        let lacking = lacking.filter_map(|(number, _)| {
-            let live = i64::from(state.segments.get(number)?.live_tree);
-            Some((live + changes.get(&number).copied().unwrap_or(0), number))
-        });
+        let lacking = lacking.map(|(number, _)| (writer.live_nodes_in(state, number), number));
         let lacking: Vec<(i64, u32)> = lacking.collect();
         if lacking.is_empty() {
             self.map_waits.set(None);
             return emptiest.into_iter().map(|(_, number)| number).collect();
         }
-        let mut left_out = false;
+        let storable = self.nodes_storable(state);
+        // Every node above one that moves is written too.
+        let mut room = storable.saturating_sub(state.map_nodes / INNER_NODES_SHARE + MORE_NODES);
+        let (mut victims, mut left_out) = (BTreeSet::new(), false);
         for (live, number) in emptiest.into_iter().chain(lacking) {
             let live = live.max(0) as u64;
             if live > room {

@@ -111,11 +111,16 @@ fn snapshot_of(state: &State, id: SnapshotId) -> Result<Snapshot, PoolError> {
 }
 
 impl<D: BlockDevice + 'static> Pool<D> {
+    /// Changes the tables, if there is room for what it `promises` to volumes that reserve space.
     async fn change<T>(
         &self,
         promises: bool,
         change: impl FnOnce(&mut State) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
+        if promises && self.core.updates_wait() {
+            // What was overwritten must not count.
+            self.checkpoint().await?;
+        }
         // Room that was dealt to shards and that they do not use is not theirs meanwhile.
         let _dealing = self.core.room_lock.lock().await;
         let others = self.core.take_back_room(false).await?.blocks;
@@ -134,16 +139,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
             .await
     }
 
-    /// What was overwritten must not count when space is about to be promised.
-    async fn settle_before_promising(&self) -> Result<(), PoolError> {
-        let others = !self.core.peers().is_empty();
-        let pending = others || !self.core.state.borrow().overlay.is_empty();
-        match pending {
-            true => self.checkpoint().await,
-            false => Ok(()),
-        }
-    }
-
     fn reserves(&self, id: VolumeId) -> bool {
         let state = self.core.state.borrow();
         let found = state.tables.volumes.get(&id.0);
@@ -158,9 +153,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
     ) -> Result<VolumeId, PoolError> {
         let blocks = blocks_of(options.bytes)?;
         check_attributes(&options.attributes)?;
-        if options.reserved {
-            self.settle_before_promising().await?;
-        }
         self.change(options.reserved, |state| {
             check_name(state, name)?;
             let layer = state.tables.add_layer(None);
@@ -188,9 +180,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
     ) -> Result<(), PoolError> {
         let blocks = blocks_of(bytes)?;
         let promises = self.reserves(id);
-        if promises {
-            self.settle_before_promising().await?;
-        }
         let smaller = |state: &State| {
             let volume = state.tables.volumes.get(&id.0);
             volume.is_some_and(|volume| blocks < volume.blocks)
@@ -228,7 +217,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Keeps space for all of a volume from now on, or no longer. Fails with
     /// [`PoolError::NoSpace`] if there is not so much.
     pub async fn reserve_volume(&self, id: VolumeId, reserved: bool) -> Result<(), PoolError> {
-        self.settle_before_promising().await?;
         self.change(true, |state| {
             volume_mut(state, id)?.reserved = reserved;
             Ok(())
@@ -277,9 +265,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
         volumes: &[(VolumeId, String)],
     ) -> Result<Vec<SnapshotId>, PoolError> {
         let promises = volumes.iter().any(|(id, _)| self.reserves(*id));
-        if promises {
-            self.settle_before_promising().await?;
-        }
         self.change(promises, |state| {
             let mut names = std::collections::BTreeSet::new();
             for (id, name) in volumes {
@@ -325,9 +310,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Makes a volume what a snapshot of any volume is; what was written since is lost.
     pub async fn rollback(&self, id: VolumeId, snapshot: SnapshotId) -> Result<(), PoolError> {
         let promises = self.reserves(id);
-        if promises {
-            self.settle_before_promising().await?;
-        }
         self.change(promises, |state| {
             let from = snapshot_of(state, snapshot)?;
             volume_mut(state, id)?;

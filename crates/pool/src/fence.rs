@@ -197,8 +197,7 @@ async fn write_claim<D: BlockDevice>(
     superblock.sequence = (survey.last_sequence + 1).into();
     superblock.holder = host;
     superblock.claim = claim.into();
-    let members = claimed.superblock.members.iter();
-    let listed = members.filter(|member| member.state != MEMBER_NONE).count();
+    let listed = membership::members(&claimed.superblock);
     let given = drives.iter().zip(&survey.slots).zip(&survey.choice.current);
     let writes = given.map(async |((device, slot), index)| {
         let (slot, index) = (slot.as_ref()?, (*index)?);

@@ -1,6 +1,7 @@
 //! [`MapWriter`]: new map nodes on their way into map segments, and what a merge changes.
 
 use crate::coordinator::Coordinator;
+use crate::core::State;
 use crate::fold::Ledger;
 use crate::format::node::Node;
 use crate::location::{BLOCK_BYTES, Entry, Location};
@@ -102,6 +103,13 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         if !self.passed_over.get() {
             self.cleared.replace(segments);
         }
+    }
+
+    /// Nodes that will live in a segment of the map when what has been written so far counts.
+    pub fn live_nodes_in(&self, state: &State, number: u32) -> i64 {
+        let tree = state.segments.get(number).map_or(0, |it| it.live_tree);
+        let change = self.changes.borrow().get(&number).copied();
+        i64::from(tree) + change.unwrap_or(0)
     }
 
     /// A node was made, or one was replaced.

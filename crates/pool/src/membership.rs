@@ -46,7 +46,8 @@ fn current(head: &Superblock, slots: &[Option<&Slot>]) -> Vec<Option<usize>> {
         .collect()
 }
 
-fn members(superblock: &Superblock) -> usize {
+/// Drives that a superblock lists, be it as failed.
+pub(crate) fn members(superblock: &Superblock) -> usize {
     superblock
         .members
         .iter()

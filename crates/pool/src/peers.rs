@@ -40,6 +40,12 @@ impl<D> Coordinator<D> {
         self.peers().iter().find(|peer| peer.shard == shard)
     }
 
+    /// Blocks in stripes of other shards that the maps do not have yet, as they last told.
+    pub fn overlay_blocks_of_others(&self) -> u64 {
+        let others = self.peers().iter().map(|peer| peer.standing.get());
+        others.map(|standing| standing.overlay_blocks).sum()
+    }
+
     pub fn tell_all(&self, order: impl Fn() -> Order) {
         for peer in self.peers() {
             peer.outbox.tell(order());

@@ -10,6 +10,7 @@ use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Member, Superblock};
 use crate::labels::{self, DriveId};
 use crate::level::{DRIVES_MAX, Level};
+use crate::membership;
 use crate::messages::{MemberDrive, Order};
 use crate::pool::Pool;
 use crate::segments::{Kind, Segment};
@@ -99,9 +100,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let before = self.array.cramped.replace(None);
             let size = self.size();
             let state = self.state.borrow();
-            let others = self.peers().iter().map(|peer| peer.standing.get());
-            let others: u64 = others.map(|standing| standing.overlay_blocks).sum();
-            let held = state.held_blocks() + state.new_at_most() + others;
+            let held = state.held_blocks() + state.new_at_most() + self.overlay_blocks_of_others();
             let updates = self.settings.checkpoint_updates as u64;
             let kept = size.map_reserve_nodes(state.map_nodes, updates);
             let lacks = held > size.usable_blocks() || self.nodes_storable(&state) < kept;
@@ -119,11 +118,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if level == Level::Raid1 || !self.array.leaving.borrow().is_empty() {
             return None;
         }
-        let members = {
-            let published = self.published.borrow();
-            let members = published.superblock.members.iter();
-            members.filter(|it| it.state != MEMBER_NONE).count()
-        };
+        let members = membership::members(&self.published.borrow().superblock);
         let width = level.shape(self.width.min(members)).width();
         let missing = width.saturating_sub(self.array.taking());
         let allowed = 1..=level.drives_lost_max(width);
@@ -406,7 +401,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             member.state == MEMBER_FAILED
                 || member.state == MEMBER_ACTIVE && !self.core.array.is_live(*index)
         });
-        (lacking.count(), crate::membership::lost_max(superblock))
+        (lacking.count(), membership::lost_max(superblock))
     }
 }
 

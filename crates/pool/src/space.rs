@@ -47,13 +47,7 @@ impl Size {
     /// From the zones of every live drive.
     pub fn of(level: Level, width: usize, zone_rows: u32, zones: &[usize]) -> Size {
         let live = zones.iter().filter(|zones| **zones > 0).count();
-        let formed = formed_width(level, width, live);
-        let data = level.shape(formed).data as u64;
-        Size {
-            segments: formable(zones, formed.min(live.max(1))) as u64,
-            segment_blocks: data * u64::from(zone_rows),
-            open_segments: OPEN_SEGMENTS,
-        }
+        Size::short(level, formed_width(level, width, live), zone_rows, zones)
     }
 
     /// The same where segments are so wide, and lack the drives that are gone.

@@ -116,13 +116,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 health: core.array.health(index),
             })
             .collect();
-        let others = core.peers().iter().map(|peer| peer.standing.get());
-        let others: u64 = others.map(|standing| standing.overlay_blocks).sum();
         let cached = core
             .peers()
             .iter()
             .map(|peer| peer.standing.get().cached_nodes);
         let cached: usize = cached.sum();
+        let others = core.overlay_blocks_of_others();
         let used_blocks = core.state.borrow().segments.live_data() + others;
         PoolStatus {
             id: PoolId(superblock.pool_id),

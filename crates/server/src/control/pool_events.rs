@@ -20,14 +20,11 @@ pub fn tell(events: &Events, jobs: &Jobs, pool: &str, drive: Option<&str>, event
             left_blocks,
             total_blocks,
         } => rebuilt(events, jobs, &object, *left_blocks, *total_blocks),
-        PoolEvent::RebuildStuck { left_blocks } => {
-            if let Some(id) = jobs.running(JobKind::Rebuild, &object) {
-                jobs.finish(id, Err(stuck(*left_blocks)));
-            }
-        }
-        PoolEvent::RebuildWaits { left_blocks } => {
-            if let Some(id) = jobs.running(JobKind::Rebuild, &object) {
-                jobs.finish(id, Err(lacks_drives(*left_blocks)));
+        PoolEvent::RebuildStuck { .. } | PoolEvent::RebuildWaits { .. } => {
+            if let Some(id) = jobs.running(JobKind::Rebuild, &object)
+                && let Some((_, message)) = said(drive, event)
+            {
+                jobs.finish(id, Err(message));
             }
         }
         PoolEvent::Balance {

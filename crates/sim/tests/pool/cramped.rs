@@ -1,25 +1,16 @@
 //! Pools that are all but full, and then lose a drive, or are to let one go.
 
 use crate::support::{
-    BLOCK, HOST, assert_runs, settle, volume, with_drives_of, with_pool, write_runs,
+    BLOCK, HOST, assert_runs, settle, try_write, volume, with_drives_of, with_pool, write_runs,
 };
-use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
+use block::{BlockDevice, BlockRange, IoError, Lba};
 use pool::{
     CreateOptions, Entropy, Level, OpenOptions, Pool, PoolError, PoolState, PoolVolume, Settings,
-    VolumeId,
 };
 use sim::{Random, SimDrive};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-
-async fn write(device: &PoolVolume<SimDrive>, start: u64, blocks: u64) -> Result<(), IoError> {
-    let buffer = Buffer::zeroed(BLOCK * blocks as usize);
-    device
-        .write(Lba(start), buffer, Durability::Durable)
-        .await
-        .1
-}
 
 /// As many updates to a checkpoint, beside what the maps hold, as by default in a pool of some
 /// terabytes: what is kept for them must not hide what is kept for the maps.
@@ -44,14 +35,14 @@ async fn create_large(drives: &[SimDrive], level: Level, width: Option<usize>) -
 }
 
 /// Fills a volume of so many runs of 16 blocks, each once.
-async fn filled(pool: &Pool<SimDrive>, runs: u64) -> (VolumeId, PoolVolume<SimDrive>) {
+async fn filled(pool: &Pool<SimDrive>, runs: u64) -> PoolVolume<SimDrive> {
     let id = volume(pool, "a", runs * 16).await;
     let device = pool.volume(id).expect("the volume");
     for run in 0..runs {
-        let written = write(&device, run * 1009 % runs * 16, 16).await;
+        let written = try_write(&device, run * 1009 % runs * 16, 16).await;
         written.expect("filled");
     }
-    (id, device)
+    device
 }
 
 /// Hosts that overwrite blocks at random until they are stopped.
@@ -72,7 +63,7 @@ impl Hosts {
             reactor::spawn(async move {
                 while !ends.get() {
                     written.set(written.get() + 1);
-                    write(&device, random.below(blocks), 1).await?;
+                    try_write(&device, random.below(blocks), 1).await?;
                 }
                 Ok(())
             })
@@ -100,7 +91,7 @@ fn loses_a_drive_while_full(level: Level, count: usize) {
     with_drives_of(count + 1, 33_000, async |drives| {
         let pool = create_large(&drives[..count], level, None).await;
         let runs = pool.status().usable_bytes / BLOCK as u64 * 99 / 100 / 16;
-        let (_, device) = filled(&pool, runs).await;
+        let device = filled(&pool, runs).await;
         let hosts = Hosts::overwrite(&device, runs * 16);
         // Right after a checkpoint that has freed nothing, while hosts wait for space.
         let short = || {
@@ -162,10 +153,10 @@ fn a_removal_that_fits_ends_although_hosts_are_quiet() {
     for seed in 1..9 {
         with_drives_of(6, 2600, async move |drives| {
             let pool = create_large(&drives, Level::Raid6, None).await;
-            let (_, device) = filled(&pool, runs).await;
+            let device = filled(&pool, runs).await;
             let random = Random::new(seed);
             for _ in 0..4 * runs {
-                let written = write(&device, random.below(runs * 16), 1).await;
+                let written = try_write(&device, random.below(runs * 16), 1).await;
                 written.expect("overwritten");
             }
             settle().await;

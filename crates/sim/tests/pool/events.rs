@@ -1,7 +1,8 @@
 //! What an operator hears of a pool.
 
 use crate::support::{
-    BLOCK, assert_runs, create, open, settle, volume, with_drives, with_pool, write, write_runs,
+    BLOCK, assert_runs, create, open, settle, try_write, volume, with_drives, with_pool, write,
+    write_runs,
 };
 use block::{BlockDevice, Buffer, Durability, Lba};
 use pool::{DriveChange, Level, Pool, PoolEvent, PoolState};
@@ -126,9 +127,7 @@ fn a_pool_that_stays_full_is_told_of_once_however_often_it_refuses() {
         let device = pool.volume(id).expect("the volume");
         let (mut marks, mut refused) = (Vec::new(), 0);
         for at in (0..2 * usable - 16).step_by(16) {
-            let buffer = Buffer::zeroed(16 * BLOCK);
-            let written = device.write(Lba(at), buffer, Durability::Durable).await.1;
-            refused += u64::from(written.is_err());
+            refused += u64::from(try_write(&device, at, 16).await.is_err());
             marks.extend(told(&pool).await.into_iter().filter_map(mark));
         }
         assert!(refused > 20, "{refused}");

@@ -1,7 +1,9 @@
 //! What a pool says it can hold, it holds; and at the end of its space it says so and goes on.
 
-use crate::support::{BLOCK, HOST, read, settle, volume, with_drives_of, with_pool, write};
-use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
+use crate::support::{
+    BLOCK, HOST, read, settle, try_write, volume, with_drives_of, with_pool, write,
+};
+use block::{BlockDevice, BlockRange, Buffer, IoError, Lba};
 use pool::{
     CreateOptions, Entropy, Level, Pool, PoolError, PoolState, PoolVolume, VolumeId, VolumeOptions,
 };
@@ -10,14 +12,6 @@ use std::rc::Rc;
 
 /// Requests in flight.
 const DEPTH: u64 = 8;
-
-async fn write_one(device: &PoolVolume<SimDrive>, block: u64) -> Result<(), IoError> {
-    let buffer = Buffer::zeroed(BLOCK);
-    device
-        .write(Lba(block), buffer, Durability::Durable)
-        .await
-        .1
-}
 
 /// Writes `count` single blocks, several at a time; which ones `pick` says.
 async fn write_singles(
@@ -30,7 +24,7 @@ async fn write_singles(
         let (device, pick) = (device.clone(), pick.clone());
         reactor::spawn(async move {
             for number in (task..count).step_by(DEPTH as usize) {
-                let written = write_one(&device, pick(number)).await;
+                let written = try_write(&device, pick(number), 1).await;
                 written.map_err(|error| (number, error))?;
             }
             Ok(())
@@ -108,7 +102,7 @@ fn holds(level: Level, drives: usize, blocks: u64) {
         );
         let other = volume(&pool, "b", 100).await;
         let other = pool.volume(other).expect("the volume");
-        let refused = write_one(&other, 0).await;
+        let refused = try_write(&other, 0, 1).await;
         assert_eq!(refused, Err(IoError::CapacityExceeded), "{what}");
         let range = BlockRange::new(Lba(7), 20);
         device
@@ -121,13 +115,13 @@ fn holds(level: Level, drives: usize, blocks: u64) {
             "{what}"
         );
         assert_eq!(
-            write_one(&other, 20).await,
+            try_write(&other, 20, 1).await,
             Err(IoError::CapacityExceeded),
             "{what}"
         );
         let id = pool.volumes()[0].id;
         pool.delete_volume(id).await.expect("a full pool deletes");
-        assert_eq!(write_one(&other, 20).await, Ok(()), "{what}");
+        assert_eq!(try_write(&other, 20, 1).await, Ok(()), "{what}");
         assert_eq!(pool.status().state, PoolState::Online);
         pool.close().await.expect("closed");
     });
@@ -171,20 +165,20 @@ fn a_full_pool_that_loses_a_drive_goes_on_and_is_rebuilt_when_there_is_room() {
         assert_eq!(fill(&device, blocks).await, Ok(()));
         drives[3].die_after(0);
         settle().await;
-        let _ = write_one(&device, 0).await;
+        let _ = try_write(&device, 0, 1).await;
         settle().await;
         assert_eq!(pool.status().state, PoolState::Degraded);
         assert!(usable_blocks(&pool) >= blocks);
         let other = volume(&pool, "b", 100).await;
         let other = pool.volume(other).expect("the volume");
-        assert_eq!(write_one(&other, 0).await, Ok(()));
+        assert_eq!(try_write(&other, 0, 1).await, Ok(()));
         for block in 0..blocks {
             let read = device.read(Lba(block), Buffer::new(BLOCK)).await;
             assert_eq!(read.1, Ok(()), "block {block}");
         }
         let half = BlockRange::new(Lba(0), blocks / 2);
         device.deallocate(half).await.expect("deallocated");
-        assert_eq!(write_one(&other, 0).await, Ok(()));
+        assert_eq!(try_write(&other, 0, 1).await, Ok(()));
         for _ in 0..30 {
             settle().await;
         }
@@ -288,28 +282,20 @@ fn what_is_being_overwritten_takes_no_room_from_others() {
         assert_eq!(read(&pool, id, 2 * half - 1, 2).await[BLOCK..], [3; BLOCK]);
     });
 }
-/// Writes all of a volume, everything at once; returns how many writes were refused.
-async fn write_all_at_once(device: &PoolVolume<SimDrive>, blocks: u64) -> usize {
-    refused(begin_to_write_all(device, blocks)).await
-}
 
 type Writes = Vec<reactor::Task<Result<(), IoError>>>;
 
+/// Begins to write all of a volume, everything at once.
 fn begin_to_write_all(device: &PoolVolume<SimDrive>, blocks: u64) -> Writes {
     let starts = (0..blocks).step_by(16);
     let writes = starts.map(|start| {
         let device = device.clone();
-        let buffer = Buffer::zeroed(16.min(blocks - start) as usize * BLOCK);
-        reactor::spawn(async move {
-            device
-                .write(Lba(start), buffer, Durability::Durable)
-                .await
-                .1
-        })
+        reactor::spawn(async move { try_write(&device, start, 16.min(blocks - start)).await })
     });
     writes.collect()
 }
 
+/// How many were refused.
 async fn refused(writes: Writes) -> usize {
     let mut refused = 0;
     for write in writes {
@@ -334,7 +320,7 @@ fn a_snapshot_of_a_volume_that_reserves_space_is_reckoned_with_what_is_being_wri
         assert_eq!(taken.err(), Some(PoolError::NoSpace));
         assert_eq!(refused(writes).await, 0);
         for _ in 0..3 {
-            assert_eq!(write_all_at_once(&device, part).await, 0);
+            assert_eq!(refused(begin_to_write_all(&device, part)).await, 0);
         }
         pool.close().await.expect("closed");
     });

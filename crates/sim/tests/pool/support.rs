@@ -1,9 +1,9 @@
 //! What the scenarios share: a pool over simulated drives, and blocks that say who wrote them.
 
-use block::{BlockDevice, Buffer, Durability, Lba};
+use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use pool::{
-    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, PoolError, PoolState, Settings,
-    VolumeId, VolumeOptions,
+    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, PoolError, PoolState, PoolVolume,
+    Settings, VolumeId, VolumeOptions,
 };
 use reactor::Reactor;
 use sim::{Power, SimDrive};
@@ -77,6 +77,17 @@ pub async fn volume(pool: &Pool<SimDrive>, name: &str, blocks: u64) -> VolumeId 
         ..VolumeOptions::default()
     };
     pool.create_volume(name, options).await.expect("a volume")
+}
+
+/// Writes zeroes, which may be refused.
+pub async fn try_write(
+    device: &PoolVolume<SimDrive>,
+    start: u64,
+    blocks: u64,
+) -> Result<(), IoError> {
+    let buffer = Buffer::zeroed(blocks as usize * BLOCK);
+    let written = device.write(Lba(start), buffer, Durability::Durable);
+    written.await.1
 }
 
 pub async fn write(pool: &Pool<SimDrive>, id: VolumeId, start: u64, blocks: u64, byte: u8) {
