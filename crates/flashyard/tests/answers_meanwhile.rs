@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "support/fickle.rs"]
-mod fickle;
 mod support;
 
 use std::io::Write;

@@ -6,8 +6,6 @@
 
 #[path = "support/connected.rs"]
 mod connected;
-#[path = "support/fickle.rs"]
-mod fickle;
 #[path = "support/load.rs"]
 mod load;
 mod support;

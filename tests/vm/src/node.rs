@@ -103,12 +103,23 @@ impl Node {
         Ok(())
     }
 
-    /// Makes `count` drives of `size`, called NAME-0 and so on, and a pool of them.
+    /// Makes `count` drives of `size`, called NAME-0 and so on, and a pool of them and of `others`,
+    /// whose files are there: names and paths.
     ///
     /// # Errors
     /// The node refuses.
-    pub fn add_pool(&self, name: &str, level: &str, count: usize, size: &str) -> Result<()> {
-        let mut drives = Vec::with_capacity(count);
+    pub fn add_pool(
+        &self,
+        name: &str,
+        level: &str,
+        (count, size): (usize, &str),
+        others: &[(&str, PathBuf)],
+    ) -> Result<()> {
+        let mut drives = Vec::with_capacity(count + others.len());
+        for (drive, path) in others {
+            self.command(&format!("drive add {drive} {}", path.display()))?;
+            drives.push((*drive).to_owned());
+        }
         for number in 0..count {
             let drive = format!("{name}-{number}");
             let path = self.directory.join(&drive);

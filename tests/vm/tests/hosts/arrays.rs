@@ -12,7 +12,7 @@ const MEMBER_KIB: u32 = 20 << 10;
 
 pub fn scenario(guest: &mut Guest, node: Node) {
     let nqn = "nqn.2026-11.example.flashyard:vm:tank";
-    node.add_pool("tank", "raid6", MEMBERS as usize, "256MiB")
+    node.add_pool("tank", "raid6", (MEMBERS as usize, "256MiB"), &[])
         .expect("the node makes a pool");
     node.command("volume create one --pool tank --size 64MiB --subsystem tank --allow guest")
         .expect("the node makes a volume");

@@ -1,14 +1,22 @@
-//! Volumes of a raid6 pool: a drive fails under file systems that are written to, a volume grows
-//! under a connected host, a clone of a snapshot is what the volume was, and what the kernel writes
-//! atomically.
+//! Volumes of a raid6 pool: a drive answers with I/O errors under file systems that are written to,
+//! a volume grows under a connected host, a clone of a snapshot is what the volume was, and what
+//! the kernel writes atomically.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fickle::{FickleDrive, Mood};
 use vm::{Guest, Node};
 
 use super::file_systems::{file_system, tree};
 
 pub fn scenario(guest: &mut Guest, node: Node) {
     let nqn = "nqn.2026-11.example.flashyard:vm:tank";
-    node.add_pool("tank", "raid6", 6, "256MiB")
+    let drive = FickleDrive::new(256 << 20);
+    // Ends before the drive does, however this ends.
+    let node = node;
+    let others = [("fickle", drive.path())];
+    node.add_pool("tank", "raid6", (5, "256MiB"), &others)
         .expect("the node makes a pool");
     let volume = |name: &str, size: &str| {
         let face = "--subsystem tank --allow guest";
@@ -36,7 +44,7 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         ),
     );
     tree(guest);
-    drive_fails(guest, &node, nqn);
+    drive_fails(guest, &node, &drive, nqn);
     guest.check(
         "a host that has the disk open",
         &format!("sleep 600 <$(nvme-device {nqn} 1) &"),
@@ -117,8 +125,9 @@ fn atomic_writes(guest: &mut Guest, node: &Node, nqn: &str) {
     guest.check("disconnect, and multipath again", &steps.join("\n"));
 }
 
-/// Both file systems are mounted and under verified I/O when a drive of the pool fails.
-fn drive_fails(guest: &mut Guest, node: &Node, nqn: &str) {
+/// Both file systems are mounted and under verified I/O when a drive of the pool begins to answer
+/// every request with an I/O error.
+fn drive_fails(guest: &mut Guest, node: &Node, drive: &FickleDrive, nqn: &str) {
     let systems = [(1, "ext4", "mkfs.ext4 -q"), (2, "xfs", "mkfs.xfs -q -f")];
     for (space, name, make) in systems {
         guest.check(
@@ -153,8 +162,8 @@ fn drive_fails(guest: &mut Guest, node: &Node, nqn: &str) {
         [ $(writes 1) -gt $(($(cat /run/ones) + 200)) ] &&
             [ $(writes 2) -gt $(($(cat /run/twos) + 200)) ]",
     );
-    node.command("pool fail-drive tank tank-2")
-        .expect("the drive fails");
+    drive.set(Mood::Fails);
+    out_of_use(node);
     guest.check(
         "fio is still under way",
         "[ ! -s /run/fio-ext4.code ] && [ ! -s /run/fio-xfs.code ]",
@@ -166,8 +175,6 @@ fn drive_fails(guest: &mut Guest, node: &Node, nqn: &str) {
         );
         guest.join(&step, &run, 180);
     }
-    let events = node.command("event list").expect("the node tells");
-    assert!(events.contains("drive tank-2 failed"), "{events}");
     for (space, name, repair) in [(1, "ext4", "e2fsck -f -n"), (2, "xfs", "xfs_repair -n")] {
         guest.check(
             &format!("{name}: mount again, compare and check"),
@@ -181,6 +188,19 @@ fn drive_fails(guest: &mut Guest, node: &Node, nqn: &str) {
             {repair} $(nvme-device {nqn} {space})"
             ),
         );
+    }
+}
+
+/// Waits until the node has told that it goes on without the drive that fails.
+fn out_of_use(node: &Node) {
+    let began = Instant::now();
+    loop {
+        let events = node.command("event list").expect("the node tells");
+        if events.contains("drive fickle failed, and is out of use") {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{events}");
+        thread::sleep(Duration::from_millis(100));
     }
 }
 

@@ -1,7 +1,6 @@
 //! A drive that works until it is told not to: a file that this process serves through FUSE, so
 //! that a node meets the failure where a real drive's would be, in the answer of io_uring.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![allow(dead_code, reason = "each test file uses what it needs")]
 
 use std::ffi::OsStr;
 use std::fs::File;
