@@ -18,6 +18,7 @@ pub struct Sim {
     seed: u64,
     /// How many seeds to try
     #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
     /// What the worlds are like
     #[arg(long, value_enum, default_value = "any")]

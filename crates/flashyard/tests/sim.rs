@@ -14,4 +14,9 @@ fn the_simulator_runs_from_the_command_line() {
         assert!(said.contains("\"failures\": []"), "{scenario}: {said}");
         assert!(said.contains("\"seeds\": 2"), "{scenario}: {said}");
     }
+    // Nothing that was tried has not gone well.
+    let none = flashyard(&["sim", "--runs", "0"]);
+    let said = text(&none.stderr);
+    assert_eq!(none.status.code(), Some(2), "{said}");
+    assert!(said.contains("--runs") && said.contains("1.."), "{said}");
 }
