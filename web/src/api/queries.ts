@@ -63,7 +63,9 @@ export function useRoom() {
       const { tenant: name } = await answer(node.GET("/v1/self"));
       if (!name) {
         const pools = await whole((query) => answer(node.GET("/v1/pools", { params: { query } })));
-        return pools.map(({ name, usable_bytes, used_bytes }) => ({ name, left: usable_bytes - used_bytes, granted: false }));
+        return pools.map(({ name, usable_bytes, used_bytes, reserved_bytes = 0 }) => (
+          { name, left: Math.max(0, usable_bytes - used_bytes - reserved_bytes), granted: false }
+        ));
       }
       const tenant = await answer(node.GET("/v1/tenants/{name}", { params: { path: { name } } }));
       return (tenant.grants ?? []).map(({ pool, grant, used }) => (
