@@ -225,3 +225,32 @@ fn a_label_that_cannot_be_read_may_be_given_up() {
     let volume = node.client().volume(&name("v")).unwrap();
     assert_eq!(volume.state, ObjectState::Online);
 }
+
+#[test]
+fn a_log_that_cannot_be_read_to_its_end_may_be_given_up() {
+    let drive = FickleDrive::new(32 * MIB);
+    let mut node = pool_of(&drive);
+    connected(&node, "v", async |device, _controller| {
+        let mut buffer = Buffer::zeroed(4096);
+        buffer.fill(7);
+        let written = device.write(Lba(3), buffer, Durability::Durable).await;
+        assert_eq!(written.1, Ok(()));
+    });
+    node.kill();
+    drive.set(Mood::FailsUnwritten);
+    node.start();
+    let pool = node.client().pool(&name("pool")).unwrap();
+    assert_eq!(pool.state, PoolState::Offline);
+    let told = pool.reason.unwrap();
+    let words = ["cannot be read where the log ends", "--accept-loss"];
+    for word in words {
+        assert!(told.contains(word), "{told}");
+    }
+    node.refuses(&[(&["pool", "import", "pool"], 1, &words)]);
+    node.answer(&["pool", "import", "pool", "--accept-loss"]);
+    connected(&node, "v", async |device, _controller| {
+        let (buffer, result) = device.read(Lba(3), Buffer::new(4096)).await;
+        assert_eq!(result, Ok(()));
+        assert!(buffer.iter().all(|found| *found == 7));
+    });
+}

@@ -2,6 +2,7 @@
 //! that a node meets the failure where a real drive's would be, in the answer of io_uring.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,8 +21,7 @@ use tempfile::TempDir;
 /// The file's name below the mount.
 const NAME: &str = "drive";
 const DRIVE: INodeNo = INodeNo(2);
-/// What a pool has one of its labels in.
-const LAST_BLOCK_BYTES: u64 = 4096;
+const BLOCK_BYTES: u64 = 4096;
 /// The kernel asks again at once: nothing here changes by itself.
 const NO_TIME: Duration = Duration::ZERO;
 
@@ -34,8 +34,11 @@ pub enum Mood {
     FailsWrites,
     /// Every request ends in an I/O error.
     Fails,
-    /// Every read of its last block ends in an I/O error, until that is written.
+    /// Every read of its last block, in which a pool has one of its labels, ends in an I/O error,
+    /// until that is written.
     FailsLastBlock,
+    /// Every read of what has never been written ends in an I/O error, but for the first block.
+    FailsUnwritten,
     /// No flush is answered, nor what is asked after it, until it is in another mood. (Whoever
     /// writes to such a file may be kept waiting in the call itself, as by no real drive.)
     Waits,
@@ -89,6 +92,7 @@ impl FickleDrive {
         let served = Served {
             file,
             bytes,
+            written: Mutex::default(),
             shared: Arc::clone(&shared),
         };
         let mut config = fuser::Config::default();
@@ -127,12 +131,25 @@ impl Drop for FickleDrive {
 struct Served {
     file: File,
     bytes: u64,
+    /// Blocks that have been written.
+    written: Mutex<BTreeSet<u64>>,
     shared: Arc<Shared>,
 }
 
 impl Served {
     fn is_last(&self, offset: u64, bytes: usize) -> bool {
-        offset + bytes as u64 > self.bytes - LAST_BLOCK_BYTES
+        offset + bytes as u64 > self.bytes - BLOCK_BYTES
+    }
+
+    fn blocks(offset: u64, bytes: usize) -> std::ops::Range<u64> {
+        offset / BLOCK_BYTES..(offset + bytes as u64).div_ceil(BLOCK_BYTES)
+    }
+
+    fn has_all(&self, offset: u64, bytes: usize) -> bool {
+        let written = self.written.lock().unwrap();
+        let mut blocks = Served::blocks(offset, bytes);
+        // Whether a drive reads at all, a node sees by its first block.
+        blocks.all(|block| block == 0 || written.contains(&block))
     }
 
     fn attributes(&self, inode: INodeNo) -> FileAttr {
@@ -193,6 +210,9 @@ impl Filesystem for Served {
         match self.shared.mood() {
             Mood::Fails => return reply.error(Errno::EIO),
             Mood::FailsLastBlock if last => return reply.error(Errno::EIO),
+            Mood::FailsUnwritten if !self.has_all(offset, size as usize) => {
+                return reply.error(Errno::EIO);
+            }
             _ => {}
         }
         let mut bytes = vec![0; size as usize];
@@ -219,7 +239,11 @@ impl Filesystem for Served {
             self.shared.set(Mood::Works);
         }
         match works && self.file.write_all_at(data, offset).is_ok() {
-            true => reply.written(data.len() as u32),
+            true => {
+                let blocks = Served::blocks(offset, data.len());
+                self.written.lock().unwrap().extend(blocks);
+                reply.written(data.len() as u32);
+            }
             false => reply.error(Errno::EIO),
         }
     }
@@ -230,7 +254,7 @@ impl Filesystem for Served {
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         match self.shared.mood_of_flush() {
-            Mood::Works | Mood::FailsLastBlock => reply.ok(),
+            Mood::Works | Mood::FailsLastBlock | Mood::FailsUnwritten => reply.ok(),
             _ => reply.error(Errno::EIO),
         }
     }
