@@ -93,11 +93,11 @@ fn a_rollback_neither_surprises_a_host_nor_cuts_off_what_nobody_gave_up() {
         assert_eq!(volume(&node, "v").capacity_bytes, 16 * MIB);
         holds(&device, 4080, 3).await;
     });
-    refused(&node, &back, &["16 MiB", "8 MiB", "allow_shrink"]);
+    refused(&node, &back, &["16 MiB", "8 MiB", "--allow-shrink"]);
     refused(
         &node,
         &[&back[..], &["--force"]].concat(),
-        &["allow_shrink"],
+        &["--allow-shrink"],
     );
     assert_eq!(volume(&node, "v").capacity_bytes, 16 * MIB);
     connected(&node, "v", async |device, _controller| {

@@ -437,6 +437,16 @@ fn what_cannot_be_is_refused_with_what_is_allowed() {
             &["multiple of 4 KiB"],
         ),
         (
+            &["volume", "create", "v", "--pool", "pool", "--size", "0"],
+            1,
+            &["from 4 KiB to 4 PiB"],
+        ),
+        (
+            &["volume", "clone", "s", "copy", "--size", "4MiB"],
+            1,
+            &["size", "snapshot s has", "4 MiB is less", "or a larger one"],
+        ),
+        (
             &["volume", "create", "s", "--pool", "pool", "--size", "1MiB"],
             1,
             &["taken"],
@@ -444,7 +454,7 @@ fn what_cannot_be_is_refused_with_what_is_allowed() {
         (
             &["volume", "resize", "demo", "4MiB"],
             1,
-            &["size", "allow_shrink"],
+            &["size", "--allow-shrink"],
         ),
         (
             &["volume", "clone", "t", "copy"],

@@ -275,7 +275,8 @@ fn without_all<'a>(error: &PoolError, name: impl Fn(usize) -> &'a str) -> String
              last may be lost"
         ),
         PoolError::Held { holder } => format!(
-            "host {} holds the pool; export it there, or force if that host is off",
+            "host {} holds the pool; export it there, or import it with --force if that host is \
+             off",
             dashed(holder)
         ),
         PoolError::StillInUse { holder } => format!(

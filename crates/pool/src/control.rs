@@ -80,7 +80,7 @@ fn blocks_of(bytes: u64) -> Result<u64, PoolError> {
     let whole = bytes.is_multiple_of(BLOCK_BYTES as u64);
     if !whole || blocks == 0 || blocks > VOLUME_BLOCKS_MAX {
         return Err(PoolError::Invalid(
-            "a size is a multiple of 4 KiB, up to 4 PiB",
+            "a size is a multiple of 4 KiB, from 4 KiB to 4 PiB",
         ));
     }
     Ok(blocks)

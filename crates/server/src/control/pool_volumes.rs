@@ -118,6 +118,7 @@ impl Control {
                 reserved,
             } => (info, size, reserved),
         };
+        check_room_for(&info, size)?;
         let cloned = self
             .node
             .clone_pool_snapshot(pool.as_str(), info.id, name.as_str());
@@ -224,7 +225,7 @@ impl Control {
         if !allowed {
             let message = format!(
                 "volume {name} has {before}, and {after} is less: what is behind it would be lost; \
-                 allowed: a larger size, or allow_shrink"
+                 allowed: a larger size, or --allow-shrink"
             );
             return Err(ErrorBody::invalid("size", message));
         }
@@ -321,7 +322,7 @@ impl Control {
             unused(name, &users, "a volume shrinks once no host is connected").map_err(at)?;
         } else if !to.force {
             let advice = "its data would change under them; allowed: once no host is connected, \
-                          or force";
+                          or with --force";
             unused(name, &users, advice).map_err(at)?;
         }
         self.check_growth(&objects, asker, name, info.bytes).await?;
@@ -381,6 +382,21 @@ impl Control {
     fn tell_volume(&self, name: &Name, message: &str) {
         self.events
             .record(Severity::Info, &format!("volume/{name}"), message);
+    }
+}
+
+/// Refuses a volume that would not hold all of the snapshot that it is to begin as.
+fn check_room_for(info: &SnapshotInfo, size: Option<Size>) -> Result<(), ErrorBody> {
+    match size.filter(|size| size.bytes() < info.bytes) {
+        None => Ok(()),
+        Some(size) => {
+            let message = format!(
+                "snapshot {} has {}, and {size} is less; allowed: its size or a larger one",
+                info.name,
+                Size(info.bytes)
+            );
+            Err(ErrorBody::invalid("size", message))
+        }
     }
 }
 
