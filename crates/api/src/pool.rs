@@ -246,6 +246,11 @@ pub struct PoolImport {
     /// last: that is lost then.
     #[serde(default)]
     pub accept_loss: bool,
+    /// Go on without members that are absent, as far as the redundancy goes: what they hold is
+    /// rebuilt on the others, and they join as new drives when they are back. Members that `drives`
+    /// leaves out are gone on without in any case.
+    #[serde(default)]
+    pub degraded: bool,
     /// Use these drives only; all that carry it unless said otherwise. Those that are left out stay
     /// so until they are added to the pool again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

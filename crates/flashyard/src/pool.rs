@@ -98,6 +98,10 @@ pub struct Import {
     /// Go on from what can be read, although drives that do not read may hold what was written last
     #[arg(long, requires = "name")]
     accept_loss: bool,
+    /// Go on without members that are absent: what they hold is rebuilt on the others, and they
+    /// join as new drives when they are back
+    #[arg(long, requires = "name")]
+    degraded: bool,
     /// Use these drives only, such as d0,d1; all that carry it unless said otherwise
     #[arg(long, value_name = "DRIVES", value_delimiter = ',', requires = "name")]
     drives: Vec<Name>,
@@ -180,6 +184,7 @@ impl Import {
             id: self.id.clone(),
             force: self.force,
             accept_loss: self.accept_loss,
+            degraded: self.degraded,
             drives: self.drives.clone(),
             rename: self.rename.clone(),
             rename_volumes: self.rename_volume.iter().cloned().collect(),

@@ -128,7 +128,9 @@ fn an_import_ends_the_wait() {
     let (mut node, _, _) = with_a_late_drive(3600);
     node.start();
     assert_eq!(state(&node, "late"), PoolState::Offline);
-    node.answer(&["pool", "import", "late"]);
+    let known_as = ["drive b", "/b", "--degraded"];
+    node.refuses(&[(&["pool", "import", "late"], 1, &known_as)]);
+    node.answer(&["pool", "import", "late", "--degraded"]);
     assert_eq!(state(&node, "late"), PoolState::Degraded);
     let volume = node.client().volume(&name("v-late")).unwrap();
     assert_eq!(volume.state, ObjectState::Online);

@@ -39,10 +39,10 @@ pub use node::{CORE_THREAD_NAME, Node};
 pub use nvme::fabrics::DISCOVERY_NQN;
 pub use nvme::reservation::ReservationType;
 pub use pool::{
-    ATTRIBUTES_BYTES_MAX, Accounting, Counters, DamagedLabel, DriveChange, DriveHealth, DriveId,
-    DriveStatus, Holder, HostId, Label, Level, Lost, LostNode, NewerFormat, Occupancy, PoolError,
-    PoolEvent, PoolId, PoolState, PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, SpaceUse,
-    UnknownLevel, VolumeId, VolumeInfo, VolumeOptions,
+    ATTRIBUTES_BYTES_MAX, AbsentMember, Accounting, Counters, DamagedLabel, DriveChange,
+    DriveHealth, DriveId, DriveStatus, Holder, HostId, Label, Level, Lost, LostNode, MayLack,
+    NewerFormat, Occupancy, PoolError, PoolEvent, PoolId, PoolState, PoolStatus, ScrubReport,
+    SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel, VolumeId, VolumeInfo, VolumeOptions,
 };
 pub use pools::{PoolOpening, PoolSpec};
 pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pool::{
-    CreateOptions, DriveId, HostId, Level, OpenOptions, Pool, PoolError, PoolEvent, PoolVolume,
-    ScrubReport, Settings, Shard, VolumeId, Wiring,
+    CreateOptions, DriveId, HostId, Level, MayLack, OpenOptions, Pool, PoolError, PoolEvent,
+    PoolVolume, ScrubReport, Settings, Shard, VolumeId, Wiring,
 };
 
 use crate::NodeError;
@@ -30,13 +30,15 @@ pub struct PoolSpec {
 }
 
 /// How a pool is opened that drives carry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolOpening {
     /// Take it from a host that holds it.
     pub force: bool,
     /// Go on from what can be read, although drives that do not read may hold what was written
     /// last.
     pub accept_loss: bool,
+    /// Which members may be absent that the pool has not gone on without before.
+    pub may_lack: MayLack,
 }
 
 /// The open pools of a core, by name.
@@ -106,6 +108,7 @@ impl Pools {
         let options = OpenOptions {
             force: how.force,
             accept_loss: how.accept_loss,
+            may_lack: how.may_lack,
             settings: self.settings,
             ..OpenOptions::new(host)
         };

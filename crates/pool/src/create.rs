@@ -11,7 +11,7 @@ use crate::labels::{self, HostId};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{BLOCK_BYTES, ROWS_MAX};
 use crate::messages::Wiring;
-use crate::pool::{OpenOptions, Pool, alone};
+use crate::pool::{MayLack, OpenOptions, Pool, alone};
 use crate::slots;
 use crate::table_room::slot_blocks_for;
 use block::{BlockDevice, BlockRange, Lba};
@@ -115,6 +115,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 host,
                 force: true,
                 accept_loss: false,
+                may_lack: MayLack::Any,
                 settings,
                 entropy,
             },

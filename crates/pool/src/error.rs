@@ -1,7 +1,21 @@
 //! [`PoolError`]: why a pool cannot be made, opened or changed.
 
-use crate::labels::NewerFormat;
+use crate::labels::{DriveId, NewerFormat};
 use block::IoError;
+
+/// A member of a pool that works as far as the pool knows, and that it cannot be opened with now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbsentMember {
+    /// The drive.
+    pub id: DriveId,
+    /// Its position among the members.
+    pub index: usize,
+    /// Its size.
+    pub bytes: u64,
+    /// Position, among the drives given, of what it is by a label that is not whole or cannot be
+    /// read; `None` if it is none of them.
+    pub given: Option<usize>,
+}
 
 /// What went wrong with a control operation, in terms of what the caller can do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,6 +128,14 @@ pub enum PoolError {
         needed: usize,
         /// The missing ones, for the reader.
         missing: String,
+    },
+    /// Members are absent that the pool could do without, and nobody has said that it should.
+    #[error("{} of {members} members are absent; open the pool with them", .absent.len())]
+    MembersAbsent {
+        /// All members.
+        members: usize,
+        /// Those that are absent.
+        absent: Vec<AbsentMember>,
     },
     /// Two sets of drives were each used without the other.
     #[error(

@@ -7,14 +7,14 @@
 
 use crate::coordinator::Coordinator;
 use crate::drive::Drive;
-use crate::error::PoolError;
+use crate::error::{AbsentMember, PoolError};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
 use crate::join::{first_good, join_all};
 use crate::labels::{DamagedLabel, hexadecimal};
 use crate::lease::{CHECK_EVERY, ENTRY, ENTRY_AGAIN, LEASE, TAKEOVER};
 use crate::membership::{self, Choice, lost_max};
 use crate::messages::Order;
-use crate::pool::{OpenOptions, bring_up};
+use crate::pool::{MayLack, OpenOptions, bring_up};
 use crate::slots::{self, Given, Slot};
 use block::{BlockDevice, IoError};
 use reactor::Instant;
@@ -38,6 +38,8 @@ pub(crate) struct Survey {
     pub damaged: Vec<DamagedLabel>,
     pub choice: Choice,
     pub newest: Slot,
+    /// Members that should be there and are not.
+    absent: Vec<AbsentMember>,
     /// No superblock that was found has a larger number.
     pub last_sequence: u64,
 }
@@ -47,19 +49,41 @@ impl Survey {
         drives: &[D],
         options: &OpenOptions,
     ) -> Result<Survey, PoolError> {
-        let Given { slots, damaged } = Given::of(drives).await?;
-        let given: Vec<Option<&Slot>> = slots.iter().map(Option::as_deref).collect();
-        let choice = membership::choose_safely(&given, &damaged, options.accept_loss)?;
-        let newest = slots[choice.newest].as_deref().cloned();
+        let given = Given::of(drives).await?;
+        let slots: Vec<Option<&Slot>> = given.slots.iter().map(Option::as_deref).collect();
+        let choice = membership::choose_safely(&slots, &given.damaged, options.accept_loss)?;
+        let newest = given.slots[choice.newest].as_deref().cloned();
         let newest = newest.ok_or(PoolError::NoPool)?;
+        let absent = membership::absent(&newest.superblock, &choice.current, &given);
         let sequences = slots.iter().flatten().map(|slot| slot.last_sequence);
+        let last_sequence = sequences.max().unwrap_or(0);
+        let Given { slots, damaged } = given;
         Ok(Survey {
+            absent,
             damaged: damaged.into_iter().map(|(_, label)| label).collect(),
-            last_sequence: sequences.max().unwrap_or(0),
+            last_sequence,
             slots,
             choice,
             newest,
         })
+    }
+
+    /// Refuses a pool that lacks members that it may not go on without. Those that have failed it
+    /// goes on without already.
+    fn check_absent(&self, may_lack: &MayLack) -> Result<(), PoolError> {
+        let MayLack::Only(allowed) = may_lack else {
+            return Ok(());
+        };
+        let absent = self.absent.iter();
+        let absent = absent.filter(|member| !allowed.contains(&member.id));
+        let absent: Vec<AbsentMember> = absent.copied().collect();
+        match absent.is_empty() {
+            true => Ok(()),
+            false => Err(PoolError::MembersAbsent {
+                members: membership::members(&self.newest.superblock),
+                absent,
+            }),
+        }
     }
 }
 
@@ -106,6 +130,7 @@ pub(crate) async fn enter<D: BlockDevice>(
     if forced && !options.force {
         return Err(held(&survey.newest));
     }
+    survey.check_absent(&options.may_lack)?;
     let found_at = survey.last_sequence;
     // Where drives are slow others take as long to see a claim, or to write theirs.
     let least = (reactor::now() - looked) * 4;

@@ -101,13 +101,13 @@ pub use control::{
 pub use core::Settings;
 pub use create::CreateOptions;
 pub use entropy::Entropy;
-pub use error::PoolError;
+pub use error::{AbsentMember, PoolError};
 pub use events::{DriveChange, PoolEvent};
 pub use labels::{DamagedLabel, DriveId, HostId, Label, NewerFormat, PoolId, probe, wipe};
 pub use level::{DRIVES_MAX, Level, UnknownLevel};
 pub use location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
 pub use messages::{Wiring, wire};
-pub use pool::{OpenOptions, Pool};
+pub use pool::{MayLack, OpenOptions, Pool};
 pub use scrub::{Lost, LostBlock, LostNode, ScrubReport};
 pub use segments::Occupancy;
 pub use shard::Shard;

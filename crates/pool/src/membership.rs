@@ -1,10 +1,11 @@
 //! Which superblock counts, which drives are current, and whether they are enough. No I/O.
 
-use crate::error::PoolError;
+use crate::error::{AbsentMember, PoolError};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
-use crate::labels::{DamagedLabel, hexadecimal};
+use crate::labels::{DamagedLabel, DriveId, hexadecimal};
 use crate::level::Level;
-use crate::slots::Slot;
+use crate::location::BLOCK_BYTES;
+use crate::slots::{Given, Slot};
 use std::collections::BTreeSet;
 
 /// The decision: the slot to go on from, and which of the drives given may be used.
@@ -209,6 +210,32 @@ pub(crate) fn is_damaged(head: &Superblock, index: usize, damaged: &DamagedLabel
     let placed = damaged.pool.0 == head.pool_id && damaged.index == index;
     let another = head.members.iter().any(|it| damaged.drive.0 == it.id);
     named || placed && !another
+}
+
+/// The members that should be there by `head` and that none of the current drives is.
+pub(crate) fn absent(
+    head: &Superblock,
+    current: &[Option<usize>],
+    given: &Given,
+) -> Vec<AbsentMember> {
+    let listed = head.members.iter().enumerate();
+    let active = listed.filter(|(_, member)| member.state == MEMBER_ACTIVE);
+    let absent = active.filter(|(index, _)| !current.contains(&Some(*index)));
+    let position = |index: usize, id: [u8; 16]| {
+        let hurt = given.damaged.iter();
+        let mut hurt = hurt.filter(|(_, label)| is_damaged(head, index, label));
+        let mut slots = given.slots.iter().map(Option::as_deref);
+        let whole = slots.position(|slot| slot.is_some_and(|it| it.superblock.drive_id == id));
+        hurt.next().map(|(position, _)| *position).or(whole)
+    };
+    absent
+        .map(|(index, member)| AbsentMember {
+            id: DriveId(member.id),
+            index,
+            bytes: member.blocks.get() * BLOCK_BYTES as u64,
+            given: position(index, member.id),
+        })
+        .collect()
 }
 
 fn too_few(

@@ -32,6 +32,17 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
+/// Members that a pool may be opened without, as far as its redundancy goes: it goes on without
+/// them from then on, and what they hold is rebuilt on the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MayLack {
+    /// Whichever are absent.
+    #[default]
+    Any,
+    /// These.
+    Only(BTreeSet<DriveId>),
+}
+
 /// How a pool is to be opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
@@ -42,6 +53,8 @@ pub struct OpenOptions {
     /// Go on from what can be read, although drives that do not read may hold what was written
     /// last.
     pub accept_loss: bool,
+    /// Which members may be absent that the pool has not gone on without before.
+    pub may_lack: MayLack,
     /// Tuning; not on disk.
     pub settings: Settings,
     /// Where identifiers come from.
@@ -55,6 +68,7 @@ impl OpenOptions {
             host,
             force: false,
             accept_loss: false,
+            may_lack: MayLack::Any,
             settings: Settings::default(),
             entropy: Entropy::System,
         }

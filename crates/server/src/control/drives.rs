@@ -354,7 +354,7 @@ fn remembered(spec: DriveSpec, facts: DriveFacts) -> DriveRecord {
     }
 }
 
-fn description(spec: &DriveSpec) -> String {
+pub(super) fn description(spec: &DriveSpec) -> String {
     match spec {
         DriveSpec::Path { path, .. } => path.clone(),
         DriveSpec::Memory { size } => format!("{size} of memory, lost when the node stops"),
@@ -411,6 +411,7 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         PoolError::NoSpace | PoolError::TablesFull => ErrorCode::OutOfSpace,
         PoolError::ScrubStopped | PoolError::Indispensable { .. } => ErrorCode::InUse,
         PoolError::MembersMissing { .. }
+        | PoolError::MembersAbsent { .. }
         | PoolError::DriveShrank { .. }
         | PoolError::LabelUnreadable { .. }
         | PoolError::LogUnreadable { .. }

@@ -12,6 +12,7 @@ use super::volumes::list;
 use super::{Control, Objects, not_found};
 use crate::state::{Kind, Place, PoolRecord, ScrubRecord, VolumeRecord};
 
+mod absent;
 mod adopt;
 mod export;
 mod found;

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{ErrorBody, ErrorCode, ImportablePool, Name, Pool, PoolImport, Severity};
-use node::{Label, PoolFacts, PoolOpening};
+use node::{DriveId, Label, MayLack, PoolFacts, PoolOpening};
 
 use super::export::lost;
 use super::found::Found;
 use super::renaming::Renaming;
 use super::show::identity;
-use super::{PoolEntry, hexadecimal};
+use super::{PoolEntry, absent, hexadecimal};
 use crate::control::drives::refused;
 use crate::control::{Control, Objects};
 use crate::state::{Kind, PoolRecord};
@@ -76,18 +76,30 @@ impl Control {
         found.check_format(&id).map_err(refuse)?;
         let drives = found.carriers(&id, found.of_id(&id)).map_err(refuse)?;
         let used: Vec<String> = drives.iter().map(Name::to_string).collect();
+        let left_out = left_out(&all, &id, &drives);
         let opening = PoolOpening {
             force: how.force,
             accept_loss: how.accept_loss,
+            may_lack: match how.degraded {
+                true => MayLack::Any,
+                false => MayLack::Only(left_out.clone()),
+            },
         };
-        let opened = self.node.open_pool(called.as_str(), used, opening).await;
-        let facts = opened.map_err(|error| ErrorBody {
-            message: found.beside_error(&error),
-            ..refused(&error)
-        })?;
         let known = objects.pools.get(called).map(|known| known.record.clone());
+        let opened = self.node.open_pool(called.as_str(), used, opening).await;
+        let facts = opened.map_err(|error| {
+            let absent = absent::in_words(&objects, (called, known.as_ref()), &drives, &error);
+            let message = match absent {
+                Some(absent) => found.beside(absent),
+                None => found.beside_error(&error),
+            };
+            ErrorBody {
+                message,
+                ..refused(&error)
+            }
+        })?;
         let record = PoolRecord {
-            left_out: left_out(&all, &id, &drives),
+            left_out: left_out.iter().map(|id| hexadecimal(&id.0)).collect(),
             ..known.unwrap_or_else(PoolRecord::new)
         };
         if let Err(error) = self
@@ -132,15 +144,14 @@ impl Control {
 
 /// The identities of drives of the pool `id` that are not among those `chosen`. A copy of a chosen
 /// one has that one's, and leaves nothing out.
-fn left_out(all: &BTreeMap<Name, Label>, id: &str, chosen: &[Name]) -> BTreeSet<String> {
+fn left_out(all: &BTreeMap<Name, Label>, id: &str, chosen: &[Name]) -> BTreeSet<DriveId> {
     let of_pool = all
         .iter()
         .filter(|(_, label)| hexadecimal(&label.pool.0) == id);
     let (used, others): (Vec<_>, Vec<_>) = of_pool.partition(|(drive, _)| chosen.contains(drive));
     let used: BTreeSet<_> = used.iter().map(|(_, label)| label.drive).collect();
     let others = others.iter().map(|(_, label)| label.drive);
-    let others = others.filter(|drive| !used.contains(drive));
-    others.map(|drive| hexadecimal(&drive.0)).collect()
+    others.filter(|drive| !used.contains(drive)).collect()
 }
 
 /// Refuses a name that another pool has, and another name for a pool that is here.

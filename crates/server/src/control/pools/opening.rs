@@ -99,7 +99,8 @@ impl Control {
             return Err(found.beside(reason));
         }
         let drives: Vec<String> = drives.iter().map(Name::to_string).collect();
-        // Nobody is there to take a pool by force, or to accept a loss.
+        // Nobody is there to take a pool by force, or to accept a loss; nor to connect what is
+        // absent, so its hosts are served without.
         let how = PoolOpening::default();
         let opened = self.node.open_pool(name.as_str(), drives, how).await;
         let facts = opened.map_err(|error| found.beside_error(&error))?;

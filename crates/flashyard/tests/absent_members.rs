@@ -1,0 +1,89 @@
+//! Members of a pool that are not there when it is imported, and those that come back.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/label.rs"]
+mod label;
+mod support;
+
+use std::path::PathBuf;
+
+use api::PoolState;
+use support::{Node, name, wait_until};
+
+const IMPORT: [&str; 3] = ["pool", "import", "pool"];
+
+/// The drives of a raid6 pool of six that its node has let go of, and that node, which keeps them.
+fn exported() -> (Node, Vec<PathBuf>) {
+    let mut node = Node::develop(&[]);
+    node.answer(&["pool", "export", "pool"]);
+    node.kill();
+    let directory = node.path().canonicalize().unwrap().join("drives");
+    let drives = (0..6).map(|number| directory.join(format!("d{number}.img")));
+    let drives = drives.collect();
+    (node, drives)
+}
+
+/// Another node, with some of these drives: each is called e and its number.
+fn second(drives: &[PathBuf], numbers: &[usize]) -> Node {
+    let node = Node::configured("[node]\nname = \"second\"\n");
+    numbers
+        .iter()
+        .for_each(|number| add(&node, drives, *number));
+    node
+}
+
+fn add(node: &Node, drives: &[PathBuf], number: usize) {
+    let path = drives[number].to_str().unwrap();
+    node.answer(&["drive", "add", &format!("e{number}"), path]);
+}
+
+fn contents(drives: &[PathBuf]) -> Vec<Vec<u8>> {
+    let read = |path: &PathBuf| std::fs::read(path).unwrap();
+    drives.iter().map(read).collect()
+}
+
+#[test]
+fn an_import_without_a_member_is_refused_until_that_is_wanted() {
+    let (_first, drives) = exported();
+    let before = contents(&drives);
+    let node = second(&drives, &[0, 1, 3, 4, 5]);
+    let words = [
+        "lacks 1 of its 6 members",
+        "member 2 (16 MiB, identity ",
+        "connect it",
+        "--degraded",
+    ];
+    node.refuses(&[(&IMPORT, 1, &words)]);
+    assert!(contents(&drives) == before, "nothing is written");
+    // The cable is plugged in.
+    add(&node, &drives, 2);
+    node.answer(&IMPORT);
+    let pool = node.client().pool(&name("pool")).unwrap();
+    assert_eq!(pool.state, PoolState::Online, "{pool:?}");
+    assert!(pool.members.iter().all(|member| member.active), "{pool:?}");
+
+    // It is beyond help.
+    node.answer(&["pool", "export", "pool"]);
+    node.answer(&["drive", "remove", "e2"]);
+    node.refuses(&[(&IMPORT, 1, &words)]);
+    node.answer(&[&IMPORT[..], &["--degraded"]].concat());
+    wait_until("the pool is rebuilt without it", || {
+        let pool = node.client().pool(&name("pool")).unwrap();
+        pool.state == PoolState::Online && pool.members.len() == 5
+    });
+}
+
+#[test]
+fn a_member_with_a_damaged_label_is_absent_and_named() {
+    let (_first, drives) = exported();
+    let whole = std::fs::read(&drives[4]).unwrap();
+    let hurt = drives[4].with_extension("hurt");
+    label::damage(&drives[4], &hurt);
+    std::fs::rename(&hurt, &drives[4]).unwrap();
+    let node = second(&drives, &[0, 1, 2, 3, 4, 5]);
+    let words = ["member 4 (drive e4, whose label is damaged", "--degraded"];
+    node.refuses(&[(&IMPORT, 1, &words)]);
+    std::fs::write(&drives[4], whole).unwrap();
+    node.answer(&IMPORT);
+}
