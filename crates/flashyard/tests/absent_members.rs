@@ -87,3 +87,32 @@ fn a_member_with_a_damaged_label_is_absent_and_named() {
     std::fs::write(&drives[4], whole).unwrap();
     node.answer(&IMPORT);
 }
+
+#[test]
+fn a_label_that_is_damaged_on_one_side_is_told_once_and_written_anew() {
+    let mut node = Node::develop(&[]);
+    node.kill();
+    let directory = node.path().join("drives");
+    label::damage_first(&directory.join("d1.img"));
+    label::erase_second(&directory.join("d4.img"));
+    node.start();
+    let told = |node: &Node, drive: &str| {
+        let events = node.answer(&["event", "list"]);
+        events
+            .matches(&format!("one of the two labels of drive {drive} "))
+            .count()
+    };
+    wait_until("both are told of", || {
+        told(&node, "d1") == 1 && told(&node, "d4") == 1
+    });
+    assert_eq!(told(&node, "d0"), 0);
+    let pool = node.client().pool(&name("pool")).unwrap();
+    assert_eq!(pool.state, PoolState::Online, "{pool:?}");
+    for drive in ["d1.img", "d4.img"] {
+        let whole = label::tables_have(&directory.join(drive), "demo");
+        assert_eq!(whole, [true, true], "{drive}");
+    }
+    node.kill();
+    node.start();
+    assert_eq!((told(&node, "d1"), told(&node, "d4")), (0, 0));
+}

@@ -110,6 +110,9 @@ pub enum DriveChange {
     Missing,
     /// It was there when the pool was opened, but no label of it was whole.
     LabelDamaged,
+    /// One of its two labels was damaged, gone or unreadable when the pool was opened, and has been
+    /// written anew.
+    LabelMended,
     /// It is there again but missed writes; it is not used until it is added anew.
     Stale,
     /// It is no member any more, and nothing is missing without it.
@@ -146,6 +149,7 @@ enum Subject {
     Pace(DriveId),
     Silence(DriveId),
     Errors(DriveId),
+    Label(DriveId),
     Rebuild,
     Balance,
     Scrub,
@@ -162,6 +166,7 @@ impl PoolEvent {
                 DriveChange::Slow { .. } | DriveChange::Steady => Subject::Pace(*id),
                 DriveChange::Silent { .. } => Subject::Silence(*id),
                 DriveChange::Errors { .. } => Subject::Errors(*id),
+                DriveChange::LabelMended => Subject::Label(*id),
                 _ => Subject::Membership(*id),
             },
             PoolEvent::Rebuild { .. }

@@ -85,6 +85,18 @@ impl Survey {
             }),
         }
     }
+
+    /// Members with one label where there should be two. A pool that is being made has no second
+    /// one yet, and who died while writing one leaves it torn.
+    fn halved(&self) -> Vec<(usize, [u8; 16])> {
+        let current = self.slots.iter().zip(&self.choice.current);
+        let current = current.filter_map(|(slot, index)| slot.as_deref().zip(*index));
+        let halved = current.filter(|(slot, _)| {
+            slot.alone && !slot.torn_beside && slot.superblock.sequence.get() > 0
+        });
+        let placed = halved.map(|(slot, index)| (index, slot.superblock.drive_id));
+        placed.collect()
+    }
 }
 
 fn held(newest: &Slot) -> PoolError {
@@ -113,6 +125,9 @@ pub(crate) struct Entered {
     pub forced: bool,
     /// When the drives were looked at.
     pub looked: Instant,
+    /// Members, and their identifiers, of which one of the two labels was not there or not whole:
+    /// by now it is.
+    pub halved: Vec<(usize, [u8; 16])>,
 }
 
 /// Looks at the drives, and takes the pool where nobody else has it, or from another host if that
@@ -132,6 +147,7 @@ pub(crate) async fn enter<D: BlockDevice>(
     }
     survey.check_absent(&options.may_lack)?;
     let found_at = survey.last_sequence;
+    let halved = survey.halved();
     // Where drives are slow others take as long to see a claim, or to write theirs.
     let least = (reactor::now() - looked) * 4;
     let wait = match (forced, own) {
@@ -157,6 +173,7 @@ pub(crate) async fn enter<D: BlockDevice>(
                     former_claim: (!forced).then_some(former.claim.get()),
                     forced,
                     looked,
+                    halved,
                 });
             }
             Standing::Lost(other) => return Err(held(&other)),

@@ -155,7 +155,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         };
         let core = assemble(members, newest, body, share, options, entry)?;
         core.hold_pool();
-        tell_stale(&core.array, &slots, &choice.current);
+        tell_labels(&core.array, (&slots, &choice.current), &entered.halved);
         let recovered = core.start(before).await?;
         let others = core.begin_others(orders, reports, &positions, recovered);
         others.await?;
@@ -245,12 +245,16 @@ struct Entry {
     damaged: Vec<DamagedLabel>,
 }
 
-/// Tells of drives that are there but missed what the others know.
-fn tell_stale<D: BlockDevice>(
+/// Tells of drives that are there but missed what the others know, and of those that had only one
+/// label.
+fn tell_labels<D: BlockDevice>(
     array: &Array<D>,
-    slots: &[Option<Box<Slot>>],
-    current: &[Option<usize>],
+    (slots, current): (&[Option<Box<Slot>>], &[Option<usize>]),
+    halved: &[(usize, [u8; 16])],
 ) {
+    for (index, id) in halved {
+        array.tell(*index, *id, DriveChange::LabelMended);
+    }
     let stale = slots.iter().zip(current);
     for (slot, _) in stale.filter(|(_, index)| index.is_none()) {
         if let Some(slot) = slot {

@@ -73,6 +73,21 @@ pub fn damage(whole: &Path, to: &Path) {
     std::fs::write(to, content).unwrap();
 }
 
+/// Changes a bit in the first of the two superblocks of a drive.
+pub fn damage_first(drive: &Path) {
+    let file = File::options().read(true).write(true).open(drive).unwrap();
+    let (mut byte, at) = ([0], BLOCK + 200);
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 4], at).unwrap();
+}
+
+/// Writes zeroes over the second of the two superblocks of a drive.
+pub fn erase_second(drive: &Path) {
+    let file = File::options().write(true).open(drive).unwrap();
+    let last = file.metadata().unwrap().len() - BLOCK;
+    file.write_all_at(&[0; BLOCK as usize], last).unwrap();
+}
+
 /// Makes a drive say that a later version of the format is on it.
 pub fn set_version(drive: &Path, version: u32) {
     change(drive, |block, _| put(block, VERSION, version));

@@ -172,6 +172,13 @@ fn drive_changed(called: &str, change: DriveChange) -> (Severity, String) {
                  pool to use it again"
             ),
         ),
+        DriveChange::LabelMended => (
+            Severity::Warning,
+            format!(
+                "one of the two labels of {called} was damaged or could not be read, and has been \
+                 written anew: see to that drive if it happens again"
+            ),
+        ),
         DriveChange::Stale => (
             Severity::Warning,
             format!("{called} is back but missed writes: add it to the pool to use it again"),
