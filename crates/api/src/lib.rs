@@ -50,8 +50,8 @@ pub use metrics::{CoreMetrics, Flow, Metrics, MetricsPoint, MetricsQuery, Volume
 pub use name::{ANY_HOST, Name, NameError};
 pub use namespace::{DriveHealth, Namespace, NamespaceSpec, Namespaces};
 pub use pool::{
-    ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMap, PoolMember, PoolSegments,
-    PoolSpec, PoolState, PoolUsage, SpaceUse,
+    CarriedLabel, ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMap, PoolMember,
+    PoolSegments, PoolSpec, PoolState, PoolUsage, SpaceUse,
 };
 pub use port::{PathState, Port, PortChange};
 pub use profile::{Curve, CurvePoint, CurveQuery, DriveProfile};

@@ -232,6 +232,19 @@ pub struct ImportablePool {
     pub holder: Option<String>,
 }
 
+/// What a drive carries that neither a volume nor an open pool uses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CarriedLabel {
+    /// The drive.
+    pub drive: Name,
+    /// It is of a pool that is among those that can be imported, as far as this drive goes.
+    pub importable: bool,
+    /// What that is, for people.
+    pub carries: String,
+    /// What to do about it, for people.
+    pub advice: String,
+}
+
 /// How a pool is to be imported; the body of `POST /v1/pools/{name}/import`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

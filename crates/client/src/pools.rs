@@ -1,7 +1,7 @@
 //! One method per operation on pools, their volumes and snapshots, and on jobs.
 
 use api::{
-    ImportablePool, Job, List, Name, Pool, PoolImport, PoolSpec, PoolUsage, Snapshot,
+    CarriedLabel, ImportablePool, Job, List, Name, Pool, PoolImport, PoolSpec, PoolUsage, Snapshot,
     SnapshotGroup, SnapshotName, SnapshotSpec, Volume, VolumeRename, VolumeReserve, VolumeResize,
     VolumeRollback,
 };
@@ -42,6 +42,11 @@ impl Client {
     /// Pools on the node's drives that it does not hold.
     pub fn importable_pools(&self) -> Result<List<ImportablePool>, ClientError> {
         self.list("/v1/importable-pools")
+    }
+
+    /// What drives carry that neither a volume nor an open pool uses.
+    pub fn carried_labels(&self) -> Result<List<CarriedLabel>, ClientError> {
+        self.list("/v1/carried-labels")
     }
 
     /// Takes a pool that the node's drives carry, and serves its volumes.

@@ -1,6 +1,6 @@
 //! `flashyard drive`
 
-use api::{Drive, DriveHealth, DriveSpec, Name, Size};
+use api::{CarriedLabel, Drive, DriveHealth, DriveSpec, Name, Size};
 use clap::{Args, Subcommand};
 
 use crate::connection::{Done, Node};
@@ -124,8 +124,11 @@ impl Verb {
                     Some(_) => node.client.status()?.nvme_addresses,
                     None => Vec::new(),
                 };
-                node.output
-                    .show(&drive, |drive| show(drive, health.as_ref(), &addresses));
+                let labels = node.client.carried_labels()?.items;
+                let carries = labels.iter().find(|label| label.drive == drive.name);
+                node.output.show(&drive, |drive| {
+                    show(drive, carries, (health.as_ref(), &addresses))
+                });
             }
             Verb::Grant { drive, host } => {
                 let drive = node.client.grant_administration(drive, host)?;
@@ -205,9 +208,18 @@ fn granted(drive: &Drive) -> String {
     }
 }
 
-/// One drive; how late an emulated one is, and how its administrators connect to it.
-fn show(drive: &Drive, health: Option<&DriveHealth>, addresses: &[String]) -> String {
+/// One drive; what it carries that nothing uses, how late an emulated one is, and how its
+/// administrators connect to it.
+fn show(
+    drive: &Drive,
+    carries: Option<&CarriedLabel>,
+    (health, addresses): (Option<&DriveHealth>, &[String]),
+) -> String {
     let mut rows = facts(drive);
+    if let Some(label) = carries {
+        rows.push(("carries", label.carries.clone()));
+        rows.push(("what to do", label.advice.clone()));
+    }
     if let Some(health) = health {
         rows.push(("completed late", late(health)));
     }

@@ -1,8 +1,8 @@
 //! `flashyard pool`
 
 use api::{
-    ImportablePool, Name, Pool, PoolImport, PoolLevel, PoolMember, PoolSpec, PoolState, PoolUsage,
-    Size, SpaceUse,
+    CarriedLabel, ImportablePool, Name, Pool, PoolImport, PoolLevel, PoolMember, PoolSpec,
+    PoolState, PoolUsage, Size, SpaceUse,
 };
 use clap::{Args, Subcommand};
 
@@ -176,8 +176,17 @@ impl Create {
 impl Import {
     fn run(&self, node: &Node) -> Done {
         let Some(name) = &self.name else {
-            let pools = node.client.importable_pools()?;
-            node.output.show(&pools, |pools| importable(&pools.items));
+            let (pools, labels) = (
+                node.client.importable_pools()?,
+                node.client.carried_labels()?,
+            );
+            node.output.show(&pools, |pools| {
+                let found = importable(&pools.items);
+                match others(&labels.items) {
+                    None => found,
+                    Some(others) => format!("{found}\n\n{others}"),
+                }
+            });
             return Ok(());
         };
         let how = PoolImport {
@@ -373,4 +382,16 @@ fn importable(pools: &[ImportablePool]) -> String {
     };
     let header = ["name", "level", "members", "drives", "held by", "identity"];
     table(&header, pools.iter().map(row))
+}
+
+/// What other drives carry that is of no pool above.
+fn others(labels: &[CarriedLabel]) -> Option<String> {
+    let others = labels.iter().filter(|label| !label.importable);
+    let row = |label: &CarriedLabel| {
+        let (carries, advice) = (label.carries.clone(), label.advice.clone());
+        vec![label.drive.to_string(), carries, advice]
+    };
+    let rows: Vec<Vec<String>> = others.map(row).collect();
+    let header = ["drive", "carries", "what to do"];
+    (!rows.is_empty()).then(|| table(&header, rows))
 }

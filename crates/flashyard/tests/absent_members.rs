@@ -84,8 +84,41 @@ fn a_member_with_a_damaged_label_is_absent_and_named() {
     let node = second(&drives, &[0, 1, 2, 3, 4, 5]);
     let words = ["member 4 (drive e4, whose label is damaged", "--degraded"];
     node.refuses(&[(&IMPORT, 1, &words)]);
+    let listed = node.answer(&IMPORT[..2]);
+    let carried = "a damaged label, which names member 4 of pool \"pool\"";
+    assert!(listed.contains(carried), "{listed}");
     std::fs::write(&drives[4], whole).unwrap();
     node.answer(&IMPORT);
+}
+
+#[test]
+fn a_drive_that_missed_writes_is_shown_as_what_it_is() {
+    let mut node = Node::develop(&[]);
+    node.kill();
+    let file = node.path().canonicalize().unwrap().join("drives/d2.img");
+    let aside = file.with_extension("aside");
+    std::fs::rename(&file, &aside).unwrap();
+    node.start();
+    wait_until("the pool goes on without it for good", || {
+        let pool = node.client().pool(&name("pool")).unwrap();
+        pool.state == PoolState::Online && pool.members.len() == 5
+    });
+    std::fs::rename(&aside, &file).unwrap();
+    let path = file.to_str().unwrap();
+    node.answer(&["drive", "add", "d2", path]);
+    let told = [
+        "member 2 of pool pool, which has gone on without it",
+        "pool add-drive pool d2",
+    ];
+    for ask in [&["drive", "show", "d2"][..], &IMPORT[..2]] {
+        let shown = node.answer(ask);
+        for part in told {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+    }
+    node.answer(&["pool", "add-drive", "pool", "d2"]);
+    let shown = node.answer(&["drive", "show", "d2"]);
+    assert!(!shown.contains("carries"), "{shown}");
 }
 
 #[test]

@@ -146,6 +146,10 @@ fn a_pool_that_is_all_of_a_later_format_is_called_that() {
         &["version 7", "versions up to 2", "newer", "e0, e1"],
     );
     assert_eq!(code, ErrorCode::InvalidArgument);
+    let listed = second.answer(&["pool", "import"]);
+    for part in ["e0", "e5", "format version 7"] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
     assert_eq!(
         import_refused(&second, "absent", &["absent"]),
         ErrorCode::NotFound

@@ -104,6 +104,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(pools::show, pools::create, pools::destroy))
         .routes(routes!(pools::usage))
         .routes(routes!(pools::importable))
+        .routes(routes!(pools::carried))
         .routes(routes!(pools::import))
         .routes(routes!(pools::export))
         .routes(routes!(pools::scrub, pools::stop_scrub))

@@ -1,10 +1,10 @@
-//! `/v1/pools`, `/v1/importable-pools` and `/v1/drives/{name}/wipe`
+//! `/v1/pools`, `/v1/importable-pools`, `/v1/carried-labels` and `/v1/drives/{name}/wipe`
 
 use std::sync::Arc;
 
 use api::{
-    ErrorBody, ImportablePool, Job, List, Name, PageQuery, Pool, PoolImport, PoolSpec, PoolUsage,
-    WipeQuery,
+    CarriedLabel, ErrorBody, ImportablePool, Job, List, Name, PageQuery, Pool, PoolImport,
+    PoolSpec, PoolUsage, WipeQuery,
 };
 use axum::Json;
 use axum::extract::State;
@@ -72,6 +72,20 @@ pub async fn importable(
 ) -> Answer<List<ImportablePool>> {
     let pools = control.importable_pools().await;
     Ok(Json(List::page(pools, &query, |pool| pool.id.clone())?))
+}
+
+/// What drives carry that neither a volume nor an open pool uses
+#[utoipa::path(get, path = "/v1/carried-labels", operation_id = "list_carried_labels",
+    params(PageQuery),
+    responses((status = OK, body = List<CarriedLabel>), (status = "default", body = ErrorBody)))]
+pub async fn carried(
+    State(control): State<Arc<Control>>,
+    Parameters(query): Parameters<PageQuery>,
+) -> Answer<List<CarriedLabel>> {
+    let labels = control.carried_labels().await;
+    Ok(Json(List::page(labels, &query, |label| {
+        label.drive.to_string()
+    })?))
 }
 
 /// Take a pool that the node's drives carry, and serve its volumes

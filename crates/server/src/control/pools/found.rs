@@ -26,14 +26,19 @@ pub(super) struct Found {
 impl Control {
     /// What the drives carry that work and that nothing uses.
     pub(super) async fn found(&self, objects: &Objects) -> Found {
+        let open = |pool: &Name| {
+            let entry = objects.pools.get(pool);
+            entry.is_some_and(|entry| entry.offline.is_none())
+        };
+        let listed = |name: &Name| pool_of(objects, name).is_some_and(open);
+        self.found_but(objects, listed).await
+    }
+
+    /// What the drives carry that work, that no volume takes, and that are not `used`.
+    pub(super) async fn found_but(&self, objects: &Objects, used: impl Fn(&Name) -> bool) -> Found {
         let mut found = Found::default();
         for (name, entry) in objects.drives.iter() {
-            let open = |pool: &Name| {
-                let entry = objects.pools.get(pool);
-                entry.is_some_and(|entry| entry.offline.is_none())
-            };
-            let used = user(objects, name).is_some() || pool_of(objects, name).is_some_and(open);
-            if entry.offline.is_some() || used {
+            if entry.offline.is_some() || user(objects, name).is_some() || used(name) {
                 continue;
             }
             let name = name.clone();
