@@ -50,8 +50,8 @@ pub use metrics::{CoreMetrics, Flow, Metrics, MetricsPoint, MetricsQuery, Volume
 pub use name::{ANY_HOST, Name, NameError};
 pub use namespace::{DriveHealth, Namespace, NamespaceSpec, Namespaces};
 pub use pool::{
-    CarriedLabel, ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMap, PoolMember,
-    PoolSegments, PoolSpec, PoolState, PoolUsage, SpaceUse,
+    CarriedLabel, ExportQuery, ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMap,
+    PoolMember, PoolSegments, PoolSpec, PoolState, PoolUsage, SpaceUse,
 };
 pub use port::{PathState, Port, PortChange};
 pub use profile::{Curve, CurvePoint, CurveQuery, DriveProfile};
@@ -69,6 +69,6 @@ pub use status::{Counts, Status};
 pub use tenant::{GRANT_COUNT_MAX, Grant, GrantUse, PoolGrant, Tenant};
 pub use token::{AuditEntry, Caller, Role, Token, TokenSpec};
 pub use volume::{
-    BlockSize, BlockSizeError, ObjectState, Volume, VolumeRename, VolumeReserve, VolumeResize,
-    VolumeRollback, VolumeSpec,
+    BlockSize, BlockSizeError, DeleteQuery, ObjectState, Volume, VolumeRename, VolumeReserve,
+    VolumeResize, VolumeRollback, VolumeSpec,
 };

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::Name;
 
@@ -230,6 +230,16 @@ pub struct ImportablePool {
     /// after an export.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
+}
+
+/// How a pool is to be exported; the query of `POST /v1/pools/{name}/export`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ExportQuery {
+    /// Export it while hosts are connected to its volumes, which lose their disks
+    #[serde(default)]
+    pub force: Option<bool>,
 }
 
 /// What a drive carries that neither a volume nor an open pool uses.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use crate::{Limits, Name, Size, SnapshotName};
@@ -78,6 +78,16 @@ impl ToSchema for BlockSize {
     fn name() -> Cow<'static, str> {
         Cow::Borrowed("BlockSize")
     }
+}
+
+/// How a volume is to be deleted; the query of `DELETE /v1/volumes/{name}`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DeleteQuery {
+    /// Delete it while hosts are connected, which lose their disk
+    #[serde(default)]
+    pub force: Option<bool>,
 }
 
 /// What a volume is to be; the body of `PUT /v1/volumes/{name}`.

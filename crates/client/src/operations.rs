@@ -104,9 +104,9 @@ impl Client {
         self.put(&format!("/v1/volumes/{name}"), spec)
     }
 
-    /// Stops serving a volume and forgets it.
-    pub fn delete_volume(&self, name: &Name) -> Result<(), ClientError> {
-        self.delete_object(&format!("/v1/volumes/{name}"))
+    /// Stops serving a volume and forgets it; with `force` while hosts are connected.
+    pub fn delete_volume(&self, name: &Name, force: bool) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/volumes/{name}?force={force}"))
     }
 
     /// Lets `host` (or `any`) see the volume.

@@ -34,9 +34,10 @@ impl Client {
         self.delete_object(&format!("/v1/pools/{name}"))
     }
 
-    /// Stops serving a pool and lets go of it, so that another node may import it.
-    pub fn export_pool(&self, name: &Name) -> Result<(), ClientError> {
-        self.command(&format!("/v1/pools/{name}/export"))
+    /// Stops serving a pool and lets go of it, so that another node may import it; with `force`
+    /// while hosts are connected to its volumes.
+    pub fn export_pool(&self, name: &Name, force: bool) -> Result<(), ClientError> {
+        self.command(&format!("/v1/pools/{name}/export?force={force}"))
     }
 
     /// Pools on the node's drives that it does not hold.

@@ -51,6 +51,9 @@ pub enum Verb {
     Export {
         /// The pool
         name: Name,
+        /// Export it while hosts are connected to its volumes, which lose their disks
+        #[arg(long)]
+        force: bool,
     },
     /// Take a pool that the node's drives carry, and serve its volumes; without a name, list them
     Import(Import),
@@ -149,8 +152,8 @@ impl Verb {
             Verb::FailDrive(Member { pool, drive }) => {
                 output.show(&client.fail_pool_drive(pool, drive)?, one);
             }
-            Verb::Export { name } => {
-                client.export_pool(name)?;
+            Verb::Export { name, force } => {
+                client.export_pool(name, *force)?;
                 output.say(&format!("pool {name} exported"));
             }
             Verb::Import(import) => return import.run(node),

@@ -72,6 +72,9 @@ pub enum Verb {
     Delete {
         /// The volume
         name: Name,
+        /// Delete it while hosts are connected, which lose their disk
+        #[arg(long)]
+        force: bool,
     },
     /// Let a host see a volume
     Allow {
@@ -228,8 +231,8 @@ impl Verb {
                 node.output
                     .show(&limited, |volume| show(volume, &addresses));
             }
-            Verb::Delete { name } => {
-                client.delete_volume(name)?;
+            Verb::Delete { name, force } => {
+                client.delete_volume(name, *force)?;
                 node.output.say(&format!("volume {name} deleted"));
             }
             Verb::Allow { volume, host } => {

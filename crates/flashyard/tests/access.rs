@@ -91,7 +91,7 @@ fn namespaces_come_and_go_in_a_shared_subsystem() {
             assert_eq!(controller.active_namespaces().await.unwrap(), [1]);
             create("b", "d2");
             assert_eq!(controller.active_namespaces().await.unwrap(), [1, 2]);
-            node.answer(&["volume", "delete", "a"]);
+            node.answer(&["volume", "delete", "a", "--force"]);
             assert_eq!(controller.active_namespaces().await.unwrap(), [2]);
             let left = controller.namespace(2).await.unwrap();
             assert_eq!(left.read(Lba(0), Buffer::new(4096)).await.1, Ok(()));

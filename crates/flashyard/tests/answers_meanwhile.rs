@@ -130,10 +130,10 @@ fn a_change_that_waits_for_a_drive_holds_up_no_question() {
             };
             client.create_snapshot(&name("s"), &spec).unwrap();
         },
-        |client| client.delete_volume(&name("of-slow")).unwrap(),
+        |client| client.delete_volume(&name("of-slow"), false).unwrap(),
         |client| {
             client.delete_snapshot(&"s".parse().unwrap()).unwrap();
-            client.export_pool(&name("slow")).unwrap();
+            client.export_pool(&name("slow"), false).unwrap();
         },
     ];
     for (number, change) in changes.into_iter().enumerate() {
@@ -189,5 +189,5 @@ fn a_change_whose_client_has_gone_is_made_whole_all_the_same() {
     });
     let audit = node.answer(&["audit", "list"]);
     assert!(audit.contains("/v1/volumes/left"), "{audit}");
-    client.delete_volume(&name("left")).unwrap();
+    client.delete_volume(&name("left"), false).unwrap();
 }

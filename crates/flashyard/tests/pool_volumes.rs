@@ -333,3 +333,24 @@ fn a_pool_that_is_nearly_full_says_so_and_what_is_reserved() {
     node.answer(&["volume", "delete", "rest"]);
     assert_eq!(about_space(), [""; 0]);
 }
+
+#[test]
+fn what_hosts_are_connected_to_is_taken_from_them_by_force_only() {
+    let node = Node::develop(&[]);
+    create(&node, "v", "8MiB", &[]);
+    let (delete, export) = (["volume", "delete", "v"], ["pool", "export", "pool"]);
+    connected(&node, "v", async |device, _controller| {
+        for take in [&delete[..], &export] {
+            let words = ["volume v is connected to", HOST, "--force"];
+            refused(&node, take, &words);
+        }
+        assert_eq!(write(&device, 0, 1).await, Ok(()));
+        node.answer(&[&delete[..], &["--force"]].concat());
+    });
+    assert!(node.client().volume(&name("v")).is_err());
+    connected(&node, "demo", async |_device, _controller| {
+        node.answer(&[&export[..], &["--force"]].concat());
+    });
+    node.answer(&["pool", "import", "pool"]);
+    node.answer(&export);
+}

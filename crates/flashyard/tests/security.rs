@@ -75,7 +75,7 @@ fn nothing_is_told_or_done_without_a_good_token() {
     }
     let stranger = with_token(&node, Some("fy_0"));
     assert_eq!(
-        code(stranger.delete_volume(&name("demo"))),
+        code(stranger.delete_volume(&name("demo"), false)),
         Some(ErrorCode::Unauthenticated)
     );
     assert_eq!(node.client().volumes().unwrap().items.len(), 1);
@@ -109,7 +109,7 @@ fn a_role_is_what_it_is_good_for() {
     };
     assert_eq!(code(viewer.volumes()), None);
     assert_eq!(code(viewer.add_host(&name("h"), &host)), forbidden);
-    assert_eq!(code(viewer.delete_volume(&name("demo"))), forbidden);
+    assert_eq!(code(viewer.delete_volume(&name("demo"), false)), forbidden);
     assert_eq!(code(operator.add_host(&name("h"), &host)), None);
     assert_eq!(code(operator.remove_drive(&name("d1"))), forbidden);
     assert_eq!(code(operator.tokens()), forbidden);
@@ -150,7 +150,7 @@ fn a_tenant_sees_its_own_and_nothing_else() {
     assert_eq!(code(acme.volume(&name("a"))), None);
     for volume in [name("r"), name("demo")] {
         assert_eq!(code(acme.volume(&volume)), missing);
-        assert_eq!(code(acme.delete_volume(&volume)), missing);
+        assert_eq!(code(acme.delete_volume(&volume, false)), missing);
         assert_eq!(code(acme.allow_host(&volume, &name("ours"))), missing);
     }
     assert_eq!(code(acme.host(&name("theirs"))), missing);
@@ -174,7 +174,7 @@ fn a_tenant_sees_its_own_and_nothing_else() {
     };
     let added = acme.add_host(&name("h"), &own).unwrap();
     assert_eq!(added.tenant, Some(name("acme")));
-    assert_eq!(code(acme.delete_volume(&name("a"))), None);
+    assert_eq!(code(acme.delete_volume(&name("a"), false)), None);
     assert_eq!(node.client().volumes().unwrap().items.len(), 2);
 }
 
@@ -277,7 +277,7 @@ fn a_token_ends_when_it_is_revoked_or_expires_and_survives_a_crash_until_then() 
 fn changes_are_on_record_with_who_made_them() {
     let mut node = Node::develop(&["--drives", "1"]);
     let viewer = client_of(&node, "reader", Role::Viewer, None);
-    let _ = viewer.delete_volume(&name("demo"));
+    let _ = viewer.delete_volume(&name("demo"), false);
     node.answer(&["volume", "deny", "demo", "any"]);
     node.kill();
     node.start();

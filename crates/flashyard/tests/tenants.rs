@@ -145,11 +145,11 @@ fn a_tenant_makes_what_it_was_granted_and_no_more() {
     acme.create_volume(&name("x"), &of_pool(24)).unwrap();
     let back = acme.rollback_volume(&name("w"), &back_to("s"));
     assert_eq!(code(back), full);
-    acme.delete_volume(&name("x")).unwrap();
+    acme.delete_volume(&name("x"), false).unwrap();
     node.answer(&["volume", "resize", "w", "32MiB"]);
     acme.create_volume(&name("x"), &of_pool(4)).unwrap();
     // Numbers count as well as bytes.
-    acme.delete_volume(&name("c")).unwrap();
+    acme.delete_volume(&name("c"), false).unwrap();
     acme.create_volume(&name("y"), &of_pool(1)).unwrap();
     assert_eq!(code(acme.create_volume(&name("z"), &of_pool(1))), full);
     acme.create_snapshot(&name("t"), &of("x")).unwrap();
@@ -161,10 +161,13 @@ fn a_tenant_makes_what_it_was_granted_and_no_more() {
     node.client().revoke_token(&name("acme")).unwrap();
     let acme = operator(&node, "acme");
     assert_eq!(code(acme.create_volume(&name("z"), &of_pool(1))), full);
-    assert_eq!(code(acme.delete_volume(&name("w"))), ErrorCode::InUse);
+    assert_eq!(
+        code(acme.delete_volume(&name("w"), false)),
+        ErrorCode::InUse
+    );
     acme.delete_snapshot(&name("s").into()).unwrap();
     for volume in ["w", "y"] {
-        acme.delete_volume(&name(volume)).unwrap();
+        acme.delete_volume(&name(volume), false).unwrap();
     }
     node.answer(&["tenant", "revoke", "acme", "pool"]);
     assert_eq!(

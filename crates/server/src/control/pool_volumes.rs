@@ -160,7 +160,7 @@ impl Control {
         let bytes = to.size.bytes();
         let before = identified(&objects, name)?.record.capacity_bytes;
         if self.check_shrink(&objects, asker, name, bytes, to.allow_shrink)? {
-            let users = self.users(&objects, name).await?;
+            let users = self.users(&identified(&objects, name)?.record).await?;
             unused(name, &users, "a volume shrinks once no host is connected")
                 .map_err(|error| error.at("size".to_owned()))?;
         }
@@ -233,12 +233,24 @@ impl Control {
     }
 
     /// The hosts that are connected to a volume's subsystem.
-    async fn users(&self, objects: &Objects, name: &Name) -> Result<BTreeSet<String>, ErrorBody> {
-        let nqn = &identified(objects, name)?.record.nqn;
+    async fn users(&self, volume: &VolumeRecord) -> Result<BTreeSet<String>, ErrorBody> {
+        let nqn = &volume.nqn;
         let sessions = self.node.sessions().await;
         let sessions = sessions.map_err(|error| refused(&error))?.into_iter();
         let users = sessions.filter(|session| session.subsystem_nqn == *nqn);
         Ok(users.map(|session| session.host_nqn).collect())
+    }
+
+    /// Refuses to take a volume from hosts that are connected.
+    pub(super) async fn check_unused(
+        &self,
+        name: &Name,
+        volume: &VolumeRecord,
+    ) -> Result<(), ErrorBody> {
+        let users = self.users(volume).await?;
+        let advice = "they would lose their disk; allowed: once no host is connected, or with \
+                      --force";
+        unused(name, &users, advice)
     }
 
     /// Keeps space for all of a volume of a pool from now on, or no longer; hosts do not notice.
@@ -317,7 +329,7 @@ impl Control {
         let shrinks = self
             .check_shrink(&objects, asker, name, info.bytes, to.allow_shrink)
             .map_err(at)?;
-        let users = self.users(&objects, name).await?;
+        let users = self.users(&identified(&objects, name)?.record).await?;
         if shrinks {
             unused(name, &users, "a volume shrinks once no host is connected").map_err(at)?;
         } else if !to.force {

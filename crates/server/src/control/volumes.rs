@@ -112,8 +112,13 @@ impl Control {
     }
 
     /// Stops serving a volume and forgets it: what was written to a drive stays there, a pool
-    /// takes the space back.
-    pub async fn delete_volume(&self, asker: Asker<'_>, name: &Name) -> Result<(), ErrorBody> {
+    /// takes the space back. With `force` while hosts are connected.
+    pub async fn delete_volume(
+        &self,
+        asker: Asker<'_>,
+        name: &Name,
+        force: bool,
+    ) -> Result<(), ErrorBody> {
         let mut objects = self.objects.change().await;
         let entry = objects.volumes.get(name);
         let record = entry
@@ -121,6 +126,9 @@ impl Control {
             .record
             .clone();
         self.check_no_snapshots(&objects, asker, name).await?;
+        if !force {
+            self.check_unused(name, &record).await?;
+        }
         if record.place.drive().is_some() {
             self.forget(Kind::Volume, name).await?;
             objects.volumes.remove(name);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use api::{
-    CarriedLabel, ErrorBody, ImportablePool, Job, List, Name, PageQuery, Pool, PoolImport,
-    PoolSpec, PoolUsage, WipeQuery,
+    CarriedLabel, ErrorBody, ExportQuery, ImportablePool, Job, List, Name, PageQuery, Pool,
+    PoolImport, PoolSpec, PoolUsage, WipeQuery,
 };
 use axum::Json;
 use axum::extract::State;
@@ -102,10 +102,15 @@ pub async fn import(
 
 /// Stop serving a pool and let go of it, so that another node may import it
 #[utoipa::path(post, path = "/v1/pools/{name}/export", operation_id = "export_pool",
-    params(("name" = Name, Path)),
+    params(("name" = Name, Path), ExportQuery),
     responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]
-pub async fn export(State(control): State<Arc<Control>>, Named(name): Named) -> Gone {
-    control.export_pool(&name).await?;
+pub async fn export(
+    State(control): State<Arc<Control>>,
+    Named(name): Named,
+    Parameters(query): Parameters<ExportQuery>,
+) -> Gone {
+    let force = query.force.unwrap_or_default();
+    control.export_pool(&name, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{Caller, ErrorBody, List, Name, PageQuery, Volume, VolumeSpec};
+use api::{Caller, DeleteQuery, ErrorBody, List, Name, PageQuery, Volume, VolumeSpec};
 use axum::Extension;
 use axum::Json;
 use axum::extract::State;
@@ -53,14 +53,17 @@ pub async fn create(
 
 /// Stop serving a volume and forget it
 #[utoipa::path(delete, path = "/v1/volumes/{name}", operation_id = "delete_volume",
-    params(("name" = Name, Path)),
+    params(("name" = Name, Path), DeleteQuery),
     responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]
 pub async fn delete(
     State(control): State<Arc<Control>>,
     Extension(caller): Extension<Caller>,
     Named(name): Named,
+    Parameters(query): Parameters<DeleteQuery>,
 ) -> Gone {
-    control.delete_volume(caller.tenant.as_ref(), &name).await?;
+    let force = query.force.unwrap_or_default();
+    let asker = caller.tenant.as_ref();
+    control.delete_volume(asker, &name, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -28,7 +28,7 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         dd if=/dev/urandom of=$(nvme-device {nqn} 3) bs=1M count=4 oflag=direct 2>/dev/null"
         ),
     );
-    node.command("volume delete six")
+    node.command("volume delete six --force")
         .expect("the node removes it");
     guest.eventually(
         "the host sees it gone",

@@ -9,8 +9,9 @@ use crate::state::Kind;
 
 impl Control {
     /// Stops serving the volumes of a pool, closes it, and lets go of it. One whose drives have
-    /// gone too far for anything to be written is let go of as it stands.
-    pub async fn export_pool(&self, name: &Name) -> Result<(), ErrorBody> {
+    /// gone too far for anything to be written is let go of as it stands. Hosts that are connected
+    /// to volumes that work are in the way, unless it is done by `force`.
+    pub async fn export_pool(&self, name: &Name, force: bool) -> Result<(), ErrorBody> {
         let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
         let entry = objects.pools.get(name);
@@ -18,6 +19,13 @@ impl Control {
         let (open, lost) = (entry.offline.is_none(), lost(entry));
         self.check_idle(name)?;
         self.usages.check_none(name)?;
+        if open && lost.is_none() && !force {
+            for (volume, entry) in objects.volumes.iter() {
+                if entry.record.place.pool() == Some(name) {
+                    self.check_unused(volume, &entry.record).await?;
+                }
+            }
+        }
         for volume in volumes_of(&objects, name) {
             self.stop_serving(&volume).await?;
         }
