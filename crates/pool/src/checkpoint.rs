@@ -83,6 +83,12 @@ impl<D: BlockDevice + 'static> Core<D> {
         zones
     }
 
+    /// The width at which segments are formed now, be it that they lack drives.
+    pub fn formed_width(&self) -> usize {
+        let whole = || formed_width(self.array.level, self.width, self.array.taking());
+        self.array.cramped.get().unwrap_or_else(whole)
+    }
+
     /// The size of the pool on the drives that take data now; every write asks for it.
     pub fn size(&self) -> Size {
         let cramped = self.array.cramped.get();
@@ -94,15 +100,13 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         let zones = self.zones();
         let (level, width, rows) = (self.array.level, self.width, self.zone_rows);
-        let (size, formed) = match cramped {
-            Some(width) => (Size::short(level, width, rows, &zones), width),
-            None => (
-                Size::of(level, width, rows, &zones),
-                formed_width(level, width, self.array.taking()),
-            ),
+        let size = match cramped {
+            Some(width) => Size::short(level, width, rows, &zones),
+            None => Size::of(level, width, rows, &zones),
         };
         let size = size.for_shards(self.shards);
-        let by_tables = self.table_room_with(&zones).segments_most(formed);
+        let by_tables = self.table_room_with(&zones);
+        let by_tables = by_tables.segments_most(self.formed_width());
         let size = size.at_most(by_tables);
         self.known_size.set(Some((drives, size)));
         size

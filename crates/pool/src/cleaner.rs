@@ -18,16 +18,25 @@ use std::rc::Rc;
 /// Redirects take such a part of the room for tables at most, as long as others can be moved to.
 const REDIRECTS_PART: usize = 8;
 
+/// Where what is moved goes.
+#[derive(Clone, Copy)]
+struct Moved {
+    /// Drives that take data, by the bits of their indices: zones of others are nobody's gain.
+    taking: u32,
+    /// Blocks that go to those drives for each that is moved.
+    width: f64,
+}
+
 /// How well a segment is cleaned now rather than later; `None` if it would free nothing.
 ///
 /// If blocks die at a rate `r` each, a segment cleaned when a share `u` is left costs `u / (1 - u)`
 /// blocks moved for each that it frees, and what is dead in it is space that no other has. The two
 /// are least together over all segments, whatever their rates, where all are cleaned at the same
 /// `(1 / u - 1 + ln u) / r`. What has become of a segment at its age says its rate: `-ln u / age`.
-pub(crate) fn score(segment: &Segment, zone_rows: u32, moved_width: f64, now: u64) -> Option<f64> {
-    let frees = segment.columns.len() as f64 * f64::from(zone_rows);
+fn score(segment: &Segment, zone_rows: u32, moved: Moved, now: u64) -> Option<f64> {
+    let frees = segment.columns_on(moved.taking) as f64 * f64::from(zone_rows);
     // Headers and padding of the stripes that take the blocks in: about one row in sixteen.
-    let takes = segment.live() as f64 * moved_width * 1.07;
+    let takes = segment.live() as f64 * moved.width * 1.07;
     let age = 1.0 + now.saturating_sub(segment.sequence) as f64;
     let left = takes.max(1.0) / frees;
     (frees > takes).then(|| age * (1.0 / left - 1.0 + left.ln()) / -left.ln())
@@ -102,8 +111,12 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// waited for long it is the one that frees most, however soon more of it would have died.
     pub fn victim(&self) -> Option<(u32, f64)> {
         let state = self.state.borrow();
-        let shape = self.rules().wide();
-        let width = shape.width() as f64 / shape.data as f64;
+        let shape = self.array.shape(self.formed_width());
+        let written = shape.width().min(self.array.taking());
+        let moved = Moved {
+            taking: self.array.taking_mask(),
+            width: written as f64 / shape.data as f64,
+        };
         let candidates = state
             .settled
             .iter()
@@ -119,7 +132,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                     true => segment.sequence,
                     false => state.applied,
                 };
-                let score = score(segment, self.zone_rows, width, now)?;
+                let score = score(segment, self.zone_rows, moved, now)?;
                 let blocks =
                     f64::from(self.zone_rows) * self.array.shape(segment.columns.len()).data as f64;
                 Some((*number, score, segment.live() as f64 / blocks))
@@ -272,5 +285,49 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         };
         let asked = peer.outbox.ask(|reply| Order::Clean(number, reply));
         self.answer(asked).await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zones::Zone;
+
+    /// A segment with a column on each of four drives.
+    fn segment(live: u32) -> Segment {
+        let columns = (0..4).map(|drive| Some(Zone { drive, index: 7 }));
+        let mut segment = Segment::new(Kind::Wide, 1, columns.collect());
+        segment.live_tree = live;
+        segment
+    }
+
+    #[test]
+    fn a_zone_of_a_drive_that_is_gone_is_no_space_gained() {
+        const ROWS: u32 = 100;
+        // Three columns hold data, then two.
+        let whole = Moved {
+            taking: 0b1111,
+            width: 4.0 / 3.0,
+        };
+        let degraded = Moved {
+            taking: 0b1101,
+            width: 3.0 / 2.0,
+        };
+        let scored = |live: u32, moved: Moved| score(&segment(live), ROWS, moved, 9);
+        assert!(scored(270, whole).is_some());
+        assert_eq!(scored(290, whole), None, "it would take more than it frees");
+        assert_eq!(
+            scored(240, degraded),
+            None,
+            "of 300 blocks there are as many left"
+        );
+        assert!(scored(150, degraded) < scored(150, whole));
+        let mut never_written = segment(240);
+        never_written.columns[1] = None;
+        let there = Moved {
+            taking: 0b1111,
+            ..degraded
+        };
+        assert_eq!(score(&never_written, ROWS, there, 9), None);
     }
 }

@@ -98,6 +98,12 @@ impl Segment {
         self.columns.iter().any(|zone| zone.is_none_or(gone))
     }
 
+    /// How many columns are on drives of `taking`, the bits of those that take data.
+    pub fn columns_on(&self, taking: u32) -> usize {
+        let zones = self.columns.iter().flatten();
+        zones.filter(|zone| taking >> zone.drive & 1 == 1).count()
+    }
+
     /// True when a column is on the drive.
     pub fn is_on(&self, drive: usize) -> bool {
         let mut zones = self.columns.iter().flatten();
