@@ -4,7 +4,7 @@
 use crate::checkpoint::Resume;
 use crate::core::{Core, State};
 use crate::location::Mapping;
-use crate::volumes::Tables;
+use crate::volumes::{Tables, Volume};
 use block::{BlockDevice, BlockRange, IoError};
 use reactor::Instant;
 use std::time::Duration;
@@ -98,10 +98,34 @@ impl Admitted {
     }
 }
 
+/// Where an admitted write has its space from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backing {
+    /// Every block of it counts as a new one.
+    Counted,
+    /// It is promised to the volume.
+    Promised,
+    /// The layer on top of the volume holds some of the blocks, which do not count.
+    Held { layer: u32 },
+}
+
+impl Backing {
+    /// False if the volume has changed since, so that the space might be somebody else's by now: a
+    /// snapshot keeps what the layer holds, and takes the layer with it.
+    pub fn stands(self, volume: &Volume) -> bool {
+        match self {
+            Backing::Counted => true,
+            Backing::Promised => volume.reserved,
+            Backing::Held { layer } => volume.layer == layer,
+        }
+    }
+}
+
 /// An admitted write, until it is part of what lives.
 pub(crate) struct Admission<'a, D: BlockDevice + 'static> {
     core: &'a Core<D>,
     blocks: u64,
+    pub backing: Backing,
     /// How many of them were guessed.
     guessed: u64,
 }
@@ -182,7 +206,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     pub async fn admit(&self, volume: u32, range: BlockRange) -> Result<Admission<'_, D>, IoError> {
         let may_guess = self.state.borrow().admitted.without_guesses == 0;
         if may_guess && self.fits(range.blocks) {
-            let mut admission = self.admission(range.blocks);
+            let mut admission = self.admission(range.blocks, Backing::Counted);
             admission.guessed = range.blocks;
             self.state.borrow_mut().admitted.guessed += range.blocks;
             return Ok(admission);
@@ -201,9 +225,9 @@ impl<D: BlockDevice + 'static> Core<D> {
         let mut exactly = None;
         let mut looks = Looks::new();
         while looks.again(&self.state.borrow()) {
-            let new = self.new_blocks(volume, range).await?;
+            let (new, layer) = self.new_blocks(volume, range).await?;
             if new == 0 || self.fits(new) {
-                return Ok(self.admission(new));
+                return Ok(self.admission(new, Backing::Held { layer }));
             }
             if exactly.is_none() {
                 // Others may only be overwriting what they have.
@@ -239,14 +263,15 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Lets a write pass whose space is promised to its volume already.
     pub fn admission_of_promised(&self) -> Admission<'_, D> {
-        self.admission(0)
+        self.admission(0, Backing::Promised)
     }
 
-    fn admission(&self, blocks: u64) -> Admission<'_, D> {
+    fn admission(&self, blocks: u64, backing: Backing) -> Admission<'_, D> {
         self.state.borrow_mut().admitted.under_way += blocks;
         Admission {
             core: self,
             blocks,
+            backing,
             guessed: 0,
         }
     }
@@ -270,17 +295,17 @@ impl<D: BlockDevice + 'static> Core<D> {
         self.state.borrow().committed_blocks() + blocks <= usable
     }
 
-    /// Blocks of a range that the volume does not hold by itself.
-    async fn new_blocks(&self, volume: u32, range: BlockRange) -> Result<u64, IoError> {
+    /// Blocks of a range that the layer on top of a volume does not hold, and that layer.
+    async fn new_blocks(&self, volume: u32, range: BlockRange) -> Result<(u64, u32), IoError> {
         // Or nodes that are about to be read may be replaced, and others written there.
         let _reading = self.reading();
+        let layer = {
+            let state = self.state.borrow();
+            let found = state.tables.volumes.get(&volume);
+            found.ok_or(IoError::DeviceGone)?.layer
+        };
         let mut new = 0;
         for block in range.start.0..range.start.0 + range.blocks {
-            let layer = {
-                let state = self.state.borrow();
-                let found = state.tables.volumes.get(&volume);
-                found.ok_or(IoError::DeviceGone)?.layer
-            };
             let held = match self.find_own(layer, block).await {
                 // What is written there takes the place of what is lost.
                 Err(IoError::UnrecoveredRead) => false,
@@ -288,6 +313,6 @@ impl<D: BlockDevice + 'static> Core<D> {
             };
             new += u64::from(!held);
         }
-        Ok(new)
+        Ok((new, layer))
     }
 }

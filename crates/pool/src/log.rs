@@ -9,11 +9,13 @@ pub(crate) use batch::{
     next_batch,
 };
 
+use crate::admission::Backing;
 use crate::core::{Core, State};
 use crate::format::stripe::Record;
 use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::read::put_together;
+use crate::volumes::Volume;
 use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use layout::{Source, give_back, lay_out};
@@ -27,6 +29,8 @@ pub(crate) struct Request {
     /// Blocks (of a write) or pieces (of a deallocation) that are not yet durable.
     remaining: Cell<u64>,
     error: Cell<Option<IoError>>,
+    /// Not all of it was done: its space is to be asked for again.
+    overtaken: Cell<bool>,
     /// What has been given back of the buffer that is written, with its first block's number:
     /// mostly all of it at once.
     given_back: Cell<Option<(u64, Buffer)>>,
@@ -40,6 +44,7 @@ impl Request {
         Rc::new(Request {
             remaining: Cell::new(parts),
             error: Cell::new(None),
+            overtaken: Cell::new(false),
             given_back: Cell::default(),
             parts: RefCell::default(),
             done: Signal::new(),
@@ -81,6 +86,11 @@ impl Request {
         self.done.wait().await;
         self.error.get().map_or(Ok(()), Err)
     }
+
+    /// Nothing is wrong with it, but what it was admitted for is so no more: it begins anew.
+    pub fn is_overtaken(&self) -> bool {
+        self.overtaken.get() && self.error.get().is_none()
+    }
 }
 
 /// A block on its way out of a segment that is being cleaned.
@@ -105,6 +115,7 @@ pub(crate) enum Item {
         volume: u32,
         start: u64,
         buffer: Buffer,
+        backing: Backing,
     },
     Hole {
         request: Rc<Request>,
@@ -133,14 +144,32 @@ impl Item {
         }
     }
 
+    /// True while what is to be written has the space that it was admitted for.
+    fn is_backed(&self, volume: &Volume) -> bool {
+        match self {
+            Item::Write { backing, .. } => backing.stands(volume),
+            Item::Hole { .. } => true,
+        }
+    }
+
     /// It will not be done.
     fn fail(self, error: IoError) {
+        self.end(Err(error));
+    }
+
+    /// It will not be done before its space was asked for again.
+    fn overtake(self) {
+        self.request().overtaken.set(true);
+        self.end(Ok(()));
+    }
+
+    fn end(self, result: Result<(), IoError>) {
         let parts = self.parts();
         let request = self.request().clone();
         if let Item::Write { start, buffer, .. } = self {
             request.give_back(start, buffer);
         }
-        request.finish(parts, Err(error));
+        request.finish(parts, result);
     }
 }
 

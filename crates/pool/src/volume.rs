@@ -207,23 +207,30 @@ impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
             Ok(checked) => checked,
             Err(error) => return (buffer, Err(error)),
         };
-        let admission = match self.look().reserved {
-            true => Ok(self.core.admission_of_promised()),
-            false => self.core.admit(volume, range).await,
-        };
-        let _admission = match admission {
-            Ok(admission) => admission,
-            Err(error) => return (buffer, Err(error)),
-        };
-        let request = Request::new(range.blocks);
-        self.core.enqueue([Item::Write {
-            request: request.clone(),
-            volume,
-            start: range.start.0,
-            buffer,
-        }]);
-        let result = request.wait().await;
-        (request.take_buffer(), result)
+        let mut buffer = buffer;
+        loop {
+            let admission = match self.look().reserved {
+                true => Ok(self.core.admission_of_promised()),
+                false => self.core.admit(volume, range).await,
+            };
+            let admission = match admission {
+                Ok(admission) => admission,
+                Err(error) => return (buffer, Err(error)),
+            };
+            let request = Request::new(range.blocks);
+            self.core.enqueue([Item::Write {
+                request: request.clone(),
+                volume,
+                start: range.start.0,
+                buffer,
+                backing: admission.backing,
+            }]);
+            let result = request.wait().await;
+            buffer = request.take_buffer();
+            if !request.is_overtaken() {
+                return (buffer, result);
+            }
+        }
     }
 
     async fn write_vectored(

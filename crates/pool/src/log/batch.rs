@@ -7,6 +7,7 @@ use crate::format::stripe::{RECORDS, Record};
 use crate::level::{Level, Shape};
 use crate::location::BLOCK_BYTES;
 use crate::segments::{Kind, Segment, State as SegmentState};
+use crate::volumes::Volume;
 use crate::zones::Zone;
 use block::{Buffer, IoError};
 use std::collections::VecDeque;
@@ -310,9 +311,9 @@ enum Taken {
     Part(u64, Item),
 }
 
-/// The layer that an item goes to. The volume may have been deleted or cut short since the request
-/// was checked.
-fn layer_of(state: &State, item: &Item) -> Result<u32, IoError> {
+/// The volume that an item goes to. It may have been deleted or cut short since the request was
+/// checked.
+fn volume_of<'a>(state: &'a State, item: &Item) -> Result<&'a Volume, IoError> {
     let (volume, start, blocks) = match item {
         Item::Write {
             volume,
@@ -328,23 +329,29 @@ fn layer_of(state: &State, item: &Item) -> Result<u32, IoError> {
         } => (volume, *start, u64::from(*blocks)),
     };
     match state.tables.volumes.get(volume) {
-        Some(found) if start + blocks <= found.blocks => Ok(found.layer),
+        Some(found) if start + blocks <= found.blocks => Ok(found),
         Some(_) => Err(IoError::OutOfRange),
         None => Err(IoError::DeviceGone),
     }
 }
 
+/// An item is not put into a stripe: it fails, or is judged anew where nothing is wrong with it.
+fn refuse(error: Option<IoError>, state: &mut State, item: Item) -> Taken {
+    state.queued_blocks = state.queued_blocks.saturating_sub(item.parts());
+    match error {
+        Some(error) => item.fail(error),
+        None => item.overtake(),
+    }
+    Taken::Refused
+}
+
 /// Puts as much of an item into the batch as fits.
 fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
-    let layer = match layer_of(state, &item) {
-        Ok(layer) => layer,
-        Err(error) => {
-            state.queued_blocks = state.queued_blocks.saturating_sub(item.parts());
-            item.fail(error);
-            return Taken::Refused;
-        }
+    let layer = match volume_of(state, &item) {
+        Ok(volume) if item.is_backed(volume) => volume.layer,
+        otherwise => return refuse(otherwise.err(), state, item),
     };
-    let (request, volume, start, mut buffer) = match item {
+    let (request, volume, start, backing, mut buffer) = match item {
         Item::Hole {
             request,
             start,
@@ -364,8 +371,9 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
             request,
             volume,
             start,
+            backing,
             buffer,
-        } => (request, volume, start, buffer),
+        } => (request, volume, start, backing, buffer),
     };
     let blocks = blocks_of(&buffer);
     let taken = match blocks <= space {
@@ -402,6 +410,7 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
         volume,
         start: start + taken,
         buffer,
+        backing,
     };
     Taken::Part(taken, rest)
 }

@@ -325,3 +325,31 @@ fn a_snapshot_of_a_volume_that_reserves_space_is_reckoned_with_what_is_being_wri
         pool.close().await.expect("closed");
     });
 }
+
+/// Overwrites that were let pass since the volume held their blocks, and that a snapshot overtook,
+/// took the space that is kept for another volume: the snapshot holds those blocks from then on.
+#[test]
+fn what_a_snapshot_overtakes_takes_no_space_that_is_promised() {
+    with_drives_of(4, 1300, async |drives| {
+        let (pool, thin, usable) = pool_with_volume(&drives, Level::Raid5, 100).await;
+        let part = usable / 2;
+        let thick = reserving(&pool, "thick", part).await.expect("it fits");
+        let thick = pool.volume(thick).expect("the volume");
+        let held = usable - part;
+        assert_eq!(fill(&thin, held).await, Ok(()));
+        pool.checkpoint().await.expect("checkpoint");
+        let id = pool.volumes()[0].id;
+        let overwrites = begin_to_write_all(&thin, held);
+        reactor::yield_now().await;
+        let taken = pool.snapshot(&[(id, "then".to_owned())]).await;
+        taken.expect("a snapshot");
+        let overtaken = refused(overwrites).await;
+        for _ in 0..3 {
+            assert_eq!(refused(begin_to_write_all(&thick, part)).await, 0);
+        }
+        assert!(overtaken > 0, "nothing was queued");
+        pool.checkpoint().await.expect("checkpoint");
+        assert!(pool.status().used_bytes <= pool.status().usable_bytes);
+        pool.close().await.expect("closed");
+    });
+}
