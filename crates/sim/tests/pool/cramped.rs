@@ -217,3 +217,36 @@ fn a_rebuild_ends_when_what_could_not_be_read_for_a_moment_can_be() {
         );
     });
 }
+
+/// Another drive goes while new segments lack one already: what was written to them has as much
+/// redundancy left as the rest.
+#[test]
+fn a_full_raid6_that_lacks_a_drive_can_lose_another() {
+    with_drives_of(6, 2600, async |drives| {
+        let pool = create_large(&drives[..4], Level::Raid6, None).await;
+        let runs = pool.status().usable_bytes / BLOCK as u64 * 97 / 100 / 16;
+        let id = volume(&pool, "a", runs * 16).await;
+        write_runs(&pool, id, runs).await;
+        for lost in [1, 3] {
+            drives[lost].die_after(0);
+            for _ in 0..3 {
+                write_runs(&pool, id, runs).await;
+                settle().await;
+            }
+            assert_eq!(pool.status().state, PoolState::Degraded);
+            assert_runs(&pool, id, runs).await;
+        }
+        let found = pool.scrub().await.expect("a scrub");
+        assert!(found.lost.is_empty(), "{found:?}");
+        for joins in &drives[4..] {
+            pool.add_drive(joins.clone()).await.expect("joins");
+        }
+        for _ in 0..600 {
+            settle().await;
+        }
+        let state = pool.status().state;
+        assert_eq!(state, PoolState::Online, "{}", pool.describe());
+        assert_runs(&pool, id, runs).await;
+        pool.close().await.expect("closed");
+    });
+}
