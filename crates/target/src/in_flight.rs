@@ -1,4 +1,10 @@
 //! [`InFlight`]: the commands that are under way on blocks, on this core.
+//!
+//! A command enters with all of its data and leaves before its answer goes out: only the device is
+//! waited for in between, never a host, nor anybody who waits here. So whoever waits for commands
+//! to end waits as long as the device takes for its I/O, be it that it fails: a host that is dead
+//! holds up nobody, and a drive that hangs those who want its blocks, until its pool or the system
+//! gives it up.
 
 use std::cell::Cell;
 

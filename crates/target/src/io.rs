@@ -12,6 +12,7 @@ use nvme::{IoOpcode, Status, SubmissionEntry};
 use qos::Direction;
 use zerocopy::FromBytes;
 
+use crate::in_flight::Entered;
 use crate::lock::Blocks;
 use crate::namespace::{By, Namespace};
 use crate::pace::Pass;
@@ -110,6 +111,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
     ) -> Result<Result<(), IoError>, Refused> {
         let namespace = &pair.namespace;
         let _entered = namespace.enter_locked(self.by(Access::Write))?;
+        self.still_here()?;
         compare_blocks(namespace, pair.range, &pair.expected).await?;
         let device = &namespace.device;
         let write = device.write(pair.range.start, pair.data, pair.durability);
@@ -148,7 +150,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         }
         let arrived = reactor::turn_started();
         let _pass = self.turn(&namespace, Direction::Read, bytes).await?;
-        let _entered = namespace.enter(range, self.by(Access::Read)).await?;
+        let _entered = self.enter(&namespace, range, Access::Read).await?;
         let buffer = Buffer::new(bytes as usize);
         let (buffer, result) = namespace.device.read(range.start, buffer).await;
         let read = result.map_or(0, |()| u64::from(bytes));
@@ -164,7 +166,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         let arrived = reactor::turn_started();
         let bytes = data.len() as u32;
         let _pass = self.turn(&namespace, Direction::Write, bytes).await?;
-        let _entered = namespace.enter(range, self.by(Access::Write)).await?;
+        let _entered = self.enter(&namespace, range, Access::Write).await?;
         let (_, result) = namespace
             .device
             .write(range.start, data, durability(command))
@@ -198,7 +200,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         let namespace = self.namespace(command.namespace_id.get())?;
         let range = range_of(&namespace, command)?;
         let _pass = self.turn(&namespace, Direction::Write, 0).await?;
-        let _entered = namespace.enter(range, self.by(Access::Write)).await?;
+        let _entered = self.enter(&namespace, range, Access::Write).await?;
         let deallocate = command.control.get() & control::DEALLOCATE != 0;
         add(&namespace.counters.others, 1);
         if deallocate && namespace.geometry().deallocates {
@@ -240,7 +242,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         let _pass = self.turn(&namespace, Direction::Write, 0).await?;
         for range in ranges {
             let range = named(range);
-            let _entered = namespace.enter(range, self.by(Access::Write)).await?;
+            let _entered = self.enter(&namespace, range, Access::Write).await?;
             namespace.device.deallocate(range).await?;
         }
         Ok(Reply::success())
@@ -252,7 +254,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         let data = self.data_of(&namespace, range, data)?;
         let bytes = data.len() as u32;
         let _pass = self.turn(&namespace, Direction::Read, bytes).await?;
-        let _entered = namespace.enter(range, self.by(Access::Read)).await?;
+        let _entered = self.enter(&namespace, range, Access::Read).await?;
         compare_blocks(&namespace, range, &data).await?;
         Ok(Reply::success())
     }
@@ -269,7 +271,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
             let start = Lba(range.start.0 + done);
             let _pass = self.turn(&namespace, Direction::Read, bytes).await?;
             let piece = BlockRange::new(start, blocks);
-            let _entered = namespace.enter(piece, self.by(Access::Read)).await?;
+            let _entered = self.enter(&namespace, piece, Access::Read).await?;
             let buffer = Buffer::new(bytes as usize);
             namespace.device.read(start, buffer).await.1?;
             done += blocks;
@@ -286,6 +288,27 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
     ) -> Result<Pass, Refused> {
         let pace = &namespace.pace;
         pace.enter(direction, u64::from(bytes), &self.gone).await
+    }
+
+    /// Counts a command in, once nobody has `range` to himself.
+    async fn enter<'a>(
+        &self,
+        namespace: &'a Namespace<D>,
+        range: BlockRange,
+        access: Access,
+    ) -> Result<Entered<'a>, Refused> {
+        let entered = namespace.enter(range, self.by(access)).await?;
+        self.still_here()?;
+        Ok(entered)
+    }
+
+    /// A command that has waited while its connection ended does not begin any more: its host may
+    /// have sent it again by another one, and have written something else since.
+    fn still_here(&self) -> Result<(), Refused> {
+        match self.gone.get() {
+            true => Err(Status::ABORTED_QUEUE_DELETION),
+            false => Ok(()),
+        }
     }
 
     fn by(&self, access: Access) -> By {

@@ -221,3 +221,50 @@ fn hosts_share_a_namespace_of_a_drive() {
         });
     }
 }
+
+/// What waits for the blocks of another's Compare and Write when its own connection ends is not
+/// carried out: its host may have sent it again elsewhere. Neither is what waits for the lock, and
+/// others have that lock then.
+#[test]
+fn who_is_gone_has_nothing_done_that_waited() {
+    simulate(87, async {
+        let (cores, hosts) = hosts(2).await;
+        let mut leaving = Vec::new();
+        for (_, address, device) in &cores {
+            leaving.push(seen_at(*address, SUBSYSTEM, HOST).await);
+            device.delay.set(Duration::from_millis(10));
+        }
+        let locking = hosts[0].clone();
+        let locking = reactor::spawn(async move {
+            let (old, new) = (filled(0, 0), filled(1, 0));
+            locking.compare_and_write(BLOCK, old, new).await.2
+        });
+        reactor::sleep(Duration::from_millis(2)).await;
+        for (writer, comparer) in leaving.iter().cloned().zip(leaving.clone()) {
+            drop(reactor::spawn(async move {
+                let written = writer.write(BLOCK, filled(2, 0), Durability::Cached);
+                assert!(written.await.1.is_err(), "who is gone hears nothing");
+            }));
+            drop(reactor::spawn(async move {
+                let (old, new) = (filled(1, 0), filled(3, 0));
+                let done = comparer.compare_and_write(BLOCK, old, new).await.2;
+                assert!(done.is_err(), "who is gone hears nothing");
+            }));
+        }
+        reactor::sleep(Duration::from_millis(2)).await;
+        assert!(!locking.is_finished());
+        for host in leaving {
+            host.controller().disconnect().await;
+        }
+        locking.await.unwrap();
+        for (_, _, device) in &cores {
+            device.delay.set(Duration::ZERO);
+        }
+        reactor::sleep(Duration::from_millis(100)).await;
+        assert_eq!(held(&hosts[1]).await, Ok((1, 0)));
+        for host in &hosts {
+            increment(host).await.unwrap();
+        }
+        assert_eq!(held(&hosts[0]).await, Ok((1, 2)));
+    });
+}
