@@ -97,6 +97,32 @@ pub async fn write_joined<D: BlockDevice>(
     (buffers, result)
 }
 
+/// A device whose blocks may all become others at once under those who use them, as when a volume
+/// goes back to a snapshot. What is here by default holds for every device whose blocks change only
+/// where they are written.
+#[allow(
+    async_fn_in_trait,
+    reason = "one reactor per core: futures are never sent"
+)]
+pub trait Revised: BlockDevice {
+    /// Of which revision the blocks are that reads find from now on; no two have the same number.
+    fn revision(&self) -> u64 {
+        0
+    }
+
+    /// As [`write`](BlockDevice::write), while the blocks are of `revision`: what is written was
+    /// made of them. [`IoError::Aborted`] if they are of another one by the time that it counts.
+    async fn write_to_revision(
+        &self,
+        _revision: u64,
+        start: Lba,
+        buffer: Buffer,
+        durability: Durability,
+    ) -> (Buffer, Result<(), IoError>) {
+        self.write(start, buffer, durability).await
+    }
+}
+
 /// A device that several hold on one core. Its futures are the device's own: nothing moves through
 /// another one.
 impl<D: BlockDevice> BlockDevice for Rc<D> {

@@ -3,9 +3,12 @@
 //! A transfer that does not start and end on the device's own blocks is done on the blocks around
 //! it: a read copies its part out; a write reads the first and last block, puts its part in and
 //! writes the whole back in one piece. While it does so no other write touches these blocks;
-//! writes of whole blocks run freely among themselves.
+//! writes of whole blocks run freely among themselves. Where all blocks become others meanwhile,
+//! it begins again: what was read beside its part must not come back.
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
+use block::{
+    BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, Revised, write_joined,
+};
 
 use crate::range_lock::{Access, RangeLock};
 use crate::transfer::{check_range, check_transfer};
@@ -39,7 +42,7 @@ impl Around {
     }
 }
 
-impl<D: BlockDevice> Emulate512<D> {
+impl<D: Revised> Emulate512<D> {
     /// Presents `inner` in sectors of 512 bytes.
     pub fn new(inner: D) -> Emulate512<D> {
         let ratio = u64::from(inner.geometry().block_bytes / SECTOR_BYTES);
@@ -79,6 +82,23 @@ impl<D: BlockDevice> Emulate512<D> {
         data: &[u8],
         durability: Durability,
     ) -> Result<(), IoError> {
+        loop {
+            let revision = self.inner.revision();
+            let mut whole = self.read_edges(around).await?;
+            whole[around.before..around.before + around.length].copy_from_slice(data);
+            let start = around.blocks.start;
+            let written = self
+                .inner
+                .write_to_revision(revision, start, whole, durability);
+            match written.await.1 {
+                Err(IoError::Aborted) if self.inner.revision() != revision => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Room for the blocks around a run, with what is in the first and the last beside it.
+    async fn read_edges(&self, around: &Around) -> Result<Buffer, IoError> {
         let mut whole = Buffer::new(around.total);
         let block = (self.ratio * u64::from(SECTOR_BYTES)) as usize;
         let last = Lba(around.blocks.start.0 + around.blocks.blocks - 1);
@@ -97,11 +117,7 @@ impl<D: BlockDevice> Emulate512<D> {
             result?;
             whole[around.total - block..].copy_from_slice(&edge);
         }
-        whole[around.before..around.before + around.length].copy_from_slice(data);
-        self.inner
-            .write(around.blocks.start, whole, durability)
-            .await
-            .1
+        Ok(whole)
     }
 
     /// Splits sectors into a part of the first block, whole blocks, and a part of the last.
@@ -129,7 +145,7 @@ impl<D: BlockDevice> Emulate512<D> {
     }
 }
 
-impl<D: BlockDevice> BlockDevice for Emulate512<D> {
+impl<D: Revised> BlockDevice for Emulate512<D> {
     fn geometry(&self) -> Geometry {
         let inner = self.inner.geometry();
         if self.ratio == 1 {

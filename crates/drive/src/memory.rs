@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use block::{
-    BUFFER_ALIGNMENT, BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba,
+    BUFFER_ALIGNMENT, BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, Revised,
 };
 
 use crate::transfer::{check_range, check_transfer, check_vectored};
@@ -276,6 +276,8 @@ fn pieces(at: u64, count: usize) -> impl Iterator<Item = (usize, usize, Range<us
         Some(((place / CHUNK_BYTES) as usize, within, part))
     })
 }
+
+impl Revised for MemoryDrive {}
 
 impl BlockDevice for MemoryDrive {
     fn geometry(&self) -> Geometry {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, Revised};
 use drive::{Drive, SharedDrive};
 use reactor::Instant;
 
@@ -116,6 +116,8 @@ fn drive_is_at_fault(error: IoError) -> bool {
         | IoError::Aborted => false,
     }
 }
+
+impl Revised for WatchedDrive {}
 
 impl BlockDevice for WatchedDrive {
     fn geometry(&self) -> Geometry {

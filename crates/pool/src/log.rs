@@ -113,6 +113,8 @@ pub(crate) enum Item {
     Write {
         request: Rc<Request>,
         volume: u32,
+        /// Written only while the volume's blocks are of this revision, if it is said.
+        revision: Option<u64>,
         start: u64,
         buffer: Buffer,
         backing: Backing,

@@ -3,7 +3,9 @@
 use crate::core::Core;
 use crate::location::BLOCK_BYTES;
 use crate::log::{ATOMIC_BLOCKS, Item, Request};
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
+use block::{
+    BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, Revised, write_joined,
+};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -164,6 +166,47 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         self.core.enqueue(items);
         request.wait().await
     }
+
+    /// Writes a buffer, if a revision is said only to that one.
+    async fn write_blocks(
+        &self,
+        revision: Option<u64>,
+        start: Lba,
+        buffer: Buffer,
+    ) -> (Buffer, Result<(), IoError>) {
+        let checked = self
+            .writable()
+            .and_then(|volume| Ok((volume, self.range(start, buffer.len())?)));
+        let (volume, range) = match checked {
+            Ok(checked) => checked,
+            Err(error) => return (buffer, Err(error)),
+        };
+        let mut buffer = buffer;
+        loop {
+            let admission = match self.look().reserved {
+                true => Ok(self.core.admission_of_promised()),
+                false => self.core.admit(volume, range).await,
+            };
+            let admission = match admission {
+                Ok(admission) => admission,
+                Err(error) => return (buffer, Err(error)),
+            };
+            let request = Request::new(range.blocks);
+            self.core.enqueue([Item::Write {
+                request: request.clone(),
+                volume,
+                revision,
+                start: range.start.0,
+                buffer,
+                backing: admission.backing,
+            }]);
+            let result = request.wait().await;
+            buffer = request.take_buffer();
+            if !request.is_overtaken() {
+                return (buffer, result);
+            }
+        }
+    }
 }
 
 impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
@@ -194,43 +237,13 @@ impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
         }
     }
 
-    async fn write(
+    fn write(
         &self,
         start: Lba,
         buffer: Buffer,
         _: Durability,
-    ) -> (Buffer, Result<(), IoError>) {
-        let checked = self
-            .writable()
-            .and_then(|volume| Ok((volume, self.range(start, buffer.len())?)));
-        let (volume, range) = match checked {
-            Ok(checked) => checked,
-            Err(error) => return (buffer, Err(error)),
-        };
-        let mut buffer = buffer;
-        loop {
-            let admission = match self.look().reserved {
-                true => Ok(self.core.admission_of_promised()),
-                false => self.core.admit(volume, range).await,
-            };
-            let admission = match admission {
-                Ok(admission) => admission,
-                Err(error) => return (buffer, Err(error)),
-            };
-            let request = Request::new(range.blocks);
-            self.core.enqueue([Item::Write {
-                request: request.clone(),
-                volume,
-                start: range.start.0,
-                buffer,
-                backing: admission.backing,
-            }]);
-            let result = request.wait().await;
-            buffer = request.take_buffer();
-            if !request.is_overtaken() {
-                return (buffer, result);
-            }
-        }
+    ) -> impl Future<Output = (Buffer, Result<(), IoError>)> {
+        self.write_blocks(None, start, buffer)
     }
 
     async fn write_vectored(
@@ -255,5 +268,21 @@ impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
 
     async fn write_zeroes(&self, range: BlockRange, _: Durability) -> Result<(), IoError> {
         self.unmap(range).await
+    }
+}
+
+impl<D: BlockDevice + 'static> Revised for PoolVolume<D> {
+    fn revision(&self) -> u64 {
+        self.layer().map_or(0, u64::from)
+    }
+
+    async fn write_to_revision(
+        &self,
+        revision: u64,
+        start: Lba,
+        buffer: Buffer,
+        _: Durability,
+    ) -> (Buffer, Result<(), IoError>) {
+        self.write_blocks(Some(revision), start, buffer).await
     }
 }

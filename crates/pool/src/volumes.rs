@@ -54,6 +54,14 @@ pub(crate) struct Volume {
     pub attributes: Vec<u8>,
 }
 
+impl Volume {
+    /// Changes whenever blocks become others that nobody wrote, by a rollback. (And with each
+    /// snapshot, by which none does.)
+    pub fn revision(&self) -> u64 {
+        u64::from(self.layer)
+    }
+}
+
 /// A name for a frozen layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {

@@ -22,7 +22,9 @@ mod control;
 
 use std::rc::Rc;
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
+use block::{
+    BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, Revised, write_joined,
+};
 
 use crate::Drive;
 use crate::transfer::{check_range, check_transfer};
@@ -132,6 +134,8 @@ struct Stored {
     sequence: u64,
     blocks: BlockRange,
 }
+
+impl Revised for FaultyDrive {}
 
 impl BlockDevice for FaultyDrive {
     fn geometry(&self) -> Geometry {

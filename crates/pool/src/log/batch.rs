@@ -311,24 +311,28 @@ enum Taken {
     Part(u64, Item),
 }
 
-/// The volume that an item goes to. It may have been deleted or cut short since the request was
-/// checked.
+/// The volume that an item goes to. It may have been deleted, cut short or rolled back since the
+/// request was checked.
 fn volume_of<'a>(state: &'a State, item: &Item) -> Result<&'a Volume, IoError> {
-    let (volume, start, blocks) = match item {
+    let (volume, wanted, start, blocks) = match item {
         Item::Write {
             volume,
+            revision,
             start,
             buffer,
             ..
-        } => (volume, *start, blocks_of(buffer)),
+        } => (volume, *revision, *start, blocks_of(buffer)),
         Item::Hole {
             volume,
             start,
             blocks,
             ..
-        } => (volume, *start, u64::from(*blocks)),
+        } => (volume, None, *start, u64::from(*blocks)),
     };
     match state.tables.volumes.get(volume) {
+        Some(found) if wanted.is_some_and(|wanted| wanted != found.revision()) => {
+            Err(IoError::Aborted)
+        }
         Some(found) if start + blocks <= found.blocks => Ok(found),
         Some(_) => Err(IoError::OutOfRange),
         None => Err(IoError::DeviceGone),
@@ -351,7 +355,7 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
         Ok(volume) if item.is_backed(volume) => volume.layer,
         otherwise => return refuse(otherwise.err(), state, item),
     };
-    let (request, volume, start, backing, mut buffer) = match item {
+    let (request, volume, revision, start, backing, mut buffer) = match item {
         Item::Hole {
             request,
             start,
@@ -370,10 +374,11 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
         Item::Write {
             request,
             volume,
+            revision,
             start,
             backing,
             buffer,
-        } => (request, volume, start, backing, buffer),
+        } => (request, volume, revision, start, backing, buffer),
     };
     let blocks = blocks_of(&buffer);
     let taken = match blocks <= space {
@@ -385,19 +390,8 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
         0 => Some(buffer),
         _ => {
             let rest = (taken < blocks).then(|| buffer.split_off(taken as usize * BLOCK_BYTES));
-            batch.records.extend((start..start + taken).map(|block| {
-                let crc = 0;
-                Record::Data { layer, block, crc }
-            }));
-            let owner = Owner {
-                request: request.clone(),
-                start,
-            };
-            batch.sources.push(Source {
-                buffer,
-                owner: Some(owner),
-            });
-            batch.requests.push((Rc::clone(&request), taken));
+            let request = request.clone();
+            put(batch, layer, Owner { request, start }, buffer);
             state.queued_blocks = state.queued_blocks.saturating_sub(taken);
             rest
         }
@@ -408,11 +402,27 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
     let rest = Item::Write {
         request,
         volume,
+        revision,
         start: start + taken,
         buffer,
         backing,
     };
     Taken::Part(taken, rest)
+}
+
+/// Puts all of a buffer into the batch.
+fn put(batch: &mut Batch, layer: u32, owner: Owner, buffer: Buffer) {
+    let blocks = blocks_of(&buffer);
+    let range = owner.start..owner.start + blocks;
+    batch.records.extend(range.map(|block| {
+        let crc = 0;
+        Record::Data { layer, block, crc }
+    }));
+    batch.requests.push((Rc::clone(&owner.request), blocks));
+    batch.sources.push(Source {
+        buffer,
+        owner: Some(owner),
+    });
 }
 
 /// Blocks that can be moved whatever hosts write meanwhile.

@@ -21,6 +21,7 @@ mod lost_headers;
 mod lost_maps;
 mod lost_nodes;
 mod membership;
+mod partial_writes;
 mod pieces;
 mod quiet;
 mod recovery;
