@@ -2,6 +2,8 @@
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 
+use reactor::file::FileIdentity;
+
 use crate::{EmulatedNamespace, FaultyDrive, FileDrive, MemoryDrive, NullDrive};
 
 /// Any drive. A closed enum, so that a read costs a branch and no allocation.
@@ -27,6 +29,14 @@ impl Drive {
             Drive::Null(_) => "null",
             Drive::Faulty(_) => "faulty",
             Drive::Emulated(_) => "emulated",
+        }
+    }
+
+    /// Which file or block device it is. Others do nothing that nobody waits for.
+    pub fn identity(&self) -> Option<FileIdentity> {
+        match self {
+            Drive::File(drive) => drive.identity(),
+            _ => None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
-use reactor::file::{File, OpenOptions, SharedFile};
+use reactor::file::{File, FileIdentity, OpenOptions, SharedFile};
 
 use crate::flush_group::{FlushFailure, FlushGroup};
 use crate::open_error::OpenError;
@@ -121,6 +121,11 @@ impl FileDrive {
             geometry,
             flushes: FlushGroup::default(),
         })
+    }
+
+    /// Which file or block device it is; `None` under simulation.
+    pub fn identity(&self) -> Option<FileIdentity> {
+        self.file.identity()
     }
 
     /// The path that was opened.

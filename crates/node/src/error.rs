@@ -66,6 +66,18 @@ pub enum NodeError {
         /// The volume or the pool on it.
         user: String,
     },
+    /// The drive has not answered all that it was asked when it was used before.
+    #[error(
+        "drive {drive} still owes answers to {requests} requests from before, and what they write \
+         could come over what is written from now on; try again once it has answered, or reset it, \
+         switch it off and on, or use another"
+    )]
+    DriveOwes {
+        /// The drive.
+        drive: String,
+        /// How many.
+        requests: usize,
+    },
     /// A drive was named twice.
     #[error("drive {0} is named twice")]
     DriveTwice(String),

@@ -4,6 +4,7 @@
 mod administration;
 mod backing;
 mod pools;
+mod settled;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -192,7 +193,7 @@ impl Layout {
         }
         if let Backing::Drive(drive) = &spec.backing {
             places.unused_drive(drive)?;
-            self.check_unattached(&places, drive).await?;
+            self.check_usable(&places, drive).await?;
         }
         let id = places.take_id();
         let stand = self.stand(&mut places, (id, 0), &spec.backing, spec.block_bytes);
@@ -250,6 +251,9 @@ impl Layout {
         places.running()?;
         if let Backing::Drive(drive) = &backing {
             self.check_unattached(&places, drive).await?;
+            if places.user(drive).is_none() {
+                self.check_settled(&places, drive).await?;
+            }
         }
         let Some(place) = places.volumes.get(&name) else {
             return Err(NodeError::UnknownVolume(name));

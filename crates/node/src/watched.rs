@@ -7,6 +7,7 @@ use std::time::Duration;
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, Revised};
 use drive::{Drive, SharedDrive};
 use reactor::Instant;
+use reactor::file::FileIdentity;
 
 use crate::measure::{DriveCounts, DriveTally};
 use crate::spec::{EventSink, NodeEvent};
@@ -51,6 +52,11 @@ impl WatchedDrive {
     /// Counts what another core's handle did, which is no more.
     pub fn add_counts(&self, counts: DriveCounts) {
         self.0.tally.add(counts);
+    }
+
+    /// Which file or block device it is, if it is one.
+    pub fn identity(&self) -> Option<FileIdentity> {
+        self.0.drive.identity()
     }
 
     /// For handles of other cores, if the drive can have any.

@@ -271,6 +271,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
 impl<D: BlockDevice + 'static> Pool<D> {
     /// Adds a drive: it takes new segments from now on, and what lacks a drive is moved.
+    ///
+    /// Nothing may be under way on it that a former user began. A pool waits for no answer of a
+    /// drive that has failed, and what that was given to write would land on what is written now.
     pub async fn add_drive(&self, device: D) -> Result<DriveId, PoolError> {
         let core = &self.core;
         let _alone = core.upkeep_lock.lock().await;

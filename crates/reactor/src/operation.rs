@@ -83,6 +83,12 @@ struct Entry {
     file: Option<Rc<OwnedFd>>,
 }
 
+impl Entry {
+    fn is_in_flight(&self) -> bool {
+        matches!(self.state, State::InFlight(_) | State::Orphaned)
+    }
+}
+
 /// What an entry held, for the caller to drop or use outside any borrow of the table.
 pub(crate) struct Released {
     resource: Resource,
@@ -205,12 +211,19 @@ impl Operations {
         self.in_flight
     }
 
+    /// How many operations the kernel has on files of which `is_it` is true, whether somebody waits
+    /// for them or not.
+    pub(crate) fn in_flight_on(&self, is_it: impl Fn(&OwnedFd) -> bool) -> usize {
+        let in_flight = self.entries.iter().filter(|entry| entry.is_in_flight());
+        let files = in_flight.filter_map(|entry| entry.file.as_deref());
+        files.filter(|file| is_it(file)).count()
+    }
+
     /// The keys of all operations whose completion has not come.
     pub(crate) fn keys_in_flight(&self) -> Vec<Key> {
-        let in_flight = |entry: &Entry| matches!(entry.state, State::InFlight(_) | State::Orphaned);
         (0_u32..)
             .zip(&self.entries)
-            .filter(|(_, entry)| in_flight(entry))
+            .filter(|(_, entry)| entry.is_in_flight())
             .map(|(index, entry)| Key::new(index, entry.generation))
             .collect()
     }

@@ -489,3 +489,43 @@ fn an_idle_reactor_sleeps() {
         "used {used:?} while idle"
     );
 }
+
+/// A file that keeps what it is asked until there is something to read is a drive that hangs.
+#[test]
+fn what_nobody_waits_for_is_under_way_until_the_kernel_lets_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+    let elsewhere = directory.path().join("same");
+    std::os::unix::fs::symlink(&path, &elsewhere).unwrap();
+    reactor().run(async {
+        let both_ways = OpenOptions {
+            write: true,
+            ..OpenOptions::default()
+        };
+        let file = File::open(&path, &both_ways).await.unwrap();
+        let same = File::open(&elsewhere, &both_ways).await.unwrap();
+        let other = File::open("/dev/zero", &OpenOptions::default()).await;
+        let other = other.unwrap().identity().unwrap();
+        let identity = same.identity().unwrap();
+        assert_eq!(identity.operations_under_way(), 0);
+        assert!(identity == file.identity().unwrap() && identity != other);
+
+        let late = timeout(Duration::from_millis(5), file.read_at(Buffer::new(512), 0)).await;
+        assert!(late.is_err());
+        drop(file);
+        // That nobody waits for it any more does not end it, nor that its handle is gone.
+        assert_eq!(identity.operations_under_way(), 1);
+        assert_eq!(other.operations_under_way(), 0);
+        while identity.operations_under_way() > 0 {
+            yield_now().await;
+        }
+        let written = same.write_at(Buffer::zeroed(512), 0, Durability::Cached);
+        written.await.1.unwrap();
+        let (_, read) = same.read_at(Buffer::new(512), 0).await;
+        assert_eq!(read.unwrap(), 512);
+        assert_eq!(identity.operations_under_way(), 0);
+    });
+}

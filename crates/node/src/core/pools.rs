@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use block::Geometry;
 use pool::PoolError;
+use reactor::file::FileIdentity;
 
 use super::Core;
 use crate::NodeError;
@@ -96,6 +97,11 @@ impl Core {
         if let Some(drive) = self.drives.borrow().get(drive) {
             drive.add_counts(counted);
         }
+    }
+
+    /// Which file or block device a drive of this core is, if it is one.
+    pub fn identity(&self, drive: &str) -> Option<FileIdentity> {
+        self.drives.borrow().get(drive)?.identity()
     }
 
     /// What a drive of this core carries.

@@ -172,7 +172,7 @@ impl Layout {
         let mut places = self.places.lock().await;
         self.refresh_all(&mut places).await?;
         let home = places.unused_drive(&drive)?;
-        self.check_unattached(&places, &drive).await?;
+        self.check_usable(&places, &drive).await?;
         let work = move |core: Rc<Core>| async move { core.wipe(&drive).await };
         self.on(home, work).await
     }
@@ -183,7 +183,7 @@ impl Layout {
         self.refresh_all(&mut places).await?;
         self.free_failed(&mut places, &name, &drive).await?;
         places.unused_drive(&drive)?;
-        self.check_unattached(&places, &drive).await?;
+        self.check_usable(&places, &drive).await?;
         let cores = places.pool(&name)?.cores.clone();
         let seat = self.seat(&mut places, &drive).await?;
         let added = self.join_drive(&name, &cores, &seat).await;
@@ -352,7 +352,7 @@ impl Layout {
         let mut seen = BTreeSet::new();
         for drive in drives {
             places.unused_drive(drive)?;
-            self.check_unattached(places, drive).await?;
+            self.check_usable(places, drive).await?;
             if !seen.insert(drive) {
                 return Err(NodeError::DriveTwice(drive.clone()));
             }

@@ -4,6 +4,7 @@
 //! simulation files live in memory, by path, for as long as the simulation.
 #![allow(unsafe_code, reason = "starts ring operations; see the SAFETY lines")]
 
+mod identity;
 mod nvme;
 mod open;
 mod queue;
@@ -28,6 +29,7 @@ use crate::operation::Resource;
 use crate::ring;
 use crate::sim::SimulatedFile;
 use crate::time::sleep;
+pub use identity::FileIdentity;
 pub use nvme::{AdminAnswer, AdminCommand};
 pub use open::OpenOptions;
 use open::open_at;

@@ -373,6 +373,7 @@ pub(super) fn refused(error: &NodeError) -> ErrorBody {
     let code = match error {
         NodeError::Stopped => ErrorCode::NotReady,
         NodeError::DriveInUse { .. }
+        | NodeError::DriveOwes { .. }
         | NodeError::PoolInUse { .. }
         | NodeError::PoolBusy { .. }
         | NodeError::NamespaceAttached { .. }
