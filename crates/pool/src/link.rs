@@ -121,7 +121,8 @@ impl<D: BlockDevice + 'static> Core<D> {
         replaced.retain(|_, through| waits(through));
     }
 
-    /// Asks for segments to be written next, before they are needed. True if one was given.
+    /// Asks for segments to be written next, before they are needed. True if one was given, or is
+    /// there that the writer has not looked at yet: it may be kept from it by a checkpoint.
     async fn keep_segments(&self) -> bool {
         let rules = self.rules();
         let (wide, narrow) = (rules.wide(), rules.narrow());
@@ -138,9 +139,9 @@ impl<D: BlockDevice + 'static> Core<D> {
                     !state.for_moves.contains(&number) && rules.accepts(&segment.columns)
                 })
             };
-            if wanted && !lies_ready {
+            if wanted {
                 let ahead = !self.state.borrow().starved;
-                given |= self.get_segment(class, ahead).await;
+                given |= lies_ready || self.get_segment(class, ahead).await;
             }
         }
         let gives_back = {

@@ -51,6 +51,8 @@ pub(crate) struct Begin {
     pub width: usize,
     pub zone_rows: u32,
     pub members: Vec<MemberDrive>,
+    /// How wide segments are made that lack drives, if they are.
+    pub cramped: Option<usize>,
     pub share: Share,
     pub sequence: u64,
     pub view: View,

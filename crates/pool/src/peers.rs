@@ -140,6 +140,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             width: self.width,
             zone_rows: self.zone_rows,
             members,
+            cramped: self.array.cramped.get(),
             share: Share { shard, ..share },
             sequence: self.state.borrow().applied,
             view: self.view(),

@@ -252,6 +252,7 @@ fn assemble<D: BlockDevice>(begin: Begin, drives: Vec<D>) -> Result<Core<D>, Poo
     }
     let array = Array::new(begin.level, members);
     array.serving.set(true);
+    array.cramped.set(begin.cramped);
     array.lease.broken.set(begin.settings.broken_without_fence);
     let mut segments = Segments::default();
     segments.replace(begin.share.shard, begin.view.segments);

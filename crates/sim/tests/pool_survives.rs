@@ -76,6 +76,21 @@ fn pools_that_lost_drives_while_they_were_full_survive_the_loss_of_others() {
     }
 }
 
+/// Worlds that once refused writes for which there was room. In one shard had a segment to write,
+/// and had not come to look at it; in the other the pool was opened full and without a drive, which
+/// shards beside the first did not know, so they took none of the segments that lacked it.
+#[test]
+fn shards_that_have_segments_to_write_are_refused_nothing() {
+    for (seed, shards_max, crowded) in [(24_851, 3, None), (106_524, 2, Some(true))] {
+        let options = Options {
+            shards_max,
+            crowded,
+            ..Options::new(seed)
+        };
+        run(&options).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
 /// The seed comes from the commit, so that every commit is tried on worlds nobody has seen.
 #[test]
 fn a_pool_survives_the_seed_of_this_commit() {
