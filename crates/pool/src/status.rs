@@ -181,9 +181,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let free = state
             .segments
             .free_zones(|drive| core.array.takes_data(drive));
-        let width = core.rules().wide().width();
+        // As many as could be made now, with a column on each drive that there is.
+        let columns = core.formed_width().min(core.array.taking());
         Occupancy {
-            free: formable(&free, width) as u64,
+            free: formable(&free, columns) as u64,
             ..state.segments.occupancy(busy, blocks)
         }
     }

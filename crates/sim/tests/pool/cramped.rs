@@ -250,3 +250,17 @@ fn a_full_raid6_that_lacks_a_drive_can_lose_another() {
         pool.close().await.expect("closed");
     });
 }
+
+/// They are narrower than before, so there are some.
+#[test]
+fn free_segments_are_counted_as_they_can_be_made_without_a_drive() {
+    with_drives_of(4, 2600, async |drives| {
+        let pool = create_large(&drives, Level::Raid6, None).await;
+        let id = volume(&pool, "a", 160).await;
+        drives[1].die_after(0);
+        write_runs(&pool, id, 10).await;
+        settle().await;
+        assert!(pool.status().segments.free > 0, "{}", pool.describe());
+        pool.close().await.expect("closed");
+    });
+}
