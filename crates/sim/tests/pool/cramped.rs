@@ -1,5 +1,6 @@
 //! Pools that are all but full, and then lose a drive, or are to let one go.
 
+use crate::sharded;
 use crate::support::{
     BLOCK, HOST, assert_runs, settle, try_write, volume, with_drives_of, with_pool, write_runs,
 };
@@ -261,6 +262,35 @@ fn free_segments_are_counted_as_they_can_be_made_without_a_drive() {
         write_runs(&pool, id, 10).await;
         settle().await;
         assert!(pool.status().segments.free > 0, "{}", pool.describe());
+        pool.close().await.expect("closed");
+    });
+}
+
+/// Shards beside the first did not know that segments lack a drive, and took none.
+#[test]
+fn a_full_pool_opened_without_a_drive_is_written_by_every_shard() {
+    with_drives_of(4, 5200, async |drives| {
+        let pool = sharded::create(2, &drives, Level::Raid6).await;
+        let blocks = pool.status().usable_bytes / BLOCK as u64 * 97 / 100 / 16 * 16;
+        let id = sharded::volume(&pool, blocks).await;
+        let device = pool.volume(id).expect("the volume");
+        for start in (0..blocks).step_by(16) {
+            sharded::write(&device, start, 16, 1).await;
+        }
+        pool.close().await.expect("closed");
+        drop((device, pool));
+        let pool = sharded::open(2, &drives[1..]).await;
+        let device = pool.volume(id).expect("the volume");
+        for round in 2..5 {
+            for start in (0..blocks).step_by(8) {
+                sharded::write(&device, start, 4, round).await;
+            }
+        }
+        assert_eq!(pool.status().state, PoolState::Degraded);
+        for start in (0..blocks).step_by(8) {
+            let found = sharded::read(&device, start, 8).await;
+            assert_eq!(found, [4, 4, 4, 4, 1, 1, 1, 1]);
+        }
         pool.close().await.expect("closed");
     });
 }
