@@ -202,6 +202,19 @@ fn an_export_that_fails_leaves_the_pool_and_its_volumes() {
     node.answer(&["pool", "export", "pool"]);
 }
 
+/// Imports a pool that is offline for a reason, which only is done once a loss is accepted.
+fn accepts_loss(node: &Node, why: &str) {
+    let pool = node.client().pool(&name("pool")).unwrap();
+    assert_eq!(pool.state, PoolState::Offline);
+    let told = pool.reason.unwrap();
+    let words = [why, "--accept-loss"];
+    for word in words {
+        assert!(told.contains(word), "{told}");
+    }
+    node.refuses(&[(&["pool", "import", "pool"], 1, &words)]);
+    node.answer(&["pool", "import", "pool", "--accept-loss"]);
+}
+
 #[test]
 fn a_label_that_cannot_be_read_may_be_given_up() {
     let drive = FickleDrive::new(32 * MIB);
@@ -209,15 +222,7 @@ fn a_label_that_cannot_be_read_may_be_given_up() {
     node.kill();
     drive.set(Mood::FailsLastBlock);
     node.start();
-    let pool = node.client().pool(&name("pool")).unwrap();
-    assert_eq!(pool.state, PoolState::Offline);
-    let told = pool.reason.unwrap();
-    let words = ["a label of drive fickle cannot be read", "--accept-loss"];
-    for word in words {
-        assert!(told.contains(word), "{told}");
-    }
-    node.refuses(&[(&["pool", "import", "pool"], 1, &words)]);
-    node.answer(&["pool", "import", "pool", "--accept-loss"]);
+    accepts_loss(&node, "a label of drive fickle cannot be read");
     let pool = node.client().pool(&name("pool")).unwrap();
     assert_eq!(pool.state, PoolState::Online);
     node.kill();
@@ -239,15 +244,7 @@ fn a_log_that_cannot_be_read_to_its_end_may_be_given_up() {
     node.kill();
     drive.set(Mood::FailsUnwritten);
     node.start();
-    let pool = node.client().pool(&name("pool")).unwrap();
-    assert_eq!(pool.state, PoolState::Offline);
-    let told = pool.reason.unwrap();
-    let words = ["cannot be read where the log ends", "--accept-loss"];
-    for word in words {
-        assert!(told.contains(word), "{told}");
-    }
-    node.refuses(&[(&["pool", "import", "pool"], 1, &words)]);
-    node.answer(&["pool", "import", "pool", "--accept-loss"]);
+    accepts_loss(&node, "cannot be read where the log ends");
     connected(&node, "v", async |device, _controller| {
         let (buffer, result) = device.read(Lba(3), Buffer::new(4096)).await;
         assert_eq!(result, Ok(()));

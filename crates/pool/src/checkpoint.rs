@@ -89,6 +89,11 @@ impl<D: BlockDevice + 'static> Core<D> {
         self.array.cramped.get().unwrap_or_else(whole)
     }
 
+    /// How many columns of such a segment have a drive.
+    pub fn formed_columns(&self) -> usize {
+        self.formed_width().min(self.array.taking())
+    }
+
     /// The size of the pool on the drives that take data now; every write asks for it.
     pub fn size(&self) -> Size {
         let cramped = self.array.cramped.get();

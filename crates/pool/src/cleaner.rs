@@ -112,10 +112,9 @@ impl<D: BlockDevice + 'static> Core<D> {
     pub fn victim(&self) -> Option<(u32, f64)> {
         let state = self.state.borrow();
         let shape = self.array.shape(self.formed_width());
-        let written = shape.width().min(self.array.taking());
         let moved = Moved {
             taking: self.array.taking_mask(),
-            width: written as f64 / shape.data as f64,
+            width: self.formed_columns() as f64 / shape.data as f64,
         };
         let candidates = state
             .settled

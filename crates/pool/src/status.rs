@@ -181,10 +181,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let free = state
             .segments
             .free_zones(|drive| core.array.takes_data(drive));
-        // As many as could be made now, with a column on each drive that there is.
-        let columns = core.formed_width().min(core.array.taking());
         Occupancy {
-            free: formable(&free, columns) as u64,
+            free: formable(&free, core.formed_columns()) as u64,
             ..state.segments.occupancy(busy, blocks)
         }
     }

@@ -172,7 +172,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         &self,
         revision: Option<u64>,
         start: Lba,
-        buffer: Buffer,
+        mut buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
         let checked = self
             .writable()
@@ -181,7 +181,6 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             Ok(checked) => checked,
             Err(error) => return (buffer, Err(error)),
         };
-        let mut buffer = buffer;
         loop {
             let admission = match self.look().reserved {
                 true => Ok(self.core.admission_of_promised()),
