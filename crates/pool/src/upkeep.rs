@@ -65,13 +65,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let patience = PATIENCE + self.windows(situation.worth_freeing);
             self.state.borrow_mut().urgent = futile > patience;
             let segments = self.state.borrow().segments.table().len();
-            // Every segment has been cleaned twice over and the writer still waits.
-            let in_vain = futile > patience + 2 * segments * (1 + self.windows(1));
-            let action = if in_vain {
-                Action::Refuse
-            } else {
-                plan(situation)
-            };
+            let planned = plan(situation);
+            // Every segment has been cleaned twice over and the writer still waits, be it not for
+            // what there is by now, or will be when it has been read.
+            let in_vain = futile > patience + 2 * segments * (1 + self.windows(1))
+                && situation.read == 0
+                && planned != Action::Announce;
+            let action = if in_vain { Action::Refuse } else { planned };
             let asks = action == Action::Refuse && !in_vain && !asked_again;
             asked_again = asks || asked_again && action == Action::Rest;
             match action {

@@ -257,9 +257,10 @@ impl SimDrive {
         Rc::strong_count(&self.media)
     }
 
-    /// Will not die of itself after all.
+    /// Will not die of itself after all, and reads every block.
     pub fn live_on(&self) {
         self.life.set(None);
+        self.media.borrow_mut().latent.clear();
     }
 
     /// Answers again, with what it had.

@@ -168,6 +168,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
         extra,
         later,
         ends: Random::new(options.seed ^ 0xe4d0_0000_0000),
+        more: Random::new(options.seed ^ 0x302e_0000_0000),
     };
     let shape = (level, width);
     let world = World::new(options.clone(), shape, drives, power, chance, bad);

@@ -55,6 +55,8 @@ pub(crate) struct Chance {
     pub later: Random,
     /// Decides how hosts end.
     pub ends: Random,
+    /// Decides which drives become bad while the pool has not got over others.
+    pub more: Random,
 }
 
 pub(crate) struct World {
@@ -71,6 +73,7 @@ pub(crate) struct World {
     extra: Random,
     later: Random,
     ends: Random,
+    more: Random,
     /// Columns of its segments.
     width: usize,
     bad: RefCell<Vec<usize>>,
@@ -112,6 +115,7 @@ impl World {
             extra,
             later,
             ends,
+            more,
         } = chance;
         World {
             crowded: options.crowded.unwrap_or(random.once_in(4)),
@@ -126,6 +130,7 @@ impl World {
             extra,
             later,
             ends,
+            more,
             bad: RefCell::new(bad),
             model: RefCell::default(),
             report: Cell::default(),
@@ -276,10 +281,10 @@ impl World {
         }
     }
 
-    /// A pool that has got over its bad drives may meet others: at most so many at once.
+    /// A pool that has got over bad drives may meet others: at most so many at once.
     fn spoil_others(&self, pool: &Served) {
         let status = pool.status();
-        if !self.options.bad_drives || status.state != PoolState::Online {
+        if !self.options.bad_drives {
             return;
         }
         let ids = self.ids.borrow();
@@ -295,9 +300,18 @@ impl World {
             }
             stays
         });
+        let known = |id: DriveId| bad.iter().any(|index| ids[*index] == Some(id));
+        let mut failed = status.drives.iter().filter(|drive| !drive.active);
+        if !failed.all(|drive| known(drive.id)) {
+            return;
+        }
+        let random = match status.state {
+            PoolState::Online => &self.random,
+            _ => &self.more,
+        };
         let members: Vec<usize> = (0..ids.len()).filter(is_member).collect();
-        while bad.len() < self.lost_max && self.random.once_in(2) {
-            let index = members[self.random.below(members.len() as u64) as usize];
+        while bad.len() < self.lost_max && random.once_in(2) {
+            let index = members[random.below(members.len() as u64) as usize];
             if !bad.contains(&index) {
                 bad.push(index);
             }
@@ -361,8 +375,10 @@ impl World {
     ) -> Result<(), String> {
         let all = self.drives.borrow().clone();
         for (index, drive) in all.iter().enumerate() {
-            let label = pool::probe(drive).await.ok().flatten();
-            self.ids.borrow_mut()[index] = label.map(|label| label.drive);
+            // What does not read is as what it was.
+            if let Ok(label) = pool::probe(drive).await {
+                self.ids.borrow_mut()[index] = label.map(|label| label.drive);
+            }
         }
         let present = all
             .into_iter()

@@ -89,6 +89,36 @@ fn shards_that_have_segments_to_write_are_refused_nothing() {
     worlds_survive([(24_851, 3, None), (106_524, 2, Some(true))]);
 }
 
+/// A world that once refused writes when a drive that had been read from for long was given up at
+/// last: cleaning had been in vain, and what it had freed was there at that very moment.
+#[test]
+fn what_was_freed_while_it_was_read_is_not_refused() {
+    let options = Options {
+        lives: 12,
+        level: Some(Level::Raid6),
+        shards_max: 3,
+        crowded: Some(true),
+        ..Options::new(100_806)
+    };
+    run(&options).unwrap_or_else(|found| panic!("{found}"));
+}
+
+/// More lives than others, so that drives are lost, replaced, and lost again.
+#[test]
+fn pools_that_may_lose_two_drives_survive_the_loss_of_many_one_after_the_other() {
+    for seed in 300_000..300_008 {
+        for level in [Level::Raid1, Level::Raid6] {
+            let options = Options {
+                lives: 14,
+                level: Some(level),
+                shards_max: 2,
+                ..Options::new(seed)
+            };
+            run(&options).unwrap_or_else(|found| panic!("{found}"));
+        }
+    }
+}
+
 /// The seed comes from the commit, so that every commit is tried on worlds nobody has seen.
 #[test]
 fn a_pool_survives_the_seed_of_this_commit() {
