@@ -184,6 +184,10 @@ pub struct Pool {
     /// Drives that one stripe is spread over; nothing while it is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u8>,
+    /// Drives that it can lose from now on, whichever they are, and go on; nothing while it is not
+    /// open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drives_to_spare: Option<u8>,
     /// What it can hold, redundancy and reserves taken off.
     pub usable_bytes: u64,
     /// What it holds.

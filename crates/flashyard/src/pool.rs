@@ -262,6 +262,10 @@ fn show(pool: &Pool) -> String {
         ("state", state(pool.state)),
         ("reason", pool.reason.clone().unwrap_or_else(|| "-".into())),
         ("level", shape(pool)),
+        (
+            "drives to spare",
+            pool.drives_to_spare.map_or("-".into(), |it| it.to_string()),
+        ),
         ("usable", Size(pool.usable_bytes).to_string()),
         ("used", format!("{} ({percent}%)", Size(pool.used_bytes))),
         ("being freed", Size(pool.deleted_bytes).to_string()),

@@ -100,6 +100,7 @@ fn a_pool_narrower_than_its_drives_rebuilds_at_full_width_and_keeps_everything()
     node.start();
     let pool = node.client().pool(&name("p")).unwrap();
     assert_eq!((pool.state, pool.width), (PoolState::Degraded, Some(4)));
+    assert_eq!(pool.drives_to_spare, Some(0));
     load(&node, "two missing");
     node.answer(&["pool", "scrub", "p", "--wait"]);
 }

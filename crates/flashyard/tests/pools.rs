@@ -268,9 +268,9 @@ fn a_pool_without_one_drive_is_degraded_rebuilds_and_takes_another() {
     });
     let events = node.answer(&["event", "list"]);
     assert!(events.contains("is missing"), "{events}");
-    assert!(events.contains("left; nothing is missing"), "{events}");
-    let members = node.client().pool(&name("pool")).unwrap().members;
-    assert_eq!(members.len(), 5);
+    assert!(events.contains("left; drives to spare: 2"), "{events}");
+    let pool = node.client().pool(&name("pool")).unwrap();
+    assert_eq!((pool.members.len(), pool.drives_to_spare), (5, Some(2)));
     node.answer(&["drive", "remove", "d2"]);
     let path = node.path().canonicalize().unwrap().join("drives/d6.img");
     let path = path.to_str().unwrap();

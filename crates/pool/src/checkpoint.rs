@@ -228,6 +228,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             state.seal_open();
         }
         self.drop_dead_segments(state);
+        self.let_go(state);
         state.set_aside();
         let data = state
             .segments

@@ -15,7 +15,7 @@ use crate::messages::{Outbox, Report};
 use crate::moving::Moving;
 use crate::overlay::Overlay;
 use crate::readers::Readers;
-use crate::segments::Segments;
+use crate::segments::{Kind, Segment, Segments, State as SegmentState};
 use crate::slices::{SLICE_BLOCKS, Share};
 use crate::space::{Size, SizeOf};
 use crate::status::PoolState;
@@ -341,6 +341,20 @@ impl State {
             Freed::Segment(_) => true,
         });
         self.segments.zones_mut().set_drive(drive, zones);
+    }
+
+    /// A segment is never written again, and what was to be written there has been.
+    pub fn is_final(&self, number: u32, segment: &Segment) -> bool {
+        let settled = segment.kind == Kind::Map || self.settled.contains(&number);
+        segment.state == SegmentState::Sealed && settled
+    }
+
+    /// Zones that no segment has any more, and that wait for their readers.
+    pub fn zones_in_limbo(&self) -> impl Iterator<Item = Zone> {
+        self.limbo.iter().filter_map(|(_, freed)| match freed {
+            Freed::Zone(zone) => Some(*zone),
+            Freed::Segment(_) => None,
+        })
     }
 
     /// A freed segment waits for its readers.

@@ -57,7 +57,7 @@ pub enum PoolEvent {
         /// Those and the ones that have been moved.
         total_zones: u64,
     },
-    /// Nothing can be rebuilt: the drives that are left are too few for a stripe, or too full.
+    /// No more can be rebuilt: the drives that are left are too few for a stripe, or too full.
     RebuildWaits {
         /// Blocks that redundancy is missing of.
         left_blocks: u64,
@@ -115,8 +115,11 @@ pub enum DriveChange {
     LabelMended,
     /// It is there again but missed writes; it is not used until it is added anew.
     Stale,
-    /// It is no member any more, and nothing is missing without it.
-    Left,
+    /// It is no member any more: the pool does without it.
+    Left {
+        /// Drives that the pool can lose from now on, whichever they are, and go on.
+        drives_to_spare: usize,
+    },
     /// It takes much longer than the other drives.
     Slow {
         /// Half its requests take longer.
@@ -293,14 +296,15 @@ mod tests {
         events.push(drive(1, DriveChange::Steady));
         events.push(drive(2, DriveChange::Failed));
         events.push(space(90));
-        events.push(drive(1, DriveChange::Left));
+        let left = DriveChange::Left { drives_to_spare: 2 };
+        events.push(drive(1, left));
         assert_eq!(
             taken(events),
             [
                 drive(1, DriveChange::Steady),
                 drive(2, DriveChange::Failed),
                 space(90),
-                drive(1, DriveChange::Left),
+                drive(1, left),
             ]
         );
     }

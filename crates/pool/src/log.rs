@@ -320,7 +320,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             zone_rows: self.zone_rows,
             taking: self.array.taking_mask(),
             kept: self.size().kept_for_cleaner(),
-            drives_enough: self.drives_enough(),
+            columns_without: self.columns_without(),
         }
     }
 

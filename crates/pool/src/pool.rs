@@ -219,7 +219,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             .iter()
             .find(|(_, drive)| drive.id == id.0)
             .ok_or(PoolError::NotFound("drive"))?;
-        let (lacking, lost_max) = self.lacking_members();
+        let (lacking, lost_max) = self.core.lacking_members();
         if lacking >= lost_max {
             return Err(PoolError::Indispensable { lacking, lost_max });
         }

@@ -59,8 +59,9 @@ pub(crate) struct Segment {
     pub kind: Kind,
     pub state: State,
     pub generation: u32,
-    /// `None`: the column was never written, for want of a drive. Without any column its zones are
-    /// others' by now: what the maps have there has been replaced.
+    /// `None`: the column was never written, for want of a drive, or its drive failed and is no
+    /// member any more. Without any column its zones are others' by now: what the maps have there
+    /// has been replaced.
     pub columns: Vec<Option<Zone>>,
     /// Rows written, or given out to be written.
     pub rows: u32,
@@ -96,6 +97,11 @@ impl Segment {
     pub fn lacks_drive(&self, taking: u32) -> bool {
         let gone = |zone: Zone| taking >> zone.drive & 1 == 0;
         self.columns.iter().any(|zone| zone.is_none_or(gone))
+    }
+
+    /// How many columns have no drive of `taking`, the bits of those that take data.
+    pub fn columns_without(&self, taking: u32) -> usize {
+        self.columns.len() - self.columns_on(taking)
     }
 
     /// How many columns are on drives of `taking`, the bits of those that take data.
@@ -308,6 +314,13 @@ impl Segments {
             let zone = segment.columns.get(moved.column).copied().flatten();
             segment.generation == moved.generation && zone == Some(moved.from)
         })
+    }
+
+    /// The column that a segment has on a drive is nowhere from now on. Returns the zone.
+    pub fn let_go(&mut self, number: u32, drive: usize) -> Option<Zone> {
+        let columns = &mut self.table.get_mut(number)?.columns;
+        let on_it = |zone: &mut Zone| usize::from(zone.drive) == drive;
+        columns.iter_mut().find_map(|column| column.take_if(on_it))
     }
 
     pub fn zones(&self) -> &Zones {

@@ -68,6 +68,8 @@ pub struct PoolStatus {
     pub state: PoolState,
     /// Why it is offline, if it is.
     pub reason: Option<&'static str>,
+    /// Drives that it can lose from now on, whichever they are, and go on.
+    pub drives_to_spare: usize,
     /// What it can hold, redundancy and reserves taken off.
     pub usable_bytes: u64,
     /// What a pool of this size could hold if all but its reserves were live: what fill is a share
@@ -130,6 +132,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             width: core.width,
             state: core.state_now(),
             reason: core.offline.get(),
+            drives_to_spare: core.drives_to_spare(),
             usable_bytes: core.size().usable_bytes(),
             unreserved_bytes: core.size().unreserved_blocks() * BLOCK_BYTES as u64,
             used_bytes: used_blocks * BLOCK_BYTES as u64,

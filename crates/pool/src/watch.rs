@@ -10,6 +10,7 @@ use crate::health::{Kind as Request, Verdict};
 use crate::labels::DriveId;
 use crate::location::BLOCK_BYTES;
 use crate::scrub::LostBlock;
+use crate::segments::Segment;
 use crate::status::{DriveHealth, PoolState};
 use crate::volumes::Tables;
 use block::BlockDevice;
@@ -41,7 +42,7 @@ pub(crate) struct Watch {
 enum Rebuild {
     /// It goes on.
     Moves { total_blocks: u64, told_blocks: u64 },
-    /// There are too few drives.
+    /// There are too few drives to do more.
     Waits,
 }
 
@@ -133,18 +134,26 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
     }
 
-    /// Tells how far a rebuild is, or that there can be none.
-    pub fn watch_rebuild(&self) {
-        let (left, stuck) = {
-            let state = self.state.borrow();
-            let lacking = state.segments.lacking(self.array.taking_mask());
-            lacking.fold((0, 0), |(left, stuck), (number, segment)| {
+    /// Blocks that are to move to segments which lack fewer drives, those that no such segments can
+    /// be made for, and those that cannot be moved.
+    fn left_to_rebuild(&self) -> (u64, u64, u64) {
+        let state = self.state.borrow();
+        let live = |segments: &mut dyn Iterator<Item = (u32, &Segment)>| -> (u64, u64) {
+            segments.fold((0, 0), |(left, stuck), (number, segment)| {
                 match state.stuck.contains(&number) {
                     true => (left, stuck + segment.live()),
                     false => (left + segment.live(), stuck),
                 }
             })
         };
+        let (all, stuck) = live(&mut state.segments.lacking(self.array.taking_mask()));
+        let (left, _) = live(&mut self.lacking_more(&state));
+        (left, all - left, stuck)
+    }
+
+    /// Tells how far a rebuild is, or that there can be none.
+    pub fn watch_rebuild(&self) {
+        let (left, waiting, stuck) = self.left_to_rebuild();
         let told = |left_blocks, total_blocks| {
             self.array.events.push(PoolEvent::Rebuild {
                 left_blocks,
@@ -153,9 +162,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         };
         let before = self.watch.rebuild.get();
         let next = match before {
-            _ if left > 0 && !self.drives_enough() => {
+            _ if left == 0 && waiting > 0 => {
                 if !matches!(before, Some(Rebuild::Waits)) {
-                    let left_blocks = left + stuck;
+                    let left_blocks = waiting + stuck;
                     self.array
                         .events
                         .push(PoolEvent::RebuildWaits { left_blocks });

@@ -57,6 +57,7 @@ function PoolCard({ pool }: { pool: Pool }) {
       <Fill used={pool.used_bytes} usable={pool.usable_bytes} />
       {pool.segments && <Segments pool={pool.name} segments={pool.segments} />}
       <SimpleGrid cols={{ base: 2, sm: 4 }} mt="sm">
+        <Fact title="Drives to spare" value={pool.drives_to_spare === undefined || pool.drives_to_spare === null ? "-" : String(pool.drives_to_spare)} />
         <Fact title="Drive writes per host write" value={written > 0 ? amplification.toFixed(2) : "no writes yet"} />
         <Fact title="Moved by cleaning" value={bytes(pool.counters.relocated_blocks * 4096)} />
         <Fact title="Moved to other drives" value={bytes(pool.counters.rebalanced_blocks * 4096)} />

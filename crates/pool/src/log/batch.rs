@@ -51,8 +51,8 @@ pub(crate) struct Rules {
     pub taking: u32,
     /// Ready segments that hosts leave to the cleaner.
     pub kept: usize,
-    /// There are drives enough for every column of the narrowest segment.
-    pub drives_enough: bool,
+    /// Columns of a new segment that have no drive, at most.
+    pub columns_without: usize,
 }
 
 impl Rules {
@@ -60,13 +60,13 @@ impl Rules {
         self.level.shape(self.width)
     }
 
-    /// True when a segment with these columns may be written: none lacks a drive, unless there
-    /// are too few.
+    /// True when a segment with these columns may be written: no drive of them has gone, and no
+    /// more of them lack one than those of a new segment would.
     pub fn accepts(&self, columns: &[Option<Zone>]) -> bool {
-        columns.iter().all(|zone| match zone {
-            Some(zone) => self.taking >> zone.drive & 1 == 1,
-            None => !self.drives_enough,
-        })
+        let zones = columns.iter().flatten();
+        let without = columns.len() - zones.clone().count();
+        let takes = |zone: &Zone| self.taking >> zone.drive & 1 == 1;
+        without <= self.columns_without && zones.clone().all(takes)
     }
 
     pub fn narrow(&self) -> Shape {

@@ -154,7 +154,10 @@ fn space(mark_percent: u8, used_bytes: u64, usable_bytes: u64) -> (Severity, Str
 fn drive_changed(called: &str, change: DriveChange) -> (Severity, String) {
     match change {
         DriveChange::Joined => (Severity::Info, format!("{called} joined")),
-        DriveChange::Left => (Severity::Info, format!("{called} left; nothing is missing")),
+        DriveChange::Left { drives_to_spare } => (
+            Severity::Info,
+            format!("{called} left; drives to spare: {drives_to_spare}"),
+        ),
         DriveChange::Steady => (Severity::Info, format!("{called} is no longer slow")),
         DriveChange::Silent { seconds } => (
             Severity::Warning,

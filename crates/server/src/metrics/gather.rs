@@ -212,6 +212,7 @@ pub mod tests {
             width: 2,
             state: PoolState::Online,
             reason: None,
+            drives_to_spare: 1,
             usable_bytes: 1 << 30,
             unreserved_bytes: 1 << 30,
             used_bytes: 1 << 20,

@@ -22,7 +22,11 @@ fn settings() -> Settings {
     }
 }
 
-async fn create_large(drives: &[SimDrive], level: Level, width: Option<usize>) -> Pool<SimDrive> {
+pub async fn create_large(
+    drives: &[SimDrive],
+    level: Level,
+    width: Option<usize>,
+) -> Pool<SimDrive> {
     let options = CreateOptions {
         width,
         zone_bytes: Some(32 * BLOCK as u64),

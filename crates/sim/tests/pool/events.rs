@@ -53,9 +53,10 @@ fn a_failed_drive_its_rebuild_and_its_leaving_are_told() {
         settle().await;
         let mut all = first;
         all.extend(told(&pool).await);
+        let left = DriveChange::Left { drives_to_spare: 2 };
         assert_eq!(
             changes(&all),
-            [(2, DriveChange::Failed), (2, DriveChange::Left)],
+            [(2, DriveChange::Failed), (2, left)],
             "{all:?}"
         );
         let rebuilds = all.iter().filter_map(|event| match event {

@@ -37,6 +37,7 @@ mod space;
 mod spoil;
 mod support;
 mod tables;
+mod third_loss;
 mod together;
 mod trims;
 mod unread;

@@ -95,7 +95,7 @@ fn a_pool_that_has_rebuilt_survives_the_next_losses() {
                 "{}",
                 pool.describe()
             );
-            assert_eq!(pool.spare_members(), 2);
+            assert_eq!(pool.status().drives_to_spare, 2);
         }
         assert_runs(&pool, id, 25).await;
     });

@@ -121,7 +121,7 @@ fn shards_write_on_while_a_drive_fails_and_what_it_held_is_rebuilt() {
         }
         crate::support::settle().await;
         assert_eq!(pool.status().drives.len(), 6, "{}", pool.describe());
-        assert_eq!(pool.spare_members(), 2);
+        assert_eq!(pool.status().drives_to_spare, 2);
         drives[0].die_after(0);
         drives[5].die_after(0);
         for run in 0..25 {

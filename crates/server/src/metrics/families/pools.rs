@@ -105,7 +105,7 @@ pub(super) fn health(page: &mut Page, sample: &Sample) {
     }
 }
 
-const POOL_GAUGES: [Figure<PoolFacts>; 7] = [
+const POOL_GAUGES: [Figure<PoolFacts>; 8] = [
     (
         "usable_bytes",
         "What the pool can hold, redundancy and reserves taken off.",
@@ -136,6 +136,11 @@ const POOL_GAUGES: [Figure<PoolFacts>; 7] = [
         "degraded",
         "1 where members of the pool are missing.",
         |facts| truth(facts.status.state != PoolState::Online),
+    ),
+    (
+        "drives_to_spare",
+        "Drives that the pool can lose from now on, whichever they are, and go on.",
+        |facts| facts.status.drives_to_spare as f64,
     ),
 ];
 

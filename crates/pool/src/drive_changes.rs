@@ -1,0 +1,215 @@
+//! Drives join a pool and leave it. What one that joins takes of the others is `balance`'s; what
+//! was on one that leaves moves as in a `rebuild`.
+
+use crate::coordinator::Coordinator;
+use crate::create::ZONES_MIN;
+use crate::drive::{Drive, DriveLayout, device_blocks};
+use crate::error::PoolError;
+use crate::events::DriveChange;
+use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member, Superblock};
+use crate::labels::{self, DriveId};
+use crate::level::DRIVES_MAX;
+use crate::messages::{MemberDrive, Order};
+use crate::pool::Pool;
+use crate::slots;
+use block::BlockDevice;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How often a graceful removal looks whether the drive is empty.
+const REMOVAL_POLL: Duration = Duration::from_millis(20);
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Tells the other shards which drives take no new segments.
+    pub fn tell_leaving(&self) {
+        self.tell_all(|| Order::Leaving(self.array.leaving.borrow().clone()));
+    }
+
+    /// Has the other shards take the handles of a new drive that were offered to them.
+    async fn place_at_others(&self, drive: MemberDrive) -> Result<(), PoolError> {
+        let placed = self.ask_all(|reply| Order::Place { drive, reply }).await?;
+        if placed.contains(&false) {
+            self.tell_all(|| Order::Remove(drive.index));
+            return Err(PoolError::Invalid(
+                "a new drive is offered to every core of the pool before it is added",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Has a drive take no more data, if the others are enough, and can hold what there is.
+    async fn fits_without(&self, index: usize) -> Result<bool, PoolError> {
+        let others = self.take_back_room(false).await?.blocks;
+        // Nothing may wait while it is not yet known whether the others are enough: segments made
+        // meanwhile would lack copies.
+        self.array.leaving.borrow_mut().insert(index);
+        let committed = self.state.borrow().committed_blocks() + others;
+        let fits = self.columns_without() == 0 && committed <= self.size().usable_blocks();
+        if !fits {
+            self.array.leaving.borrow_mut().remove(&index);
+        }
+        Ok(fits)
+    }
+
+    /// True when all that is still on a drive is beside blocks that cannot be read.
+    fn holds_only_stuck(&self, index: usize) -> bool {
+        let state = self.state.borrow();
+        if state.stuck.is_empty() {
+            return false;
+        }
+        let mut segments = state.segments.table().iter();
+        segments.all(|(number, segment)| !segment.is_on(index) || state.stuck.contains(number))
+    }
+
+    /// Returns once every member knows that a drive which was to leave is none of them any more.
+    async fn wait_until_forgotten(&self, index: usize, drive: &Drive<D>) -> Result<(), PoolError> {
+        loop {
+            if let Some(reason) = self.offline.get() {
+                return Err(PoolError::Offline(reason));
+            }
+            if self.stopping.get() {
+                return Err(PoolError::Offline("closing"));
+            }
+            if drive.is_failed() {
+                return Err(PoolError::DriveFailed);
+            }
+            if self.published.borrow().superblock.members[index].id != drive.id {
+                break;
+            }
+            if !self.array.leaving.borrow().contains(&index) {
+                return Err(PoolError::NoSpace);
+            }
+            if self.holds_only_stuck(index) {
+                self.array.leaving.borrow_mut().remove(&index);
+                self.tell_leaving();
+                return Err(PoolError::BlocksUnreadable);
+            }
+            reactor::sleep(REMOVAL_POLL).await;
+        }
+        // What was published last may still be on its way to some.
+        self.publish(None::<fn(&mut Superblock)>, None).await
+    }
+}
+
+impl<D: BlockDevice + 'static> Pool<D> {
+    /// Adds a drive: it takes new segments from now on, and what lacks a drive is moved.
+    ///
+    /// Nothing may be under way on it that a former user began. A pool waits for no answer of a
+    /// drive that has failed, and what that was given to write would land on what is written now.
+    pub async fn add_drive(&self, device: D) -> Result<DriveId, PoolError> {
+        let core = &self.core;
+        let _alone = core.upkeep_lock.lock().await;
+        // A label on a drive that the others never hear of would be one more set used apart.
+        if let Some(reason) = core.offline.get() {
+            return Err(PoolError::Offline(reason));
+        }
+        let (index, slot_blocks) = {
+            let published = core.published.borrow();
+            let superblock = &published.superblock;
+            let found = superblock
+                .members
+                .iter()
+                .position(|member| member.state == MEMBER_NONE);
+            (found, superblock.slot_blocks.get())
+        };
+        let index = index.ok_or(PoolError::Invalid("a pool has at most 32 drives"))?;
+        self.check_joinable(&device).await?;
+        let layout = DriveLayout::new(device_blocks(&device), core.zone_rows, slot_blocks);
+        if layout.zones() < ZONES_MIN {
+            let min = 2 * u64::from(slot_blocks) + u64::from(core.zone_rows * (ZONES_MIN + 1));
+            return Err(PoolError::DriveTooSmall {
+                index: 0,
+                found: layout.blocks,
+                min,
+            });
+        }
+        let (id, word) = (core.entropy.bytes16()?, core.entropy.word()?);
+        let join = |next: &mut Superblock| {
+            next.raise_epoch(word);
+            next.members[index] = Member {
+                id,
+                state: MEMBER_ACTIVE,
+                reserved: [0; 7],
+                blocks: layout.blocks.into(),
+                joined: next.epoch.number,
+            };
+        };
+        // The newcomer first: no membership may list a drive that does not know of it.
+        let (mut first, body) = {
+            let published = core.published.borrow();
+            (published.superblock.clone(), published.body.clone())
+        };
+        join(&mut first);
+        first.drive_index = index as u8;
+        first.drive_id = id;
+        // Both slots: whichever is written next, the other one is left. A look before each: a host
+        // that stood still for long, and has not noticed, takes from who has the pool by now one
+        // label of a drive at most, and the other one says more.
+        for odd in [false, true] {
+            core.verify().await?;
+            slots::write_in(&device, &first, layout, odd, &body).await?;
+        }
+        core.place_at_others(MemberDrive {
+            index,
+            position: 0,
+            id,
+            layout,
+        })
+        .await?;
+        core.array
+            .place(index, Some(Rc::new(Drive::new(device, id, layout))));
+        core.state.borrow_mut().set_drive(index, layout.zones());
+        core.publish(Some(join), None).await?;
+        core.array.tell(index, id, DriveChange::Joined);
+        core.upkeep.notify_one();
+        core.unbalanced.notify_one();
+        Ok(DriveId(id))
+    }
+
+    /// A drive may join if it carries no pool, or is a stale one of this.
+    async fn check_joinable(&self, device: &D) -> Result<(), PoolError> {
+        let Some(label) = labels::probe(device).await? else {
+            return Ok(());
+        };
+        let published = self.core.published.borrow();
+        let superblock = &published.superblock;
+        let active = |member: &Member| member.id == label.drive.0 && member.state == MEMBER_ACTIVE;
+        if label.pool.0 != superblock.pool_id || superblock.members.iter().any(active) {
+            return Err(PoolError::DriveInUse {
+                index: 0,
+                pool: label.pool_name,
+            });
+        }
+        Ok(())
+    }
+
+    /// Moves everything off a drive and lets go of it; it is blank afterwards. Fails with
+    /// [`PoolError::NoSpace`] when the others cannot hold it all, and with
+    /// [`PoolError::DriveFailed`] when it fails before it is empty: it keeps its labels then.
+    pub async fn remove_drive(&self, id: DriveId) -> Result<(), PoolError> {
+        let core = &self.core;
+        let live = core.array.live();
+        let found = live.into_iter().find(|(_, drive)| drive.id == id.0);
+        let (index, drive) = found.ok_or(PoolError::NotFound("drive"))?;
+        let mut fits = core.fits_without(index).await?;
+        if !fits {
+            // What was overwritten since the last merge counts twice.
+            self.checkpoint().await?;
+            fits = core.fits_without(index).await?;
+        }
+        if !fits {
+            return Err(PoolError::NoSpace);
+        }
+        core.tell_leaving();
+        core.upkeep.notify_one();
+        core.wait_until_forgotten(index, &drive).await?;
+        // As when it joined.
+        for odd in [false, true] {
+            core.verify().await?;
+            slots::wipe_slot(drive.device(), drive.layout, odd).await?;
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(DRIVES_MAX == crate::format::superblock::MEMBERS);
