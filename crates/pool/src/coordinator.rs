@@ -42,6 +42,8 @@ pub(crate) struct Coordinator<D> {
     pub peers: OnceCell<Vec<Peer>>,
     /// Held by whoever deals room to the shards.
     pub room_lock: Mutex<()>,
+    /// Held while a drive joins.
+    pub joining_lock: Mutex<()>,
     /// The maps have changed since room was dealt.
     pub room_due: Cell<bool>,
     /// What a scrub that is under way knows of the maps.

@@ -1,7 +1,7 @@
 //! Making a pool: options, sizes, the first superblock.
 
 use crate::core::Settings;
-use crate::drive::{DriveLayout, FIRST_SLOT, device_blocks};
+use crate::drive::{DriveLayout, device_blocks};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
 use crate::format::body::Body;
@@ -15,6 +15,7 @@ use crate::pool::{MayLack, OpenOptions, Pool, alone};
 use crate::slots;
 use crate::table_room::slot_blocks_for;
 use block::{BlockDevice, BlockRange, Lba};
+use std::ops::Range;
 
 /// Zones have at least so many blocks: the largest atomic write fits even one column.
 const ZONE_BLOCKS_MIN: u32 = 32;
@@ -101,7 +102,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
             superblock.drive_id = superblock.members[index].id;
             slots::write(device, &superblock, layout(device), &body).await?;
         }
-        join_all(drives.iter().map(|device| forget(device, layout(device)))).await;
+        let forgets = drives.iter();
+        let forgets = forgets.map(|device| forget(device, layout(device).between_slots()));
+        join_all(forgets).await;
         let CreateOptions {
             host,
             settings,
@@ -137,20 +140,18 @@ async fn check_blank<D: BlockDevice>(index: usize, device: &D) -> Result<(), Poo
     }
 }
 
-/// Lets a drive forget what lies between its superblocks, if it wants to know: else it would copy
-/// for years, whenever it collects garbage, what nobody will read.
-async fn forget<D: BlockDevice>(device: &D, layout: DriveLayout) {
+/// Lets a drive forget what lies in some blocks before it is used, if it wants to know: else it
+/// would copy for years, whenever it collects garbage, what nobody will read.
+pub(crate) async fn forget<D: BlockDevice>(device: &D, blocks: Range<u64>) {
     let geometry = device.geometry();
     if !geometry.deallocates {
         return;
     }
     let lbas = BLOCK_BYTES as u64 / u64::from(geometry.block_bytes);
-    let slot = u64::from(layout.slot_blocks);
-    let start = FIRST_SLOT + slot;
-    let blocks = layout.blocks - slot - start;
+    let count = (blocks.end - blocks.start) * lbas;
     // It is advice: a drive that does not take it keeps what nobody reads.
     let _ = device
-        .deallocate(BlockRange::new(Lba(start * lbas), blocks * lbas))
+        .deallocate(BlockRange::new(Lba(blocks.start * lbas), count))
         .await;
 }
 

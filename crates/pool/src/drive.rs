@@ -7,6 +7,7 @@ use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use reactor::sync::Notify;
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::ops::Range;
 use std::pin::pin;
 use std::task::Poll;
 
@@ -26,6 +27,12 @@ pub(crate) struct DriveLayout {
 }
 
 impl DriveLayout {
+    /// The blocks behind the first superblock slot and before the second.
+    pub fn between_slots(&self) -> Range<u64> {
+        let slot = u64::from(self.slot_blocks);
+        FIRST_SLOT + slot..self.blocks - slot
+    }
+
     pub fn new(blocks: u64, zone_blocks: u32, slot_blocks: u32) -> DriveLayout {
         let align = zone_blocks.min(256);
         let zone_base = (FIRST_SLOT as u32 + slot_blocks).next_multiple_of(align);

@@ -2,7 +2,7 @@
 //! was on one that leaves moves as in a `rebuild`.
 
 use crate::coordinator::Coordinator;
-use crate::create::ZONES_MIN;
+use crate::create::{ZONES_MIN, forget};
 use crate::drive::{Drive, DriveLayout, device_blocks};
 use crate::error::PoolError;
 use crate::events::DriveChange;
@@ -16,6 +16,8 @@ use block::BlockDevice;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// A drive that joins forgets so many zones at a time.
+const FORGOTTEN_AT_ONCE: u32 = 16;
 /// How often a graceful removal looks whether the drive is empty.
 const REMOVAL_POLL: Duration = Duration::from_millis(20);
 
@@ -33,6 +35,18 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return Err(PoolError::Invalid(
                 "a new drive is offered to every core of the pool before it is added",
             ));
+        }
+        Ok(())
+    }
+
+    /// Has a drive that is to join forget what it carries, piece by piece. A look before each, as
+    /// before a label: another host may have taken the pool, and the drive into it.
+    async fn have_forgotten(&self, device: &D, layout: DriveLayout) -> Result<(), PoolError> {
+        let all = layout.between_slots();
+        let piece = u64::from(FORGOTTEN_AT_ONCE * layout.zone_blocks);
+        for start in all.clone().step_by(piece as usize) {
+            self.verify().await?;
+            forget(device, start..all.end.min(start + piece)).await;
         }
         Ok(())
     }
@@ -98,31 +112,17 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// drive that has failed, and what that was given to write would land on what is written now.
     pub async fn add_drive(&self, device: D) -> Result<DriveId, PoolError> {
         let core = &self.core;
+        // Who joins twice at once would be told to forget what it has been given.
+        let _joins = core.joining_lock.lock().await;
+        self.check_joinable(&device).await?;
+        let layout = self.layout_of_new(&device)?;
+        core.have_forgotten(&device, layout).await?;
         let _alone = core.upkeep_lock.lock().await;
         // A label on a drive that the others never hear of would be one more set used apart.
         if let Some(reason) = core.offline.get() {
             return Err(PoolError::Offline(reason));
         }
-        let (index, slot_blocks) = {
-            let published = core.published.borrow();
-            let superblock = &published.superblock;
-            let found = superblock
-                .members
-                .iter()
-                .position(|member| member.state == MEMBER_NONE);
-            (found, superblock.slot_blocks.get())
-        };
-        let index = index.ok_or(PoolError::Invalid("a pool has at most 32 drives"))?;
-        self.check_joinable(&device).await?;
-        let layout = DriveLayout::new(device_blocks(&device), core.zone_rows, slot_blocks);
-        if layout.zones() < ZONES_MIN {
-            let min = 2 * u64::from(slot_blocks) + u64::from(core.zone_rows * (ZONES_MIN + 1));
-            return Err(PoolError::DriveTooSmall {
-                index: 0,
-                found: layout.blocks,
-                min,
-            });
-        }
+        let index = self.place_for_new()?;
         let (id, word) = (core.entropy.bytes16()?, core.entropy.word()?);
         let join = |next: &mut Superblock| {
             next.raise_epoch(word);
@@ -164,6 +164,29 @@ impl<D: BlockDevice + 'static> Pool<D> {
         core.upkeep.notify_one();
         core.unbalanced.notify_one();
         Ok(DriveId(id))
+    }
+
+    /// What will be where on a drive that is to join, if it is large enough and there is a place.
+    fn layout_of_new(&self, device: &D) -> Result<DriveLayout, PoolError> {
+        self.place_for_new()?;
+        let rows = self.core.zone_rows;
+        let slot_blocks = self.core.published.borrow().superblock.slot_blocks.get();
+        let layout = DriveLayout::new(device_blocks(device), rows, slot_blocks);
+        if layout.zones() < ZONES_MIN {
+            return Err(PoolError::DriveTooSmall {
+                index: 0,
+                found: layout.blocks,
+                min: 2 * u64::from(slot_blocks) + u64::from(rows * (ZONES_MIN + 1)),
+            });
+        }
+        Ok(layout)
+    }
+
+    fn place_for_new(&self) -> Result<usize, PoolError> {
+        let published = self.core.published.borrow();
+        let mut members = published.superblock.members.iter();
+        let found = members.position(|member| member.state == MEMBER_NONE);
+        found.ok_or(PoolError::Invalid("a pool has at most 32 drives"))
     }
 
     /// A drive may join if it carries no pool, or is a stale one of this.

@@ -373,6 +373,7 @@ fn assemble<D: BlockDevice + 'static>(
             watch: Default::default(),
             peers: OnceCell::new(),
             room_lock: Mutex::new(()),
+            joining_lock: Mutex::new(()),
             room_due: Cell::new(true),
             unbalanced: Notify::new(),
             unmovable: RefCell::default(),

@@ -1,7 +1,8 @@
-//! What is given back to drives: what lay on those of a new pool; and blocks, while they are being
-//! moved: whatever comes first on the drives, they stay given back, after a power failure too.
+//! What is given back to drives: what lay on those of a new pool, or on one that joins; and blocks,
+//! while they are being moved: whatever comes first on the drives, they stay given back, after a
+//! power failure too.
 
-use crate::support::{BLOCK, HOST, create, read, volume, with_drives, write_runs};
+use crate::support::{BLOCK, HOST, create, read, settle, volume, with_drives, write_runs};
 use block::{BlockDevice, BlockRange, Buffer, Durability, Lba};
 use pool::{Entropy, Level, OpenOptions, Pool, VolumeId};
 use reactor::Reactor;
@@ -75,22 +76,43 @@ fn blocks_that_are_given_back_while_they_move_stay_given_back() {
     assert!(raced > 5, "{raced} met blocks on their way");
 }
 
+async fn use_up(drive: &SimDrive) {
+    let mut buffer = Buffer::new(600 * BLOCK);
+    buffer.fill(9);
+    let written = drive.write(Lba(300), buffer, Durability::Durable).await;
+    written.1.expect("written");
+}
+
+async fn assert_forgotten(drive: &SimDrive) {
+    let buffer = Buffer::new(600 * BLOCK);
+    let (buffer, result) = drive.read(Lba(300), buffer).await;
+    result.expect("read");
+    assert!(buffer.iter().all(|byte| *byte == 0));
+}
+
 #[test]
 fn what_lay_on_the_drives_of_a_new_pool_is_given_back_to_them() {
     with_drives(4, async |drives| {
         for drive in &drives {
-            let mut buffer = Buffer::new(600 * BLOCK);
-            buffer.fill(9);
-            let written = drive.write(Lba(300), buffer, Durability::Durable).await;
-            written.1.expect("written");
+            use_up(drive).await;
         }
         let pool = create(&drives, Level::Raid5).await;
         for drive in &drives {
-            let buffer = Buffer::new(600 * BLOCK);
-            let (buffer, result) = drive.read(Lba(300), buffer).await;
-            result.expect("read");
-            assert!(buffer.iter().all(|byte| *byte == 0));
+            assert_forgotten(drive).await;
         }
+        pool.close().await.expect("closed");
+    });
+}
+
+/// It was full of what nobody reads for as long as it was a member.
+#[test]
+fn what_lay_on_a_drive_that_joins_is_given_back_to_it() {
+    with_drives(4, async |drives| {
+        let pool = create(&drives[..3], Level::Raid5).await;
+        use_up(&drives[3]).await;
+        pool.add_drive(drives[3].clone()).await.expect("joins");
+        settle().await;
+        assert_forgotten(&drives[3]).await;
         pool.close().await.expect("closed");
     });
 }
