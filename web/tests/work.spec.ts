@@ -81,6 +81,8 @@ test("a pool shows what its segments are", async ({ page, node }) => {
   await page.goto(`${node.url}/#/pools`);
   await expect(page.getByText(/^Segments: \d+ free, \d+ ready, \d+ open, [1-9]\d* full/)).toBeVisible();
   await expect(page.getByRole("img", { name: /^Full segments of pool: .*% live: \d+/ })).toBeVisible();
+  const toSpare = page.getByText("Drives to spare").locator("xpath=..");
+  await expect(toSpare).toHaveText("Drives to spare2");
   await page.setViewportSize({ width: 360, height: 740 });
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });

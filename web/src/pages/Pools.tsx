@@ -57,7 +57,7 @@ function PoolCard({ pool }: { pool: Pool }) {
       <Fill used={pool.used_bytes} usable={pool.usable_bytes} />
       {pool.segments && <Segments pool={pool.name} segments={pool.segments} />}
       <SimpleGrid cols={{ base: 2, sm: 4 }} mt="sm">
-        <Fact title="Drives to spare" value={pool.drives_to_spare === undefined || pool.drives_to_spare === null ? "-" : String(pool.drives_to_spare)} />
+        <Fact title="Drives to spare" value={String(pool.drives_to_spare ?? "-")} />
         <Fact title="Drive writes per host write" value={written > 0 ? amplification.toFixed(2) : "no writes yet"} />
         <Fact title="Moved by cleaning" value={bytes(pool.counters.relocated_blocks * 4096)} />
         <Fact title="Moved to other drives" value={bytes(pool.counters.rebalanced_blocks * 4096)} />
@@ -118,7 +118,7 @@ const LEVELS: { value: Level; label: string; least: number }[] = [
   { value: "raid6", label: "raid6: any two drives may fail", least: 4 },
   { value: "raid5", label: "raid5: any one drive may fail", least: 3 },
   { value: "raid10", label: "raid10: mirrored columns", least: 4 },
-  { value: "raid1", label: "raid1: copies on every drive", least: 2 },
+  { value: "raid1", label: "raid1: two or three copies of everything", least: 2 },
   { value: "raid0", label: "raid0: no redundancy", least: 1 },
 ];
 
