@@ -8,7 +8,7 @@
 use crate::checkpoint::Resume;
 use crate::coordinator::Coordinator;
 use crate::copy::Copied;
-use crate::core::{Freed, State};
+use crate::core::State;
 use crate::events::PoolEvent;
 use crate::pace::Pace;
 use crate::segments::{ColumnMove, Kind, Segment, State as SegmentState};
@@ -240,11 +240,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .for_each(&mut count);
         state.vacated.iter().for_each(&mut count);
         copied.iter().for_each(|one| count(&one.from));
-        for (_, freed) in &state.limbo {
-            if let Freed::Zone(zone) = freed {
-                count(zone);
-            }
-        }
+        state.zones_in_limbo().for_each(|zone| count(&zone));
         let spare = self.free_segments(&state).spare;
         Room {
             free,

@@ -1,7 +1,7 @@
 //! Making a pool: options, sizes, the first superblock.
 
 use crate::core::Settings;
-use crate::drive::{DriveLayout, device_blocks};
+use crate::drive::{DriveLayout, device_blocks, forget};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
 use crate::format::body::Body;
@@ -14,8 +14,7 @@ use crate::messages::Wiring;
 use crate::pool::{MayLack, OpenOptions, Pool, alone};
 use crate::slots;
 use crate::table_room::slot_blocks_for;
-use block::{BlockDevice, BlockRange, Lba};
-use std::ops::Range;
+use block::BlockDevice;
 
 /// Zones have at least so many blocks: the largest atomic write fits even one column.
 const ZONE_BLOCKS_MIN: u32 = 32;
@@ -138,21 +137,6 @@ async fn check_blank<D: BlockDevice>(index: usize, device: &D) -> Result<(), Poo
         Err(PoolError::LabelDamaged { label, .. }) => Err(PoolError::LabelDamaged { index, label }),
         Err(error) => Err(error),
     }
-}
-
-/// Lets a drive forget what lies in some blocks before it is used, if it wants to know: else it
-/// would copy for years, whenever it collects garbage, what nobody will read.
-pub(crate) async fn forget<D: BlockDevice>(device: &D, blocks: Range<u64>) {
-    let geometry = device.geometry();
-    if !geometry.deallocates {
-        return;
-    }
-    let lbas = BLOCK_BYTES as u64 / u64::from(geometry.block_bytes);
-    let count = (blocks.end - blocks.start) * lbas;
-    // It is advice: a drive that does not take it keeps what nobody reads.
-    let _ = device
-        .deallocate(BlockRange::new(Lba(blocks.start * lbas), count))
-        .await;
 }
 
 fn first_superblock<D: BlockDevice>(

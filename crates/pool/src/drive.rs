@@ -27,12 +27,6 @@ pub(crate) struct DriveLayout {
 }
 
 impl DriveLayout {
-    /// The blocks behind the first superblock slot and before the second.
-    pub fn between_slots(&self) -> Range<u64> {
-        let slot = u64::from(self.slot_blocks);
-        FIRST_SLOT + slot..self.blocks - slot
-    }
-
     pub fn new(blocks: u64, zone_blocks: u32, slot_blocks: u32) -> DriveLayout {
         let align = zone_blocks.min(256);
         let zone_base = (FIRST_SLOT as u32 + slot_blocks).next_multiple_of(align);
@@ -48,6 +42,12 @@ impl DriveLayout {
         let reserved = u64::from(self.zone_base) + u64::from(self.slot_blocks);
         let zones = self.blocks.saturating_sub(reserved) / u64::from(self.zone_blocks.max(1));
         u32::try_from(zones).unwrap_or(u32::MAX)
+    }
+
+    /// The blocks behind the first superblock slot and before the second.
+    pub fn between_slots(&self) -> Range<u64> {
+        let slot = u64::from(self.slot_blocks);
+        FIRST_SLOT + slot..self.blocks - slot
     }
 
     /// Where a slot starts, `body_blocks` of tables included: the one for even sequence numbers
@@ -76,6 +76,21 @@ pub(crate) struct Drive<D> {
 /// Size of a device in pool blocks.
 pub(crate) fn device_blocks<D: BlockDevice>(device: &D) -> u64 {
     device.geometry().capacity_bytes() / BLOCK_BYTES as u64
+}
+
+/// Tells a drive that what lies in some blocks is no longer needed, if it wants to know: else it
+/// would copy for years, whenever it collects garbage, what nobody will read.
+pub(crate) async fn forget<D: BlockDevice>(device: &D, blocks: Range<u64>) {
+    let geometry = device.geometry();
+    if !geometry.deallocates {
+        return;
+    }
+    let lbas = BLOCK_BYTES as u64 / u64::from(geometry.block_bytes);
+    let count = (blocks.end - blocks.start) * lbas;
+    // It is advice: a drive that does not take it keeps what nobody reads.
+    let _ = device
+        .deallocate(BlockRange::new(Lba(blocks.start * lbas), count))
+        .await;
 }
 
 pub(crate) fn read_blocks<D: BlockDevice>(
@@ -187,16 +202,12 @@ impl<D: BlockDevice> Drive<D> {
 
     /// Tells the drive that a zone's contents are no longer needed, if it wants to know.
     pub async fn discard(&self, zone: u32) {
-        let geometry = self.device.geometry();
-        if self.failed.get() || !geometry.deallocates {
+        if self.failed.get() {
             return;
         }
-        let lbas = BLOCK_BYTES as u64 / u64::from(geometry.block_bytes);
-        let start = Lba(self.zone_start(zone) * lbas);
-        let blocks = u64::from(self.layout.zone_blocks) * lbas;
-        // It is advice: a drive that does not take it keeps what nobody reads.
-        let request = self.device.deallocate(BlockRange::new(start, blocks));
-        let _ = self.answer(request).await;
+        let start = self.zone_start(zone);
+        let zone = start..start + u64::from(self.layout.zone_blocks);
+        let _ = self.answer(forget(&self.device, zone)).await;
     }
 
     pub async fn flush(&self) -> Result<(), IoError> {

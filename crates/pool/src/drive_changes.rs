@@ -2,13 +2,12 @@
 //! was on one that leaves moves as in a `rebuild`.
 
 use crate::coordinator::Coordinator;
-use crate::create::{ZONES_MIN, forget};
-use crate::drive::{Drive, DriveLayout, device_blocks};
+use crate::create::ZONES_MIN;
+use crate::drive::{Drive, DriveLayout, device_blocks, forget};
 use crate::error::PoolError;
 use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member, Superblock};
 use crate::labels::{self, DriveId};
-use crate::level::DRIVES_MAX;
 use crate::messages::{MemberDrive, Order};
 use crate::pool::Pool;
 use crate::slots;
@@ -234,5 +233,3 @@ impl<D: BlockDevice + 'static> Pool<D> {
         Ok(())
     }
 }
-
-const _: () = assert!(DRIVES_MAX == crate::format::superblock::MEMBERS);

@@ -27,39 +27,40 @@ impl<D: BlockDevice + 'static> Core<D> {
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
-    /// Segments that lack more drives than new ones would.
-    pub fn lacking_more<'a>(
-        &self,
-        state: &'a State,
-    ) -> impl Iterator<Item = (u32, &'a Segment)> + use<'a, D> {
+    /// Whether a segment lacks more drives than new ones would.
+    pub fn lacks_more(&self) -> impl Fn(&Segment) -> bool + use<D> {
         let (taking, most) = (self.array.taking_mask(), self.columns_without());
-        let lacking = state.segments.lacking(taking);
-        lacking.filter(move |(_, segment)| segment.columns_without(taking) > most)
+        move |segment| segment.columns_without(taking) > most
     }
 
     /// Segments with live blocks that are better off in new ones.
     pub fn degraded<'a>(&self, state: &'a State) -> impl Iterator<Item = (u32, Kind)> + use<'a, D> {
-        self.lacking_more(state)
-            .filter(|(number, segment)| segment.live() > 0 && !state.stuck.contains(number))
+        let lacks_more = self.lacks_more();
+        let lacking = state.segments.lacking(self.array.taking_mask());
+        lacking
+            .filter(move |(number, segment)| {
+                lacks_more(segment) && segment.live() > 0 && !state.stuck.contains(number)
+            })
             .map(|(number, segment)| (number, segment.kind))
     }
 
     /// True when a checkpoint would get rid of a segment that lacks more drives than new ones do,
     /// let it be emptied, or have it let go of a drive that is to be forgotten.
     pub fn lingering(&self, state: &State) -> bool {
-        let going = self.going(state);
-        let on_it =
-            |(_, segment): &(u32, &Segment)| going.is_some_and(|drive| segment.is_on(drive));
-        let lacking = state.segments.lacking(self.array.taking_mask());
-        let mut lingering = self.lacking_more(state).chain(lacking.filter(on_it));
+        let (going, lacks_more) = (self.going(state), self.lacks_more());
+        let lingers = |segment: &Segment| {
+            lacks_more(segment) || going.is_some_and(|drive| segment.is_on(drive))
+        };
+        let mut lacking = state.segments.lacking(self.array.taking_mask());
         // A map that found no room elsewhere waits until there is more of it.
         let waits = |segment: &Segment| {
             let waits = segment.kind == Kind::Map && segment.live() > 0;
             let then = self.map_waits.get().filter(|_| waits);
             then.is_some_and(|then| self.nodes_storable(state) <= then)
         };
-        lingering.any(|(number, segment)| {
-            !state.stuck.contains(&number)
+        lacking.any(|(number, segment)| {
+            lingers(segment)
+                && !state.stuck.contains(&number)
                 && !state.quarantined.contains(&number)
                 && !state.in_limbo(number)
                 && !waits(segment)
@@ -109,10 +110,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         };
         let widest = self.width_with_gone().filter(|_| lacks_room(None));
         self.set_cramped(widest.map(|widest| {
-            let fits = |width: &usize| {
-                let exact = self.array.level.shape(*width).width() == *width;
-                exact && !lacks_room(Some(*width))
-            };
+            let level = self.array.level;
+            let fits =
+                |width: &usize| level.allows_width(*width, widest) && !lacks_room(Some(*width));
             let mut narrower = self.array.taking() + 1..widest;
             narrower.find(fits).unwrap_or(widest)
         }));

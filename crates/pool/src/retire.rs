@@ -104,10 +104,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let published = self.published.borrow();
         let superblock = &published.superblock;
         let members = superblock.members.iter().enumerate();
-        let lacking = members.filter(|(index, member)| {
-            member.state == MEMBER_FAILED
-                || member.state == MEMBER_ACTIVE && !self.array.is_live(*index)
-        });
+        let lacking = members
+            .filter(|(index, member)| member.state != MEMBER_NONE && !self.works(*index, member));
         (lacking.count(), membership::lost_max(superblock))
     }
 

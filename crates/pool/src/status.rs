@@ -1,7 +1,7 @@
 //! What a pool says about itself.
 
 use crate::array::Counters;
-use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
+use crate::format::superblock::MEMBER_NONE;
 use crate::labels::{DriveId, PoolId};
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
@@ -113,7 +113,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 id: DriveId(member.id),
                 index,
                 bytes: member.blocks.get() * BLOCK_BYTES as u64,
-                active: member.state == MEMBER_ACTIVE && core.array.is_live(index),
+                active: core.works(index, member),
                 free_bytes: zones[index] as u64 * zone_bytes,
                 health: core.array.health(index),
             })

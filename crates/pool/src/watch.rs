@@ -5,12 +5,11 @@ use crate::coordinator::Coordinator;
 use crate::core::Core;
 use crate::drive::Drive;
 use crate::events::{DriveChange, PoolEvent};
-use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
+use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member};
 use crate::health::{Kind as Request, Verdict};
 use crate::labels::DriveId;
 use crate::location::BLOCK_BYTES;
 use crate::scrub::LostBlock;
-use crate::segments::Segment;
 use crate::status::{DriveHealth, PoolState};
 use crate::volumes::Tables;
 use block::BlockDevice;
@@ -106,6 +105,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         });
     }
 
+    /// A member is in use: it has not failed, and is there.
+    pub fn works(&self, index: usize, member: &Member) -> bool {
+        member.state == MEMBER_ACTIVE && self.array.is_live(index)
+    }
+
     /// How well the pool is now.
     pub fn state_now(&self) -> PoolState {
         if self.offline.get().is_some() {
@@ -114,10 +118,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let published = self.published.borrow();
         let members = published.superblock.members.iter().enumerate();
         let mut listed = members.filter(|(_, member)| member.state != MEMBER_NONE);
-        let works = |(index, member): (usize, &crate::format::superblock::Member)| {
-            member.state == MEMBER_ACTIVE && self.array.is_live(index)
-        };
-        match listed.all(works) {
+        match listed.all(|(index, member)| self.works(index, member)) {
             true => PoolState::Online,
             false => PoolState::Degraded,
         }
@@ -138,17 +139,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// be made for, and those that cannot be moved.
     fn left_to_rebuild(&self) -> (u64, u64, u64) {
         let state = self.state.borrow();
-        let live = |segments: &mut dyn Iterator<Item = (u32, &Segment)>| -> (u64, u64) {
-            segments.fold((0, 0), |(left, stuck), (number, segment)| {
-                match state.stuck.contains(&number) {
-                    true => (left, stuck + segment.live()),
-                    false => (left + segment.live(), stuck),
-                }
-            })
-        };
-        let (all, stuck) = live(&mut state.segments.lacking(self.array.taking_mask()));
-        let (left, _) = live(&mut self.lacking_more(&state));
-        (left, all - left, stuck)
+        let lacks_more = self.lacks_more();
+        let (mut left, mut waiting, mut stuck) = (0, 0, 0);
+        for (number, segment) in state.segments.lacking(self.array.taking_mask()) {
+            let blocks = match (state.stuck.contains(&number), lacks_more(segment)) {
+                (true, _) => &mut stuck,
+                (false, true) => &mut left,
+                (false, false) => &mut waiting,
+            };
+            *blocks += segment.live();
+        }
+        (left, waiting, stuck)
     }
 
     /// Tells how far a rebuild is, or that there can be none.

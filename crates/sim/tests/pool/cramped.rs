@@ -2,7 +2,8 @@
 
 use crate::sharded;
 use crate::support::{
-    BLOCK, HOST, assert_runs, settle, try_write, volume, with_drives_of, with_pool, write_runs,
+    BLOCK, HOST, assert_runs, rest, settle, try_write, volume, with_drives_of, with_pool,
+    write_runs,
 };
 use block::{BlockDevice, BlockRange, IoError, Lba};
 use pool::{
@@ -127,9 +128,7 @@ fn loses_a_drive_while_full(level: Level, count: usize) {
         let pool = Pool::open(left, options).await.expect("opens");
         assert_eq!(pool.status().state, PoolState::Degraded);
         pool.add_drive(drives[count].clone()).await.expect("joins");
-        for _ in 0..600 {
-            settle().await;
-        }
+        rest().await;
         assert_eq!(pool.status().state, PoolState::Online, "{level}");
         pool.close().await.expect("closed");
     });
@@ -246,9 +245,7 @@ fn a_full_raid6_that_lacks_a_drive_can_lose_another() {
         for joins in &drives[4..] {
             pool.add_drive(joins.clone()).await.expect("joins");
         }
-        for _ in 0..600 {
-            settle().await;
-        }
+        rest().await;
         let state = pool.status().state;
         assert_eq!(state, PoolState::Online, "{}", pool.describe());
         assert_runs(&pool, id, runs).await;

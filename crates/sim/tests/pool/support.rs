@@ -155,6 +155,13 @@ pub async fn settle() {
     reactor::sleep(Duration::from_secs(1)).await;
 }
 
+/// Time for everything that a pool does by itself.
+pub async fn rest() {
+    for _ in 0..600 {
+        settle().await;
+    }
+}
+
 /// Longer than anything takes that is not stopped by the power's failing.
 const LONG: Duration = Duration::from_secs(10);
 

@@ -2,7 +2,7 @@
 //! that is missing: they make it, and may lose a third.
 
 use crate::cramped::create_large;
-use crate::support::{BLOCK, assert_runs, open, settle, volume, with_drives_of, write_runs};
+use crate::support::{BLOCK, assert_runs, open, rest, settle, volume, with_drives_of, write_runs};
 use pool::{Level, PoolState, VolumeId};
 use sim::SimDrive;
 
@@ -10,14 +10,13 @@ type Pool = pool::Pool<SimDrive>;
 
 const DRIVE_BLOCKS: u64 = 2600;
 
-/// A pool on the first `members` drives, full to so many percent, that has lost drives 1 and 3.
+/// A raid6 pool on the first `members` drives, full to so many percent, that lost drives 1 and 3.
 async fn with_two_lost(
-    level: Level,
     drives: &[SimDrive],
     members: usize,
     filled_percent: u64,
 ) -> (Pool, VolumeId, u64) {
-    let pool = create_large(&drives[..members], level, Some(members)).await;
+    let pool = create_large(&drives[..members], Level::Raid6, Some(members)).await;
     let usable = pool.status().usable_bytes / BLOCK as u64;
     let runs = usable * filled_percent / 100 / 16;
     let id = volume(&pool, "a", runs * 16).await;
@@ -28,12 +27,6 @@ async fn with_two_lost(
         settle().await;
     }
     (pool, id, runs)
-}
-
-async fn rest() {
-    for _ in 0..600 {
-        settle().await;
-    }
 }
 
 /// Nothing is missing that was written, be it after the loss of another drive and another opening.
@@ -57,7 +50,7 @@ async fn lose_a_third(pool: Pool, id: VolumeId, runs: u64, drives: &[SimDrive]) 
 #[test]
 fn a_full_raid6_can_lose_a_third_drive_after_another_has_joined() {
     with_drives_of(5, DRIVE_BLOCKS, async |drives| {
-        let (pool, id, runs) = with_two_lost(Level::Raid6, &drives, 4, 97).await;
+        let (pool, id, runs) = with_two_lost(&drives, 4, 97).await;
         assert_eq!(pool.status().drives_to_spare, 0);
         pool.add_drive(drives[4].clone()).await.expect("joins");
         rest().await;
@@ -81,32 +74,33 @@ fn so_can_a_mirror_of_three_copies() {
     });
 }
 
-/// Segments that lack none would not hold what there is, those that lack two hold more than it:
-/// those between are as redundant as there is room for.
-#[test]
-fn a_raid6_makes_as_much_redundancy_as_it_has_room_for() {
-    with_drives_of(8, DRIVE_BLOCKS, async |drives| {
-        let (pool, id, runs) = with_two_lost(Level::Raid6, &drives, 8, 72).await;
+/// So many members of a raid6 make redundancy without further drives.
+fn lose_three_of(members: usize, filled_percent: u64) {
+    with_drives_of(members, DRIVE_BLOCKS, async |drives| {
+        let (pool, id, runs) = with_two_lost(&drives, members, filled_percent).await;
         rest().await;
         lose_a_third(pool, id, runs, &drives).await;
     });
 }
 
+/// Segments that lack none would not hold what there is, those that lack two hold more than it:
+/// those between are as redundant as there is room for.
+#[test]
+fn a_raid6_makes_as_much_redundancy_as_it_has_room_for() {
+    lose_three_of(8, 72);
+}
+
 /// Two drives are too few for segments that lack none, however little there is.
 #[test]
 fn a_raid6_of_four_that_is_not_full_can_lose_all_but_one() {
-    with_drives_of(4, DRIVE_BLOCKS, async |drives| {
-        let (pool, id, runs) = with_two_lost(Level::Raid6, &drives, 4, 20).await;
-        rest().await;
-        lose_a_third(pool, id, runs, &drives).await;
-    });
+    lose_three_of(4, 20);
 }
 
 /// A pool that has let go of what was on a drive takes another in its place.
 #[test]
 fn a_full_raid6_gets_over_four_losses_one_drive_at_a_time() {
     with_drives_of(8, DRIVE_BLOCKS, async |drives| {
-        let (pool, id, runs) = with_two_lost(Level::Raid6, &drives, 4, 97).await;
+        let (pool, id, runs) = with_two_lost(&drives, 4, 97).await;
         for (joins, lost) in [(4, 0), (5, 2)] {
             pool.add_drive(drives[joins].clone()).await.expect("joins");
             rest().await;
