@@ -270,6 +270,8 @@ impl Core {
             self.subsystems
                 .borrow_mut()
                 .insert(nqn.to_owned(), BTreeSet::new());
+        } else if self.target.allowed_hosts(&spec.subsystem)? != spec.allowed {
+            return Err(NodeError::OtherHosts(spec.subsystem.clone()));
         }
         let identity = *spec.uuid.as_bytes();
         let settings = NamespaceSettings {

@@ -1,5 +1,6 @@
 //! [`NodeError`]: what a caller of a control operation can act on.
 
+use access::Nqn;
 use block::GeometryError;
 use pool::PoolError;
 use reactor::cores::CoreStopped;
@@ -78,6 +79,9 @@ pub enum NodeError {
         /// How many.
         requests: usize,
     },
+    /// The subsystem is there, for other hosts than the volume.
+    #[error("subsystem {0} is served to other hosts than this volume of it")]
+    OtherHosts(Nqn),
     /// A drive was named twice.
     #[error("drive {0} is named twice")]
     DriveTwice(String),

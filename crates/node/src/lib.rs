@@ -53,5 +53,5 @@ pub use spec::{
     SessionFacts, VolumeSpec,
 };
 pub use target::reservation::{Held, ReservationKeeper, Reservations};
-pub use target::{Latency, NamespaceChange, PathState};
+pub use target::{Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState};
 pub use volume::Volume;

@@ -230,6 +230,11 @@ impl<D: BlockDevice + 'static> Target<D> {
         }
     }
 
+    /// Who may use a subsystem.
+    pub fn allowed_hosts(&self, nqn: &Nqn) -> Result<AllowedHosts, TargetError> {
+        Ok(self.subsystem(nqn)?.allowed.borrow().clone())
+    }
+
     /// Changes who may use a subsystem; hosts that may no longer are disconnected.
     pub fn set_allowed_hosts(&self, nqn: &Nqn, allowed: AllowedHosts) -> Result<(), TargetError> {
         let subsystem = self.subsystem(nqn)?;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{ANY_HOST, ErrorBody, HostKeySpec, HostSpec, Name, TlsKeySpec};
-use node::ATTRIBUTES_BYTES_MAX;
+use node::{ATTRIBUTES_BYTES_MAX, NAMESPACE_ID_MAX, Nqn};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -145,7 +145,8 @@ pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, KeptHosts), U
     }
     all.insert("capacity_bytes".into(), 0.into());
     all.insert("hosts".into(), Value::Array(Vec::new()));
-    let record = serde_json::from_value(Value::Object(all))?;
+    let record: VolumeRecord = serde_json::from_value(Value::Object(all))?;
+    check(&record, &kept.hosts)?;
     let nqns = |names: &[Name]| {
         let named = kept.hosts.iter().filter(|host| names.contains(&host.0));
         named.filter_map(|host| host.1.clone()).collect()
@@ -156,6 +157,24 @@ pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, KeptHosts), U
         all: kept.hosts,
     };
     Ok((record, hosts))
+}
+
+/// Whether what is said of a volume can be: anybody who had the drives may have written it.
+fn check(record: &VolumeRecord, hosts: &[KeptHost]) -> Result<(), Unread> {
+    let named = hosts.iter().filter_map(|host| host.1.as_ref());
+    for nqn in named.chain([&record.nqn]) {
+        let parsed = nqn.parse::<Nqn>();
+        parsed.map_err(|error| Unread::Damaged(format!("NQN {nqn:?}: {error}")))?;
+    }
+    if !(1..=NAMESPACE_ID_MAX).contains(&record.nsid) {
+        let nsid = record.nsid;
+        let message = format!("namespace {nsid}; allowed: 1 to {NAMESPACE_ID_MAX}");
+        return Err(Unread::Damaged(message));
+    }
+    if record.uuid.is_nil() {
+        return Err(Unread::Damaged("its UUID is all zeroes".to_owned()));
+    }
+    Ok(())
 }
 
 /// By what hosts know a volume.

@@ -45,7 +45,10 @@ fn an_identity_comes_back_with_hosts_that_may_be_called_otherwise() {
         nqn: nqn.into(),
         tenant: None,
     };
-    let here = BTreeMap::from([(name("a"), host("nqn-a")), (name("b"), host("nqn-b"))]);
+    let here = BTreeMap::from([
+        (name("a"), host("nqn.2014-08.org.example:a")),
+        (name("b"), host("nqn.2014-08.org.example:b")),
+    ]);
     let original = record(&["a", "any", "b"]);
     let (key, tls_key) = keys();
     let objects = Objects {
@@ -64,12 +67,21 @@ fn an_identity_comes_back_with_hosts_that_may_be_called_otherwise() {
         },
         original
     );
-    let mut there = BTreeMap::from([(name("b"), host("nqn-x")), (name("z"), host("nqn-a"))]);
-    assert_eq!(kept.authenticated, BTreeSet::from(["nqn-b".to_owned()]));
-    assert_eq!(kept.under_tls, BTreeSet::from(["nqn-a".to_owned()]));
+    let mut there = BTreeMap::from([
+        (name("b"), host("nqn.2014-08.org.example:x")),
+        (name("z"), host("nqn.2014-08.org.example:a")),
+    ]);
+    assert_eq!(
+        kept.authenticated,
+        BTreeSet::from(["nqn.2014-08.org.example:b".to_owned()])
+    );
+    assert_eq!(
+        kept.under_tls,
+        BTreeSet::from(["nqn.2014-08.org.example:a".to_owned()])
+    );
     let names = known(kept.all, &mut there);
     assert_eq!(names, [name("any"), name("b-2"), name("z")]);
-    assert_eq!(there[&name("b-2")], host("nqn-b"));
+    assert_eq!(there[&name("b-2")], host("nqn.2014-08.org.example:b"));
 }
 
 #[test]
@@ -216,4 +228,38 @@ fn what_may_be_absent_is_read_without_it() {
     let (read, hosts) = decode(shortest.to_string().as_bytes(), place).unwrap();
     assert!(read.limits.is_unlimited() && read.tenant.is_none() && read.snapshot.is_none());
     assert!(hosts.authenticated.is_empty() && hosts.under_tls.is_empty());
+}
+
+#[test]
+fn what_no_node_would_keep_is_damaged() {
+    let objects = Objects::default();
+    let original = record(&["any"]);
+    let written = |record: &VolumeRecord| encode(record, &objects).unwrap();
+    let changes: [(&str, fn(&mut VolumeRecord)); 4] = [
+        ("NQN", |record| record.nqn = "demo\nforged line".into()),
+        ("namespace 0", |record| record.nsid = 0),
+        ("namespace 4294967295", |record| record.nsid = u32::MAX),
+        ("UUID", |record| record.uuid = Uuid::nil()),
+    ];
+    for (word, change) in changes {
+        let mut changed = original.clone();
+        change(&mut changed);
+        let read = decode(&written(&changed), changed.place.clone());
+        let Err(Unread::Damaged(reason)) = read else {
+            panic!("{word}: {read:?}");
+        };
+        assert!(reason.contains(word), "{word}: {reason}");
+        assert!(!reason.contains('\n'), "{reason}");
+    }
+    let host = HostSpec {
+        nqn: "no name".into(),
+        tenant: None,
+    };
+    let objects = Objects {
+        hosts: BTreeMap::from([(name("h"), host)]).into(),
+        ..Objects::default()
+    };
+    let bytes = encode(&record(&["h"]), &objects).unwrap();
+    let read = decode(&bytes, original.place.clone());
+    assert!(matches!(read, Err(Unread::Damaged(_))), "{read:?}");
 }

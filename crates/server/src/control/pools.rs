@@ -14,6 +14,7 @@ use crate::state::{Kind, Place, PoolRecord, ScrubRecord, VolumeRecord};
 
 mod absent;
 mod adopt;
+mod agreement;
 mod carried;
 mod export;
 mod found;

@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use api::{ErrorBody, ErrorCode, Name, PoolImport, VolumeSpec};
 use node::{VolumeId, VolumeInfo};
 
+use super::adopt::place;
+use super::agreement::Newcomers;
 use crate::control::drives::refused;
 use crate::control::kept::{self, Address};
 use crate::control::{Control, Objects};
-use crate::state::{Place, VolumeRecord};
 
 /// What is to be done before the volumes of a pool are served.
 #[derive(Default)]
@@ -19,10 +20,10 @@ pub(super) struct Renaming {
 }
 
 /// Why a volume cannot be served under the name that it would have.
-#[derive(PartialEq, Eq)]
 enum Taken {
     Name,
-    Address,
+    /// Another volume has its address, or does not agree about it: what is wrong.
+    Address(String),
 }
 
 impl Renaming {
@@ -49,6 +50,7 @@ impl Renaming {
         }
         let mut renaming = Renaming::default();
         let mut in_the_way = Vec::new();
+        let mut newcomers = Newcomers::new(objects, pool);
         let mut names: BTreeSet<&str> = snapshots.iter().map(|info| info.name.as_str()).collect();
         for volume in &volumes {
             let asked = how.rename_volumes.iter();
@@ -59,11 +61,15 @@ impl Renaming {
                 let message = format!("the pool has two volumes or snapshots called {called} then");
                 return Err(ErrorBody::invalid("rename_volumes", message));
             }
-            match (taken(objects, pool, called, volume), new) {
-                (Some(Taken::Name), _) | (Some(Taken::Address), None) => {
-                    in_the_way.push(volume.name.clone());
+            match (taken(&mut newcomers, objects, pool, called, volume), new) {
+                (Some(Taken::Name), _) => {
+                    let reason = format!("a volume is called {called}");
+                    in_the_way.push((volume.name.clone(), reason));
                 }
-                (Some(Taken::Address), Some(new)) => {
+                (Some(Taken::Address(reason)), None) => {
+                    in_the_way.push((volume.name.clone(), reason));
+                }
+                (Some(Taken::Address(_)), Some(new)) => {
                     let attributes = readdressed(control, objects, pool, new, volume)?;
                     renaming.attributes.push((volume.id, attributes));
                 }
@@ -97,33 +103,42 @@ impl Renaming {
     }
 }
 
-fn refusal(in_the_way: &[String]) -> ErrorBody {
+fn refusal(in_the_way: &[(String, String)]) -> ErrorBody {
     let advice: Vec<String> = in_the_way
         .iter()
-        .map(|volume| format!("--rename-volume {volume}=NAME"))
+        .map(|(volume, _)| format!("--rename-volume {volume}=NAME"))
+        .collect();
+    let reasons: Vec<String> = in_the_way
+        .iter()
+        .map(|(volume, reason)| format!("{volume} ({reason})"))
         .collect();
     let message = format!(
-        "volumes {} of the pool have the names, or the NQNs, of volumes that are here: import it \
+        "volumes of the pool have the names, or the NQNs, of volumes that are here: {}; import it \
          with {}, or rename those that are here; nothing was changed",
-        in_the_way.join(", "),
+        reasons.join(", "),
         advice.join(" ")
     );
     ErrorBody::new(ErrorCode::AlreadyExists, message)
 }
 
-/// What a volume that is here has of what this one would have, being called so.
-fn taken(objects: &Objects, pool: &Name, called: &str, volume: &VolumeInfo) -> Option<Taken> {
-    let others = objects.volumes.iter();
-    let mut others = others.filter(|(_, entry)| entry.record.place.pool() != Some(pool));
-    if others.clone().any(|(name, _)| name.as_str() == called) {
+/// What is in the way of this volume, being called so.
+fn taken(
+    newcomers: &mut Newcomers<'_>,
+    objects: &Objects,
+    pool: &Name,
+    called: &str,
+    volume: &VolumeInfo,
+) -> Option<Taken> {
+    let mut others = objects.volumes.iter();
+    if others
+        .any(|(name, entry)| name.as_str() == called && entry.record.place.pool() != Some(pool))
+    {
         return Some(Taken::Name);
     }
-    let (own, _) = kept::decode(&volume.attributes, place(pool, volume)).ok()?;
-    let same = |record: &VolumeRecord| {
-        record.uuid == own.uuid || (&record.nqn, record.nsid) == (&own.nqn, own.nsid)
-    };
-    let taken = others.any(|(_, entry)| same(&entry.record));
-    taken.then_some(Taken::Address)
+    let name: Name = called.parse().ok()?;
+    let (record, hosts) = kept::decode(&volume.attributes, place(pool, volume)).ok()?;
+    let admitted = newcomers.admit(&name, record, &hosts);
+    admitted.err().map(Taken::Address)
 }
 
 /// What is kept about a volume, with an NQN of its new name.
@@ -144,11 +159,4 @@ fn readdressed(
         let message = format!("volume {name}: {unread}");
         ErrorBody::new(ErrorCode::Internal, message)
     })
-}
-
-fn place(pool: &Name, volume: &VolumeInfo) -> Place {
-    Place::Pool {
-        name: pool.clone(),
-        volume: volume.id.0,
-    }
 }
