@@ -136,8 +136,8 @@ wire! {
         pub count: U64,
         /// See [`NotificationType`].
         pub kind: NotificationType,
-        /// Notifications that wait, this one included and at most 255.
-        pub waiting: u8,
+        /// Number of available log pages: notifications that wait beside this one, at most 255.
+        pub more: u8,
         /// Reserved.
         pub reserved: [u8; 2],
         /// NSID.

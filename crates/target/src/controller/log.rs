@@ -59,15 +59,29 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 _ => return Err(Status::INVALID_LOG_PAGE.do_not_retry()),
             },
         };
+        let reply = slice(&page, command.offset.get(), bytes as usize)?;
         if !command.retains_event() {
-            self.events.borrow_mut().read(command.page);
+            self.was_read(command, bytes >= page.len() as u64);
         }
-        if command.page == LogPage::RESERVATION && self.notices.borrow().is_waiting() {
-            self.raise(AsyncEvent::RESERVATION);
-        }
-        let reply = slice(&page, command.offset.get(), bytes as usize);
         self.send_events();
-        reply
+        Ok(reply)
+    }
+
+    /// A page was read and its event may go: what the page said is said.
+    fn was_read(&self, command: &GetLogPage, whole: bool) {
+        self.events.borrow_mut().read(command.page);
+        match command.page {
+            LogPage::CHANGED_NAMESPACES => self.changed_namespaces.borrow_mut().clear(),
+            LogPage::RESERVATION => {
+                if whole && command.offset.get() == 0 {
+                    self.notices.borrow_mut().pop();
+                }
+                if self.notices.borrow().is_waiting() {
+                    self.raise(AsyncEvent::RESERVATION);
+                }
+            }
+            _ => {}
+        }
     }
 
     async fn io_log_page(
@@ -100,11 +114,11 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 log.as_bytes().to_vec()
             }
             LogPage::FIRMWARE => firmware(),
-            LogPage::CHANGED_NAMESPACES => self.changed_list(command.retains_event()),
+            LogPage::CHANGED_NAMESPACES => self.changed_list(),
             LogPage::COMMAND_EFFECTS => command_effects(self.drive().is_some()),
             LogPage::FEATURE_EFFECTS => feature_effects(),
             LogPage::ANA => ana(command.specific & ANA_GROUPS_ONLY != 0, subsystem, session),
-            LogPage::RESERVATION => self.notices.borrow_mut().take().as_bytes().to_vec(),
+            LogPage::RESERVATION => self.notices.borrow().page().as_bytes().to_vec(),
             _ => return Err(Status::INVALID_LOG_PAGE.do_not_retry()),
         })
     }
@@ -136,9 +150,8 @@ impl<D: BlockDevice + 'static> Controller<D> {
         Ok(health)
     }
 
-    /// Reading the list empties it, unless the event is to stay.
-    fn changed_list(&self, retain: bool) -> Vec<u8> {
-        let mut changed = self.changed_namespaces.borrow_mut();
+    fn changed_list(&self) -> Vec<u8> {
+        let changed = self.changed_namespaces.borrow();
         let mut list = ChangedNamespaces::new_zeroed();
         if changed.len() > CHANGED_NAMESPACES_MAX {
             if let Some(first) = list.namespaces.first_mut() {
@@ -148,9 +161,6 @@ impl<D: BlockDevice + 'static> Controller<D> {
             for (into, id) in list.namespaces.iter_mut().zip(changed.iter()) {
                 *into = U32::new(*id);
             }
-        }
-        if !retain {
-            changed.clear();
         }
         list.as_bytes().to_vec()
     }

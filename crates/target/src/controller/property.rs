@@ -83,6 +83,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         self.events.take();
         self.features.take();
         self.changed_namespaces.borrow_mut().clear();
+        self.notices.take();
         session.core.close_queues(self);
     }
 }

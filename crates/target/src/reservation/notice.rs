@@ -13,7 +13,7 @@ const NOTICES_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     waiting: VecDeque<(u32, NotificationType)>,
-    /// Number of the notification that is the oldest.
+    /// Number of the last notification that is gone.
     count: u64,
     /// Masked kinds of notifications, as the feature has them, by namespace.
     masks: BTreeMap<u32, u32>,
@@ -33,18 +33,23 @@ impl Notices {
         true
     }
 
-    /// The log page: the oldest notification, which is gone then; zeroes when there is none.
-    pub fn take(&mut self) -> Notification {
+    /// The log page: the oldest notification; zeroes when there is none.
+    pub fn page(&self) -> Notification {
         let mut page = Notification::new_zeroed();
-        let waiting = self.waiting.len().min(255) as u8;
-        if let Some((nsid, kind)) = self.waiting.pop_front() {
-            self.count += 1;
-            page.count = self.count.into();
-            page.kind = kind;
-            page.waiting = waiting;
-            page.namespace_id = U32::new(nsid);
+        if let Some((nsid, kind)) = self.waiting.front() {
+            page.count = (self.count + 1).into();
+            page.kind = *kind;
+            page.more = (self.waiting.len() - 1).min(255) as u8;
+            page.namespace_id = U32::new(*nsid);
         }
         page
+    }
+
+    /// The host has read the oldest notification.
+    pub fn pop(&mut self) {
+        if self.waiting.pop_front().is_some() {
+            self.count += 1;
+        }
     }
 
     /// True when the host has something to read.
