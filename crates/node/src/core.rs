@@ -16,7 +16,6 @@ use block::{BlockDevice, Geometry};
 use drive::{Drive, FileDrive, FileOptions, MemoryDrive, NullDrive, NvmeDrive};
 use pool::Settings;
 use qos::Terms;
-use target::reservation::{ReservationKeeper, Reservations};
 use target::{
     Links, NamespaceSettings, PathState, PortSet, PortSettings, SubsystemSettings, Target,
     TargetError, TargetSettings,
@@ -72,8 +71,6 @@ pub struct Core {
     /// Namespaces that are attached to hosts.
     attached: RefCell<BTreeMap<VolumeId, WatchedDrive>>,
     subsystems: RefCell<BTreeMap<String, BTreeSet<u32>>>,
-    /// Reservations from before a power loss, for namespaces that are not served yet.
-    reservations: RefCell<BTreeMap<(Nqn, u32), Reservations>>,
     events: EventSink,
     next_port: Cell<u16>,
 }
@@ -108,7 +105,6 @@ impl Core {
             managed: RefCell::default(),
             attached: RefCell::default(),
             subsystems: RefCell::default(),
-            reservations: RefCell::default(),
             events,
             next_port: Cell::new(1),
         };
@@ -288,12 +284,9 @@ impl Core {
             }
             return Err(error.into());
         }
-        let key = (spec.subsystem.clone(), spec.nsid);
-        let known = self.reservations.borrow_mut().remove(&key);
-        if let Some(known) = known {
-            self.target
-                .restore_reservations(&spec.subsystem, spec.nsid, &Arc::new(known))?;
-        }
+        let known = spec.reservations.as_ref();
+        self.target
+            .restore_reservations(&spec.subsystem, spec.nsid, known)?;
         if let Some(namespaces) = self.subsystems.borrow_mut().get_mut(nqn) {
             namespaces.insert(spec.nsid);
         }
@@ -321,17 +314,6 @@ impl Core {
                 .await?;
         }
         Ok(())
-    }
-
-    /// Gives namespaces the reservations they had when they are served, and has those kept that
-    /// are to survive the next power loss.
-    pub fn keep_reservations(
-        &self,
-        known: BTreeMap<(Nqn, u32), Reservations>,
-        keeper: ReservationKeeper,
-    ) {
-        self.reservations.replace(known);
-        self.target.keep_reservations(keeper);
     }
 
     /// Changes what a host has to prove before it is served.

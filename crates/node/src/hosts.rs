@@ -1,16 +1,14 @@
 //! Hosts, as a node sees them: what they prove, and what it tells of their coming and going.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use access::{HostKeys, Nqn, TlsKey};
 use nvme::authentication::Failure;
-use target::reservation::{ReservationKeeper, Reservations};
 use target::{CloseReason, RefusalReason, Target, TargetEvent};
 
 use crate::NodeError;
 use crate::core::Core;
-use crate::layout::Layout;
+use crate::layout::{Layout, ReservationKeeper};
 use crate::node::Node;
 use crate::spec::{EventSink, NodeEvent};
 use crate::volume::Volume;
@@ -32,34 +30,15 @@ impl Node {
             .await
     }
 
-    /// Gives namespaces the reservations they had when they are served, and has those kept that
-    /// are to survive the next power loss. For before the first volume is made.
-    pub async fn keep_reservations(
-        &self,
-        known: BTreeMap<(Nqn, u32), Reservations>,
-        keeper: ReservationKeeper,
-    ) -> Result<(), NodeError> {
-        self.run(|layout| async move { layout.keep_reservations(known, keeper).await })
+    /// Has those reservations kept that are to survive the next power loss. For before the first
+    /// volume is made.
+    pub async fn keep_reservations(&self, keeper: ReservationKeeper) -> Result<(), NodeError> {
+        self.run(|layout| async move { layout.keep_reservations(keeper).await })
             .await
     }
 }
 
 impl Layout {
-    async fn keep_reservations(
-        &self,
-        known: BTreeMap<(Nqn, u32), Reservations>,
-        keeper: ReservationKeeper,
-    ) -> Result<(), NodeError> {
-        let work = move |core: Rc<Core>| {
-            let (known, keeper) = (known.clone(), keeper.clone());
-            async move {
-                core.keep_reservations(known, keeper);
-                Ok(())
-            }
-        };
-        self.everywhere(work).await
-    }
-
     /// Changes a host's key for TLS, on every core.
     async fn set_tls_key(&self, host: Nqn, key: Option<TlsKey>) -> Result<(), NodeError> {
         let work = move |core: Rc<Core>| {

@@ -4,6 +4,7 @@
 mod administration;
 mod backing;
 mod pools;
+mod reservations;
 mod settled;
 
 use std::cell::RefCell;
@@ -19,6 +20,7 @@ use qos::Terms;
 use reactor::cores::CoreHandle;
 use reactor::sync::Mutex;
 use target::PathState;
+use target::reservation::Reservations;
 use uuid::Uuid;
 
 use self::administration::Administered;
@@ -32,6 +34,7 @@ use crate::spec::{
 use self::backing::Stand;
 pub use self::pools::PoolEnd;
 use self::pools::PoolPlace;
+pub use self::reservations::ReservationKeeper;
 
 thread_local! {
     static LAYOUTS: RefCell<HashMap<u64, Rc<Layout>>> = RefCell::default();
@@ -47,6 +50,8 @@ pub struct Layout {
     /// On which core each open pool is that it was opened on: what is done with a pool waits for
     /// nobody who makes, opens or closes another, or this one.
     homes: RefCell<BTreeMap<String, usize>>,
+    /// What holds each volume's data, by subsystem and namespace: its reservations are kept there.
+    backings: RefCell<BTreeMap<(Nqn, u32), Backing>>,
     /// Held while a pool is made, opened or closed, which may take long.
     turn: Mutex<()>,
 }
@@ -76,6 +81,7 @@ impl Layout {
             host: HostId(*uuid.as_bytes()),
             places: Mutex::new(Places::default()),
             homes: RefCell::default(),
+            backings: RefCell::default(),
             turn: Mutex::new(()),
         };
         LAYOUTS.with_borrow_mut(|layouts| layouts.insert(node, Rc::new(layout)));
@@ -199,7 +205,11 @@ impl Layout {
         let stand = self.stand(&mut places, (id, 0), &spec.backing, spec.block_bytes);
         let stand = stand.await?;
         let capacity_bytes = stand.geometry.capacity_bytes();
-        for index in 0..self.cores.len() {
+        let key = (spec.subsystem.clone(), spec.nsid);
+        let backing = spec.backing.clone();
+        let before = self.backings.borrow_mut().insert(key.clone(), backing);
+        // The first core last: what it decides on reservations, all others are to know.
+        for index in (0..self.cores.len()).rev() {
             let published = spec.clone();
             let done = self.on(index, move |core| async move {
                 core.publish(id, &published).await
@@ -207,6 +217,11 @@ impl Layout {
             if let Err(error) = done.await {
                 self.undo_publish(&VolumePlace { id, stand, spec }, index)
                     .await;
+                let mut backings = self.backings.borrow_mut();
+                match before {
+                    Some(before) => backings.insert(key, before),
+                    None => backings.remove(&key),
+                };
                 return Err(error);
             }
         }
@@ -227,6 +242,8 @@ impl Layout {
             self.on(index, move |core| async move { core.withdraw(&spec).await })
                 .await?;
         }
+        let key = (place.spec.subsystem.clone(), place.spec.nsid);
+        self.backings.borrow_mut().remove(&key);
         self.drop_all(&place).await
     }
 
@@ -245,8 +262,14 @@ impl Layout {
         Ok(())
     }
 
-    /// Puts a volume on another backing; gives its capacity in bytes.
-    pub async fn set_backing(&self, name: String, backing: Backing) -> Result<u64, NodeError> {
+    /// Puts a volume on another backing; gives its capacity in bytes. Its reservations are known
+    /// before anything reaches that.
+    pub async fn set_backing(
+        &self,
+        name: String,
+        backing: Backing,
+        reservations: Option<Arc<Reservations>>,
+    ) -> Result<u64, NodeError> {
         let mut places = self.places.lock().await;
         places.running()?;
         if let Backing::Drive(drive) = &backing {
@@ -258,6 +281,9 @@ impl Layout {
         let Some(place) = places.volumes.get(&name) else {
             return Err(NodeError::UnknownVolume(name));
         };
+        if let Some(known) = &reservations {
+            self.tell_reservations(place, known).await?;
+        }
         let (id, before, block_bytes) = (place.id, &place.stand, place.spec.block_bytes);
         let (home, part) = (before.home, before.part);
         let stood = self.stand(&mut places, (id, home), &backing, block_bytes);
@@ -268,6 +294,8 @@ impl Layout {
         }
         if let Some(place) = places.volumes.get_mut(&name) {
             place.stand = stand;
+            let key = (place.spec.subsystem.clone(), place.spec.nsid);
+            self.backings.borrow_mut().insert(key, backing.clone());
             place.spec.backing = backing;
             self.announce(place).await?;
         }
@@ -402,9 +430,9 @@ impl Layout {
         made.await
     }
 
-    /// Takes back what a failed create did on cores before `failed`.
+    /// Takes back what a failed create did on cores behind `failed`.
     async fn undo_publish(&self, place: &VolumePlace, failed: usize) {
-        for index in 0..failed {
+        for index in failed + 1..self.cores.len() {
             let spec = place.spec.clone();
             // Already failing with the first error, which is the one to report.
             let _ = self

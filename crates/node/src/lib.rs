@@ -34,6 +34,7 @@ pub use access::{AllowedHosts, HostKeys, Nqn, PskHash, Secret, TlsKey};
 pub use block::{BlockRange, Lba};
 pub use drive::{EmulatedError, NamespaceState, NvmeError, OpenError};
 pub use error::NodeError;
+pub use layout::ReservationKeeper;
 pub use measure::{CoreMeasure, DriveCounts, DriveTally, Measures, VolumeCounts};
 pub use node::{CORE_THREAD_NAME, Node};
 pub use nvme::fabrics::DISCOVERY_NQN;
@@ -52,6 +53,6 @@ pub use spec::{
     ManagedFacts, NamespaceFacts, NamespacesFacts, NodeEvent, NodeSpec, PoolFacts, PortSpec,
     SessionFacts, VolumeSpec,
 };
-pub use target::reservation::{Held, ReservationKeeper, Reservations};
+pub use target::reservation::{Held, Reservations, Unkept};
 pub use target::{Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState};
 pub use volume::Volume;

@@ -13,6 +13,7 @@ use access::{AllowedHosts, Nqn};
 use qos::Terms;
 use reactor::ReactorConfig;
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
+use target::reservation::Reservations;
 use target::{Links, PathState};
 
 use crate::NodeError;
@@ -190,9 +191,15 @@ impl Node {
     }
 
     /// Puts a volume on another backing while hosts stay connected; gives its capacity in bytes.
-    pub async fn set_backing(&self, volume: &str, backing: Backing) -> Result<u64, NodeError> {
+    /// Its reservations stay as they are, unless it has these there.
+    pub async fn set_backing(
+        &self,
+        volume: &str,
+        backing: Backing,
+        reservations: Option<Arc<Reservations>>,
+    ) -> Result<u64, NodeError> {
         let volume = volume.to_owned();
-        self.run(|layout| async move { layout.set_backing(volume, backing).await })
+        self.run(|layout| async move { layout.set_backing(volume, backing, reservations).await })
             .await
     }
 

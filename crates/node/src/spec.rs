@@ -9,6 +9,7 @@ use access::{AllowedHosts, Nqn};
 use block::IoError;
 use pool::{Counters, DamagedLabel, DriveId, Label, NewerFormat, PoolEvent, PoolStatus, VolumeId};
 use target::PathState;
+use target::reservation::Reservations;
 use uuid::Uuid;
 
 /// What a node is built from; drives and volumes are added to the running node.
@@ -174,6 +175,9 @@ pub struct VolumeSpec {
     pub uuid: Uuid,
     /// Who may connect to the subsystem; counts for the first volume that names it.
     pub allowed: AllowedHosts,
+    /// The reservations that it has from before; `None`: nobody knows them yet, and until somebody
+    /// does the volume is not ready.
+    pub reservations: Option<Arc<Reservations>>,
 }
 
 /// What holds a volume's data.

@@ -106,6 +106,7 @@ impl Lab {
             nsid: 1,
             uuid: Uuid::from_u128(1),
             allowed: AllowedHosts::Any,
+            reservations: Some(Default::default()),
         };
         self.node.create_volume(spec).await
     }

@@ -65,6 +65,7 @@ async fn serve_from(node: &Node, backing: Backing) {
         nsid: 1,
         uuid: Uuid::from_u128(2),
         allowed: AllowedHosts::Any,
+        reservations: Some(Default::default()),
     };
     node.create_volume(spec).await.unwrap();
 }

@@ -43,6 +43,7 @@ fn volume(name: &str, backing: Backing, subsystem: &str, nsid: u32) -> VolumeSpe
         nsid,
         uuid: Uuid::from_u128(u128::from(nsid)),
         allowed: AllowedHosts::Any,
+        reservations: Some(Default::default()),
     }
 }
 
@@ -127,13 +128,16 @@ fn an_offline_volume_comes_online_on_whichever_core_its_drive_is() {
         for (name, drive) in [("v", "a"), ("w", "b")] {
             let spec = volume(name, offline.clone(), name, 1);
             assert_eq!(node.create_volume(spec).await.unwrap(), 4 * MIB);
-            let missing = node.set_backing(name, on(drive)).await;
+            let missing = node.set_backing(name, on(drive), None).await;
             assert!(
                 matches!(missing, Err(NodeError::UnknownDrive(_))),
                 "{missing:?}"
             );
             open_memory(&node, drive).await;
-            assert_eq!(node.set_backing(name, on(drive)).await.unwrap(), 4 * MIB);
+            assert_eq!(
+                node.set_backing(name, on(drive), None).await.unwrap(),
+                4 * MIB
+            );
             let used = node.close_drive(drive).await;
             assert!(
                 matches!(used, Err(NodeError::DriveInUse { .. })),

@@ -234,14 +234,44 @@ impl<D: BlockDevice + 'static> Pool<D> {
         .await
     }
 
-    /// Replaces what the pool keeps for the volume's user.
-    pub async fn set_attributes(&self, id: VolumeId, attributes: Vec<u8>) -> Result<(), PoolError> {
-        check_attributes(&attributes)?;
-        self.change(false, |state| {
-            volume_mut(state, id)?.attributes = attributes;
-            Ok(())
-        })
-        .await
+    /// Replaces what the pool keeps for the volume's user by what `change` makes of it. Changes
+    /// come one after the other, so none is lost beside another.
+    ///
+    /// # Errors
+    /// The pool's; `change`'s own are the inner ones, and nothing is changed then either.
+    pub async fn change_attributes<E>(
+        &self,
+        id: VolumeId,
+        change: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>,
+    ) -> Result<Result<(), E>, PoolError> {
+        let mut refused = None;
+        let changed = self.change(false, |state| {
+            let volume = volume_mut(state, id)?;
+            match change(&volume.attributes) {
+                Ok(attributes) => {
+                    check_attributes(&attributes)?;
+                    volume.attributes = attributes;
+                    Ok(())
+                }
+                Err(error) => {
+                    refused = Some(error);
+                    Err(PoolError::Invalid("attributes that their user refuses"))
+                }
+            }
+        });
+        let changed = changed.await;
+        match refused {
+            Some(error) => Ok(Err(error)),
+            None => changed.map(Ok),
+        }
+    }
+
+    /// What the pool keeps for the volume's user.
+    pub fn attributes(&self, id: VolumeId) -> Result<Vec<u8>, PoolError> {
+        let state = self.core.state.borrow();
+        let volume = state.tables.volumes.get(&id.0);
+        let volume = volume.ok_or(PoolError::NotFound("volume"))?;
+        Ok(volume.attributes.clone())
     }
 
     /// Deletes a volume; its snapshots stay.

@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use api::{ErrorBody, ErrorCode, Grant, HostKeySpec, HostSpec, Limits, Name, Severity, TlsKeySpec};
-use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec};
+use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec, ReservationKeeper};
 use serde::Serialize;
 use tokio::sync::Mutex;
 
@@ -149,6 +149,9 @@ impl Control {
             events.record(Severity::Warning, "node", &message);
         }
         let remembered = state.load()?;
+        let existing = remembered.all_volumes();
+        let existing = existing.map(|volume| (volume.nqn.as_str(), volume.nsid));
+        reservations::forget_others(&state, existing)?;
         let faults = Arc::new(Faults::default());
         let jobs = Arc::new(Jobs::default());
         let sink = event_sink(Arc::clone(&events), Arc::clone(&faults), Arc::clone(&jobs));
@@ -187,11 +190,8 @@ impl Control {
             ports,
             tokens: Mutex::new(remembered.tokens),
         };
-        let existing = remembered.volumes.values();
-        let existing = existing.map(|volume| (volume.nqn.as_str(), volume.nsid));
-        let known = reservations::load(&control.state, existing)?;
-        let keeper = reservations::keeper(Arc::clone(&control.state));
-        control.node.keep_reservations(known, keeper).await?;
+        let keeper = keeper(Arc::clone(&control.state));
+        control.node.keep_reservations(keeper).await?;
         control.restore_credentials(remembered.host_keys).await?;
         control.restore_credentials(remembered.tls_keys).await?;
         control.make_first_token(&config.state_directory).await?;
@@ -320,6 +320,14 @@ fn node_spec(config: &Config, identity: &Identity, ports: &mut Ports) -> NodeSpe
         cores,
         ports: ports.specs(),
         map_cache_bytes: (config.pools.map_cache_mib as usize) << 20,
+    }
+}
+
+/// Has reservations of pools' volumes kept on the pools, and of others in the state.
+fn keeper(state: Arc<State>) -> ReservationKeeper {
+    ReservationKeeper {
+        on_node: Arc::new(move |nqn, nsid, kept| reservations::keep(&state, nqn, nsid, kept)),
+        in_pool: kept::with_reservations,
     }
 }
 

@@ -18,7 +18,7 @@ mod jobs;
 pub mod logging;
 mod metrics;
 mod notify;
-mod reservations;
+pub mod reservations;
 pub mod routes;
 pub mod state;
 mod syslog;

@@ -1,10 +1,12 @@
-//! Reservations that survive a power loss: one record a namespace in the state, written before the
-//! host that changed something is answered.
+//! Reservations that survive a power loss, written before the host that changed something is
+//! answered: for a volume that takes its drive whole a record in the state, for a volume of a pool
+//! part of what the pool keeps about it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use node::{Held, Nqn, ReservationKeeper, ReservationType, Reservations};
+use base64ct::{Base64Unpadded, Encoding};
+use node::{Held, Nqn, ReservationType, Reservations, Unkept};
 use redb::TableDefinition;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -13,7 +15,8 @@ use crate::state::{State, StateError, Table};
 
 const TABLE: Table = TableDefinition::new("reservations");
 
-/// The registrations and the reservation of a namespace. Hosts are named by their identifiers.
+/// The registrations and the reservation of a namespace, in the state. Hosts are named by their
+/// identifiers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     nqn: String,
@@ -24,19 +27,119 @@ struct Record {
     held: Option<(u8, Uuid)>,
 }
 
-/// Where a node puts the reservations that are to survive a power loss.
-pub fn keeper(state: Arc<State>) -> ReservationKeeper {
-    Arc::new(move |nqn, nsid, reservations| {
-        let key = key(nqn.as_str(), nsid);
-        let done = match reservations {
-            Some(reservations) => {
-                let record = record(nqn, nsid, reservations);
-                state.put_in(TABLE, [(key.as_str(), &record)])
-            }
-            None => state.remove_in(TABLE, &key),
-        };
-        done.map_err(|error| error.to_string())
-    })
+/// The same on a pool, where room is scarce.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InPool {
+    generation: u32,
+    registrants: Vec<Registrant>,
+    /// The type's number, and which of the registrants holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held: Option<(u8, usize)>,
+}
+
+/// Bytes of a [`InPool`] with so many registrants as JSON, at most.
+pub const fn bytes_in_pool(registrants: usize) -> usize {
+    let rest = r#"{"generation":4294967295,"held":[6,127],"registrants":[]}"#;
+    rest.len() + registrants * (Registrant::TEXT_BYTES + r#""","#.len())
+}
+
+/// HOSTID and key, which is little-endian, in base64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+struct Registrant {
+    host: [u8; 16],
+    key: u64,
+}
+
+impl Registrant {
+    const BYTES: usize = 24;
+    /// Three bytes are four letters.
+    const TEXT_BYTES: usize = Registrant::BYTES / 3 * 4;
+}
+
+impl From<Registrant> for String {
+    fn from(registrant: Registrant) -> String {
+        let key = registrant.key.to_le_bytes();
+        Base64Unpadded::encode_string(&[&registrant.host[..], &key].concat())
+    }
+}
+
+impl TryFrom<String> for Registrant {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Registrant, String> {
+        let mut bytes = [0; Registrant::BYTES];
+        let decoded = Base64Unpadded::decode(&text, &mut bytes);
+        let split = decoded.ok().and_then(|all| all.split_first_chunk::<16>());
+        let read = split.and_then(|(host, key)| Some((*host, key.try_into().ok()?)));
+        let (host, key) = read.ok_or_else(|| format!("{text:?} is no registrant"))?;
+        Ok(Registrant {
+            host,
+            key: u64::from_le_bytes(key),
+        })
+    }
+}
+
+impl From<&Reservations> for InPool {
+    fn from(reservations: &Reservations) -> InPool {
+        let registrants = reservations.registrants.iter();
+        let held = reservations.held.and_then(|held| {
+            let mut hosts = reservations.registrants.keys();
+            let holder = hosts.position(|host| *host == held.host)?;
+            Some((held.kind.number(), holder))
+        });
+        InPool {
+            generation: reservations.generation,
+            registrants: registrants
+                .map(|(host, key)| Registrant {
+                    host: *host,
+                    key: *key,
+                })
+                .collect(),
+            held,
+        }
+    }
+}
+
+impl TryFrom<InPool> for Reservations {
+    type Error = String;
+
+    fn try_from(kept: InPool) -> Result<Reservations, String> {
+        let held = kept.held.map(|(number, holder)| {
+            let kind = ReservationType::from_number(number);
+            let kind = kind.ok_or_else(|| format!("{number} is no type of a reservation"))?;
+            let holder = kept.registrants.get(holder);
+            let host = holder
+                .ok_or("the holder of a reservation is no registrant")?
+                .host;
+            Ok::<_, String>(Held { kind, host })
+        });
+        let registrants = kept.registrants.iter();
+        Ok(Reservations {
+            generation: kept.generation,
+            persistent: true,
+            registrants: registrants.map(|one| (one.host, one.key)).collect(),
+            held: held.transpose()?,
+        })
+    }
+}
+
+/// Keeps the reservations of a namespace in the state, or forgets them; durable when it returns.
+pub fn keep(
+    state: &State,
+    nqn: &Nqn,
+    nsid: u32,
+    reservations: Option<&Reservations>,
+) -> Result<(), Unkept> {
+    let key = key(nqn.as_str(), nsid);
+    let done = match reservations {
+        Some(reservations) => {
+            let record = record(nqn, nsid, reservations);
+            state.put_in(TABLE, [(key.as_str(), &record)])
+        }
+        None => state.remove_in(TABLE, &key),
+    };
+    done.map_err(|error| Unkept::Failed(error.to_string()))
 }
 
 /// Forgets what was kept for a namespace.
@@ -44,23 +147,24 @@ pub fn forget(state: &State, nqn: &str, nsid: u32) -> Result<(), StateError> {
     state.remove_in(TABLE, &key(nqn, nsid))
 }
 
-/// What was kept, by subsystem and namespace; what is kept for others than `existing` is forgotten,
-/// so that nobody inherits it.
-pub fn load<'a>(
+/// Forgets what was kept for others than `existing`, so that nobody inherits it.
+pub fn forget_others<'a>(
     state: &State,
     existing: impl Iterator<Item = (&'a str, u32)>,
-) -> Result<BTreeMap<(Nqn, u32), Reservations>, StateError> {
+) -> Result<(), StateError> {
     let existing: Vec<String> = existing.map(|(nqn, nsid)| key(nqn, nsid)).collect();
-    let mut known = BTreeMap::new();
-    for (key, record) in state.all_in::<String, Record>(TABLE)? {
-        match record.nqn.parse::<Nqn>() {
-            Ok(nqn) if existing.contains(&key) => {
-                known.insert((nqn, record.nsid), restored(&record));
-            }
-            _ => state.remove_in(TABLE, &key)?,
+    for key in state.all_in::<String, Record>(TABLE)?.keys() {
+        if !existing.contains(key) {
+            state.remove_in(TABLE, key)?;
         }
     }
-    Ok(known)
+    Ok(())
+}
+
+/// What the state keeps for a namespace.
+pub fn kept(state: &State, nqn: &str, nsid: u32) -> Result<Option<Arc<Reservations>>, StateError> {
+    let record: Option<Record> = state.one_in(TABLE, &key(nqn, nsid))?;
+    Ok(record.map(|record| Arc::new(restored(&record))))
 }
 
 fn key(nqn: &str, nsid: u32) -> String {
@@ -103,32 +207,69 @@ fn restored(record: &Record) -> Reservations {
 mod tests {
     use super::*;
 
+    fn reservations(registrants: usize) -> Reservations {
+        let host = |number: usize| [number as u8; 16];
+        let all = (0..registrants).map(|number| (host(number), u64::MAX - number as u64));
+        Reservations {
+            generation: u32::MAX,
+            persistent: true,
+            registrants: all.collect(),
+            held: registrants.checked_sub(1).map(|last| Held {
+                kind: ReservationType::ExclusiveAccessAllRegistrants,
+                host: host(last),
+            }),
+        }
+    }
+
     #[test]
     fn what_is_kept_comes_back_and_nobody_inherits_it() {
         let directory = tempfile::tempdir().unwrap();
-        let state = Arc::new(State::open(directory.path()).unwrap());
+        let state = State::open(directory.path()).unwrap();
         let nqn: Nqn = "nqn.2014-08.org.example:sub".parse().unwrap();
-        let held = Held {
-            kind: ReservationType::ExclusiveAccessAllRegistrants,
-            host: [7; 16],
-        };
-        let kept = Reservations {
-            generation: 9,
-            persistent: true,
-            registrants: BTreeMap::from([([7; 16], u64::MAX), ([1; 16], 0)]),
-            held: Some(held),
-        };
-        let keep = keeper(Arc::clone(&state));
+        let some = reservations(2);
         for nsid in [1, 2, 3] {
-            keep(&nqn, nsid, Some(&kept)).unwrap();
+            keep(&state, &nqn, nsid, Some(&some)).unwrap();
         }
-        keep(&nqn, 3, None).unwrap();
-        let exists = || [(nqn.as_str(), 1), (nqn.as_str(), 3)].into_iter();
-        let expected = BTreeMap::from([((nqn.clone(), 1), kept)]);
-        assert_eq!(load(&state, exists()).unwrap(), expected);
-        let all = [1, 2, 3].map(|nsid| (nqn.as_str(), nsid));
-        assert_eq!(load(&state, all.into_iter()).unwrap(), expected);
+        keep(&state, &nqn, 3, None).unwrap();
+        let back = |nsid| kept(&state, nqn.as_str(), nsid).unwrap();
+        forget_others(&state, [1, 3].map(|nsid| (nqn.as_str(), nsid)).into_iter()).unwrap();
+        assert_eq!(back(1).as_deref(), Some(&some));
+        assert_eq!((back(2), back(3)), (None, None));
         forget(&state, nqn.as_str(), 1).unwrap();
-        assert!(load(&state, exists()).unwrap().is_empty());
+        assert_eq!(back(1), None);
+    }
+
+    #[test]
+    fn what_a_pool_keeps_comes_back_and_has_the_bytes_that_are_counted() {
+        for registrants in [0, 1, 32, 128] {
+            let some = reservations(registrants);
+            let text = serde_json::to_string(&InPool::from(&some)).unwrap();
+            let most = bytes_in_pool(registrants);
+            assert!((most - 40..=most).contains(&text.len()), "{text}");
+            let kept: InPool = serde_json::from_str(&text).unwrap();
+            assert_eq!(Reservations::try_from(kept).unwrap(), some);
+        }
+    }
+
+    #[test]
+    fn what_is_none_of_a_pool_is_refused() {
+        let one = "AAAAAAAAAAAAAAAAAAAAAAEAAAAAAAAA";
+        let read = |registrants: &str, held: &str| {
+            let text = format!(r#"{{"generation":1,"registrants":[{registrants}],"held":{held}}}"#);
+            let kept: InPool = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+            Reservations::try_from(kept)
+        };
+        let whole = read(&format!("{one:?}"), "[1,0]").unwrap();
+        assert_eq!(whole.registrants, BTreeMap::from([([0; 16], 1)]));
+        for (registrants, held, said) in [
+            (&format!("{one:?}")[..], "[1,1]", "no registrant"),
+            (&format!("{one:?}"), "[7,0]", "no type"),
+            (r#""AAAA""#, "null", "no registrant"),
+            (&format!("\"{one}A\""), "null", "no registrant"),
+            (r#""?""#, "null", "no registrant"),
+        ] {
+            let refused = read(registrants, held).unwrap_err();
+            assert!(refused.contains(said), "{refused}");
+        }
     }
 }

@@ -223,6 +223,15 @@ pub struct Remembered {
     pub grants: BTreeMap<Name, BTreeMap<Name, Grant>>,
 }
 
+impl Remembered {
+    /// Volumes that take drives whole, and those that pools had when they were last open.
+    pub fn all_volumes(&self) -> impl Iterator<Item = &VolumeRecord> {
+        let pools = self.pools.values();
+        let in_pools = pools.flat_map(|pool| pool.volumes.values());
+        self.volumes.values().chain(in_pools)
+    }
+}
+
 /// Why the state cannot be used.
 #[derive(Debug, Error)]
 pub enum StateError {
@@ -428,7 +437,7 @@ impl State {
         self.one_in(META, IDENTITY)
     }
 
-    fn one_in<T: DeserializeOwned>(
+    pub(crate) fn one_in<T: DeserializeOwned>(
         &self,
         table: Table,
         name: &str,

@@ -23,8 +23,9 @@ pub(crate) struct Namespace<D> {
     removed: Cell<bool>,
     /// Commands on its blocks; shared with other hosts' namespaces that have the same ones.
     pub in_flight: Rc<InFlight>,
-    reservations: RefCell<Arc<Reservations>>,
-    /// There is a reservation.
+    /// Nothing while nobody knows them.
+    reservations: RefCell<Option<Arc<Reservations>>>,
+    /// There is a reservation, or may be.
     reserved: Cell<bool>,
     /// Held while its reservations are being changed, on the core that decides.
     pub changing: Mutex<()>,
@@ -50,7 +51,7 @@ impl<D: BlockDevice> Namespace<D> {
             pace: Pace::default(),
             removed: Cell::new(false),
             in_flight,
-            reservations: RefCell::default(),
+            reservations: RefCell::new(Some(Arc::default())),
             reserved: Cell::new(false),
             changing: Mutex::new(()),
         }
@@ -60,15 +61,17 @@ impl<D: BlockDevice> Namespace<D> {
         self.device.geometry()
     }
 
-    /// Who is registered, and who holds it.
-    pub fn reservations(&self) -> Arc<Reservations> {
-        Arc::clone(&self.reservations.borrow())
+    /// Who is registered, and who holds it. `Err` while that is not known.
+    pub fn reservations(&self) -> Result<Arc<Reservations>, Status> {
+        let known = self.reservations.borrow().clone();
+        known.ok_or(Status::NAMESPACE_NOT_READY)
     }
 
-    /// Serves by this state from now on.
-    pub fn set_reservations(&self, state: &Arc<Reservations>) {
-        self.reserved.set(state.held.is_some());
-        self.reservations.replace(Arc::clone(state));
+    /// Serves by this state from now on; without one nobody, until there is one.
+    pub fn set_reservations(&self, state: Option<&Arc<Reservations>>) {
+        let reserved = state.is_none_or(|state| state.held.is_some());
+        self.reserved.set(reserved);
+        self.reservations.replace(state.cloned());
     }
 
     /// Counts a command in, once nobody has `range` to himself. `Err` when the namespace is being
@@ -84,13 +87,17 @@ impl<D: BlockDevice> Namespace<D> {
         Ok(self.in_flight.enter())
     }
 
-    /// `Err` when the namespace is being removed or a reservation forbids it.
+    /// `Err` when the namespace is being removed, or a reservation forbids it or may do so.
     fn admit(&self, by: By) -> Result<(), Status> {
         if self.removed.get() {
             return Err(Status::INVALID_NAMESPACE.do_not_retry());
         }
-        if self.reserved.get() && !self.reservations.borrow().allows(&by.host, by.access) {
-            return Err(Status::RESERVATION_CONFLICT.do_not_retry());
+        if self.reserved.get() {
+            let known = self.reservations.borrow();
+            let known = known.as_ref().ok_or(Status::NAMESPACE_NOT_READY)?;
+            if !known.allows(&by.host, by.access) {
+                return Err(Status::RESERVATION_CONFLICT.do_not_retry());
+            }
         }
         Ok(())
     }

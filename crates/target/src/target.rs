@@ -176,12 +176,13 @@ impl<D: BlockDevice + 'static> Target<D> {
         self.0.keeper.replace(Some(keeper));
     }
 
-    /// Gives a namespace the reservations it had before a power loss.
+    /// Gives a namespace the reservations it had before a power loss; `None`: nobody knows them
+    /// yet, and until this is called again the namespace is not ready.
     pub fn restore_reservations(
         &self,
         nqn: &Nqn,
         nsid: u32,
-        reservations: &Arc<Reservations>,
+        reservations: Option<&Arc<Reservations>>,
     ) -> Result<(), TargetError> {
         let namespace = self.subsystem(nqn)?.namespace(nsid);
         let namespace = namespace.ok_or(TargetError::UnknownNamespace(nsid))?;

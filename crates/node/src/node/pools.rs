@@ -211,17 +211,32 @@ impl Node {
             .await
     }
 
-    /// Replaces what a pool keeps for the user of a volume.
-    pub async fn set_pool_volume_attributes(
+    /// Replaces what a pool keeps for the user of a volume by what `change` makes of it; its own
+    /// errors are the inner ones.
+    pub async fn change_pool_volume_attributes<E: Send + 'static>(
         &self,
         pool: &str,
         id: VolumeId,
-        attributes: Vec<u8>,
-    ) -> Result<(), NodeError> {
+        change: impl FnOnce(&[u8]) -> Result<Vec<u8>, E> + Send + 'static,
+    ) -> Result<Result<(), E>, NodeError> {
         let pool = pool.to_owned();
         self.run(move |layout| async move {
             let work =
-                move |pool: pool::Pool<_>| async move { pool.set_attributes(id, attributes).await };
+                move |pool: pool::Pool<_>| async move { pool.change_attributes(id, change).await };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
+    /// What a pool keeps for the user of a volume.
+    pub async fn pool_volume_attributes(
+        &self,
+        pool: &str,
+        id: VolumeId,
+    ) -> Result<Vec<u8>, NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let work = move |pool: pool::Pool<_>| async move { pool.attributes(id) };
             layout.with_pool(pool, work).await
         })
         .await

@@ -149,6 +149,7 @@ impl Scene {
             nsid: 1,
             uuid: Uuid::from_u128(u128::from(id.0)),
             allowed: AllowedHosts::Any,
+            reservations: Some(Default::default()),
         };
         self.node.create_volume(spec).await.unwrap();
         let mut options = ConnectOptions::new("nqn.2026-11.example.flashyard:test");

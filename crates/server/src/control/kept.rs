@@ -6,18 +6,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{ANY_HOST, ErrorBody, HostKeySpec, HostSpec, Name, TlsKeySpec};
-use node::{ATTRIBUTES_BYTES_MAX, NAMESPACE_ID_MAX, Nqn};
+use api::{ANY_HOST, ErrorBody, ErrorCode, HostKeySpec, HostSpec, Name, TlsKeySpec};
+use node::{ATTRIBUTES_BYTES_MAX, NAMESPACE_ID_MAX, Nqn, Reservations, Unkept};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::Objects;
 use super::credentials::Credential;
+use crate::reservations::{InPool, bytes_in_pool};
 use crate::state::{Place, VolumeRecord};
 
 /// Raised when the meaning of what is kept changes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+
+/// What a version writes that has nothing to say which an earlier one must not lose.
+const FORMAT_WITHOUT_REGISTRANTS: u32 = 1;
+
+/// The field of reservations.
+const RESERVATIONS: &str = "reservations";
+
+/// Registrants for which there is always room.
+const REGISTRANTS_MIN: usize = 32;
 
 /// A host by its name and its NQN; `any` has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +57,7 @@ struct Kept {
     rest: Map<String, Value>,
 }
 
-/// What is to be kept about a volume.
+/// What is to be kept about a volume but for its reservations.
 ///
 /// # Errors
 /// It is more than a pool keeps: so many hosts.
@@ -65,23 +75,82 @@ pub fn encode(record: &VolumeRecord, objects: &Objects) -> Result<Vec<u8>, Error
         KeptHost(name.clone(), known.map(|host| host.nqn.clone()))
     };
     let kept = Kept {
-        format: FORMAT,
+        format: FORMAT_WITHOUT_REGISTRANTS,
         hosts: record.hosts.iter().map(host).collect(),
         authenticated: with::<HostKeySpec>(record, objects),
         under_tls: with::<TlsKeySpec>(record, objects),
         rest,
     };
     let bytes = serde_json::to_vec(&kept).unwrap_or_default();
-    if bytes.len() > ATTRIBUTES_BYTES_MAX {
+    check_bytes(record, bytes.len(), ATTRIBUTES_BYTES_MAX)?;
+    Ok(bytes)
+}
+
+/// Refuses so many hosts that registrants would have no room beside them.
+pub fn check_room(record: &VolumeRecord, objects: &Objects) -> Result<(), ErrorBody> {
+    let bytes = encode(record, objects)?.len();
+    let field = RESERVATIONS.len() + r#","":"#.len();
+    let left = ATTRIBUTES_BYTES_MAX - field - bytes_in_pool(REGISTRANTS_MIN);
+    check_bytes(record, bytes, left)
+}
+
+fn check_bytes(record: &VolumeRecord, bytes: usize, most: usize) -> Result<(), ErrorBody> {
+    if bytes > most {
         let message = format!(
-            "{} hosts take {} bytes on the pool; allowed: {ATTRIBUTES_BYTES_MAX} bytes, which is \
-             some eighty hosts",
+            "{} hosts take {bytes} bytes on the pool; allowed: {most} bytes, which is some eighty \
+             hosts",
             record.hosts.len(),
-            bytes.len()
         );
         return Err(ErrorBody::invalid("hosts", message));
     }
-    Ok(bytes)
+    Ok(())
+}
+
+/// What is to be kept about a volume, of which `before` is kept so far: another identity, and the
+/// same reservations.
+///
+/// # Errors
+/// What is kept cannot be read, or both together are more than a pool keeps.
+pub fn with_identity(identity: &[u8], before: &[u8]) -> Result<Vec<u8>, ErrorBody> {
+    let kept = match reservations(before) {
+        Err(Unread::Nothing) => None,
+        kept => kept.map_err(|unread| ErrorBody::new(ErrorCode::NotReady, unread.to_string()))?,
+    };
+    with_reservations(identity, kept.as_ref()).map_err(|unkept| {
+        let message = format!("the hosts that have registered are in the way: {unkept}");
+        ErrorBody::new(ErrorCode::InUse, message)
+    })
+}
+
+/// The same with other reservations, and the same identity.
+///
+/// # Errors
+/// What is kept cannot be read, or both together are more than a pool keeps.
+pub fn with_reservations(
+    before: &[u8],
+    reservations: Option<&Reservations>,
+) -> Result<Vec<u8>, Unkept> {
+    let failed = |unread: Unread| Unkept::Failed(unread.to_string());
+    check_format(before).map_err(failed)?;
+    let mut kept: Map<String, Value> =
+        serde_json::from_slice(before).map_err(|error| failed(error.into()))?;
+    let registered = reservations.is_some_and(|state| !state.registrants.is_empty());
+    let format = match registered {
+        true => FORMAT,
+        false => FORMAT_WITHOUT_REGISTRANTS,
+    };
+    kept.insert("format".into(), format.into());
+    kept.remove(RESERVATIONS);
+    if let Some(reservations) = reservations {
+        let reservations = serde_json::to_value(InPool::from(reservations));
+        let reservations = reservations.map_err(|error| failed(error.into()))?;
+        kept.insert(RESERVATIONS.into(), reservations);
+    }
+    let bytes = serde_json::to_vec(&kept).map_err(|error| failed(error.into()))?;
+    match bytes.len() <= ATTRIBUTES_BYTES_MAX {
+        true => Ok(bytes),
+        false => Err(Unkept::NoRoom),
+    }
 }
 
 /// The volume's hosts that have a credential of a kind.
@@ -130,13 +199,7 @@ struct Header {
 /// # Errors
 /// Why it cannot be used. Unless nothing is kept, nothing may be written in its place.
 pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, KeptHosts), Unread> {
-    if bytes.is_empty() {
-        return Err(Unread::Nothing);
-    }
-    let Header { format } = serde_json::from_slice(bytes)?;
-    if format > FORMAT {
-        return Err(Unread::Newer(format));
-    }
+    reservations(bytes)?;
     let kept: Kept = serde_json::from_slice(bytes)?;
     let mut all = kept.rest;
     let place = serde_json::to_value(place)?;
@@ -175,6 +238,32 @@ fn check(record: &VolumeRecord, hosts: &[KeptHost]) -> Result<(), Unread> {
         return Err(Unread::Damaged("its UUID is all zeroes".to_owned()));
     }
     Ok(())
+}
+
+fn check_format(bytes: &[u8]) -> Result<(), Unread> {
+    if bytes.is_empty() {
+        return Err(Unread::Nothing);
+    }
+    let Header { format } = serde_json::from_slice(bytes)?;
+    match format <= FORMAT {
+        true => Ok(()),
+        false => Err(Unread::Newer(format)),
+    }
+}
+
+/// The reservations that are kept of a volume, if any are to survive a power loss.
+///
+/// # Errors
+/// As for [`decode`].
+pub fn reservations(bytes: &[u8]) -> Result<Option<Reservations>, Unread> {
+    #[derive(Deserialize)]
+    struct Part {
+        reservations: Option<InPool>,
+    }
+    check_format(bytes)?;
+    let Part { reservations } = serde_json::from_slice(bytes)?;
+    let kept = reservations.map(Reservations::try_from).transpose();
+    kept.map_err(Unread::Damaged)
 }
 
 /// By what hosts know a volume.

@@ -2,6 +2,7 @@
 
 use super::*;
 use api::SecretText;
+use node::{Held, ReservationType};
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -106,11 +107,84 @@ fn a_cluster_of_hosts_fits_and_too_many_are_refused() {
             hosts: hosts.into(),
             ..Objects::default()
         };
-        encode(&record, &objects)
+        check_room(&record, &objects).and_then(|()| encode(&record, &objects))
     };
-    assert!(many(80).is_ok());
+    let hosts = many(80).unwrap();
     let refused = many(100).unwrap_err();
     assert_eq!(refused.field.as_deref(), Some("hosts"));
+    // Registrants have their room beside as many hosts as there may be, and no more than there is.
+    let most = (80..100).find_map(|count| many(count).is_err().then_some(count - 1));
+    let identity = many(most.unwrap()).unwrap();
+    let kept = with_reservations(&identity, Some(&registered(REGISTRANTS_MIN))).unwrap();
+    assert_eq!(
+        with_identity(&hosts, &kept).unwrap().len(),
+        kept.len() + hosts.len() - identity.len()
+    );
+    let many_more = with_reservations(&identity, Some(&registered(REGISTRANTS_MIN * 2)));
+    assert_eq!(many_more, Err(Unkept::NoRoom));
+    // Hosts that would take it are refused.
+    let few = encode(&record(&["any"]), &Objects::default()).unwrap();
+    let kept = with_reservations(&few, Some(&registered(128))).unwrap();
+    assert!(with_identity(&hosts, &kept).is_err());
+}
+
+fn registered(hosts: usize) -> Reservations {
+    let host = |number: usize| [number as u8; 16];
+    Reservations {
+        generation: 9,
+        persistent: true,
+        registrants: (0..hosts).map(|number| (host(number), u64::MAX)).collect(),
+        held: None,
+    }
+}
+
+/// An earlier version must not serve a volume whose registrants it would lose, and may serve any
+/// other.
+#[test]
+fn what_hosts_registered_stays_beside_another_identity_and_raises_the_format() {
+    let identity = encode(&record(&["any"]), &Objects::default()).unwrap();
+    let format = |kept: &[u8]| serde_json::from_slice::<Value>(kept).unwrap()["format"].clone();
+    assert_eq!(
+        (format(&identity), reservations(&identity)),
+        (1.into(), Ok(None))
+    );
+    let some = registered(2);
+    let kept = with_reservations(&identity, Some(&some)).unwrap();
+    assert_eq!(
+        (format(&kept), reservations(&kept)),
+        (2.into(), Ok(Some(some.clone())))
+    );
+    let other = VolumeRecord {
+        tenant: None,
+        ..record(&[])
+    };
+    let other = encode(&other, &Objects::default()).unwrap();
+    let both = with_identity(&other, &kept).unwrap();
+    assert_eq!(
+        (format(&both), reservations(&both)),
+        (2.into(), Ok(Some(some)))
+    );
+    let place = record(&[]).place;
+    assert_eq!(decode(&both, place.clone()).unwrap().0.tenant, None);
+    let cleared = with_reservations(&both, Some(&registered(0))).unwrap();
+    assert_eq!(format(&cleared), 1);
+    assert_eq!(reservations(&cleared).unwrap(), Some(registered(0)));
+    assert_eq!(with_reservations(&cleared, None).unwrap(), other);
+    assert_eq!(
+        with_identity(&other, b"").unwrap(),
+        other,
+        "nothing was kept"
+    );
+    // What cannot be read stays as it is.
+    let newer = b"{\"format\":3}";
+    assert!(with_reservations(newer, None).is_err() && with_identity(&other, newer).is_err());
+    let wrong = String::from_utf8(kept)
+        .unwrap()
+        .replace("\"generation\":9", "\"generation\":-1");
+    assert!(matches!(
+        decode(wrong.as_bytes(), place),
+        Err(Unread::Damaged(_))
+    ));
 }
 
 #[test]
@@ -122,7 +196,7 @@ fn what_is_not_there_or_of_a_later_version_is_refused() {
         assert!(matches!(refused(damaged), Unread::Damaged(_)));
     }
     // Whatever else a later version says.
-    assert_eq!(refused(b"{\"format\":2,\"hosts\":7}"), Unread::Newer(2));
+    assert_eq!(refused(b"{\"format\":3,\"hosts\":7}"), Unread::Newer(3));
 }
 
 /// The rows of the page's table, cell by cell.
@@ -175,7 +249,19 @@ fn sampled() -> (VolumeRecord, Objects) {
 #[test]
 fn the_page_has_every_field_and_its_sample_is_what_is_written_and_read() {
     let (record, objects) = sampled();
-    let written: Value = serde_json::from_slice(&encode(&record, &objects).unwrap()).unwrap();
+    let hosts = [([1; 16], 0xc0de), ([2; 16], 0xbeef)];
+    let some = Reservations {
+        generation: 4,
+        persistent: true,
+        registrants: hosts.into(),
+        held: Some(Held {
+            kind: ReservationType::WriteExclusiveRegistrantsOnly,
+            host: [2; 16],
+        }),
+    };
+    let identity = encode(&record, &objects).unwrap();
+    let written = with_reservations(&identity, Some(&some)).unwrap();
+    let written: Value = serde_json::from_slice(&written).unwrap();
     let on_page: Value = serde_json::from_str(&sample()).unwrap();
     assert_eq!(
         written, on_page,
@@ -201,6 +287,7 @@ fn the_page_has_every_field_and_its_sample_is_what_is_written_and_read() {
         };
         assert!(right, "{field} is no {}: {value}", cells[1]);
     }
+    assert_eq!(reservations(sample().as_bytes()), Ok(Some(some)));
     let (read, hosts) = decode(sample().as_bytes(), record.place.clone()).unwrap();
     let read = VolumeRecord {
         hosts: record.hosts.clone(),
@@ -221,9 +308,11 @@ fn the_page_has_every_field_and_its_sample_is_what_is_written_and_read() {
 fn what_may_be_absent_is_read_without_it() {
     let mut shortest: Value = serde_json::from_str(&sample()).unwrap();
     let object = shortest.as_object_mut().unwrap();
-    for absent in ["authenticated", "under_tls", "tenant", "snapshot", "limits"] {
-        object.remove(absent).unwrap();
+    let optional = ["authenticated", "under_tls", "tenant", "snapshot", "limits"];
+    for absent in optional.iter().chain(&["reservations"]) {
+        object.remove(*absent).unwrap();
     }
+    object.insert("format".into(), 1.into());
     let place = record(&[]).place;
     let (read, hosts) = decode(shortest.to_string().as_bytes(), place).unwrap();
     assert!(read.limits.is_unlimited() && read.tenant.is_none() && read.snapshot.is_none());

@@ -1,12 +1,13 @@
 //! Volumes of pools: make, change, delete.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 
 use api::{
     ErrorBody, ErrorCode, GrantUse, Name, Severity, Size, Volume, VolumeRename, VolumeReserve,
     VolumeResize, VolumeRollback, VolumeSpec,
 };
-use node::{AllowedHosts, Backing, SnapshotInfo, VolumeId, VolumeOptions};
+use node::{AllowedHosts, Backing, NodeError, SnapshotInfo, VolumeId, VolumeOptions};
 
 use super::drives::refused;
 use super::grants::{Asker, volume_of};
@@ -58,6 +59,7 @@ impl Control {
             volume: id.0,
         };
         let record = self.new_record(objects, name, place(VolumeId(0)), spec);
+        kept::check_room(&record, objects)?;
         let attributes = kept::encode(&record, objects)?;
         let id = self.begin(name, pool, beginning, attributes).await?;
         let record = VolumeRecord {
@@ -135,9 +137,7 @@ impl Control {
                     .reserve_pool_volume(pool.as_str(), id, true)
                     .await?;
             }
-            self.node
-                .set_pool_volume_attributes(pool.as_str(), id, attributes)
-                .await
+            self.describe(pool, id, attributes).await
         };
         if let Err(error) = finish.await {
             // Made a moment ago under this lock: it is there to be deleted.
@@ -146,6 +146,20 @@ impl Control {
             return Err(self.refused_by_pool(pool, &error, Some(asked)).await);
         }
         Ok(id)
+    }
+
+    /// Has a pool keep this about a volume that is not served.
+    pub(super) async fn describe(
+        &self,
+        pool: &Name,
+        id: VolumeId,
+        attributes: Vec<u8>,
+    ) -> Result<(), NodeError> {
+        let change = move |_: &[u8]| Ok::<_, Infallible>(attributes);
+        let changed = self
+            .node
+            .change_pool_volume_attributes(pool.as_str(), id, change);
+        changed.await.map(|Ok(())| ())
     }
 
     /// Gives a volume of a pool another size; connected hosts see it.

@@ -1,13 +1,15 @@
 //! Serving volumes that there are already: at the start, and when what they stand on comes back.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::{ErrorBody, Name, Severity};
-use node::{AllowedHosts, Backing, NodeError, VolumeId};
+use node::{AllowedHosts, Backing, NodeError, Reservations, VolumeId};
 
 use super::drives::refused;
 use super::volumes::{allowed_hosts, drive_online, parsed};
-use super::{Control, Objects, VolumeEntry};
+use super::{Control, Objects, VolumeEntry, kept};
+use crate::reservations;
 use crate::state::{Place, VolumeRecord};
 
 impl Control {
@@ -57,13 +59,56 @@ impl Control {
                 capacity_bytes: record.capacity_bytes,
             },
         };
+        let known = match &online {
+            Err(_) if record.place.pool().is_some() => None,
+            _ => Some(self.kept_reservations(record).await?),
+        };
         let served = node_volume(name, record, backing, allowed).map_err(|error| error.message)?;
+        let served = node::VolumeSpec {
+            reservations: known,
+            ..served
+        };
         self.node
             .create_volume(served)
             .await
             .map_err(|error| error.to_string())?;
         self.quality.forget(record.uuid);
         online
+    }
+
+    /// The reservations of a volume from before, where what holds it is there: a pool that is not
+    /// open says nothing of them.
+    pub(super) async fn kept_reservations(
+        &self,
+        record: &VolumeRecord,
+    ) -> Result<Arc<Reservations>, String> {
+        let on_node = reservations::kept(&self.state, &record.nqn, record.nsid);
+        let on_node = on_node.map_err(|error| error.to_string())?;
+        let Place::Pool { name, volume } = &record.place else {
+            return Ok(on_node.unwrap_or_default());
+        };
+        let (pool, id) = (name.as_str(), VolumeId(*volume));
+        let kept = self.node.pool_volume_attributes(pool, id).await;
+        let kept = kept.map_err(|error| error.to_string())?;
+        let in_pool = kept::reservations(&kept).map_err(|unread| unread.to_string())?;
+        let Some(from_earlier) = on_node else {
+            return Ok(in_pool.map(Arc::new).unwrap_or_default());
+        };
+        // An earlier version kept those of pools' volumes on the node too.
+        let known = match in_pool {
+            Some(in_pool) => Arc::new(in_pool),
+            None => {
+                let moved = Arc::clone(&from_earlier);
+                let change = move |kept: &[u8]| kept::with_reservations(kept, Some(&moved));
+                let written = self.node.change_pool_volume_attributes(pool, id, change);
+                let written = written.await.map_err(|error| error.to_string())?;
+                written.map_err(|unkept| unkept.to_string())?;
+                from_earlier
+            }
+        };
+        let forgotten = reservations::forget(&self.state, &record.nqn, record.nsid);
+        forgotten.map_err(|error| error.to_string())?;
+        Ok(known)
     }
 
     /// Puts the volume of a drive that came back on it again.
@@ -73,7 +118,7 @@ impl Control {
         for (name, entry) in members.filter(|(_, volume)| on(volume)) {
             let backing = Backing::Drive(drive.to_string());
             let object = format!("volume/{name}");
-            match self.node.set_backing(name.as_str(), backing).await {
+            match self.node.set_backing(name.as_str(), backing, None).await {
                 Ok(_) => {
                     entry.offline = None;
                     self.events.record(Severity::Info, &object, "online again");
@@ -104,6 +149,7 @@ fn pool_open(objects: &Objects, pool: &Name) -> Result<(), String> {
     }
 }
 
+/// As the data path takes a volume that nobody has used yet.
 pub(super) fn node_volume(
     name: &Name,
     record: &VolumeRecord,
@@ -118,5 +164,6 @@ pub(super) fn node_volume(
         nsid: record.nsid,
         uuid: record.uuid,
         allowed,
+        reservations: Some(Arc::default()),
     })
 }

@@ -191,6 +191,13 @@ impl Control {
                     (name.clone(), record)
                 })
                 .collect();
+            for (name, record) in &changed {
+                let before = objects.volumes.get(name);
+                let fewer = |before: &VolumeEntry| before.record.hosts.len() < hosts.len();
+                if record.place.pool().is_some() && before.is_some_and(fewer) {
+                    kept::check_room(record, objects)?;
+                }
+            }
             self.remember_volumes(objects, changed.clone()).await?;
             for (name, record) in changed {
                 if let Some(member) = objects.volumes.get_mut(&name) {
@@ -224,13 +231,13 @@ impl Control {
                 identified(objects, name)?;
             }
             if let Place::Pool { name, volume } = &record.place {
-                let attributes = kept::encode(record, objects)?;
-                let kept = self.node.set_pool_volume_attributes(
+                let identity = kept::encode(record, objects)?;
+                let kept = self.node.change_pool_volume_attributes(
                     name.as_str(),
                     VolumeId(*volume),
-                    attributes,
+                    move |kept| kept::with_identity(&identity, kept),
                 );
-                kept.await.map_err(|error| refused(&error))?;
+                kept.await.map_err(|error| refused(&error))??;
             }
         }
         let on_drives = |record: &VolumeRecord| record.place.drive().is_some();

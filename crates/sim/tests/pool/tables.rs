@@ -1,6 +1,8 @@
 //! The place of the tables on the drives: segments and volumes share it, and neither may keep the
 //! other from what it needs.
 
+use std::convert::Infallible;
+
 use crate::support::{BLOCK, create, open, read, settle, volume, with_drives, write};
 use pool::{
     ATTRIBUTES_BYTES_MAX, Level, Pool, PoolError, PoolState, SnapshotId, VolumeId, VolumeOptions,
@@ -26,6 +28,15 @@ async fn described_volume(pool: &Pool<SimDrive>, name: &str) -> Result<VolumeId,
         ..VolumeOptions::default()
     };
     pool.create_volume(name, options).await
+}
+
+async fn describe(
+    pool: &Pool<SimDrive>,
+    id: VolumeId,
+    attributes: Vec<u8>,
+) -> Result<(), PoolError> {
+    let described = pool.change_attributes(id, |_| Ok::<_, Infallible>(attributes));
+    described.await.map(drop)
 }
 
 async fn assert_written(pool: &Pool<SimDrive>, id: VolumeId, blocks: u64) {
@@ -66,7 +77,7 @@ fn volumes_leave_the_tables_room_for_segments() {
         let pool = open(&drives).await;
         assert_written(&pool, id, BLOCKS).await;
         // Less is always taken.
-        let less = pool.set_attributes(others[0], vec![7; 10]).await;
+        let less = describe(&pool, others[0], vec![7; 10]).await;
         less.expect("shorter attributes");
         for other in others {
             pool.delete_volume(other).await.expect("deleted");
@@ -133,7 +144,7 @@ fn what_makes_full_tables_smaller_is_never_refused() {
         };
         assert_eq!(refused, PoolError::TablesFull);
         assert!(snapshots.len() > 20, "{}", snapshots.len());
-        pool.set_attributes(id, Vec::new())
+        describe(&pool, id, Vec::new())
             .await
             .expect("no more than before");
         pool.resize_volume(id, 50 * BLOCK as u64, true)

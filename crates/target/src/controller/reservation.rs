@@ -32,7 +32,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
             Select::CURRENT if command.feature == Feature::RESERVATION_MASK => {
                 u64::from(self.notices.borrow().mask(nsid))
             }
-            Select::CURRENT => u64::from(namespace.reservations().persistent),
+            Select::CURRENT => u64::from(namespace.reservations()?.persistent),
             Select::DEFAULT | Select::SAVED => 0,
             Select::CAPABILITIES => {
                 u64::from(capability::CHANGEABLE | capability::NAMESPACE_SPECIFIC)

@@ -41,7 +41,9 @@ pub(crate) async fn execute<D: BlockDevice + 'static>(
         return Reply::status(Status::INVALID_NAMESPACE.do_not_retry());
     };
     if IoOpcode(entry.opcode) == IoOpcode::RESERVATION_REPORT {
-        return report(command, &namespace.reservations()).unwrap_or_else(Reply::status);
+        let known = namespace.reservations();
+        let report = known.and_then(|state| report(command, &state));
+        return report.unwrap_or_else(Reply::status);
     }
     let request = match request(command, data.unwrap_or_default()) {
         Ok(request) => request,
@@ -79,6 +81,8 @@ fn request(command: &Reservation, data: &[u8]) -> Result<Request, Status> {
         let compared = (!ignore).then_some(key);
         let persist = CHANGE_PERSISTENCE[usize::from(command.persistence >> 6)];
         return match act {
+            // Where a key is preempted, 0 stands for all.
+            action::REGISTER | action::REPLACE if other == 0 => Err(Status::INVALID_FIELD),
             action::REGISTER => Ok(Request::Register(other, persist)),
             action::UNREGISTER => Ok(Request::Unregister(compared, persist)),
             action::REPLACE => Ok(Request::Replace(compared, other, persist)),
@@ -110,7 +114,8 @@ fn report(command: &Reservation, state: &Reservations) -> Result<Reply, Status> 
     let mut header = ReportHeader::new_zeroed();
     header.generation = U32::new(state.generation);
     header.kind = state.held.map_or(0, |held| held.kind.number());
-    header.registrants = U16::new(state.registrants.len() as u16);
+    let registrants = u16::try_from(state.registrants.len());
+    header.registrants = U16::new(registrants.unwrap_or(u16::MAX));
     header.persistent = u8::from(state.persistent);
     let mut report = header.as_bytes().to_vec();
     for (host, key) in &state.registrants {

@@ -11,7 +11,8 @@ use nvme::Status;
 use nvme::event::AsyncEvent;
 use nvme::reservation::{CAPABILITIES, NotificationType, PERSISTENCE};
 
-use super::{HostId, Request, Reservations};
+use super::state::NO_ROOM;
+use super::{HostId, Request, Reservations, Unkept};
 use crate::home::{Message, OWNER};
 use crate::namespace::Namespace;
 use crate::per_core::Core;
@@ -102,7 +103,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let subsystem = self.subsystem(subsystem_nqn).ok_or(GONE)?;
         let namespace = subsystem.namespace(nsid).ok_or(GONE)?;
         let _turn = namespace.changing.lock().await;
-        let before = namespace.reservations();
+        let before = namespace.reservations()?;
         let change = before.execute(host, request)?;
         if change.state == *before {
             return Ok(());
@@ -134,14 +135,13 @@ impl<D: BlockDevice + 'static> Core<D> {
         let Some(keeper) = keeper else {
             return Err(Status::INVALID_FIELD.do_not_retry());
         };
-        let (nqn, state) = (nqn.clone(), Arc::clone(state));
-        let kept = reactor::blocking(move || {
-            let state = state.persistent.then_some(&*state);
-            keeper(&nqn, nsid, state)
-        });
-        kept.await.map_err(|problem| {
-            tracing::error!(nsid, problem, "reservations cannot be kept");
-            Status::INTERNAL_ERROR
+        let kept = keeper(nqn, nsid, state.persistent.then(|| Arc::clone(state)));
+        kept.await.map_err(|unkept| match unkept {
+            Unkept::NoRoom => NO_ROOM,
+            Unkept::Failed(problem) => {
+                tracing::error!(nsid, problem, "reservations cannot be kept");
+                Status::INTERNAL_ERROR
+            }
         })
     }
 
@@ -177,7 +177,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     async fn apply_to(&self, namespace: &Namespace<D>, news: &News) {
-        namespace.set_reservations(&news.state);
+        namespace.set_reservations(Some(&news.state));
         for controller in self.all_controllers() {
             if controller.subsystem_nqn != news.subsystem_nqn {
                 continue;

@@ -9,6 +9,9 @@ use nvme::reservation::{NotificationType, ReservationType};
 /// HOSTID, all 128 bits.
 pub type HostId = [u8; 16];
 
+/// Registrants that a namespace has at most: twice as many as the largest clusters have nodes.
+pub const REGISTRANTS_MAX: usize = 128;
+
 /// The registrations and the reservation of one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reservations {
@@ -38,7 +41,8 @@ pub enum Request {
     Register(u64, Option<bool>),
     /// Unregister, if this is the key; none is not compared.
     Unregister(Option<u64>, Option<bool>),
-    /// Take another key, if the first is the key; none is not compared.
+    /// Take another key, if the first is the key; none is not compared, and registers a host that
+    /// is not.
     Replace(Option<u64>, u64, Option<bool>),
     /// Acquire the reservation; the key is compared.
     Acquire(u64, ReservationType),
@@ -74,6 +78,9 @@ pub struct Change {
 }
 
 const CONFLICT: Status = Status::RESERVATION_CONFLICT.do_not_retry();
+
+/// There is no room for one more registrant: what nvmet and SPDK answer then.
+pub(super) const NO_ROOM: Status = Status::INTERNAL_ERROR.do_not_retry();
 
 impl Reservations {
     /// Whether a host may access the data this way.
@@ -111,8 +118,10 @@ impl Reservations {
                 change.count();
             }
             Request::Replace(key, new, persist) => {
-                self.compare_unless_ignored(&host, key)?;
-                change.state.registrants.insert(host, new);
+                if key.is_some() {
+                    self.compare_unless_ignored(&host, key)?;
+                }
+                change.give_key(host, new)?;
                 change.persist(persist);
                 change.count();
             }
@@ -178,17 +187,25 @@ impl Change {
         }
     }
 
-    /// Registering again with the same key is no error.
+    /// Registering again with the same key is no error, and counts.
     fn register(&mut self, host: HostId, key: u64) -> Result<(), Status> {
-        match self.state.registrants.get(&host) {
-            Some(registered) if *registered == key => Ok(()),
-            Some(_) => Err(CONFLICT),
-            None => {
-                self.state.registrants.insert(host, key);
-                self.count();
-                Ok(())
-            }
+        let registered = self.state.registrants.get(&host);
+        if registered.is_some_and(|registered| *registered != key) {
+            return Err(CONFLICT);
         }
+        self.give_key(host, key)?;
+        self.count();
+        Ok(())
+    }
+
+    /// Makes a host a registrant, if it is not and there is room for one more.
+    fn give_key(&mut self, host: HostId, key: u64) -> Result<(), Status> {
+        let registrants = &mut self.state.registrants;
+        if registrants.len() >= REGISTRANTS_MAX && !registrants.contains_key(&host) {
+            return Err(NO_ROOM);
+        }
+        registrants.insert(host, key);
+        Ok(())
     }
 
     /// A reservation goes with its holder; one of all registrants with the last of them.

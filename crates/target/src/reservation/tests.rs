@@ -6,7 +6,7 @@ use nvme::Status;
 use nvme::reservation::{NotificationType, ReservationType};
 use proptest::prelude::*;
 
-use super::{Access, Change, Held, HostId, Request, Reservations};
+use super::{Access, Change, Held, HostId, REGISTRANTS_MAX, Request, Reservations};
 
 const A: HostId = [1; 16];
 const B: HostId = [2; 16];
@@ -37,7 +37,11 @@ fn registering_takes_one_key_a_host() {
     let empty = Reservations::default();
     let one = done(&empty, A, Request::Register(7, Some(true))).state;
     assert_eq!((one.generation, one.persistent), (1, true));
-    assert_eq!(done(&one, A, Request::Register(7, None)).state, one);
+    let again = done(&one, A, Request::Register(7, None)).state;
+    assert_eq!(
+        (again.generation, &again.registrants),
+        (2, &one.registrants)
+    );
     let conflict = Status::RESERVATION_CONFLICT;
     assert_eq!(refused(&one, A, Request::Register(8, None)), conflict);
     assert_eq!(
@@ -49,13 +53,37 @@ fn registering_takes_one_key_a_host() {
         refused(&one, A, Request::Replace(Some(8), 9, None)),
         conflict
     );
-    assert_eq!(refused(&one, B, Request::Replace(None, 9, None)), conflict);
+    assert_eq!(
+        refused(&one, B, Request::Replace(Some(7), 9, None)),
+        conflict
+    );
+    // Whoever does not say which key he had need not have had one.
+    let joined = done(&one, B, Request::Replace(None, 9, None)).state;
+    let both = BTreeMap::from([(A, 7), (B, 9)]);
+    assert_eq!((joined.generation, &joined.registrants), (2, &both));
     let replaced = done(&one, A, Request::Replace(Some(7), 9, None)).state;
     assert_eq!((replaced.registrants[&A], replaced.generation), (9, 2));
     let ignored = done(&replaced, A, Request::Replace(None, 5, Some(false))).state;
     assert_eq!((ignored.registrants[&A], ignored.persistent), (5, false));
     let gone = done(&ignored, A, Request::Unregister(Some(5), None)).state;
     assert!(gone.registrants.is_empty() && gone.generation == 4);
+}
+
+#[test]
+fn a_namespace_has_so_many_registrants_and_no_more() {
+    let mut state = Reservations::default();
+    let host = |number: usize| (number as u128).to_le_bytes();
+    for number in 0..REGISTRANTS_MAX {
+        state = done(&state, host(number), Request::Register(1, None)).state;
+    }
+    let one_more = host(REGISTRANTS_MAX);
+    for request in [Request::Register(1, None), Request::Replace(None, 1, None)] {
+        assert_eq!(refused(&state, one_more, request), Status::INTERNAL_ERROR);
+        assert!(done(&state, host(3), request).state.registrants.len() == REGISTRANTS_MAX);
+    }
+    let state = done(&state, host(0), Request::Unregister(Some(1), None)).state;
+    let state = done(&state, one_more, Request::Register(1, None)).state;
+    assert_eq!(state.registrants.len(), REGISTRANTS_MAX);
 }
 
 /// NVMe 2.0, the table of command behaviour in the presence of a reservation.

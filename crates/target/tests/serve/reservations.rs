@@ -11,22 +11,22 @@ use initiator::{ConnectOptions, Controller, Data};
 use nvme::command::{IoOpcode, ReadWrite};
 use nvme::event::AsyncEvent;
 use nvme::feature::Feature;
-use nvme::log::LogPage;
+use nvme::log::{GetLogPage, LogPage};
 use nvme::reservation::{
     Keys, Notification, NotificationType, Registrant, ReportHeader, Reservation, ReservationType,
     action,
 };
 use nvme::{SglDescriptor, Status, SubmissionEntry};
-use target::reservation::Reservations;
+use target::reservation::{ReservationKeeper, Reservations, Unkept};
 use target::{Links, PortSettings, Target, TargetSettings};
 use zerocopy::little_endian::{U32, U64};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::device::Memory;
 use crate::io::geometry;
 use crate::{SUBSYSTEM, namespace, nqn, simulate, subsystem};
 
-type Kept = Arc<Mutex<Vec<Option<Reservations>>>>;
+type Kept = Arc<Mutex<Vec<Option<Arc<Reservations>>>>>;
 
 struct Cores {
     targets: Vec<Target<Memory>>,
@@ -62,8 +62,8 @@ fn start_at(port: u16) -> Cores {
         let kept = Arc::clone(&cores.kept);
         target.keep_reservations(Arc::new(move |_, nsid, state| {
             assert_eq!(nsid, 1);
-            kept.lock().unwrap().push(state.cloned());
-            Ok(())
+            kept.lock().unwrap().push(state);
+            Box::pin(async { Ok(()) })
         }));
         target
             .add_subsystem(subsystem(SUBSYSTEM, AllowedHosts::Any))
@@ -263,9 +263,7 @@ fn preempting_waits_and_tells() {
             NotificationType::REGISTRATION_PREEMPTED,
             NotificationType::NONE,
         ] {
-            let page = a.log_page(LogPage::RESERVATION, 0, 0, 64).await.unwrap();
-            let page = Notification::read_from_bytes(&page).unwrap();
-            assert_eq!(page.kind, expected);
+            assert_eq!(notification(&a).await.kind, expected);
         }
         // A masked notification is none.
         a.set_feature(Feature::RESERVATION_MASK, 0b1110)
@@ -276,6 +274,128 @@ fn preempting_waits_and_tells() {
         assert!(cleared.is_success());
         assert_eq!(a.next_event().await, Some(AsyncEvent::RESERVATION));
         assert!(access(&a, IoOpcode::WRITE).await.is_success());
+    });
+}
+
+async fn notification(host: &Controller) -> Notification {
+    let page = host.log_page(LogPage::RESERVATION, 0, 0, 64).await.unwrap();
+    Notification::read_from_bytes(&page).unwrap()
+}
+
+/// A page says how many come after it, and stays until it was read whole, and not to be kept.
+#[test]
+fn a_notification_stays_until_it_was_read() {
+    simulate(74, async {
+        let cores = start();
+        let (a, b) = (
+            host(cores.addresses[0], "a").await,
+            host(cores.addresses[1], "b").await,
+        );
+        for key in [3, 4] {
+            assert!(register(&a, key).await.is_success() && register(&b, 2).await.is_success());
+            let cleared = ask(&b, IoOpcode::RESERVATION_RELEASE, action::CLEAR, 0, [2, 0]).await;
+            assert!(cleared.is_success());
+        }
+        let read = async |offset: u64, bytes: u32, retain: bool| {
+            let mut command = GetLogPage::new(LogPage::RESERVATION, 0, offset, bytes);
+            command.specific = u8::from(retain) << 7;
+            let data = Data::In(Buffer::zeroed(bytes as usize));
+            let (data, completion) = a.admin(*command.entry(), data).await;
+            (data, completion.unwrap().status().code())
+        };
+        let first = |page: &[u8]| {
+            let page = Notification::read_from_bytes(page).unwrap();
+            (page.count.get(), page.more, page.kind)
+        };
+        let oldest = (1, 1, NotificationType::PREEMPTED);
+        for _ in 0..2 {
+            let (data, status) = read(0, 64, true).await;
+            assert!(status.is_success());
+            assert_eq!(first(&data.into_buffer().unwrap()), oldest);
+        }
+        assert!(read(0, 16, false).await.1.is_success(), "part of it");
+        assert_eq!(read(8192, 64, false).await.1, Status::INVALID_FIELD);
+        for expected in [oldest, (2, 0, NotificationType::PREEMPTED)] {
+            assert_eq!(first(notification(&a).await.as_bytes()), expected);
+        }
+        assert_eq!(notification(&a).await.kind, NotificationType::NONE);
+    });
+}
+
+/// A host is not told that something is kept that is not, and nothing has changed then.
+#[test]
+fn what_cannot_be_kept_is_refused() {
+    simulate(75, async {
+        let cores = start();
+        let unkept = [Unkept::Failed("offline".to_owned()), Unkept::NoRoom];
+        let unkept = Mutex::new(unkept.into_iter());
+        let keeper: ReservationKeeper = Arc::new(move |_, _, _| {
+            let outcome = unkept.lock().unwrap().next().map_or(Ok(()), Err);
+            Box::pin(async { outcome })
+        });
+        cores.targets[0].keep_reservations(keeper);
+        let a = host(cores.addresses[1], "a").await;
+        let act = 0b11 << 6;
+        for _ in 0..2 {
+            let refused = ask(&a, IoOpcode::RESERVATION_REGISTER, act, 0, [0, 1]).await;
+            assert_eq!(refused, Status::INTERNAL_ERROR);
+            assert_eq!(report(&a).await.0, ReportHeader::new_zeroed());
+        }
+        assert!(
+            ask(&a, IoOpcode::RESERVATION_REGISTER, act, 0, [0, 1])
+                .await
+                .is_success()
+        );
+        assert_eq!(report(&a).await.0.registrants.get(), 1);
+    });
+}
+
+/// Until somebody knows who holds a namespace nobody uses it, and nobody changes that.
+#[test]
+fn a_namespace_whose_reservations_are_unknown_is_not_ready() {
+    simulate(76, async {
+        let cores = start();
+        let restore = |known: Option<&Arc<Reservations>>| {
+            for target in &cores.targets {
+                let restored = target.restore_reservations(&nqn(SUBSYSTEM), 1, known);
+                restored.unwrap();
+            }
+        };
+        restore(None);
+        let a = host(cores.addresses[1], "a").await;
+        let not_ready = Status::NAMESPACE_NOT_READY;
+        for opcode in [IoOpcode::WRITE, IoOpcode::READ, IoOpcode::FLUSH] {
+            assert_eq!(access(&a, opcode).await, not_ready);
+        }
+        assert_eq!(register(&a, 1).await, not_ready);
+        let mut command = *Reservation::of(&SubmissionEntry::new(
+            IoOpcode::RESERVATION_REPORT.0,
+            1,
+            SglDescriptor::transport(64),
+        ));
+        command.action = 15;
+        command.report = U32::new(1);
+        let asked = submit(&a, *command.entry(), Data::In(Buffer::zeroed(64))).await;
+        assert_eq!(asked.1, not_ready);
+        restore(Some(&Arc::default()));
+        assert!(access(&a, IoOpcode::WRITE).await.is_success());
+        assert!(register(&a, 1).await.is_success());
+    });
+}
+
+/// 0 stands for all where a key is preempted: no host has it.
+#[test]
+fn a_key_of_zero_is_refused() {
+    simulate(77, async {
+        let cores = start();
+        let a = host(cores.addresses[0], "a").await;
+        assert_eq!(register(&a, 0).await, Status::INVALID_FIELD);
+        assert!(register(&a, 1).await.is_success());
+        for act in [action::REPLACE, action::REPLACE | action::IGNORE_KEY] {
+            let refused = ask(&a, IoOpcode::RESERVATION_REGISTER, act, 0, [1, 0]).await;
+            assert_eq!(refused, Status::INVALID_FIELD);
+        }
+        assert_eq!(report(&a).await.1[0].key.get(), 1);
     });
 }
 
@@ -307,7 +427,7 @@ fn what_is_to_persist_is_written_and_restored() {
         let after = start_at(5000);
         for target in &after.targets {
             target
-                .restore_reservations(&nqn(SUBSYSTEM), 1, &Arc::new(last.clone()))
+                .restore_reservations(&nqn(SUBSYSTEM), 1, Some(&last))
                 .unwrap();
         }
         let (a, b) = (

@@ -145,8 +145,9 @@ impl Control {
                 pool: pool.to_string(),
                 volume: VolumeId(*volume),
             };
-            let back = self.node.set_backing(name.as_str(), backing).await;
-            return back.map(drop).map_err(|error| error.to_string());
+            let kept = self.kept_reservations(record).await?;
+            let back = self.node.set_backing(name.as_str(), backing, Some(kept));
+            return back.await.map(drop).map_err(|error| error.to_string());
         }
         self.restore_volume(objects, name, record).await
     }

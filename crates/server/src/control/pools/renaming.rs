@@ -94,10 +94,8 @@ impl Renaming {
             renamed.await.map_err(|error| refused(&error))?;
         }
         for (id, attributes) in self.attributes {
-            let kept = control
-                .node
-                .set_pool_volume_attributes(pool.as_str(), id, attributes);
-            kept.await.map_err(|error| refused(&error))?;
+            let kept = control.describe(pool, id, attributes).await;
+            kept.map_err(|error| refused(&error))?;
         }
         Ok(())
     }

@@ -1,0 +1,163 @@
+//! Hosts that register with volumes and reserve them. A host's name, identifier and key come from
+//! its number.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
+use std::net::SocketAddr;
+
+use crate::support::{Node, name, wait_until};
+use api::Volume;
+use block::Buffer;
+use initiator::{ConnectOptions, Controller, Data, Error};
+use nvme::command::ReadWrite;
+use nvme::reservation::{
+    EXTENDED, Keys, Registrant, ReportHeader, Reservation, ReservationType, action,
+};
+use nvme::{IoOpcode, SglDescriptor, Status, SubmissionEntry};
+use reactor::{Reactor, ReactorConfig};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Bytes of a report with as many registrants as there may be.
+const REPORT_BYTES: u32 = 64 * 130;
+
+/// CPTPL: what is registered survives a power loss.
+pub const PERSIST: u8 = 0b11 << 6;
+
+/// What a host is told of the reservations of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub generation: u32,
+    pub kind: Option<ReservationType>,
+    pub persistent: bool,
+    /// Number and key of each, and whether it holds the reservation.
+    pub registrants: Vec<(u8, u64, bool)>,
+}
+
+pub fn key(host: u8) -> u64 {
+    0xc0de_0000_0000_0000 + u64::from(host)
+}
+
+async fn connect(address: SocketAddr, nqn: &str, host: u8) -> Result<Controller, Error> {
+    let options = ConnectOptions {
+        host_id: [host; 16],
+        io_queues: 1,
+        ..ConnectOptions::new(format!("nqn.2026-11.example.flashyard:host-{host}"))
+    };
+    Controller::connect(address, nqn, options).await
+}
+
+/// Runs `work` as a host that is connected to a volume's subsystem; by the end the node knows that
+/// it is no more.
+pub fn as_host<T, F: Future<Output = T>>(
+    node: &Node,
+    volume: &Volume,
+    host: u8,
+    work: impl FnOnce(Controller) -> F,
+) -> T {
+    let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
+    let address = node.endpoints().nvme[0];
+    let done = reactor.run(async {
+        let controller = connect(address, &volume.nqn, host).await.unwrap();
+        let done = work(controller.clone()).await;
+        controller.disconnect().await;
+        done
+    });
+    wait_until("the node has seen the host go", || {
+        let sessions = node.client().sessions().unwrap().items;
+        !sessions.iter().any(|session| session.nqn == volume.nqn)
+    });
+    done
+}
+
+/// What comes of a host's write at an address that may not be served, or not yet.
+pub fn try_to_write(address: SocketAddr, volume: &Volume, host: u8) -> Option<Status> {
+    let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
+    reactor.run(async {
+        let controller = connect(address, &volume.nqn, host).await.ok()?;
+        let status = access(&controller, volume.nsid, IoOpcode::WRITE).await;
+        controller.disconnect().await;
+        Some(status)
+    })
+}
+
+async fn submit(host: &Controller, entry: SubmissionEntry, data: Data) -> (Data, Status) {
+    let (data, completion) = host.queue(0).unwrap().submit(entry, data).await;
+    (data, completion.unwrap().status().code())
+}
+
+async fn ask(host: &Controller, command: Reservation, keys: [u64; 2]) -> Status {
+    let keys = Keys {
+        current: U64::new(keys[0]),
+        other: U64::new(keys[1]),
+    };
+    let data = Data::Out(Buffer::copy_of(keys.as_bytes()));
+    submit(host, *command.entry(), data).await.1
+}
+
+fn command(opcode: IoOpcode, nsid: u32, bytes: u32) -> Reservation {
+    let transport = SglDescriptor::transport(bytes);
+    *Reservation::of(&SubmissionEntry::new(opcode.0, nsid, transport))
+}
+
+pub async fn register(controller: &Controller, nsid: u32, host: u8, persistence: u8) -> Status {
+    let mut command = command(IoOpcode::RESERVATION_REGISTER, nsid, 16);
+    command.persistence = persistence;
+    ask(controller, command, [0, key(host)]).await
+}
+
+pub async fn acquire(
+    controller: &Controller,
+    nsid: u32,
+    host: u8,
+    kind: ReservationType,
+) -> Status {
+    let mut command = command(IoOpcode::RESERVATION_ACQUIRE, nsid, 16);
+    command.kind = kind.number();
+    ask(controller, command, [key(host), 0]).await
+}
+
+pub async fn clear(controller: &Controller, nsid: u32, host: u8) -> Status {
+    let mut command = command(IoOpcode::RESERVATION_RELEASE, nsid, 16);
+    command.action = action::CLEAR;
+    ask(controller, command, [key(host), 0]).await
+}
+
+pub async fn report(controller: &Controller, nsid: u32) -> Result<Report, Status> {
+    let mut command = command(IoOpcode::RESERVATION_REPORT, nsid, REPORT_BYTES);
+    let dwords = (REPORT_BYTES / 4 - 1).to_le_bytes();
+    [command.action, command.kind] = [dwords[0], dwords[1]];
+    command.report = U32::new(EXTENDED);
+    let data = Data::In(Buffer::zeroed(REPORT_BYTES as usize));
+    let (data, status) = submit(controller, *command.entry(), data).await;
+    if !status.is_success() {
+        return Err(status);
+    }
+    let bytes = data.into_buffer().unwrap();
+    let (header, rest) = ReportHeader::read_from_prefix(&bytes).unwrap();
+    let count = usize::from(header.registrants.get());
+    let (registrants, _) = <[Registrant]>::ref_from_prefix_with_elems(rest, count).unwrap();
+    let registrants = registrants.iter();
+    Ok(Report {
+        generation: header.generation.get(),
+        kind: ReservationType::from_number(header.kind),
+        persistent: header.persistent == 1,
+        registrants: registrants
+            .map(|one| (one.host_id[0], one.key.get(), one.status == 1))
+            .collect(),
+    })
+}
+
+pub async fn access(controller: &Controller, nsid: u32, opcode: IoOpcode) -> Status {
+    let transport = SglDescriptor::transport(4096);
+    let entry = *ReadWrite::new(opcode, nsid, 0, 1, transport).entry();
+    let data = match opcode {
+        IoOpcode::READ => Data::In(Buffer::zeroed(4096)),
+        _ => Data::Out(Buffer::zeroed(4096)),
+    };
+    submit(controller, entry, data).await.1
+}
+
+pub fn volume(node: &Node, of: &str) -> Volume {
+    node.client().volume(&name(of)).unwrap()
+}
