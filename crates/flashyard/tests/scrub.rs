@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use api::{JobKind, JobState};
 use server::state::{Kind, State};
-use support::{Node, name, text};
+use support::{Node, name, text, wait_for, wait_until};
 
 /// Longer than checking an empty pool takes on the slowest machine, and a look of the node.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -81,4 +81,64 @@ fn the_interval_is_a_setting_and_a_scrub_that_is_none_cannot_be_stopped() {
     let refused = node.ask(&["pool", "scrub", "pool", "--stop"]);
     let message = text(&refused.stderr);
     assert!(message.contains("no scrub runs on pool pool"), "{message}");
+}
+
+/// A scrub that is under way is remembered, until it has ended or somebody has stopped it.
+fn is_under_way(node: &Node) -> bool {
+    let state = State::open(node.path()).unwrap();
+    let pools = state.load().unwrap().pools;
+    pools[&name("pool")].scrub.under_way
+}
+
+/// Ends the node in the middle of a scrub, which is over soon.
+fn cut_short(node: &mut Node, end: impl Fn(&mut Node)) {
+    for _ in 0..100 {
+        node.client().scrub_pool(&name("pool")).unwrap();
+        end(node);
+        let cut_short = is_under_way(node);
+        node.start();
+        if cut_short {
+            return;
+        }
+    }
+    panic!("the scrub was always over before the node was");
+}
+
+#[test]
+fn a_scrub_that_the_nodes_end_cuts_short_begins_anew() {
+    let mut node = Node::develop(&["--drives", "4"]);
+    node.answer(&["settings", "set", "--scrub-interval", "0"]);
+    let ends: [fn(&mut Node); 2] = [Node::kill, |node| {
+        assert!(node.terminate().success(), "{}", node.log());
+    }];
+    for end in ends {
+        cut_short(&mut node, end);
+        let jobs = wait_for("it begins", || {
+            let jobs = node.client().jobs().unwrap().items;
+            (!jobs.is_empty()).then_some(jobs)
+        });
+        assert_eq!(jobs.len(), 1, "{jobs:?}");
+        assert_eq!(
+            (jobs[0].kind, &jobs[0].object[..]),
+            (JobKind::Scrub, "pool/pool")
+        );
+        let events = node.answer(&["event", "list"]);
+        assert!(events.contains("begins anew, job 1"), "{events}");
+        wait_until("it has ended", || {
+            let job = node.client().job(1).unwrap();
+            job.state == JobState::Done
+        });
+    }
+    // Neither one that has ended nor one that was stopped.
+    node.kill();
+    assert!(!is_under_way(&node));
+    node.start();
+    assert_eq!(node.client().jobs().unwrap().items, []);
+    let job = node.client().scrub_pool(&name("pool")).unwrap();
+    let stopped = node.ask(&["pool", "scrub", "pool", "--stop"]);
+    wait_until("it has ended", || {
+        node.client().job(job.id).unwrap().state != JobState::Running
+    });
+    node.kill();
+    assert!(!is_under_way(&node), "{stopped:?}");
 }

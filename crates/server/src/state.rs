@@ -167,6 +167,9 @@ pub struct ScrubRecord {
     pub ended: Option<u64>,
     /// From when the time to the next scrub counts.
     pub since: u64,
+    /// One has begun that has not ended; where none runs, it ended with the node.
+    #[serde(default)]
+    pub under_way: bool,
 }
 
 /// A volume to serve, with the identity hosts know it by.

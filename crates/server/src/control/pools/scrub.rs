@@ -20,15 +20,16 @@ impl ScrubRecord {
     /// Nothing is checked yet; the first scrub is due an interval after `time`.
     pub(super) fn counting_from(time: SystemTime) -> ScrubRecord {
         ScrubRecord {
-            ended: None,
             since: seconds(time),
+            ..ScrubRecord::default()
         }
     }
 
-    /// Whether it is time for the next one; never where the interval is zero.
+    /// Whether it is time for the next one, be it for one that the node's end has cut short; never
+    /// else where the interval is zero.
     fn is_due(&self, interval_days: u32, now: SystemTime) -> bool {
         let interval = u64::from(interval_days) * DAY_SECONDS;
-        interval > 0 && seconds(now) >= self.since.saturating_add(interval)
+        self.under_way || interval > 0 && seconds(now) >= self.since.saturating_add(interval)
     }
 
     /// When everything had been checked for the last time.
@@ -55,9 +56,11 @@ pub(in crate::control) fn check_interval_days(days: u32) -> Result<(), ErrorBody
 impl Control {
     /// Begins to check everything in a pool.
     pub async fn scrub_pool(self: &Arc<Self>, name: &Name) -> Result<Job, ErrorBody> {
-        let objects = self.objects.change().await;
+        let mut objects = self.objects.change().await;
         self.online_pool(&objects, name)?;
         self.check_idle(name)?;
+        self.note_scrub(&mut objects, name, |record| record.under_way = true)
+            .await;
         let (control, pool) = (Arc::clone(self), name.clone());
         Ok(self.run_job(JobKind::Scrub, name, async move {
             let report = control.node.scrub_pool(pool.as_str()).await;
@@ -79,26 +82,35 @@ impl Control {
         stopped.map_err(|error| refused(&error))?;
         self.tell_pool(Severity::Info, name, "scrub stopped");
         let now = seconds(SystemTime::now());
-        self.note_scrub(&mut objects, name, |record| record.since = now)
-            .await;
+        self.note_scrub(&mut objects, name, |record| {
+            record.since = now;
+            record.under_way = false;
+        })
+        .await;
         Ok(())
     }
 
     /// Checks every pool when it is time, one at a time, until the node stops.
     pub async fn scrub_on_schedule(self: Arc<Self>) {
         loop {
-            if let Some(name) = self.due_for_scrub().await
+            if let Some((name, record)) = self.due_for_scrub().await
                 && let Ok(job) = self.scrub_pool(&name).await
             {
-                let message = format!("scheduled scrub begins, job {}", job.id);
+                let message = match record.under_way {
+                    true => format!(
+                        "the scrub that the node's end cut short begins anew, job {}",
+                        job.id
+                    ),
+                    false => format!("scheduled scrub begins, job {}", job.id),
+                };
                 self.tell_pool(Severity::Info, &name, &message);
             }
             tokio::time::sleep(LOOK_PERIOD).await;
         }
     }
 
-    /// The pool that waits longest, if none is being checked.
-    async fn due_for_scrub(&self) -> Option<Name> {
+    /// The pool that waits longest, if none is being checked, and what is known of its scrubs.
+    async fn due_for_scrub(&self) -> Option<(Name, ScrubRecord)> {
         let (days, now) = (self.settings().await.scrub_interval_days, SystemTime::now());
         let objects = self.objects.seen();
         let scrubbed = |name| self.jobs.running(JobKind::Scrub, &object(name)).is_some();
@@ -110,7 +122,7 @@ impl Control {
             open && entry.record.scrub.is_due(days, now) && self.check_idle(name).is_ok()
         });
         let first = due.min_by_key(|(_, entry)| entry.record.scrub.since);
-        first.map(|(name, _)| name.clone())
+        first.map(|(name, entry)| (name.clone(), entry.record.scrub))
     }
 
     /// Counts the time to the next scrub from now; if this one failed, only a day of it is left.
@@ -123,14 +135,19 @@ impl Control {
                 *record = ScrubRecord {
                     ended: Some(now),
                     since: now,
+                    under_way: false,
                 }
             }
-            // Whoever stopped it has said from when it counts; when the node stops it is still due.
-            Err(NodeError::Pool {
-                error: PoolError::ScrubStopped,
-                ..
-            }) => {}
+            // Whoever stopped it has said so; when the node stops, it is still under way.
+            Err(
+                NodeError::Stopped
+                | NodeError::Pool {
+                    error: PoolError::ScrubStopped,
+                    ..
+                },
+            ) => {}
             Err(_) => {
+                record.under_way = false;
                 record.since = now.saturating_sub(days.saturating_sub(1) * DAY_SECONDS);
             }
         })
@@ -194,5 +211,10 @@ mod tests {
             "kept by an earlier version"
         );
         assert!(!taken.is_due(30, at(1)), "the clock was put back");
+        let cut_short = ScrubRecord {
+            under_way: true,
+            ..taken
+        };
+        assert!(cut_short.is_due(30, at(100)) && cut_short.is_due(0, at(100)));
     }
 }
