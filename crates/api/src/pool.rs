@@ -175,7 +175,7 @@ pub struct Pool {
     pub id: String,
     /// Whether it can be used now.
     pub state: PoolState,
-    /// Why it is offline.
+    /// Why it is offline, or what drives carry in place of members that it lacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Its redundancy; nothing while it is not open.

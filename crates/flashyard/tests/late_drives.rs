@@ -135,3 +135,44 @@ fn an_import_ends_the_wait() {
     let volume = node.client().volume(&name("v-late")).unwrap();
     assert_eq!(volume.state, ObjectState::Online);
 }
+
+/// A drive that is where a member was, and is none, is no drive that is missing.
+#[test]
+fn what_is_there_instead_of_a_member_is_named() {
+    let blank = |file: &PathBuf| {
+        let made = std::fs::File::create(file).unwrap();
+        made.set_len(16 << 20).unwrap();
+    };
+    let (mut node, file, _aside) = with_a_late_drive(3600);
+    blank(&file);
+    node.start();
+    let reason = |node: &Node| node.client().pool(&name("late")).unwrap().reason.unwrap();
+    let said = "waits for drive b (drive b is there and blank)";
+    assert_eq!(reason(&node), said);
+    let problems = node.client().status().unwrap().problems;
+    assert!(
+        problems.iter().any(|problem| problem.contains(said)),
+        "{problems:?}"
+    );
+    node.kill();
+
+    // The drives were mixed up: names do not matter to the other pool.
+    std::fs::rename(node.path().join("c"), &file).unwrap();
+    node.start();
+    assert_eq!(state(&node, "other"), PoolState::Online);
+    let said = "waits for drive b (drive b is there and carries member 0 of pool other)";
+    assert_eq!(reason(&node), said);
+
+    let (mut node, file, _aside) = with_a_late_drive(0);
+    blank(&file);
+    node.start();
+    let pool = node.client().pool(&name("late")).unwrap();
+    assert_eq!(pool.state, PoolState::Degraded);
+    assert_eq!(pool.reason.as_deref(), Some("drive b is there and blank"));
+    let problems = node.client().status().unwrap().problems;
+    let said = "drive b, is missing or has failed: drive b is there and blank";
+    assert!(
+        problems.iter().any(|problem| problem.contains(said)),
+        "{problems:?}"
+    );
+}

@@ -44,6 +44,8 @@ pub(super) struct PoolEntry {
     pub facts: Option<PoolFacts>,
     /// What of it cannot be served, and why.
     pub unserved: Vec<String>,
+    /// What drives carried where members were missed when it was opened, by members' identities.
+    pub instead: BTreeMap<String, String>,
     /// Until when it waits for members before it is opened without them.
     pub waits_until: Option<Instant>,
 }
@@ -324,6 +326,7 @@ impl PoolEntry {
             offline: None,
             facts: Some(facts),
             unserved: Vec::new(),
+            instead: BTreeMap::new(),
             waits_until: None,
         }
     }

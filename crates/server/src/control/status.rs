@@ -155,11 +155,14 @@ fn pool_problems(name: &Name, entry: &PoolEntry) -> Vec<String> {
     }
     problems.extend(fullness(name, status));
     for drive in status.drives.iter().filter(|drive| !drive.active) {
-        let called = entry.record.members.get(&hexadecimal(&drive.id.0));
+        let id = hexadecimal(&drive.id.0);
+        let called = entry.record.members.get(&id);
         let called = called.map_or(String::new(), |name| format!(", drive {name},"));
+        let instead = entry.instead.get(&id);
+        let instead = instead.map_or(String::new(), |instead| format!(": {instead}"));
         let index = drive.index;
         problems.push(format!(
-            "pool {name} is degraded: member {index}{called} is missing or has failed"
+            "pool {name} is degraded: member {index}{called} is missing or has failed{instead}"
         ));
     }
     problems

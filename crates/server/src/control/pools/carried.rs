@@ -20,6 +20,7 @@ impl Control {
             damaged,
             newer,
             unreadable,
+            ..
         } = self.found_but(&objects, works).await;
         let labels = labels.into_iter();
         let mut all: Vec<CarriedLabel> = labels

@@ -21,6 +21,8 @@ pub(super) struct Found {
     pub newer: BTreeMap<Name, NewerFormat>,
     /// Of nobody knows what, and why.
     pub unreadable: BTreeMap<Name, String>,
+    /// Of none.
+    pub blank: BTreeSet<Name>,
 }
 
 impl Control {
@@ -43,7 +45,7 @@ impl Control {
             }
             let name = name.clone();
             match self.node.drive_label(name.as_str()).await {
-                Ok(DriveLabel::Blank) => {}
+                Ok(DriveLabel::Blank) => drop(found.blank.insert(name)),
                 Ok(DriveLabel::Pool(label)) => drop(found.labels.insert(name, label)),
                 Ok(DriveLabel::Damaged(label)) => drop(found.damaged.insert(name, label)),
                 Ok(DriveLabel::Newer(newer)) => drop(found.newer.insert(name, newer)),
@@ -75,6 +77,28 @@ impl Found {
         })
     }
 
+    /// What the drive carries that is where a pool has a member, if it carries something else.
+    pub fn instead_of(&self, record: &PoolRecord, member: &str) -> Option<String> {
+        let name = record.members.get(member)?;
+        if self.blank.contains(name) {
+            return Some(format!("drive {name} is there and blank"));
+        }
+        let label = self.labels.get(name)?;
+        let (index, pool) = (label.index, &label.pool_name);
+        let is_it = hexadecimal(&label.drive.0) == member;
+        (!is_it).then(|| format!("drive {name} is there and carries member {index} of pool {pool}"))
+    }
+
+    /// The same of all members that none of the drives is.
+    fn instead_of_missing(&self, record: &PoolRecord) -> Vec<String> {
+        let here = self.of(record);
+        let here: BTreeSet<String> = here.map(|(_, label)| hexadecimal(&label.drive.0)).collect();
+        let members = record.members.keys().filter(|id| !here.contains(*id));
+        members
+            .filter_map(|id| self.instead_of(record, id))
+            .collect()
+    }
+
     /// The labels of the pool of this identity.
     pub fn of_id<'a>(&'a self, id: &'a str) -> impl Iterator<Item = (&'a Name, &'a Label)> {
         let labels = self.labels.iter();
@@ -89,6 +113,13 @@ impl Found {
         newer_in_words(of_pool).map_or(Ok(()), Err)
     }
 
+    /// A refusal for want of drives of a pool that the node has, with what is where they were.
+    pub fn beside_members(&self, record: &PoolRecord, reason: String) -> String {
+        let instead = self.instead_of_missing(record).into_iter();
+        let reason = instead.fold(reason, |reason, instead| format!("{reason}; {instead}"));
+        self.beside(reason)
+    }
+
     /// A refusal for want of drives, with what cannot be read beside it: it may be what is missing.
     pub fn beside(&self, reason: String) -> String {
         let unreadable = self.unreadable.iter();
@@ -98,7 +129,7 @@ impl Found {
     }
 
     /// The same, where drives are what an opening wanted.
-    pub fn beside_error(&self, error: &NodeError) -> String {
+    pub fn beside_error(&self, record: Option<&PoolRecord>, error: &NodeError) -> String {
         let wants_drives = matches!(
             error,
             NodeError::Pool {
@@ -106,9 +137,10 @@ impl Found {
                 ..
             }
         );
-        match wants_drives {
-            true => self.beside(error.to_string()),
-            false => error.to_string(),
+        match (wants_drives, record) {
+            (true, Some(record)) => self.beside_members(record, error.to_string()),
+            (true, None) => self.beside(error.to_string()),
+            (false, _) => error.to_string(),
         }
     }
 

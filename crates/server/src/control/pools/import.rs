@@ -91,7 +91,7 @@ impl Control {
             let absent = absent::in_words(&objects, (called, known.as_ref()), &drives, &error);
             let message = match absent {
                 Some(absent) => found.beside(absent),
-                None => found.beside_error(&error),
+                None => found.beside_error(known.as_ref(), &error),
             };
             ErrorBody {
                 message,

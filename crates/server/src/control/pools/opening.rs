@@ -27,6 +27,7 @@ impl Control {
                 offline: Some("not opened yet".to_owned()),
                 facts: None,
                 unserved: Vec::new(),
+                instead: BTreeMap::new(),
                 waits_until,
             };
             objects.pools.insert(name, entry);
@@ -96,17 +97,21 @@ impl Control {
             let members: Vec<Name> = before.members.values().cloned().collect();
             let members = list(&members);
             let reason = format!("none of its drives is here; they were {members}");
-            return Err(found.beside(reason));
+            return Err(found.beside_members(&before, reason));
         }
         let drives: Vec<String> = drives.iter().map(Name::to_string).collect();
         // Nobody is there to take a pool by force, or to accept a loss; nor to connect what is
         // absent, so its hosts are served without.
         let how = PoolOpening::default();
         let opened = self.node.open_pool(name.as_str(), drives, how).await;
-        let facts = opened.map_err(|error| found.beside_error(&error))?;
+        let facts = opened.map_err(|error| found.beside_error(Some(&before), &error))?;
         let contents = self.node.pool_contents(name.as_str()).await;
         let (volumes, _) = contents.map_err(|error| error.to_string())?;
-        let entry = PoolEntry::open(facts, &before);
+        let mut entry = PoolEntry::open(facts, &before);
+        let members = before.members.keys();
+        entry.instead = members
+            .filter_map(|id| Some((id.clone(), found.instead_of(&before, id)?)))
+            .collect();
         objects.pools.insert(name.clone(), entry);
         self.adopt(objects, name, volumes).await;
         self.look_at_pools(objects).await;

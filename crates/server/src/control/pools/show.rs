@@ -27,7 +27,7 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         name: name.clone(),
         id: entry.record.id.clone(),
         state: state_of(status.state),
-        reason: status.reason.map(str::to_owned),
+        reason: status.reason.map(str::to_owned).or_else(|| instead(entry)),
         level: status.level.to_string().parse().ok(),
         width: u8::try_from(status.width).ok(),
         drives_to_spare: u8::try_from(status.drives_to_spare).ok(),
@@ -50,6 +50,15 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         scrubbed: entry.record.scrub.ended().map(timestamp),
         counters: counters(&facts.counters),
     }
+}
+
+/// What drives carry where an open pool misses members, if they carry something else.
+fn instead(entry: &PoolEntry) -> Option<String> {
+    let members = entry.facts.iter().flat_map(|facts| &facts.status.drives);
+    let missed = members.filter(|member| !member.active);
+    let found = missed.filter_map(|member| entry.instead.get(&hexadecimal(&member.id.0)));
+    let found: Vec<&str> = found.map(String::as_str).collect();
+    (!found.is_empty()).then(|| found.join("; "))
 }
 
 fn not_open(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {

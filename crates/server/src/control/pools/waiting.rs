@@ -97,6 +97,13 @@ fn missing(record: &PoolRecord, found: &Found) -> Vec<String> {
         None => record.members.keys().cloned().collect(),
     };
     let missing = wanted.into_iter().filter(|id| !here.contains(id));
-    let called = |id: String| record.members.get(&id).map_or(id, Name::to_string);
+    let called = |id: String| {
+        let instead = found.instead_of(record, &id);
+        let name = record.members.get(&id).map_or(id, Name::to_string);
+        match instead {
+            Some(instead) => format!("{name} ({instead})"),
+            None => name,
+        }
+    };
     missing.map(called).collect()
 }
