@@ -1,5 +1,6 @@
 //! [`Client`] and how one request travels.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use api::{ErrorBody, List};
@@ -50,20 +51,27 @@ impl Client {
     /// A client of the node that `login` names, with its token.
     ///
     /// # Errors
-    /// [`ClientError::Address`] as with [`Client::new`], and for `https` without a certificate.
+    /// [`ClientError::Address`] as with [`Client::new`], for `https` without a certificate, and for
+    /// a token that would cross a network in the clear.
     pub fn with(login: &Login) -> Result<Client, ClientError> {
         let refuse = |reason: &str| ClientError::Address {
             url: login.url.clone(),
             reason: reason.to_owned(),
         };
-        check_address(&login.url).map_err(|reason| refuse(&reason))?;
+        let host = check_address(&login.url).map_err(|reason| refuse(&reason))?;
+        let secure = login.url.starts_with("https:");
+        if login.token.is_some() && !secure && !is_this_machine(&host) {
+            return Err(refuse(
+                "a token is sent in the clear within this machine only: use https",
+            ));
+        }
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_global(Some(REQUEST_TIMEOUT))
             .proxy(None)
             .build();
-        let agent = match (login.url.starts_with("https:"), login.certificate) {
+        let agent = match (secure, login.certificate) {
             (false, _) => config.new_agent(),
             (true, None) => return Err(refuse("its certificate is not known: log in first")),
             (true, Some(pinned)) => {
@@ -243,20 +251,29 @@ impl Client {
     }
 }
 
-fn check_address(url: &str) -> Result<(), String> {
+/// The host that an address names.
+fn check_address(url: &str) -> Result<String, String> {
     let parsed: Uri = url.parse().map_err(|error| format!("{error}"))?;
     match parsed.scheme_str() {
         Some("http" | "https") => {}
         Some(_) => return Err("unknown scheme".into()),
         None => return Err("no scheme".into()),
     }
-    if parsed.host().is_none_or(str::is_empty) {
-        return Err("no host".into());
-    }
     if !matches!(parsed.path(), "" | "/") || parsed.query().is_some() {
         return Err("a path after the port".into());
     }
-    Ok(())
+    match parsed.host() {
+        None | Some("") => Err("no host".into()),
+        Some(host) => Ok(host.to_owned()),
+    }
+}
+
+/// Whether what is sent to `host` stays within this machine. Of names `localhost` does
+/// (RFC 6761 section 6.3); another may be resolved to anything by the time of the request.
+fn is_this_machine(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let address = bare.parse::<IpAddr>();
+    address.map_or(bare == "localhost", |address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -286,6 +303,40 @@ mod tests {
                 matches!(refused, Err(ClientError::Address { .. })),
                 "{bad:?} was taken"
             );
+        }
+    }
+
+    #[test]
+    fn a_token_crosses_no_network_in_the_clear() {
+        let with_token = |url: &str| {
+            Client::with(&Login {
+                url: url.to_owned(),
+                token: Some("fy_secret".into()),
+                certificate: Some(Fingerprint::of(b"certificate")),
+            })
+        };
+        for good in [
+            "http://127.0.0.1:4400",
+            "http://127.9.9.9:1",
+            "http://localhost:4400/",
+            "http://[::1]:4400",
+            "https://192.0.2.2:4400",
+        ] {
+            assert!(with_token(good).is_ok(), "{good} was refused");
+        }
+        for bad in [
+            "http://192.0.2.2:4400",
+            "http://node-1:4400",
+            "http://[2001:db8::1]:4400",
+            "http://localhost.example:4400",
+            "http://127.0.0.1.example",
+            "HTTP://192.0.2.2",
+            "http://127.0.0.1@192.0.2.2:4400",
+        ] {
+            let Err(ClientError::Address { reason, .. }) = with_token(bad) else {
+                panic!("{bad} was taken");
+            };
+            assert!(!reason.contains("secret"));
         }
     }
 
