@@ -20,9 +20,11 @@ const POLL_PERIOD: Duration = Duration::from_millis(100);
 /// Lines of its complaints that an error shows.
 const LINES: usize = 5;
 
-/// Where `make lab-tools` leaves what no distribution has, unless this variable says otherwise.
+/// Where `make lab-tools` leaves what no distribution has, unless this variable says otherwise: a
+/// directory beside that of this program. Never one below the working directory, in which anybody
+/// may have put a program of that name.
 const TOOLS_VARIABLE: &str = "FLASHYARD_LAB_TOOLS";
-const TOOLS: &str = "target/lab-tools";
+const TOOLS: &str = "../lab-tools";
 
 /// Programs, and what installs them on Debian and Ubuntu.
 const INSTALL: [(&str, &str); 10] = [
@@ -101,14 +103,13 @@ fn starting(program: &str) -> impl FnOnce(io::Error) -> ProgramError {
 
 /// Where `name` is of what `make lab-tools` builds; just the name if it is not there.
 pub(crate) fn tool(name: &str) -> PathBuf {
-    let place =
-        std::env::var_os(TOOLS_VARIABLE).map_or_else(|| PathBuf::from(TOOLS), PathBuf::from);
-    let built = std::path::absolute(place.join(name)).unwrap_or_default();
-    if built.exists() {
-        built
-    } else {
-        PathBuf::from(name)
-    }
+    let said = std::env::var_os(TOOLS_VARIABLE).map(PathBuf::from);
+    let beside = || Some(std::env::current_exe().ok()?.parent()?.join(TOOLS));
+    let place = said.filter(|place| place.is_absolute()).or_else(beside);
+    let built = place.map(|place| place.join(name));
+    built
+        .filter(|built| built.exists())
+        .unwrap_or_else(|| PathBuf::from(name))
 }
 
 /// The program's name, without its place.

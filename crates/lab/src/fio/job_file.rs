@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use super::allowed::{Wrong, check};
 use super::{FioError, system};
 use crate::load::Verify;
 use crate::plan::Case;
@@ -68,18 +69,15 @@ pub(super) fn made(case: &Case, paths: &[PathBuf], series: &Path) -> String {
 pub(super) fn adopted(path: &Path) -> Result<String, FioError> {
     let text = std::fs::read_to_string(path).map_err(system(path.display().to_string()))?;
     for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        let Some((key, value)) = line.split_once('=') else {
-            continue;
-        };
-        let key = key.trim();
-        let own = matches!(key, "filename" | "directory" | "filename_format");
-        if own && value.trim() != "${TARGET}" {
-            return Err(FioError::Filename {
-                path: path.to_owned(),
-                line: index + 1,
-            });
-        }
+        let (path, number) = (path.to_owned(), index + 1);
+        check(line).map_err(|wrong| match wrong {
+            Wrong::Place => FioError::Filename { path, line: number },
+            Wrong::Option(option) => FioError::Option {
+                path,
+                line: number,
+                option,
+            },
+        })?;
     }
     Ok(format!("[global]\nfilename=${{TARGET}}\n{text}"))
 }
@@ -129,6 +127,23 @@ mod tests {
                 .unwrap()
                 .starts_with("[global]\nfilename=${TARGET}\n[global]")
         );
+        for option in [
+            "exec_prerun=touch /tmp/x",
+            "  exec_postrun = touch /tmp/x",
+            "include other.fio",
+            "include=other.fio",
+            "read_iolog=/etc/passwd",
+            "write_bw_log=/etc/x",
+            "ioengine=external:/tmp/x.so",
+            "ioengine=/tmp/x.so",
+            "verify_state_save=1",
+            "opendir=/etc",
+        ] {
+            std::fs::write(&path, format!("[a]\nrw=read\n{option}\n")).unwrap();
+            let error = adopted(&path).unwrap_err().to_string();
+            assert!(error.contains("own.fio:3: "), "{option}: {error}");
+            assert!(error.contains("not allowed"), "{option}: {error}");
+        }
         std::fs::write(&path, "[a]\nrw=write\nfilename=/dev/sda\n").unwrap();
         let error = adopted(&path).unwrap_err().to_string();
         assert!(

@@ -1,6 +1,7 @@
 //! fio as the runner of a load: a job file made from the plan (or one's own), and its answer
 //! (json+) read back.
 
+mod allowed;
 mod answer;
 mod job_file;
 
@@ -30,6 +31,19 @@ pub enum FioError {
         path: PathBuf,
         /// The line.
         line: usize,
+    },
+    /// A job file of one's own with an option that may name a file or run a program.
+    #[error(
+        "{}:{line}: {option:?} is not allowed in a plan's job file: options that describe the load \
+         are, with {ENGINES} for ioengine", path.display(), ENGINES = allowed::ENGINES.join(", ")
+    )]
+    Option {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// What it says.
+        option: String,
     },
     /// Its answer is not what we know.
     #[error("fio's answer cannot be read: {0}")]

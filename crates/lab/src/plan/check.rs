@@ -1,6 +1,7 @@
 //! What a plan's types cannot say: names that exist, keys that belong to a kind, ranges.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use super::schema::{Clock, Plan, Runner, Target, TargetKind, WorkloadTable};
 use crate::load::Verify;
@@ -175,6 +176,10 @@ impl Plan {
         hold(needs.0, &["target", name], message)?;
         let count = target.drives.is_none_or(|count| (1..=64).contains(&count));
         hold(count, &at("drives"), "has to be from 1 to 64")?;
+        // A line's end in a job file would begin an option of fio's.
+        let controls = |path: &PathBuf| path.to_string_lossy().contains(char::is_control);
+        let message = "a path must not have control characters";
+        hold(!target.paths.iter().any(controls), &at("paths"), message)?;
         self.check_runner(target)
     }
 

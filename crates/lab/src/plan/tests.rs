@@ -173,6 +173,16 @@ fn a_typo_is_named_with_its_line_and_column() {
 }
 
 #[test]
+fn a_path_adds_no_line_to_a_job_file() {
+    let text = "name = \"p\"\ntitle = \"t\"\nquestion = \"q\"\nrun.runner = \"fio\"\n\
+                [[target]]\nname = \"d\"\nkind = \"file\"\n\
+                paths = [\"x\\nexec_prerun=touch y\"]\nsize = \"16m\"\n\
+                [[workload]]\nname = \"w\"\nrw = \"read\"\n";
+    let error = parse(text, None, &[]).unwrap_err().to_string();
+    assert!(error.contains("control characters"), "{error}");
+}
+
+#[test]
 fn a_wrong_change_is_named_as_it_was_given() {
     let refused = |change: &str| parse(TEXT, None, &[change]).unwrap_err().to_string();
     let found = refused("run.runtme=3s");
