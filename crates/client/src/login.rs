@@ -1,16 +1,14 @@
 //! [`Login`]: what a client needs to know of a node, and [`Logins`], where that is kept.
 
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use files::Access;
 use serde::{Deserialize, Serialize};
 
 use crate::Fingerprint;
-
-/// Only its owner may read what holds a token.
-const SECRET_FILE_MODE: u32 = 0o600;
 
 const DIRECTORY_MODE: u32 = 0o700;
 
@@ -85,14 +83,7 @@ fn write_secret(path: &Path, contents: &[u8]) -> io::Result<()> {
         fs::create_dir_all(directory)?;
         fs::set_permissions(directory, Permissions::from_mode(DIRECTORY_MODE))?;
     }
-    let new = path.with_extension(format!("new-{}", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    options
-        .mode(SECRET_FILE_MODE)
-        .open(&new)?
-        .write_all(contents)?;
-    fs::rename(&new, path)
+    files::replace(path, contents, Access::Owner)
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Where an emulated drive's namespaces keep their data: [`Store`] and [`Directory`].
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
+use files::Access;
 use serde::de::DeserializeOwned;
 use ssd::{DeviceCounters, DeviceState};
 
@@ -55,7 +55,7 @@ impl Directory {
     pub(crate) fn save(&self, state: &DeviceState) -> Result<(), EmulatedError> {
         let path = self.path.join(STATE_FILE);
         let text = serde_json::to_vec(state).map_err(io::Error::from);
-        let written = text.and_then(|text| replace(&path, &text, true));
+        let written = text.and_then(|text| files::replace(&path, &text, Access::AsBefore));
         written.map_err(|error| refused(path, &error))
     }
 
@@ -67,7 +67,7 @@ impl Directory {
     ) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let path = self.path.join(COUNTERS_FILE);
         let text = serde_json::to_vec(counters);
-        move || replace(&path, &text?, false)
+        move || files::replace_cached(&path, &text?, Access::AsBefore)
     }
 
     /// Removes the data of a namespace.
@@ -89,21 +89,6 @@ impl Directory {
 fn refused(path: PathBuf, error: &io::Error) -> EmulatedError {
     let reason = error.to_string();
     EmulatedError::State { path, reason }
-}
-
-/// Puts `text` in place of the file `path`: a reader finds the old or the new.
-fn replace(path: &Path, text: &[u8], durable: bool) -> io::Result<()> {
-    let fresh = path.with_extension("new");
-    let mut file = File::create(&fresh)?;
-    file.write_all(text)?;
-    if durable {
-        file.sync_all()?;
-    }
-    std::fs::rename(&fresh, path)?;
-    match path.parent() {
-        Some(parent) if durable => File::open(parent)?.sync_all(),
-        _ => Ok(()),
-    }
 }
 
 /// The data of one namespace.

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use files::Access;
 use ssd::{FitError, Profile, ProfileError};
 
 use crate::exit;
@@ -62,7 +63,7 @@ impl Verb {
 }
 
 /// The profile that ships under `name`, or the one in the file of that path.
-fn profile(name: &str) -> Result<Profile, Error> {
+pub fn profile(name: &str) -> Result<Profile, Error> {
     if name.ends_with(".toml") || Path::new(name).components().count() > 1 {
         return Ok(Profile::parse(&read(name)?)?);
     }
@@ -75,7 +76,8 @@ fn read(path: &str) -> Result<String, Error> {
 
 /// Writes a file whole: nothing is left half written when the run is interrupted.
 fn write(path: &Path, text: &str) -> Result<(), Error> {
-    std::fs::write(path, text).map_err(|error| Error::File(path.display().to_string(), error))
+    let written = files::replace(path, text.as_bytes(), Access::AsBefore);
+    written.map_err(|error| Error::File(path.display().to_string(), error))
 }
 
 /// What the profile assumes, as a paragraph.

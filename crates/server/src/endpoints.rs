@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use files::Access;
 use serde::{Deserialize, Serialize};
 
 /// The file's name in the state directory.
@@ -27,9 +28,7 @@ impl Endpoints {
     /// Writes the file whole: a reader sees the old one, this one, or none.
     pub fn write(&self, state_directory: &Path) -> io::Result<PathBuf> {
         let path = state_directory.join(FILE_NAME);
-        let new = state_directory.join(format!("{FILE_NAME}.new"));
-        std::fs::write(&new, serde_json::to_vec_pretty(self)?)?;
-        std::fs::rename(&new, &path)?;
+        files::replace(&path, &serde_json::to_vec_pretty(self)?, Access::AsBefore)?;
         Ok(path)
     }
 

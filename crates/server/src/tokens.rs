@@ -1,12 +1,11 @@
 //! Tokens: 256 random bits that let a client in; the node keeps their hash.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use api::{Caller, ErrorBody, Name, Role, Token, TokenSpec};
+use files::Access;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -100,13 +99,8 @@ pub fn hash(secret: &str) -> String {
 
 /// Writes the secret of a first start's token where only the node's user can read it.
 pub fn write_admin_token(state_directory: &Path, secret: &str) -> io::Result<()> {
-    let new = state_directory.join(format!("{ADMIN_TOKEN_FILE}.new"));
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&new)?;
-    writeln!(file, "{secret}")?;
-    file.sync_all()?;
-    std::fs::rename(&new, state_directory.join(ADMIN_TOKEN_FILE))
+    let path = state_directory.join(ADMIN_TOKEN_FILE);
+    files::replace(&path, format!("{secret}\n").as_bytes(), Access::Owner)
 }
 
 /// Reads what [`write_admin_token`] wrote.

@@ -6,14 +6,15 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Each crate and the crates it may stand on; what those stand on is allowed too. The order is the
 /// order of the layers: a crate names only crates above it in this list.
-const ARROWS: [(&str, &[&str]); 23] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     ("block", &[]),
+    ("files", &[]),
     ("reactor", &["block"]),
     ("nvme", &["block"]),
     ("parity", &[]),
     ("qos", &[]),
     ("ssd", &[]),
-    ("drive", &["block", "reactor", "nvme", "ssd"]),
+    ("drive", &["block", "files", "reactor", "nvme", "ssd"]),
     ("pool", &["drive", "parity"]),
     ("access", &[]),
     ("tls", &["access", "block", "reactor"]),
@@ -24,10 +25,13 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("initiator", &["nvme", "access", "reactor", "tls"]),
     ("node", &["target", "initiator", "pool", "drive"]),
     ("api", &[]),
-    ("client", &["api"]),
-    ("server", &["node", "api"]),
+    ("client", &["api", "files"]),
+    ("server", &["node", "api", "files"]),
     ("csi", &["client"]),
-    ("lab", &["initiator", "pool", "drive", "ssd", "parity"]),
+    (
+        "lab",
+        &["initiator", "pool", "drive", "ssd", "parity", "files"],
+    ),
     ("sim", &["node", "initiator"]),
     ("flashyard", &["server", "client", "csi", "lab", "sim"]),
     ("fuzz_bodies", &["target", "initiator"]),

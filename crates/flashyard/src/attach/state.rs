@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use files::Access;
 use serde::{Deserialize, Serialize};
 
 use super::AttachError;
@@ -117,11 +118,11 @@ impl Place {
 
     /// Remembers what is attached.
     pub fn save(&self, attached: &Attached) -> Result<(), AttachError> {
-        let (path, new) = (self.with("json"), self.with("json.new"));
+        let path = self.with("json");
         let text = serde_json::to_string_pretty(attached);
         let text = text.map_err(|error| self.failed(&path)(error.into()))?;
-        fs::write(&new, text).map_err(self.failed(&new))?;
-        fs::rename(&new, &path).map_err(self.failed(&path))
+        let written = files::replace(&path, text.as_bytes(), Access::AsBefore);
+        written.map_err(self.failed(&path))
     }
 
     /// Forgets it; what is not there need not be removed.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use files::Access;
 use lab::experiment::{Claim, Figure, NetworkNeed, Results, claim, figures, sizing};
 use lab::plan::{Metric, Plan, Unit};
 use lab::report::html;
@@ -27,7 +28,8 @@ impl Report {
         let plan = results.plan()?;
         if let Some(path) = &self.html {
             let page = html(&plan, &results)?;
-            std::fs::write(path, page).map_err(|source| Error::File {
+            let written = files::replace(path, page.as_bytes(), Access::AsBefore);
+            written.map_err(|source| Error::File {
                 path: path.clone(),
                 source,
             })?;

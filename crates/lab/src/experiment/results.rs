@@ -1,9 +1,10 @@
 //! [`Results`]: everything that an experiment found, as one JSON file.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use files::Access;
 use serde::{Deserialize, Serialize};
 
 use super::{Machine, Measured, Steady};
@@ -119,7 +120,8 @@ impl Results {
         Ok(results)
     }
 
-    /// Writes the file whole: whoever reads it sees the old one or the new one.
+    /// Writes the file whole: whoever reads it sees the old one or the new one. See
+    /// [`files::replace`] for what is no regular file.
     ///
     /// # Errors
     /// When the system refuses.
@@ -129,16 +131,7 @@ impl Results {
             source,
         };
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
-        let mut name = path.as_os_str().to_owned();
-        name.push(".new");
-        let new = PathBuf::from(name);
-        let write = || {
-            let mut file = std::fs::File::create(&new)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&new, path)
-        };
-        write().map_err(failed)
+        files::replace(path, text.as_bytes(), Access::AsBefore).map_err(failed)
     }
 
     /// The plan that was run.

@@ -1,11 +1,9 @@
 //! The REST API's certificate: given, or made at the first start.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use files::Access;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -43,10 +41,24 @@ impl Tls {
     /// Reads the given certificate and key, or those in the state directory, which are made if they
     /// are missing.
     pub fn open(given: Option<&CertificateFiles>, state: &Path) -> Result<Tls, TlsError> {
-        let files = match given {
-            Some(given) => given.clone(),
-            None => made_in(state)?,
-        };
+        match given {
+            Some(given) => Tls::load(given),
+            None => Tls::load(&made_in(state)?),
+        }
+    }
+
+    /// Whether the given certificate and key can be used, or those in the state directory, if they
+    /// are there. Makes nothing.
+    pub fn check(given: Option<&CertificateFiles>, state: &Path) -> Result<(), TlsError> {
+        let own = files_in(state);
+        match given {
+            Some(given) => Tls::load(given).map(drop),
+            None if own.certificate.exists() => Tls::load(&own).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn load(files: &CertificateFiles) -> Result<Tls, TlsError> {
         let at = |problem: String| TlsError {
             path: files.certificate.clone(),
             problem,
@@ -71,11 +83,15 @@ impl Tls {
     }
 }
 
-fn made_in(state: &Path) -> Result<CertificateFiles, TlsError> {
-    let files = CertificateFiles {
+fn files_in(state: &Path) -> CertificateFiles {
+    CertificateFiles {
         certificate: state.join(CERTIFICATE_FILE),
         key: state.join(KEY_FILE),
-    };
+    }
+}
+
+fn made_in(state: &Path) -> Result<CertificateFiles, TlsError> {
+    let files = files_in(state);
     // The certificate is written last: with it, the key is there.
     if files.certificate.exists() {
         return Ok(files);
@@ -91,14 +107,8 @@ fn made_in(state: &Path) -> Result<CertificateFiles, TlsError> {
 }
 
 fn write_secret(path: &Path, text: &str) -> Result<(), TlsError> {
-    let write = || -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    };
-    write().map_err(|error| TlsError {
+    let written = files::replace(path, text.as_bytes(), Access::Owner);
+    written.map_err(|error| TlsError {
         path: path.to_owned(),
         problem: error.to_string(),
     })
