@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help build deb demo test check units process-tests vm-test bench lab fuzz clean \
-	web web-test neon-test rust-tools vm-tools lab-tools node-tools telemetry-tools api-tools
+	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools
 
 ARGS ?=
 # The simulator also tries worlds that nobody has seen: the commit says which.
@@ -24,6 +24,9 @@ DEBUG_FLASHYARD := cargo test --workspace --quiet --no-run --test help
 # What the virtual machine needs beside the kernels, which the tests fetch by themselves.
 VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux kmod \
 	xz-utils mdadm
+# What makes drives carry something, for tests of how that is seen and wiped.
+DRIVE_PACKAGES := util-linux mount e2fsprogs xfsprogs btrfs-progs f2fs-tools squashfs-tools \
+	erofs-utils dosfstools bcache-tools cryptsetup-bin gdisk lvm2
 # What experiments and volumes as block devices need.
 LAB_PACKAGES := fio xfsprogs mount mariadb-server-core mariadb-client-core \
 	openjdk-17-jre-headless
@@ -61,7 +64,7 @@ check: rust-tools ## format, lints, layering and tidy rules, unit tests: before 
 units: rust-tools
 	cargo test --workspace --quiet --lib --bins
 
-process-tests: rust-tools lab-tools telemetry-tools api-tools ## whole processes, connections, drives on files; fuzz corpora
+process-tests: rust-tools drive-tools lab-tools telemetry-tools api-tools ## whole processes, connections, drives on files; fuzz corpora
 	cargo test --workspace --exclude vm --test '*'
 
 web: web/dist/index.html ## the web page, which `make build` embeds
@@ -115,6 +118,9 @@ rust-tools:
 
 telemetry-tools:
 	@.ci/install --packages $(TELEMETRY_PACKAGES)
+
+drive-tools:
+	@.ci/install --packages $(DRIVE_PACKAGES)
 
 lab-tools: ## what experiments need beside this program
 	@.ci/install --packages $(LAB_PACKAGES)

@@ -21,6 +21,7 @@ mod list;
 mod metrics;
 mod name;
 mod namespace;
+mod plain;
 mod pool;
 mod port;
 mod profile;
@@ -49,9 +50,10 @@ pub use list::{List, PAGE_ITEMS_MAX, PageQuery};
 pub use metrics::{CoreMetrics, Flow, Metrics, MetricsPoint, MetricsQuery, VolumeMetrics};
 pub use name::{ANY_HOST, Name, NameError};
 pub use namespace::{DriveHealth, Namespace, NamespaceSpec, Namespaces};
+pub use plain::plain;
 pub use pool::{
-    CarriedLabel, ExportQuery, ImportablePool, Pool, PoolCounters, PoolImport, PoolLevel, PoolMap,
-    PoolMember, PoolSegments, PoolSpec, PoolState, PoolUsage, SpaceUse,
+    AddDriveQuery, CarriedLabel, ExportQuery, ImportablePool, Pool, PoolCounters, PoolImport,
+    PoolLevel, PoolMap, PoolMember, PoolSegments, PoolSpec, PoolState, PoolUsage, SpaceUse,
 };
 pub use port::{PathState, Port, PortChange};
 pub use profile::{Curve, CurvePoint, CurveQuery, DriveProfile};

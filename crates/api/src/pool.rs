@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::Name;
+use crate::volume::is_false;
 
 /// How a pool spreads redundancy over its drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -70,13 +71,27 @@ impl FromStr for PoolLevel {
 pub struct PoolSpec {
     /// Its redundancy.
     pub level: PoolLevel,
-    /// The drives it takes, all that is on them included.
+    /// The drives it takes whole.
     pub drives: Vec<Name>,
     /// Drives that one stripe is spread over; all of them unless said otherwise, or up to three for
     /// raid1, and an even number for raid10. Fewer leave room to rebuild at full width when a drive
     /// is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u8>,
+    /// Take drives that carry something, such as a file system or a partition table, all the same:
+    /// it is wiped. Without this they are refused. A label of another pool is never taken so.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub force: bool,
+}
+
+/// How a drive is to be added to a pool; the query of `PUT /v1/pools/{name}/drives/{drive}`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AddDriveQuery {
+    /// Take a drive that carries something, such as a file system, all the same: it is wiped
+    #[serde(default)]
+    pub force: Option<bool>,
 }
 
 /// How well a pool is.
@@ -269,6 +284,10 @@ pub struct PoolImport {
     /// Take it although another host holds it: right only if that host is off for good.
     #[serde(default)]
     pub force: bool,
+    /// Take it although another program wrote something before the labels of its drives, such as a
+    /// swap area: it is wiped. Without this it is named, and the pool refused.
+    #[serde(default)]
+    pub overwrite: bool,
     /// Go on from what can be read, although drives that do not read may hold what was written
     /// last: that is lost then.
     #[serde(default)]

@@ -35,7 +35,20 @@ pub struct Size(pub u64);
 )]
 pub struct SizeError(String);
 
+/// Drives and volumes are whole blocks of this many bytes.
+const BLOCK_BYTES: u64 = 4096;
+
 impl Size {
+    /// The least number of whole blocks of 4 KiB that has room for it. One that no number has room
+    /// for stays as it is, for others to refuse.
+    pub fn in_blocks(self) -> Size {
+        Size(
+            self.0
+                .checked_next_multiple_of(BLOCK_BYTES)
+                .unwrap_or(self.0),
+        )
+    }
+
     /// The number of bytes.
     pub fn bytes(self) -> u64 {
         self.0
@@ -181,6 +194,21 @@ mod tests {
         for (text, bytes) in cases {
             assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
         }
+    }
+
+    #[test]
+    fn sizes_are_rounded_up_to_whole_blocks() {
+        for (bytes, blocks) in [
+            (0, 0),
+            (1, 4096),
+            (4096, 4096),
+            (4097, 8192),
+            (u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(Size(bytes).in_blocks(), Size(blocks));
+        }
+        let gigabyte: Size = "1GB".parse().unwrap();
+        assert_eq!(gigabyte.in_blocks(), Size(1_000_001_536));
     }
 
     #[test]

@@ -99,6 +99,13 @@ pub struct VolumeSpec {
     /// The drive that the volume takes whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<Name>,
+    /// With a drive that carries something, such as a file system or a partition table: take it all
+    /// the same, and wipe it. Without this or `keep_data` such a drive is refused.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub force: bool,
+    /// With a drive: leave what it carries as it is, and serve it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub keep_data: bool,
     /// The pool that holds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Name>,
@@ -133,7 +140,7 @@ pub struct VolumeSpec {
     clippy::trivially_copy_pass_by_ref,
     reason = "serde asks with a reference"
 )]
-fn is_false(flag: &bool) -> bool {
+pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }
 

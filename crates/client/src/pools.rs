@@ -66,8 +66,13 @@ impl Client {
     }
 
     /// Adds a drive to a pool.
-    pub fn add_pool_drive(&self, pool: &Name, drive: &Name) -> Result<Pool, ClientError> {
-        self.put_empty(&format!("/v1/pools/{pool}/drives/{drive}"))
+    pub fn add_pool_drive(
+        &self,
+        pool: &Name,
+        drive: &Name,
+        force: bool,
+    ) -> Result<Pool, ClientError> {
+        self.put_empty(&format!("/v1/pools/{pool}/drives/{drive}?force={force}"))
     }
 
     /// Begins to move everything off a drive of a pool.

@@ -4,6 +4,7 @@ use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba}
 
 use reactor::file::FileIdentity;
 
+use crate::contents::{Contents, contents, wipe};
 use crate::{EmulatedNamespace, FaultyDrive, FileDrive, MemoryDrive, NullDrive};
 
 /// Any drive. A closed enum, so that a read costs a branch and no allocation.
@@ -29,6 +30,30 @@ impl Drive {
             Drive::Null(_) => "null",
             Drive::Faulty(_) => "faulty",
             Drive::Emulated(_) => "emulated",
+        }
+    }
+
+    /// Its contents that something else wrote; `None` if there are none.
+    ///
+    /// # Errors
+    /// The drive's, where it cannot be read.
+    pub async fn contents(&self) -> Result<Option<Contents>, IoError> {
+        let rest = match self {
+            Drive::File(drive) => drive.rest().await.map_err(|_| IoError::UnrecoveredRead)?,
+            _ => Vec::new(),
+        };
+        contents(self, &rest).await
+    }
+
+    /// Makes it hold nothing that anybody would recognise, durably.
+    ///
+    /// # Errors
+    /// The drive's; what it held is then partly gone.
+    pub async fn wipe(&self) -> Result<(), IoError> {
+        wipe(self).await?;
+        match self {
+            Drive::File(drive) => drive.wipe_rest().await.map_err(|_| IoError::WriteFault),
+            _ => Ok(()),
         }
     }
 

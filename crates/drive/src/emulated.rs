@@ -137,6 +137,19 @@ impl EmulatedDrive {
     /// # Panics
     /// Outside a reactor.
     pub async fn open(options: EmulatedOptions) -> Result<EmulatedDrive, EmulatedError> {
+        let new = match &options.payload {
+            Payload::Directory(path) if !path.exists() => Some(path.clone()),
+            _ => None,
+        };
+        let opened = EmulatedDrive::open_there(options).await;
+        if let (Err(_), Some(path)) = (&opened, new) {
+            // A directory that cannot be removed stays: the first error is the one to tell.
+            drop(std::fs::remove_dir_all(path));
+        }
+        opened
+    }
+
+    async fn open_there(options: EmulatedOptions) -> Result<EmulatedDrive, EmulatedError> {
         if !(0.001..=100_000.0).contains(&options.dilation) {
             return Err(EmulatedError::Dilation(options.dilation));
         }

@@ -7,6 +7,7 @@ use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba}
 use reactor::file::{File, FileIdentity, OpenOptions, SharedFile};
 
 use crate::flush_group::{FlushFailure, FlushGroup};
+use crate::loop_device;
 use crate::open_error::OpenError;
 use crate::transfer::{check_range, check_transfer, check_vectored};
 
@@ -39,6 +40,8 @@ pub struct FileDrive {
     path: PathBuf,
     geometry: Geometry,
     flushes: FlushGroup,
+    /// Of the file below a loop device, held while this is open.
+    _lock_below: Option<std::fs::File>,
 }
 
 /// An open file or block device for other cores, which use it beside the one that opened it, each
@@ -64,6 +67,7 @@ impl SharedFileDrive {
             path: self.path.clone(),
             geometry: self.geometry,
             flushes: FlushGroup::beside(FlushFailure::clone(&self.flush_failure)),
+            _lock_below: None,
         })
     }
 }
@@ -91,22 +95,34 @@ impl FileDrive {
         options: &FileOptions,
     ) -> Result<FileDrive, OpenError> {
         let path = path.as_ref();
+        let found = open_existing(path, true).await;
+        let (file, made) = match (found, options.create_bytes) {
+            (Err(error), Some(bytes)) if error.kind() == ErrorKind::NotFound => {
+                (create(path, bytes).await, true)
+            }
+            (found, _) => (found, false),
+        };
+        let file = file.map_err(|error| OpenError::from_io(path, error))?;
+        let opened = FileDrive::of(file, path, options.block_bytes).await;
+        if made && opened.is_err() {
+            remove(path);
+        }
+        opened
+    }
+
+    /// A drive of an open file or block device.
+    async fn of(mut file: File, path: &Path, block_bytes: u32) -> Result<FileDrive, OpenError> {
         let failed = |error| OpenError::from_io(path, error);
-        let mut file = open_or_create(path, options.create_bytes)
-            .await
-            .map_err(failed)?;
         lock(&file, path)?;
+        let lock_below = check_loops(&file, path)?;
         let bytes = file.size_bytes().map_err(failed)?;
-        let geometry = geometry(path, bytes, options.block_bytes)?;
-        if !transfers_blocks(&file, options.block_bytes)
-            .await
-            .map_err(failed)?
-        {
+        let geometry = geometry(path, bytes, block_bytes)?;
+        if !transfers_blocks(&file, block_bytes).await.map_err(failed)? {
             // The drive's own blocks are larger: whole pages work, or the page cache does.
-            if options.block_bytes < 4096 && transfers_blocks(&file, 4096).await.map_err(failed)? {
+            if block_bytes < 4096 && transfers_blocks(&file, 4096).await.map_err(failed)? {
                 return Err(OpenError::BlockBytes {
                     path: path.to_owned(),
-                    block_bytes: options.block_bytes,
+                    block_bytes,
                     smallest: 4096,
                 });
             }
@@ -120,6 +136,7 @@ impl FileDrive {
             path: path.to_owned(),
             geometry,
             flushes: FlushGroup::default(),
+            _lock_below: lock_below,
         })
     }
 
@@ -141,6 +158,52 @@ impl FileDrive {
     /// Whether this is a block device rather than a file.
     pub fn is_block_device(&self) -> bool {
         self.file.is_block_device()
+    }
+
+    /// The bytes behind the last whole block, which nothing else here reaches.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn rest(&self) -> io::Result<Vec<u8>> {
+        let (at, bytes) = self.rest_place()?;
+        if bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let file = self.beside().await?;
+        let (buffer, read) = file.read_at(Buffer::new(bytes), at).await;
+        Ok(buffer[..read?].to_vec())
+    }
+
+    /// Makes what lies behind the last whole block read as zeroes, durably.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn wipe_rest(&self) -> io::Result<()> {
+        let (at, bytes) = self.rest_place()?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let zeroes = Buffer::zeroed(bytes);
+        let file = self.beside().await?;
+        file.write_at(zeroes, at, Durability::Durable).await.1
+    }
+
+    /// Where the last whole block ends, and how much is behind it.
+    fn rest_place(&self) -> io::Result<(u64, usize)> {
+        let end = self.geometry.capacity_bytes();
+        let rest = self.file.size_bytes()?.saturating_sub(end);
+        // A drive that was enlarged has whole blocks there, which count when it is opened again.
+        let rest = rest % u64::from(self.geometry.block_bytes);
+        Ok((end, rest as usize))
+    }
+
+    /// Another handle, by which transfers need not be whole blocks.
+    async fn beside(&self) -> io::Result<File> {
+        let options = OpenOptions {
+            write: true,
+            ..OpenOptions::default()
+        };
+        File::open(&self.path, &options).await
     }
 
     fn byte_of(&self, start: Lba) -> u64 {
@@ -176,21 +239,26 @@ async fn open_existing(path: &Path, direct: bool) -> io::Result<File> {
     File::open(path, &options).await
 }
 
-async fn open_or_create(path: &Path, create_bytes: Option<u64>) -> io::Result<File> {
-    match (open_existing(path, true).await, create_bytes) {
-        (Err(error), Some(bytes)) if error.kind() == ErrorKind::NotFound => {
-            let options = OpenOptions {
-                write: true,
-                direct: true,
-                create_new: true,
-                ..OpenOptions::default()
-            };
-            let file = File::open(path, &options).await?;
-            file.set_size(bytes).await?;
-            Ok(file)
-        }
-        (found, _) => found,
+/// Makes a sparse file, of that size or not at all.
+async fn create(path: &Path, bytes: u64) -> io::Result<File> {
+    let options = OpenOptions {
+        write: true,
+        direct: true,
+        create_new: true,
+        ..OpenOptions::default()
+    };
+    let file = File::open(path, &options).await?;
+    if let Err(error) = file.set_size(bytes).await {
+        remove(path);
+        return Err(error);
     }
+    Ok(file)
+}
+
+/// Takes back a file that was made a moment ago. One that cannot be removed stays: what made it
+/// fail is what is to be told.
+fn remove(path: &Path) {
+    drop(std::fs::remove_file(path));
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
@@ -198,6 +266,27 @@ fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
         Ok(true) => Ok(()),
         Ok(false) => Err(OpenError::InUse(path.to_owned())),
         Err(error) => Err(OpenError::from_io(path, error)),
+    }
+}
+
+/// Refuses a file that is under a loop device, and a loop device over a drive. Gives the lock that
+/// keeps the file below one from becoming a drive.
+fn check_loops(file: &File, path: &Path) -> Result<Option<std::fs::File>, OpenError> {
+    if file.identity().is_none() {
+        return Ok(None);
+    }
+    if let Some(device) = loop_device::over(path) {
+        return Err(OpenError::UnderLoop {
+            path: path.to_owned(),
+            device,
+        });
+    }
+    match loop_device::lock_below(path) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            Err(OpenError::InUse(path.to_owned()))
+        }
+        // A file that cannot be locked is not known to be in use.
+        locked => Ok(locked.unwrap_or(None)),
     }
 }
 

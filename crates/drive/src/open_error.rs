@@ -13,6 +13,18 @@ pub enum OpenError {
     /// Another process, or this one, has it open as a drive, or it is mounted.
     #[error("{}: in use by another drive, node or mounted file system", .0.display())]
     InUse(PathBuf),
+    /// A loop device is over the file: what is written to one would be under the other.
+    #[error(
+        "{}: {}, a loop device, is over it; use that, or detach it",
+        path.display(),
+        device.display()
+    )]
+    UnderLoop {
+        /// The file.
+        path: PathBuf,
+        /// The loop device.
+        device: PathBuf,
+    },
     /// The permissions do not allow reading and writing.
     #[error("{}: not allowed to read and write", .0.display())]
     NotAllowed(PathBuf),

@@ -20,7 +20,7 @@ pub enum Verb {
         /// The drive
         name: Name,
     },
-    /// Make a drive that nothing uses forget the pool that it carries
+    /// Make a drive that nothing uses carry nothing: no pool, no file system, no partition table
     Wipe {
         /// The drive
         name: Name,
@@ -71,16 +71,36 @@ pub struct Add {
 #[derive(Args, Clone, Copy)]
 pub struct Emulation {
     /// Capacity of an emulated drive, as a share of the real one's; speed is not scaled
-    #[arg(long, value_name = "SHARE", default_value_t = 0.001)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.001, value_parser = share)]
     scale: f64,
     /// Times as long as the real drive that an emulated one takes for everything
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     dilation: f64,
 }
 
+/// A share of a drive's capacity, which the node is told in millionths.
+fn share(text: &str) -> Result<f64, String> {
+    within(text, 1e-6, 1.0)
+}
+
+/// Times as long as a drive takes, which the node is told in hundredths.
+fn factor(text: &str) -> Result<f64, String> {
+    within(text, 0.01, 100_000.0)
+}
+
+fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok();
+    let number = number.filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| format!("allowed: a number from {least} to {most}"))
+}
+
 impl Emulation {
-    /// An emulated drive of this kind. Shares and factors beyond reason become ones that the node
-    /// refuses.
+    /// The share of the real drive's capacity.
+    pub fn scale(self) -> f64 {
+        self.scale
+    }
+
+    /// An emulated drive of this kind.
     pub fn spec(self, profile: &str, directory: Option<String>) -> DriveSpec {
         DriveSpec::Emulated {
             profile: profile.to_owned(),
@@ -147,7 +167,7 @@ impl Verb {
             Verb::Wipe { name, force } => {
                 node.client.wipe_drive(name, *force)?;
                 node.output
-                    .say(&format!("drive {name} carries no pool any more"));
+                    .say(&format!("drive {name} carries nothing any more"));
             }
             Verb::Remove { name } => {
                 node.client.remove_drive(name)?;
@@ -217,7 +237,7 @@ fn show(
 ) -> String {
     let mut rows = facts(drive);
     if let Some(label) = carries {
-        rows.push(("carries", label.carries.clone()));
+        rows.push(("carries", api::plain(&label.carries).into_owned()));
         rows.push(("what to do", label.advice.clone()));
     }
     if let Some(health) = health {
@@ -236,9 +256,9 @@ fn show(
 fn facts(drive: &Drive) -> Vec<(&'static str, String)> {
     vec![
         ("drive", drive.name.to_string()),
-        ("source", source(&drive.spec)),
+        ("source", api::plain(&source(&drive.spec)).into_owned()),
         ("state", state(drive.state)),
-        ("reason", drive.reason.clone().unwrap_or_else(|| "-".into())),
+        ("reason", reason(drive)),
         ("capacity", Size(drive.capacity_bytes).to_string()),
         ("block size", drive.block_bytes.to_string()),
         (
@@ -252,6 +272,12 @@ fn facts(drive: &Drive) -> Vec<(&'static str, String)> {
         ),
         ("used by", user(drive)),
     ]
+}
+
+/// Why it is not online.
+fn reason(drive: &Drive) -> String {
+    let reason = drive.reason.as_deref().unwrap_or("-");
+    api::plain(reason).into_owned()
 }
 
 /// What stands on a drive.

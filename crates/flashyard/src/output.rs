@@ -51,7 +51,10 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header.iter().map(|word| word.to_uppercase()));
-    table.add_rows(rows);
+    table.add_rows(
+        rows.into_iter()
+            .map(|row| row.iter().map(one_line).collect::<Vec<_>>()),
+    );
     trimmed(&table)
 }
 
@@ -66,6 +69,11 @@ pub fn properties(rows: &[(&str, String)]) -> String {
             .map(|(name, value)| vec![(*name).to_owned(), value.clone()]),
     );
     trimmed(&table)
+}
+
+/// The text of a cell, which may come from a disk.
+fn one_line(cell: &String) -> String {
+    api::plain(cell).into_owned()
 }
 
 /// Lines without the padding after their last word.

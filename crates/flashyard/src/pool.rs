@@ -24,7 +24,7 @@ pub enum Verb {
         /// The pool
         name: Name,
     },
-    /// Make a pool out of drives; what was on them is gone
+    /// Make a pool out of drives that carry nothing
     Create(Create),
     /// Check everything in a pool, and repair what can be
     Scrub {
@@ -36,8 +36,14 @@ pub enum Verb {
         #[command(flatten)]
         patience: job::Patience,
     },
-    /// Add a drive to a pool
-    AddDrive(Member),
+    /// Add a drive that carries nothing to a pool
+    AddDrive {
+        #[command(flatten)]
+        member: Member,
+        /// Take it although it carries something, such as a file system, which is gone then
+        #[arg(long)]
+        force: bool,
+    },
     /// Move everything off a drive; then it is free
     RemoveDrive {
         #[command(flatten)]
@@ -78,6 +84,9 @@ pub struct Create {
     /// width
     #[arg(long, value_name = "COUNT")]
     width: Option<u8>,
+    /// Take drives that carry something, such as file systems, which are gone then
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Args)]
@@ -98,6 +107,10 @@ pub struct Import {
     /// Take it although another host holds it: right only if that host is off for good
     #[arg(long, requires = "name")]
     force: bool,
+    /// Take it although another program wrote something to its drives, such as a swap area before
+    /// the label, which is gone then
+    #[arg(long, requires = "name")]
+    overwrite: bool,
     /// Go on from what can be read, although drives that do not read may hold what was written last
     #[arg(long, requires = "name")]
     accept_loss: bool,
@@ -142,9 +155,10 @@ impl Verb {
             Verb::Scrub { name, patience, .. } => {
                 return patience.follow(node, client.scrub_pool(name)?);
             }
-            Verb::AddDrive(Member { pool, drive }) => {
-                output.show(&client.add_pool_drive(pool, drive)?, one);
-            }
+            Verb::AddDrive {
+                member: Member { pool, drive },
+                force,
+            } => output.show(&client.add_pool_drive(pool, drive, *force)?, one),
             Verb::RemoveDrive {
                 member: Member { pool, drive },
                 patience,
@@ -172,6 +186,7 @@ impl Create {
             level: self.level,
             drives: self.drives.clone(),
             width: self.width,
+            force: self.force,
         }
     }
 }
@@ -195,6 +210,7 @@ impl Import {
         let how = PoolImport {
             id: self.id.clone(),
             force: self.force,
+            overwrite: self.overwrite,
             accept_loss: self.accept_loss,
             degraded: self.degraded,
             drives: self.drives.clone(),

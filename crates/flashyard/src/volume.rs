@@ -104,6 +104,12 @@ pub struct Create {
     /// Keep space for all of it now, so that no write fails for want of space
     #[arg(long, requires = "pool")]
     thick: bool,
+    /// Take a drive that carries something, such as a file system, which is gone then
+    #[arg(long, requires = "drive", conflicts_with = "keep_data")]
+    force: bool,
+    /// Take a drive that carries something, and serve it as it is
+    #[arg(long, requires = "drive")]
+    keep_data: bool,
     #[command(flatten)]
     face: Face,
 }
@@ -251,6 +257,8 @@ impl Create {
             pool: self.place.pool.clone(),
             size: self.size,
             reserved: self.thick,
+            force: self.force,
+            keep_data: self.keep_data,
             ..self.face.spec()
         }
     }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/carried.rs"]
+mod carried;
 mod support;
 
 use std::path::Path;
@@ -211,4 +213,83 @@ fn the_raid6_plan_runs_on_a_pool_that_a_node_serves() {
         assert_eq!(observed["drives"].as_array().unwrap().len(), 8);
         assert!(!observed["counters"].as_object().unwrap().is_empty());
     }
+}
+
+#[test]
+fn results_replace_regular_files_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let [link, file, sink] = ["link", "file", "sink"].map(|name| directory.path().join(name));
+    std::os::unix::fs::symlink("file", &link).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &sink).unwrap();
+    for results in [&link, &sink] {
+        let run = namespace(results, &["--restart"]);
+        assert!(run.status.success(), "{}", text(&run.stderr));
+        assert!(results.is_symlink());
+    }
+    assert!(file.is_file(), "a symbolic link is followed");
+    let null = std::fs::metadata("/dev/null").unwrap().file_type();
+    assert!(std::os::unix::fs::FileTypeExt::is_char_device(&null));
+}
+
+/// A plan that writes to the file `drive` in a directory.
+fn writing_to(directory: &Path) -> std::path::PathBuf {
+    let plan = directory.join("mine.toml");
+    let written = format!(
+        "name = \"mine\"\ntitle = \"t\"\nquestion = \"q\"\nrun.repetitions = 2\n\
+         run.runtime = \"100ms\"\nrun.ramp = \"0\"\n\
+         [[target]]\nname = \"file\"\nkind = \"file\"\npaths = [\"{}\"]\n\
+         [[workload]]\nname = \"short\"\nrw = \"randwrite\"\n",
+        directory.join("drive").display()
+    );
+    std::fs::write(&plan, written).unwrap();
+    plan
+}
+
+#[test]
+fn a_target_that_carries_anything_is_written_to_only_when_told_so() {
+    for carried in carried::MADE {
+        let directory = tempfile::tempdir().unwrap();
+        let drive = directory.path().join("drive");
+        carried::make(carried, &drive);
+        let before = std::fs::read(&drive).unwrap();
+        let plan = writing_to(directory.path());
+        let results = directory.path().join("mine.json");
+        let [plan, results] = [&plan, &results].map(|path| path.to_str().unwrap());
+        let run = ["lab", "run", plan, "--results", results];
+        let refused = flashyard(&run);
+        let message = text(&refused.stderr);
+        assert!(!refused.status.success(), "{}", carried.name);
+        for part in [carried.said, "--destroy"] {
+            assert!(message.contains(part), "{}: {message}", carried.name);
+        }
+        assert!(before == std::fs::read(&drive).unwrap(), "{}", carried.name);
+    }
+}
+
+#[test]
+fn an_experiment_goes_on_over_what_it_wrote_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let drive = directory.path().join("drive");
+    std::fs::File::create(&drive)
+        .unwrap()
+        .set_len(32 << 20)
+        .unwrap();
+    let plan = writing_to(directory.path());
+    let results = directory.path().join("mine.json");
+    let [plan, results, drive] =
+        [&plan, &results, &drive].map(|path| path.to_str().unwrap().to_owned());
+    let run = ["lab", "run", &plan, "--results", &results];
+    // Two repetitions: the second finds what the first wrote.
+    let done = flashyard(&run);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    // Another experiment does not take it for its own.
+    let again = [&run[..], &["--restart"]].concat();
+    let refused = flashyard(&again);
+    let message = text(&refused.stderr);
+    assert!(
+        message.contains("not known") && message.contains("--destroy"),
+        "{message}"
+    );
+    let told = flashyard(&[&again[..], &["--destroy", &drive]].concat());
+    assert!(told.status.success(), "{}", text(&told.stderr));
 }

@@ -4,6 +4,8 @@ mod support;
 
 use api::ErrorCode;
 use client::ClientError;
+use std::process::Command;
+
 use support::{Node, Refused, name, text};
 
 const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
@@ -162,4 +164,135 @@ fn volumes_of_one_subsystem_share_hosts_and_count_namespaces() {
         refused.contains("d0") || refused.contains("subsystem"),
         "{refused}"
     );
+}
+
+#[test]
+fn what_a_refused_drive_was_to_be_made_of_is_not_left() {
+    let node = Node::develop(&["--drives", "1"]);
+    let [file, directory] = ["new.img", "new"].map(|made| node.path().join(made));
+    let add = |source: &[&str]| node.ask(&[&["drive", "add", "x"], source].concat());
+    let path = file.to_str().unwrap();
+    // More than any file system has.
+    let refused = add(&[path, "--size", "8388608TiB"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(!file.exists(), "{refused:?}");
+    let kept = directory.to_str().unwrap();
+    let emulated = ["--emulated", "cm7-r-7.68", "--directory", kept];
+    let refused = add(&[&emulated[..], &["--scale", "0.000001"]].concat());
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(!directory.exists(), "{refused:?}");
+    // A file that was there already stays.
+    std::fs::write(&file, "short").unwrap();
+    assert_eq!(add(&[path, "--size", "1MiB"]).status.code(), Some(1));
+    assert_eq!(std::fs::read(&file).unwrap(), b"short");
+}
+
+#[test]
+fn sizes_are_rounded_up_to_whole_blocks() {
+    let node = Node::develop(&[]);
+    let path = node.path().join("new.img");
+    let add = ["drive", "add", "x", path.to_str().unwrap(), "--size", "1MB"];
+    let create = ["volume", "create", "v", "--pool", "pool", "--size", "1GB"];
+    for arguments in [&add[..], &create] {
+        let first = node.answer(arguments);
+        assert_eq!(node.answer(arguments), first, "said again it is the same");
+    }
+    let (whole, gigabyte) = (1_003_520, 1_000_001_536);
+    assert_eq!(
+        node.client().drive(&name("x")).unwrap().capacity_bytes,
+        whole
+    );
+    assert_eq!(path.metadata().unwrap().len(), whole);
+    let capacity = || node.client().volume(&name("v")).unwrap().capacity_bytes;
+    assert_eq!(capacity(), gigabyte);
+    node.answer(&["volume", "resize", "v", "2GB"]);
+    assert_eq!(capacity(), 2_000_003_072);
+}
+
+#[test]
+fn paths_with_control_characters_are_refused() {
+    let node = Node::develop(&["--drives", "1"]);
+    let path = node.path().join("a\nb");
+    let path = path.to_str().unwrap();
+    let cases: &[Refused] = &[
+        (
+            &["drive", "add", "x", path, "--size", "1MiB"],
+            1,
+            &["path", "a\\nb", "control characters"],
+        ),
+        (
+            &["drive", "add", "x", "--emulated", "p\u{1b}[2J"],
+            1,
+            &["profile", "control characters"],
+        ),
+        (
+            &[
+                "drive",
+                "add",
+                "x",
+                "--emulated",
+                "cm7-r-7.68",
+                "--directory",
+                path,
+            ],
+            1,
+            &["directory", "control characters"],
+        ),
+    ];
+    node.refuses(cases);
+    assert!(!node.path().join("a\nb").exists());
+}
+
+/// A loop device over a file, for as long as this is there.
+struct Loop(String);
+
+impl Loop {
+    fn over(path: &std::path::Path) -> Loop {
+        let mut losetup = Command::new("losetup");
+        let made = losetup
+            .args(["--find", "--show"])
+            .arg(path)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        Loop(text(&made.stdout).trim().to_owned())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        // One that is left only shows in the list of loop devices.
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_file_and_a_loop_device_over_it_are_not_two_drives() {
+    let node = Node::develop(&["--drives", "1"]);
+    let path = node.path().join("shared.img");
+    std::fs::File::create(&path)
+        .unwrap()
+        .set_len(16 << 20)
+        .unwrap();
+    let file = path.to_str().unwrap();
+    let device = Loop::over(&path);
+    // The loop device is there: that alone makes the file one that is in use.
+    let under = node.ask(&["drive", "add", "x", file]);
+    let message = text(&under.stderr);
+    assert_eq!(under.status.code(), Some(1), "{message}");
+    assert!(message.contains(&device.0), "{message}");
+    node.answer(&["drive", "add", "over", &device.0]);
+    assert_eq!(
+        node.ask(&["drive", "add", "x", file]).status.code(),
+        Some(1)
+    );
+    node.answer(&["drive", "remove", "over"]);
+    drop(device);
+    node.answer(&["drive", "add", "x", file]);
+    // The other way round.
+    let device = Loop::over(&path);
+    let over = node.ask(&["drive", "add", "over", &device.0]);
+    let message = text(&over.stderr);
+    assert_eq!(over.status.code(), Some(1), "{message}");
+    assert!(message.contains("in use"), "{message}");
 }

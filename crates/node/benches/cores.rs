@@ -188,6 +188,7 @@ async fn start(cores: Cores) -> Node {
         node.open_drive(drive, memory).await.unwrap();
     }
     let pool = PoolSpec {
+        taking: node::Taking::Blank,
         level: Level::Raid6,
         width: None,
         drives,

@@ -82,6 +82,33 @@ pub enum NodeError {
     /// The subsystem is there, for other hosts than the volume.
     #[error("subsystem {0} is served to other hosts than this volume of it")]
     OtherHosts(Nqn),
+    /// The drive holds something that taking it would destroy.
+    #[error(
+        "drive {drive} carries {contents}: --force takes it all the same, and what it carries is \
+         gone"
+    )]
+    Carries {
+        /// The drive.
+        drive: String,
+        /// Its contents, in words.
+        contents: String,
+    },
+    /// Nobody knows what taking the drive would destroy.
+    #[error("what drive {drive} carries cannot be read: {error}; --force takes it all the same")]
+    Unread {
+        /// The drive.
+        drive: String,
+        /// How it failed.
+        error: block::IoError,
+    },
+    /// The contents of the drive could not be wiped.
+    #[error("drive {drive} could not be wiped: {error}; what it carried may be gone in part")]
+    Wipe {
+        /// The drive.
+        drive: String,
+        /// How it failed.
+        error: block::IoError,
+    },
     /// A drive was named twice.
     #[error("drive {0} is named twice")]
     DriveTwice(String),

@@ -30,6 +30,7 @@ use crate::remote::VolumeId;
 use crate::spec::{
     Backing, DriveFacts, DriveSpec, ManagedFacts, NamespacesFacts, SessionFacts, VolumeSpec,
 };
+use crate::taking::Taking;
 
 use self::backing::Stand;
 pub use self::pools::PoolEnd;
@@ -190,8 +191,9 @@ impl Layout {
         self.on(home, work).await
     }
 
-    /// Serves a volume from every core; gives its capacity in bytes.
-    pub async fn create_volume(&self, spec: VolumeSpec) -> Result<u64, NodeError> {
+    /// Serves a volume from every core; gives its capacity in bytes. A drive that it takes whole is
+    /// changed only once nothing refuses it any more.
+    pub async fn create_volume(&self, spec: VolumeSpec, taking: Taking) -> Result<u64, NodeError> {
         let mut places = self.places.lock().await;
         self.refresh_all(&mut places).await?;
         if places.volumes.contains_key(&spec.name) {
@@ -200,10 +202,21 @@ impl Layout {
         if let Backing::Drive(drive) = &spec.backing {
             places.unused_drive(drive)?;
             self.check_usable(&places, drive).await?;
+            let (home, name) = (places.drive_core(drive)?, drive.clone());
+            let check = move |core: Rc<Core>| async move { core.check_taking(&name, taking).await };
+            self.on(home, check).await?;
         }
         let id = places.take_id();
         let stand = self.stand(&mut places, (id, 0), &spec.backing, spec.block_bytes);
         let stand = stand.await?;
+        if let Backing::Drive(drive) = &spec.backing {
+            let (home, name) = (stand.home, drive.clone());
+            let clear = move |core: Rc<Core>| async move { core.clear(&name, taking).await };
+            if let Err(error) = self.on(home, clear).await {
+                self.undo_publish(&VolumePlace { id, stand, spec }, 0).await;
+                return Err(error);
+            }
+        }
         let capacity_bytes = stand.geometry.capacity_bytes();
         let key = (spec.subsystem.clone(), spec.nsid);
         let backing = spec.backing.clone();

@@ -26,6 +26,7 @@ mod placed;
 mod pools;
 mod remote;
 mod spec;
+mod taking;
 mod volume;
 mod watched;
 
@@ -36,7 +37,7 @@ pub use drive::{EmulatedError, NamespaceState, NvmeError, OpenError};
 pub use error::NodeError;
 pub use layout::ReservationKeeper;
 pub use measure::{CoreMeasure, DriveCounts, DriveTally, Measures, VolumeCounts};
-pub use node::{CORE_THREAD_NAME, Node};
+pub use node::{CORE_THREAD_NAME, Node, check_machine};
 pub use nvme::fabrics::DISCOVERY_NQN;
 pub use nvme::reservation::ReservationType;
 pub use pool::{
@@ -53,6 +54,7 @@ pub use spec::{
     ManagedFacts, NamespaceFacts, NamespacesFacts, NodeEvent, NodeSpec, PoolFacts, PortSpec,
     SessionFacts, VolumeSpec,
 };
+pub use taking::Taking;
 pub use target::reservation::{Held, Reservations, Unkept};
 pub use target::{Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState};
 pub use volume::Volume;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use qos::Terms;
-use reactor::ReactorConfig;
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
+use reactor::{Reactor, ReactorConfig};
 use target::reservation::Reservations;
 use target::{Links, PathState};
 
@@ -24,6 +24,7 @@ use crate::spec::{
     Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, NamespacesFacts, NodeSpec, PortSpec,
     SessionFacts, VolumeSpec,
 };
+use crate::taking::Taking;
 
 /// What the names of the threads that run cores start with.
 pub const CORE_THREAD_NAME: &str = "flashyard-core";
@@ -184,9 +185,19 @@ impl Node {
             .await
     }
 
-    /// Serves a volume; gives its capacity in bytes.
+    /// Serves a volume; gives its capacity in bytes. A drive that it takes whole
+    /// keeps its contents.
     pub async fn create_volume(&self, spec: VolumeSpec) -> Result<u64, NodeError> {
-        self.run(|layout| async move { layout.create_volume(spec).await })
+        self.create_volume_taking(spec, Taking::AsItIs).await
+    }
+
+    /// Serves a volume; gives its capacity in bytes. A drive that it takes whole is taken so.
+    pub async fn create_volume_taking(
+        &self,
+        spec: VolumeSpec,
+        taking: Taking,
+    ) -> Result<u64, NodeError> {
+        self.run(move |layout| async move { layout.create_volume(spec, taking).await })
             .await
     }
 
@@ -276,6 +287,16 @@ impl Node {
             .submit(move || async move { work(Layout::of(id)?).await });
         submitted.await?
     }
+}
+
+/// Refuses a machine on which a node cannot run on these CPUs.
+///
+/// # Errors
+/// A CPU that is not there for this process, or why the event loop cannot run.
+pub fn check_machine(cpus: &[usize]) -> Result<(), NodeError> {
+    check_cpus(&cpus.iter().copied().map(Some).collect::<Vec<_>>())?;
+    Reactor::io_uring(ReactorConfig::default())?;
+    Ok(())
 }
 
 /// Refuses CPUs that the process may not run on.

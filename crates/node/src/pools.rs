@@ -14,6 +14,7 @@ use pool::{
 use crate::NodeError;
 use crate::member::Member;
 use crate::spec::{EventSink, NodeEvent, PoolFacts};
+use crate::taking::{self, Taking};
 
 /// A drive by its name, and the handle to it.
 pub type Seated = (String, Member);
@@ -27,6 +28,8 @@ pub struct PoolSpec {
     pub width: Option<usize>,
     /// Names of open drives, in any order.
     pub drives: Vec<String>,
+    /// The way that they are taken; a label of a pool is never overruled.
+    pub taking: Taking,
 }
 
 /// How a pool is opened that drives carry.
@@ -79,7 +82,8 @@ impl Pools {
         }
     }
 
-    /// Makes a pool, of which this core has the first shard.
+    /// Makes a pool, of which this core has the first shard. Drives are changed only once nothing
+    /// refuses them any more.
     pub async fn create(
         &self,
         name: &str,
@@ -92,8 +96,19 @@ impl Pools {
             settings: self.settings,
             ..CreateOptions::new(name, spec.level, host)
         };
+        let refused = |error| NodeError::pool(name, error, &named(&seated));
+        let checked = Pool::check_new(&devices(&seated), &options).await;
+        checked.map_err(refused)?;
+        for (drive, member) in &seated {
+            taking::check(drive, member, spec.taking).await?;
+        }
+        if spec.taking == Taking::Wiped {
+            for (drive, member) in &seated {
+                taking::wipe(drive, member).await?;
+            }
+        }
         let made = Pool::create_on(wiring, devices(&seated), options).await;
-        let pool = made.map_err(|error| NodeError::pool(name, error, &named(&seated)))?;
+        let pool = made.map_err(refused)?;
         Ok(self.insert(name, pool, &seated).await)
     }
 
@@ -250,9 +265,23 @@ impl OpenPool {
         }
     }
 
-    /// Adds a drive.
-    pub async fn add_drive(&self, drive: String, member: Member) -> Result<(), PoolError> {
-        let id = self.pool.add_drive(member).await?;
+    /// Adds a drive. One that carries a label of this pool is known, and taken as it is.
+    pub async fn add_drive(
+        &self,
+        pool: &str,
+        drive: String,
+        member: Member,
+        taking: Taking,
+    ) -> Result<(), NodeError> {
+        let named = [drive.clone()];
+        let refused = |error| NodeError::pool(pool, error, &named);
+        if !self.pool.check_joining(&member).await.map_err(refused)? {
+            taking::check(&drive, &member, taking).await?;
+            if taking == Taking::Wiped {
+                taking::wipe(&drive, &member).await?;
+            }
+        }
+        let id = self.pool.add_drive(member).await.map_err(refused)?;
         let mut names = self.names.borrow_mut();
         // It may have been a member that failed, and is another one now.
         names.retain(|_, name| *name != drive);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, Revised};
-use drive::{Drive, SharedDrive};
+use drive::{Contents, Drive, SharedDrive};
 use reactor::Instant;
 use reactor::file::FileIdentity;
 
@@ -52,6 +52,16 @@ impl WatchedDrive {
     /// Counts what another core's handle did, which is no more.
     pub fn add_counts(&self, counts: DriveCounts) {
         self.0.tally.add(counts);
+    }
+
+    /// Its contents that something else wrote; `None` if there are none.
+    pub async fn contents(&self) -> Result<Option<Contents>, IoError> {
+        self.watch(self.0.drive.contents().await)
+    }
+
+    /// Makes it hold nothing that anybody would recognise.
+    pub async fn wipe(&self) -> Result<(), IoError> {
+        self.watch(self.0.drive.wipe().await)
     }
 
     /// Which file or block device it is, if it is one.

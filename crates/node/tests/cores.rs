@@ -161,6 +161,7 @@ fn with_pool(test: impl AsyncFnOnce(Node, BTreeMap<String, PathBuf>)) {
             assert_eq!(handles(path), 1);
         }
         let pool = PoolSpec {
+            taking: node::Taking::Blank,
             level: Level::Raid6,
             width: None,
             drives: paths.keys().cloned().collect(),

@@ -59,6 +59,7 @@ fn names(drives: &[&str]) -> Vec<String> {
 
 fn raid6(drives: &[&str]) -> PoolSpec {
     PoolSpec {
+        taking: node::Taking::Blank,
         level: Level::Raid6,
         width: None,
         drives: names(drives),
@@ -250,7 +251,9 @@ fn drives_join_fail_and_leave_a_pool_that_is_in_use() {
             matches!(&used, Err(NodeError::DriveInUse { user, .. }) if user == "pool p"),
             "{used:?}"
         );
-        node.add_pool_drive("p", "d5").await.unwrap();
+        node.add_pool_drive("p", "d5", node::Taking::Blank)
+            .await
+            .unwrap();
         node.fail_pool_drive("p", "d1").await.unwrap();
         assert_eq!(read(&device, 100).await, 100);
         // What was on the drive moves to the others; then the pool forgets it.

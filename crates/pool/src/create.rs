@@ -65,17 +65,8 @@ fn zone_blocks_for(smallest: u64, asked: Option<u64>) -> u32 {
 }
 
 impl<D: BlockDevice + 'static> Pool<D> {
-    /// Makes a pool out of drives that carry none, and opens it.
-    pub async fn create(drives: Vec<D>, options: CreateOptions) -> Result<Pool<D>, PoolError> {
-        Pool::create_on(alone(), drives, options).await
-    }
-
-    /// As [`create`](Pool::create), with the shards that join at the other ends of the wires.
-    pub async fn create_on(
-        wiring: Wiring,
-        drives: Vec<D>,
-        options: CreateOptions,
-    ) -> Result<Pool<D>, PoolError> {
+    /// Refuses what [`create`](Pool::create) would refuse; changes nothing.
+    pub async fn check_new(drives: &[D], options: &CreateOptions) -> Result<(), PoolError> {
         let level = options.level;
         let min = level.drives_min();
         if !(min..=DRIVES_MAX).contains(&drives.len()) {
@@ -90,6 +81,21 @@ impl<D: BlockDevice + 'static> Pool<D> {
         for (index, device) in drives.iter().enumerate() {
             check_blank(index, device).await?;
         }
+        shape(drives, options).map(drop)
+    }
+
+    /// Makes a pool out of drives that carry none, and opens it.
+    pub async fn create(drives: Vec<D>, options: CreateOptions) -> Result<Pool<D>, PoolError> {
+        Pool::create_on(alone(), drives, options).await
+    }
+
+    /// As [`create`](Pool::create), with the shards that join at the other ends of the wires.
+    pub async fn create_on(
+        wiring: Wiring,
+        drives: Vec<D>,
+        options: CreateOptions,
+    ) -> Result<Pool<D>, PoolError> {
+        Pool::check_new(&drives, &options).await?;
         let superblock = first_superblock(&drives, &options)?;
         let body = Body::default().encode();
         let (zone_blocks, slot_blocks) =
@@ -139,10 +145,8 @@ async fn check_blank<D: BlockDevice>(index: usize, device: &D) -> Result<(), Poo
     }
 }
 
-fn first_superblock<D: BlockDevice>(
-    drives: &[D],
-    options: &CreateOptions,
-) -> Result<Superblock, PoolError> {
+/// A superblock that says what a pool will be, and neither who it is nor who its drives are.
+fn shape<D: BlockDevice>(drives: &[D], options: &CreateOptions) -> Result<Superblock, PoolError> {
     let level = options.level;
     let width = options.width.unwrap_or(level.default_width(drives.len()));
     if !level.allows_width(width, drives.len()) {
@@ -163,14 +167,11 @@ fn first_superblock<D: BlockDevice>(
     let mut superblock = Superblock::zeroed();
     superblock.magic = MAGIC;
     superblock.version = VERSION.into();
-    superblock.pool_id = options.entropy.bytes16()?;
-    superblock.secret = options.entropy.bytes16()?;
     superblock.zone_blocks = zone_blocks.into();
     superblock.slot_blocks = slot_blocks.into();
     superblock.level = level.code();
     superblock.width = width as u8;
     superblock.set_name(&options.name)?;
-    superblock.raise_epoch(options.entropy.word()?);
     superblock.holder = options.host.0;
     for (index, device) in drives.iter().enumerate() {
         let blocks = device_blocks(device);
@@ -183,10 +184,24 @@ fn first_superblock<D: BlockDevice>(
             });
         }
         let member = &mut superblock.members[index];
-        member.id = options.entropy.bytes16()?;
         member.state = MEMBER_ACTIVE;
         member.blocks = blocks.into();
-        member.joined = superblock.epoch.number;
+    }
+    Ok(superblock)
+}
+
+fn first_superblock<D: BlockDevice>(
+    drives: &[D],
+    options: &CreateOptions,
+) -> Result<Superblock, PoolError> {
+    let mut superblock = shape(drives, options)?;
+    superblock.pool_id = options.entropy.bytes16()?;
+    superblock.secret = options.entropy.bytes16()?;
+    superblock.raise_epoch(options.entropy.word()?);
+    let joined = superblock.epoch.number;
+    for member in &mut superblock.members[..drives.len()] {
+        member.id = options.entropy.bytes16()?;
+        member.joined = joined;
     }
     Ok(superblock)
 }

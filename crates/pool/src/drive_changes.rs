@@ -165,6 +165,17 @@ impl<D: BlockDevice + 'static> Pool<D> {
         Ok(DriveId(id))
     }
 
+    /// Refuses a drive that [`add_drive`](Pool::add_drive) would refuse; changes nothing. True if
+    /// it carries a label of this pool, as one does that was a member.
+    pub async fn check_joining(&self, device: &D) -> Result<bool, PoolError> {
+        let known = self.check_joinable(device).await?;
+        self.layout_of_new(device)?;
+        match self.core.offline.get() {
+            Some(reason) => Err(PoolError::Offline(reason)),
+            None => Ok(known),
+        }
+    }
+
     /// What will be where on a drive that is to join, if it is large enough and there is a place.
     fn layout_of_new(&self, device: &D) -> Result<DriveLayout, PoolError> {
         self.place_for_new()?;
@@ -188,10 +199,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
         found.ok_or(PoolError::Invalid("a pool has at most 32 drives"))
     }
 
-    /// A drive may join if it carries no pool, or is a stale one of this.
-    async fn check_joinable(&self, device: &D) -> Result<(), PoolError> {
+    /// A drive may join if it carries no pool, or is a stale one of this: then true.
+    async fn check_joinable(&self, device: &D) -> Result<bool, PoolError> {
         let Some(label) = labels::probe(device).await? else {
-            return Ok(());
+            return Ok(false);
         };
         let published = self.core.published.borrow();
         let superblock = &published.superblock;
@@ -202,7 +213,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 pool: label.pool_name,
             });
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Moves everything off a drive and lets go of it; it is blank afterwards. Fails with

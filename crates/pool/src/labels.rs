@@ -1,11 +1,16 @@
 //! Labels: whose a drive is, for people and programs that have not opened the pool.
 
+use crate::drive::FIRST_SLOT;
 use crate::error::PoolError;
 use crate::format::superblock::{MEMBER_ACTIVE, Newer, VERSION};
 use crate::level::Level;
+use crate::location::BLOCK_BYTES;
 use crate::slots::{self, Found};
 use block::BlockDevice;
 use std::fmt;
+
+/// The byte of a drive where its first label begins. A pool neither reads nor writes what is before.
+pub const FIRST_LABEL_AT: u64 = FIRST_SLOT * BLOCK_BYTES as u64;
 
 /// Identifies a pool for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -105,7 +105,9 @@ pub use create::CreateOptions;
 pub use entropy::Entropy;
 pub use error::{AbsentMember, PoolError};
 pub use events::{DriveChange, PoolEvent};
-pub use labels::{DamagedLabel, DriveId, HostId, Label, NewerFormat, PoolId, probe, wipe};
+pub use labels::{
+    DamagedLabel, DriveId, FIRST_LABEL_AT, HostId, Label, NewerFormat, PoolId, probe, wipe,
+};
 pub use level::{DRIVES_MAX, Level, UnknownLevel};
 pub use location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
 pub use messages::{Wiring, wire};

@@ -101,6 +101,7 @@ async fn place_in_pool(
         level,
         drives,
         width: None,
+        force: false,
     };
     let name = name(DEMO_POOL)?;
     let pool = control.create_pool(&name, spec).await?;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use api::{Event, Severity};
+use api::{Event, Severity, plain};
 
 use crate::syslog::Syslog;
 
@@ -37,6 +37,7 @@ impl Events {
 
     /// Records that `message` happened to `object`, such as `drive/d0`.
     pub fn record(&self, severity: Severity, object: &str, message: &str) {
+        let message = &*plain(message);
         match severity {
             Severity::Info => tracing::info!(object, "{message}"),
             Severity::Warning => tracing::warn!(object, "{message}"),
@@ -83,6 +84,13 @@ pub(crate) fn timestamp(time: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_is_one_line() {
+        let events = Events::new(Arc::new(Syslog::new().0));
+        events.record(Severity::Info, "drive/d0", "added: /tmp/a\nb");
+        assert_eq!(events.all()[0].message, "added: /tmp/a\\nb");
+    }
 
     #[test]
     fn the_oldest_events_make_room_and_identifiers_go_on() {

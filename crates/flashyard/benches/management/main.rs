@@ -86,6 +86,7 @@ fn with_volumes(directory: &Path) -> Result<Node> {
         level: api::PoolLevel::Raid6,
         drives,
         width: None,
+        force: false,
     };
     client.create_pool(&"pool".parse()?, &pool)?;
     let volume = VolumeSpec {

@@ -166,6 +166,7 @@ fn pooled(
         level,
         drives,
         width: None,
+        force: false,
     };
     let pool = client.create_pool(&own, &spec).map_err(refused)?;
     let volume = VolumeSpec {

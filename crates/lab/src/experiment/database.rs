@@ -143,6 +143,7 @@ fn devices(
         seed: execution.plan.run.seed,
         writes: true,
         destroy: execution.destroy.clone(),
+        own: Vec::new(),
     };
     let failed = |source| LabError::Session {
         target: target.name.clone(),

@@ -66,6 +66,7 @@ impl<'a> Bench<'a> {
                 || before.fill_passes > 0
                 || round.cases.iter().any(|case| writes(case)),
             destroy: execution.destroy.clone(),
+            own: round.own.clone(),
         };
         let failed = |source| LabError::Session {
             target: target.name.clone(),

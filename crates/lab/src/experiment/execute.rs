@@ -49,6 +49,8 @@ pub(super) struct Round<'a> {
     pub(super) target: &'a Target,
     pub(super) cases: Vec<&'a Case>,
     pub(super) repetition: u32,
+    /// Devices and volumes that the experiment has written to before.
+    pub(super) own: Vec<String>,
 }
 
 /// One of them, run.
@@ -81,6 +83,14 @@ impl Execution<'_> {
         let cases = self.plan.cases();
         let databases = Databases::default();
         self.name_programs(results)?;
+        let begun = |target: &&Target| results.runs.iter().any(|run| run.target == target.name);
+        let mut own: Vec<String> = self
+            .plan
+            .targets
+            .iter()
+            .filter(begun)
+            .flat_map(places)
+            .collect();
         for repetition in 0..self.plan.run.repetitions {
             for target in &self.plan.targets {
                 let left = cases
@@ -91,6 +101,7 @@ impl Execution<'_> {
                     target,
                     cases: left.collect(),
                     repetition,
+                    own: own.clone(),
                 };
                 if round.cases.is_empty() || self.stop.is_stopped() {
                     continue;
@@ -106,6 +117,7 @@ impl Execution<'_> {
                         self.each(results, &round, watch, &mut one)?;
                     }
                 }
+                own.extend(places(target));
             }
         }
         let count = self.count(results);
@@ -233,4 +245,10 @@ impl Execution<'_> {
         };
         Observation::begin(wanted.then(|| Box::new(ask) as Ask<'_>))
     }
+}
+
+/// The names of a target's devices and volumes.
+fn places(target: &Target) -> impl Iterator<Item = String> {
+    let paths = target.paths.iter().map(|path| path.display().to_string());
+    paths.chain(target.addresses.iter().cloned())
 }

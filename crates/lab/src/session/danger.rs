@@ -1,31 +1,10 @@
-//! What must not be written to unless somebody says so: devices in use, and what holds data.
+//! Devices in use, which must not be written to whatever anybody says.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use block::{BlockDevice, Buffer, Lba};
-
 use super::SessionError;
-
-/// How much of a device is looked at: every signature below is within.
-const LOOK_BYTES: usize = 132 << 10;
-
-/// What begins where on devices that hold data.
-const SIGNATURES: [(usize, &[u8], &str); 12] = [
-    (0, b"XFSB", "an XFS file system"),
-    (1080, &[0x53, 0xef], "an ext2, ext3 or ext4 file system"),
-    (65_600, b"_BHRfS_M", "a btrfs file system"),
-    (0, b"LUKS\xba\xbe", "a LUKS volume"),
-    (512, b"LABELONE", "an LVM physical volume"),
-    (4096, &[0xfc, 0x4e, 0x2b, 0xa9], "a member of an MD array"),
-    (4086, b"SWAPSPACE2", "a swap area"),
-    (512, b"EFI PART", "a partition table (GPT)"),
-    (4096, b"EFI PART", "a partition table (GPT)"),
-    (510, &[0x55, 0xaa], "a partition table or boot sector"),
-    (3, b"NTFS", "an NTFS file system"),
-    (32_769, b"CD001", "an ISO 9660 file system"),
-];
 
 /// Refuses a path that a file system, a device mapper, swap or another program uses.
 pub(super) fn refuse_if_in_use(path: &Path) -> Result<(), SessionError> {
@@ -82,44 +61,11 @@ fn is_or_is_part_of(name: &std::ffi::OsStr, other: &std::ffi::OsStr) -> bool {
     rest.is_empty() || number.is_some_and(|rest| rest.chars().all(|one| one.is_ascii_digit()))
 }
 
-/// What `device` holds, if its first blocks say.
-pub(super) async fn data_on(device: &impl BlockDevice) -> Option<&'static str> {
-    let geometry = device.geometry();
-    let bytes = geometry.capacity_bytes().min(LOOK_BYTES as u64) as usize;
-    let bytes = bytes - bytes % geometry.block_bytes as usize;
-    let (buffer, result) = device.read(Lba(0), Buffer::zeroed(bytes)).await;
-    result.ok()?;
-    // Labels that this program is too old for, or that are damaged, count too.
-    if !matches!(pool::probe(device).await, Ok(None)) {
-        return Some("a member of a Flashyard pool");
-    }
-    signature(&buffer)
-}
-
-fn signature(bytes: &[u8]) -> Option<&'static str> {
-    let found = SIGNATURES.iter().find(|(offset, magic, _)| {
-        let there = bytes.get(*offset..*offset + magic.len());
-        there == Some(*magic)
-    });
-    found.map(|(_, _, what)| *what)
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
 
     use super::*;
-
-    #[test]
-    fn every_signature_is_found_where_it_is_and_nothing_in_zeroes() {
-        assert_eq!(signature(&vec![0; LOOK_BYTES]), None);
-        for (offset, magic, what) in SIGNATURES {
-            let mut bytes = vec![0; LOOK_BYTES];
-            bytes[offset..offset + magic.len()].copy_from_slice(magic);
-            assert_eq!(signature(&bytes), Some(what));
-        }
-        assert_eq!(signature(b"XFS"), None);
-    }
 
     #[test]
     fn partitions_belong_to_their_device() {

@@ -60,8 +60,8 @@ pub enum SessionError {
     HoldsData {
         /// The device, or the volume's address.
         place: String,
-        /// What was found.
-        what: &'static str,
+        /// A signature that was found.
+        what: String,
     },
     /// What the system said of a path.
     #[error("{}: {source}", path.display())]

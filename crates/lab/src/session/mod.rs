@@ -46,6 +46,9 @@ pub struct SessionOptions {
     pub writes: bool,
     /// Devices and volumes that may be overwritten whatever they hold.
     pub destroy: Vec<String>,
+    /// Devices and volumes that the experiment has written to before: what has no name there is its
+    /// own.
+    pub own: Vec<String>,
 }
 
 /// One thread's part of a target.
@@ -56,6 +59,7 @@ struct Part {
     seed: u64,
     writes: bool,
     destroy: Vec<String>,
+    own: Vec<String>,
     /// Indexes of drives, paths or addresses.
     drives: Range<u32>,
 }
@@ -296,6 +300,7 @@ fn parts(options: &SessionOptions) -> Vec<Part> {
         seed: options.seed,
         writes: options.writes,
         destroy: options.destroy.clone(),
+        own: options.own.clone(),
         drives: count * number / threads..count * (number + 1) / threads,
     };
     (0..threads).map(part).collect()

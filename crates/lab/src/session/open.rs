@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use block::{BlockDevice, Geometry};
-use drive::{Drive, EmulatedDrive, EmulatedOptions, FileDrive, FileOptions};
+use block::{BlockDevice, Geometry, IoError};
+use drive::{Contents, Drive, EmulatedDrive, EmulatedOptions, FileDrive, FileOptions};
 use initiator::{ConnectOptions, Controller, TargetAddress};
 use pool::{CreateOptions, Entropy, HostId, Pool, VolumeOptions};
 use ssd::{NamespaceRequest, Profile};
 
-use super::danger::data_on;
 use super::device::Device;
 use super::{Part, SessionError};
 use crate::inplace_raid6::InplaceRaid6;
@@ -130,7 +129,8 @@ impl Opened {
         if new {
             self.made.push(path);
         } else {
-            refuse_data(part, &drive, &path.display().to_string()).await?;
+            let place = path.display().to_string();
+            refuse_data(part, &drive, &place, drive.contents()).await?;
         }
         Ok(drive)
     }
@@ -154,7 +154,8 @@ impl Opened {
             self.controllers.push(controller.clone());
             let nsid = address.namespace_id.unwrap_or(1);
             let namespace = controller.namespace(nsid).await.map_err(failed)?;
-            refuse_data(part, &namespace, &text).await?;
+            let contents = drive::contents(&namespace, &[]);
+            refuse_data(part, &namespace, &text, contents).await?;
             self.devices.push(Device::Remote(namespace));
         }
         Ok(())
@@ -211,15 +212,24 @@ async fn refuse_data(
     part: &Part,
     device: &impl BlockDevice,
     place: &str,
+    contents: impl Future<Output = Result<Option<Contents>, IoError>>,
 ) -> Result<(), SessionError> {
-    if !part.writes || part.destroy.iter().any(|allowed| allowed == place) {
+    let names = |places: &[String]| places.iter().any(|named| named == place);
+    if !part.writes || names(&part.destroy) {
         return Ok(());
     }
-    match data_on(device).await {
-        Some(what) => Err(SessionError::HoldsData {
-            place: place.to_owned(),
-            what,
-        }),
-        None => Ok(()),
-    }
+    // Labels that this program is too old for, or that are damaged, count too.
+    let what = match pool::probe(device).await {
+        Ok(None) => match contents.await {
+            Ok(None) => return Ok(()),
+            Ok(Some(contents)) if !contents.has_name() && names(&part.own) => return Ok(()),
+            Ok(Some(contents)) => contents.to_string(),
+            Err(error) => format!("what cannot be read ({error})"),
+        },
+        _ => "a member of a Flashyard pool".to_owned(),
+    };
+    Err(SessionError::HoldsData {
+        place: place.to_owned(),
+        what,
+    })
 }

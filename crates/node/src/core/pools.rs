@@ -15,6 +15,7 @@ use crate::placed::Placed;
 use crate::pools::{Pools, Seated};
 use crate::remote::{RemoteVolume, VolumeId};
 use crate::spec::DriveLabel;
+use crate::taking::{self, Taking};
 use crate::volume::{Parts, Path, Volume};
 use crate::watched::WatchedDrive;
 
@@ -116,8 +117,71 @@ impl Core {
         })
     }
 
-    /// Makes a drive of this core forget the pool that it carries.
+    /// The contents of a drive of this core beside labels of pools, in words.
+    pub async fn contents(&self, drive: &str) -> Result<Option<String>, NodeError> {
+        let found = self.drive(drive)?.contents().await;
+        let found = found.map_err(|error| NodeError::Unread {
+            drive: drive.to_owned(),
+            error,
+        })?;
+        Ok(found.map(|contents| contents.to_string()))
+    }
+
+    /// The contents of a drive of this core before the label of a pool, in words.
+    pub async fn leftovers(&self, drive: &str) -> Result<Option<String>, NodeError> {
+        let found = drive::contents_before(&self.drive(drive)?, pool::FIRST_LABEL_AT).await;
+        let found = found.map_err(|error| NodeError::Unread {
+            drive: drive.to_owned(),
+            error,
+        })?;
+        Ok(found.map(|contents| contents.to_string()))
+    }
+
+    /// Wipes a drive of this core before the label of a pool.
+    pub async fn wipe_leftovers(&self, drive: &str) -> Result<(), NodeError> {
+        let wiped = drive::wipe_before(&self.drive(drive)?, pool::FIRST_LABEL_AT).await;
+        wiped.map_err(|error| NodeError::Wipe {
+            drive: drive.to_owned(),
+            error,
+        })
+    }
+
+    /// Refuses a drive of this core that must not be taken so.
+    pub async fn check_taking(&self, drive: &str, taking: Taking) -> Result<(), NodeError> {
+        taking::check(drive, &self.drive(drive)?.into(), taking).await
+    }
+
+    /// Makes a drive of this core that was checked ready for its new use.
+    pub async fn clear(&self, drive: &str, taking: Taking) -> Result<(), NodeError> {
+        taking::clear(drive, &self.drive(drive)?.into(), taking).await
+    }
+
+    /// Makes a drive of this core forget the pool that it carries, and nothing else.
+    pub async fn clear_label(&self, drive: &str) -> Result<(), NodeError> {
+        match self.label(drive).await? {
+            DriveLabel::Blank | DriveLabel::Unreadable(_) => Ok(()),
+            DriveLabel::Pool(_) | DriveLabel::Newer(_) | DriveLabel::Damaged(_) => {
+                self.forget_pool(drive).await
+            }
+        }
+    }
+
+    /// Makes a drive of this core hold nothing that anybody would recognise.
     pub async fn wipe(&self, drive: &str) -> Result<(), NodeError> {
+        self.forget_pool(drive).await?;
+        taking::wipe(drive, &self.drive(drive)?.into()).await
+    }
+
+    /// Wipes a drive of this core that its pool has let go of. One that has a label has been taken
+    /// by another host since.
+    pub async fn wipe_forgotten(&self, drive: &str) -> Result<(), NodeError> {
+        match self.label(drive).await? {
+            DriveLabel::Blank => taking::wipe(drive, &self.drive(drive)?.into()).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn forget_pool(&self, drive: &str) -> Result<(), NodeError> {
         let wiped = pool::wipe(&self.drive(drive)?).await;
         wiped.map_err(|error| NodeError::pool("", error, &[drive.to_owned()]))
     }

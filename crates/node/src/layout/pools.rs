@@ -12,6 +12,7 @@ use crate::measure::DriveCounts;
 use crate::member::{Member, Seat};
 use crate::pools::{PoolOpening, PoolSpec};
 use crate::spec::{DriveLabel, PoolFacts};
+use crate::taking::Taking;
 
 /// A pool, and the drives that it was given.
 pub(super) struct PoolPlace {
@@ -139,8 +140,20 @@ impl Layout {
                 left.await?;
             }
             self.unseat(&place.seats).await?;
+            if how == PoolEnd::Destroy && closed.is_ok() {
+                for seat in &place.seats {
+                    self.wipe_forgotten(&places, &seat.drive).await?;
+                }
+            }
         }
         closed
+    }
+
+    /// Wipes a drive that its pool has let go of: what is left of that must not look like anything.
+    async fn wipe_forgotten(&self, places: &Places, drive: &str) -> Result<(), NodeError> {
+        let (home, name) = (places.drive_core(drive)?, drive.to_owned());
+        let work = move |core: Rc<Core>| async move { core.wipe_forgotten(&name).await };
+        self.on(home, work).await
     }
 
     /// A pool as it stands.
@@ -167,7 +180,42 @@ impl Layout {
         self.on(home, work).await
     }
 
-    /// Makes a drive that nothing uses forget the pool that it carries.
+    /// The contents of a drive beside labels of pools, in words.
+    pub async fn drive_contents(&self, drive: String) -> Result<Option<String>, NodeError> {
+        let places = self.places.lock().await;
+        places.running()?;
+        let home = places.drive_core(&drive)?;
+        let work = move |core: Rc<Core>| async move { core.contents(&drive).await };
+        self.on(home, work).await
+    }
+
+    /// The contents of a drive before the label of a pool, in words.
+    pub async fn leftovers(&self, drive: String) -> Result<Option<String>, NodeError> {
+        let places = self.places.lock().await;
+        places.running()?;
+        let home = places.drive_core(&drive)?;
+        let work = move |core: Rc<Core>| async move { core.leftovers(&drive).await };
+        self.on(home, work).await
+    }
+
+    /// Wipes a drive before the label of its pool, which may be open: pools do not go there.
+    pub async fn wipe_leftovers(&self, drive: String) -> Result<(), NodeError> {
+        let places = self.places.lock().await;
+        places.running()?;
+        let home = places.drive_core(&drive)?;
+        let work = move |core: Rc<Core>| async move { core.wipe_leftovers(&drive).await };
+        self.on(home, work).await
+    }
+
+    /// Makes a drive that nothing uses forget a pool that it carries, and nothing else.
+    pub async fn clear_label(&self, drive: String) -> Result<(), NodeError> {
+        let places = self.places.lock().await;
+        let home = places.unused_drive(&drive)?;
+        let work = move |core: Rc<Core>| async move { core.clear_label(&drive).await };
+        self.on(home, work).await
+    }
+
+    /// Makes a drive that nothing uses hold nothing that anybody would recognise.
     pub async fn wipe_drive(&self, drive: String) -> Result<(), NodeError> {
         let mut places = self.places.lock().await;
         self.refresh_all(&mut places).await?;
@@ -178,7 +226,12 @@ impl Layout {
     }
 
     /// Adds a drive to a pool that nothing uses, be it one of its members that failed.
-    pub async fn add_pool_drive(&self, name: String, drive: String) -> Result<(), NodeError> {
+    pub async fn add_pool_drive(
+        &self,
+        name: String,
+        drive: String,
+        taking: Taking,
+    ) -> Result<(), NodeError> {
         let mut places = self.places.lock().await;
         self.refresh_all(&mut places).await?;
         self.free_failed(&mut places, &name, &drive).await?;
@@ -186,7 +239,7 @@ impl Layout {
         self.check_usable(&places, &drive).await?;
         let cores = places.pool(&name)?.cores.clone();
         let seat = self.seat(&mut places, &drive).await?;
-        let added = self.join_drive(&name, &cores, &seat).await;
+        let added = self.join_drive(&name, &cores, &seat, taking).await;
         match places.pools.get_mut(&name) {
             Some(place) if added.is_ok() => place.seats.push(seat),
             _ => self.unseat(&[seat]).await?,
@@ -216,7 +269,13 @@ impl Layout {
     }
 
     /// Gives every shard of a pool its handle of a drive, and has the pool take it.
-    async fn join_drive(&self, pool: &str, cores: &[usize], seat: &Seat) -> Result<(), NodeError> {
+    async fn join_drive(
+        &self,
+        pool: &str,
+        cores: &[usize],
+        seat: &Seat,
+        taking: Taking,
+    ) -> Result<(), NodeError> {
         for other in &cores[1..] {
             let (key, seated) = (pool.to_owned(), seat.clone());
             let offered = self.on(*other, move |core| async move {
@@ -230,8 +289,7 @@ impl Layout {
         let added = self.on(cores[0], move |core| async move {
             let member = core.member(&seated).await?;
             let open = core.pools().get(&key)?;
-            let added = open.add_drive(seated.drive.clone(), member).await;
-            added.map_err(|error| NodeError::pool(&key, error, &[seated.drive]))
+            open.add_drive(&key, seated.drive, member, taking).await
         });
         let added = added.await;
         for other in &cores[1..] {
@@ -258,13 +316,14 @@ impl Layout {
     /// Moves everything off a drive of a pool and lets go of it: takes as long as that takes.
     pub async fn remove_pool_drive(&self, name: String, drive: String) -> Result<(), NodeError> {
         let core = self.pool_core(&name)?;
-        let key = name.clone();
+        let (key, removed) = (name.clone(), drive.clone());
         let work = move |core: Rc<Core>| async move {
-            core.pools().get(&key)?.remove_drive(&key, &drive).await
+            core.pools().get(&key)?.remove_drive(&key, &removed).await
         };
         self.on(core, work).await?;
         let mut places = self.places.lock().await;
-        self.refresh(&mut places, &name).await.map(drop)
+        self.refresh(&mut places, &name).await?;
+        self.wipe_forgotten(&places, &drive).await
     }
 
     /// Checks everything that lives in a pool: takes as long as that takes.

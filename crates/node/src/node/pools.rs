@@ -9,6 +9,7 @@ use crate::NodeError;
 use crate::layout::PoolEnd;
 use crate::pools::{PoolOpening, PoolSpec};
 use crate::spec::{DriveLabel, PoolFacts};
+use crate::taking::Taking;
 
 impl Node {
     /// Makes a pool out of open drives that nothing uses and that carry none, and holds it.
@@ -85,10 +86,44 @@ impl Node {
             .await
     }
 
-    /// Adds a drive that nothing uses to a pool.
-    pub async fn add_pool_drive(&self, pool: &str, drive: &str) -> Result<(), NodeError> {
+    /// The contents of a drive beside labels of pools, in words.
+    pub async fn drive_contents(&self, drive: &str) -> Result<Option<String>, NodeError> {
+        let drive = drive.to_owned();
+        self.run(move |layout| async move { layout.drive_contents(drive).await })
+            .await
+    }
+
+    /// The contents of a drive before the label of a pool, in words: another program wrote them.
+    pub async fn drive_leftovers(&self, drive: &str) -> Result<Option<String>, NodeError> {
+        let drive = drive.to_owned();
+        self.run(move |layout| async move { layout.leftovers(drive).await })
+            .await
+    }
+
+    /// Wipes a drive before the label of its pool.
+    pub async fn wipe_drive_leftovers(&self, drive: &str) -> Result<(), NodeError> {
+        let drive = drive.to_owned();
+        self.run(move |layout| async move { layout.wipe_leftovers(drive).await })
+            .await
+    }
+
+    /// Makes a drive that nothing uses forget a pool that it carries, and nothing else.
+    pub async fn clear_label(&self, drive: &str) -> Result<(), NodeError> {
+        let drive = drive.to_owned();
+        self.run(move |layout| async move { layout.clear_label(drive).await })
+            .await
+    }
+
+    /// Adds a drive that nothing uses to a pool. Unless it carries a label of that pool,
+    /// `taking` says how.
+    pub async fn add_pool_drive(
+        &self,
+        pool: &str,
+        drive: &str,
+        taking: Taking,
+    ) -> Result<(), NodeError> {
         let (pool, drive) = (pool.to_owned(), drive.to_owned());
-        self.run(move |layout| async move { layout.add_pool_drive(pool, drive).await })
+        self.run(move |layout| async move { layout.add_pool_drive(pool, drive, taking).await })
             .await
     }
 

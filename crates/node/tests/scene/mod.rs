@@ -115,6 +115,7 @@ impl Scene {
             opened.unwrap();
         }
         let pool = PoolSpec {
+            taking: node::Taking::Blank,
             level: Level::Raid0,
             width: None,
             drives: drives.to_vec(),

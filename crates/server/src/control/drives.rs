@@ -1,9 +1,12 @@
 //! Drives: open, show, close.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use api::{Administration, Drive, DriveSpec, ErrorBody, ErrorCode, Name, ObjectState, Severity};
+use api::{
+    Administration, Drive, DriveSpec, ErrorBody, ErrorCode, Name, ObjectState, Severity, Size,
+};
 use node::{DriveFacts, EmulatedError, NodeError, NvmeError, OpenError, PoolError};
 use ssd::{NamespaceError, ProfileError};
 
@@ -42,6 +45,7 @@ impl Control {
     /// Makes the drive `name` be what `spec` says. An offline drive is tried again.
     pub async fn add_drive(&self, name: &Name, spec: DriveSpec) -> Result<Drive, ErrorBody> {
         check(&spec)?;
+        let spec = in_blocks(spec);
         let mut objects = self.objects.change().await;
         if let Some(entry) = objects.drives.get(name) {
             if !is_what(&entry.record.spec, &spec) {
@@ -105,14 +109,19 @@ impl Control {
         name: &Name,
         spec: DriveSpec,
     ) -> Result<(), ErrorBody> {
+        let made = to_be_made(&spec);
         let opened = self
             .node
             .open_drive(name.as_str(), data_path_spec(&spec))
             .await;
         let record = remembered(spec, opened.map_err(|error| refused(&error))?);
         if let Err(error) = self.remember(Kind::Drive, name, record.clone()).await {
-            // Opened a moment ago under this lock: it is there to be closed.
+            // Opened a moment ago under this lock: it is there to be closed, and what was made for
+            // it to be removed.
             let _ = self.node.close_drive(name.as_str()).await;
+            if let Some(path) = made {
+                let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
+            }
             return Err(error);
         }
         let message = format!("added: {}", description(&record.spec));
@@ -292,27 +301,58 @@ fn is_what(existing: &DriveSpec, asked: &DriveSpec) -> bool {
 }
 
 fn check(spec: &DriveSpec) -> Result<(), ErrorBody> {
-    let (field, path) = match spec {
-        DriveSpec::Path { path, .. } => ("path", path),
+    let (path, profile) = match spec {
+        DriveSpec::Path { path, .. } => (Some(("path", path)), None),
         DriveSpec::Emulated {
-            directory: Some(directory),
-            ..
-        } => ("directory", directory),
-        _ => return Ok(()),
+            profile, directory, ..
+        } => {
+            let directory = directory.as_ref();
+            (
+                directory.map(|path| ("directory", path)),
+                Some(("profile", profile)),
+            )
+        }
+        DriveSpec::Memory { .. } | DriveSpec::Null { .. } => (None, None),
     };
-    if !is_absolute(path) {
-        let message =
-            format!("{field} {path:?} is relative; allowed: an absolute path on the node");
-        return Err(ErrorBody::invalid(field, message));
+    for (field, text) in profile.into_iter().chain(path) {
+        // They would split lines of the log and of tables, or do worse to a terminal.
+        if text.contains(char::is_control) {
+            let message = format!("{field} {text:?} has control characters; allowed: none");
+            return Err(ErrorBody::invalid(field, message));
+        }
     }
-    Ok(())
+    match path {
+        Some((field, path)) if !is_absolute(path) => {
+            let message =
+                format!("{field} {path:?} is relative; allowed: an absolute path on the node");
+            Err(ErrorBody::invalid(field, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The same drive, of whole blocks.
+fn in_blocks(spec: DriveSpec) -> DriveSpec {
+    match spec {
+        DriveSpec::Path { path, size } => DriveSpec::Path {
+            path,
+            size: size.map(Size::in_blocks),
+        },
+        DriveSpec::Memory { size } => DriveSpec::Memory {
+            size: size.in_blocks(),
+        },
+        DriveSpec::Null { size } => DriveSpec::Null {
+            size: size.in_blocks(),
+        },
+        emulated @ DriveSpec::Emulated { .. } => emulated,
+    }
 }
 
 fn data_path_spec(spec: &DriveSpec) -> node::DriveSpec {
     match spec {
         DriveSpec::Path { path, size } => node::DriveSpec::Path {
             path: path.into(),
-            create_bytes: size.map(api::Size::bytes),
+            create_bytes: size.map(Size::bytes),
         },
         DriveSpec::Memory { size } => node::DriveSpec::Memory {
             bytes: size.bytes(),
@@ -345,6 +385,23 @@ fn existing(spec: node::DriveSpec) -> node::DriveSpec {
     }
 }
 
+/// The file or directory that opening a drive makes, if it is not there yet.
+fn to_be_made(spec: &DriveSpec) -> Option<PathBuf> {
+    let path = match spec {
+        DriveSpec::Path {
+            path,
+            size: Some(_),
+        } => PathBuf::from(path),
+        DriveSpec::Emulated {
+            directory: Some(directory),
+            ..
+        } => PathBuf::from(directory),
+        _ => return None,
+    };
+    let missing = path.symlink_metadata().is_err();
+    missing.then_some(path)
+}
+
 fn remembered(spec: DriveSpec, facts: DriveFacts) -> DriveRecord {
     DriveRecord {
         spec,
@@ -374,6 +431,8 @@ pub(super) fn refused(error: &NodeError) -> ErrorBody {
         NodeError::Stopped => ErrorCode::NotReady,
         NodeError::DriveInUse { .. }
         | NodeError::DriveOwes { .. }
+        | NodeError::Carries { .. }
+        | NodeError::Unread { .. }
         | NodeError::PoolInUse { .. }
         | NodeError::PoolBusy { .. }
         | NodeError::NamespaceAttached { .. }

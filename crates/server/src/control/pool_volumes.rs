@@ -171,7 +171,7 @@ impl Control {
     ) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.change().await;
         let (pool, id) = changeable(&objects, name)?;
-        let bytes = to.size.bytes();
+        let bytes = to.size.in_blocks().bytes();
         let before = identified(&objects, name)?.record.capacity_bytes;
         if self.check_shrink(&objects, asker, name, bytes, to.allow_shrink)? {
             let users = self.users(&identified(&objects, name)?.record).await?;

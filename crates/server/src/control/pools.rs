@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use api::{ErrorBody, ErrorCode, Job, JobKind, Name, Pool, PoolSpec, PoolState, Severity};
-use node::PoolFacts;
+use node::{PoolFacts, Taking};
 
 use super::drives::refused;
 use super::volumes::list;
@@ -20,6 +20,7 @@ mod export;
 mod found;
 mod hosts;
 mod import;
+mod leftovers;
 mod losses;
 mod opening;
 mod renaming;
@@ -90,6 +91,7 @@ impl Control {
             level,
             width: spec.width.map(usize::from),
             drives: spec.drives.iter().map(Name::to_string).collect(),
+            taking: taking(spec.force),
         };
         let made = self.node.create_pool(name.as_str(), made).await;
         let facts = made.map_err(|error| refused(&error))?;
@@ -132,13 +134,20 @@ impl Control {
     }
 
     /// Adds a drive to a pool that nothing uses, be it one of its members that failed.
-    pub async fn add_pool_drive(&self, name: &Name, drive: &Name) -> Result<Pool, ErrorBody> {
+    pub async fn add_pool_drive(
+        &self,
+        name: &Name,
+        drive: &Name,
+        force: bool,
+    ) -> Result<Pool, ErrorBody> {
         let mut objects = self.objects.change().await;
         self.look_at_pools(&mut objects).await;
         self.online_pool(&objects, name)?;
         if !works_in(&objects, name, drive) {
             free_drive(&objects, drive, Some(name))?;
-            let added = self.node.add_pool_drive(name.as_str(), drive.as_str());
+            let added = self
+                .node
+                .add_pool_drive(name.as_str(), drive.as_str(), taking(force));
             added.await.map_err(|error| refused(&error))?;
         }
         self.pool_now(&mut objects, name).await
@@ -329,6 +338,14 @@ impl PoolEntry {
             instead: BTreeMap::new(),
             waits_until: None,
         }
+    }
+}
+
+/// How a pool takes its drives.
+fn taking(force: bool) -> Taking {
+    match force {
+        true => Taking::Wiped,
+        false => Taking::Blank,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a new volume stands on: a drive, a pool, or a snapshot in one.
 
 use api::{ErrorBody, ErrorCode, GrantUse, Name, Size, VolumeSpec};
-use node::DriveLabel;
+use node::{DriveLabel, Taking};
 
 use super::drives::{refused, user};
 use super::grants::Asker;
@@ -12,8 +12,8 @@ use super::{Control, Objects};
 
 /// What a new volume is to stand on, once that has been checked.
 pub(super) enum Standing {
-    /// All of this drive.
-    Drive(Name),
+    /// All of this drive, taken so.
+    Drive(Name, Taking),
     /// This pool.
     Pool(Name, Beginning),
 }
@@ -38,8 +38,15 @@ impl Control {
         };
         match (&spec.drive, &spec.pool, &spec.snapshot) {
             (Some(drive), None, None) if spec.size.is_none() && !spec.reserved => {
+                let taking = taking(spec)?;
                 self.check_drive(objects, drive).await?;
-                Ok(Standing::Drive(drive.clone()))
+                Ok(Standing::Drive(drive.clone(), taking))
+            }
+            (None, ..) if spec.force || spec.keep_data => {
+                let field = if spec.force { "force" } else { "keep_data" };
+                let message = "only a volume that takes a drive whole finds anything on it; \
+                               allowed: with a drive";
+                Err(ErrorBody::invalid(field, message))
             }
             (Some(_), None, None) => {
                 let message = "a volume takes its drive whole; allowed: a size with a pool";
@@ -119,5 +126,18 @@ impl Control {
              the drive if what is on it is not needed"
         );
         Err(at(in_use(message)))
+    }
+}
+
+/// How a volume takes its drive.
+fn taking(spec: &VolumeSpec) -> Result<Taking, ErrorBody> {
+    match (spec.force, spec.keep_data) {
+        (false, false) => Ok(Taking::Blank),
+        (true, false) => Ok(Taking::Wiped),
+        (false, true) => Ok(Taking::AsItIs),
+        (true, true) => {
+            let message = "what a drive carries is wiped or kept; allowed: force or keep_data";
+            Err(ErrorBody::invalid("keep_data", message))
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! Volumes: serve, show, allow, deny, stop serving.
 
 use api::{
-    ANY_HOST, ErrorBody, ErrorCode, Limits, Name, ObjectState, Severity, Volume, VolumeSpec,
+    ANY_HOST, ErrorBody, ErrorCode, Limits, Name, ObjectState, Severity, Size, Volume, VolumeSpec,
 };
-use node::{AllowedHosts, Backing, Nqn, VolumeId};
+use node::{AllowedHosts, Backing, NodeError, Nqn, Taking, VolumeId};
 use uuid::Uuid;
 
 use super::drives::refused;
@@ -46,6 +46,10 @@ impl Control {
         name: &Name,
         spec: VolumeSpec,
     ) -> Result<Volume, ErrorBody> {
+        let spec = VolumeSpec {
+            size: spec.size.map(Size::in_blocks),
+            ..spec
+        };
         let mut objects = self.objects.change().await;
         if let Some(entry) = objects.volumes.get(name) {
             let reserved = self.reserved(entry).await;
@@ -59,8 +63,8 @@ impl Control {
         known_hosts(&objects, asker, &spec.hosts)?;
         let allowed = allowed_hosts(&objects, &spec.hosts)?;
         match self.standing(&objects, asker, &spec).await? {
-            Standing::Drive(drive) => {
-                self.create_on_drive(&mut objects, name, drive, &spec, allowed)
+            Standing::Drive(drive, taking) => {
+                self.create_on_drive(&mut objects, name, (drive, taking), &spec, allowed)
                     .await?;
             }
             Standing::Pool(pool, beginning) => {
@@ -89,15 +93,15 @@ impl Control {
         &self,
         objects: &mut Objects,
         name: &Name,
-        drive: Name,
+        (drive, taking): (Name, Taking),
         spec: &VolumeSpec,
         allowed: AllowedHosts,
     ) -> Result<(), ErrorBody> {
         let backing = Backing::Drive(drive.to_string());
         let mut record = self.new_record(objects, name, Place::Drive(drive.clone()), spec);
         let served = node_volume(name, &record, backing, allowed)?;
-        let created = self.node.create_volume(served).await;
-        record.capacity_bytes = created.map_err(|error| refused(&error))?;
+        let created = self.node.create_volume_taking(served, taking).await;
+        record.capacity_bytes = created.map_err(|error| not_taken(&error))?;
         if let Err(error) = self.remember(Kind::Volume, name, record.clone()).await {
             // Created a moment ago under this lock: it is there to be deleted.
             let _ = self.node.delete_volume(name.as_str()).await;
@@ -111,8 +115,8 @@ impl Control {
         Ok(())
     }
 
-    /// Stops serving a volume and forgets it: what was written to a drive stays there, a pool
-    /// takes the space back. With `force` while hosts are connected.
+    /// Stops serving a volume and forgets it: what was written to a drive stays there but for
+    /// labels of pools, a pool takes the space back. With `force` while hosts are connected.
     pub async fn delete_volume(
         &self,
         asker: Asker<'_>,
@@ -134,6 +138,9 @@ impl Control {
             objects.volumes.remove(name);
         }
         self.stop_serving(name).await?;
+        if let Some(drive) = record.place.drive() {
+            self.clear_label(&objects, drive).await;
+        }
         self.delete_in_pool(&objects, name, &record).await?;
         objects.volumes.remove(name);
         self.enforce(&objects).await?;
@@ -142,6 +149,19 @@ impl Control {
         self.events
             .record(Severity::Info, &format!("volume/{name}"), "deleted");
         Ok(())
+    }
+
+    /// Makes a drive that a volume took whole forget labels of pools: hosts can write what they
+    /// like there, and nobody may take that for a pool.
+    async fn clear_label(&self, objects: &Objects, drive: &Name) {
+        if drive_online(objects, drive).is_err() {
+            return;
+        }
+        if let Err(error) = self.node.clear_label(drive.as_str()).await {
+            let message = format!("what hosts wrote may look like a pool: {error}");
+            self.events
+                .record(Severity::Warning, &format!("drive/{drive}"), &message);
+        }
     }
 
     /// Lets `host` (or every host) see the volume, and the others of its subsystem with it.
@@ -296,6 +316,16 @@ pub(super) fn identified<'a>(
     }
 }
 
+/// Why a drive was not taken whole.
+fn not_taken(error: &NodeError) -> ErrorBody {
+    let mut body = refused(error);
+    if matches!(error, NodeError::Carries { .. }) {
+        body.message += ", --keep-data serves it";
+        body.field = Some("drive".to_owned());
+    }
+    body
+}
+
 pub(super) fn in_use(message: String) -> ErrorBody {
     ErrorBody::new(ErrorCode::InUse, message)
 }
@@ -349,7 +379,7 @@ pub(super) fn parsed(nqn: &str) -> Result<Nqn, ErrorBody> {
 
 /// Whether a volume, `reserved` as far as is known, is what `spec` asks for.
 fn is_what(record: &VolumeRecord, reserved: Option<bool>, spec: &VolumeSpec) -> bool {
-    let size = spec.size.map(api::Size::bytes);
+    let size = spec.size.map(Size::bytes);
     let snapshot = spec.snapshot.as_ref();
     let pool = spec.pool.as_ref();
     let pool = pool.or_else(|| snapshot.and_then(|from| from.pool.as_ref()));
@@ -375,7 +405,7 @@ fn differs(name: &Name, record: &VolumeRecord, reserved: Option<bool>) -> ErrorB
             };
             let from = record.snapshot.as_ref();
             let from = from.map_or(String::new(), |from| format!(" from snapshot {from},"));
-            let size = api::Size(record.capacity_bytes);
+            let size = Size(record.capacity_bytes);
             format!("in pool {name},{kept}{from} with {size}")
         }
     };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use api::{
-    CarriedLabel, ErrorBody, ExportQuery, ImportablePool, Job, List, Name, PageQuery, Pool,
-    PoolImport, PoolSpec, PoolUsage, WipeQuery,
+    AddDriveQuery, CarriedLabel, ErrorBody, ExportQuery, ImportablePool, Job, List, Name,
+    PageQuery, Pool, PoolImport, PoolSpec, PoolUsage, WipeQuery,
 };
 use axum::Json;
 use axum::extract::State;
@@ -133,13 +133,15 @@ pub async fn stop_scrub(State(control): State<Arc<Control>>, Named(name): Named)
 
 /// Add a drive that nothing uses to a pool
 #[utoipa::path(put, path = "/v1/pools/{name}/drives/{drive}", operation_id = "add_pool_drive",
-    params(("name" = Name, Path), ("drive" = Name, Path)),
+    params(("name" = Name, Path), ("drive" = Name, Path), AddDriveQuery),
     responses((status = OK, body = Pool), (status = "default", body = ErrorBody)))]
 pub async fn add_drive(
     State(control): State<Arc<Control>>,
     NamedDrive(name, drive): NamedDrive,
+    Parameters(query): Parameters<AddDriveQuery>,
 ) -> Answer<Pool> {
-    Ok(Json(control.add_pool_drive(&name, &drive).await?))
+    let force = query.force.unwrap_or_default();
+    Ok(Json(control.add_pool_drive(&name, &drive, force).await?))
 }
 
 /// Begin to move everything off a drive of a pool; then it is free
@@ -166,7 +168,7 @@ pub async fn fail_drive(
     Ok(Json(control.fail_pool_drive(&name, &drive).await?))
 }
 
-/// Make a drive that nothing uses forget the pool that it carries
+/// Wipe a drive that nothing uses: the pool that it carries, or whatever else
 #[utoipa::path(post, path = "/v1/drives/{name}/wipe", operation_id = "wipe_drive",
     params(("name" = Name, Path), WipeQuery),
     responses((status = NO_CONTENT), (status = "default", body = ErrorBody)))]

@@ -19,6 +19,7 @@ impl Control {
             labels,
             damaged,
             newer,
+            blank,
             unreadable,
             ..
         } = self.found_but(&objects, works).await;
@@ -34,6 +35,12 @@ impl Control {
             carries: newer.to_string(),
             advice: "import it on a node that reads that".to_owned(),
         }));
+        for drive in blank {
+            // One that cannot be read says so when it is to be taken.
+            if let Ok(Some(carries)) = self.node.drive_contents(drive.as_str()).await {
+                all.push(foreign(drive, carries));
+            }
+        }
         all.extend(unreadable.into_iter().map(|(drive, why)| CarriedLabel {
             drive,
             importable: false,
@@ -69,6 +76,17 @@ fn whole(objects: &Objects, drive: Name, label: &Label) -> CarriedLabel {
         importable: !open,
         carries,
         advice,
+    }
+}
+
+fn foreign(drive: Name, carries: String) -> CarriedLabel {
+    CarriedLabel {
+        importable: false,
+        carries,
+        advice: format!(
+            "drive wipe {drive}, or --force where a pool or a volume takes it, and it is gone"
+        ),
+        drive,
     }
 }
 

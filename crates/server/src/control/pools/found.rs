@@ -19,6 +19,8 @@ pub(super) struct Found {
     pub damaged: BTreeMap<Name, DamagedLabel>,
     /// Of pools of a later format.
     pub newer: BTreeMap<Name, NewerFormat>,
+    /// Of no pool, and not looked at further.
+    pub blank: BTreeSet<Name>,
     /// Of nobody knows what, and why.
     pub unreadable: BTreeMap<Name, String>,
     /// Of none.

@@ -75,6 +75,7 @@ impl Control {
         };
         found.check_format(&id).map_err(refuse)?;
         let drives = found.carriers(&id, found.of_id(&id)).map_err(refuse)?;
+        self.check_leftovers(&drives, &how).await?;
         let used: Vec<String> = drives.iter().map(Name::to_string).collect();
         let left_out = left_out(&all, &id, &drives);
         let opening = PoolOpening {
@@ -110,6 +111,7 @@ impl Control {
             let _ = self.node.export_pool(called.as_str()).await;
             return Err(error);
         }
+        self.wipe_leftovers(&drives, &how).await?;
         self.tell_pool(Severity::Info, called, "imported");
         self.pool_now(&mut objects, called).await
     }

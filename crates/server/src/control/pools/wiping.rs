@@ -1,4 +1,4 @@
-//! Having drives forget the pools that they carry.
+//! Having drives forget what they carry.
 
 use api::{ErrorBody, ErrorCode, Name, Severity};
 use node::{DriveLabel, HostId};
@@ -8,7 +8,7 @@ use super::{free_drive, refused};
 use crate::control::Control;
 
 impl Control {
-    /// Makes a drive that nothing uses forget the pool that it carries; with `force` although
+    /// Makes a drive that nothing uses forget whatever it carries; with `force` although
     /// another host holds that pool.
     pub async fn wipe_drive(&self, drive: &Name, force: bool) -> Result<(), ErrorBody> {
         let mut objects = self.objects.change().await;
