@@ -37,11 +37,22 @@ const VOLUME_BYTES: u64 = 1 << 30;
 #[derive(Args)]
 pub struct Demo {
     /// How long each measurement runs
-    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = runtime)]
     runtime: Duration,
     /// Make the drives in a directory below this one, instead of the system's for temporary files
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
+}
+
+/// Less shows nothing.
+const RUNTIME_MIN: Duration = Duration::from_millis(100);
+
+fn runtime(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    match time < RUNTIME_MIN {
+        true => Err("allowed: 100ms or more".to_owned()),
+        false => Ok(time),
+    }
 }
 
 /// Why the demonstration did not go through.

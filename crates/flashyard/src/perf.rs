@@ -49,7 +49,7 @@ pub struct Perf {
     #[arg(long, default_value = "0", value_parser = parse_bytes, value_name = "SIZE")]
     offset: u64,
     /// Each job ends after this many I/Os
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     number_ios: Option<u64>,
     /// Open loop: I/Os a second that each job issues, whether or not earlier ones are done
     #[arg(long, value_name = "IOPS")]

@@ -1,15 +1,17 @@
 //! `flashyard serve`: the storage node.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use api::{PoolLevel, Size};
+use api::{PoolLevel, Size, SizeError};
 use clap::Args;
 use server::config::{Address, Config, ConfigError, DEFAULT_CONFIG, LogFormat, LogLevel};
 use server::config::{PortConfig, Protocol, Spanned};
 use server::daemon::{self, Started};
 use server::develop::Develop;
 use server::logging;
+use server::rehearsal::rehearse;
 use server::tokens::{ADMIN_TOKEN_FILE, read_admin_token};
 
 use crate::drive::Emulation;
@@ -26,6 +28,17 @@ fn dev_level(text: &str) -> Result<DevLevel, String> {
     match text {
         "none" => Ok(DevLevel(None)),
         level => level.parse().map(|level| DevLevel(Some(level))),
+    }
+}
+
+/// Sizes that a file can have, and a drive has a use for.
+const DRIVE_SIZES: RangeInclusive<Size> = Size(1 << 20)..=Size(1 << 60);
+
+fn drive_size(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error: SizeError| error.to_string())?;
+    match DRIVE_SIZES.contains(&size) {
+        true => Ok(size),
+        false => Err("allowed: 1MiB to 1048576TiB".to_owned()),
     }
 }
 
@@ -47,7 +60,8 @@ pub struct Serve {
     #[arg(long, value_name = "LEVEL", requires = "dev", value_parser = dev_level)]
     level: Option<DevLevel>,
     /// Size of each of them; space is used as data is written
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "dev")]
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "dev",
+        value_parser = drive_size)]
     drive_size: Size,
     /// Make them models of this drive, scaled in capacity, instead of files of that size: a
     /// profile's name, see `flashyard ssd profiles`
@@ -92,6 +106,12 @@ impl Serve {
             Err(error) => return exit::usage(&error),
         };
         if self.check_config {
+            if let Err(error) = rehearse(&config) {
+                return exit::usage(&error);
+            }
+            if let Err(error) = self.check_model() {
+                return exit::usage(&format!("--profile and --scale: {error}"));
+            }
             println!("the settings are correct");
             return exit::done();
         }
@@ -118,6 +138,14 @@ impl Serve {
             Ok(()) => exit::done(),
             Err(error) => exit::failed(&error),
         }
+    }
+
+    /// Whether the drives that a first start makes can be such models.
+    fn check_model(&self) -> Result<(), crate::ssd::Error> {
+        if let Some(profile) = &self.profile {
+            crate::ssd::profile(profile)?.geometry(self.emulation.scale())?;
+        }
+        Ok(())
     }
 
     /// The settings file's settings under those of the command line.

@@ -11,6 +11,9 @@ use crate::exit;
 use crate::output::{Output, properties};
 use crate::progress::Progress;
 
+/// More than anybody waits for: days of a large machine.
+const RUNS_MAX: u64 = 1_000_000_000;
+
 #[derive(Args)]
 pub struct Sim {
     /// First seed; each seed is a world of its own
@@ -18,7 +21,7 @@ pub struct Sim {
     seed: u64,
     /// How many seeds to try
     #[arg(long, value_name = "N", default_value_t = 100)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=RUNS_MAX))]
     runs: u64,
     /// What the worlds are like
     #[arg(long, value_enum, default_value = "any")]

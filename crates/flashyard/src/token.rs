@@ -34,8 +34,19 @@ pub struct Create {
     #[arg(long, value_name = "TENANT")]
     tenant: Option<Name>,
     /// How long it is good, such as 30d; without this it does not expire
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = lifetime)]
     expires_in: Option<Duration>,
+}
+
+/// The longest that a token with an end is good: a century.
+const LIFETIME_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    match time.is_zero() || time > LIFETIME_MAX {
+        true => Err("allowed: more than nothing, up to a century, such as 30d".to_owned()),
+        false => Ok(time),
+    }
 }
 
 fn role() -> impl TypedValueParser<Value = Role> {

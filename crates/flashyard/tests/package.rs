@@ -42,6 +42,12 @@ fn the_package_is_whole() {
     output("dpkg-deb", &[Path::new("--control"), &package, &control]);
     let kept = std::fs::read_to_string(control.join("conffiles")).unwrap();
     let settings = root.join(kept.trim_end().trim_start_matches('/'));
+    // Not everybody may make the directory of a service.
+    let text = std::fs::read_to_string(&settings).unwrap();
+    let state = directory.path().join("state");
+    let text = text.replace("/var/lib/flashyard", state.to_str().unwrap());
+    let settings = directory.path().join("settings.toml");
+    std::fs::write(&settings, text).unwrap();
     let check = Command::new(root.join("usr/bin/flashyard"))
         .args(["serve", "--check-config", "--config"])
         .arg(settings)

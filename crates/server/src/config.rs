@@ -1,7 +1,7 @@
 //! [`Config`]: the settings file, and what is wrong with it.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -381,6 +381,12 @@ impl Config {
 
     /// What several settings say together; an error may carry its offset in the file.
     fn check(&self) -> Result<(), (Option<usize>, String)> {
+        let directory = self.state_directory.to_string_lossy();
+        if directory.contains(char::is_control) {
+            let problem =
+                format!("state_directory {directory:?} has control characters; allowed: none");
+            return Err((None, problem));
+        }
         let api_listen = self.api.listen.get_ref().0;
         if !api_listen.ip().is_loopback() && self.api.protocol == Protocol::Http {
             let problem = format!(
@@ -398,6 +404,7 @@ impl Config {
             let problem = "nvme.ports is empty; allowed: one or more [[nvme.ports]]";
             return Err((None, problem.to_owned()));
         }
+        self.check_addresses().map_err(|problem| (None, problem))?;
         let duplicate = first_duplicate(&self.node.cores);
         if let Some(core) = duplicate {
             let problem = format!("node.cores names CPU {core} twice; allowed: each CPU once");
@@ -405,6 +412,42 @@ impl Config {
         }
         Ok(())
     }
+
+    /// Every address is listened at once, and what hosts are told can be connected to.
+    fn check_addresses(&self) -> Result<(), String> {
+        let ports = self.nvme.ports.iter();
+        let ports = ports.map(|port| ("nvme.ports.listen", port.listen.0));
+        let api = ("api.listen", self.api.listen.get_ref().0);
+        let all: Vec<(&str, SocketAddr)> = ports.chain([api]).collect();
+        for (index, (setting, address)) in all.iter().enumerate() {
+            let mut before = all[..index].iter();
+            if let Some((other, taken)) = before.find(|(_, taken)| meet(*taken, *address)) {
+                return Err(format!(
+                    "{setting} {address} is what {other} {taken} has; allowed: another port"
+                ));
+            }
+        }
+        let advertised = self.nvme.ports.iter().filter_map(|port| port.advertise);
+        let mut advertised = advertised.map(|address| address.0);
+        match advertised.find(|to| to.ip().is_unspecified() || to.port() == 0) {
+            None => Ok(()),
+            Some(address) => Err(format!(
+                "nvme.ports.advertise {address} is nothing to connect to; allowed: an address and \
+                 a port of this node, as hosts reach them"
+            )),
+        }
+    }
+}
+
+/// Whether listening at one address leaves nothing of the other. Port 0 is always another one.
+fn meet(left: SocketAddr, right: SocketAddr) -> bool {
+    let same = |left: IpAddr, right: IpAddr| {
+        left == right || left.is_unspecified() || right.is_unspecified()
+    };
+    left.port() != 0
+        && left.port() == right.port()
+        && left.is_ipv4() == right.is_ipv4()
+        && same(left.ip(), right.ip())
 }
 
 fn first_duplicate(cores: &[u16]) -> Option<u16> {

@@ -19,6 +19,8 @@ pub mod logging;
 mod metrics;
 mod notify;
 pub mod reservations;
+pub mod rehearsal;
+mod reservations;
 pub mod routes;
 pub mod state;
 mod syslog;

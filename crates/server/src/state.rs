@@ -28,7 +28,7 @@ use crate::tokens::TokenRecord;
 /// Raised when a record's meaning changes; a newer file is refused rather than misread.
 const FORMAT: u32 = 1;
 
-const FILE_NAME: &str = "state.redb";
+pub(crate) const FILE_NAME: &str = "state.redb";
 
 const META: Table = TableDefinition::new("meta");
 const IDENTITY: &str = "identity";

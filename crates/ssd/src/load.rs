@@ -132,7 +132,8 @@ impl Load {
         let outstanding = u64::from(self.jobs) * u64::from(self.depth);
         if outstanding == 0 || outstanding > u64::from(OUTSTANDING_MAX) {
             return refuse(format!(
-                "{outstanding} requests outstanding; it has to be from 1 to {OUTSTANDING_MAX}"
+                "numjobs times iodepth is {outstanding} requests outstanding; it has to be from 1 \
+                 to {OUTSTANDING_MAX}"
             ));
         }
         Ok(())

@@ -19,11 +19,17 @@ pub struct Compare {
     /// The results to judge
     after: PathBuf,
     /// Differences up to this are none, however certain, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     threshold: f64,
     /// Rates only, without latencies
     #[arg(long)]
     rates: bool,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok();
+    let number = number.filter(|number| (0.0..=1000.0).contains(number));
+    number.ok_or_else(|| "allowed: a number from 0 to 1000".to_owned())
 }
 
 impl Compare {

@@ -89,6 +89,7 @@ pub fn run(
     stop: &Stop,
     mut watch: impl FnMut(Snapshot),
 ) -> Result<Report, PerfError> {
+    options.workload.check_memory()?;
     let cpus = match options.cores.as_slice() {
         [] => vec![None],
         cores => cores.iter().copied().map(Some).collect(),

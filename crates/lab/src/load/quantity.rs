@@ -12,7 +12,11 @@ pub struct QuantityError {
 
 const SIZE: &str = "a size: a number with nothing, k, m, g, t (1024 each), KiB to TiB, or kB to TB \
                     (1000 each) behind it";
-const TIME: &str = "a time: a number with nothing or s (seconds), ms, m or h behind it";
+const TIME: &str = "a time: a number with nothing or s (seconds), ms, m or h behind it, a year at \
+                    most";
+
+/// The longest time: a clock that is so much later still is one.
+const TIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
 fn split(text: &str) -> (&str, &str) {
     let end = text
@@ -65,6 +69,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     number
         .and_then(|number| number.checked_mul(milliseconds))
         .map(Duration::from_millis)
+        .filter(|time| *time <= TIME_MAX)
         .ok_or_else(|| QuantityError {
             text: text.to_owned(),
             expected: TIME,

@@ -196,6 +196,17 @@ pub enum WorkloadError {
     /// Job count out of range.
     #[error("numjobs: {0} is not from 1 to 1024")]
     Jobs(u32),
+    /// More in flight than memory can hold.
+    #[error(
+        "bs, iodepth and numjobs: {needed_bytes} bytes in flight at once; {available_bytes} bytes \
+         of memory are available"
+    )]
+    Memory {
+        /// Bytes that would be in flight.
+        needed_bytes: u64,
+        /// Bytes that the system could give.
+        available_bytes: u64,
+    },
     /// The offset is no multiple of the block size.
     #[error("offset: {0} is not a multiple of the block size")]
     Offset(u64),
@@ -303,6 +314,24 @@ impl Workload {
         })
     }
 
+    /// Whether this machine has the memory for what is in flight at once; the rest is checked
+    /// against a device.
+    ///
+    /// # Errors
+    /// [`WorkloadError`], before anything is allocated.
+    pub fn check_memory(&self) -> Result<(), WorkloadError> {
+        self.check_counts()?;
+        let each = u64::from(self.depth) * u64::from(self.transfer_bytes);
+        let needed_bytes = each.saturating_mul(self.jobs.into());
+        match available_bytes() {
+            Some(available_bytes) if needed_bytes > available_bytes => Err(WorkloadError::Memory {
+                needed_bytes,
+                available_bytes,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     fn check_counts(&self) -> Result<(), WorkloadError> {
         if self.read_percent > 100 {
             return Err(WorkloadError::ReadPercent(self.read_percent));
@@ -350,6 +379,16 @@ impl Workload {
             (None, None) => Some(region.transfers),
         }
     }
+}
+
+/// Memory that the system could still give; `None` where it does not say.
+fn available_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib * 1024)
 }
 
 #[cfg(test)]
