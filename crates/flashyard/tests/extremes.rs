@@ -59,7 +59,7 @@ const NUMBERS: [&str; 25] = [
 ];
 
 /// Words in the help for what is text, and is tried as text.
-const WORDS: [&str; 33] = [
+const WORDS: [&str; 34] = [
     "ADDRESS:PORT",
     "DIGITS",
     "DIR",
@@ -80,6 +80,7 @@ const WORDS: [&str; 33] = [
     "NAME",
     "NQN",
     "PATH",
+    "PATH or ADDRESS",
     "POOL",
     "PRECONDITION",
     "PREFIX",
@@ -154,7 +155,8 @@ const CALLS: [(&str, &[&str]); 36] = [
 ];
 
 /// The same for options that only some calls take.
-const OTHER_CALLS: [(&str, &str, &[&str]); 4] = [
+const OTHER_CALLS: [(&str, &str, &[&str]); 5] = [
+    ("lab run", "size", &["namespace"]),
     ("drive add", "size", &["NODE", "x", "/nowhere/x.img"]),
     (
         "drive add",
@@ -200,11 +202,15 @@ const MEANT_HERE: &[(&str, &str, &[&str])] = &[
 ];
 
 /// Other names by which a refusal may call an option.
-const ALSO_CALLED: [(&str, &str); 11] = [
+const ALSO_CALLED: [(&str, &str); 15] = [
     ("memory", "size"),
     ("null", "size"),
     ("burst", "burst_ms"),
     ("expires-in", "expires"),
+    ("read-bandwidth", "read.bytes_per_second"),
+    ("write-bandwidth", "write.bytes_per_second"),
+    ("bandwidth", "total.bytes_per_second"),
+    ("bandwidth-per-gib", "total.bytes_per_second_per_gib"),
     ("bs", "block size"),
     ("slot", "pcie_generation"),
     ("cores", "core"),

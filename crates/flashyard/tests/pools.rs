@@ -432,11 +432,6 @@ fn what_cannot_be_is_refused_with_what_is_allowed() {
             &["pool", "no pool is named q"],
         ),
         (
-            &["volume", "create", "v", "--pool", "pool", "--size", "1000"],
-            1,
-            &["multiple of 4 KiB"],
-        ),
-        (
             &["volume", "create", "v", "--pool", "pool", "--size", "0"],
             1,
             &["from 4 KiB to 4 PiB"],

@@ -61,9 +61,9 @@ fn the_command_line_explains_what_it_refuses() {
             &["path", "/no/such/dir/x.img"],
         ),
         (
-            &["drive", "add", "x", "--memory", "100"],
+            &["drive", "add", "x", "--memory", "0"],
             1,
-            &["size", "100 bytes"],
+            &["size", "0 bytes"],
         ),
         (
             &["drive", "add", "x", "--memory", "1GiB", "--null", "1GiB"],

@@ -9,7 +9,7 @@ use crate::slots::{self, Found};
 use block::BlockDevice;
 use std::fmt;
 
-/// The byte of a drive where its first label begins. A pool neither reads nor writes what is before.
+/// The byte of a drive where its first label begins. A pool uses nothing before it.
 pub const FIRST_LABEL_AT: u64 = FIRST_SLOT * BLOCK_BYTES as u64;
 
 /// Identifies a pool for ever.

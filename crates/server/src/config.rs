@@ -382,6 +382,10 @@ impl Config {
     /// What several settings say together; an error may carry its offset in the file.
     fn check(&self) -> Result<(), (Option<usize>, String)> {
         let directory = self.state_directory.to_string_lossy();
+        if directory.is_empty() {
+            let problem = "state_directory is empty; allowed: the path of a directory";
+            return Err((None, problem.to_owned()));
+        }
         if directory.contains(char::is_control) {
             let problem =
                 format!("state_directory {directory:?} has control characters; allowed: none");

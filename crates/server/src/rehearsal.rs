@@ -42,9 +42,6 @@ fn check(config: &Config) -> Result<(), String> {
 
 /// Whether the node can keep files in a directory, or make it.
 fn check_directory(path: &Path) -> Result<(), String> {
-    if path.as_os_str().is_empty() {
-        return Err("is empty; allowed: the path of a directory".to_owned());
-    }
     let mut there = path;
     loop {
         match fs::metadata(there) {

@@ -36,17 +36,11 @@ impl Control {
             volumes: 1,
             snapshots: 0,
         };
+        let taking = taking(spec)?;
         match (&spec.drive, &spec.pool, &spec.snapshot) {
             (Some(drive), None, None) if spec.size.is_none() && !spec.reserved => {
-                let taking = taking(spec)?;
                 self.check_drive(objects, drive).await?;
                 Ok(Standing::Drive(drive.clone(), taking))
-            }
-            (None, ..) if spec.force || spec.keep_data => {
-                let field = if spec.force { "force" } else { "keep_data" };
-                let message = "only a volume that takes a drive whole finds anything on it; \
-                               allowed: with a drive";
-                Err(ErrorBody::invalid(field, message))
             }
             (Some(_), None, None) => {
                 let message = "a volume takes its drive whole; allowed: a size with a pool";
@@ -129,8 +123,14 @@ impl Control {
     }
 }
 
-/// How a volume takes its drive.
+/// The way that a volume takes its drive.
 fn taking(spec: &VolumeSpec) -> Result<Taking, ErrorBody> {
+    if spec.drive.is_none() && (spec.force || spec.keep_data) {
+        let field = if spec.force { "force" } else { "keep_data" };
+        let message = "only a volume that takes a drive whole finds anything on it; allowed: with \
+                       a drive";
+        return Err(ErrorBody::invalid(field, message));
+    }
     match (spec.force, spec.keep_data) {
         (false, false) => Ok(Taking::Blank),
         (true, false) => Ok(Taking::Wiped),
