@@ -30,7 +30,7 @@ pub enum NqnError {
     #[error("text after the colon is empty or has control characters")]
     Text,
     /// What follows `:uuid:` is no UUID.
-    #[error("no UUID of the form 8-4-4-4-12 after {UUID_PREFIX}")]
+    #[error("no UUID (32 hexadecimal digits, or 8-4-4-4-12 of them) after {UUID_PREFIX}")]
     Uuid,
 }
 
@@ -122,7 +122,12 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
+/// With dashes as the specification has it, or without, as machine identifiers are written that
+/// hosts make their names of (nvme-cli 1, libnvme with systemd).
 fn is_uuid(text: &str) -> bool {
+    if text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return true;
+    }
     let groups = [8, 4, 4, 4, 12];
     let mut parts = text.split('-');
     groups.iter().all(|length| {
@@ -142,8 +147,15 @@ mod tests {
             "nqn.2024-01.io.flashyard:{}",
             "x".repeat(NQN_BYTES_MAX - 25)
         );
+        // The part after the colon is optional (NVMe 2.0 §4.5).
+        let label = format!(".{}", "y".repeat(51));
+        let longest_domain = format!("nqn.2024-01.com{}", label.repeat(4));
+        assert_eq!(longest_domain.len(), NQN_BYTES_MAX);
         for name in [
             "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+            "nqn.2014-08.org.nvmexpress:uuid:07e4a0a641d54bff96b28a173dcfb6b5",
+            "nqn.2014-08.com.example",
+            &longest_domain,
             "nqn.2014-08.org.nvmexpress.discovery",
             "nqn.2016-06.io.spdk:cnode1",
             "nqn.2019-10.com.kioxia:KCM61:X0Y0",
@@ -176,6 +188,18 @@ mod tests {
             ("nqn.2014-08.org.example:", NqnError::Text),
             ("nqn.2014-08.org.example:a\nb", NqnError::Text),
             ("nqn.2014-08.org.nvmexpress:uuid:1234", NqnError::Uuid),
+            (
+                "nqn.2014-08.org.nvmexpress:uuid:07e4a0a641d54bff96b28a173dcfb6b",
+                NqnError::Uuid,
+            ),
+            (
+                "nqn.2014-08.org.nvmexpress:uuid:07e4a0a641d54bff96b28a173dcfb6bg",
+                NqnError::Uuid,
+            ),
+            (
+                "nqn.2014-08.org.nvmexpress:uuid:f81d4fae7dec-11d0-a765-00a0c91e6bf6",
+                NqnError::Uuid,
+            ),
             (
                 "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6-1",
                 NqnError::Uuid,

@@ -73,6 +73,38 @@ fn a_volume_is_invisible_to_hosts_that_are_not_allowed() {
         });
 }
 
+/// Names as hosts have them: a machine identifier as nvme-cli 1 and libnvme write it, and the
+/// longest there is, with nothing behind the domain.
+#[test]
+fn every_form_of_a_host_name_is_allowed_and_served() {
+    let node = Node::develop(&["--drives", "1"]);
+    node.answer(&["volume", "deny", "demo", "any"]);
+    let address = node.endpoints().nvme[0];
+    let nqn = node.client().volume(&support::name("demo")).unwrap().nqn;
+    let longest = format!(
+        "nqn.2024-01.com{}",
+        format!(".{}", "y".repeat(51)).repeat(4)
+    );
+    assert_eq!(longest.len(), 223);
+    for (name, host) in [
+        (
+            "undashed",
+            "nqn.2014-08.org.nvmexpress:uuid:07e4a0a641d54bff96b28a173dcfb6b5",
+        ),
+        ("long", &longest),
+    ] {
+        node.answer(&["host", "add", name, "--nqn", host]);
+        node.answer(&["volume", "allow", "demo", name]);
+        let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
+        reactor.run(async {
+            assert_eq!(visible(address, host).await, [nqn.as_str()]);
+            let connected = Controller::connect(address, &nqn, ConnectOptions::new(host)).await;
+            let namespace = connected.unwrap().namespace(1).await.unwrap();
+            assert_eq!(namespace.read(Lba(0), Buffer::new(4096)).await.1, Ok(()));
+        });
+    }
+}
+
 #[test]
 fn namespaces_come_and_go_in_a_shared_subsystem() {
     let node = Node::develop(&["--drives", "3"]);
