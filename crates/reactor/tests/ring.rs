@@ -7,7 +7,7 @@ use std::time::Duration;
 use block::{Buffer, Durability};
 use reactor::cores::{CoreStopped, Cores, CoresConfig};
 use reactor::file::{File, OpenOptions};
-use reactor::net::{ListenOptions, SendBatch, SocketOptions, TcpListener, TcpStream};
+use reactor::net::{BoundAddress, ListenOptions, SendBatch, SocketOptions, TcpListener, TcpStream};
 use reactor::sync::Notify;
 use reactor::{Reactor, ReactorConfig, blocking, now, sleep, spawn, timeout, yield_now};
 
@@ -25,6 +25,22 @@ async fn pair(address: &str) -> (TcpStream, TcpStream) {
     assert_eq!(client.peer_address(), to);
     assert_eq!(server.local_address(), to);
     (client, server)
+}
+
+#[test]
+fn an_address_that_is_bound_refuses_connections_until_somebody_listens() {
+    reactor().run(async {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let bound = BoundAddress::bind(address, &ListenOptions::default()).unwrap();
+        let to = bound.local_address();
+        let early = TcpStream::connect(to, &SocketOptions::default()).await;
+        let refused = std::io::ErrorKind::ConnectionRefused;
+        assert_eq!(early.err().unwrap().kind(), refused);
+        let listener = bound.listen().unwrap();
+        let client = spawn(async move { TcpStream::connect(to, &SocketOptions::default()).await });
+        listener.accept().await.unwrap();
+        client.await.unwrap();
+    });
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use block::{Buffer, Durability};
 use reactor::cores::Cores;
 use reactor::file::{File, OpenOptions};
-use reactor::net::{ListenOptions, SendBatch, SocketOptions, TcpListener, TcpStream};
+use reactor::net::{BoundAddress, ListenOptions, SendBatch, SocketOptions, TcpListener, TcpStream};
 use reactor::sim::NetworkModel;
 use reactor::{Reactor, Task, now, sim, sleep, spawn, timeout, yield_now};
 
@@ -275,6 +275,23 @@ fn a_partition_holds_everything_back_and_loses_nothing() {
         let (buffer, result) = recv.await;
         result.unwrap();
         assert_eq!(&buffer[..], b"late");
+    });
+}
+
+#[test]
+fn an_address_that_is_bound_refuses_connections_until_somebody_listens() {
+    Reactor::simulated(5).run(async {
+        let address = "10.0.0.1:0".parse().unwrap();
+        let bound = BoundAddress::bind(address, &ListenOptions::default()).unwrap();
+        let to = bound.local_address();
+        let second = TcpListener::bind(to, &ListenOptions::default());
+        assert_eq!(second.err().unwrap().kind(), ErrorKind::AddrInUse);
+        let early = TcpStream::connect(to, &SocketOptions::default()).await;
+        assert_eq!(early.err().unwrap().kind(), ErrorKind::ConnectionRefused);
+        let listener = bound.listen().unwrap();
+        let client = spawn(async move { TcpStream::connect(to, &SocketOptions::default()).await });
+        listener.accept().await.unwrap();
+        client.await.unwrap();
     });
 }
 

@@ -43,6 +43,9 @@ enum Kind {
     Simulated(Rc<SimulatedListener>),
 }
 
+/// An address that is taken and not listened at yet: connections to it are refused.
+pub struct BoundAddress(TcpListener);
+
 /// A socket that waits for connections.
 pub struct TcpListener {
     kind: Kind,
@@ -60,25 +63,7 @@ impl TcpListener {
     /// # Panics
     /// Outside a reactor.
     pub fn bind(address: SocketAddr, options: &ListenOptions) -> io::Result<TcpListener> {
-        let context = context::current();
-        let (kind, local) = match context.world() {
-            Some(world) => {
-                let listener = SimulatedListener::bind(world, address, options.reuse_port)?;
-                let local = listener.address();
-                (Kind::Simulated(listener), local)
-            }
-            None => {
-                let socket = open_listener(address, options)?;
-                let local = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
-                (Kind::Socket(Rc::new(socket)), local)
-            }
-        };
-        Ok(TcpListener {
-            kind,
-            context,
-            local,
-            options: *options,
-        })
+        BoundAddress::bind(address, options)?.listen()
     }
 
     /// The address that is listened at, with the port that was picked.
@@ -110,6 +95,58 @@ impl TcpListener {
     }
 }
 
+impl BoundAddress {
+    /// Takes `address`, as [`TcpListener::bind`] does, and does not listen yet.
+    ///
+    /// # Errors
+    /// The system's: the address is in use, or not of this machine, or not allowed.
+    ///
+    /// # Panics
+    /// Outside a reactor.
+    pub fn bind(address: SocketAddr, options: &ListenOptions) -> io::Result<BoundAddress> {
+        let context = context::current();
+        let (kind, local) = match context.world() {
+            Some(world) => {
+                let listener = SimulatedListener::bind(world, address, options.reuse_port)?;
+                let local = listener.address();
+                (Kind::Simulated(listener), local)
+            }
+            None => {
+                let socket = open_socket(address, options)?;
+                let local = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
+                (Kind::Socket(Rc::new(socket)), local)
+            }
+        };
+        Ok(BoundAddress(TcpListener {
+            kind,
+            context,
+            local,
+            options: *options,
+        }))
+    }
+
+    /// The address, with the port that was picked.
+    pub fn local_address(&self) -> SocketAddr {
+        self.0.local
+    }
+
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// The system's: another process took the address as well, and was the first to listen.
+    pub fn listen(self) -> io::Result<TcpListener> {
+        let listener = self.0;
+        match &listener.kind {
+            Kind::Simulated(simulated) => simulated.listen(),
+            Kind::Socket(socket) => {
+                let backlog = i32::try_from(listener.options.backlog).unwrap_or(i32::MAX);
+                rustix::net::listen(socket, backlog)?;
+            }
+        }
+        Ok(listener)
+    }
+}
+
 impl Drop for TcpListener {
     fn drop(&mut self) {
         if let (Kind::Simulated(listener), Some(world)) = (&self.kind, self.context.world()) {
@@ -118,7 +155,7 @@ impl Drop for TcpListener {
     }
 }
 
-fn open_listener(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedFd> {
+fn open_socket(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedFd> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
@@ -136,7 +173,6 @@ fn open_listener(address: SocketAddr, options: &ListenOptions) -> io::Result<Own
     // The receive window is settled by the handshake, so its size has to be set before.
     options.socket.apply_sizes(&socket)?;
     rustix::net::bind(&socket, &address)?;
-    rustix::net::listen(&socket, i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
     Ok(socket)
 }
 

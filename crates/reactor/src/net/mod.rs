@@ -10,5 +10,5 @@ mod stream;
 
 pub(crate) use address::RawAddress;
 pub use batch::SendBatch;
-pub use listener::{ListenOptions, TcpListener};
+pub use listener::{BoundAddress, ListenOptions, TcpListener};
 pub use stream::{Keepalive, SocketOptions, TcpStream};

@@ -1,6 +1,6 @@
 //! The simulated network: endpoints joined in pairs, listeners, and what travels between them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
@@ -73,7 +73,8 @@ impl Network {
             let found = self.listeners.entry(place).or_default();
             found.retain(|listener| listener.strong_count() > 0);
             if !found.is_empty() {
-                return found.iter().filter_map(Weak::upgrade).collect();
+                let there = found.iter().filter_map(Weak::upgrade);
+                return there.filter(|there| there.listens.get()).collect();
             }
         }
         Vec::new()
@@ -92,9 +93,10 @@ impl Network {
     }
 }
 
-/// A listening address.
+/// An address that is taken, and listened at once somebody says so.
 pub(crate) struct SimulatedListener {
     address: SocketAddr,
+    listens: Cell<bool>,
     reuse_port: bool,
     waiting: RefCell<VecDeque<Rc<Endpoint>>>,
     arrived: Notify,
@@ -123,6 +125,7 @@ impl SimulatedListener {
         }
         let listener = Rc::new(SimulatedListener {
             address,
+            listens: Cell::new(false),
             reuse_port,
             waiting: RefCell::default(),
             arrived: Notify::new(),
@@ -133,6 +136,10 @@ impl SimulatedListener {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub(crate) fn listen(&self) {
+        self.listens.set(true);
     }
 
     /// Nobody will accept any more: whoever still waits is turned away.
