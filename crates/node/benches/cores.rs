@@ -182,6 +182,7 @@ async fn start(cores: Cores) -> Node {
     };
     let node = Node::start_on(cores, &spec, Arc::new(|_| {}));
     let node = node.await.unwrap();
+    node.listen().await.unwrap();
     let drives: Vec<String> = (0..DRIVES).map(|drive| format!("d{drive}")).collect();
     for drive in &drives {
         let memory = DriveSpec::Memory { bytes: DRIVE_BYTES };

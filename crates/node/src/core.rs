@@ -132,9 +132,14 @@ impl Core {
             .ok_or(NodeError::Stopped)
     }
 
-    /// Listens at a port; gives the bound address. A port in use is tried for a while: the kernel
-    /// may still be closing the sockets of a node that was killed here a moment ago.
-    pub async fn add_port(&self, port: PortSpec, shared: bool) -> Result<SocketAddr, NodeError> {
+    /// Takes a port's address and gives it; nobody listens there yet. A port in use is tried for a
+    /// while: the kernel may still be closing the sockets of a node that was killed here a moment
+    /// ago.
+    pub async fn reserve_port(
+        &self,
+        port: PortSpec,
+        shared: bool,
+    ) -> Result<SocketAddr, NodeError> {
         let id = self.next_port.get();
         self.next_port.set(id + 1);
         let settings = PortSettings {
@@ -146,7 +151,7 @@ impl Core {
         };
         let deadline = reactor::now() + PORT_PATIENCE;
         loop {
-            match self.target.add_port(settings.clone()) {
+            match self.target.reserve_port(settings.clone()) {
                 Err(error) if address_in_use(&error) && reactor::now() < deadline => {
                     reactor::sleep(PORT_RETRY_PERIOD).await;
                 }
@@ -158,6 +163,11 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Listens at the ports whose addresses were taken.
+    pub fn open_ports(&self) -> Result<(), NodeError> {
+        Ok(self.target.open_ports()?)
     }
 
     /// Makes the port that was added as the `index`th a better or a worse path.

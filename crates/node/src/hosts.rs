@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use access::{HostKeys, Nqn, TlsKey};
+use nvme::FatalErrorStatus;
 use nvme::authentication::Failure;
 use target::{CloseReason, RefusalReason, Target, TargetEvent};
 
@@ -79,11 +80,13 @@ fn told(event: TargetEvent) -> Option<NodeEvent> {
     Some(match event {
         TargetEvent::HostConnected {
             host_nqn,
+            host_id,
             host_address,
             subsystem_nqn,
             ..
         } => NodeEvent::HostConnected {
             host: host_nqn.to_string(),
+            host_id,
             address: host_address,
             subsystem: subsystem_nqn.to_string(),
         },
@@ -102,11 +105,13 @@ fn told(event: TargetEvent) -> Option<NodeEvent> {
             host_address,
             subsystem_nqn,
             reason,
+            times,
         } => NodeEvent::HostRefused {
-            host: host_nqn.to_string(),
+            host: host_nqn.map(|nqn| nqn.to_string()),
             address: host_address,
-            subsystem: subsystem_nqn.to_string(),
+            subsystem: subsystem_nqn.map(|nqn| nqn.to_string()),
             reason: refusal_in_words(reason),
+            times,
         },
         TargetEvent::DeviceFailed { .. } => return None,
     })
@@ -121,16 +126,42 @@ fn reason_in_words(reason: CloseReason) -> &'static str {
         CloseReason::Controller => "the controller was reset or the host shut out",
         CloseReason::Shutdown => "the node is stopping",
         CloseReason::Authentication => "the host did not prove who it is",
+        CloseReason::Refused => "the host was refused again and again",
     }
 }
 
 fn refusal_in_words(reason: RefusalReason) -> &'static str {
-    let failure = match reason {
-        RefusalReason::NotAllowed => return "it is not allowed",
-        RefusalReason::TlsRequired => return "it has a TLS key and came without TLS",
-        RefusalReason::TlsFailed => return "it has another TLS key, or somebody used its name",
-        RefusalReason::NotAuthenticated(failure) => failure,
-    };
+    match reason {
+        RefusalReason::NotAllowed => "it is not allowed",
+        RefusalReason::TlsRequired => "it has a TLS key and came without TLS",
+        RefusalReason::TlsFailed => "it has another TLS key, or somebody used its name",
+        RefusalReason::NoSecureChannel => "it has no TLS key that is known here",
+        RefusalReason::NotAuthenticated(failure) => failure_in_words(failure),
+        RefusalReason::Malformed => "its Connect is malformed",
+        RefusalReason::NoSubsystem => "no such volume is served here",
+        RefusalReason::NoController => "the controller of its queue is gone; it may come again",
+        RefusalReason::Stopping => "the node is stopping",
+        RefusalReason::TooManyControllers => "every controller identifier is in use",
+        RefusalReason::TooManyConnections => "too many connections are open",
+        RefusalReason::Late => "another core of the node did not answer in time",
+        RefusalReason::TooManyCommands => "it sent more commands than its queue takes",
+        RefusalReason::Protocol(error) => offence_in_words(error),
+    }
+}
+
+fn offence_in_words(error: FatalErrorStatus) -> &'static str {
+    match error {
+        FatalErrorStatus::INVALID_HEADER_FIELD => "it sent a header that is not allowed",
+        FatalErrorStatus::SEQUENCE_ERROR => "it sent something that may not come at that point",
+        FatalErrorStatus::HEADER_DIGEST_ERROR => "the digest of a header was wrong",
+        FatalErrorStatus::DATA_OUT_OF_RANGE => "it sent data that nobody asked for",
+        FatalErrorStatus::LIMIT_EXCEEDED => "it sent more data than was allowed",
+        FatalErrorStatus::UNSUPPORTED_PARAMETER => "it wants something that is not supported",
+        _ => "it broke the protocol",
+    }
+}
+
+fn failure_in_words(failure: Failure) -> &'static str {
     match failure {
         Failure::FAILED => "it did not prove its secret, or does not believe the node's",
         Failure::PROTOCOL_UNUSABLE => "it offers another protocol than DH-HMAC-CHAP",

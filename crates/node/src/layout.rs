@@ -347,6 +347,12 @@ impl Layout {
         Ok(())
     }
 
+    /// Listens at the ports on every core.
+    pub async fn open_ports(&self) -> Result<(), NodeError> {
+        self.everywhere(|core| async move { core.open_ports() })
+            .await
+    }
+
     /// Makes a port a better or a worse path on every core.
     pub async fn set_path_state(&self, index: usize, state: PathState) -> Result<(), NodeError> {
         let places = self.places.lock().await;

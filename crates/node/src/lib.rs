@@ -55,6 +55,6 @@ pub use spec::{
     SessionFacts, VolumeSpec,
 };
 pub use taking::Taking;
-pub use target::reservation::{Held, Reservations, Unkept};
+pub use target::reservation::{Held, NO_HOST, Reservations, Unkept};
 pub use target::{Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState};
 pub use volume::Volume;

@@ -49,8 +49,8 @@ struct Inner {
 }
 
 impl Node {
-    /// Starts the cores that `spec` names and listens at its ports; `events` is told what happens
-    /// by itself.
+    /// Starts the cores that `spec` names and takes the addresses of its ports, where nobody
+    /// listens until [`Node::listen`]; `events` is told what happens by itself.
     pub async fn start(spec: NodeSpec, events: EventSink) -> Result<Node, NodeError> {
         check_cpus(&spec.cores)?;
         let cores = Cores::start(CoresConfig {
@@ -91,7 +91,7 @@ impl Node {
             .await?;
         let mut addresses = Vec::with_capacity(spec.ports.len());
         for port in &spec.ports {
-            addresses.push(listen(id, &handles, *port).await?);
+            addresses.push(reserve(id, &handles, *port).await?);
         }
         let cores = Mutex::new(Some(cores));
         Ok(Node {
@@ -102,6 +102,13 @@ impl Node {
                 cores,
             }),
         })
+    }
+
+    /// Lets hosts connect. For once every volume is there that hosts may ask for: to a host, one
+    /// that is not served is one that is gone.
+    pub async fn listen(&self) -> Result<(), NodeError> {
+        self.run(|layout| async move { layout.open_ports().await })
+            .await
     }
 
     /// Addresses and ports that serve NVMe/TCP, in the order of the specification.
@@ -319,8 +326,8 @@ fn check_cpus(cores: &[Option<usize>]) -> Result<(), NodeError> {
     }
 }
 
-/// Listens at `port` on every core; the kernel spreads connections over them.
-async fn listen(id: u64, cores: &[CoreHandle], port: PortSpec) -> Result<SocketAddr, NodeError> {
+/// Takes the address of `port` on every core; the kernel spreads connections over them.
+async fn reserve(id: u64, cores: &[CoreHandle], port: PortSpec) -> Result<SocketAddr, NodeError> {
     let shared = cores.len() > 1;
     let mut bound = port.listen;
     for core in cores {
@@ -330,7 +337,7 @@ async fn listen(id: u64, cores: &[CoreHandle], port: PortSpec) -> Result<SocketA
             ..port
         };
         let submitted =
-            core.submit(move || async move { Core::of(key)?.add_port(port, shared).await });
+            core.submit(move || async move { Core::of(key)?.reserve_port(port, shared).await });
         bound = submitted.await??;
     }
     Ok(bound)

@@ -9,7 +9,7 @@ use access::{AllowedHosts, Nqn};
 use block::IoError;
 use pool::{Counters, DamagedLabel, DriveId, Label, NewerFormat, PoolEvent, PoolStatus, VolumeId};
 use target::PathState;
-use target::reservation::Reservations;
+use target::reservation::{HostId, Reservations};
 use uuid::Uuid;
 
 /// What a node is built from; drives and volumes are added to the running node.
@@ -264,6 +264,8 @@ pub enum NodeEvent {
     HostConnected {
         /// The host's NVMe Qualified Name.
         host: String,
+        /// Its identifier, by which reservations know it.
+        host_id: HostId,
         /// Where it came from.
         address: SocketAddr,
         /// The subsystem's NVMe Qualified Name.
@@ -278,16 +280,18 @@ pub enum NodeEvent {
         /// Why, in words.
         reason: &'static str,
     },
-    /// A host tried to connect to a subsystem and was refused.
+    /// A host was refused, or its connection cut.
     HostRefused {
-        /// The host's NVMe Qualified Name.
-        host: String,
+        /// The host's NVMe Qualified Name, if it said that.
+        host: Option<String>,
         /// Where it came from.
         address: SocketAddr,
-        /// The subsystem's NVMe Qualified Name.
-        subsystem: String,
+        /// The NVMe Qualified Name of the subsystem that it wanted, if it said that.
+        subsystem: Option<String>,
         /// Why, in words.
         reason: &'static str,
+        /// How often from that address since it was last told of; the names are the latest.
+        times: u64,
     },
 }
 

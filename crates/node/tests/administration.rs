@@ -64,6 +64,7 @@ fn with_drive<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Lab) -> F) {
         let node = Node::start_on(Cores::on_current(2), &spec, sink)
             .await
             .unwrap();
+        node.listen().await.unwrap();
         let drive = DriveSpec::Emulated(EmulatedSpec {
             profile: "cm7-r-7.68".to_owned(),
             scale_ppm: 20,

@@ -43,7 +43,9 @@ async fn start() -> Node {
         ports: vec![port],
         map_cache_bytes: node::MAP_CACHE_BYTES,
     };
-    Node::start(spec, Arc::new(|_| {})).await.unwrap()
+    let node = Node::start(spec, Arc::new(|_| {})).await.unwrap();
+    node.listen().await.unwrap();
+    node
 }
 
 async fn serve(node: &Node) {

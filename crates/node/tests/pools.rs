@@ -35,9 +35,10 @@ async fn node(uuid: Uuid) -> Node {
         ports: vec![port],
         map_cache_bytes: node::MAP_CACHE_BYTES,
     };
-    Node::start_on(Cores::on_current(2), &spec, Arc::new(|_| {}))
-        .await
-        .unwrap()
+    let started = Node::start_on(Cores::on_current(2), &spec, Arc::new(|_| {}));
+    let node = started.await.unwrap();
+    node.listen().await.unwrap();
+    node
 }
 
 /// Runs `test` with a node of two cores and six drives, all in one simulated reactor.

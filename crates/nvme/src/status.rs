@@ -66,6 +66,8 @@ open_enum! {
     COMMAND_INTERRUPTED = 0x021;
     /// A transient transport error.
     TRANSIENT_TRANSPORT_ERROR = 0x022;
+    /// The host has given no identifier by which it could be told from others.
+    HOST_IDENTIFIER_NOT_INITIALIZED = 0x027;
     /// LBA out of range.
     LBA_OUT_OF_RANGE = 0x080;
     /// No capacity left.

@@ -9,6 +9,8 @@ mod credentials;
 mod drives;
 mod figures;
 mod grants;
+mod host_events;
+mod host_ids;
 mod host_keys;
 mod hosts;
 mod kept;
@@ -42,6 +44,7 @@ use tokio::sync::Mutex;
 
 use self::administrators::change_in_words;
 use self::catalogue::{Catalogue, Shared};
+use self::host_events::HostEvents;
 use self::limits::Quality;
 pub use self::pools::hexadecimal;
 use self::pools::{PoolEntry, Usages};
@@ -132,7 +135,8 @@ struct Faults {
 
 impl Control {
     /// Starts the data path and brings back everything remembered. What cannot come back is
-    /// offline, with an event; only the data path itself or the state can fail the start.
+    /// offline, with an event; only the data path itself or the state can fail the start. Hosts
+    /// cannot connect before [`Control::listen`].
     pub async fn start(config: &Config, set_log_level: SetLogLevel) -> Result<Control, StartError> {
         let started = SystemTime::now();
         let state = Arc::new(State::open(&config.state_directory)?);
@@ -201,6 +205,11 @@ impl Control {
         control.restore_pools(remembered.pools, wait).await;
         control.restore_all_administrators().await;
         Ok(control)
+    }
+
+    /// Lets hosts connect, now that every volume is there that they may ask for.
+    pub async fn listen(&self) -> Result<(), StartError> {
+        Ok(self.node.listen().await?)
     }
 
     /// The node underneath.
@@ -332,6 +341,7 @@ fn keeper(state: Arc<State>) -> ReservationKeeper {
 }
 
 fn event_sink(events: Arc<Events>, faults: Arc<Faults>, jobs: Arc<Jobs>) -> node::EventSink {
+    let hosts = HostEvents::new(Arc::clone(&events));
     Arc::new(move |event| match event {
         NodeEvent::DriveFailed {
             drive,
@@ -369,33 +379,28 @@ fn event_sink(events: Arc<Events>, faults: Arc<Faults>, jobs: Arc<Jobs>) -> node
         }
         NodeEvent::HostConnected {
             host,
+            host_id,
             address,
             subsystem,
-        } => {
-            let message = format!("{host} connected from {address}");
-            events.record(Severity::Info, &format!("subsystem/{subsystem}"), &message);
-        }
+        } => hosts.connected(&host, host_id, address, &subsystem),
         NodeEvent::HostDisconnected {
             host,
             subsystem,
             reason,
-        } => {
-            let message = format!("{host} disconnected: {reason}");
-            events.record(Severity::Info, &format!("subsystem/{subsystem}"), &message);
-        }
+        } => hosts.disconnected(&host, &subsystem, reason),
         NodeEvent::HostRefused {
             host,
             address,
             subsystem,
             reason,
-        } => {
-            let message = format!("{host} at {address} was refused: {reason}");
-            events.record(
-                Severity::Warning,
-                &format!("subsystem/{subsystem}"),
-                &message,
-            );
-        }
+            times,
+        } => hosts.refused(
+            host.as_deref(),
+            address,
+            subsystem.as_deref(),
+            reason,
+            times,
+        ),
     })
 }
 

@@ -144,6 +144,7 @@ async fn serve(
     if let Some(develop) = develop {
         develop.populate(&control).await?;
     }
+    control.listen().await?;
     yield_to_the_data_path(&config.node.cores);
     tell_others(&control);
     drop(tokio::spawn(Arc::clone(&control).wait_for_drives()));

@@ -18,10 +18,18 @@ use crate::controller::{Controller, Host, Kind};
 use crate::gate;
 use crate::home::{AttachRequest, QueuePlace, Refusal};
 use crate::io::IoQueue;
-use crate::report::{RefusalReason, TargetEvent};
+use crate::refusals::Refused;
+use crate::report::{CloseReason, RefusalReason};
 use crate::secure;
 use crate::session::{Role, Session};
 use crate::transport::{Command, Reply};
+
+/// A connection whose Connect was refused so often is closed: no host tries again on the same one.
+const REFUSED_CONNECTS_MAX: u32 = 3;
+
+/// A volume that is not served now may be later: its pool is imported, say.
+const NO_SUBSYSTEM: Refusal =
+    Refusal::absent(connect_offset::SUBSYSTEM_NQN, RefusalReason::NoSubsystem);
 
 /// Executes the first command of a connection, which must be Connect.
 pub(crate) async fn connect<D: BlockDevice + 'static>(
@@ -33,12 +41,40 @@ pub(crate) async fn connect<D: BlockDevice + 'static>(
             session.connected.notify_one();
             Reply::result(u64::from(controller_id) | u64::from(gate::requirement(session)))
         }
-        Err(refusal) => Reply {
-            result: refusal
-                .parameter
-                .map_or(0, |parameter| u64::from(parameter.result())),
-            ..Reply::status(refusal.status)
-        },
+        Err(refusal) => {
+            refuse(session, command, refusal.reason);
+            Reply {
+                result: refusal
+                    .parameter
+                    .map_or(0, |parameter| u64::from(parameter.result())),
+                ..Reply::status(refusal.status)
+            }
+        }
+    }
+}
+
+/// Tells the node, as far as the host said who it is; a host that goes on is shut out.
+fn refuse<D: BlockDevice + 'static>(
+    session: &Rc<Session<D>>,
+    command: &Command,
+    reason: RefusalReason,
+) {
+    let bytes = command.data.as_deref().unwrap_or_default();
+    let data = ConnectData::ref_from_prefix(bytes)
+        .ok()
+        .filter(|_| is_connect(&command.entry))
+        .map(|(data, _)| data);
+    let named = |field: Option<&[u8]>| from_terminated(field?)?.parse().ok();
+    session.core.report_refusal(Refused {
+        host_nqn: named(data.map(|data| &data.host_nqn[..])),
+        host_address: session.host_address,
+        subsystem_nqn: named(data.map(|data| &data.subsystem_nqn[..])),
+        reason,
+    });
+    let refusals = session.refused_connects.get() + 1;
+    session.refused_connects.set(refusals);
+    if refusals == REFUSED_CONNECTS_MAX {
+        session.close_once_told(CloseReason::Refused);
     }
 }
 
@@ -47,14 +83,14 @@ async fn establish<D: BlockDevice + 'static>(
     command: &Command,
 ) -> Result<u16, Refusal> {
     if !is_connect(&command.entry) {
-        return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR));
+        return Err(Refusal::malformed(Status::COMMAND_SEQUENCE_ERROR));
     }
     let connect = Connect::of(&command.entry);
     let bytes = command.data.as_deref().unwrap_or_default();
     let (data, _) = ConnectData::ref_from_prefix(bytes)
-        .map_err(|_| Refusal::status(Status::DATA_SGL_LENGTH_INVALID))?;
+        .map_err(|_| Refusal::malformed(Status::DATA_SGL_LENGTH_INVALID))?;
     if connect.record_format.get() != 0 {
-        return Err(Refusal::status(Status::CONNECT_INCOMPATIBLE_FORMAT));
+        return Err(Refusal::malformed(Status::CONNECT_INCOMPATIBLE_FORMAT));
     }
     let entries_max = session.core.settings.queue_entries_max;
     let entries = connect.queue_size.get().saturating_add(1);
@@ -101,7 +137,8 @@ fn connect_admin<D: BlockDevice + 'static>(
         return Err(Refusal::in_data(connect_offset::CONTROLLER_ID));
     }
     if core.stopping.get() {
-        return Err(Refusal::status(Status::CONNECT_CONTROLLER_BUSY));
+        let status = Status::CONNECT_CONTROLLER_BUSY;
+        return Err(Refusal::passing(status, RefusalReason::Stopping));
     }
     let kind = if subsystem_nqn.as_str() == DISCOVERY_NQN {
         Kind::Discovery
@@ -109,21 +146,17 @@ fn connect_admin<D: BlockDevice + 'static>(
         let subsystem = core
             .subsystem(&subsystem_nqn)
             .filter(|subsystem| subsystem.settings.ports.contains(session.origin.port_id))
-            .ok_or(Refusal::in_data(connect_offset::SUBSYSTEM_NQN))?;
+            .ok_or(NO_SUBSYSTEM)?;
         if !subsystem.allowed.borrow().admits(&host_nqn) {
-            core.report(TargetEvent::HostRefused {
-                host_nqn,
-                host_address: session.host_address,
-                subsystem_nqn,
-                reason: RefusalReason::NotAllowed,
-            });
-            return Err(Refusal::status(Status::CONNECT_INVALID_HOST));
+            let status = Status::CONNECT_INVALID_HOST;
+            return Err(Refusal::lasting(status, RefusalReason::NotAllowed));
         }
         Kind::Io(subsystem.of_host(&host_nqn))
     };
-    let id = core
-        .free_controller_id()
-        .ok_or(Refusal::status(Status::CONNECT_CONTROLLER_BUSY))?;
+    let id = core.free_controller_id().ok_or(Refusal::passing(
+        Status::CONNECT_CONTROLLER_BUSY,
+        RefusalReason::TooManyControllers,
+    ))?;
     let host = Host {
         nqn: host_nqn.clone(),
         id: data.host_id,
@@ -143,7 +176,7 @@ fn connect_admin<D: BlockDevice + 'static>(
         .set(Role::Admin(Rc::clone(&controller)))
         .is_err()
     {
-        return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR));
+        return Err(Refusal::malformed(Status::COMMAND_SEQUENCE_ERROR));
     }
     core.controllers.borrow_mut().insert(id, controller);
     gate::close(session, host_nqn, subsystem_nqn);
@@ -167,7 +200,7 @@ async fn connect_io<D: BlockDevice + 'static>(
     let subsystem = core
         .subsystem(&subsystem_nqn)
         .map(|subsystem| subsystem.of_host(&host_nqn))
-        .ok_or(Refusal::in_data(connect_offset::SUBSYSTEM_NQN))?;
+        .ok_or(NO_SUBSYSTEM)?;
     core.attach(AttachRequest {
         controller_id,
         queue_id,
@@ -183,6 +216,7 @@ async fn connect_io<D: BlockDevice + 'static>(
     let queue = IoQueue {
         controller_id,
         queue_id,
+        host_nqn: host_nqn.clone(),
         host_id: data.host_id,
         subsystem,
         transfer_bytes_max: core.settings.connection.transfer_bytes_max,
@@ -192,7 +226,8 @@ async fn connect_io<D: BlockDevice + 'static>(
     // The connection may have got another role, or its end, while the other core answered.
     if session.closing().is_some() || session.role.set(Role::Io(queue)).is_err() {
         core.detach(controller_id, queue_id, session.id);
-        return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR));
+        let status = Status::COMMAND_SEQUENCE_ERROR;
+        return Err(Refusal::passing(status, RefusalReason::NoController));
     }
     gate::close(session, host_nqn, subsystem_nqn);
     Ok(controller_id)

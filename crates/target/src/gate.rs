@@ -11,6 +11,7 @@ use nvme::fabrics::{Fabrics, FabricsType};
 use nvme::{AdminOpcode, Status, SubmissionEntry};
 
 use crate::authentication::{Authenticator, MESSAGE_BYTES_MAX, Verdict};
+use crate::refusals::Refused;
 use crate::report::{CloseReason, RefusalReason, TargetEvent};
 use crate::session::{Role, Session};
 use crate::transport::{Command, Reply};
@@ -72,6 +73,7 @@ pub(crate) fn announce<D: BlockDevice + 'static>(session: &Session<D>) {
     controller.last_seen.set(reactor::now());
     session.core.report(TargetEvent::HostConnected {
         host_nqn: controller.host_nqn.clone(),
+        host_id: controller.host_id,
         host_address: session.host_address,
         subsystem_nqn: controller.subsystem_nqn.clone(),
         controller_id: controller.id,
@@ -137,16 +139,11 @@ pub(crate) async fn authenticate<D: BlockDevice + 'static>(
 
 /// The host has failed: its controller goes, once it was told why.
 fn refuse<D: BlockDevice + 'static>(session: &Rc<Session<D>>, gate: &Gate, failure: Failure) {
-    session.core.report(TargetEvent::HostRefused {
-        host_nqn: gate.host_nqn.clone(),
+    session.core.report_refusal(Refused {
+        host_nqn: Some(gate.host_nqn.clone()),
         host_address: session.host_address,
-        subsystem_nqn: gate.subsystem_nqn.clone(),
+        subsystem_nqn: Some(gate.subsystem_nqn.clone()),
         reason: RefusalReason::NotAuthenticated(failure),
     });
-    let session = Rc::clone(session);
-    drop(reactor::spawn(async move {
-        // The answer is given first, and leaves before the connection is closed.
-        reactor::yield_now().await;
-        session.close(CloseReason::Authentication);
-    }));
+    session.close_once_told(CloseReason::Authentication);
 }

@@ -11,6 +11,7 @@ use nvme::log::ErrorEntry;
 use reactor::mailbox;
 
 use crate::lock::Blocks;
+use crate::report::RefusalReason;
 use crate::reservation::shared::News;
 use crate::reservation::{HostId, Request};
 use crate::subsystem::ERROR_LOG_ENTRIES;
@@ -40,32 +41,65 @@ pub(crate) struct AttachRequest {
 }
 
 /// Why a Connect is refused.
+///
+/// Do Not Retry makes hosts give a volume up for good (Linux from 6.10 on deletes the controller),
+/// so only what no passing of time mends says it: `docs/decisions/connecting.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub status: Status,
     pub parameter: Option<InvalidParameter>,
+    pub reason: RefusalReason,
 }
 
 impl Refusal {
-    pub fn status(status: Status) -> Refusal {
+    /// The host is to come again later.
+    pub const fn passing(status: Status, reason: RefusalReason) -> Refusal {
         Refusal {
-            status: status.do_not_retry(),
+            status,
             parameter: None,
+            reason,
         }
     }
 
+    /// The host need not come again as it is.
+    pub fn lasting(status: Status, reason: RefusalReason) -> Refusal {
+        Refusal::passing(status.do_not_retry(), reason)
+    }
+
+    /// This part of the data is not as the specification wants it.
     pub fn in_data(offset: u16) -> Refusal {
-        Refusal::parameter(offset, true)
-    }
-
-    pub fn in_command(offset: u16) -> Refusal {
-        Refusal::parameter(offset, false)
-    }
-
-    fn parameter(offset: u16, in_data: bool) -> Refusal {
         Refusal {
-            status: Status::CONNECT_INVALID_PARAMETERS.do_not_retry(),
-            parameter: Some(InvalidParameter { offset, in_data }),
+            parameter: Some(InvalidParameter {
+                offset,
+                in_data: true,
+            }),
+            ..Refusal::malformed(Status::CONNECT_INVALID_PARAMETERS)
+        }
+    }
+
+    /// This part of the command is not as the specification wants it.
+    pub fn in_command(offset: u16) -> Refusal {
+        Refusal {
+            parameter: Some(InvalidParameter {
+                offset,
+                in_data: false,
+            }),
+            ..Refusal::malformed(Status::CONNECT_INVALID_PARAMETERS)
+        }
+    }
+
+    pub fn malformed(status: Status) -> Refusal {
+        Refusal::lasting(status, RefusalReason::Malformed)
+    }
+
+    /// What this part of the data names is not there now, and may be later.
+    pub const fn absent(offset: u16, reason: RefusalReason) -> Refusal {
+        Refusal {
+            parameter: Some(InvalidParameter {
+                offset,
+                in_data: true,
+            }),
+            ..Refusal::passing(Status::CONNECT_INVALID_PARAMETERS, reason)
         }
     }
 }

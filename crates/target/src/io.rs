@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use access::Nqn;
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use nvme::command::{
     ALL_NAMESPACES, DATASET_DEALLOCATE, DatasetManagement, DatasetRange, ReadWrite, command_flags,
@@ -32,6 +33,7 @@ const VERIFY_BYTES: u64 = 1 << 20;
 pub(crate) struct IoQueue<D> {
     pub controller_id: u16,
     pub queue_id: u16,
+    pub host_nqn: Nqn,
     pub host_id: HostId,
     pub subsystem: Rc<Subsystem<D>>,
     pub transfer_bytes_max: u32,

@@ -32,6 +32,7 @@ mod namespace;
 mod pace;
 mod per_core;
 mod port;
+mod refusals;
 mod report;
 pub mod reservation;
 mod secure;

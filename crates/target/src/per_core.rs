@@ -19,7 +19,8 @@ use crate::controller::Controller;
 use crate::home::{Account, AttachRequest, Done, Identifiers, Message, QueuePlace, Refusal};
 use crate::pace::{Bounds, Place};
 use crate::port::Port;
-use crate::report::{CloseReason, TargetEvent};
+use crate::refusals::{Refusals, Refused};
+use crate::report::{CloseReason, RefusalReason, TargetEvent};
 use crate::reservation::ReservationKeeper;
 use crate::session::{Role, Session};
 use crate::settings::TargetSettings;
@@ -59,6 +60,7 @@ pub(crate) struct Core<D> {
     pub keep_alive_expirations: Cell<u64>,
     pub stopping: Cell<bool>,
     pub events: RefCell<VecDeque<TargetEvent>>,
+    refusals: RefCell<Refusals>,
     pub events_arrived: Notify,
     /// Where reservations are kept that are to survive a power loss.
     pub keeper: RefCell<Option<ReservationKeeper>>,
@@ -101,6 +103,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             keep_alive_expirations: Cell::new(0),
             stopping: Cell::new(false),
             events: RefCell::default(),
+            refusals: RefCell::default(),
             events_arrived: Notify::new(),
             keeper: RefCell::default(),
             awaited: RefCell::default(),
@@ -152,6 +155,14 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         events.push_back(event);
         self.events_arrived.notify_one();
+    }
+
+    /// Tells the node of a refusal, now or with others.
+    pub fn report_refusal(&self, refused: Refused) {
+        let told = self.refusals.borrow_mut().note(refused, reactor::now());
+        if let Some(event) = told {
+            self.report(event);
+        }
     }
 
     /// What discovery reports has changed: persistent discovery controllers hear of it.
@@ -284,7 +295,10 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         // Whatever that core makes of it later, this connection does not wait for it.
         self.detach(controller_id, queue_id, session);
-        Err(Refusal::in_data(connect_offset::CONTROLLER_ID))
+        Err(Refusal::passing(
+            Status::CONNECT_CONTROLLER_BUSY,
+            RefusalReason::Late,
+        ))
     }
 
     /// Asks another core for what it answers with [`Message::Done`]; gives the token, and where
@@ -334,23 +348,27 @@ impl<D: BlockDevice + 'static> Core<D> {
         account
     }
 
+    /// None of its refusals lasts: a host whose controller was lost while it connected its queues
+    /// finds it gone, or its number another's, and gets a new one when it comes again.
     fn attach_here(&self, request: AttachRequest) -> Answer {
+        let reason = RefusalReason::NoController;
+        let other = |offset| Err(Refusal::absent(offset, reason));
         let controllers = self.controllers.borrow();
-        let controller = controllers
-            .get(&request.controller_id)
-            .filter(|controller| !controller.is_discovery())
-            .ok_or(Refusal::in_data(connect_offset::CONTROLLER_ID))?;
+        let controller = controllers.get(&request.controller_id);
+        let Some(controller) = controller.filter(|controller| !controller.is_discovery()) else {
+            return other(connect_offset::CONTROLLER_ID);
+        };
         if controller.subsystem_nqn != request.subsystem_nqn {
-            return Err(Refusal::in_data(connect_offset::SUBSYSTEM_NQN));
+            return other(connect_offset::SUBSYSTEM_NQN);
         }
         if controller.host_nqn != request.host_nqn {
-            return Err(Refusal::in_data(connect_offset::HOST_NQN));
+            return other(connect_offset::HOST_NQN);
         }
         if controller.host_id != request.host_id {
-            return Err(Refusal::in_data(connect_offset::HOST_ID));
+            return other(connect_offset::HOST_ID);
         }
         if !controller.is_ready() || controller.queues.borrow().contains_key(&request.queue_id) {
-            return Err(Refusal::status(Status::COMMAND_SEQUENCE_ERROR));
+            return Err(Refusal::passing(Status::COMMAND_SEQUENCE_ERROR, reason));
         }
         let mut queues = controller.queues.borrow_mut();
         queues.insert(request.queue_id, request.place);
@@ -487,7 +505,12 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// What is looked at twice a second.
     pub fn tick(&self) {
-        self.check_keep_alive(reactor::now());
+        let now = reactor::now();
+        self.check_keep_alive(now);
+        let refusals = self.refusals.borrow_mut().due(now);
+        for event in refusals {
+            self.report(event);
+        }
         for subsystem in self.all_subsystems() {
             if let Some((nsid, errors)) = subsystem.new_errors() {
                 self.report(TargetEvent::DeviceFailed {

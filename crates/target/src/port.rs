@@ -4,10 +4,16 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use block::BlockDevice;
 use nvme::log::AnaState;
 use reactor::CancelOnDrop;
+use reactor::net::BoundAddress;
 
+use crate::error::TargetError;
+use crate::session::Origin;
 use crate::settings::PortSettings;
+use crate::target::Target;
+use crate::tcp;
 
 /// How good a port is as a path to the namespaces behind it: the state of the one ANA group as
 /// hosts see it there (NVMe 2.0 §8.1.1).
@@ -33,13 +39,26 @@ impl PathState {
     }
 }
 
-/// A port that is being listened on; dropping it stops that.
+/// A port; dropping it gives its address back.
 pub(crate) struct Port {
     pub settings: PortSettings,
     pub bound: SocketAddr,
     /// Shared with the connections made through it.
     pub path: Rc<Cell<PathState>>,
-    pub _accepting: CancelOnDrop<()>,
+    pub door: Door,
+}
+
+/// Whether hosts can connect through a port.
+pub(crate) enum Door {
+    /// Not yet: the address is taken, and connections to it are refused.
+    Reserved(BoundAddress),
+    /// Connections are accepted for as long as this is there.
+    Open {
+        /// Accepts.
+        _accepting: CancelOnDrop<()>,
+    },
+    /// No more: the target stops.
+    Closed,
 }
 
 impl Port {
@@ -52,5 +71,91 @@ impl Port {
             }
             None => self.bound,
         }
+    }
+}
+
+impl<D: BlockDevice + 'static> Target<D> {
+    /// Takes a port's address and listens there; returns the address it has got.
+    pub fn add_port(&self, settings: PortSettings) -> Result<SocketAddr, TargetError> {
+        let id = settings.id;
+        let bound = self.reserve_port(settings)?;
+        if let Err(error) = self.open_port(id) {
+            self.0.ports.borrow_mut().remove(&id);
+            return Err(error);
+        }
+        Ok(bound)
+    }
+
+    /// Takes a port's address; until [`Target::open_ports`] connections to it are refused, as if
+    /// nobody was there. Returns the address it has got.
+    pub fn reserve_port(&self, settings: PortSettings) -> Result<SocketAddr, TargetError> {
+        let core = &self.0;
+        if core.ports.borrow().contains_key(&settings.id) {
+            return Err(TargetError::PortExists(settings.id));
+        }
+        let address = settings.listen;
+        let reserved = tcp::reserve(&settings, core.settings.network_timeout)
+            .map_err(|source| TargetError::Bind { address, source })?;
+        let bound = reserved.local_address();
+        let port = Port {
+            bound,
+            path: Rc::new(Cell::default()),
+            door: Door::Reserved(reserved),
+            settings,
+        };
+        core.ports.borrow_mut().insert(port.settings.id, port);
+        core.discovery_changed();
+        Ok(bound)
+    }
+
+    /// Listens on every port that was reserved.
+    pub fn open_ports(&self) -> Result<(), TargetError> {
+        let ids: Vec<u16> = self.0.ports.borrow().keys().copied().collect();
+        ids.into_iter().try_for_each(|id| self.open_port(id))
+    }
+
+    /// Listens on a port, if it was reserved.
+    fn open_port(&self, id: u16) -> Result<(), TargetError> {
+        let core = &self.0;
+        let mut ports = core.ports.borrow_mut();
+        let port = ports.get_mut(&id).ok_or(TargetError::UnknownPort(id))?;
+        match std::mem::replace(&mut port.door, Door::Closed) {
+            Door::Reserved(reserved) => {
+                let address = port.bound;
+                let listener = reserved
+                    .listen()
+                    .map_err(|source| TargetError::Bind { address, source })?;
+                let origin = Origin {
+                    port_id: id,
+                    path: Rc::clone(&port.path),
+                    tls: port.settings.tls,
+                };
+                let accepting = reactor::spawn(tcp::accept(Rc::clone(core), origin, listener));
+                port.door = Door::Open {
+                    _accepting: accepting.cancel_on_drop(),
+                };
+            }
+            other => port.door = other,
+        }
+        Ok(())
+    }
+
+    /// Stops listening on a port; connections made through it stay.
+    pub fn remove_port(&self, id: u16) -> Result<(), TargetError> {
+        let removed = self.0.ports.borrow_mut().remove(&id);
+        removed.ok_or(TargetError::UnknownPort(id))?;
+        self.0.discovery_changed();
+        Ok(())
+    }
+
+    /// Makes a port a better or a worse path to everything behind it; connected hosts are told.
+    /// Through one that is inaccessible, I/O in flight ends and no other begins.
+    pub fn set_path_state(&self, port: u16, state: PathState) -> Result<(), TargetError> {
+        let ports = self.0.ports.borrow();
+        let path = &ports.get(&port).ok_or(TargetError::UnknownPort(port))?.path;
+        if path.replace(state) != state {
+            self.0.path_changed(port);
+        }
+        Ok(())
     }
 }

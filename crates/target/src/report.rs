@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use access::Nqn;
+use nvme::FatalErrorStatus;
 use nvme::authentication::Failure;
 
 use crate::latency::Latency;
+use crate::reservation::HostId;
 
 /// A controller and the host that uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,9 +98,11 @@ pub enum CloseReason {
     Shutdown,
     /// The host did not prove who it is.
     Authentication,
+    /// The host's Connect was refused again and again.
+    Refused,
 }
 
-/// Why a host was refused.
+/// Why a host was refused, or its connection cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
     /// It is not among the hosts that are allowed.
@@ -109,6 +113,27 @@ pub enum RefusalReason {
     TlsRequired,
     /// It, or somebody in its name, has another key for TLS.
     TlsFailed,
+    /// There is no secure channel where its port wants one.
+    NoSecureChannel,
+    /// Its Connect is none, or not as the specification wants it.
+    Malformed,
+    /// No subsystem of that name is served at that port.
+    NoSubsystem,
+    /// The controller that its I/O queue is for is gone, or not its own. A host comes to that whose
+    /// controller was lost while it connected.
+    NoController,
+    /// The target is shutting down.
+    Stopping,
+    /// Every controller identifier is in use.
+    TooManyControllers,
+    /// As many connections are open as may be.
+    TooManyConnections,
+    /// The core that has its controller did not answer in time.
+    Late,
+    /// It broke the protocol.
+    Protocol(FatalErrorStatus),
+    /// It has more commands outstanding than its queue has entries.
+    TooManyCommands,
 }
 
 /// Something an operator may want to know.
@@ -118,6 +143,8 @@ pub enum TargetEvent {
     HostConnected {
         /// The host.
         host_nqn: Nqn,
+        /// HOSTID.
+        host_id: HostId,
         /// From where.
         host_address: SocketAddr,
         /// To what.
@@ -136,16 +163,19 @@ pub enum TargetEvent {
         /// Why.
         reason: CloseReason,
     },
-    /// A host was refused.
+    /// A host was refused, or its connection cut.
     HostRefused {
-        /// The host.
-        host_nqn: Nqn,
+        /// The host, if it said who it is.
+        host_nqn: Option<Nqn>,
         /// From where.
         host_address: SocketAddr,
-        /// From what.
-        subsystem_nqn: Nqn,
+        /// From what, if it said that.
+        subsystem_nqn: Option<Nqn>,
         /// Why.
         reason: RefusalReason,
+        /// How often since that address was last told of for that reason; the names are those of
+        /// the last time.
+        times: u64,
     },
     /// A device failed a command.
     DeviceFailed {

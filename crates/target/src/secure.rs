@@ -11,7 +11,8 @@ use tls::{Stream, TlsError};
 
 use crate::home::Refusal;
 use crate::per_core::Core;
-use crate::report::{CloseReason, RefusalReason, TargetEvent};
+use crate::refusals::Refused;
+use crate::report::{CloseReason, RefusalReason};
 use crate::session::Session;
 
 /// Of `NVMe1R01 `, and of every identity's beginning.
@@ -50,7 +51,7 @@ pub(crate) async fn secure<D: BlockDevice + 'static>(
     match shaken {
         Ok(stream) => Some(stream),
         Err(error) => {
-            tracing::info!(host = %session.host_address, %error, "no secure channel");
+            tracing::debug!(host = %session.host_address, %error, "no secure channel");
             session.close(CloseReason::Authentication);
             tcp.shutdown();
             None
@@ -76,20 +77,24 @@ async fn shake_hands<D: BlockDevice + 'static>(
         Some(psk)
     })
     .await;
-    let Some(claimed) = claimed else {
-        return accepted;
-    };
-    if let Err(error) = accepted {
-        core.report(TargetEvent::HostRefused {
-            host_nqn: claimed.host_nqn,
+    if accepted.is_err() && session.closing().is_none() {
+        let reason = match claimed {
+            Some(_) => RefusalReason::TlsFailed,
+            None => RefusalReason::NoSecureChannel,
+        };
+        let (host_nqn, subsystem_nqn) = claimed
+            .map(|claimed| (claimed.host_nqn, claimed.subsystem_nqn))
+            .unzip();
+        core.report_refusal(Refused {
+            host_nqn,
             host_address: session.host_address,
-            subsystem_nqn: claimed.subsystem_nqn,
-            reason: RefusalReason::TlsFailed,
+            subsystem_nqn,
+            reason,
         });
-        return Err(error);
+    } else if let Some(claimed) = claimed {
+        // A session is secured once.
+        let _ = session.secured.set(claimed);
     }
-    // A session is secured once.
-    let _ = session.secured.set(claimed);
     accepted
 }
 
@@ -135,11 +140,15 @@ pub(crate) fn check<D: BlockDevice + 'static>(
     subsystem_nqn: &Nqn,
 ) -> Result<(), Refusal> {
     if let Some(secured) = session.secured.get() {
+        let other = |offset| Refusal {
+            reason: RefusalReason::TlsFailed,
+            ..Refusal::in_data(offset)
+        };
         if secured.host_nqn != *host_nqn {
-            return Err(Refusal::in_data(connect_offset::HOST_NQN));
+            return Err(other(connect_offset::HOST_NQN));
         }
         if secured.subsystem_nqn != *subsystem_nqn {
-            return Err(Refusal::in_data(connect_offset::SUBSYSTEM_NQN));
+            return Err(other(connect_offset::SUBSYSTEM_NQN));
         }
         return Ok(());
     }
@@ -147,11 +156,6 @@ pub(crate) fn check<D: BlockDevice + 'static>(
     if subsystem_nqn.as_str() == DISCOVERY_NQN || !core.tls_keys.borrow().contains_key(host_nqn) {
         return Ok(());
     }
-    core.report(TargetEvent::HostRefused {
-        host_nqn: host_nqn.clone(),
-        host_address: session.host_address,
-        subsystem_nqn: subsystem_nqn.clone(),
-        reason: RefusalReason::TlsRequired,
-    });
-    Err(Refusal::status(Status::CONNECT_INVALID_HOST))
+    let status = Status::CONNECT_INVALID_HOST;
+    Err(Refusal::lasting(status, RefusalReason::TlsRequired))
 }

@@ -4,6 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use access::Nqn;
 use block::BlockDevice;
 use nvme::fabrics::{Fabrics, FabricsType};
 use nvme::{AdminOpcode, Status};
@@ -50,6 +51,8 @@ pub(crate) struct Session<D> {
     pub role: OnceCell<Role<D>>,
     /// What the host has to prove on this queue, if it has to.
     pub gate: OnceCell<Gate>,
+    /// How many Connects were refused.
+    pub refused_connects: Cell<u32>,
     /// Connect has succeeded.
     pub connected: Notify,
     /// There is something to send.
@@ -97,6 +100,7 @@ impl<D: BlockDevice + 'static> Session<D> {
             secured: OnceCell::new(),
             role: OnceCell::new(),
             gate: OnceCell::new(),
+            refused_connects: Cell::new(0),
             connected: Notify::new(),
             transmit: Notify::new(),
             sent: Notify::new(),
@@ -120,6 +124,31 @@ impl<D: BlockDevice + 'static> Session<D> {
             self.closed.notify_one();
             self.transmit.notify_one();
             self.sent.notify_one();
+        }
+    }
+
+    /// As [`Session::close`], once the answer that is given now has left.
+    pub fn close_once_told(self: &Rc<Self>, reason: CloseReason) {
+        let session = Rc::clone(self);
+        drop(reactor::spawn(async move {
+            // The answer is given first, and leaves before the connection is closed.
+            reactor::yield_now().await;
+            session.close(reason);
+        }));
+    }
+
+    /// Who is at the other end and what it is connected to, as far as it has said so.
+    pub fn names(&self) -> (Option<Nqn>, Option<Nqn>) {
+        match self.role.get() {
+            Some(Role::Admin(controller)) => (
+                Some(controller.host_nqn.clone()),
+                Some(controller.subsystem_nqn.clone()),
+            ),
+            Some(Role::Io(queue)) => (
+                Some(queue.host_nqn.clone()),
+                Some(queue.subsystem.settings.nqn.clone()),
+            ),
+            None => (None, None),
         }
     }
 

@@ -1,7 +1,5 @@
 //! [`Target`]: the control side of one core's target.
 
-use std::cell::Cell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +15,10 @@ use crate::home::Links;
 use crate::in_flight::InFlight;
 use crate::namespace::Namespace;
 use crate::per_core::Core;
-use crate::port::{PathState, Port};
+use crate::port::Door;
 use crate::report::{CloseReason, Counters, NamespaceCounters, SessionInfo, TargetEvent};
 use crate::reservation::{ReservationKeeper, Reservations};
-use crate::session::Origin;
-use crate::settings::{
-    NAMESPACE_ID_MAX, NamespaceSettings, PortSettings, SubsystemSettings, TargetSettings,
-};
+use crate::settings::{NAMESPACE_ID_MAX, NamespaceSettings, SubsystemSettings, TargetSettings};
 use crate::subsystem::Subsystem;
 use crate::tcp;
 
@@ -34,7 +29,7 @@ const TICK: Duration = Duration::from_millis(500);
 ///
 /// A node with several cores makes one on each, with [`Links`] between them, and applies every
 /// change to all of them in the same order.
-pub struct Target<D>(Rc<Core<D>>);
+pub struct Target<D>(pub(crate) Rc<Core<D>>);
 
 impl<D> Clone for Target<D> {
     fn clone(&self) -> Target<D> {
@@ -71,53 +66,6 @@ impl<D: BlockDevice + 'static> Target<D> {
             }
         }));
         Target(core)
-    }
-
-    /// Listens on a port; returns the address it has got.
-    pub fn add_port(&self, settings: PortSettings) -> Result<SocketAddr, TargetError> {
-        let core = &self.0;
-        if core.ports.borrow().contains_key(&settings.id) {
-            return Err(TargetError::PortExists(settings.id));
-        }
-        let address = settings.listen;
-        let listener = tcp::listen(&settings, core.settings.network_timeout)
-            .map_err(|source| TargetError::Bind { address, source })?;
-        let bound = listener.local_address();
-        let path = Rc::new(Cell::default());
-        let origin = Origin {
-            port_id: settings.id,
-            path: Rc::clone(&path),
-            tls: settings.tls,
-        };
-        let accepting = reactor::spawn(tcp::accept(Rc::clone(core), origin, listener));
-        let port = Port {
-            bound,
-            path,
-            _accepting: accepting.cancel_on_drop(),
-            settings,
-        };
-        core.ports.borrow_mut().insert(port.settings.id, port);
-        core.discovery_changed();
-        Ok(bound)
-    }
-
-    /// Stops listening on a port; connections made through it stay.
-    pub fn remove_port(&self, id: u16) -> Result<(), TargetError> {
-        let removed = self.0.ports.borrow_mut().remove(&id);
-        removed.ok_or(TargetError::UnknownPort(id))?;
-        self.0.discovery_changed();
-        Ok(())
-    }
-
-    /// Makes a port a better or a worse path to everything behind it; connected hosts are told.
-    /// Through one that is inaccessible, I/O in flight ends and no other begins.
-    pub fn set_path_state(&self, port: u16, state: PathState) -> Result<(), TargetError> {
-        let ports = self.0.ports.borrow();
-        let path = &ports.get(&port).ok_or(TargetError::UnknownPort(port))?.path;
-        if path.replace(state) != state {
-            self.0.path_changed(port);
-        }
-        Ok(())
     }
 
     /// Adds a subsystem without namespaces.
@@ -406,7 +354,10 @@ impl<D: BlockDevice + 'static> Target<D> {
     pub async fn shutdown(&self, grace: Duration) -> bool {
         let core = &self.0;
         core.stopping.set(true);
-        core.ports.take();
+        // Discovery goes on naming them: hosts would forget what a stopping target left out.
+        for port in core.ports.borrow_mut().values_mut() {
+            port.door = Door::Closed;
+        }
         wait_until(grace, || !core.is_busy()).await;
         for controller in core.all_controllers() {
             core.end_controller(&controller, CloseReason::Shutdown);

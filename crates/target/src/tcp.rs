@@ -7,11 +7,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::{BlockDevice, Buffer};
-use reactor::net::{Keepalive, ListenOptions, SendBatch, SocketOptions, TcpListener, TcpStream};
+use reactor::net::{
+    BoundAddress, Keepalive, ListenOptions, SendBatch, SocketOptions, TcpListener, TcpStream,
+};
 use tls::Stream;
 
 use crate::per_core::Core;
-use crate::report::CloseReason;
+use crate::refusals::Refused;
+use crate::report::{CloseReason, RefusalReason};
 use crate::secure::secure;
 use crate::session::{Origin, Session};
 use crate::settings::PortSettings;
@@ -30,8 +33,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Unanswered TCP probes after which a silent peer is given up.
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Listens at a port's address. Connections whose peer is silent for `timeout` break.
-pub(crate) fn listen(settings: &PortSettings, timeout: Duration) -> io::Result<TcpListener> {
+/// Takes a port's address. Connections whose peer is silent for `timeout` break.
+pub(crate) fn reserve(settings: &PortSettings, timeout: Duration) -> io::Result<BoundAddress> {
     let keepalive = Keepalive {
         idle: timeout / 2,
         interval: timeout / 2 / KEEPALIVE_PROBES,
@@ -46,7 +49,7 @@ pub(crate) fn listen(settings: &PortSettings, timeout: Duration) -> io::Result<T
         },
         ..ListenOptions::default()
     };
-    TcpListener::bind(settings.listen, &options)
+    BoundAddress::bind(settings.listen, &options)
 }
 
 /// Accepts connections of a port until cancelled.
@@ -59,7 +62,12 @@ pub(crate) async fn accept<D: BlockDevice + 'static>(
     loop {
         match listener.accept().await {
             Ok((_, host)) if core.sessions.borrow().len() >= core.settings.connections_max => {
-                tracing::warn!(port = port_id, %host, "too many connections");
+                core.report_refusal(Refused {
+                    host_nqn: None,
+                    host_address: host,
+                    subsystem_nqn: None,
+                    reason: RefusalReason::TooManyConnections,
+                });
             }
             Ok((stream, host_address)) => {
                 drop(reactor::spawn(serve(
@@ -115,7 +123,10 @@ async fn exchange<D: BlockDevice + 'static>(session: &Rc<Session<D>>, stream: St
     session.forget(reason);
     // The last word goes out first, and the host has a moment to take it.
     let last_word = reactor::timeout(LINGER, &mut transmitting).await;
-    let told_why = matches!(reason, CloseReason::Protocol | CloseReason::Authentication);
+    let told_why = matches!(
+        reason,
+        CloseReason::Protocol | CloseReason::Authentication | CloseReason::Refused
+    );
     if told_why && last_word.is_ok() {
         reactor::sleep(LINGER).await;
     }
@@ -200,13 +211,23 @@ fn note_end<D: BlockDevice + 'static>(session: &Session<D>, end: End) {
     if session.closing().is_some() {
         return;
     }
-    if let End::HostTerminated(error) = end {
-        tracing::info!(host = %session.host_address, %error, "host terminated the connection");
-        return session.close(CloseReason::Host);
-    }
+    let reason = match end {
+        End::HostTerminated(error) => {
+            tracing::info!(host = %session.host_address, %error, "host terminated the connection");
+            return session.close(CloseReason::Host);
+        }
+        End::Fatal(error) => RefusalReason::Protocol(error.status),
+        End::TooManyCommands => RefusalReason::TooManyCommands,
+    };
     let core = &session.core;
     core.protocol_errors.set(core.protocol_errors.get() + 1);
-    tracing::warn!(host = %session.host_address, ?end, "host broke the protocol");
+    let (host_nqn, subsystem_nqn) = session.names();
+    core.report_refusal(Refused {
+        host_nqn,
+        host_address: session.host_address,
+        subsystem_nqn,
+        reason,
+    });
     session.end_association(end);
     session.close(CloseReason::Protocol);
 }

@@ -103,6 +103,7 @@ impl Scene {
         };
         let node = Node::start_on(Cores::on_current(1), &spec, Arc::new(|_| {}));
         let node = node.await.unwrap();
+        node.listen().await.unwrap();
         let drives = ["d0", "d1"].map(str::to_owned);
         for drive in &drives {
             let spec = EmulatedSpec {

@@ -232,6 +232,8 @@ impl ControllerAttributes {
     pub const NAMESPACE_GRANULARITY: u32 = 1 << 7;
     /// UUID list.
     pub const UUID_LIST: u32 = 1 << 9;
+    /// Reservations take a host identifier other than 0 (RHII).
+    pub const RESERVATIONS_NEED_HOST_ID: u32 = 1 << 18;
 }
 
 /// Bits of [`ControllerData::multipath`].

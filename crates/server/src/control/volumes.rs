@@ -226,6 +226,8 @@ impl Control {
             }
             let done = self.node.set_allowed_hosts(&parsed(&nqn)?, allowed).await;
             done.map_err(|error| refused(&error))?;
+            // Who finds the volume while its pool is not open is in the pool's record.
+            self.look_at_pools(objects).await;
             let message = match hosts.as_slice() {
                 [] => "visible to no host".to_owned(),
                 hosts => format!("visible to: {}", list(hosts)),

@@ -93,8 +93,11 @@ impl<D: BlockDevice + 'static> Controller<D> {
         data.transfer_size_max = transfer_pages.max(1).ilog2() as u8;
         data.controller_id = U16::new(self.id);
         data.version = U32::new(VERSION_2_0);
-        data.attributes =
-            U32::new(ControllerAttributes::HOST_ID_128 | ControllerAttributes::TRAFFIC_KEEP_ALIVE);
+        data.attributes = U32::new(
+            ControllerAttributes::HOST_ID_128
+                | ControllerAttributes::TRAFFIC_KEEP_ALIVE
+                | ControllerAttributes::RESERVATIONS_NEED_HOST_ID,
+        );
         data.event_request_limit = EVENT_REQUESTS_MAX as u8 - 1;
         data.log_attributes = lpa::EXTENDED | lpa::SUPPORTED_PAGES;
         data.error_log_entries = ERROR_LOG_ENTRIES as u8 - 1;

@@ -8,7 +8,7 @@ use nvme::{IoOpcode, Status, SubmissionEntry};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-use super::{Request, Reservations};
+use super::{NO_HOST, Request, Reservations};
 use crate::io::IoQueue;
 use crate::per_core::Core;
 use crate::transport::Reply;
@@ -35,6 +35,9 @@ pub(crate) async fn execute<D: BlockDevice + 'static>(
     data: Option<&[u8]>,
 ) -> Reply {
     queue.traffic.set(true);
+    if queue.host_id == NO_HOST {
+        return Reply::status(Status::HOST_IDENTIFIER_NOT_INITIALIZED.do_not_retry());
+    }
     let command = Reservation::of(entry);
     let nsid = command.namespace_id.get();
     let Some(namespace) = queue.subsystem.namespace(nsid) else {

@@ -10,7 +10,9 @@ mod state;
 mod tests;
 
 pub(crate) use notice::Notices;
-pub use state::{Access, Change, Held, HostId, REGISTRANTS_MAX, Request, Reservations};
+pub use state::{
+    Access, Change, Held, HostId, NO_HOST, REGISTRANTS_MAX, Request, Reservations,
+};
 
 use std::pin::Pin;
 use std::sync::Arc;

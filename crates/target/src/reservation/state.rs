@@ -9,6 +9,10 @@ use nvme::reservation::{NotificationType, ReservationType};
 /// HOSTID, all 128 bits.
 pub type HostId = [u8; 16];
 
+/// The identifier of a host that gave none: it is nobody's, and several hosts may have it
+/// (NVMe 2.0 §5.27.1.25).
+pub const NO_HOST: HostId = [0; 16];
+
 /// Registrants that a namespace has at most: twice as many as the largest clusters have nodes.
 pub const REGISTRANTS_MAX: usize = 128;
 
@@ -88,9 +92,13 @@ impl Reservations {
         let Some(held) = &self.held else {
             return true;
         };
-        held.host == *host
-            || access == Access::Read && !held.kind.forbids_reads()
-            || held.kind.admits_registrants() && self.registrants.contains_key(host)
+        if access == Access::Read && !held.kind.forbids_reads() {
+            return true;
+        }
+        // What an earlier version let such hosts reserve holds for none of them.
+        *host != NO_HOST
+            && (held.host == *host
+                || held.kind.admits_registrants() && self.registrants.contains_key(host))
     }
 
     /// True when `host` is a holder.

@@ -100,7 +100,8 @@ fn only_allowed_hosts_connect_and_see() {
                 .is_err()
         );
         let refused = fixture.target.take_events().into_iter().any(|event| {
-            matches!(event, TargetEvent::HostRefused { host_nqn, .. } if host_nqn.as_str() == HOST)
+            matches!(event, TargetEvent::HostRefused { host_nqn, .. }
+                if host_nqn == Some(nqn(HOST)))
         });
         assert!(refused);
 

@@ -116,6 +116,33 @@ fn queues_join_from_any_core_and_go_with_their_controller() {
     });
 }
 
+/// A core that does not answer in time is busy, which passes: the host is to come again.
+#[test]
+fn a_core_that_does_not_answer_in_time_is_busy() {
+    simulate(43, async {
+        let mut links = Links::connect(2);
+        // The second core is there, and takes no message.
+        let _silent = links.pop();
+        let target: Target<Memory> = Target::start(TargetSettings::default(), links.pop().unwrap());
+        let port = PortSettings {
+            id: 1,
+            listen: SocketAddr::from(([127, 0, 0, 1], 4420)),
+            advertise: None,
+            reuse_port: true,
+            tls: false,
+        };
+        let address = target.add_port(port).unwrap();
+        target
+            .add_subsystem(subsystem(SUBSYSTEM, AllowedHosts::Any))
+            .unwrap();
+        let queue = Raw::initialized(address).await;
+        let refused = queue
+            .connect(&Connect::new(1, 31, 0), &connect_data(2))
+            .await;
+        assert_eq!(refused.status(), Status::CONNECT_CONTROLLER_BUSY);
+    });
+}
+
 /// Traffic on a queue of another core keeps a controller alive; when it stops, the controller goes.
 #[test]
 fn traffic_on_another_core_counts_as_life() {

@@ -6,6 +6,7 @@
 
 mod admin;
 mod authentication;
+mod coming_again;
 mod commands;
 mod compare_write;
 mod connecting;

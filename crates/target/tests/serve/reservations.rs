@@ -17,7 +17,7 @@ use nvme::reservation::{
     action,
 };
 use nvme::{SglDescriptor, Status, SubmissionEntry};
-use target::reservation::{ReservationKeeper, Reservations, Unkept};
+use target::reservation::{Held, ReservationKeeper, Reservations, Unkept};
 use target::{Links, PortSettings, Target, TargetSettings};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -79,6 +79,15 @@ fn start_at(port: u16) -> Cores {
 
 async fn host(address: SocketAddr, name: &str) -> Controller {
     let options = ConnectOptions::new(format!("nqn.2014-08.org.example:{name}"));
+    Controller::connect(address, SUBSYSTEM, options)
+        .await
+        .unwrap()
+}
+
+/// A host that gives no identifier, as embedded ones do.
+async fn anonymous(address: SocketAddr, name: &str) -> Controller {
+    let mut options = ConnectOptions::new(format!("nqn.2014-08.org.example:{name}"));
+    options.host_id = [0; 16];
     Controller::connect(address, SUBSYSTEM, options)
         .await
         .unwrap()
@@ -155,6 +164,56 @@ async fn report(host: &Controller) -> (ReportHeader, Vec<Registrant>) {
     let count = usize::from(header.registrants.get());
     let (registrants, _) = <[Registrant]>::ref_from_prefix_with_elems(rest, count).unwrap();
     (header, registrants.to_vec())
+}
+
+/// Hosts that give no identifier are not one host: none of them can register, each is kept out by
+/// what another host acquires, and by what one of them acquired under an earlier version.
+#[test]
+fn hosts_without_an_identifier_are_not_one_host() {
+    simulate(79, async {
+        let cores = start();
+        let (a, b) = (
+            anonymous(cores.addresses[0], "a").await,
+            anonymous(cores.addresses[1], "b").await,
+        );
+        let attributes = a.identify().unwrap().attributes.get();
+        assert_ne!(attributes & 1 << 18, 0, "RHII");
+        let refused = Status::HOST_IDENTIFIER_NOT_INITIALIZED;
+        assert_eq!(register(&a, 1).await, refused);
+        let exclusive = ReservationType::ExclusiveAccess;
+        let acquired = acquire(&a, action::ACQUIRE, exclusive, [1, 0]).await;
+        assert_eq!(acquired, refused);
+        for host in [&a, &b] {
+            assert!(access(host, IoOpcode::WRITE).await.is_success());
+        }
+        let named = host(cores.addresses[0], "named").await;
+        assert!(register(&named, 7).await.is_success());
+        let acquired = acquire(&named, action::ACQUIRE, exclusive, [7, 0]).await;
+        assert!(acquired.is_success());
+        assert!(access(&named, IoOpcode::WRITE).await.is_success());
+        for host in [&a, &b] {
+            for opcode in [IoOpcode::READ, IoOpcode::WRITE] {
+                assert_eq!(access(host, opcode).await, Status::RESERVATION_CONFLICT);
+            }
+        }
+        let held = Held {
+            kind: exclusive,
+            host: [0; 16],
+        };
+        let earlier = Reservations {
+            registrants: [([0; 16], 1)].into(),
+            held: Some(held),
+            ..Reservations::default()
+        };
+        let (name, earlier) = (nqn(SUBSYSTEM), Arc::new(earlier));
+        for target in &cores.targets {
+            target.restore_reservations(&name, 1, &earlier).unwrap();
+        }
+        for host in [&a, &b, &named] {
+            let written = access(host, IoOpcode::WRITE).await;
+            assert_eq!(written, Status::RESERVATION_CONFLICT);
+        }
+    });
 }
 
 /// What is acquired on one core holds on the other from the moment it is answered, for every
