@@ -7,6 +7,7 @@ mod bridge;
 mod channel;
 mod file_system;
 mod kernel;
+mod news;
 mod ring;
 mod state;
 mod tools;
@@ -106,8 +107,12 @@ pub enum AttachError {
     Name(String),
     #[error("the node serves no NVMe/TCP address that this host could use")]
     NoAddress,
-    #[error("{name} is attached as {}", device.display())]
-    AlreadyAttached { name: String, device: PathBuf },
+    #[error("{name} is attached as {}{said}", device.display())]
+    AlreadyAttached {
+        name: String,
+        device: PathBuf,
+        said: String,
+    },
     #[error("{0} is not attached")]
     NotAttached(String),
     #[error("this kernel has no NVMe/TCP host (module nvme-tcp); --method fuse needs none")]
@@ -167,8 +172,11 @@ impl Attach {
         let place = Place::new(&self.directory.directory, &name)?;
         if let Some(attached) = place.load()? {
             if is_served(&attached, &place) {
-                let device = attached.device;
-                return Err(AttachError::AlreadyAttached { name, device });
+                return Err(AttachError::AlreadyAttached {
+                    name,
+                    device: attached.device,
+                    said: place.last_said(),
+                });
             }
             detach(&place, &attached)?;
         }

@@ -27,8 +27,11 @@ const EVENTS_KEPT: usize = 64;
 pub enum State {
     /// It takes commands.
     Live,
-    /// Lost, and being reconnected to.
+    /// Lost, and being reconnected to; I/O waits.
     Connecting,
+    /// Given up; I/O fails, and works again if the controller comes back
+    /// ([`Reconnect::afterwards`](crate::Reconnect::afterwards)).
+    Failing(LossReason),
     /// Disconnected, or lost for good.
     Dead(LossReason),
 }
@@ -56,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) options: ConnectOptions,
     pub(crate) session: RefCell<Option<Rc<Session>>>,
     pub(crate) state: Cell<State>,
+    /// Why the latest attempt to reconnect failed.
+    pub(crate) failure: RefCell<Option<Error>>,
     pub(crate) changed: Notify,
     pub(crate) events: Queue<AsyncEvent>,
     next_queue: Cell<usize>,
@@ -95,7 +100,7 @@ impl Shared {
     /// An I/O queue, in turn; waits while the controller is being reconnected to.
     pub(crate) async fn io_queue(&self) -> Result<QueuePair, LossReason> {
         loop {
-            if let State::Dead(reason) = self.state.get() {
+            if let State::Dead(reason) | State::Failing(reason) = self.state.get() {
                 return Err(reason);
             }
             if let Some(queue) = self.next_live_queue() {
@@ -137,6 +142,7 @@ impl Controller {
             options,
             session: RefCell::new(Some(Rc::new(session))),
             state: Cell::new(State::Live),
+            failure: RefCell::default(),
             changed: Notify::new(),
             events: Queue::bounded(EVENTS_KEPT),
             next_queue: Cell::new(0),
@@ -151,6 +157,12 @@ impl Controller {
     /// Whether the controller can be used.
     pub fn state(&self) -> State {
         self.0.shared.state.get()
+    }
+
+    /// Why the latest attempt to get the controller back failed, in words.
+    pub fn last_failure(&self) -> Option<String> {
+        let failure = self.0.shared.failure.borrow();
+        failure.as_ref().map(Error::to_string)
     }
 
     /// Waits until the state changes.
@@ -171,7 +183,7 @@ impl Controller {
             .shared
             .live_session()
             .ok_or_else(|| match self.state() {
-                State::Dead(reason) => Error::ConnectionLost(reason),
+                State::Dead(reason) | State::Failing(reason) => Error::ConnectionLost(reason),
                 _ => Error::ConnectionLost(LossReason::Closed),
             })
     }

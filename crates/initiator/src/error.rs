@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use nvme::fabrics::{InvalidParameter, connect_offset};
 use nvme::{FatalError, Status};
 use tls::TlsError;
 
@@ -26,6 +27,12 @@ pub enum LossReason {
     /// No answer to a keep alive, or to a command that must be answered, in time.
     #[error("the controller did not answer in time")]
     Silent,
+    /// The controller refuses this host, and asking again would not help.
+    #[error("the controller refuses this host: {0:?}")]
+    Refused(Status),
+    /// Host and controller did not prove to each other what they should.
+    #[error("host and controller did not prove who they are")]
+    Unproved,
     /// This end disconnected.
     #[error("disconnected")]
     Disconnected,
@@ -51,7 +58,11 @@ pub enum Error {
         source: TlsError,
     },
     /// The controller refused the Connect command.
-    #[error("connect of queue {queue_id} refused: {status:?}{}", parameter_text(*.result))]
+    #[error(
+        "connect of queue {queue_id} refused: {}{}",
+        status_text(*.status),
+        parameter_text(*.result)
+    )]
     Refused {
         /// The queue that was to be connected; 0 is the admin queue.
         queue_id: u16,
@@ -101,11 +112,54 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Why another attempt to connect would fail as well, if that is certain. What may pass is not,
+    /// whatever the controller says of it: an I/O queue whose controller was just lost, a
+    /// controller that is busy, a subsystem that is not served yet (versions before this one said
+    /// Do Not Retry of these while they started).
+    pub(crate) fn lasts(&self) -> Option<LossReason> {
+        match self {
+            Error::Refused {
+                queue_id: 0,
+                status,
+                result,
+            } if status.is_do_not_retry() && !may_pass(*status, *result) => {
+                Some(LossReason::Refused(status.code()))
+            }
+            Error::Authentication { .. } | Error::SecretRequired | Error::ControllerUnproved => {
+                Some(LossReason::Unproved)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn may_pass(status: Status, result: u32) -> bool {
+    let subsystem = InvalidParameter {
+        offset: connect_offset::SUBSYSTEM_NQN,
+        in_data: true,
+    };
+    match status.code() {
+        Status::CONNECT_CONTROLLER_BUSY => true,
+        Status::CONNECT_INVALID_PARAMETERS => InvalidParameter::from_result(result) == subsystem,
+        _ => false,
+    }
+}
+
+fn status_text(status: Status) -> String {
+    let for_good = if status.is_do_not_retry() {
+        " (do not retry)"
+    } else {
+        ""
+    };
+    format!("{:?}{for_good}", status.code())
+}
+
 fn parameter_text(result: u32) -> String {
     if result == 0 {
         return String::new();
     }
-    let parameter = nvme::fabrics::InvalidParameter::from_result(result);
+    let parameter = InvalidParameter::from_result(result);
     let place = if parameter.in_data { "data" } else { "command" };
     format!(", parameter at byte {} of the {place}", parameter.offset)
 }

@@ -8,30 +8,33 @@ use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba,
 use nvme::command::{DATASET_DEALLOCATE, DatasetManagement, DatasetRange, ReadWrite, control};
 use nvme::identify::{Cns, NamespaceData, NvmControllerData, dlfeat, nsfeat, oncs};
 use nvme::{IoOpcode, SglDescriptor, Status, SubmissionEntry};
-use reactor::sleep;
+use reactor::{Instant, now, sleep};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::connection::Data;
-use crate::{Controller, Error};
+use crate::{Controller, Error, Reconnect};
 
 /// Commands over at most this many blocks: NLB is 16 bits, 0's based.
 const COMMAND_BLOCKS_MAX: u64 = 1 << 16;
 
-/// How often a command is repeated whose status says that this may help, and how soon.
-const RETRIES: u32 = 10;
+/// How soon a command is repeated whose status says that this may help, and later on.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 /// A namespace of a connected controller.
 ///
 /// With [`ConnectOptions::reconnect`](crate::ConnectOptions::reconnect), I/O that a lost connection
-/// interrupts waits for the controller to come back and is repeated; without, it fails with
-/// [`IoError::DeviceGone`].
+/// interrupts waits for the controller to come back and is repeated, and so is I/O that ends with a
+/// status that may pass, such as that of a namespace whose drives are not there yet. Without, it
+/// fails, for a lost connection with [`IoError::DeviceGone`].
 #[derive(Clone)]
 pub struct Namespace {
     controller: Controller,
     namespace_id: u32,
     geometry: Rc<Cell<Geometry>>,
     limits: Limits,
+    /// Since when commands end with what may pass, without one that did not.
+    unready_since: Rc<Cell<Option<Instant>>>,
 }
 
 /// What one command may cover, in blocks.
@@ -60,6 +63,7 @@ impl Namespace {
             namespace_id,
             geometry,
             limits,
+            unready_since: Rc::default(),
         })
     }
 
@@ -71,6 +75,15 @@ impl Namespace {
     /// The controller it is reached through.
     pub fn controller(&self) -> &Controller {
         &self.controller
+    }
+
+    /// How long commands have ended with nothing but statuses that may pass, and whether they are
+    /// not waited for any more; `None` where they do not.
+    pub fn unready(&self) -> Option<(Duration, bool)> {
+        let waited = now() - self.unready_since.get()?;
+        let policy = self.controller.shared().options.reconnect;
+        let waits = policy.is_some_and(|policy| waited < policy.controller_loss_timeout);
+        Some((waited, !waits))
     }
 
     /// Asks the controller for the size again; a namespace may grow.
@@ -235,8 +248,8 @@ impl Namespace {
     /// Runs one command, again if the connection is lost and the options say so.
     async fn run(&self, entry: SubmissionEntry, mut data: Data) -> (Data, Result<(), IoError>) {
         let shared = self.controller.shared();
-        let persistent = shared.options.reconnect.is_some();
-        let mut retries = 0;
+        let policy = shared.options.reconnect;
+        let mut delay = RETRY_DELAY;
         loop {
             let Ok(queue) = shared.io_queue().await else {
                 return (data, Err(IoError::DeviceGone));
@@ -246,20 +259,32 @@ impl Namespace {
             match outcome {
                 Ok(completion) => {
                     let status = completion.status();
-                    if !persistent || retries == RETRIES || !may_pass(status) {
+                    if !self.waits(status, policy) {
                         return (data, status.to_io_result());
                     }
-                    retries += 1;
-                    sleep(RETRY_DELAY).await;
+                    sleep(delay).await;
+                    delay = (delay * 2).min(RETRY_DELAY_MAX);
                 }
-                Err(_) if persistent => {}
+                Err(_) if policy.is_some() => {}
                 Err(_) => return (data, Err(IoError::DeviceGone)),
             }
         }
     }
+
+    /// Whether a command that ended so is repeated: what may pass is waited for as long as a lost
+    /// controller is, counted from when it began, whichever command met it.
+    fn waits(&self, status: Status, policy: Option<Reconnect>) -> bool {
+        if !may_pass(status) {
+            self.unready_since.take();
+            return false;
+        }
+        let since = self.unready_since.get().unwrap_or_else(now);
+        self.unready_since.set(Some(since));
+        policy.is_some_and(|policy| now() - since < policy.controller_loss_timeout)
+    }
 }
 
-/// True for failures that a repetition may not meet again.
+/// True for failures that a repetition may not meet again, now or later.
 fn may_pass(status: Status) -> bool {
     !status.is_do_not_retry()
         && matches!(

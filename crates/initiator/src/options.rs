@@ -43,16 +43,21 @@ pub struct ConnectOptions {
 pub struct Reconnect {
     /// Pause between attempts.
     pub delay: Duration,
-    /// Give up, and fail all waiting I/O, after this time without a controller.
+    /// Give up, and fail all waiting I/O, after this time without a controller, or with a namespace
+    /// that is not ready.
     pub controller_loss_timeout: Duration,
+    /// Pause between attempts once the controller was given up: I/O fails meanwhile, and works
+    /// again when the controller is back. `None`: it stays lost.
+    pub afterwards: Option<Duration>,
 }
 
 impl Default for Reconnect {
-    /// Every second for ten minutes.
+    /// Every second for ten minutes, and then no more.
     fn default() -> Reconnect {
         Reconnect {
             delay: Duration::from_secs(1),
             controller_loss_timeout: Duration::from_secs(600),
+            afterwards: None,
         }
     }
 }

@@ -28,13 +28,14 @@ pub(crate) async fn supervise(shared: Rc<Shared>) {
         };
         shared.state.set(State::Connecting);
         shared.changed.notify_all();
-        match reconnect(&shared, policy).await {
-            Some(session) => {
+        match reconnect(&shared, policy, reason).await {
+            Ok(session) => {
                 *shared.session.borrow_mut() = Some(Rc::new(session));
+                shared.failure.take();
                 shared.state.set(State::Live);
                 shared.changed.notify_all();
             }
-            None => return shared.end(reason),
+            Err(reason) => return shared.end(reason),
         }
     }
 }
@@ -62,27 +63,39 @@ fn background(future: impl Future<Output = ()> + 'static) -> CancelOnDrop<()> {
     spawn(future).cancel_on_drop()
 }
 
-/// Tries until the controller is back, refuses for good, or the time is over.
-async fn reconnect(shared: &Shared, policy: Reconnect) -> Option<Session> {
+/// Tries until the controller is back. It is given up once it refuses for good or the time is
+/// over, which is the end or, if the policy says so, makes I/O fail until it is back after all.
+async fn reconnect(
+    shared: &Shared,
+    policy: Reconnect,
+    lost: LossReason,
+) -> Result<Session, LossReason> {
     let deadline = now() + policy.controller_loss_timeout;
-    while now() < deadline {
-        let (address, options) = (shared.address, &shared.options);
-        let attempt = Session::establish(address, &shared.subsystem_nqn, options);
-        match timeout(options.connect_timeout, attempt).await {
-            Ok(Ok(session)) => return Some(session),
-            // An I/O queue is refused when its controller has just been lost, which will pass.
-            Ok(Err(Error::Refused {
-                queue_id: 0,
-                status,
-                ..
-            })) if status.is_do_not_retry() => return None,
-            Ok(Err(
-                Error::Authentication { .. } | Error::SecretRequired | Error::ControllerUnproved,
-            )) => return None,
-            _ => sleep(policy.delay).await,
+    let mut delay = policy.delay;
+    loop {
+        let failure = match attempt(shared).await {
+            Ok(session) => return Ok(session),
+            Err(failure) => failure,
+        };
+        let lasts = failure.lasts();
+        shared.failure.replace(Some(failure));
+        let given_up = lasts.or_else(|| (now() >= deadline).then_some(lost));
+        if let Some(reason) = given_up
+            && shared.state.get() != State::Failing(reason)
+        {
+            delay = policy.afterwards.ok_or(reason)?;
+            shared.state.set(State::Failing(reason));
+            shared.changed.notify_all();
         }
+        sleep(delay).await;
     }
-    None
+}
+
+async fn attempt(shared: &Shared) -> Result<Session, Error> {
+    let (address, options) = (shared.address, &shared.options);
+    let attempt = Session::establish(address, &shared.subsystem_nqn, options);
+    let answer = timeout(options.connect_timeout, attempt).await;
+    answer.unwrap_or(Err(Error::ConnectionLost(LossReason::Silent)))
 }
 
 fn plain(opcode: AdminOpcode) -> SubmissionEntry {

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::{BlockDevice, Geometry};
 use initiator::{ConnectOptions, Controller, Namespace, Reconnect, TargetAddress};
@@ -11,11 +12,20 @@ use reactor::{Reactor, ReactorConfig};
 
 use super::channel;
 use super::file_system::Mounted;
+use super::news;
 use super::ring::{self, Served};
 use super::state::Requests;
 
 /// Commands in flight on the one queue.
 const QUEUE_DEPTH: u16 = 512;
+
+/// What becomes of a controller that is lost: it is waited for as long as by the kernel's host, and
+/// tried for ever, for nobody else would bring the device back.
+const RECONNECT: Reconnect = Reconnect {
+    delay: Duration::from_secs(1),
+    controller_loss_timeout: Duration::from_secs(600),
+    afterwards: Some(Duration::from_secs(10)),
+};
 
 /// Why a volume is not served as a file.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +61,8 @@ pub fn serve(
             address: address.to_string(),
             source,
         })?;
+        let news = reactor::spawn(news::tell(controller.clone(), namespace.clone()));
+        let _news = news.cancel_on_drop();
         let served = serve_at(&mount, config.wide_entries, Rc::new(namespace), ready).await;
         controller.disconnect().await;
         served.map_err(|source| BridgeError::Mount { mount, source })
@@ -106,7 +118,7 @@ async fn connect(
     let mut options = ConnectOptions::new(host_nqn);
     options.io_queues = 1;
     options.queue_depth = QUEUE_DEPTH;
-    options.reconnect = Some(Reconnect::default());
+    options.reconnect = Some(RECONNECT);
     let controller = Controller::connect(address.address, &address.subsystem_nqn, options).await?;
     let namespace = controller
         .namespace(address.namespace_id.unwrap_or(1))

@@ -97,6 +97,13 @@ impl Place {
         self.with("log")
     }
 
+    /// What the serving process said last, to go on a sentence with; nothing if it said nothing.
+    pub fn last_said(&self) -> String {
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let last = log.lines().last();
+        last.map_or(String::new(), |line| format!("; its log ends: {line}"))
+    }
+
     fn failed<'a>(&self, path: &'a Path) -> impl FnOnce(io::Error) -> AttachError + 'a {
         move |source| AttachError::Path {
             path: path.to_owned(),

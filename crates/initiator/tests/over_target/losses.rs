@@ -5,11 +5,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use access::AllowedHosts;
 use block::conformance::{Plan, check};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use initiator::{ConnectOptions, Controller, Error, LossReason, Reconnect, State};
+use nvme::Status;
 use reactor::{now, sim, sleep, spawn};
-use target::TargetSettings;
+use target::{PathState, TargetSettings};
 
 use crate::{SUBSYSTEM, Server, faulty, memory, options, simulate};
 
@@ -19,6 +21,7 @@ fn persistent() -> ConnectOptions {
     let reconnect = Some(Reconnect {
         delay,
         controller_loss_timeout,
+        afterwards: None,
     });
     ConnectOptions {
         reconnect,
@@ -149,6 +152,7 @@ fn a_target_that_never_comes_back_is_given_up() {
         way.reconnect = Some(Reconnect {
             delay: Duration::from_secs(1),
             controller_loss_timeout: Duration::from_secs(10),
+            afterwards: None,
         });
         let namespace = server.namespace(way).await;
         server.target.shutdown(Duration::from_millis(1)).await;
@@ -215,5 +219,126 @@ fn dropping_the_last_handle_disconnects() {
         sleep(Duration::from_secs(1)).await;
         assert_eq!(server.target.sessions().len(), 0);
         assert_eq!(server.target.counters().connections, 0);
+    });
+}
+
+fn patient(seconds: u64, afterwards: Option<Duration>) -> ConnectOptions {
+    let reconnect = Some(Reconnect {
+        delay: Duration::from_millis(20),
+        controller_loss_timeout: Duration::from_secs(seconds),
+        afterwards,
+    });
+    ConnectOptions {
+        reconnect,
+        ..options()
+    }
+}
+
+/// A namespace that is not ready is waited for as long as a lost controller is. After that every
+/// command fails at once, until one succeeds.
+#[test]
+fn what_may_pass_is_waited_for() {
+    simulate(9, async {
+        let server = Server::memory(4096, 64);
+        let namespace = server.namespace(patient(60, None)).await;
+        let path = |state| server.target.set_path_state(1, state).unwrap();
+        let write = || {
+            let namespace = namespace.clone();
+            let block = Buffer::copy_of(&[7; 4096]);
+            async move { namespace.write(Lba(3), block, Durability::Cached).await.1 }
+        };
+        path(PathState::Inaccessible);
+        let before = now();
+        let waiting = spawn(write());
+        sleep(Duration::from_secs(45)).await;
+        path(PathState::Optimized);
+        waiting.await.unwrap();
+        assert!(now() - before >= Duration::from_secs(45));
+        assert_eq!(namespace.unready(), None);
+        path(PathState::Inaccessible);
+        let before = now();
+        write().await.unwrap_err();
+        assert!(now() - before >= Duration::from_secs(60));
+        assert!(namespace.unready().unwrap().1);
+        let before = now();
+        write().await.unwrap_err();
+        assert!(now() - before < Duration::from_secs(1));
+        path(PathState::Optimized);
+        write().await.unwrap();
+    });
+}
+
+/// A target that is back before its volumes is ridden out, and so is one of an earlier version,
+/// which said Do Not Retry then.
+#[test]
+fn a_volume_that_is_not_served_yet_is_waited_for() {
+    simulate(10, async {
+        let drive = Rc::new(memory(4096, 64));
+        let server = Server::start(TargetSettings::default(), 4420, Rc::clone(&drive));
+        let namespace = server.namespace(patient(60, None)).await;
+        let nqn = SUBSYSTEM.parse().unwrap();
+        server.target.remove_subsystem(&nqn).await.unwrap();
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(namespace.controller().state(), State::Connecting);
+        let failure = namespace.controller().last_failure().unwrap();
+        assert!(failure.contains("refused"), "{failure}");
+        server.add_subsystem(SUBSYSTEM, AllowedHosts::Any);
+        server.add_namespace(1, drive);
+        let (_, read) = namespace.read(Lba(0), Buffer::new(4096)).await;
+        read.unwrap();
+        assert_eq!(namespace.controller().last_failure(), None);
+    });
+}
+
+/// A host that is shut out gives up at once and says why; it comes back if it was told to go on
+/// trying, and stays away otherwise.
+#[test]
+fn a_host_that_is_refused_says_why_and_may_come_back() {
+    for afterwards in [None, Some(Duration::from_secs(10))] {
+        simulate(11, async move {
+            let server = Server::memory(4096, 64);
+            let namespace = server.namespace(patient(60, afterwards)).await;
+            let nqn = SUBSYSTEM.parse().unwrap();
+            let allow = |hosts| server.target.set_allowed_hosts(&nqn, hosts).unwrap();
+            allow(AllowedHosts::list([]));
+            sleep(Duration::from_secs(5)).await;
+            let reason = LossReason::Refused(Status::CONNECT_INVALID_HOST);
+            let expected = match afterwards {
+                None => State::Dead(reason),
+                Some(_) => State::Failing(reason),
+            };
+            assert_eq!(namespace.controller().state(), expected);
+            let (_, read) = namespace.read(Lba(0), Buffer::new(4096)).await;
+            assert_eq!(read, Err(IoError::DeviceGone));
+            allow(AllowedHosts::Any);
+            sleep(Duration::from_secs(15)).await;
+            let (_, read) = namespace.read(Lba(0), Buffer::new(4096)).await;
+            assert_eq!(read.is_ok(), afterwards.is_some());
+        });
+    }
+}
+
+/// Without a controller for longer than the policy waits I/O fails, and works again when the target
+/// is back after all.
+#[test]
+fn a_target_that_was_given_up_may_come_back() {
+    simulate(12, async {
+        let drive = Rc::new(memory(4096, 64));
+        let server = Server::start(TargetSettings::default(), 4420, Rc::clone(&drive));
+        let afterwards = Some(Duration::from_secs(10));
+        let namespace = server.namespace(patient(30, afterwards)).await;
+        server.target.shutdown(Duration::from_millis(1)).await;
+        drop(server);
+        let before = now();
+        let (_, read) = namespace.read(Lba(0), Buffer::new(4096)).await;
+        assert_eq!(read, Err(IoError::DeviceGone));
+        assert!(now() - before >= Duration::from_secs(25));
+        assert!(matches!(namespace.controller().state(), State::Failing(_)));
+        let failure = namespace.controller().last_failure().unwrap();
+        assert!(failure.contains("cannot connect"), "{failure}");
+        let _server = Server::start(TargetSettings::default(), 4420, drive);
+        sleep(Duration::from_secs(15)).await;
+        let (_, read) = namespace.read(Lba(0), Buffer::new(4096)).await;
+        read.unwrap();
     });
 }

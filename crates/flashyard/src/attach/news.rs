@@ -1,0 +1,77 @@
+//! What the serving process says of the node: when it is lost, given up and back. These lines are
+//! the attachment's log.
+
+use std::time::{Duration, SystemTime};
+
+use initiator::{Controller, Namespace, State};
+
+/// How long a volume that is not ready is waited for in silence.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Says what becomes of the controller and the volume, for as long as there is one.
+pub async fn tell(controller: Controller, namespace: Namespace) {
+    let mut waits = Waits::No;
+    loop {
+        match reactor::timeout(SILENCE, controller.state_changed()).await {
+            Ok(State::Dead(_)) => return,
+            Ok(state) => say(&of_controller(state, controller.last_failure())),
+            Err(_) => {}
+        }
+        let now = Waits::of(&namespace);
+        if now != waits && controller.state() == State::Live {
+            say(now.words());
+            waits = now;
+        }
+    }
+}
+
+fn of_controller(state: State, failure: Option<String>) -> String {
+    let State::Failing(reason) = state else {
+        return match state {
+            State::Live => "connected again",
+            _ => "the connection is lost: I/O waits until it is back, ten minutes at most",
+        }
+        .to_owned();
+    };
+    let failure = failure.unwrap_or_default();
+    format!(
+        "gave up: {reason}; the last attempt to connect: {failure}. I/O fails until an attempt \
+         succeeds; there is one every ten seconds. A file system that met errors is to be \
+         unmounted and mounted again then"
+    )
+}
+
+/// Whether I/O waits for the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    No,
+    Yes,
+    GaveUp,
+}
+
+impl Waits {
+    fn of(namespace: &Namespace) -> Waits {
+        match namespace.unready() {
+            Some((_, true)) => Waits::GaveUp,
+            Some((waited, false)) if waited >= SILENCE => Waits::Yes,
+            _ => Waits::No,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Waits::No => "the volume is ready again",
+            Waits::Yes => "the volume is not ready: I/O waits until it is, ten minutes at most",
+            Waits::GaveUp => {
+                "gave up: the volume was not ready for ten minutes. I/O fails until it is; see \
+                 `flashyard status` for what it lacks. A file system that met errors is to be \
+                 unmounted and mounted again then"
+            }
+        }
+    }
+}
+
+fn say(what: &str) {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now());
+    eprintln!("{time} {what}");
+}
