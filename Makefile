@@ -6,7 +6,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help build deb demo test check units process-tests vm-test bench lab fuzz clean \
-	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools
+	test-long restarts-long web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools \
+	telemetry-tools api-tools
 
 ARGS ?=
 # The simulator also tries worlds that nobody has seen: the commit says which.
@@ -84,6 +85,13 @@ web-test: rust-tools web ## the web page in a real browser, against a real node
 vm-test: rust-tools vm-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
 	$(DEBUG_FLASHYARD)
 	cargo test --workspace --test hosts -- --test-threads=2 --nocapture
+
+test-long: restarts-long ## what takes too long for `make test`
+
+restarts-long: rust-tools lab-tools vm-tools ## restarts at random instants, under attached volumes and real hosts
+	FLASHYARD_RESTARTS=200 cargo test --workspace --test restarts
+	$(DEBUG_FLASHYARD)
+	FLASHYARD_RESTARTS=100 cargo test --workspace --test hosts -- --nocapture restart
 
 neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
 neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER := \

@@ -6,8 +6,12 @@
 mod support;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use api::{ObjectState, PoolState};
+use block::{BlockDevice, Buffer, Durability, Lba};
+use initiator::{ConnectOptions, Controller, Reconnect};
+use reactor::{Reactor, ReactorConfig};
 use support::{Node, name, wait_until};
 
 /// A node with two mirrors, `late` on drives a and b, `other` on c and d, that was killed; and the
@@ -44,6 +48,44 @@ fn with_a_late_drive(wait_seconds: u32) -> (Node, PathBuf, PathBuf) {
     let (file, aside) = (node.path().join("b"), node.path().join("aside"));
     std::fs::rename(&file, &aside).unwrap();
     (node, file, aside)
+}
+
+/// I/O that meets a pool which waits for a drive waits as well, and is done when the drive is back.
+#[test]
+fn a_connected_host_waits_for_a_pool_that_waits() {
+    let (mut node, file, aside) = with_a_late_drive(3600);
+    std::fs::rename(&aside, &file).unwrap();
+    node.start();
+    node.keep_ports();
+    node.answer(&["volume", "allow", "v-late", "any"]);
+    let address = node.endpoints().nvme[0];
+    let nqn = node.client().volume(&name("v-late")).unwrap().nqn;
+    let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
+    reactor.run(async {
+        let mut options = ConnectOptions::new("nqn.2026-11.example.flashyard:test");
+        options.reconnect = Some(Reconnect::default());
+        let controller = Controller::connect(address, &nqn, options).await.unwrap();
+        let namespace = controller.namespace(1).await.unwrap();
+        let write = |byte: u8| {
+            let (namespace, block) = (namespace.clone(), Buffer::copy_of(&[byte; 4096]));
+            async move { namespace.write(Lba(5), block, Durability::Durable).await.1 }
+        };
+        write(1).await.unwrap();
+        node.kill();
+        std::fs::rename(&file, &aside).unwrap();
+        let waiting = reactor::spawn(write(2));
+        node.start();
+        assert_eq!(state(&node, "late"), PoolState::Offline);
+        // It meets a namespace that is not ready for longer than a host without patience waits.
+        reactor::sleep(Duration::from_secs(4)).await;
+        assert_eq!(state(&node, "late"), PoolState::Offline);
+        std::fs::rename(&aside, &file).unwrap();
+        waiting.await.unwrap();
+        assert_ne!(state(&node, "late"), PoolState::Offline);
+        let (found, read) = namespace.read(Lba(5), Buffer::new(4096)).await;
+        read.unwrap();
+        assert_eq!(found[..], [2; 4096]);
+    });
 }
 
 fn state(node: &Node, pool: &str) -> PoolState {

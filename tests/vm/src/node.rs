@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::command::output_of;
@@ -179,6 +179,18 @@ impl Node {
         let mut process = self.process.take().context("the node does not run")?;
         process.kill()?;
         process.wait()?;
+        Ok(())
+    }
+
+    /// Ends the node as its service does, with SIGTERM.
+    ///
+    /// # Errors
+    /// It does not run, or does not end well.
+    pub fn stop(&mut self) -> Result<()> {
+        let mut process = self.process.take().context("the node does not run")?;
+        output_of(Command::new("kill").arg(process.id().to_string()))?;
+        let status = process.wait()?;
+        ensure!(status.success(), "the node ended with {status}");
         Ok(())
     }
 

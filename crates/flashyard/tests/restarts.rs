@@ -1,0 +1,396 @@
+//! A node that starts, stops or dies loses no host: whoever comes at the wrong instant is told to
+//! come again, or finds nobody there, and I/O goes on once the node is back. `make restarts-long`
+//! does the same two hundred times over (`FLASHYARD_RESTARTS`).
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use block::Buffer;
+use initiator::{ConnectOptions, Controller, Data, Error, discover};
+use nvme::command::{IoOpcode, ReadWrite};
+use nvme::fabrics::DISCOVERY_NQN;
+use nvme::identify::{Cns, Identify};
+use nvme::{SglDescriptor, Status};
+use reactor::{Reactor, ReactorConfig, sleep};
+use server::tokens::ADMIN_TOKEN_FILE;
+use support::{Node, flashyard, name, text};
+
+const HOST: &str = "nqn.2026-11.example.flashyard:test";
+const BLOCK: usize = 4096;
+
+/// How often nodes are restarted here.
+fn restarts() -> u32 {
+    let asked = std::env::var("FLASHYARD_RESTARTS").ok();
+    asked.map_or(3, |number| number.parse().unwrap())
+}
+
+/// Numbers that look random, the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % limit
+    }
+
+    fn pause(&mut self, limit_ms: u64) {
+        std::thread::sleep(Duration::from_millis(self.below(limit_ms)));
+    }
+}
+
+/// A node with a raid5 pool of files, a volume `data` of it, and a volume `whole` that is a drive,
+/// which serves on the same ports after every start.
+fn node() -> Node {
+    let mut node = Node::configured("");
+    for drive in ["a", "b", "c", "d"] {
+        let path = node.path().canonicalize().unwrap().join(drive);
+        let path = path.to_str().unwrap();
+        node.answer(&["drive", "add", drive, path, "--size", "64MiB"]);
+    }
+    let drives = ["--level", "raid5", "--drives", "a,b,c"];
+    node.answer(&[&["pool", "create", "p"], &drives[..]].concat());
+    let allowed = ["--allow", "any"];
+    let data = ["volume", "create", "data", "--pool", "p", "--size", "16MiB"];
+    node.answer(&[&data[..], &allowed].concat());
+    let whole = ["volume", "create", "whole", "--drive", "d"];
+    node.answer(&[&whole[..], &allowed].concat());
+    node.keep_ports();
+    node
+}
+
+/// Ends the node and starts it again, at random instants, killed or stopped by turns.
+fn restart(node: &mut Node, random: &mut Random, round: u32) {
+    random.pause(1500);
+    if round.is_multiple_of(2) {
+        node.kill();
+    } else {
+        assert!(node.terminate().success());
+    }
+    random.pause(1000);
+    node.start();
+}
+
+/// What hosts met.
+#[derive(Default)]
+struct Met {
+    stop: AtomicBool,
+    successes: [AtomicU64; 3],
+    wrong: Mutex<Vec<String>>,
+}
+
+const CONNECTED: usize = 0;
+const DISCOVERED: usize = 1;
+const DONE: usize = 2;
+
+impl Met {
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn success(&self, what: usize) {
+        self.successes[what].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn wrong(&self, what: String) {
+        self.wrong.lock().unwrap().push(what);
+    }
+
+    /// What a command ended with is all right, or to be tried again.
+    fn status(&self, what: &str, status: Status) {
+        match status {
+            status if status.is_success() => self.success(DONE),
+            status if status.is_do_not_retry() => self.wrong(format!("{what}: {status:?}")),
+            _ => {}
+        }
+    }
+
+    fn error(&self, what: &str, error: &Error) {
+        match error {
+            Error::Refused { status, .. } | Error::Command(status) => self.status(what, *status),
+            _ => {}
+        }
+    }
+}
+
+/// Runs `host` on a reactor of its own.
+fn spawn<F: Future<Output = ()>>(host: impl FnOnce() -> F + Send + 'static) -> JoinHandle<()> {
+    std::thread::spawn(|| {
+        let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
+        reactor.run(host());
+    })
+}
+
+/// Connects to a volume, every millisecond.
+async fn connects(met: Arc<Met>, address: SocketAddr, nqn: String) {
+    while met.goes_on() {
+        match Controller::connect(address, &nqn, ConnectOptions::new(HOST)).await {
+            Ok(controller) => {
+                met.success(CONNECTED);
+                drop(controller);
+            }
+            Err(error) => met.error("Connect", &error),
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Reads the discovery log, every millisecond: as a new host, or as one that stays.
+async fn discovers(met: Arc<Met>, address: SocketAddr, volumes: Vec<String>, stays: bool) {
+    while met.goes_on() {
+        let options = ConnectOptions::new(HOST);
+        if !stays {
+            judge(&met, discover(address, &options).await, &volumes);
+        } else if let Ok(controller) = Controller::connect(address, DISCOVERY_NQN, options).await {
+            let mut log = controller.discovery_log().await;
+            while log.is_ok() && met.goes_on() {
+                judge(&met, log, &volumes);
+                sleep(Duration::from_millis(1)).await;
+                log = controller.discovery_log().await;
+            }
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// A log has all volumes, or there is none.
+fn judge(met: &Met, log: Result<Vec<initiator::DiscoveryRecord>, Error>, volumes: &[String]) {
+    match log {
+        Ok(records) => {
+            met.success(DISCOVERED);
+            let named = |nqn: &&String| records.iter().all(|one| one.subsystem_nqn != **nqn);
+            for missing in volumes.iter().filter(named) {
+                met.wrong(format!("the discovery log lacks {missing}"));
+            }
+        }
+        Err(error) => met.error("discovery", &error),
+    }
+}
+
+/// Reads, writes and asks, every millisecond, on a controller that is kept while it is there.
+async fn works(met: Arc<Met>, address: SocketAddr, nqn: String) {
+    while met.goes_on() {
+        let Ok(controller) = Controller::connect(address, &nqn, ConnectOptions::new(HOST)).await
+        else {
+            sleep(Duration::from_millis(1)).await;
+            continue;
+        };
+        while met.goes_on() {
+            let Ok(queue) = controller.queue(0) else {
+                break;
+            };
+            let transfer = SglDescriptor::transport(BLOCK as u32);
+            let command = |opcode| *ReadWrite::new(opcode, 1, 7, 1, transfer).entry();
+            let write = Data::Out(Buffer::zeroed(BLOCK));
+            let written = queue.submit(command(IoOpcode::WRITE), write).await.1;
+            let read = Data::In(Buffer::zeroed(BLOCK));
+            let read = queue.submit(command(IoOpcode::READ), read).await.1;
+            let asked = *Identify::new(Cns::NAMESPACE, 1).entry();
+            let asked = controller
+                .admin(asked, Data::In(Buffer::zeroed(4096)))
+                .await
+                .1;
+            for (what, done) in [("write", written), ("read", read)] {
+                if let Ok(completion) = done {
+                    met.status(what, completion.status());
+                }
+            }
+            match asked {
+                Ok(completion) => met.status("Identify", completion.status()),
+                Err(_) => break,
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+#[test]
+fn at_every_instant_hosts_may_come_again() {
+    let mut node = node();
+    let address = node.endpoints().nvme[0];
+    let nqns = ["data", "whole"].map(|volume| node.client().volume(&name(volume)).unwrap().nqn);
+    let met = Arc::new(Met::default());
+    let mut hosts = Vec::new();
+    for nqn in nqns.clone() {
+        let shared = (Arc::clone(&met), nqn.clone());
+        hosts.push(spawn(move || connects(shared.0, address, shared.1)));
+        let shared = Arc::clone(&met);
+        hosts.push(spawn(move || works(shared, address, nqn)));
+    }
+    for stays in [false, true] {
+        let (met, nqns) = (Arc::clone(&met), nqns.to_vec());
+        hosts.push(spawn(move || discovers(met, address, nqns, stays)));
+    }
+    let mut random = Random(1);
+    for round in 0..restarts() {
+        restart(&mut node, &mut random, round);
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    met.stop.store(true, Ordering::Relaxed);
+    for host in hosts {
+        host.join().unwrap();
+    }
+    let mut wrong = met.wrong.lock().unwrap().clone();
+    let count = wrong.len();
+    wrong.sort();
+    wrong.dedup();
+    assert_eq!(wrong, [""; 0], "{count} in all");
+    let successes = met
+        .successes
+        .each_ref()
+        .map(|one| one.load(Ordering::Relaxed));
+    assert!(successes.iter().all(|one| *one > 10), "{successes:?}");
+}
+
+/// A volume that is attached, and detached when dropped.
+struct Attached {
+    arguments: Vec<String>,
+    device: PathBuf,
+    log: PathBuf,
+}
+
+impl Attached {
+    fn new(node: &Node, volume: &str) -> Attached {
+        let directory = node.path().join("attached");
+        let token = node.path().join(ADMIN_TOKEN_FILE);
+        let words = [
+            volume,
+            "--directory",
+            directory.to_str().unwrap(),
+            "--node",
+            &node.endpoints().api,
+            "--token-file",
+            token.to_str().unwrap(),
+        ];
+        let arguments = words.map(str::to_owned).to_vec();
+        let mut attached = Attached {
+            arguments,
+            device: PathBuf::new(),
+            log: directory.join(format!("{volume}.log")),
+        };
+        let done = attached.run(&["attach", "--method", "fuse"]);
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        attached.device = PathBuf::from(text(&done.stdout).trim());
+        attached
+    }
+
+    fn run(&self, verb: &[&str]) -> std::process::Output {
+        let arguments = self.arguments.iter().map(String::as_str);
+        flashyard(&verb.iter().copied().chain(arguments).collect::<Vec<_>>())
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.run(&["detach"]);
+    }
+}
+
+/// Past the page cache.
+fn open(device: &Path) -> File {
+    let mut options = File::options();
+    let direct = rustix::fs::OFlags::DIRECT.bits();
+    options.read(true).write(true).custom_flags(direct as i32);
+    options.open(device).unwrap()
+}
+
+/// Writes blocks at random, and at times reads one, until told to stop; what each was given last.
+fn writes(device: &Path, stop: &AtomicBool) -> Result<Vec<u64>, String> {
+    let file = open(device);
+    let blocks = 1024;
+    let mut given = vec![0_u64; blocks as usize];
+    let mut random = Random(7);
+    let mut stamp = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        let block = random.below(blocks);
+        let mut buffer = Buffer::zeroed(BLOCK);
+        if stamp % 8 == 0 {
+            let read = file.read_exact_at(&mut buffer, block * BLOCK as u64);
+            read.map_err(|error| format!("reading block {block}: {error}"))?;
+            let found = u64::from_le_bytes(buffer[..8].try_into().unwrap());
+            if found != given[block as usize] {
+                return Err(format!("block {block} has {found}, not what it was given"));
+            }
+        }
+        stamp += 1;
+        buffer[..8].copy_from_slice(&stamp.to_le_bytes());
+        let written = file.write_all_at(&buffer, block * BLOCK as u64);
+        written.map_err(|error| format!("writing block {block}: {error}"))?;
+        given[block as usize] = stamp;
+    }
+    Ok(given)
+}
+
+/// No I/O error, no lost block, and what happened is in the log.
+#[test]
+fn an_attached_volume_rides_out_restarts() {
+    let mut node = node();
+    let attached = Attached::new(&node, "data");
+    let stop = AtomicBool::new(false);
+    let given = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| writes(&attached.device, &stop));
+        let mut random = Random(2);
+        for round in 0..restarts() {
+            restart(&mut node, &mut random, round);
+        }
+        std::thread::sleep(Duration::from_secs(2));
+        stop.store(true, Ordering::Relaxed);
+        writer.join().unwrap()
+    });
+    let given = given.unwrap();
+    let file = open(&attached.device);
+    for (block, stamp) in given.into_iter().enumerate() {
+        let mut buffer = Buffer::zeroed(BLOCK);
+        file.read_exact_at(&mut buffer, (block * BLOCK) as u64)
+            .unwrap();
+        assert_eq!(buffer[..8], stamp.to_le_bytes(), "block {block}");
+    }
+    drop(file);
+    let log = std::fs::read_to_string(&attached.log).unwrap();
+    assert!(log.contains("the connection is lost"), "{log}");
+    assert!(log.contains("connected again"), "{log}");
+    assert!(!log.contains("gave up"), "{log}");
+}
+
+/// A host that is shut out is told so in the log and by the node, I/O fails, and works again once
+/// the host is let in.
+#[test]
+fn a_host_that_is_shut_out_says_so_and_comes_back() {
+    let node = node();
+    let attached = Attached::new(&node, "data");
+    let file = open(&attached.device);
+    let block = Buffer::zeroed(BLOCK);
+    file.write_all_at(&block, 0).unwrap();
+    node.answer(&["volume", "deny", "data", "any"]);
+    support::wait_until("I/O fails", || file.write_all_at(&block, 0).is_err());
+    let log = || std::fs::read_to_string(&attached.log).unwrap();
+    support::wait_until("the log says why", || {
+        log().contains("gave up") && log().contains("CONNECT_INVALID_HOST")
+    });
+    let events = node.answer(&["event", "list"]);
+    assert!(
+        events.contains("was refused: it is not allowed"),
+        "{events}"
+    );
+    let again = attached.run(&["attach", "--method", "fuse"]);
+    let said = text(&again.stderr);
+    assert!(
+        said.contains("is attached as") && said.contains("gave up"),
+        "{said}"
+    );
+    node.answer(&["volume", "allow", "data", "any"]);
+    support::wait_until("I/O works again", || file.write_all_at(&block, 0).is_ok());
+    support::wait_until("the log says so", || log().contains("connected again"));
+}
