@@ -28,8 +28,13 @@ pub struct Status {
     /// When it started, in UTC (RFC 3339).
     #[schema(format = DateTime)]
     pub started: String,
-    /// Addresses and ports that serve NVMe/TCP.
+    /// Addresses and ports that serve NVMe/TCP, as whoever asks reaches them, the better paths
+    /// first. A port that listens everywhere stands with the address at which it was asked, or, to
+    /// somebody on the node's machine, with all that the machine has.
     pub nvme_addresses: Vec<String>,
+    /// The addresses among them that serve hosts under TLS alone.
+    #[serde(default)]
+    pub nvme_tls_addresses: Vec<String>,
     /// The discovery subsystem's well-known NVMe Qualified Name.
     pub discovery_nqn: String,
     /// CPU cores that run the data path.

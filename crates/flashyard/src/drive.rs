@@ -1,10 +1,10 @@
 //! `flashyard drive`
 
-use api::{CarriedLabel, Drive, DriveHealth, DriveSpec, Name, Size};
+use api::{CarriedLabel, Drive, DriveHealth, DriveSpec, Name, Size, Status};
 use clap::{Args, Subcommand};
 
 use crate::connection::{Done, Node};
-use crate::output::{connect_command, names, properties, state, table};
+use crate::output::{connect_commands, names, properties, state, table};
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -140,14 +140,14 @@ impl Verb {
                     DriveSpec::Emulated { .. } => node.client.drive_health(name).ok(),
                     _ => None,
                 };
-                let addresses = match &drive.administration {
-                    Some(_) => node.client.status()?.nvme_addresses,
-                    None => Vec::new(),
+                let status = match &drive.administration {
+                    Some(_) => Some(node.client.status()?),
+                    None => None,
                 };
                 let labels = node.client.carried_labels()?.items;
                 let carries = labels.iter().find(|label| label.drive == drive.name);
                 node.output.show(&drive, |drive| {
-                    show(drive, carries, (health.as_ref(), &addresses))
+                    show(drive, carries, (health.as_ref(), status.as_ref()))
                 });
             }
             Verb::Grant { drive, host } => {
@@ -233,7 +233,7 @@ fn granted(drive: &Drive) -> String {
 fn show(
     drive: &Drive,
     carries: Option<&CarriedLabel>,
-    (health, addresses): (Option<&DriveHealth>, &[String]),
+    (health, status): (Option<&DriveHealth>, Option<&Status>),
 ) -> String {
     let mut rows = facts(drive);
     if let Some(label) = carries {
@@ -245,10 +245,8 @@ fn show(
     }
     if let Some(granted) = &drive.administration {
         rows.push(("administrators", names(&granted.hosts)));
-        let commands = addresses
-            .iter()
-            .map(|address| connect_command(address, &granted.nqn));
-        rows.push(("connect", commands.collect::<Vec<_>>().join("\n")));
+        let commands = status.map(|status| connect_commands(status, &granted.nqn));
+        rows.push(("connect", commands.unwrap_or_default()));
     }
     properties(&rows)
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use api::Status;
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -94,11 +95,24 @@ pub fn names(names: &[api::Name]) -> String {
     }
 }
 
-/// What a Linux host types to connect to the subsystem `nqn` at one of the node's addresses.
-pub fn connect_command(address: &str, nqn: &str) -> String {
+/// The command that connects a Linux host to the subsystem `nqn`, at each of the node's addresses.
+pub fn connect_commands(status: &Status, nqn: &str) -> String {
+    let command = |address: &String| {
+        let (host, port) = host_and_port(address);
+        let tls = match status.nvme_tls_addresses.contains(address) {
+            true => " --tls",
+            false => "",
+        };
+        format!("nvme connect -t tcp -a {host} -s {port} -n {nqn}{tls}")
+    };
+    let commands: Vec<String> = status.nvme_addresses.iter().map(command).collect();
+    commands.join("\n")
+}
+
+/// The host, without brackets, and the port of an address.
+pub fn host_and_port(address: &str) -> (&str, &str) {
     let (host, port) = address.rsplit_once(':').unwrap_or((address, "4420"));
-    let host = host.trim_matches(['[', ']']);
-    format!("nvme connect -t tcp -a {host} -s {port} -n {nqn}")
+    (host.trim_matches(['[', ']']), port)
 }
 
 /// The word for a state.

@@ -15,6 +15,7 @@ use server::rehearsal::rehearse;
 use server::tokens::{ADMIN_TOKEN_FILE, read_admin_token};
 
 use crate::drive::Emulation;
+use crate::output::host_and_port;
 use crate::{exit, login};
 
 /// From so many drives on the first start with --dev makes a raid6 pool.
@@ -187,19 +188,21 @@ impl Serve {
 /// Says what is served, and how a Linux host connects to it.
 fn announce(started: &Started) {
     let endpoints = &started.endpoints;
-    println!("REST API   {}", endpoints.api);
+    for url in &started.api {
+        println!("REST API   {url}");
+    }
     if let Some(fingerprint) = &endpoints.certificate {
         println!("           its certificate's SHA-256 fingerprint: {fingerprint}");
     }
-    for address in &endpoints.nvme {
-        println!("NVMe/TCP   {address}");
+    for port in &started.nvme {
+        println!("NVMe/TCP   {}", port.address);
     }
     for volume in &started.volumes {
         let size = Size(volume.capacity_bytes);
         println!("volume     {} ({size}), {}", volume.name, volume.nqn);
     }
-    if let Some(address) = endpoints.nvme.first() {
-        let (ip, port) = (address.ip(), address.port());
+    if let Some(port) = started.nvme.first() {
+        let (ip, port) = host_and_port(&port.address);
         println!("\nConnect a Linux host (as root, after `modprobe nvme-tcp`):");
         println!("  nvme discover    -t tcp -a {ip} -s {port}");
         println!("  nvme connect-all -t tcp -a {ip} -s {port}");

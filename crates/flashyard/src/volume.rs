@@ -1,7 +1,7 @@
 //! `flashyard volume`
 
 use api::{
-    BlockSize, Name, Size, SnapshotName, SnapshotSpec, Volume, VolumeRename, VolumeReserve,
+    BlockSize, Name, Size, SnapshotName, SnapshotSpec, Status, Volume, VolumeRename, VolumeReserve,
     VolumeResize, VolumeRollback, VolumeSpec,
 };
 use clap::builder::PossibleValuesParser;
@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use crate::connection::{Done, Node};
 use crate::limit::{Bounds, in_words};
-use crate::output::{connect_command, names, properties, state, table};
+use crate::output::{connect_commands, names, properties, state, table};
 use crate::snapshot;
 
 #[derive(Subcommand)]
@@ -189,8 +189,8 @@ impl Verb {
                 .show(&client.volumes()?, |volumes| list(&volumes.items)),
             Verb::Show { name } => {
                 let volume = client.volume(name)?;
-                let addresses = client.status()?.nvme_addresses;
-                node.output.show(&volume, |volume| show(volume, &addresses));
+                let status = client.status()?;
+                node.output.show(&volume, |volume| show(volume, &status));
             }
             Verb::Create(create) => {
                 node.output
@@ -233,9 +233,8 @@ impl Verb {
             }
             Verb::Limit { name, bounds } => {
                 let limited = client.limit_volume(name, &bounds.limits())?;
-                let addresses = client.status()?.nvme_addresses;
-                node.output
-                    .show(&limited, |volume| show(volume, &addresses));
+                let status = client.status()?;
+                node.output.show(&limited, |volume| show(volume, &status));
             }
             Verb::Delete { name, force } => {
                 client.delete_volume(name, *force)?;
@@ -323,10 +322,11 @@ fn list(volumes: &[Volume]) -> String {
 }
 
 /// One volume, and how a Linux host connects to it at each of the node's addresses.
-fn show(volume: &Volume, addresses: &[String]) -> String {
-    let connect = |address: &String| connect_command(address, &volume.nqn);
-    let served = addresses.iter().filter(|_| !volume.nqn.is_empty());
-    let connect: Vec<String> = served.map(connect).collect();
+fn show(volume: &Volume, status: &Status) -> String {
+    let connect = match volume.nqn.as_str() {
+        "" => String::new(),
+        nqn => connect_commands(status, nqn),
+    };
     let hosts = match volume.hosts.as_slice() {
         [] => "none: no host can see it".to_owned(),
         hosts => names(hosts),
@@ -356,6 +356,6 @@ fn show(volume: &Volume, addresses: &[String]) -> String {
         ("nqn", volume.nqn.clone()),
         ("nsid", volume.nsid.to_string()),
         ("uuid", volume.uuid.to_string()),
-        ("connect", connect.join("\n")),
+        ("connect", connect),
     ])
 }

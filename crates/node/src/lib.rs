@@ -49,6 +49,7 @@ pub use pool::{
 pub use pools::{PoolOpening, PoolSpec};
 pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};
 pub use reactor::Usage;
+pub use reactor::net::{display_address, parse_address};
 pub use spec::{
     Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, MAP_CACHE_BYTES,
     ManagedFacts, NamespaceFacts, NamespacesFacts, NodeEvent, NodeSpec, PoolFacts, PortSpec,
@@ -56,5 +57,5 @@ pub use spec::{
 };
 pub use taking::Taking;
 pub use target::reservation::{Held, NO_HOST, Reservations, Unkept};
-pub use target::{Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState};
+pub use target::{Asker, Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState, address_for};
 pub use volume::Volume;

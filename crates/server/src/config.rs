@@ -173,7 +173,8 @@ fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     T::deserialize(toml::Value::from(text)).map_err(|error| error.message().to_owned())
 }
 
-/// A numeric address and a port: `192.0.2.1:4420` or `[2001:db8::1]:4420`.
+/// A numeric address and a port: `192.0.2.1:4420`, `[2001:db8::1]:4420` or, with an interface,
+/// `[fe80::1%eth0]:4420`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address(pub SocketAddr);
 
@@ -181,10 +182,11 @@ impl std::str::FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Address, String> {
-        text.parse().map(Address).map_err(|_| {
+        node::parse_address(text).map(Address).ok_or_else(|| {
             format!(
                 "address {text:?}; allowed: a numeric address and a port, such as \
-                 \"192.0.2.1:4420\" or \"[2001:db8::1]:4420\""
+                 \"192.0.2.1:4420\" or \"[2001:db8::1]:4420\", and for a link's address \
+                 \"[fe80::1%eth0]:4420\""
             )
         })
     }
@@ -192,7 +194,7 @@ impl std::str::FromStr for Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
+        formatter.write_str(&node::display_address(&self.0))
     }
 }
 

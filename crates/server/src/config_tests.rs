@@ -68,6 +68,18 @@ const WRONG: &[(&str, &[&str])] = &[
         &["line 1", "missing field `listen`"],
     ),
     (
+        "[[nvme.ports]]\nlisten = \"[::]:4420\"\nadvertise = \"[::]:4420\"",
+        &["advertise = \"[::]:4420\"", "no host can connect"],
+    ),
+    (
+        "[[nvme.ports]]\nlisten = \"0.0.0.0:4420\"\nadvertise = \"192.0.2.1:0\"",
+        &["advertise = \"192.0.2.1:0\"", "no host can connect"],
+    ),
+    (
+        "[[nvme.ports]]\nlisten = \"[fe80::1%none]:4420\"",
+        &["line 2", "fe80::1%none", "[fe80::1%eth0]:4420"],
+    ),
+    (
         "[shutdown]\ntimeout_seconds = 0",
         &["line 2", "timeout_seconds", "0 seconds", "1 to 3600"],
     ),

@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{ErrorBody, Severity};
+use node::Asker;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{Config, Protocol};
-use crate::control::{Control, StartError};
+use crate::control::{Control, Reached, StartError};
 use crate::develop::Develop;
-use crate::endpoints::Endpoints;
+use crate::endpoints::{Endpoints, from_here};
 use crate::http::{Front, Rest, Tls, TlsError};
 use crate::logging::SetLogLevel;
-use crate::{metrics, notify, routes};
+use crate::{interfaces, metrics, notify, routes};
 
 /// How far the control plane stands behind the data path: a tenth of a processor is its own where
 /// others want all of it.
@@ -120,8 +121,12 @@ fn yield_to_the_data_path(cores: &[u16]) {
 
 /// A node that has started, as it is announced.
 pub struct Started {
-    /// Where it is reached.
+    /// Where programs on this machine reach it.
     pub endpoints: Endpoints,
+    /// Where others reach the REST API.
+    pub api: Vec<String>,
+    /// Where others reach NVMe/TCP.
+    pub nvme: Vec<Reached>,
     /// What it serves.
     pub volumes: Vec<api::Volume>,
 }
@@ -163,10 +168,12 @@ async fn serve(
         tls.as_ref().map(|tls| tls.acceptor.clone()),
     );
 
+    let url = |address: SocketAddr| format!("{scheme}://{address}");
+    let nvme = control.node().addresses().iter();
     let endpoints = Endpoints {
-        api: format!("{scheme}://{api_address}"),
+        api: url(from_here(api_address)),
         certificate: tls.map(|tls| tls.fingerprint),
-        nvme: control.node().addresses().to_vec(),
+        nvme: nvme.copied().map(from_here).collect(),
         pid: std::process::id(),
     };
     endpoints
@@ -175,6 +182,8 @@ async fn serve(
     control.events().record(Severity::Info, "node", "serving");
     announce(&Started {
         endpoints,
+        api: reached_at(api_address).into_iter().map(url).collect(),
+        nvme: control.reached(&Asker::here()).await,
         volumes: control.volumes().await,
     });
     notify::ready();
@@ -193,6 +202,21 @@ async fn serve(
         }
         name = signals.next() => Err(DaemonError::Stop(format!("cut short by a second {name}"))),
     }
+}
+
+/// The addresses of the REST API: all that this machine has, if it listens everywhere. IPv6
+/// everywhere takes IPv4 too.
+fn reached_at(bound: SocketAddr) -> Vec<SocketAddr> {
+    if !bound.ip().is_unspecified() {
+        return vec![bound];
+    }
+    let mut all = interfaces::global_addresses_or_none();
+    all.retain(|ip| bound.is_ipv6() || ip.is_ipv4());
+    if all.is_empty() {
+        return vec![from_here(bound)];
+    }
+    let at = |ip| SocketAddr::new(ip, bound.port());
+    all.into_iter().map(at).collect()
 }
 
 /// Gathers figures, and sends what the settings ask for to where they say.

@@ -1,7 +1,7 @@
 //! `endpoints.json`: where a running node is reached, for programs that started it on port 0.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use files::Access;
@@ -13,15 +13,27 @@ pub const FILE_NAME: &str = "endpoints.json";
 /// Where a running node is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoints {
-    /// The REST API, as a client takes it.
+    /// The REST API, as a client on this machine takes it.
     pub api: String,
     /// SHA-256 of its certificate, for `https`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
-    /// NVMe/TCP addresses and ports.
+    /// NVMe/TCP addresses and ports, as programs on this machine connect to them.
     pub nvme: Vec<SocketAddr>,
     /// The node's process.
     pub pid: u32,
+}
+
+/// Where a program on this machine connects to what listens at `bound`, which may be everywhere.
+pub fn from_here(bound: SocketAddr) -> SocketAddr {
+    let loopback: IpAddr = match bound {
+        SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    match bound.ip().is_unspecified() {
+        true => SocketAddr::new(loopback, bound.port()),
+        false => bound,
+    }
 }
 
 impl Endpoints {

@@ -23,6 +23,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use node::Asker;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -86,9 +87,14 @@ async fn accept(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     // Without a place the connection is closed: that address has enough.
-                    if let Some(place) = places.take(peer.ip()) {
+                    let asker = stream.local_addr().map(|local| Asker::new(local, peer));
+                    let Ok(asker) = asker else {
+                        // It is gone already.
+                        continue;
+                    };
+                    if let Some(place) = places.take(asker.remote().ip()) {
                         let (front, stopping) = (Arc::clone(&front), stopping.clone());
-                        let serving = serve(stream, peer, tls.clone(), front, stopping);
+                        let serving = serve(stream, asker, tls.clone(), front, stopping);
                         connections.spawn(async move {
                             serving.await;
                             drop(place);
@@ -110,16 +116,17 @@ async fn accept(
 
 async fn serve(
     stream: TcpStream,
-    peer: SocketAddr,
+    asker: Asker,
     tls: Option<TlsAcceptor>,
     front: Arc<Front>,
     stopping: watch::Receiver<bool>,
 ) {
     let Some(tls) = tls else {
-        return exchange(stream, peer, front, stopping).await;
+        return exchange(stream, asker, front, stopping).await;
     };
+    let peer = asker.remote();
     match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
-        Ok(Ok(stream)) => exchange(stream, peer, front, stopping).await,
+        Ok(Ok(stream)) => exchange(stream, asker, front, stopping).await,
         Ok(Err(error)) => tracing::debug!("REST API: {peer} speaks no TLS of ours: {error}"),
         Err(_) => tracing::debug!("REST API: {peer} was too slow to agree on TLS"),
     }
@@ -138,16 +145,18 @@ async fn whole(front: Arc<Front>, request: Request<Body>, peer: SocketAddr) -> R
 /// Requests and answers of one connection.
 async fn exchange<S>(
     stream: S,
-    peer: SocketAddr,
+    asker: Asker,
     front: Arc<Front>,
     mut stopping: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let peer = asker.remote();
     let answer = service_fn(move |request: hyper::Request<Incoming>| {
         let front = Arc::clone(&front);
         async move {
-            let request = request.map(Body::new);
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(asker);
             let answer: Response = match request.method().is_safe() {
                 true => front.answer(request, peer).await,
                 false => whole(front, request, peer).await,

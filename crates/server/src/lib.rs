@@ -14,6 +14,7 @@ pub mod develop;
 pub mod endpoints;
 pub mod events;
 mod http;
+mod interfaces;
 mod jobs;
 pub mod logging;
 mod metrics;

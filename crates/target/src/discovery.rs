@@ -14,6 +14,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use crate::controller::Controller;
 use crate::per_core::Core;
 use crate::port::Port;
+use crate::reach::Asker;
 
 /// Entries that an admin queue must have for every host: what Linux uses.
 const ADMIN_QUEUE_ENTRIES: u16 = 32;
@@ -21,8 +22,11 @@ const ADMIN_QUEUE_ENTRIES: u16 = 32;
 /// The log as one host sees it.
 pub(crate) fn log<D: BlockDevice + 'static>(core: &Core<D>, controller: &Controller<D>) -> Vec<u8> {
     let mut entries = Vec::new();
+    let host = Asker::new(controller.local_address, controller.host_address);
     for port in core.ports.borrow().values() {
-        let address = port.advertised(controller.local_address);
+        let Some(address) = port.address_for(&host) else {
+            continue;
+        };
         let mut discovery = entry(port, address, DISCOVERY_NQN);
         discovery.subsystem_type = SubsystemType::CURRENT_DISCOVERY;
         discovery.flags = (entry_flags::PERSISTENT | entry_flags::DUPLICATE).into();

@@ -32,6 +32,7 @@ mod namespace;
 mod pace;
 mod per_core;
 mod port;
+mod reach;
 mod refusals;
 mod report;
 pub mod reservation;
@@ -51,6 +52,7 @@ pub use error::TargetError;
 pub use home::Links;
 pub use latency::Latency;
 pub use port::PathState;
+pub use reach::{Asker, address_for};
 pub use report::{
     CloseReason, Counters, NamespaceCounters, RefusalReason, SessionInfo, TargetEvent,
 };

@@ -10,6 +10,7 @@ use reactor::CancelOnDrop;
 use reactor::net::BoundAddress;
 
 use crate::error::TargetError;
+use crate::reach::{Asker, address_for};
 use crate::session::Origin;
 use crate::settings::PortSettings;
 use crate::target::Target;
@@ -62,15 +63,9 @@ pub(crate) enum Door {
 }
 
 impl Port {
-    /// The address that discovery reports to a host that reached us at `local`.
-    pub fn advertised(&self, local: SocketAddr) -> SocketAddr {
-        match self.settings.advertise {
-            Some(address) => address,
-            None if self.bound.ip().is_unspecified() && local.is_ipv4() == self.bound.is_ipv4() => {
-                SocketAddr::new(local.ip(), self.bound.port())
-            }
-            None => self.bound,
-        }
+    /// The address that discovery reports to a host, if it can reach one.
+    pub fn address_for(&self, host: &Asker) -> Option<SocketAddr> {
+        address_for(self.bound, self.settings.advertise, host)
     }
 }
 

@@ -113,18 +113,22 @@ function Facts({ volume }: { volume: Volume }) {
   );
 }
 
-/** The line that a Linux host connects with. */
+/** The lines that a Linux host connects with, one for each address of the node. */
 function Connect({ volume }: { volume: Volume }) {
   const status = useStatus();
-  const address = status.data?.nvme_addresses[0] ?? "ADDRESS:4420";
-  const port = address.slice(address.lastIndexOf(":") + 1);
-  const host = address.slice(0, address.lastIndexOf(":")).replace(/^\[|\]$/g, "");
-  const line = `nvme connect --transport tcp --traddr ${host} --trsvcid ${port} --nqn ${volume.nqn}`;
+  const addresses = status.data?.nvme_addresses.length ? status.data.nvme_addresses : ["ADDRESS:4420"];
+  const commands = addresses.map((address) => {
+    const port = address.slice(address.lastIndexOf(":") + 1);
+    const host = address.slice(0, address.lastIndexOf(":")).replace(/^\[|\]$/g, "");
+    const tls = status.data?.nvme_tls_addresses?.includes(address) ? " --tls" : "";
+    return `nvme connect --transport tcp --traddr ${host} --trsvcid ${port} --nqn ${volume.nqn}${tls}`;
+  });
+  const lines = commands.join("\n");
   return (
     <Card withBorder>
       <Text size="sm" c="dimmed" mb="xs">On a Linux host that may see it</Text>
-      <Code block>{line}</Code>
-      <CopyButton value={line}>
+      <Code block>{lines}</Code>
+      <CopyButton value={lines}>
         {({ copied, copy }) => <Button mt="xs" size="xs" variant="default" onClick={copy}>{copied ? "Copied" : "Copy"}</Button>}
       </CopyButton>
     </Card>

@@ -1,13 +1,17 @@
 //! Ports: which addresses serve NVMe/TCP, and how good a path each of them is.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use api::{ErrorBody, ErrorCode, PathState, Port, PortChange, Severity};
+use node::{Asker, address_for, display_address};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use super::{Control, drives};
 use crate::config::{Config, PortConfig};
+use crate::endpoints::from_here;
+use crate::interfaces::global_addresses_or_none;
 
 /// What an operator made of a port. It counts as long as the settings file has that address there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +19,14 @@ pub struct PathRecord {
     /// The address, as the settings file says it.
     listen: String,
     path: PathState,
+}
+
+/// An address that serves NVMe/TCP, as somebody reaches it.
+pub struct Reached {
+    /// Address and port.
+    pub address: String,
+    /// Hosts connect to it under TLS, or not at all.
+    pub tls: bool,
 }
 
 /// Every port of the settings file, in its order.
@@ -96,6 +108,31 @@ impl Control {
         port.ok_or_else(|| ErrorBody::new(ErrorCode::NotFound, format!("no port {id}")))
     }
 
+    /// The addresses at which `asker`, or a host beside it, reaches the ports: the better paths
+    /// first. An address of a link elsewhere is without the asker's name of that link.
+    pub async fn reached(&self, asker: &Asker) -> Vec<Reached> {
+        let paths = self.ports.paths.lock().await;
+        let bound = self.node.addresses().iter().zip(&self.ports.configured);
+        let ports = (1..).zip(bound);
+        let mut ports: Vec<_> = ports
+            .map(|(id, port)| (state_of(&paths, id), port))
+            .collect();
+        drop(paths);
+        ports.sort_by_key(|(path, _)| *path);
+        let mut found: Vec<Reached> = Vec::new();
+        for (_, (bound, port)) in ports {
+            let advertise = port.advertise.map(|address| address.0);
+            for address in addresses_for(*bound, advertise, asker, global_addresses_or_none) {
+                let address = written(address, asker);
+                let tls = port.tls;
+                if !found.iter().any(|known| known.address == address) {
+                    found.push(Reached { address, tls });
+                }
+            }
+        }
+        found
+    }
+
     /// Ports that hosts are told not to use, one sentence each.
     pub(super) async fn closed_ports(&self) -> Vec<String> {
         let ports = self.ports().await.into_iter();
@@ -115,6 +152,43 @@ impl Control {
             path: state_of(paths, id),
             tls: configured.tls,
         })
+    }
+}
+
+/// The addresses of one port that are of use to `asker`. A port that listens everywhere has the
+/// address at which the asker came, and otherwise all of `global`, which this machine has.
+fn addresses_for(
+    bound: SocketAddr,
+    advertise: Option<SocketAddr>,
+    asker: &Asker,
+    global: impl Fn() -> Vec<IpAddr>,
+) -> Vec<SocketAddr> {
+    let reached = address_for(bound, advertise, asker);
+    let listens_everywhere = advertise.is_none() && bound.ip().is_unspecified();
+    match reached {
+        // Of no use to anybody elsewhere, whom a person on this machine may ask for.
+        Some(address) if listens_everywhere && address.ip().is_loopback() => {}
+        None if listens_everywhere => {}
+        reached => return reached.into_iter().collect(),
+    }
+    let mut all = global();
+    all.retain(|ip| ip.is_ipv4() == bound.is_ipv4());
+    if all.is_empty() && asker.is_here() {
+        all.push(from_here(bound).ip());
+    }
+    let port = bound.port();
+    all.into_iter()
+        .map(|ip| SocketAddr::new(ip, port))
+        .collect()
+}
+
+/// An address as `asker` can take it: the name of a link is for this machine alone.
+fn written(address: SocketAddr, asker: &Asker) -> String {
+    match address {
+        SocketAddr::V6(v6) if !asker.is_here() => {
+            SocketAddrV6::new(*v6.ip(), v6.port(), 0, 0).to_string()
+        }
+        address => display_address(&address),
     }
 }
 

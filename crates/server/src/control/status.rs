@@ -1,7 +1,7 @@
 //! The node at a glance, and who is connected.
 
 use api::{Caller, Counts, Name, Session, Size, Status};
-use node::PoolStatus;
+use node::{Asker, PoolStatus};
 
 use super::pools::{PoolEntry, hexadecimal};
 use super::{Control, Objects, VolumeEntry};
@@ -12,8 +12,9 @@ use crate::events::timestamp;
 const FULL_PERCENT: u128 = 95;
 
 impl Control {
-    /// The node at a glance: all of it, or as much as is the caller's business.
-    pub async fn status(&self, caller: &Caller) -> Status {
+    /// The node at a glance: all of it, or as much as is the caller's business, with its addresses
+    /// as `asker` reaches them.
+    pub async fn status(&self, caller: &Caller, asker: &Asker) -> Status {
         let sessions = self.sessions(caller).await;
         let sessions = sessions.map_or(0, |sessions| sessions.len() as u64);
         let objects = self.look().await;
@@ -39,17 +40,15 @@ impl Control {
         };
         let mut problems = self.problems(&objects, caller);
         problems.extend(self.closed_ports().await);
+        let reached = self.reached(asker).await;
+        let under_tls = reached.iter().filter(|port| port.tls);
         Status {
             name: self.identity.name.clone(),
             uuid: self.identity.uuid,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: timestamp(self.started),
-            nvme_addresses: self
-                .node
-                .addresses()
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            nvme_addresses: reached.iter().map(|port| port.address.clone()).collect(),
+            nvme_tls_addresses: under_tls.map(|port| port.address.clone()).collect(),
             discovery_nqn: node::DISCOVERY_NQN.to_owned(),
             cores: self.cores.clone(),
             drives,

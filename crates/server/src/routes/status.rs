@@ -6,6 +6,7 @@ use api::{Caller, ErrorBody, Status};
 use axum::Extension;
 use axum::Json;
 use axum::extract::State;
+use node::Asker;
 
 use super::Answer;
 use crate::control::Control;
@@ -16,6 +17,7 @@ use crate::control::Control;
 pub async fn show(
     State(control): State<Arc<Control>>,
     Extension(caller): Extension<Caller>,
+    Extension(asker): Extension<Asker>,
 ) -> Answer<Status> {
-    Ok(Json(control.status(&caller).await))
+    Ok(Json(control.status(&caller, &asker).await))
 }
