@@ -6,6 +6,8 @@
 mod bridge;
 mod channel;
 mod file_system;
+mod growth;
+mod identity;
 mod kernel;
 mod news;
 mod ring;
@@ -23,14 +25,18 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use client::ClientError;
-use initiator::TargetAddress;
+use initiator::{TargetAddress, TargetName};
 use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
 
 use self::bridge::BridgeError;
+use self::identity::Identity;
 use self::state::{Attached, Place, Requests, Way};
 use crate::connection::{Connection, ended};
 use crate::exit;
 use crate::itself::itself;
+use crate::reach::first_that_answers;
+use crate::secrets::HostSecrets;
 
 /// How the serving process tells that it serves, with which block size, and how requests come.
 const READY: &str = "ready ";
@@ -44,18 +50,17 @@ const ENDS: Duration = Duration::from_secs(15);
 /// Needs root. Prints the device.
 #[derive(Args)]
 pub struct Attach {
-    /// A volume of the node, or tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N
+    /// A volume of the node, or tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N, with a host's name, an IPv4
+    /// address, or an IPv6 address in brackets
     volume: String,
     /// Who does it
     #[arg(long, value_enum, default_value_t = Method::Auto)]
     method: Method,
-    /// Who this host says it is
-    #[arg(
-        long,
-        value_name = "NQN",
-        default_value = "nqn.2026-11.example.flashyard:attach"
-    )]
-    host_nqn: String,
+    /// This host's name, instead of the one in /etc/nvme/hostnqn
+    #[arg(long, value_name = "NQN")]
+    host_nqn: Option<String>,
+    #[command(flatten)]
+    secrets: HostSecrets,
     #[command(flatten)]
     directory: Directory,
 }
@@ -73,8 +78,15 @@ pub struct Detach {
 #[derive(Args)]
 pub struct Serve {
     address: TargetAddress,
-    host_nqn: String,
     mount: PathBuf,
+}
+
+/// The host that connects, and its secrets. The serving process reads them from its standard input:
+/// the command line of a process is there for all to see.
+#[derive(Serialize, Deserialize)]
+struct Connecting {
+    identity: Identity,
+    secrets: HostSecrets,
 }
 
 #[derive(Args)]
@@ -105,8 +117,20 @@ pub enum AttachError {
     Address(#[from] initiator::AddressError),
     #[error("'{0}' is neither a volume's name nor an address")]
     Name(String),
-    #[error("the node serves no NVMe/TCP address that this host could use")]
-    NoAddress,
+    #[error("the node serves no NVMe/TCP address that this host could use{0}")]
+    NoAddress(&'static str),
+    #[error("{host}: {source}")]
+    Resolve { host: String, source: io::Error },
+    #[error("{}: {reason}", path.display())]
+    Identity { path: PathBuf, reason: String },
+    #[error("a secret cannot be used: {0}")]
+    Secret(String),
+    #[error(
+        "--method kernel takes no --tls-key-file: keys of the kernel's host are in its keyring"
+    )]
+    KernelKey,
+    #[error("the kernel's host refused to connect to {address}: {source}; its log says more")]
+    Kernel { address: String, source: io::Error },
     #[error("{name} is attached as {}{said}", device.display())]
     AlreadyAttached {
         name: String,
@@ -136,23 +160,43 @@ pub enum AttachError {
     Ended(String),
 }
 
-/// The address and a name for what the user calls `volume`.
-fn resolve(volume: &str, node: &Connection) -> Result<(TargetAddress, String), AttachError> {
+/// The addresses, under TLS or not, and a name for what the user calls `volume`.
+fn resolve(
+    volume: &str,
+    tls: bool,
+    node: &Connection,
+) -> Result<(Vec<TargetAddress>, String), AttachError> {
     if volume.starts_with("tcp://") {
-        let address: TargetAddress = volume.parse()?;
-        let nsid = address.namespace_id.unwrap_or(1);
-        let name = state::name_of(&address.subsystem_nqn, nsid);
-        return Ok((address, name));
+        let target: TargetName = volume.parse()?;
+        let nsid = target.namespace_id.unwrap_or(1);
+        let name = state::name_of(&target.subsystem_nqn, nsid);
+        let addresses = target.resolve().map_err(|source| AttachError::Resolve {
+            host: target.host().to_owned(),
+            source,
+        })?;
+        return Ok((addresses, name));
     }
     let name: api::Name = volume
         .parse()
         .map_err(|_| AttachError::Name(volume.to_owned()))?;
     let client = node.client()?;
     let found = client.volume(&name)?;
-    let addresses = client.status()?.nvme_addresses;
-    let address = addresses.first().ok_or(AttachError::NoAddress)?;
-    let text = format!("tcp://{address}/{}?nsid={}", found.nqn, found.nsid);
-    Ok((text.parse()?, name.to_string()))
+    let status = client.status()?;
+    let mut addresses: Vec<TargetAddress> = Vec::new();
+    for address in &status.nvme_addresses {
+        if status.nvme_tls_addresses.contains(address) == tls {
+            let text = format!("tcp://{address}/{}?nsid={}", found.nqn, found.nsid);
+            addresses.push(text.parse()?);
+        }
+    }
+    match addresses.is_empty() {
+        true if tls => Err(AttachError::NoAddress(" under TLS")),
+        true if !status.nvme_tls_addresses.is_empty() => {
+            Err(AttachError::NoAddress(" without --tls-key-file"))
+        }
+        true => Err(AttachError::NoAddress("")),
+        false => Ok((addresses, name.to_string())),
+    }
 }
 
 impl Attach {
@@ -168,7 +212,8 @@ impl Attach {
     }
 
     fn attach(&self, node: &Connection) -> Result<PathBuf, AttachError> {
-        let (address, name) = resolve(&self.volume, node)?;
+        let tls = self.secrets.has_tls_key();
+        let (addresses, name) = resolve(&self.volume, tls, node)?;
         let place = Place::new(&self.directory.directory, &name)?;
         if let Some(attached) = place.load()? {
             if is_served(&attached, &place) {
@@ -180,8 +225,14 @@ impl Attach {
             }
             detach(&place, &attached)?;
         }
+        let address = first_that_answers(addresses).ok_or(AttachError::NoAddress(""))?;
+        let connecting = Connecting {
+            identity: Identity::of(self.host_nqn.as_deref(), Path::new(identity::DIRECTORY))?,
+            secrets: self.secrets.clone(),
+        };
         let kernel = match self.method {
-            Method::Auto => kernel::is_there(),
+            Method::Auto => !tls && kernel::is_there(),
+            Method::Kernel if tls => return Err(AttachError::KernelKey),
             Method::Kernel if !kernel::is_there() => return Err(AttachError::NoKernelHost),
             Method::Kernel => true,
             Method::Fuse => false,
@@ -189,13 +240,13 @@ impl Attach {
         let attached = if kernel {
             Attached {
                 address: address.to_string(),
-                device: kernel::attach(&address, &self.host_nqn)?,
+                device: kernel::attach(&address, &connecting)?,
                 way: Way::Kernel {
                     nqn: address.subsystem_nqn.clone(),
                 },
             }
         } else {
-            serve_apart(&address, &self.host_nqn, &place)?
+            serve_apart(&address, &connecting, &place)?
         };
         place.save(&attached)?;
         if let Way::Fuse { requests, .. } = attached.way {
@@ -220,7 +271,7 @@ fn said_of(requests: Requests, place: &Place) -> String {
 /// Starts the serving process, and puts a loop device over its file.
 fn serve_apart(
     address: &TargetAddress,
-    host_nqn: &str,
+    connecting: &Connecting,
     place: &Place,
 ) -> Result<Attached, AttachError> {
     let failed = |path: &Path| {
@@ -230,17 +281,24 @@ fn serve_apart(
     let (mount, log) = (place.mount(), place.log());
     std::fs::create_dir_all(&mount).map_err(failed(&mount))?;
     let mut child = itself()
-        .args(["attach-serve", &address.to_string(), host_nqn])
+        .args(["attach-serve", &address.to_string()])
         .arg(&mount)
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(File::create(&log).map_err(failed(&log))?)
         // Of its own, so that it outlives the terminal, and an interrupt there.
         .process_group(0)
         .spawn()
         .map_err(failed(Path::new("this program")))?;
+    if let Some(input) = child.stdin.take() {
+        // One that has ended already says why below.
+        let _ = serde_json::to_writer(input, connecting);
+    }
     let looped = ready(&mut child, &log).and_then(|(block_bytes, requests)| {
-        let device = tools::attach_loop(&mount.join(file_system::FILE), block_bytes)?;
+        let file = mount.join(file_system::FILE);
+        let device = tools::attach_loop(&file, block_bytes)?;
+        // The volume may have grown while the disk was made.
+        tools::grow_loops(&file)?;
         Ok((device, requests))
     });
     match looped {
@@ -299,7 +357,7 @@ impl Detach {
     }
 
     fn detach(&self) -> Result<(), AttachError> {
-        let name = match self.volume.parse::<TargetAddress>() {
+        let name = match self.volume.parse::<TargetName>() {
             Ok(address) => {
                 state::name_of(&address.subsystem_nqn, address.namespace_id.unwrap_or(1))
             }
@@ -378,7 +436,11 @@ impl Serve {
             )?;
             output.flush()
         };
-        bridge::serve(&self.address, self.host_nqn, self.mount, ready)?;
+        let Connecting { identity, secrets } = serde_json::from_reader(io::stdin())
+            .map_err(|error| AttachError::Secret(error.to_string()))?;
+        let mut options = identity.options();
+        secrets.apply(&mut options).map_err(AttachError::Secret)?;
+        bridge::serve(&self.address, options, self.mount, ready)?;
         Ok(())
     }
 }

@@ -22,6 +22,8 @@ mod perf;
 mod pool;
 mod port;
 mod progress;
+mod reach;
+mod secrets;
 mod serve;
 mod session;
 mod settings;

@@ -6,21 +6,23 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use initiator::{ConnectOptions, Error, Reconnect, TargetAddress, TlsKey};
+use initiator::{ConnectOptions, Error, Reconnect, TargetName};
 use lab::load::{
     Pattern, PerfError, PerfOptions, Report, Snapshot, Stop, Verify, Workload, parse_bytes,
     parse_duration,
 };
 
 use crate::exit;
-use crate::host_key::read_secret;
 use crate::output::Output;
+use crate::reach::first_that_answers;
+use crate::secrets::HostSecrets;
 
 /// Options named as fio names them.
 #[derive(Args)]
 pub struct Perf {
-    /// tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N (IPv6 hosts in brackets; namespace 1 if none is named)
-    target: TargetAddress,
+    /// tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N, with a host's name, an IPv4 address, or an IPv6
+    /// address in brackets; namespace 1 if none is named
+    target: TargetName,
     /// read, write, rw, randread, randwrite or randrw
     #[arg(long, default_value = "randread")]
     rw: Pattern,
@@ -86,9 +88,8 @@ struct Connection {
         value_name = "NQN"
     )]
     host_nqn: String,
-    /// Connect under TLS, with the key in this file
-    #[arg(long, value_name = "FILE", value_parser = read_tls_key)]
-    tls_key: Option<TlsKey>,
+    #[command(flatten)]
+    secrets: HostSecrets,
     /// Ask for header digests
     #[arg(long)]
     header_digest: bool,
@@ -101,12 +102,6 @@ struct Connection {
     /// Ride out a lost connection for up to this time
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     reconnect: Option<Duration>,
-}
-
-fn read_tls_key(path: &str) -> Result<TlsKey, String> {
-    let text = read_secret(path)?;
-    let key = text.reveal().parse::<TlsKey>();
-    key.map_err(|error| error.to_string())
 }
 
 impl Perf {
@@ -130,7 +125,7 @@ impl Perf {
         let transfer_bytes =
             u32::try_from(self.bs).map_err(|_| format!("bs: {} is above 4 GiB", self.bs))?;
         let mut connect = ConnectOptions::new(self.connection.host_nqn);
-        connect.tls_key = self.connection.tls_key;
+        self.connection.secrets.apply(&mut connect)?;
         connect.header_digest = self.connection.header_digest;
         connect.data_digest = self.connection.data_digest;
         connect.in_capsule = !self.connection.no_in_capsule;
@@ -141,8 +136,11 @@ impl Perf {
                 controller_loss_timeout,
                 ..Reconnect::default()
             });
+        let addresses = self.target.resolve();
+        let addresses = addresses.map_err(|error| format!("{}: {error}", self.target.host()))?;
+        let target = first_that_answers(addresses);
         Ok(PerfOptions {
-            target: self.target,
+            target: target.ok_or("the target has no address")?,
             connect,
             workload: Workload {
                 pattern: self.rw,

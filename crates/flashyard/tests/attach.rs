@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/offer.rs"]
+mod offer;
 mod support;
 
 use std::fs::File;
@@ -12,53 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use block::Buffer;
+use offer::Offer;
 use rustix::process::{Pid, Signal};
 use server::tokens::ADMIN_TOKEN_FILE;
 use support::{Node, flashyard, text};
 use tempfile::TempDir;
-
-const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
-
-/// Whether the kernel offers FUSE over io_uring, as a test wants it; put back when dropped. Only
-/// one test at a time has this, in all processes.
-struct Offer {
-    /// How requests come then.
-    requests: &'static str,
-    /// The parameter, locked, and what it was.
-    kept: Option<(File, String)>,
-}
-
-impl Offer {
-    fn set(io_uring: bool) -> Offer {
-        // A kernel without the parameter offers nothing, and what is tested is the other way.
-        let Ok(file) = File::open(PARAMETER) else {
-            eprintln!("FUSE over io_uring is not tested: this kernel has no {PARAMETER}");
-            return Offer {
-                requests: "read",
-                kept: None,
-            };
-        };
-        file.lock().unwrap();
-        let before = std::fs::read_to_string(PARAMETER).unwrap();
-        let (value, requests) = match io_uring {
-            true => ("Y", "io_uring"),
-            false => ("N", "read"),
-        };
-        std::fs::write(PARAMETER, value).unwrap();
-        Offer {
-            requests,
-            kept: Some((file, before)),
-        }
-    }
-}
-
-impl Drop for Offer {
-    fn drop(&mut self) {
-        if let Some((_locked, before)) = &self.kept {
-            std::fs::write(PARAMETER, before.trim()).unwrap();
-        }
-    }
-}
 
 /// A node with one volume, large enough for XFS, and a place to remember what is attached.
 struct Host {

@@ -1,7 +1,7 @@
 //! Names and addresses: what parses must say the same again.
 
 use access::Nqn;
-use initiator::TargetAddress;
+use initiator::{TargetAddress, TargetName};
 use nvme::text::{from_padded, from_terminated, terminated};
 
 /// Parses `bytes` as every kind of name there is.
@@ -26,5 +26,9 @@ pub fn names(bytes: &[u8]) {
     if let Ok(address) = text.parse::<TargetAddress>() {
         let again = address.to_string().parse::<TargetAddress>();
         assert_eq!(again, Ok(address), "an address reads back");
+    }
+    if let Ok(name) = text.parse::<TargetName>() {
+        let again = name.to_string().parse::<TargetName>();
+        assert_eq!(again, Ok(name), "a target's name reads back");
     }
 }

@@ -1,11 +1,25 @@
-//! [`TargetAddress`]: where a namespace is, as one word on a command line.
+//! [`TargetName`] and [`TargetAddress`]: where a namespace is, as one word on a command line.
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// `tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N`, with HOST an IPv4 address or an IPv6 address in
-/// brackets; `?nsid=N` may be left out.
+use reactor::net::{display_address, parse_address, resolve};
+
+/// `tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N`, with HOST an IPv4 address, an IPv6 address in brackets,
+/// with `%INTERFACE` where it is a link's, or a host's name; `?nsid=N` may be left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetName {
+    /// HOST:PORT.
+    host: String,
+    /// Which subsystem.
+    pub subsystem_nqn: String,
+    /// Which namespace, if the name says.
+    pub namespace_id: Option<u32>,
+}
+
+/// A [`TargetName`] whose host is an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetAddress {
     /// Where the controller listens.
@@ -16,7 +30,7 @@ pub struct TargetAddress {
     pub namespace_id: Option<u32>,
 }
 
-/// Why a text is no [`TargetAddress`].
+/// Why a text is no [`TargetName`] or no [`TargetAddress`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is no target address: {reason}; expected tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N")]
 pub struct AddressError {
@@ -24,10 +38,48 @@ pub struct AddressError {
     reason: &'static str,
 }
 
-impl FromStr for TargetAddress {
+const NO_HOST: &str = "the host is no name or IP address with a port (IPv6 in brackets)";
+const NO_ADDRESS: &str = "the host is no IP address with a port (IPv6 in brackets)";
+
+impl TargetName {
+    /// The target at each address that the host has, as this machine resolves its name now.
+    ///
+    /// # Errors
+    /// The resolver's; there is at least one address otherwise.
+    pub fn resolve(&self) -> io::Result<Vec<TargetAddress>> {
+        let addresses = resolve(&self.host)?.into_iter();
+        Ok(addresses.map(|address| self.at(address)).collect())
+    }
+
+    /// HOST:PORT, as it was written.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    fn at(&self, address: SocketAddr) -> TargetAddress {
+        TargetAddress {
+            address,
+            subsystem_nqn: self.subsystem_nqn.clone(),
+            namespace_id: self.namespace_id,
+        }
+    }
+}
+
+/// Whether a text is a host's name with a port.
+fn is_named(host: &str) -> bool {
+    let Some((name, port)) = host.rsplit_once(':') else {
+        return false;
+    };
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    // Digits and dots alone were to be an address.
+    let is_name = name.bytes().all(letter) && name.bytes().any(|byte| byte.is_ascii_alphabetic());
+    is_name && port.parse::<u16>().is_ok()
+}
+
+impl FromStr for TargetName {
     type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<TargetAddress, AddressError> {
+    fn from_str(text: &str) -> Result<TargetName, AddressError> {
         let refuse = |reason| AddressError {
             text: text.to_owned(),
             reason,
@@ -38,9 +90,9 @@ impl FromStr for TargetAddress {
         let (host, path) = rest
             .split_once('/')
             .ok_or(refuse("the subsystem NQN is missing"))?;
-        let address = host
-            .parse::<SocketAddr>()
-            .map_err(|_| refuse("the host is no IP address with a port (IPv6 in brackets)"))?;
+        if !is_named(host) && parse_address(host).is_none() {
+            return Err(refuse(NO_HOST));
+        }
         let (nqn, query) = match path.split_once('?') {
             Some((nqn, query)) => (nqn, Some(query)),
             None => (path, None),
@@ -56,21 +108,51 @@ impl FromStr for TargetAddress {
                 _ => return Err(refuse("nsid is not from 1 to 4294967294")),
             },
         };
-        Ok(TargetAddress {
-            address,
+        Ok(TargetName {
+            host: host.to_owned(),
             subsystem_nqn: nqn.to_owned(),
             namespace_id,
         })
     }
 }
 
+impl FromStr for TargetAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<TargetAddress, AddressError> {
+        let name: TargetName = text.parse()?;
+        let address = parse_address(&name.host).ok_or_else(|| AddressError {
+            text: text.to_owned(),
+            reason: NO_ADDRESS,
+        })?;
+        Ok(name.at(address))
+    }
+}
+
+impl fmt::Display for TargetName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (host, nqn) = (&self.host, &self.subsystem_nqn);
+        display(formatter, host, nqn, self.namespace_id)
+    }
+}
+
 impl fmt::Display for TargetAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "tcp://{}/{}", self.address, self.subsystem_nqn)?;
-        match self.namespace_id {
-            Some(namespace_id) => write!(formatter, "?nsid={namespace_id}"),
-            None => Ok(()),
-        }
+        let (host, nqn) = (display_address(&self.address), &self.subsystem_nqn);
+        display(formatter, &host, nqn, self.namespace_id)
+    }
+}
+
+fn display(
+    formatter: &mut fmt::Formatter<'_>,
+    host: &str,
+    nqn: &str,
+    namespace_id: Option<u32>,
+) -> fmt::Result {
+    write!(formatter, "tcp://{host}/{nqn}")?;
+    match namespace_id {
+        Some(namespace_id) => write!(formatter, "?nsid={namespace_id}"),
+        None => Ok(()),
     }
 }
 
@@ -83,9 +165,43 @@ mod tests {
         for text in [
             "tcp://127.0.0.1:4420/nqn.2014-08.org.example:vol1?nsid=1",
             "tcp://[::1]:4420/nqn.2014-08.org.example:vol1",
+            "tcp://[fe80::1%lo]:4420/nqn.2014-08.org.example:vol1",
         ] {
             assert_eq!(text.parse::<TargetAddress>().unwrap().to_string(), text);
+            let name: TargetName = text.parse().unwrap();
+            assert_eq!(name.to_string(), text);
+            assert_eq!(name.resolve().unwrap(), [text.parse().unwrap()]);
         }
+    }
+
+    #[test]
+    fn names_of_hosts_are_resolved_when_asked() {
+        let text = "tcp://localhost:4420/nqn.2014-08.org.example:vol1?nsid=2";
+        let name: TargetName = text.parse().unwrap();
+        assert_eq!(
+            (name.to_string(), name.host()),
+            (text.into(), "localhost:4420")
+        );
+        let loopback = "tcp://127.0.0.1:4420/nqn.2014-08.org.example:vol1?nsid=2";
+        let found = name.resolve().unwrap();
+        assert!(found.contains(&loopback.parse().unwrap()), "{found:?}");
+        for host in [
+            "",
+            "localhost",
+            "localhost:99999",
+            "a b:1",
+            "1.2.3:4420",
+            "::1:4420",
+            ":1",
+        ] {
+            let text = format!("tcp://{host}/nqn.2014-08.org.example:vol1");
+            let error = text.parse::<TargetName>().unwrap_err().to_string();
+            assert!(error.contains("no name or IP address"), "{error}");
+        }
+        let nowhere: TargetName = "tcp://nowhere.invalid:4420/nqn.2014-08.org.example:v"
+            .parse()
+            .unwrap();
+        assert!(nowhere.resolve().is_err());
     }
 
     #[test]

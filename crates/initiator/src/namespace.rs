@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
-use nvme::command::{DATASET_DEALLOCATE, DatasetManagement, DatasetRange, ReadWrite, control};
-use nvme::identify::{Cns, NamespaceData, NvmControllerData, dlfeat, nsfeat, oncs};
+use nvme::command::{ReadWrite, control};
+use nvme::identify::{Cns, ControllerData, NamespaceData, NvmControllerData, dlfeat, nsfeat, oncs};
 use nvme::{IoOpcode, SglDescriptor, Status, SubmissionEntry};
 use reactor::{Instant, now, sleep};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
 
 use crate::connection::Data;
 use crate::{Controller, Error, Reconnect};
@@ -43,8 +43,6 @@ struct Limits {
     transfer: u64,
     write_zeroes: u64,
     verify: u64,
-    deallocate: u64,
-    deallocates: bool,
 }
 
 impl Namespace {
@@ -54,8 +52,8 @@ impl Namespace {
     ) -> Result<Namespace, Error> {
         let data = namespace_data(&controller, namespace_id).await?;
         let data = parse(&data)?;
-        let write_cache = controller.identify()?.write_cache & 1 != 0;
-        let geometry = geometry_of(data, write_cache).ok_or(Error::Namespace(namespace_id))?;
+        let identified = controller.identify()?;
+        let geometry = geometry_of(data, &identified).ok_or(Error::Namespace(namespace_id))?;
         let limits = Limits::of(&controller, geometry.block_bytes).await?;
         let geometry = Rc::new(Cell::new(geometry));
         Ok(Namespace {
@@ -94,7 +92,8 @@ impl Namespace {
         let data = namespace_data(&self.controller, self.namespace_id).await?;
         let data = parse(&data)?;
         let before = self.geometry.get();
-        let now = geometry_of(data, before.volatile_write_cache)
+        let identified = self.controller.identify()?;
+        let now = geometry_of(data, &identified)
             .filter(|now| now.block_bytes == before.block_bytes)
             .ok_or(Error::Namespace(self.namespace_id))?;
         self.geometry.set(now);
@@ -319,7 +318,7 @@ fn parse(bytes: &[u8]) -> Result<&NamespaceData, Error> {
     NamespaceData::ref_from_bytes(bytes).map_err(|_| Error::Nonsense("Identify Namespace data"))
 }
 
-fn geometry_of(data: &NamespaceData, volatile_write_cache: bool) -> Option<Geometry> {
+fn geometry_of(data: &NamespaceData, controller: &ControllerData) -> Option<Geometry> {
     let index = usize::from(data.format & 0xf | data.format >> 1 & 0x30);
     let format = data.formats.get(index)?;
     if format.metadata_bytes.get() != 0 {
@@ -327,8 +326,10 @@ fn geometry_of(data: &NamespaceData, volatile_write_cache: bool) -> Option<Geome
     }
     let block_bytes = 1u32.checked_shl(u32::from(format.block_shift))?;
     let mut geometry = Geometry::new(block_bytes, data.size_blocks.get()).ok()?;
-    geometry.volatile_write_cache = volatile_write_cache;
-    geometry.deallocates = data.deallocate & 0b111 == dlfeat::READS_ZEROES;
+    geometry.volatile_write_cache = controller.write_cache & 1 != 0;
+    geometry.deallocates = data.deallocate & 0b111 == dlfeat::READS_ZEROES
+        && data.deallocate & dlfeat::WRITE_ZEROES_DEALLOCATES != 0
+        && controller.io_commands.get() & oncs::WRITE_ZEROES != 0;
     if data.features & nsfeat::ATOMICS != 0 {
         geometry.power_fail_atomic_blocks = u32::from(data.atomic_power_fail.get()) + 1;
         geometry.power_fail_atomic_boundary_blocks = match data.atomic_boundary_power_fail.get() {
@@ -355,8 +356,6 @@ impl Limits {
             transfer: pages(data.transfer_size_max),
             write_zeroes: pages(data.transfer_size_max),
             verify: pages(data.transfer_size_max),
-            deallocate: u64::from(u32::MAX),
-            deallocates: data.io_commands.get() & oncs::DATASET_MANAGEMENT != 0,
         };
         // Optional structure: a controller without it has no limits of its own.
         if let Ok(found) = controller
@@ -366,10 +365,6 @@ impl Limits {
         {
             limits.write_zeroes = pages(found.write_zeroes_limit);
             limits.verify = pages(found.verify_limit);
-            match found.dataset_range_blocks_limit.get() {
-                0 => {}
-                blocks => limits.deallocate = u64::from(blocks),
-            }
         }
         Ok(limits)
     }
@@ -409,31 +404,19 @@ impl BlockDevice for Namespace {
         self.run(entry, Data::None).await.1
     }
 
+    /// By Write Zeroes, as Dataset Management is a hint: a controller may leave any part of a range
+    /// as it was.
     async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
-        if !self.geometry.get().contains(range) {
+        let geometry = self.geometry.get();
+        if !geometry.contains(range) {
             return Err(IoError::OutOfRange);
         }
-        if !self.limits.deallocates {
+        if !geometry.deallocates {
             return Ok(());
         }
-        let mut done = 0;
-        while done < range.blocks {
-            let blocks = self.limits.deallocate.min(range.blocks - done);
-            let one = DatasetRange {
-                attributes: 0.into(),
-                blocks: (blocks as u32).into(),
-                start: (range.start.0 + done).into(),
-            };
-            let nothing = SglDescriptor::transport(0);
-            let opcode = IoOpcode::DATASET_MANAGEMENT.0;
-            let entry = SubmissionEntry::new(opcode, self.namespace_id, nothing);
-            let mut command = *DatasetManagement::of(&entry);
-            command.attributes = DATASET_DEALLOCATE.into();
-            let data = Data::Out(Buffer::copy_of(one.as_bytes()));
-            self.run(*command.entry(), data).await.1?;
-            done += blocks;
-        }
-        Ok(())
+        let limit = self.limits.write_zeroes;
+        self.over_range(IoOpcode::WRITE_ZEROES, range, limit, control::DEALLOCATE)
+            .await
     }
 
     async fn write_zeroes(&self, range: BlockRange, durability: Durability) -> Result<(), IoError> {

@@ -77,6 +77,12 @@ impl Node {
         format!("-t tcp -a fec0::2 -s {}", self.ports[1])
     }
 
+    /// A namespace of the subsystem `nqn`, for programs of ours in the guest.
+    #[must_use]
+    pub fn target(&self, nqn: &str, nsid: u32) -> String {
+        format!("tcp://10.0.2.2:{}/{nqn}?nsid={nsid}", self.ports[0])
+    }
+
     /// NQN of the subsystem whose two namespaces the guest may use.
     #[must_use]
     pub fn shared(&self) -> &'static str {

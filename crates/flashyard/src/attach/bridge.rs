@@ -11,8 +11,8 @@ use initiator::{ConnectOptions, Controller, Namespace, Reconnect, TargetAddress}
 use reactor::{Reactor, ReactorConfig};
 
 use super::channel;
-use super::file_system::Mounted;
-use super::news;
+use super::file_system::{FILE, Mounted};
+use super::{growth, news};
 use super::ring::{self, Served};
 use super::state::Requests;
 
@@ -46,7 +46,7 @@ pub enum BridgeError {
 /// requests come.
 pub fn serve(
     address: &TargetAddress,
-    host_nqn: String,
+    options: ConnectOptions,
     mount: PathBuf,
     ready: impl FnOnce(&Geometry, Requests) -> io::Result<()>,
 ) -> Result<(), BridgeError> {
@@ -56,14 +56,17 @@ pub fn serve(
     };
     let reactor = Reactor::io_uring(config)?;
     reactor.run(async move {
-        let connected = connect(address, host_nqn).await;
+        let connected = connect(address, options).await;
         let (controller, namespace) = connected.map_err(|source| BridgeError::Target {
             address: address.to_string(),
             source,
         })?;
         let news = reactor::spawn(news::tell(controller.clone(), namespace.clone()));
         let _news = news.cancel_on_drop();
-        let served = serve_at(&mount, config.wide_entries, Rc::new(namespace), ready).await;
+        let namespace = Rc::new(namespace);
+        let following = growth::follow(&namespace, mount.join(FILE));
+        let served = serve_at(&mount, config.wide_entries, namespace, ready).await;
+        drop(following);
         controller.disconnect().await;
         served.map_err(|source| BridgeError::Mount { mount, source })
     })
@@ -113,9 +116,8 @@ async fn mounted<D: BlockDevice + 'static>(
 
 async fn connect(
     address: &TargetAddress,
-    host_nqn: String,
+    mut options: ConnectOptions,
 ) -> Result<(Controller, Namespace), initiator::Error> {
-    let mut options = ConnectOptions::new(host_nqn);
     options.io_queues = 1;
     options.queue_depth = QUEUE_DEPTH;
     options.reconnect = Some(RECONNECT);

@@ -115,6 +115,9 @@ pub fn about(asked: Asked<'_>, geometry: &Geometry) -> Result<Vec<u8>, i32> {
         Asked::Attributes { inode } => attributes(inode, geometry)
             .map(|found| found.attributes())
             .ok_or(missing),
+        Asked::Statistics => Ok(wire::statistics(geometry.block_bytes, geometry.block_count)),
+        // Not "unknown": the kernel would never ask for any change of the allocation again.
+        Asked::OtherAllocation => Err(rustix::io::Errno::OPNOTSUPP.raw_os_error()),
         Asked::Open => Ok(wire::opened()),
         Asked::Close => Ok(Vec::new()),
         Asked::List { from } => Ok(wire::listed(

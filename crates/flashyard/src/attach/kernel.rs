@@ -1,11 +1,21 @@
-//! Attaching by the kernel's own NVMe/TCP host, through nvme-cli.
+//! Attaching by the kernel's own NVMe/TCP host.
 
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use initiator::TargetAddress;
+use reactor::net::display_ip;
 
-use super::{AttachError, tools};
+use super::{AttachError, Connecting, tools};
+
+/// Takes options for a connection, and answers with the controller.
+const FABRICS: &str = "/dev/nvme-fabrics";
+
+/// Describes every subsystem that the kernel is connected to.
+const SUBSYSTEMS: &str = "/sys/class/nvme-subsystem";
 
 /// How long a lost controller is waited for before I/O fails; the kernel's own default.
 const CONTROLLER_LOSS_SECONDS: &str = "600";
@@ -24,32 +34,18 @@ pub fn is_there() -> bool {
 }
 
 /// Connects; gives the block device.
-pub fn attach(address: &TargetAddress, host_nqn: &str) -> Result<PathBuf, AttachError> {
-    let ip = address.address.ip().to_string();
-    let port = address.address.port().to_string();
-    let nqn = address.subsystem_nqn.as_str();
-    let options = [
-        "connect",
-        "--transport",
-        "tcp",
-        "--traddr",
-        &ip,
-        "--trsvcid",
-        &port,
-        "--nqn",
-        nqn,
-        "--hostnqn",
-        host_nqn,
-        "--ctrl-loss-tmo",
-        CONTROLLER_LOSS_SECONDS,
-        "--reconnect-delay",
-        RECONNECT_SECONDS,
-    ];
-    tools::run("nvme", &options)?;
+pub fn attach(address: &TargetAddress, connecting: &Connecting) -> Result<PathBuf, AttachError> {
+    let (nqn, nsid) = (
+        address.subsystem_nqn.as_str(),
+        address.namespace_id.unwrap_or(1),
+    );
+    connect(address, connecting).map_err(|source| AttachError::Kernel {
+        address: address.to_string(),
+        source,
+    })?;
     let started = Instant::now();
-    let nsid = address.namespace_id.unwrap_or(1);
     loop {
-        if let Some(device) = device_of(Path::new("/sys/class/nvme-subsystem"), nqn, nsid) {
+        if let Some(device) = device_of(Path::new(SUBSYSTEMS), nqn, nsid) {
             return Ok(device);
         }
         if started.elapsed() > APPEARS {
@@ -60,26 +56,78 @@ pub fn attach(address: &TargetAddress, host_nqn: &str) -> Result<PathBuf, Attach
     }
 }
 
+/// Has the kernel connect, as `nvme connect` does: in its own words and without another program,
+/// whose command line would show the secrets.
+fn connect(address: &TargetAddress, connecting: &Connecting) -> io::Result<()> {
+    let mut fabrics = File::options().read(true).write(true).open(FABRICS)?;
+    fabrics.write_all(options(address, connecting).as_bytes())?;
+    // The answer names the controller. Until it is read, the kernel keeps it for this handle.
+    let _bytes = fabrics.read(&mut [0; 128])?;
+    Ok(())
+}
+
+/// The kernel's options for a connection.
+fn options(address: &TargetAddress, connecting: &Connecting) -> String {
+    let Connecting { identity, secrets } = connecting;
+    let mut options = format!(
+        "transport=tcp,traddr={},trsvcid={},nqn={},hostnqn={},hostid={},ctrl_loss_tmo={},\
+         reconnect_delay={}",
+        display_ip(&address.address),
+        address.address.port(),
+        address.subsystem_nqn,
+        identity.nqn,
+        identity.id,
+        CONTROLLER_LOSS_SECONDS,
+        RECONNECT_SECONDS
+    );
+    let (host, controller) = secrets.dhchap();
+    for (option, secret) in [("dhchap_secret", host), ("dhchap_ctrl_secret", controller)] {
+        if let Some(secret) = secret {
+            let _ = write!(options, ",{option}={secret}");
+        }
+    }
+    options
+}
+
 /// Disconnects every path to the subsystem.
 pub fn detach(nqn: &str) -> Result<(), AttachError> {
-    tools::run("nvme", &["disconnect", "--nqn", nqn]).map(drop)
+    for path in controllers_of(Path::new(SUBSYSTEMS), nqn) {
+        match std::fs::write(&path, "1") {
+            // Gone meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            done => done.map_err(|source| AttachError::Path { path, source })?,
+        }
+    }
+    Ok(())
+}
+
+/// The file of each of the subsystem's controllers that deletes it.
+fn controllers_of(subsystems: &Path, nqn: &str) -> Vec<PathBuf> {
+    let entries = subsystem_of(subsystems, nqn).and_then(|path| std::fs::read_dir(path).ok());
+    let entries = entries.into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.path().join("delete_controller"));
+    files.filter(|file| file.exists()).collect()
+}
+
+/// The directory that describes the subsystem, if the kernel is connected to it.
+fn subsystem_of(subsystems: &Path, nqn: &str) -> Option<PathBuf> {
+    let all = std::fs::read_dir(subsystems).ok()?.flatten();
+    all.map(|entry| entry.path())
+        .find(|path| read(&path.join("subsysnqn")) == nqn)
+}
+
+fn read(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.trim().to_owned()
 }
 
 /// The block device of namespace `nsid` of the subsystem; with several paths the kernel shows one
 /// device for all of them there.
 fn device_of(subsystems: &Path, nqn: &str, nsid: u32) -> Option<PathBuf> {
-    let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
-    for subsystem in std::fs::read_dir(subsystems).ok()?.flatten() {
-        if read(subsystem.path().join("subsysnqn")).trim() != nqn {
-            continue;
-        }
-        for entry in std::fs::read_dir(subsystem.path()).ok()?.flatten() {
-            if read(entry.path().join("nsid")).trim() == nsid.to_string() {
-                return Some(Path::new("/dev").join(entry.file_name()));
-            }
-        }
-    }
-    None
+    let entries = std::fs::read_dir(subsystem_of(subsystems, nqn)?).ok()?;
+    let mut entries = entries.flatten();
+    let found = entries.find(|entry| read(&entry.path().join("nsid")) == nsid.to_string());
+    found.map(|entry| Path::new("/dev").join(entry.file_name()))
 }
 
 #[cfg(test)]
@@ -89,18 +137,44 @@ mod tests {
     #[test]
     fn the_device_is_the_namespace_of_the_right_subsystem() {
         let directory = tempfile::tempdir().unwrap();
-        for (subsystem, nqn, device, nsid) in [
-            ("nvme-subsys0", "nqn.a", "nvme0n1", "1"),
-            ("nvme-subsys1", "nqn.b", "nvme1n2", "2"),
+        for (subsystem, nqn, device, nsid, controller) in [
+            ("nvme-subsys0", "nqn.a", "nvme0n1", "1", "nvme0"),
+            ("nvme-subsys1", "nqn.b", "nvme1n2", "2", "nvme1"),
         ] {
             let path = directory.path().join(subsystem);
             std::fs::create_dir_all(path.join(device)).unwrap();
             std::fs::write(path.join("subsysnqn"), format!("{nqn}\n")).unwrap();
             std::fs::write(path.join(device).join("nsid"), format!("{nsid}\n")).unwrap();
+            std::fs::create_dir(path.join(controller)).unwrap();
+            std::fs::write(path.join(controller).join("delete_controller"), "").unwrap();
         }
         let found = |nqn, nsid| device_of(directory.path(), nqn, nsid);
         assert_eq!(found("nqn.b", 2), Some(PathBuf::from("/dev/nvme1n2")));
         assert_eq!(found("nqn.b", 1), None);
         assert_eq!(found("nqn.c", 1), None);
+        let delete = directory
+            .path()
+            .join("nvme-subsys1/nvme1/delete_controller");
+        assert_eq!(controllers_of(directory.path(), "nqn.b"), [delete]);
+        assert!(controllers_of(directory.path(), "nqn.c").is_empty());
+    }
+
+    #[test]
+    fn the_kernel_is_told_all_of_it() {
+        let address = "tcp://[fe80::1%lo]:4420/nqn.2014-08.org.example:v";
+        let id = "fb5160f4-cdf4-4d39-9bc8-ddf422e951be";
+        let connecting: Connecting = serde_json::from_value(serde_json::json!({
+            "identity": { "nqn": "nqn.2014-08.org.example:h", "id": id },
+            "secrets": { "dhchap_secret_file": "DHHC-1:00:a:", "tls_key_file": null,
+                "controller_secret_file": "DHHC-1:00:b:" },
+        }))
+        .unwrap();
+        let said = options(&address.parse().unwrap(), &connecting);
+        let expected = format!(
+            "transport=tcp,traddr=fe80::1%lo,trsvcid=4420,nqn=nqn.2014-08.org.example:v,\
+             hostnqn=nqn.2014-08.org.example:h,hostid={id},ctrl_loss_tmo=600,reconnect_delay=2,\
+             dhchap_secret=DHHC-1:00:a:,dhchap_ctrl_secret=DHHC-1:00:b:"
+        );
+        assert_eq!(said, expected);
     }
 }

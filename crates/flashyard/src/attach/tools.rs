@@ -1,4 +1,4 @@
-//! Other programs that take part: losetup, umount, modprobe, nvme.
+//! Other programs that take part: losetup, umount, modprobe.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,14 @@ use std::process::Command;
 use super::AttachError;
 
 /// A program, and the package that has it on Debian and Ubuntu.
-const PACKAGES: [(&str, &str); 4] = [
+const PACKAGES: [(&str, &str); 3] = [
     ("losetup", "mount"),
     ("umount", "mount"),
     ("modprobe", "kmod"),
-    ("nvme", "nvme-cli"),
 ];
+
+/// The unit of `size` in /sys/class/block, whatever the logical block size.
+const SECTOR_BYTES: u64 = 512;
 
 /// Runs a program to its end; gives what it printed.
 pub fn run(program: &'static str, arguments: &[&str]) -> Result<String, AttachError> {
@@ -70,6 +72,30 @@ pub fn loops_over(file: &Path) -> Result<Vec<PathBuf>, AttachError> {
         backing.trim().trim_end_matches(" (deleted)") == file
     });
     Ok(ours.map(|(name, _)| PathBuf::from(name)).collect())
+}
+
+/// Makes the loop devices over `file` as large as it has become. None is made smaller: whoever uses
+/// a disk does not expect that.
+pub fn grow_loops(file: &Path) -> Result<(), AttachError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        |source| AttachError::Path { path, source }
+    };
+    // Asking is what makes the kernel take the file's size anew.
+    let bytes = std::fs::metadata(file).map_err(failed(file))?.len();
+    for device in loops_over(file)? {
+        let name = device.file_name().unwrap_or_default();
+        let size = Path::new("/sys/class/block").join(name).join("size");
+        let text = std::fs::read_to_string(&size).map_err(failed(&size))?;
+        let sectors: u64 = text.trim().parse().unwrap_or(0);
+        if sectors.saturating_mul(SECTOR_BYTES) < bytes {
+            run(
+                "losetup",
+                &["--set-capacity", &device.display().to_string()],
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// Ends a loop device that nobody uses.

@@ -22,8 +22,18 @@ const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 pub const DIRECTORY: u32 = 0o040_000;
 pub const REGULAR: u32 = 0o100_000;
 
-/// How long the kernel may believe what it was told: nothing here changes behind its back.
-const FOREVER_SECONDS: u64 = 86_400;
+/// How long the kernel may believe which inode a name has: that never changes.
+const NAMES_SECONDS: u64 = 86_400;
+
+/// How long it may believe an inode's attributes: the volume may grow at any time, and no read or
+/// write of the file asks for them.
+const ATTRIBUTES_SECONDS: u64 = 0;
+
+/// Longest name in the directory, as every file system has it.
+const NAME_BYTES_MAX: u32 = 255;
+
+/// Space is given back in pieces of at least so much, whatever the logical block size.
+const GIVEN_BACK_BYTES_MIN: u32 = 4096;
 
 /// `fallocate`'s modes, from `linux/falloc.h`.
 const KEEP_SIZE: u32 = 1;
@@ -42,6 +52,8 @@ pub enum Asked<'a> {
     Attributes {
         inode: u64,
     },
+    /// How large and how full the file system is.
+    Statistics,
     /// Opens a file or a directory.
     Open,
     /// What is in the directory, from entry `from` on.
@@ -65,6 +77,8 @@ pub enum Asked<'a> {
         offset: u64,
         bytes: u64,
     },
+    /// A change of the allocation that a volume does not know.
+    OtherAllocation,
     /// Closes something, or begins to.
     Close,
     /// Something that wants no answer.
@@ -123,6 +137,7 @@ pub fn parse_parts<'a>(
         },
         3 => Asked::Attributes { inode },
         14 | 27 => Asked::Open,
+        17 => Asked::Statistics,
         15 | WRITE | 28 => transfer(operation, fields, data)?,
         20 => Asked::Flush,
         18 | 25 | 29 => Asked::Close,
@@ -154,7 +169,7 @@ fn allocation(mut fields: Fields<'_>) -> Option<Asked<'static>> {
     Some(match mode & !KEEP_SIZE {
         PUNCH_HOLE => Asked::Deallocate { offset, bytes },
         ZERO_RANGE => Asked::WriteZeroes { offset, bytes },
-        _ => Asked::Unknown,
+        _ => Asked::OtherAllocation,
     })
 }
 
@@ -197,7 +212,7 @@ impl Attributes {
     /// The payload of the answer to [`Asked::Lookup`]: `struct fuse_entry_out`.
     pub fn entry(&self) -> Vec<u8> {
         let mut answer = Vec::new();
-        for number in [self.inode, 0, FOREVER_SECONDS, FOREVER_SECONDS, 0] {
+        for number in [self.inode, 0, NAMES_SECONDS, ATTRIBUTES_SECONDS, 0] {
             answer.extend(number.to_ne_bytes());
         }
         self.put(&mut answer);
@@ -207,12 +222,28 @@ impl Attributes {
     /// The payload of the answer to [`Asked::Attributes`]: `struct fuse_attr_out`.
     pub fn attributes(&self) -> Vec<u8> {
         let mut answer = Vec::new();
-        for number in [FOREVER_SECONDS, 0] {
+        for number in [ATTRIBUTES_SECONDS, 0] {
             answer.extend(number.to_ne_bytes());
         }
         self.put(&mut answer);
         answer
     }
+}
+
+/// The payload of the answer to [`Asked::Statistics`]: `struct fuse_statfs_out`. The volume fills
+/// the file system. A loop device discards in units of the block size that is said here.
+pub fn statistics(block_bytes: u32, block_count: u64) -> Vec<u8> {
+    let mut answer = Vec::new();
+    // Blocks, free ones, those for everybody; inodes, free ones.
+    for number in [block_count, 0, 0, 2, 0] {
+        answer.extend(number.to_ne_bytes());
+    }
+    let unit = block_bytes.max(GIVEN_BACK_BYTES_MIN);
+    // The last seven are padding and room for more.
+    for number in [unit, NAME_BYTES_MAX, block_bytes, 0, 0, 0, 0, 0, 0, 0] {
+        answer.extend(number.to_ne_bytes());
+    }
+    answer
 }
 
 /// The payload of the answer to [`Asked::Open`]: `struct fuse_open_out`.
@@ -291,6 +322,11 @@ mod tests {
             bytes: 8192,
         };
         assert_eq!(parse(&punched), Some((7, asked)));
+        // Growing the file, as `posix_fallocate` does.
+        let allocated = message(43, 2, &numbers(&[0, 0, 8192, 0]));
+        assert_eq!(parse(&allocated), Some((7, Asked::OtherAllocation)));
+        let statistics = message(17, 1, &[]);
+        assert_eq!(parse(&statistics), Some((7, Asked::Statistics)));
         assert_eq!(parse(&message(99, 2, &[])), Some((7, Asked::Unknown)));
     }
 
@@ -351,6 +387,7 @@ mod tests {
         };
         assert_eq!(volume.entry().len(), 128);
         assert_eq!(volume.attributes().len(), 104);
+        assert_eq!(statistics(512, 100).len(), 80);
         assert_eq!((opened().len(), written(3).len()), (16, 8));
         let head = answer(7, 5, 8);
         assert_eq!(head[..4], 24_u32.to_ne_bytes());

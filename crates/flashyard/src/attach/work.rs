@@ -67,7 +67,11 @@ impl Command {
     pub async fn run<D: BlockDevice>(self, device: &D) -> Result<(), i32> {
         let done = match self {
             Command::Flush => device.flush().await,
-            Command::Deallocate(range) => device.deallocate(range).await,
+            // A hole in a file reads as zeroes, which not every device promises of its own.
+            Command::Deallocate(range) if device.geometry().deallocates => {
+                device.deallocate(range).await
+            }
+            Command::Deallocate(range) => device.write_zeroes(range, Durability::Cached).await,
             Command::WriteZeroes(range) => device.write_zeroes(range, Durability::Cached).await,
         };
         done.map_err(errno)

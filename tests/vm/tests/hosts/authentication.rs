@@ -37,6 +37,7 @@ pub fn scenario(guest: &mut Guest, node: Node) {
             "",
         );
     }
+    attached(guest, &node, &make("sha512", "ffdhe3072"));
     again_and_again(guest, &node, &connect);
     guest.refused(
         "discovery without the secret",
@@ -46,6 +47,29 @@ pub fn scenario(guest: &mut Guest, node: Node) {
     node.command("host key guest --remove")
         .expect("the node forgets it");
     guest.check("connect when nothing is to be proved", &connect);
+}
+
+/// `flashyard attach` has the kernel connect with the secrets in files.
+fn attached(guest: &mut Guest, node: &Node, (secret, controller): &(String, String)) {
+    let target = node.target(node.shared(), 1);
+    let attach = format!("flashyard attach '{target}' --method kernel --directory /tmp/attached");
+    guest.refused("attach without a secret", &attach, "refused to connect");
+    guest.check(
+        "attach with secrets of both ends, then detach",
+        &format!(
+            "
+            echo '{secret}' >/tmp/secret
+            echo '{controller}' >/tmp/controller
+            dev=$({attach} --dhchap-secret-file /tmp/secret \
+                --controller-secret-file /tmp/controller)
+            test \"$dev\" = \"$(nvme-device {nqn} 1)\"
+            grep -qx \"$(cat /etc/nvme/hostid)\" /sys/class/nvme/nvme*/hostid
+            dd if=$dev of=/dev/null bs=64k count=4 iflag=direct 2>/dev/null
+            flashyard detach '{target}' --directory /tmp/attached
+            test ! -e $dev",
+            nqn = node.shared(),
+        ),
+    );
 }
 
 fn one_way_and_both(

@@ -1,0 +1,95 @@
+//! The volume's size while it is attached: its file shows it at once, and the disk grows with it.
+//!
+//! A disk in use never shrinks by itself. A volume shrinks only while no host is connected, as when
+//! it was cut off: then the log says so, and what is behind the volume's end fails.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::{BlockDevice, Geometry};
+use initiator::{Controller, Error, Namespace, State};
+use nvme::command::ALL_NAMESPACES;
+use nvme::event::AsyncEvent;
+use nvme::log::LogPage;
+use reactor::{CancelOnDrop, spawn};
+
+use super::tools;
+
+/// Bytes of the Changed Namespace List, which is read so that the next change is told too.
+const LIST_BYTES: usize = 4096;
+
+/// Between two questions for the size while the connection is lost.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Follows the size of the volume that `file` shows, until dropped: by the controller's events, and
+/// after every loss of the controller, which tells of nothing meanwhile.
+pub fn follow(namespace: &Rc<Namespace>, file: PathBuf) -> [CancelOnDrop<()>; 2] {
+    let file: Rc<Path> = file.into();
+    let told = after_events(Rc::clone(namespace), Rc::clone(&file));
+    let missed = after_losses(Rc::clone(namespace), file);
+    [spawn(told).cancel_on_drop(), spawn(missed).cancel_on_drop()]
+}
+
+async fn after_events(namespace: Rc<Namespace>, file: Rc<Path>) {
+    let controller = namespace.controller().clone();
+    while let Some(event) = controller.next_event().await {
+        if event == AsyncEvent::NAMESPACE_CHANGED {
+            let list = LogPage::CHANGED_NAMESPACES;
+            // Fails with the connection, after which the size is asked for anyway.
+            drop(
+                controller
+                    .log_page(list, ALL_NAMESPACES, 0, LIST_BYTES)
+                    .await,
+            );
+            take_size(&namespace, &file).await;
+        }
+    }
+}
+
+async fn after_losses(namespace: Rc<Namespace>, file: Rc<Path>) {
+    let controller = namespace.controller().clone();
+    loop {
+        match controller.state_changed().await {
+            State::Live => take_size(&namespace, &file).await,
+            State::Connecting | State::Failing(_) => {}
+            State::Dead(_) => return,
+        }
+    }
+}
+
+/// Asks for the volume's size, and makes the disk larger if it has grown.
+async fn take_size(namespace: &Namespace, file: &Path) {
+    let before = namespace.geometry();
+    let now = match refreshed(namespace).await {
+        Ok(now) => now,
+        Err(error) => return eprintln!("flashyard: asking for the volume's size: {error}"),
+    };
+    let (had, has) = (before.capacity_bytes(), now.capacity_bytes());
+    if has < had {
+        eprintln!(
+            "flashyard: the volume shrank from {had} to {has} bytes; the disk keeps its size, and \
+             I/O behind the volume's end fails: attach it anew"
+        );
+    } else if has > had {
+        let file = file.to_owned();
+        let grow = move || tools::grow_loops(&file).map_err(|error| error.to_string());
+        match reactor::blocking(grow).await {
+            Ok(()) => eprintln!("flashyard: the volume grew from {had} to {has} bytes"),
+            Err(error) => eprintln!("flashyard: the disk does not grow with the volume: {error}"),
+        }
+    }
+}
+
+/// The geometry as the controller has it now; a lost connection is waited for.
+async fn refreshed(namespace: &Namespace) -> Result<Geometry, Error> {
+    let is_dead = |controller: &Controller| matches!(controller.state(), State::Dead(_));
+    loop {
+        match namespace.refresh().await {
+            Err(Error::ConnectionLost(_)) if !is_dead(namespace.controller()) => {
+                reactor::sleep(AGAIN).await;
+            }
+            other => return other,
+        }
+    }
+}

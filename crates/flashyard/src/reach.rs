@@ -1,0 +1,22 @@
+//! Which of several addresses of one target to use.
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use initiator::TargetAddress;
+
+/// How long an address may take to answer before the next is tried.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
+
+/// The first address that takes a connection, or the first of all if none does: connecting to it
+/// tells why. A single one is not tried.
+pub fn first_that_answers(addresses: Vec<TargetAddress>) -> Option<TargetAddress> {
+    let answers = |target: &TargetAddress| {
+        TcpStream::connect_timeout(&target.address, ANSWERS_WITHIN).is_ok()
+    };
+    let chosen = match addresses.len() {
+        0 | 1 => 0,
+        _ => addresses.iter().position(answers).unwrap_or(0),
+    };
+    addresses.into_iter().nth(chosen)
+}

@@ -1,0 +1,69 @@
+//! Secrets that a host proves, and keys that it encrypts with, from files.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use access::Secret;
+use api::SecretText;
+use clap::Args;
+use initiator::{ConnectOptions, Credentials, TlsKey};
+use serde::{Deserialize, Serialize};
+
+use crate::host_key::read_secret;
+
+/// Secrets of a host, checked when they are read; given to another process as they are.
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
+pub struct HostSecrets {
+    /// Prove the secret in this file, of the form DHHC-1:TT:BASE64:, to a node that asks; - is
+    /// standard input
+    #[arg(long, value_name = "FILE", value_parser = read::<Secret>)]
+    dhchap_secret_file: Option<SecretText>,
+    /// Have the node prove the secret in this file
+    #[arg(long, value_name = "FILE", value_parser = read::<Secret>,
+        requires = "dhchap_secret_file")]
+    controller_secret_file: Option<SecretText>,
+    /// Connect under TLS, with the key in this file, of the form NVMeTLSkey-1:HH:BASE64:
+    #[arg(long, value_name = "FILE", value_parser = read::<TlsKey>, alias = "tls-key")]
+    tls_key_file: Option<SecretText>,
+}
+
+/// Reads what must be a `T`.
+fn read<T: FromStr<Err: Display>>(path: &str) -> Result<SecretText, String> {
+    let text = read_secret(path)?;
+    match text.reveal().parse::<T>() {
+        Ok(_) => Ok(text),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+impl HostSecrets {
+    /// Whether connections are to be under TLS.
+    pub fn has_tls_key(&self) -> bool {
+        self.tls_key_file.is_some()
+    }
+
+    /// The secret that the host proves, and the one that the controller has to prove.
+    pub fn dhchap(&self) -> (Option<&str>, Option<&str>) {
+        let (host, controller) = (&self.dhchap_secret_file, &self.controller_secret_file);
+        (
+            host.as_ref().map(SecretText::reveal),
+            controller.as_ref().map(SecretText::reveal),
+        )
+    }
+
+    /// Has connections made with `options` use them.
+    pub fn apply(&self, options: &mut ConnectOptions) -> Result<(), String> {
+        let (host, controller) = self.dhchap();
+        if let Some(host) = host {
+            let controller = controller.map(parsed).transpose()?;
+            options.credentials = Some(Credentials::new(parsed(host)?, controller));
+        }
+        let key = self.tls_key_file.as_ref().map(SecretText::reveal);
+        options.tls_key = key.map(parsed).transpose()?;
+        Ok(())
+    }
+}
+
+fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
