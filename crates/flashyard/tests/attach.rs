@@ -17,7 +17,7 @@ use block::Buffer;
 use offer::Offer;
 use rustix::process::{Pid, Signal};
 use server::tokens::ADMIN_TOKEN_FILE;
-use support::{Node, flashyard, text};
+use support::{Node, flashyard, text, tool};
 use tempfile::TempDir;
 
 /// A node with one volume, large enough for XFS, and a place to remember what is attached.
@@ -109,13 +109,6 @@ impl Drop for Host {
         // After a failure; after success there is nothing to detach.
         self.run(&["detach", "data"]);
     }
-}
-
-fn tool(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap();
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {said}");
-    text(&output.stdout)
 }
 
 fn mounted(device: &Path, at: &Path, work: impl FnOnce()) {

@@ -1,252 +1,109 @@
-//! Databases on attached volumes: the TPC-C and Cassandra plans with real programs, and what a
-//! database has acknowledged after everything below it died. Needs root, as attaching does.
+//! Databases on attached volumes: the TPC-C and Cassandra plans with real programs, what a database
+//! has acknowledged after everything below it died, and what a clone or a rollback has of it. Needs
+//! root, as attaching does.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/attached.rs"]
+mod attached;
+#[path = "support/database.rs"]
+mod database;
+#[path = "support/mariadb.rs"]
+mod mariadb;
+#[path = "support/postgres.rs"]
+mod postgres;
+#[path = "support/raid6.rs"]
+mod raid6;
 mod support;
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use database::{Bench, Database, Ledger, roll_back};
+use mariadb::MariaDb;
+use postgres::Postgres;
+use raid6::make_pool;
 use rustix::process::{Pid, Signal};
-use support::{Node, flashyard, text, wait_until};
+use support::{Node, flashyard, text, tool, wait_until};
 use tempfile::TempDir;
 
-fn tool(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap();
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {said}");
-    text(&output.stdout)
+/// A node whose volume `data` is a drive, on a file.
+fn on_a_drive() -> Node {
+    let mut node = Node::configured("");
+    node.keep_ports();
+    let image = node.path().join("drive.img");
+    let image = image.to_str().unwrap();
+    node.answer(&["drive", "add", "disk", image, "--size", "600MiB"]);
+    let create = ["volume", "create", "data", "--drive", "disk"];
+    node.answer(&[&create[..], &["--allow", "any"]].concat());
+    node
 }
 
-/// A volume on a file, attached, with XFS on it, and MariaDB on that.
-struct Bench {
-    directory: TempDir,
-    node: Node,
-    server: Option<Child>,
+/// A node whose volume `data` is one of a raid6 pool.
+fn in_a_pool() -> Node {
+    let mut node = Node::configured("");
+    node.keep_ports();
+    make_pool(&node, 4, "800MiB", &[]);
+    let create = ["volume", "create", "data", "--pool", "pool"];
+    node.answer(&[&create[..], &["--size", "600MiB", "--allow", "any"]].concat());
+    node
 }
 
-impl Bench {
-    fn new() -> Bench {
-        let mut node = Node::configured("");
-        node.keep_ports();
-        let image = node.path().join("drive.img");
-        let image = image.to_str().unwrap();
-        node.answer(&["drive", "add", "disk", image, "--size", "600MiB"]);
-        node.answer(&[
-            "volume", "create", "data", "--drive", "disk", "--allow", "any",
-        ]);
-        let bench = Bench {
-            directory: tempfile::tempdir().unwrap(),
-            node,
-            server: None,
-        };
-        std::fs::create_dir(bench.mount()).unwrap();
-        bench
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn mount(&self) -> PathBuf {
-        self.path("mount")
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.path("sock")
-    }
-
-    fn attachment(&self, verb: &str, extra: &[&str]) -> String {
-        let directory = self.path("attached");
-        let usual = [verb, "data", "--directory", directory.to_str().unwrap()];
-        self.node.answer(&[&usual[..], extra].concat())
-    }
-
-    fn attach(&self) -> PathBuf {
-        PathBuf::from(self.attachment("attach", &["--method", "fuse"]).trim())
-    }
-
-    fn start_server(&mut self) {
-        let log = std::fs::File::create(self.path("log")).unwrap();
-        let data = self.mount().join("data");
-        if !data.exists() {
-            let data = format!("--datadir={}", data.display());
-            let root = "--auth-root-authentication-method=normal";
-            tool(
-                "mariadb-install-db",
-                &["--no-defaults", &data, "--user=root", root],
-            );
-        }
-        let server = Command::new("mariadbd")
-            .args([
-                "--no-defaults",
-                "--user=root",
-                "--skip-networking",
-                "--skip-log-bin",
-            ])
-            .args([
-                "--innodb-flush-method=O_DIRECT",
-                "--innodb-log-file-size=16M",
-            ])
-            .arg(format!("--datadir={}", data.display()))
-            .arg(format!("--socket={}", self.socket().display()))
-            .arg(format!("--pid-file={}", self.path("pid").display()))
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        self.server = Some(server);
-        wait_until("MariaDB answers", || {
-            self.client(&["--execute", "select 1"])
-                .status()
-                .unwrap()
-                .success()
-        });
-    }
-
-    fn client(&self, arguments: &[&str]) -> Command {
-        let mut command = lab::database::mariadb_client(&self.socket());
-        command.arg("--unbuffered").args(arguments);
-        command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .stdin(Stdio::null());
-        command
-    }
-
-    /// Kills the database, and the process that serves the volume to this host's kernel: before
-    /// that, the kernel does not let the database go, whose I/O waits for the volume.
-    fn kill_host_side(&mut self) {
-        let mut server = self.server.take();
-        if let Some(server) = &mut server {
-            server.kill().unwrap();
-        }
-        if let Some(pid) = self.bridge() {
-            // It may have ended already.
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
-        if let Some(server) = &mut server {
-            server.wait().unwrap();
-        }
-    }
-
-    fn bridge(&self) -> Option<Pid> {
-        let state = std::fs::read_to_string(self.path("attached/data.json")).ok()?;
-        let state: serde_json::Value = serde_json::from_str(&state).ok()?;
-        let pid = state["way"]["fuse"]["pid"].as_i64()?;
-        Pid::from_raw(i32::try_from(pid).ok()?)
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        self.kill_host_side();
-        // After a failure it may not be mounted.
-        let _ = Command::new("umount").arg(self.mount()).status();
-        let directory = self.path("attached");
-        self.node
-            .ask(&["detach", "data", "--directory", directory.to_str().unwrap()]);
-    }
-}
-
-/// A client that commits 1, 2, 3 and so on, each by itself, and hears of each commit.
-struct Ledger {
-    client: Child,
-    acknowledged: Arc<AtomicU64>,
-}
-
-impl Ledger {
-    fn start(bench: &Bench) -> Ledger {
-        let mut client = bench.client(&[]).stdin(Stdio::piped()).spawn().unwrap();
-        let mut statements = client.stdin.take().unwrap();
-        std::thread::spawn(move || {
-            let first = "create database lab; use lab; create table ledger (n bigint primary key);";
-            let mut number = 0;
-            // Until the client is gone.
-            let mut done = writeln!(statements, "{first}");
-            while done.is_ok() {
-                number += 1;
-                done = writeln!(
-                    statements,
-                    "insert into ledger values ({number}); select {number};"
-                );
-            }
-        });
-        let acknowledged = Arc::new(AtomicU64::new(0));
-        let heard = Arc::clone(&acknowledged);
-        let answers = BufReader::new(client.stdout.take().unwrap());
-        std::thread::spawn(move || {
-            for number in answers.lines().map_while(Result::ok) {
-                heard.store(number.parse().unwrap(), Ordering::SeqCst);
-            }
-        });
-        Ledger {
-            client,
-            acknowledged,
-        }
-    }
-
-    fn wait_for(&self, more: u64) {
-        let wanted = self.acknowledged.load(Ordering::SeqCst) + more;
-        let enough = || self.acknowledged.load(Ordering::SeqCst) >= wanted;
-        wait_until("more commits", enough);
-    }
-
-    /// Ends the client; gives the last number that was acknowledged.
-    fn end(mut self) -> u64 {
-        self.client.wait().unwrap();
-        // What it printed before its end has been read when nothing more comes.
-        std::thread::sleep(Duration::from_millis(200));
-        self.acknowledged.load(Ordering::SeqCst)
-    }
+fn loses_no_acknowledged_commit<D: Database>(mut node: Node) {
+    let mut bench = Bench::<D>::make(&node, "data");
+    let ledger = Ledger::start(&bench, 0);
+    ledger.wait_for(200);
+    // The node dies and comes back: the database waits, and goes on.
+    node.kill();
+    node.start();
+    ledger.wait_for(200);
+    // Node, host side and database die together, as by a power loss.
+    node.kill();
+    bench.kill();
+    let acknowledged = ledger.end();
+    assert!(acknowledged >= 400);
+    node.start();
+    bench.recover(&node);
+    bench.holds(acknowledged, acknowledged + 1);
+    bench.close();
 }
 
 #[test]
-fn no_acknowledged_commit_is_lost_when_the_node_dies_and_when_everything_does() {
-    let mut bench = Bench::new();
-    let mount = |device: &Path, at: &Path| {
-        tool("mount", &[device.to_str().unwrap(), at.to_str().unwrap()]);
-    };
-    let device = bench.attach();
-    tool("mkfs.xfs", &["-q", device.to_str().unwrap()]);
-    mount(&device, &bench.mount());
-    bench.start_server();
-    let ledger = Ledger::start(&bench);
+fn mariadb_loses_no_acknowledged_commit_when_the_node_dies_and_when_everything_does() {
+    loses_no_acknowledged_commit::<MariaDb>(on_a_drive());
+}
+
+#[test]
+fn postgresql_loses_no_acknowledged_commit_when_the_node_dies_and_when_everything_does() {
+    loses_no_acknowledged_commit::<Postgres>(in_a_pool());
+}
+
+#[test]
+fn a_snapshot_of_postgresql_under_load_has_what_was_acknowledged_before() {
+    let node = in_a_pool();
+    let bench = Bench::<Postgres>::make(&node, "data");
+    let ledger = Ledger::start(&bench, 0);
     ledger.wait_for(200);
-    // The node dies and comes back: the database waits, and goes on.
-    bench.node.kill();
-    bench.node.start();
+    let before = ledger.acknowledged();
+    node.answer(&["volume", "snapshot", "data", "s"]);
+    let asked = bench.last() + 1;
     ledger.wait_for(200);
-    // Node, host side and database die together, as by a power loss.
-    bench.node.kill();
-    bench.kill_host_side();
-    let acknowledged = ledger.end();
-    assert!(acknowledged >= 400);
-    bench.node.start();
-    tool("umount", &[bench.mount().to_str().unwrap()]);
-    let device = bench.attach();
-    mount(&device, &bench.mount());
-    bench.start_server();
-    let query = format!("select count(*) from lab.ledger where n <= {acknowledged}");
-    let found = bench.client(&["--execute", &query]).output().unwrap();
-    assert_eq!(text(&found.stdout).trim(), acknowledged.to_string());
-    let checked = bench
-        .client(&["--execute", "check table lab.ledger"])
-        .output()
-        .unwrap();
-    assert!(
-        text(&checked.stdout).contains("OK"),
-        "{}",
-        text(&checked.stdout)
-    );
+    node.answer(&["volume", "clone", "s", "copy", "--allow", "any"]);
+    let copy = Bench::<Postgres>::open(&node, "copy");
+    copy.holds(before, asked);
+    copy.close();
+    let end = ledger.end();
+    bench.holds(end, end + 1);
+    bench.close();
+    roll_back(&node, "data", "s");
+    let bench = Bench::<Postgres>::open(&node, "data");
+    bench.holds(before, asked);
+    bench.close();
 }
 
 /// A plan at size smoke, run in a place of its own.

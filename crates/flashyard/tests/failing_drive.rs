@@ -8,6 +8,8 @@
 mod connected;
 #[path = "support/load.rs"]
 mod load;
+#[path = "support/raid6.rs"]
+mod raid6;
 mod support;
 
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use block::{BlockDevice, Buffer, Durability, Lba};
 use connected::connected;
 use fickle::{FickleDrive, Mood};
 use load::{clean, target, verified_load};
+use raid6::make_pool;
 use support::{Node, name, text, wait_until};
 
 const MIB: u64 = 1 << 20;
@@ -27,21 +30,7 @@ fn pool_with(drive: &FickleDrive, cores: &str) -> Node {
     let node = Node::configured(&format!(
         "[node]\ncores = [{cores}]\n[pools]\ndrive_wait_seconds = 0\n"
     ));
-    for number in 0..5 {
-        let path = node.path().join(format!("d{number}.img"));
-        let add = [
-            "drive",
-            "add",
-            &format!("d{number}"),
-            path.to_str().unwrap(),
-        ];
-        node.answer(&[&add[..], &["--size", "32MiB"]].concat());
-    }
-    let path = drive.path();
-    node.answer(&["drive", "add", "fickle", path.to_str().unwrap()]);
-    let drives = "d0,d1,d2,d3,d4,fickle";
-    let create = ["pool", "create", "pool", "--level", "raid6"];
-    node.answer(&[&create[..], &["--drives", drives]].concat());
+    make_pool(&node, 5, "32MiB", &[("fickle", &drive.path())]);
     let create = ["volume", "create", "v", "--pool", "pool", "--size", "16MiB"];
     node.answer(&[&create[..], &["--allow", "any"]].concat());
     node

@@ -31,6 +31,14 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// What another program prints, which must succeed.
+pub fn tool(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {said}");
+    text(&output.stdout)
+}
+
 /// A name, a drive's or a volume's.
 pub fn name(text: &str) -> api::Name {
     text.parse().unwrap()
