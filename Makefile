@@ -6,14 +6,16 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help build deb demo test check units process-tests vm-test bench lab fuzz clean \
-	test-long restarts-long web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools \
-	telemetry-tools api-tools
+	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
+	postgres-tools test-long restarts-long xfstests-long postgres-long fsx-long soak
 
 ARGS ?=
 # The simulator also tries worlds that nobody has seen: the commit says which.
 export FLASHYARD_SIM_SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 4d))
 # Seconds each fuzz target runs for under `make fuzz`.
 FUZZ_SECONDS ?= 60
+# Seconds of simulation under `make soak`.
+SOAK_SECONDS ?= 3600
 FLASHYARD := $${CARGO_TARGET_DIR:-target}/release/flashyard
 # Always the whole workspace: another choice of packages would build dependencies again, with other
 # features.
@@ -37,8 +39,17 @@ export FLASHYARD_LAB_TOOLS ?= $(CURDIR)/target/lab-tools
 TELEMETRY_PACKAGES := prometheus rsyslog rsyslog-gnutls
 # What builds for aarch64 and runs it here.
 NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
+# Programs that tests of xfstests call.
+XFSTESTS_PACKAGES := xfsprogs e2fsprogs mount util-linux acl attr bc dump fio gawk libcap2-bin \
+	psmisc quota uuid-runtime xfsdump
 # What benchmarks are compared with.
 BENCH_PACKAGES := libisal2
+
+# Targets that take hours, or tools that not every machine has; each can be run alone.
+LONG := xfstests-long postgres-long fsx-long soak neon-test fuzz
+# Without the feature the target has no tests, so that `make test` does not run them.
+LONG_FEATURE := --features flashyard/long
+LONG_TESTS := cargo test --workspace $(LONG_FEATURE) --test long -- --nocapture --test-threads=1
 
 help: ## list the targets
 	@echo "Flashyard's developer command. Targets:"
@@ -58,14 +69,14 @@ test: web check process-tests web-test vm-test ## everything that guards data (a
 
 check: rust-tools ## format, lints, layering and tidy rules, unit tests: before every commit
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- --deny warnings
+	cargo clippy --workspace $(LONG_FEATURE) --all-targets --quiet -- --deny warnings
 	cargo test --workspace --quiet --test layering --test pages --test sources
 	$(MAKE) --no-print-directory units
 
 units: rust-tools
 	cargo test --workspace --quiet --lib --bins
 
-process-tests: rust-tools drive-tools lab-tools telemetry-tools api-tools ## whole processes, connections, drives on files; fuzz corpora
+process-tests: rust-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ## whole processes, connections, drives on files; fuzz corpora
 	cargo test --workspace --exclude vm --test '*'
 
 web: web/dist/index.html ## the web page, which `make build` embeds
@@ -101,6 +112,27 @@ neon-test: rust-tools ## parity's kernels for aarch64, in QEMU
 	@.ci/install --rust-target aarch64-unknown-linux-gnu
 	cargo test --package parity --lib --target aarch64-unknown-linux-gnu
 
+test-long: ## what is too long for `make test`: suites, databases, soaks; all of it, whatever fails
+	$(MAKE) --no-print-directory --keep-going $(LONG)
+
+# XFSTESTS names the folder; XFSTESTS_TESTS what to run there, else `-g generic/auto`.
+xfstests-long: rust-tools ## xfstests on attached volumes, beside plain loop devices; needs XFSTESTS
+	@[ -x "$${XFSTESTS:-}/check" ] || { \
+		echo "XFSTESTS has to name a folder in which xfstests was built" >&2; exit 1; }
+	@.ci/install --packages $(XFSTESTS_PACKAGES)
+	$(LONG_TESTS) xfstests:: outcomes::
+
+postgres-long: rust-tools postgres-tools ## PostgreSQL on an attached volume, POSTGRES_ROUNDS of kills and clones
+	$(LONG_TESTS) postgresql::
+
+fsx-long: rust-tools ## fsx on attached volumes, FSX_OPERATIONS each, while the node is killed
+	@.ci/install --packages xfsprogs mount
+	@.ci/install --fsx $(FLASHYARD_LAB_TOOLS)
+	$(LONG_TESTS) fsx::
+
+soak: build ## the simulator for SOAK_SECONDS: every scenario, several numbers of shards
+	.ci/soak $(FLASHYARD) $(SOAK_SECONDS) $(FLASHYARD_SIM_SEED)
+
 bench: ## throughput and latency tables (target/bench/*.json); see docs/TESTING.md
 	@.ci/install --packages $(BENCH_PACKAGES)
 	cargo bench --bench '*' $(ARGS)
@@ -135,6 +167,10 @@ lab-tools: ## what experiments need beside this program
 	@.ci/install --go-tpc $(FLASHYARD_LAB_TOOLS)
 	@.ci/install --go-ycsb $(FLASHYARD_LAB_TOOLS)
 	@.ci/install --cassandra $(FLASHYARD_LAB_TOOLS)
+
+# Tests run a server of their own; one that Debian starts is left alone.
+postgres-tools:
+	@.ci/install --packages postgresql xfsprogs mount
 
 api-tools:
 	@.ci/install --schemathesis

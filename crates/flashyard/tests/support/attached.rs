@@ -60,7 +60,7 @@ impl Attached {
         Pid::from_raw(i32::try_from(pid).unwrap())
     }
 
-    /// What the process that serves it has said.
+    /// The log of the process that serves it.
     pub fn said(&self) -> String {
         let log = self.directory.path().join(format!("{}.log", self.volume));
         std::fs::read_to_string(log).unwrap_or_default()

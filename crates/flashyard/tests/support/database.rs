@@ -18,7 +18,7 @@ use super::support::{Node, name, text, tool, wait_until};
 
 /// A kind of database, one server of which has its data at a [`Place`].
 pub trait Database {
-    /// What ends a server in order.
+    /// The signal that ends a server in order.
     const STOP: Signal;
     /// Makes the schema `lab`, and has what follows be about it.
     const PREPARE: &str;
@@ -201,7 +201,7 @@ impl<D: Database> Drop for Bench<D> {
     }
 }
 
-/// What the database answers to one statement, or why it does not.
+/// The rows that one statement gives, or why it fails.
 pub fn asked<D: Database>(place: &Place, statement: &str) -> Result<String, String> {
     let mut client = D::client(place);
     client.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -292,7 +292,7 @@ impl Ledger {
         // It may have ended with the server.
         let _ = self.client.kill();
         self.client.wait().unwrap();
-        // What it printed before its end has been read when nothing more comes.
+        // All that it printed before its end has been read when nothing more comes.
         self.listener.join().unwrap();
         self.acknowledged.load(Ordering::SeqCst)
     }
