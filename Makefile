@@ -46,7 +46,7 @@ XFSTESTS_PACKAGES := xfsprogs e2fsprogs mount util-linux acl attr bc dump fio ga
 BENCH_PACKAGES := libisal2
 
 # Targets that take hours, or tools that not every machine has; each can be run alone.
-LONG := xfstests-long postgres-long fsx-long soak neon-test fuzz
+LONG := restarts-long xfstests-long postgres-long fsx-long soak neon-test fuzz
 # Without the feature the target has no tests, so that `make test` does not run them.
 LONG_FEATURE := --features flashyard/long
 LONG_TESTS := cargo test --workspace $(LONG_FEATURE) --test long -- --nocapture --test-threads=1
@@ -96,8 +96,6 @@ web-test: rust-tools web ## the web page in a real browser, against a real node
 vm-test: rust-tools vm-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
 	$(DEBUG_FLASHYARD)
 	cargo test --workspace --test hosts -- --test-threads=2 --nocapture
-
-test-long: restarts-long ## what takes too long for `make test`
 
 restarts-long: rust-tools lab-tools vm-tools ## restarts at random instants, under attached volumes and real hosts
 	FLASHYARD_RESTARTS=200 cargo test --workspace --test restarts

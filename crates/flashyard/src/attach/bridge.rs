@@ -12,9 +12,9 @@ use reactor::{Reactor, ReactorConfig};
 
 use super::channel;
 use super::file_system::{FILE, Mounted};
-use super::{growth, news};
 use super::ring::{self, Served};
 use super::state::Requests;
+use super::{growth, news};
 
 /// Commands in flight on the one queue.
 const QUEUE_DEPTH: u16 = 512;

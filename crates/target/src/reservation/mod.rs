@@ -10,9 +10,7 @@ mod state;
 mod tests;
 
 pub(crate) use notice::Notices;
-pub use state::{
-    Access, Change, Held, HostId, NO_HOST, REGISTRANTS_MAX, Request, Reservations,
-};
+pub use state::{Access, Change, Held, HostId, NO_HOST, REGISTRANTS_MAX, Request, Reservations};
 
 use std::pin::Pin;
 use std::sync::Arc;

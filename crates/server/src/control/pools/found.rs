@@ -23,8 +23,6 @@ pub(super) struct Found {
     pub blank: BTreeSet<Name>,
     /// Of nobody knows what, and why.
     pub unreadable: BTreeMap<Name, String>,
-    /// Of none.
-    pub blank: BTreeSet<Name>,
 }
 
 impl Control {
