@@ -1,6 +1,8 @@
 //! Where an emulated drive's namespaces keep their data: [`Store`] and [`Directory`].
 
+use std::fs::DirBuilder;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
@@ -23,9 +25,11 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Makes the directory where it is missing.
+    /// Makes the directory where it is missing, for its owner alone: data is in it.
     pub(crate) fn open(path: PathBuf) -> Result<Directory, OpenError> {
-        std::fs::create_dir_all(&path).map_err(|error| OpenError::from_io(&path, error))?;
+        let mut builder = DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(&path);
+        made.map_err(|error| OpenError::from_io(&path, error))?;
         Ok(Directory { path })
     }
 

@@ -4,6 +4,7 @@
 //! a change that cannot be remembered is undone. What is shown comes from memory.
 
 mod administrators;
+mod audit;
 mod catalogue;
 mod credentials;
 mod drives;
@@ -20,6 +21,8 @@ mod pool_events;
 mod pool_volumes;
 mod pools;
 mod ports;
+mod problems;
+mod retry;
 mod room;
 mod serving;
 mod settings;
@@ -43,6 +46,7 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 
 use self::administrators::change_in_words;
+use self::audit::Unwritten;
 use self::catalogue::{Catalogue, Shared};
 use self::host_events::HostEvents;
 use self::limits::Quality;
@@ -50,6 +54,7 @@ pub use self::pools::hexadecimal;
 use self::pools::{PoolEntry, Usages};
 use self::ports::Ports;
 pub use self::ports::{PathRecord, Reached};
+use self::problems::Problems;
 use self::settings::Settings;
 use crate::config::Config;
 use crate::events::Events;
@@ -81,6 +86,8 @@ pub struct Control {
     settings: Settings,
     ports: Ports,
     tokens: Mutex<BTreeMap<Name, TokenRecord>>,
+    problems: Problems,
+    unwritten: Arc<Unwritten>,
 }
 
 /// Everything that exists, working or not.
@@ -193,12 +200,17 @@ impl Control {
             settings,
             ports,
             tokens: Mutex::new(remembered.tokens),
+            problems: Problems::default(),
+            unwritten: Arc::default(),
         };
+        control.look_at_state();
+        control.tell_if_begun_anew(&config.state_directory);
         let keeper = keeper(Arc::clone(&control.state));
         control.node.keep_reservations(keeper).await?;
         control.restore_credentials(remembered.host_keys).await?;
         control.restore_credentials(remembered.tls_keys).await?;
         control.make_first_token(&config.state_directory).await?;
+        control.take_admin_reset(&config.state_directory).await;
         control.restore_drives(remembered.drives).await;
         control.restore_volumes(remembered.volumes).await;
         let wait = Duration::from_secs(config.pools.drive_wait_seconds.into());
@@ -275,7 +287,9 @@ impl Control {
         change: impl FnOnce(&State) -> Result<(), StateError> + Send + 'static,
     ) -> Result<(), ErrorBody> {
         let state = Arc::clone(&self.state);
-        match tokio::task::spawn_blocking(move || change(&state)).await {
+        let done = tokio::task::spawn_blocking(move || change(&state)).await;
+        self.look_at_state();
+        match done {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(self.state_failed(&error.to_string())),
             Err(panicked) => Err(self.state_failed(&panicked.to_string())),
@@ -284,7 +298,10 @@ impl Control {
 
     fn state_failed(&self, problem: &str) -> ErrorBody {
         let message = format!("the change could not be remembered and was undone: {problem}");
-        self.events.record(Severity::Error, "node", &message);
+        // That no change can be is told once.
+        if self.is_state_written() {
+            self.events.record(Severity::Error, "node", &message);
+        }
         ErrorBody::new(ErrorCode::Internal, message)
     }
 }

@@ -19,7 +19,7 @@ use crate::develop::Develop;
 use crate::endpoints::{Endpoints, from_here};
 use crate::http::{Front, Rest, Tls, TlsError};
 use crate::logging::SetLogLevel;
-use crate::{interfaces, metrics, notify, routes};
+use crate::{interfaces, logging, metrics, notify, open_files, routes};
 
 /// How far the control plane stands behind the data path: a tenth of a processor is its own where
 /// others want all of it.
@@ -31,6 +31,9 @@ const CONTROL_NICENESS_WITHOUT_PROCESSOR: i32 = 19;
 /// Threads that wait for the disk for the control plane: changes come one at a time, and reading
 /// the audit log is the rest of it.
 const WAITING_THREADS: usize = 4;
+
+/// How long the end of the process waits for threads that wait for the disk.
+const LEAVING: Duration = Duration::from_secs(2);
 
 /// Why the daemon ended other than by a clean stop.
 #[derive(Debug, Error)]
@@ -78,7 +81,11 @@ pub fn run(
         .max_blocking_threads(WAITING_THREADS)
         .build()
         .map_err(system("starting the control plane"))?;
-    runtime.block_on(serve(config, set_log_level, develop, announce))
+    let ended = runtime.block_on(serve(config, set_log_level, develop, announce));
+    // What still waits for a disk or a name server must not keep a node that has stopped.
+    runtime.shutdown_timeout(LEAVING);
+    logging::flush();
+    ended
 }
 
 /// A panic on a core takes its connections and volumes with it: the process ends, and whoever
@@ -86,12 +93,20 @@ pub fn run(
 fn abort_on_data_path_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        report(panic);
         let thread = std::thread::current();
-        if thread
-            .name()
-            .is_some_and(|name| name.starts_with(node::CORE_THREAD_NAME))
-        {
+        let name = thread.name().unwrap_or_default();
+        let on_data_path = name.starts_with(node::CORE_THREAD_NAME);
+        if on_data_path {
+            // A standard error that nobody reads must not keep the process.
+            let in_time = std::thread::Builder::new().spawn(|| {
+                std::thread::sleep(LEAVING);
+                std::process::abort();
+            });
+            drop(in_time);
+        }
+        report(panic);
+        if on_data_path {
+            logging::flush();
             std::process::abort();
         }
     }));
@@ -146,6 +161,7 @@ async fn serve(
         .local_addr()
         .map_err(system("reading the API's address"))?;
     let control = Arc::new(Control::start(config, set_log_level).await?);
+    warn_of_few_files(config, &control);
     if let Some(develop) = develop {
         develop.populate(&control).await?;
     }
@@ -176,9 +192,8 @@ async fn serve(
         nvme: nvme.copied().map(from_here).collect(),
         pid: std::process::id(),
     };
-    endpoints
-        .write(&config.state_directory)
-        .map_err(system("writing endpoints.json"))?;
+    let directory = config.state_directory.clone();
+    let retrying = tokio::spawn(Arc::clone(&control).retry(directory, endpoints.clone()));
     control.events().record(Severity::Info, "node", "serving");
     announce(&Started {
         endpoints,
@@ -197,6 +212,7 @@ async fn serve(
     let timeout = Duration::from_secs(u64::from(seconds));
     tokio::select! {
         stopped = stop(rest, &control, timeout) => {
+            retrying.abort();
             Endpoints::remove(&config.state_directory);
             stopped
         }
@@ -219,6 +235,13 @@ fn reached_at(bound: SocketAddr) -> Vec<SocketAddr> {
     all.into_iter().map(at).collect()
 }
 
+/// Raises the limit of open files as far as it goes, and says it where that is not far enough.
+fn warn_of_few_files(config: &Config, control: &Control) {
+    if let Some(problem) = open_files::raise(config.node.cores.len().max(1) as u64) {
+        control.events().record(Severity::Warning, "node", &problem);
+    }
+}
+
 /// Gathers figures, and sends what the settings ask for to where they say.
 fn tell_others(control: &Arc<Control>) {
     drop(tokio::spawn(metrics::collect(Arc::clone(control))));
@@ -239,6 +262,8 @@ async fn stop(rest: Rest, control: &Control, timeout: Duration) -> Result<(), Da
         .shutdown(timeout)
         .await
         .map_err(|error| DaemonError::Stop(error.to_string()))?;
+    // A disk that hangs must not keep a node that has stopped.
+    let _ = tokio::time::timeout(LEAVING, control.leave_audit()).await;
     tracing::info!("stopped");
     Ok(())
 }

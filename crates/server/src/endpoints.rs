@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use files::Access;
 use serde::{Deserialize, Serialize};
@@ -38,10 +38,9 @@ pub fn from_here(bound: SocketAddr) -> SocketAddr {
 
 impl Endpoints {
     /// Writes the file whole: a reader sees the old one, this one, or none.
-    pub fn write(&self, state_directory: &Path) -> io::Result<PathBuf> {
-        let path = state_directory.join(FILE_NAME);
-        files::replace(&path, &serde_json::to_vec_pretty(self)?, Access::AsBefore)?;
-        Ok(path)
+    pub fn write(&self, state_directory: &Path) -> io::Result<()> {
+        let text = serde_json::to_vec_pretty(self)?;
+        files::replace(&state_directory.join(FILE_NAME), &text, Access::Owner)
     }
 
     /// Reads what a node wrote under `state_directory`.

@@ -7,6 +7,9 @@
 //! Not in this room: the data path, which [`control`] commands through the `node` handle, and the
 //! command line.
 
+// They panic where an output takes nothing, and wait where it is slow: `logging` does neither.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod config;
 pub mod control;
 pub mod daemon;
@@ -18,7 +21,10 @@ mod interfaces;
 mod jobs;
 pub mod logging;
 mod metrics;
+mod names;
 mod notify;
+mod open_files;
+mod private;
 pub mod rehearsal;
 pub mod reservations;
 pub mod routes;

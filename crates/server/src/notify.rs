@@ -3,6 +3,10 @@
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// How long systemd may take to take it.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Tells systemd that the node serves.
 pub fn ready() {
@@ -15,7 +19,8 @@ pub fn stopping() {
 }
 
 fn send(state: &str) {
-    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
+    let named = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty());
+    let Some(socket) = named else {
         return;
     };
     if let Err(error) = send_to(socket.as_encoded_bytes(), state) {
@@ -31,9 +36,9 @@ fn send_to(socket: &[u8], state: &str) -> io::Result<()> {
             SocketAddr::from_pathname(path)?
         }
     };
-    UnixDatagram::unbound()?
-        .send_to_addr(state.as_bytes(), &address)
-        .map(drop)
+    let sender = UnixDatagram::unbound()?;
+    sender.set_write_timeout(Some(TIMEOUT))?;
+    sender.send_to_addr(state.as_bytes(), &address).map(drop)
 }
 
 #[cfg(test)]

@@ -154,8 +154,11 @@ pub fn forget_others<'a>(
 ) -> Result<(), StateError> {
     let existing: Vec<String> = existing.map(|(nqn, nsid)| key(nqn, nsid)).collect();
     for key in state.all_in::<String, Record>(TABLE)?.keys() {
-        if !existing.contains(key) {
-            state.remove_in(TABLE, key)?;
+        // A state that cannot be written is no reason not to serve: another start forgets.
+        if !existing.contains(key)
+            && let Err(error) = state.remove_in(TABLE, key)
+        {
+            tracing::warn!("reservations of {key} are not forgotten: {error}");
         }
     }
     Ok(())

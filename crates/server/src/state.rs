@@ -3,26 +3,28 @@
 //! One table a kind of object, from name to a JSON record. A change is durable before its request
 //! is answered, so the node comes back with everything it acknowledged, after kill -9 as well.
 
+mod backend;
+mod change;
+mod read;
+mod store;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::Permissions;
-use std::ops::Bound;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use api::{
     AuditEntry, BlockSize, DriveSpec, Grant, HostKeySpec, HostSpec, Limits, Name, SettingsChange,
     TlsKeySpec,
 };
-use redb::{
-    Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata,
-    TableDefinition, TableError,
-};
+use redb::TableDefinition;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
+use self::read::{all_in, audit_after, one_in};
+use self::store::{Found, Store};
 use crate::control::PathRecord;
+use crate::private;
 use crate::tokens::TokenRecord;
 
 /// Raised when a record's meaning changes; a newer file is refused rather than misread.
@@ -34,6 +36,10 @@ const META: Table = TableDefinition::new("meta");
 const IDENTITY: &str = "identity";
 const SETTINGS: &str = "settings";
 const PATHS: &str = "paths";
+const PROBE: &str = "probe";
+
+/// How much is written to find out whether there is room again: what most changes take.
+const PROBE_BYTES: usize = 16 << 10;
 
 /// Entries of the audit log that are kept: months of changes, some tens of megabytes.
 const AUDIT_ENTRIES_MAX: u64 = 50_000;
@@ -246,6 +252,21 @@ pub enum StateError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The file cannot be made, opened or written.
+    #[error("state file {path}: {source}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Nothing is left in the file.
+    #[error("state file {path} is empty: the node's identity, drives, hosts and tokens are gone \
+        from it; put a copy of it back, or remove it to start as a new node", path = path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
     /// Another node runs on it.
     #[error("state directory {path} is in use by another node", path = path.display())]
     InUse {
@@ -277,38 +298,50 @@ pub enum StateError {
 /// The open database. Methods block on the disk.
 #[derive(Debug)]
 pub struct State {
-    database: Database,
+    store: Store,
+    new: bool,
 }
 
 impl State {
-    /// Opens the state under `directory`, which is made, with its database, if it is missing.
+    /// Opens the state under `directory`, which is made, with its database, if it is missing. A
+    /// state that cannot be written is opened to be read.
     pub fn open(directory: &Path) -> Result<State, StateError> {
-        std::fs::create_dir_all(directory).map_err(|source| StateError::Directory {
+        private::make_directory(directory).map_err(|source| StateError::Directory {
             path: directory.to_owned(),
             source,
         })?;
-        let database =
-            Database::create(directory.join(FILE_NAME)).map_err(|error| match error {
-                DatabaseError::DatabaseAlreadyOpen => StateError::InUse {
-                    path: directory.to_owned(),
-                },
-                other => StateError::Database(other.into()),
-            })?;
-        keep_private(&directory.join(FILE_NAME)).map_err(|source| StateError::Directory {
-            path: directory.to_owned(),
-            source,
-        })?;
-        let state = State { database };
+        let path = directory.join(FILE_NAME);
+        let (store, found) = Store::open(&path)?;
+        let new = found == Found::Made;
+        let state = State { store, new };
         let format = state
             .identity_record()?
             .map_or(FORMAT, |record| record.format);
         if format > FORMAT {
             return Err(StateError::Newer {
-                path: directory.join(FILE_NAME),
+                path,
                 found: format,
             });
         }
         Ok(state)
+    }
+
+    /// Whether there was no state before this was opened.
+    pub fn is_new(&self) -> bool {
+        self.new
+    }
+
+    /// Why changes are refused, if they are.
+    pub fn problem(&self) -> Option<String> {
+        self.store.problem()
+    }
+
+    /// Tries whether changes can be made, which shows in [`State::problem`].
+    pub fn probe(&self) -> Result<(), StateError> {
+        let filling = vec![0; PROBE_BYTES];
+        self.store
+            .write(|change| change.put(META, PROBE, &filling))?;
+        self.store.write(|change| change.remove(META, PROBE))
     }
 
     /// The node's identity: remembered, or made now, named `name`.
@@ -385,55 +418,19 @@ impl State {
     }
 
     pub(crate) fn remove_in(&self, table: Table, name: &str) -> Result<(), StateError> {
-        let transaction = self.database.begin_write().map_err(redb::Error::from)?;
-        {
-            let mut table = transaction.open_table(table).map_err(redb::Error::from)?;
-            table.remove(name).map_err(redb::Error::from)?;
-        }
-        Ok(transaction.commit().map_err(redb::Error::from)?)
+        self.store.write(|change| change.remove(table, name))
     }
 
-    /// Adds an entry to the audit log, which gives it its identifier; the oldest one makes room.
-    /// Durable when it returns.
-    pub fn append_audit(&self, mut entry: AuditEntry) -> Result<(), StateError> {
-        let transaction = self.database.begin_write().map_err(redb::Error::from)?;
-        {
-            let mut table = transaction.open_table(AUDIT).map_err(redb::Error::from)?;
-            let last = table.last().map_err(redb::Error::from)?;
-            entry.id = last.map_or(0, |(id, _)| id.value()) + 1;
-            let record = serde_json::to_vec(&entry).map_err(|source| StateError::Record {
-                name: entry.id.to_string(),
-                source,
-            })?;
-            table
-                .insert(entry.id, record.as_slice())
-                .map_err(redb::Error::from)?;
-            if table.len().map_err(redb::Error::from)? > AUDIT_ENTRIES_MAX {
-                table.pop_first().map_err(redb::Error::from)?;
-            }
-        }
-        Ok(transaction.commit().map_err(redb::Error::from)?)
+    /// Adds entries to the audit log, which gives them their identifiers; the oldest ones make
+    /// room. Durable when it returns.
+    pub fn append_audit(&self, entries: &[AuditEntry]) -> Result<(), StateError> {
+        self.store.write(|change| change.append_audit(entries))
     }
 
     /// At most `count` entries of the audit log after the one with the identifier `after`.
     pub fn audit_after(&self, after: u64, count: usize) -> Result<Vec<AuditEntry>, StateError> {
-        let transaction = self.database.begin_read().map_err(redb::Error::from)?;
-        let table = match transaction.open_table(AUDIT) {
-            Ok(table) => table,
-            Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-            Err(other) => return Err(StateError::Database(other.into())),
-        };
-        let later = (Bound::Excluded(after), Bound::Unbounded);
-        let mut entries = Vec::new();
-        for entry in table.range(later).map_err(redb::Error::from)?.take(count) {
-            let (id, record) = entry.map_err(redb::Error::from)?;
-            let entry = serde_json::from_slice(record.value());
-            entries.push(entry.map_err(|source| StateError::Record {
-                name: id.value().to_string(),
-                source,
-            })?);
-        }
-        Ok(entries)
+        self.store
+            .read(|database| audit_after(database, after, count))
     }
 
     fn identity_record(&self) -> Result<Option<Identity>, StateError> {
@@ -445,18 +442,7 @@ impl State {
         table: Table,
         name: &str,
     ) -> Result<Option<T>, StateError> {
-        let transaction = self.database.begin_read().map_err(redb::Error::from)?;
-        let table = match transaction.open_table(table) {
-            Ok(table) => table,
-            Err(TableError::TableDoesNotExist(_)) => return Ok(None),
-            Err(other) => return Err(StateError::Database(other.into())),
-        };
-        let record = table.get(name).map_err(redb::Error::from)?;
-        let parsed = record.map(|record| serde_json::from_slice(record.value()));
-        parsed.transpose().map_err(|source| StateError::Record {
-            name: name.to_owned(),
-            source,
-        })
+        self.store.read(|database| one_in(database, table, name))
     }
 
     pub(crate) fn put_in<'a, T: Serialize + 'a>(
@@ -464,20 +450,18 @@ impl State {
         table: Table,
         records: impl IntoIterator<Item = (&'a str, &'a T)>,
     ) -> Result<(), StateError> {
-        let transaction = self.database.begin_write().map_err(redb::Error::from)?;
-        {
-            let mut table = transaction.open_table(table).map_err(redb::Error::from)?;
-            for (name, record) in records {
-                let record = serde_json::to_vec(record).map_err(|source| StateError::Record {
-                    name: name.to_owned(),
-                    source,
-                })?;
-                table
-                    .insert(name, record.as_slice())
-                    .map_err(redb::Error::from)?;
-            }
-        }
-        Ok(transaction.commit().map_err(redb::Error::from)?)
+        let encode = |(name, record): (&'a str, &'a T)| match serde_json::to_vec(record) {
+            Ok(record) => Ok((name, record)),
+            Err(source) => Err(StateError::Record {
+                name: name.to_owned(),
+                source,
+            }),
+        };
+        let records: Vec<_> = records.into_iter().map(encode).collect::<Result<_, _>>()?;
+        self.store.write(|change| {
+            let mut records = records.iter();
+            records.try_for_each(|(name, record)| change.put(table, name, record))
+        })
     }
 
     fn all<T: DeserializeOwned>(&self, kind: Kind) -> Result<BTreeMap<Name, T>, StateError> {
@@ -489,94 +473,9 @@ impl State {
         N: DeserializeOwned + Ord,
         T: DeserializeOwned,
     {
-        let transaction = self.database.begin_read().map_err(redb::Error::from)?;
-        let table = match transaction.open_table(table) {
-            Ok(table) => table,
-            Err(TableError::TableDoesNotExist(_)) => return Ok(BTreeMap::new()),
-            Err(other) => return Err(StateError::Database(other.into())),
-        };
-        let mut records = BTreeMap::new();
-        for entry in table.iter().map_err(redb::Error::from)? {
-            let (name, record) = entry.map_err(redb::Error::from)?;
-            let wrong = |source| StateError::Record {
-                name: name.value().to_owned(),
-                source,
-            };
-            let key = serde_json::from_value(name.value().into()).map_err(wrong)?;
-            records.insert(key, serde_json::from_slice(record.value()).map_err(wrong)?);
-        }
-        Ok(records)
+        self.store.read(|database| all_in(database, table))
     }
-}
-
-/// Secrets are in the file: it is its owner's alone.
-fn keep_private(file: &Path) -> std::io::Result<()> {
-    std::fs::set_permissions(file, Permissions::from_mode(0o600))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn name(text: &str) -> Name {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn what_was_put_is_there_after_reopening() {
-        let directory = tempfile::tempdir().unwrap();
-        let host = HostSpec {
-            nqn: "nqn.2014-08.org.nvmexpress:uuid:x".into(),
-            tenant: None,
-        };
-        let state = State::open(directory.path()).unwrap();
-        let identity = state.identity(|| name("n1")).unwrap();
-        let file = std::fs::metadata(directory.path().join(FILE_NAME)).unwrap();
-        assert_eq!(file.permissions().mode() & 0o777, 0o600);
-        state.put(Kind::Host, &name("h1"), &host).unwrap();
-        state.put(Kind::Host, &name("h2"), &host).unwrap();
-        state.remove(Kind::Host, &name("h2")).unwrap();
-        drop(state);
-
-        let state = State::open(directory.path()).unwrap();
-        assert_eq!(state.identity(|| name("other")).unwrap(), identity);
-        let remembered = state.load().unwrap();
-        assert_eq!(remembered.hosts, BTreeMap::from([(name("h1"), host)]));
-        assert!(remembered.drives.is_empty() && remembered.volumes.is_empty());
-    }
-
-    #[test]
-    fn two_nodes_cannot_share_a_state_directory() {
-        let directory = tempfile::tempdir().unwrap();
-        let _first = State::open(directory.path()).unwrap();
-        let second = State::open(directory.path());
-        assert!(
-            matches!(second, Err(StateError::InUse { .. })),
-            "{second:?}"
-        );
-    }
-
-    #[test]
-    fn a_newer_format_is_refused_and_named() {
-        let directory = tempfile::tempdir().unwrap();
-        let state = State::open(directory.path()).unwrap();
-        let future = Identity {
-            format: 9,
-            name: name("n1"),
-            uuid: Uuid::nil(),
-        };
-        state.put_in(META, [(IDENTITY, &future)]).unwrap();
-        drop(state);
-        let refused = State::open(directory.path()).unwrap_err().to_string();
-        assert!(refused.contains("format 9"), "{refused}");
-    }
-
-    #[test]
-    fn a_damaged_record_is_named() {
-        let directory = tempfile::tempdir().unwrap();
-        let state = State::open(directory.path()).unwrap();
-        state.put(Kind::Drive, &name("d7"), &"no record").unwrap();
-        let refused = state.load().unwrap_err().to_string();
-        assert!(refused.contains("d7"), "{refused}");
-    }
-}
+mod tests;

@@ -1,7 +1,9 @@
 //! Tokens: 256 random bits that let a client in; the node keeps their hash.
 
-use std::io;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use api::{Caller, ErrorBody, Name, Role, Token, TokenSpec};
@@ -13,6 +15,9 @@ use crate::events::timestamp;
 
 /// Holds the secret of the token that a first start makes, in the state directory.
 pub const ADMIN_TOKEN_FILE: &str = "admin.token";
+
+/// Holds the secret that the admin's token is to get, until the node has taken it.
+const RESET_FILE: &str = "admin.token.reset";
 
 /// Says what it is to those who find one, and to programs that look for leaked secrets.
 const PREFIX: &str = "fy_";
@@ -42,12 +47,10 @@ impl TokenRecord {
             let message = format!("it is {} already; allowed: a later time", timestamp(now));
             return Err(ErrorBody::invalid("expires", message));
         }
-        let mut random = [0; SECRET_BYTES];
-        getrandom::fill(&mut random).map_err(|error| {
+        let secret = new_secret().map_err(|error| {
             let message = format!("the system has no random bytes: {error}");
             ErrorBody::new(api::ErrorCode::Internal, message)
         })?;
-        let secret = format!("{PREFIX}{}", hexadecimal(&random));
         let record = TokenRecord {
             role: spec.role,
             tenant: spec.tenant.clone(),
@@ -56,6 +59,17 @@ impl TokenRecord {
             secret_sha256: hash(&secret),
         };
         Ok((record, secret))
+    }
+
+    /// The admin's token with this secret.
+    pub fn of_admin(secret: &str, now: SystemTime) -> TokenRecord {
+        TokenRecord {
+            role: Role::Admin,
+            tenant: None,
+            created_seconds: seconds(now),
+            expires_seconds: None,
+            secret_sha256: hash(secret),
+        }
     }
 
     /// Whether this is what `spec` asks for.
@@ -101,6 +115,46 @@ pub fn hash(secret: &str) -> String {
 pub fn write_admin_token(state_directory: &Path, secret: &str) -> io::Result<()> {
     let path = state_directory.join(ADMIN_TOKEN_FILE);
     files::replace(&path, format!("{secret}\n").as_bytes(), Access::Owner)
+}
+
+/// Asks the node, whether or not it runs, to give the admin's token a new secret: whoever may write
+/// to the state directory may. Gives the file that is there until the node has taken it; then the
+/// secret is in [`ADMIN_TOKEN_FILE`].
+pub fn ask_for_admin_reset(state_directory: &Path) -> io::Result<PathBuf> {
+    let path = state_directory.join(RESET_FILE);
+    files::replace(&path, format!("{}\n", new_secret()?).as_bytes(), Access::Owner)?;
+    // Root asks for a node that runs as another user.
+    let owner = state_directory.metadata()?;
+    std::os::unix::fs::chown(&path, Some(owner.uid()), Some(owner.gid()))?;
+    Ok(path)
+}
+
+/// The secret that the admin's token is to get, if somebody asked for one.
+pub fn admin_reset_asked(state_directory: &Path) -> io::Result<Option<String>> {
+    let file = match File::open(state_directory.join(RESET_FILE)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut text = String::new();
+    let secret_bytes = (PREFIX.len() + 2 * SECRET_BYTES) as u64;
+    file.take(secret_bytes + 2).read_to_string(&mut text)?;
+    let secret = text.trim();
+    match secret.starts_with(PREFIX) && secret.len() as u64 == secret_bytes {
+        true => Ok(Some(secret.to_owned())),
+        false => Err(io::Error::other("it holds no secret of a token")),
+    }
+}
+
+/// Puts a secret that the admin's token has got where people look for it.
+pub fn admin_reset_taken(state_directory: &Path) -> io::Result<()> {
+    let asked = state_directory.join(RESET_FILE);
+    std::fs::rename(asked, state_directory.join(ADMIN_TOKEN_FILE))
+}
+
+fn new_secret() -> Result<String, getrandom::Error> {
+    let mut random = [0; SECRET_BYTES];
+    getrandom::fill(&mut random)?;
+    Ok(format!("{PREFIX}{}", hexadecimal(&random)))
 }
 
 /// Reads what [`write_admin_token`] wrote.

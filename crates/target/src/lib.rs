@@ -57,7 +57,8 @@ pub use report::{
     CloseReason, Counters, NamespaceCounters, RefusalReason, SessionInfo, TargetEvent,
 };
 pub use settings::{
-    NAMESPACE_ID_MAX, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, TargetSettings,
+    CONNECTIONS_MAX, NAMESPACE_ID_MAX, NamespaceSettings, PortSet, PortSettings, SubsystemSettings,
+    TargetSettings,
 };
 pub use tally::Tally;
 pub use target::Target;

@@ -7,6 +7,9 @@ use access::{AllowedHosts, Nqn};
 
 use crate::transport::ConnectionSettings;
 
+/// Connections that may be open at once on a core, unless said otherwise.
+pub const CONNECTIONS_MAX: usize = 4096;
+
 /// Limits and timeouts of a target, the same on every core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetSettings {
@@ -43,7 +46,7 @@ impl Default for TargetSettings {
             connection: ConnectionSettings::default(),
             queue_entries_max: 1024,
             io_queues_max: 128,
-            connections_max: 4096,
+            connections_max: CONNECTIONS_MAX,
             read_bytes_max: 16 << 20,
             answers_wait_turns: 0,
             connect_timeout: Duration::from_secs(10),

@@ -7,6 +7,7 @@ use node::NodeError;
 
 use super::limits::{rates, tenant_rates};
 use super::{Control, Objects};
+use crate::logging;
 use crate::metrics::{Figures, Known, KnownLimits, KnownPool, KnownVolume, Sample};
 
 impl Control {
@@ -54,6 +55,9 @@ impl Control {
             events: self.events.counts(),
             syslog: self.syslog.counts(),
             graphite: self.figures.pushes.counts(),
+            log_left_out: logging::left_out(),
+            state_written: self.is_state_written(),
+            audit_unwritten: self.unwritten.counts(),
         })
     }
 }

@@ -39,6 +39,8 @@ pub(super) use self::usage::Usages;
 #[derive(Clone)]
 pub(super) struct PoolEntry {
     pub record: PoolRecord,
+    /// The record could not be remembered as it is.
+    pub unremembered: bool,
     /// Why it is not open.
     pub offline: Option<String>,
     /// As it was when it was last looked at.
@@ -293,9 +295,10 @@ impl Control {
                 ..remembered(&facts, &entry.record)
             };
             entry.facts = Some(facts);
-            if record != entry.record {
-                // It only helps to name drives: the next look tries again.
-                let _ = self.remember(Kind::Pool, name, record.clone()).await;
+            if record != entry.record || entry.unremembered {
+                // It only helps while the pool is not open: the next look tries again.
+                let kept = self.remember(Kind::Pool, name, record.clone()).await;
+                entry.unremembered = kept.is_err();
                 entry.record = record;
             }
         }
@@ -332,6 +335,7 @@ impl PoolEntry {
     fn open(facts: PoolFacts, before: &PoolRecord) -> PoolEntry {
         PoolEntry {
             record: remembered(&facts, before),
+            unremembered: false,
             offline: None,
             facts: Some(facts),
             unserved: Vec::new(),

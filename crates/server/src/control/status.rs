@@ -40,6 +40,9 @@ impl Control {
         };
         let mut problems = self.problems(&objects, caller);
         problems.extend(self.closed_ports().await);
+        if caller.tenant.is_none() {
+            problems.extend(self.problems.in_words());
+        }
         let reached = self.reached(asker).await;
         let under_tls = reached.iter().filter(|port| port.tls);
         Status {

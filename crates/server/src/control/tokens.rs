@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use api::{AuditEntry, Caller, ErrorBody, ErrorCode, Name, Role, Severity, Token, TokenSpec};
 
 use super::{Control, StartError, not_found};
+use crate::events::timestamp;
 use crate::state::Kind;
 use crate::tokens::{self, TokenRecord};
 
@@ -87,6 +88,42 @@ impl Control {
         Ok(())
     }
 
+    /// Gives the admin's token the secret that somebody with a right to the state directory has put
+    /// there, if so: the way back for those who lost theirs.
+    pub(super) async fn take_admin_reset(&self, directory: &Path) {
+        match self.admin_reset(directory).await {
+            Ok(false) => {}
+            Ok(true) => {
+                let message = "has a new secret, as was asked for in the state directory";
+                let object = format!("token/{FIRST_TOKEN}");
+                self.events.record(Severity::Warning, &object, message);
+                self.audit(reset_entry()).await;
+            }
+            Err(problem) => tracing::warn!("the admin's token is not made anew: {problem}"),
+        }
+    }
+
+    /// Whether there was one.
+    async fn admin_reset(&self, directory: &Path) -> Result<bool, String> {
+        let in_words = |error: std::io::Error| error.to_string();
+        let there = directory.to_owned();
+        let asked = on_disk(move || tokens::admin_reset_asked(&there)).await;
+        let Some(secret) = asked.map_err(in_words)? else {
+            return Ok(false);
+        };
+        let name: Name = FIRST_TOKEN
+            .parse()
+            .map_err(|it: api::NameError| it.to_string())?;
+        let record = TokenRecord::of_admin(&secret, SystemTime::now());
+        let mut tokens = self.tokens.lock().await;
+        let remembered = self.remember(Kind::Token, &name, record.clone()).await;
+        remembered.map_err(|error| error.message)?;
+        tokens.insert(name, record);
+        let there = directory.to_owned();
+        let taken = on_disk(move || tokens::admin_reset_taken(&there)).await;
+        taken.map(|()| true).map_err(in_words)
+    }
+
     /// Whether `caller` may know that the volume or host `name` is there. One that is not there
     /// is nobody's secret.
     pub async fn is_visible(&self, caller: &Caller, kind: Kind, name: &Name) -> bool {
@@ -98,20 +135,28 @@ impl Control {
         };
         owner.is_none_or(|owner| caller.sees(owner))
     }
+}
 
-    /// Adds to the audit log; durable when it returns.
-    pub async fn audit(&self, entry: AuditEntry) -> Result<(), ErrorBody> {
-        self.syslog.tell_audit(&entry);
-        self.with_state(move |state| state.append_audit(entry))
-            .await
-    }
+/// Does something that waits for the disk.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> std::io::Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(std::io::Error::other)?
+}
 
-    /// At most `count` entries of the audit log after the one with the identifier `after`.
-    pub async fn audit_log(&self, after: u64, count: usize) -> Result<Vec<AuditEntry>, ErrorBody> {
-        let state = std::sync::Arc::clone(&self.state);
-        let read = tokio::task::spawn_blocking(move || state.audit_after(after, count));
-        let failed = |error: String| ErrorBody::new(ErrorCode::Internal, error);
-        let read = read.await.map_err(|error| failed(error.to_string()))?;
-        read.map_err(|error| failed(error.to_string()))
+/// What is in the audit log about a new secret of the admin's.
+fn reset_entry() -> AuditEntry {
+    AuditEntry {
+        id: 0,
+        time: timestamp(SystemTime::now()),
+        token: FIRST_TOKEN.parse().expect("it is a name"),
+        from: "the state directory".to_owned(),
+        request: "-".to_owned(),
+        method: "PUT".to_owned(),
+        path: format!("/v1/tokens/{FIRST_TOKEN}"),
+        body: None,
+        status: 200,
+        code: None,
     }
 }

@@ -144,7 +144,36 @@ fn node(page: &mut Page, sample: &Sample) {
     ] {
         page.counters(name, help, vec![counter(&[], count as f64)]);
     }
+    remembering(page, sample);
     jobs(page, sample);
+}
+
+fn remembering(page: &mut Page, sample: &Sample) {
+    let (waiting, lost) = sample.audit_unwritten;
+    page.gauges(
+        "state_writable",
+        "Whether changes can be remembered; 0: they are refused.",
+        vec![gauge(&[], truth(sample.state_written))],
+    );
+    page.gauges(
+        "audit_waiting_entries",
+        "Entries that wait to be written to the audit log.",
+        vec![gauge(&[], waiting as f64)],
+    );
+    for (name, help, count) in [
+        (
+            "audit_lost_total",
+            "Entries that there was no room for while the audit log could not be written.",
+            lost,
+        ),
+        (
+            "log_dropped_total",
+            "Lines of the log left out because standard error was slow or refused them.",
+            sample.log_left_out,
+        ),
+    ] {
+        page.counters(name, help, vec![counter(&[], count as f64)]);
+    }
 }
 
 fn jobs(page: &mut Page, sample: &Sample) {

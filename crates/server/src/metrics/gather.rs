@@ -79,6 +79,12 @@ pub struct Sample {
     pub syslog: (u64, u64),
     /// Batches for the Graphite receiver: sent, given up.
     pub graphite: (u64, u64),
+    /// Lines of the log that were not written.
+    pub log_left_out: u64,
+    /// Whether the state can be written.
+    pub state_written: bool,
+    /// Entries of the audit log: waiting to be written, given up.
+    pub audit_unwritten: (u64, u64),
 }
 
 impl Sample {
@@ -141,6 +147,9 @@ pub mod tests {
             events: events.counts(),
             syslog: (2, 1),
             graphite: (2, 1),
+            log_left_out: 0,
+            state_written: true,
+            audit_unwritten: (0, 0),
         };
         add_volume(&mut sample, "v");
         sample

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::families;
 use crate::control::Control;
+use crate::names::resolve;
 
 /// How long a receiver may take for one batch.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -85,7 +86,7 @@ async fn serve(control: &Control, target: Option<&GraphiteTarget>) {
 async fn send(address: &str, open: Option<TcpStream>, text: &str) -> io::Result<TcpStream> {
     let mut stream = match open {
         Some(stream) => stream,
-        None => TcpStream::connect(address).await?,
+        None => TcpStream::connect(&*resolve(address).await?).await?,
     };
     stream.write_all(text.as_bytes()).await?;
     Ok(stream)

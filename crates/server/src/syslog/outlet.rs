@@ -11,10 +11,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpStream, UdpSocket, lookup_host};
+use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+use crate::names::resolve;
 
 /// How long connecting, or handing over a message, may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,24 +38,23 @@ impl Outlet {
     /// Opens the way that `target` asks for.
     pub async fn open(target: &SyslogTarget) -> io::Result<Outlet> {
         in_time(async {
-            let address = resolve(&target.address).await?;
+            let addresses = &*resolve(&target.address).await?;
             Ok(match target.transport {
                 SyslogTransport::Udp => {
-                    let any: &str = if address.is_ipv4() {
-                        "0.0.0.0:0"
-                    } else {
-                        "[::]:0"
+                    let any = match addresses.first().is_some_and(SocketAddr::is_ipv4) {
+                        true => "0.0.0.0:0",
+                        false => "[::]:0",
                     };
                     let socket = UdpSocket::bind(any).await?;
-                    socket.connect(address).await?;
+                    socket.connect(addresses).await?;
                     Outlet::Udp(socket)
                 }
-                SyslogTransport::Tcp => Outlet::Tcp(TcpStream::connect(address).await?),
+                SyslogTransport::Tcp => Outlet::Tcp(TcpStream::connect(addresses).await?),
                 SyslogTransport::Tls => {
                     let trusted = authorities(target.ca_certificate.as_deref())?;
                     let name = host(&target.address).to_owned();
                     let name = ServerName::try_from(name).map_err(io::Error::other)?;
-                    let stream = TcpStream::connect(address).await?;
+                    let stream = TcpStream::connect(addresses).await?;
                     let stream = connector(trusted)?.connect(name, stream).await?;
                     Outlet::Tls(Box::new(stream))
                 }
@@ -96,11 +97,6 @@ async fn still_open(stream: &TcpStream) -> io::Result<()> {
 async fn in_time<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let done = timeout(TIMEOUT, work).await;
     done.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-}
-
-async fn resolve(address: &str) -> io::Result<SocketAddr> {
-    let found = lookup_host(address).await?.next();
-    found.ok_or_else(|| io::Error::other("the name has no address"))
 }
 
 /// The host of `HOST:PORT`, without the brackets of an IPv6 address.

@@ -24,6 +24,7 @@ impl Control {
         for (name, record) in pools {
             let entry = PoolEntry {
                 record,
+                unremembered: false,
                 offline: Some("not opened yet".to_owned()),
                 facts: None,
                 unserved: Vec::new(),

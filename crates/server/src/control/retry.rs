@@ -1,0 +1,61 @@
+//! What did not work, tried again until it does.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Control;
+use super::problems::Means;
+use crate::endpoints::Endpoints;
+
+/// How often.
+const PERIOD: Duration = Duration::from_secs(2);
+
+impl Control {
+    /// Writes to `directory` where the node is reached, and tries again whatever cannot be written,
+    /// until the node stops.
+    pub async fn retry(self: Arc<Self>, directory: PathBuf, endpoints: Endpoints) {
+        let mut written = self.write_endpoints(&directory, &endpoints).await;
+        loop {
+            tokio::time::sleep(PERIOD).await;
+            self.look_at_state();
+            if !self.is_state_written() {
+                let state = Arc::clone(&self.state);
+                // How it went shows in the state itself.
+                let _ = tokio::task::spawn_blocking(move || state.probe()).await;
+                self.look_at_state();
+            }
+            if self.is_audit_waiting() && self.is_state_written() {
+                self.write_audit().await;
+            }
+            if !written {
+                written = self.write_endpoints(&directory, &endpoints).await;
+            }
+            if self.is_state_written() {
+                self.take_admin_reset(&directory).await;
+            }
+        }
+    }
+
+    /// Whether it worked.
+    async fn write_endpoints(&self, directory: &Path, endpoints: &Endpoints) -> bool {
+        let (endpoints, directory) = (endpoints.clone(), directory.to_owned());
+        let write = move || {
+            let written = endpoints.write(&directory);
+            if written.is_err() {
+                // Better none than one of a process that has ended.
+                Endpoints::remove(&directory);
+            }
+            written
+        };
+        let problem = match tokio::task::spawn_blocking(write).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(panicked) => Some(panicked.to_string()),
+        };
+        let problem = problem.map(|reason| format!("endpoints.json cannot be written: {reason}"));
+        let written = problem.is_none();
+        self.note_problem(Means::Endpoints, problem);
+        written
+    }
+}

@@ -1,0 +1,142 @@
+//! [`Change`]: what one transaction does, and what was there before.
+
+use std::fmt;
+
+use api::AuditEntry;
+use redb::{ReadableTable, ReadableTableMetadata, WriteTransaction};
+
+use super::{AUDIT, AUDIT_ENTRIES_MAX, StateError, Table};
+
+/// Changes of one transaction, until that is committed.
+pub struct Change<'t> {
+    transaction: &'t WriteTransaction,
+    before: Vec<Before>,
+}
+
+/// What a change did away with, or made.
+pub enum Before {
+    /// A record, or that there was none.
+    Record {
+        /// Its table.
+        table: Table,
+        /// Its name.
+        name: String,
+        /// What it was.
+        record: Option<Vec<u8>>,
+    },
+    /// That there was no such entry of the audit log.
+    NoAuditEntry {
+        /// The entry's identifier.
+        id: u64,
+    },
+}
+
+/// Records may hold secrets.
+impl fmt::Debug for Before {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Before::Record { name, .. } => write!(formatter, "record {name}"),
+            Before::NoAuditEntry { id } => write!(formatter, "audit entry {id}"),
+        }
+    }
+}
+
+impl<'t> Change<'t> {
+    /// Nothing yet.
+    pub fn new(transaction: &'t WriteTransaction) -> Change<'t> {
+        let before = Vec::new();
+        Change {
+            transaction,
+            before,
+        }
+    }
+
+    /// What was there before what was done so far.
+    pub fn before(self) -> Vec<Before> {
+        self.before
+    }
+
+    /// Puts a record under a name.
+    pub fn put(&mut self, table: Table, name: &str, record: &[u8]) -> Result<(), StateError> {
+        let before = {
+            let mut table = self
+                .transaction
+                .open_table(table)
+                .map_err(redb::Error::from)?;
+            let before = table.insert(name, record).map_err(redb::Error::from)?;
+            before.map(|record| record.value().to_vec())
+        };
+        self.note(table, name, before);
+        Ok(())
+    }
+
+    /// Takes a record away.
+    pub fn remove(&mut self, table: Table, name: &str) -> Result<(), StateError> {
+        let before = {
+            let mut table = self
+                .transaction
+                .open_table(table)
+                .map_err(redb::Error::from)?;
+            let before = table.remove(name).map_err(redb::Error::from)?;
+            before.map(|record| record.value().to_vec())
+        };
+        self.note(table, name, before);
+        Ok(())
+    }
+
+    fn note(&mut self, table: Table, name: &str, record: Option<Vec<u8>>) {
+        self.before.push(Before::Record {
+            table,
+            name: name.to_owned(),
+            record,
+        });
+    }
+
+    /// Adds entries to the audit log, which gives them their identifiers; the oldest make room.
+    pub fn append_audit(&mut self, entries: &[AuditEntry]) -> Result<(), StateError> {
+        let mut table = self
+            .transaction
+            .open_table(AUDIT)
+            .map_err(redb::Error::from)?;
+        for entry in entries {
+            let last = table.last().map_err(redb::Error::from)?;
+            let id = last.map_or(0, |(id, _)| id.value()) + 1;
+            let entry = AuditEntry {
+                id,
+                ..entry.clone()
+            };
+            let record = serde_json::to_vec(&entry).map_err(|source| StateError::Record {
+                name: id.to_string(),
+                source,
+            })?;
+            table
+                .insert(id, record.as_slice())
+                .map_err(redb::Error::from)?;
+            self.before.push(Before::NoAuditEntry { id });
+        }
+        while table.len().map_err(redb::Error::from)? > AUDIT_ENTRIES_MAX {
+            table.pop_first().map_err(redb::Error::from)?;
+        }
+        Ok(())
+    }
+
+    /// Makes it be as it was.
+    pub fn put_back(&mut self, before: &Before) -> Result<(), StateError> {
+        match before {
+            Before::Record {
+                table,
+                name,
+                record: Some(record),
+            } => self.put(*table, name, record),
+            Before::Record { table, name, .. } => self.remove(*table, name),
+            Before::NoAuditEntry { id } => {
+                let mut table = self
+                    .transaction
+                    .open_table(AUDIT)
+                    .map_err(redb::Error::from)?;
+                table.remove(id).map_err(redb::Error::from)?;
+                Ok(())
+            }
+        }
+    }
+}
