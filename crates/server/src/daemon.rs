@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{Config, Protocol};
 use crate::control::{Control, Reached, StartError};
-use crate::develop::Develop;
+use crate::develop::{Develop, UndoError};
 use crate::endpoints::{Endpoints, from_here};
 use crate::http::{Front, Rest, Tls, TlsError};
 use crate::logging::SetLogLevel;
@@ -55,6 +55,9 @@ pub enum DaemonError {
     /// The development drives or volume cannot be made.
     #[error("making the development drives: {0}")]
     Populate(#[from] ErrorBody),
+    /// What an unfinished first start made cannot be undone.
+    #[error("undoing a first start that was not finished: {0}")]
+    Undo(#[from] UndoError),
     /// The system refuses something a daemon cannot do without.
     #[error("{doing}: {source}")]
     System {
@@ -160,9 +163,14 @@ async fn serve(
     let api_address = listener
         .local_addr()
         .map_err(system("reading the API's address"))?;
+    let undone = develop.map_or(Ok(false), Develop::undo_unfinished)?;
     let control = Arc::new(Control::start(config, set_log_level).await?);
     warn_of_few_files(config, &control);
     if let Some(develop) = develop {
+        if undone {
+            let message = "a first start that was not finished has been undone";
+            control.events().record(Severity::Warning, "node", message);
+        }
         develop.populate(&control).await?;
     }
     control.listen().await?;

@@ -1,16 +1,25 @@
 //! `serve --dev DIR`: a node on drives that it makes itself, with something to connect to.
+//!
+//! A first start is done once its volume is there. What one that was refused or cut short has made
+//! is in a file meanwhile, by which the next start undoes it.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use api::{ANY_HOST, DriveSpec, ErrorBody, Name, PoolLevel, PoolSpec, Size, VolumeSpec};
 
 use crate::control::Control;
+use crate::private;
+use crate::state::{Kind, Remembered, State, StateError};
 
 /// The volume that a first start makes.
 pub const DEMO_VOLUME: &str = "demo";
 
 /// The pool that a first start makes.
 pub const DEMO_POOL: &str = "pool";
+
+/// Names, while a first start goes on, what was not there before it.
+const UNFINISHED_FILE: &str = "first-start.json";
 
 const MIB: u64 = 1 << 20;
 
@@ -29,16 +38,62 @@ pub struct Develop {
     pub emulated: Option<DriveSpec>,
 }
 
+/// Why what an unfinished first start made cannot be undone.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// A file of it cannot be read or removed.
+    #[error("{path}: {source}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// What it remembered cannot be forgotten.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
 impl Develop {
+    /// Undoes what a first start made that was not finished; says whether there was something. To
+    /// be called while no node runs on the directory.
+    pub fn undo_unfinished(&self) -> Result<bool, UndoError> {
+        let marker = self.directory.join(UNFINISHED_FILE);
+        let text = match std::fs::read(&marker) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            text => text.map_err(failed(&marker))?,
+        };
+        let state = State::open(&self.directory)?;
+        let remembered = state.load()?;
+        let undone = !has_volumes(&remembered);
+        if undone {
+            let made: Vec<PathBuf> = serde_json::from_slice(&text)
+                .map_err(|error| failed(&marker)(io::Error::other(error)))?;
+            for path in &made {
+                remove(path).map_err(failed(path))?;
+            }
+            for name in remembered.pools.keys() {
+                state.remove(Kind::Pool, name)?;
+            }
+            for name in remembered.drives.keys() {
+                state.remove(Kind::Drive, name)?;
+            }
+        }
+        std::fs::remove_file(&marker).map_err(failed(&marker))?;
+        Ok(undone)
+    }
+
     /// On a first start: makes the drives and a pool of them, and in it, or else on the first of
     /// them, a volume that every host may see. A node that remembers drives is left as it is.
     pub async fn populate(&self, control: &Control) -> Result<(), ErrorBody> {
         if !control.drives().await.is_empty() {
             return Ok(());
         }
-        let directory = self.drive_directory().map_err(|error| {
+        let wrong = |error: io::Error| {
             ErrorBody::invalid("dev", format!("{}: {error}", self.directory.display()))
-        })?;
+        };
+        let directory = self.drive_directory().map_err(wrong)?;
+        self.begin(&directory).map_err(wrong)?;
         let mut drives = Vec::with_capacity(usize::from(self.drives));
         for number in 0..self.drives {
             let name = name(&format!("d{number}"))?;
@@ -59,7 +114,18 @@ impl Develop {
         };
         let volume = name(DEMO_VOLUME)?;
         control.create_volume(None, &volume, spec).await?;
-        Ok(())
+        std::fs::remove_file(self.directory.join(UNFINISHED_FILE)).map_err(wrong)
+    }
+
+    /// Writes down what there will be that was not there before.
+    fn begin(&self, drives: &Path) -> io::Result<()> {
+        let paths = (0..self.drives).map(|number| match self.emulated {
+            Some(_) => drives.join(format!("d{number}")),
+            None => drives.join(format!("d{number}.img")),
+        });
+        let made: Vec<PathBuf> = paths.filter(|path| !path.exists()).collect();
+        let text = serde_json::to_vec(&made)?;
+        private::replace(&self.directory.join(UNFINISHED_FILE), &text)
     }
 
     fn spec_in(&self, drives: &Path, name: &Name) -> DriveSpec {
@@ -83,9 +149,9 @@ impl Develop {
         }
     }
 
-    fn drive_directory(&self) -> std::io::Result<PathBuf> {
+    fn drive_directory(&self) -> io::Result<PathBuf> {
         let directory = self.directory.join("drives");
-        std::fs::create_dir_all(&directory)?;
+        private::make_directory(&directory)?;
         directory.canonicalize()
     }
 }
@@ -111,6 +177,32 @@ async fn place_in_pool(
         size: Some(Size(whole_mib.max(MIB))),
         ..VolumeSpec::default()
     })
+}
+
+/// Whether hosts were given something: what there is then is theirs.
+fn has_volumes(remembered: &Remembered) -> bool {
+    let mut pools = remembered.pools.values();
+    !remembered.volumes.is_empty() || pools.any(|pool| !pool.volumes.is_empty())
+}
+
+/// Removes a file or a directory; one that was not made yet is as good.
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match path.is_dir() {
+        true => std::fs::remove_dir_all(path),
+        false => std::fs::remove_file(path),
+    };
+    match removed {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> UndoError {
+    let path = path.to_owned();
+    move |source| UndoError::File {
+        path: path.clone(),
+        source,
+    }
 }
 
 fn name(text: &str) -> Result<Name, ErrorBody> {

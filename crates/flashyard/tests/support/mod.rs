@@ -75,7 +75,11 @@ pub struct Node {
 impl Node {
     /// Starts `serve --dev` in a new directory, on free ports.
     pub fn develop(extra: &[&str]) -> Node {
-        let directory = tempfile::tempdir().unwrap();
+        Node::develop_in(tempfile::tempdir().unwrap(), extra)
+    }
+
+    /// The same in this directory.
+    pub fn develop_in(directory: TempDir, extra: &[&str]) -> Node {
         let path = directory.path().to_str().unwrap().to_owned();
         let mut arguments = vec!["serve".to_owned(), "--dev".into(), path];
         arguments.extend(["--drive-size".into(), "16MiB".into()]);
