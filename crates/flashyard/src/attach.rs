@@ -17,7 +17,7 @@ mod wire;
 mod work;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
@@ -33,10 +33,10 @@ use self::bridge::BridgeError;
 use self::identity::Identity;
 use self::state::{Attached, Place, Requests, Way};
 use crate::connection::{Connection, ended};
-use crate::exit;
 use crate::itself::itself;
 use crate::reach::first_that_answers;
-use crate::secrets::HostSecrets;
+use crate::host_secrets::HostSecrets;
+use crate::{exit, output};
 
 /// How the serving process tells that it serves, with which block size, and how requests come.
 const READY: &str = "ready ";
@@ -203,7 +203,7 @@ impl Attach {
     pub fn run(self, node: &Connection) -> ExitCode {
         match self.attach(node) {
             Ok(device) => {
-                println!("{}", device.display());
+                output::print(&device.display().to_string());
                 exit::done()
             }
             Err(AttachError::Client(error)) => ended(Err(error)),
@@ -250,7 +250,7 @@ impl Attach {
         };
         place.save(&attached)?;
         if let Way::Fuse { requests, .. } = attached.way {
-            eprintln!("flashyard: {}", said_of(requests, &place));
+            output::tell(&format_args!("flashyard: {}", said_of(requests, &place)));
         }
         Ok(attached.device)
     }
@@ -427,14 +427,8 @@ impl Serve {
     /// Serves until the file system is unmounted.
     fn serve(self) -> Result<(), AttachError> {
         let ready = |geometry: &block::Geometry, requests: Requests| {
-            let mut output = io::stdout();
-            writeln!(
-                output,
-                "{READY}{} {}",
-                geometry.block_bytes,
-                requests.word()
-            )?;
-            output.flush()
+            let (bytes, word) = (geometry.block_bytes, requests.word());
+            output::write(format!("{READY}{bytes} {word}\n").as_bytes())
         };
         let Connecting { identity, secrets } = serde_json::from_reader(io::stdin())
             .map_err(|error| AttachError::Secret(error.to_string()))?;

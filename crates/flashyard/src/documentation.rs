@@ -1,13 +1,12 @@
 //! `flashyard completion` and `flashyard manual`: what shells and readers want of the command line.
 
-use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::exit;
+use crate::{exit, output};
 
 #[derive(Args)]
 pub struct Completion {
@@ -25,10 +24,8 @@ impl Completion {
     pub fn run(&self, mut program: Command) -> ExitCode {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut program, "flashyard", &mut script);
-        match io::Write::write_all(&mut io::stdout(), &script) {
-            Ok(()) => exit::done(),
-            Err(error) => exit::failed(&format!("standard output: {error}")),
-        }
+        output::put(&script);
+        exit::done()
     }
 }
 

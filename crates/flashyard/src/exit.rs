@@ -1,7 +1,9 @@
-//! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings, 3 no node answers.
+//! Exit codes: 0 done, 1 refused, failed or not shown, 2 wrong usage or settings, 3 no node answers.
 
 use std::fmt::Display;
 use std::process::ExitCode;
+
+use crate::output;
 
 /// It worked.
 pub fn done() -> ExitCode {
@@ -23,7 +25,12 @@ pub fn usage(error: &impl Display) -> ExitCode {
     report(error, 2)
 }
 
+/// The same where that has been said.
+pub fn wrong_usage() -> ExitCode {
+    ExitCode::from(2)
+}
+
 fn report(error: &impl Display, code: u8) -> ExitCode {
-    eprintln!("flashyard: {error}");
+    output::tell(&format_args!("flashyard: {error}"));
     ExitCode::from(code)
 }

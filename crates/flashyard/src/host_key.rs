@@ -1,12 +1,14 @@
 //! `flashyard host key`
 
-use std::io::Read;
-
-use api::{HostKey, HostKeyRequest, HostKeySpec, KeyGroup, KeyHash, Name, NewHostKey, SecretText};
+use api::{
+    Host, HostKey, HostKeyRequest, HostKeySpec, KeyGroup, KeyHash, Name, NewHostKey, SecretText,
+};
 use clap::Args;
+use client::{Client, ClientError};
 
 use crate::connection::{Done, Node};
 use crate::output::properties;
+use crate::secret::read_secret;
 
 #[derive(Args)]
 pub struct Key {
@@ -53,8 +55,12 @@ impl Key {
                 hash,
                 group,
             };
-            node.output
-                .show(&client.generate_host_key(name, &request)?, generated);
+            let had_none = !has_already(client, name, |host| host.key.is_some())?;
+            let make = || client.generate_host_key(name, &request);
+            node.output.show_once(make, generated, |_| {
+                let removed = had_none.then(|| client.remove_host_key(name).map(drop));
+                taken_back("key", name, removed)
+            })?;
         } else if let Some(secret) = &self.action.set {
             let spec = HostKeySpec {
                 secret: secret.clone(),
@@ -74,15 +80,25 @@ impl Key {
     }
 }
 
-/// Secrets are read from files, for the command line of a process is there for all to see.
-pub(crate) fn read_secret(path: &str) -> Result<SecretText, String> {
-    let mut text = String::new();
-    let read = match path {
-        "-" => std::io::stdin().read_to_string(&mut text).map(drop),
-        path => std::fs::read_to_string(path).map(|read| text = read),
-    };
-    read.map_err(|error| error.to_string())?;
-    Ok(SecretText::from(text.trim()))
+/// Whether a host that is there has something.
+pub fn has_already(
+    client: &Client,
+    host: &Name,
+    has: impl Fn(&Host) -> bool,
+) -> Result<bool, ClientError> {
+    let hosts = client.hosts()?.items;
+    Ok(hosts.iter().any(|found| found.name == *host && has(found)))
+}
+
+/// What became of a key that could not be shown. A former one is not known any more.
+pub fn taken_back(kind: &str, host: &Name, removed: Option<Result<(), ClientError>>) -> String {
+    match removed {
+        Some(Ok(())) => format!("the {kind} of host {host} was removed again"),
+        Some(Err(error)) => format!("the {kind} of host {host} counts, unseen: {error}"),
+        None => {
+            format!("the new {kind} of host {host} counts in place of the former: make another")
+        }
+    }
 }
 
 fn generated(key: &NewHostKey) -> String {

@@ -1,15 +1,13 @@
 //! `flashyard login`: keep a node's address, token and certificate for the commands that follow.
 
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use client::{Client, ClientError, Fingerprint, Login, Logins};
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use crate::connection::ended;
-use crate::{exit, token};
+use crate::{exit, output, prompt, secret, token};
 
 #[derive(Args)]
 pub struct LogIn {
@@ -53,8 +51,9 @@ impl LogIn {
                     {
                         Ok(path) => {
                             let (name, role) = (caller.name, token::word(caller.role));
-                            println!("logged in to {} as {name}, {role}", login.url);
-                            println!("kept in {}", path.display());
+                            let (url, path) = (&login.url, path.display());
+                            let said = format!("logged in to {url} as {name}, {role}");
+                            output::print(&format!("{said}\nkept in {path}"));
                             exit::done()
                         }
                         Err(error) => exit::failed(&format!("the login cannot be kept: {error}")),
@@ -73,46 +72,35 @@ impl LogIn {
         }
         let shown =
             Client::certificate_of(url).map_err(|error| ended(Err::<ExitCode, _>(error)))?;
-        if !io::stdin().is_terminal() {
+        if !prompt::is_possible() {
             let message = format!(
                 "the node at {url} shows a certificate with the SHA-256 fingerprint {shown}; \
                  compare it with what the node prints at its start, and give it as --fingerprint"
             );
             return Err(exit::usage(&message));
         }
-        eprintln!("The node at {url} shows a certificate with the SHA-256 fingerprint\n  {shown}");
-        eprint!("It prints its own at its start. Is it this one? [y/N] ");
-        match line() {
+        let question = format!(
+            "The node at {url} shows a certificate with the SHA-256 fingerprint\n  {shown}\n\
+             It prints its own at its start. Is it this one? [y/N] "
+        );
+        match prompt::ask(&question) {
             Ok(answer) if matches!(answer.as_str(), "y" | "yes") => Ok(Some(shown)),
             _ => Err(exit::failed(&"not logged in")),
         }
     }
 
-    fn token(&self) -> io::Result<String> {
+    fn token(&self) -> Result<String, String> {
         if let Some(path) = &self.token_file {
-            return Ok(std::fs::read_to_string(path)?.trim().to_owned());
+            let token = secret::in_file(path);
+            return token.map_err(|problem| format!("{}: {problem}", path.display()));
         }
-        let stdin = io::stdin();
-        if !stdin.is_terminal() {
-            return line();
-        }
-        eprint!("Token: ");
-        let before = tcgetattr(&stdin)?;
-        let mut silent = before.clone();
-        silent.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(&stdin, OptionalActions::Flush, &silent)?;
-        let token = line();
-        tcsetattr(&stdin, OptionalActions::Flush, &before)?;
-        eprintln!();
-        token
+        let typed = match prompt::is_possible() {
+            true => prompt::ask_hidden("Token: "),
+            false => prompt::line(),
+        };
+        let typed = typed.map_err(|error| error.to_string())?;
+        secret::one_line(&typed).map(str::to_owned)
     }
-}
-
-fn line() -> io::Result<String> {
-    io::stderr().flush()?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    Ok(line.trim().to_owned())
 }
 
 /// What a development node's user needs to command it: nothing, for its login is kept here.
@@ -142,11 +130,11 @@ pub fn find(url: Option<&str>, token_file: Option<&PathBuf>) -> Result<Login, Cl
         certificate: None,
     });
     if let Some(path) = token_file {
-        let token = std::fs::read_to_string(path).map_err(|error| ClientError::Address {
+        let token = secret::in_file(path).map_err(|problem| ClientError::Address {
             url: login.url.clone(),
-            reason: format!("token file {}: {error}", path.display()),
+            reason: format!("token file {}: {problem}", path.display()),
         })?;
-        login.token = Some(token.trim().to_owned());
+        login.token = Some(token);
     }
     Ok(login)
 }

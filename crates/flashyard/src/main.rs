@@ -1,15 +1,20 @@
 //! The `flashyard` program: one noun a module, one function a verb.
 
+// They panic where an output takes nothing: `output` writes.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 mod attach;
 mod audit;
 mod connection;
 mod demo;
 mod documentation;
 mod drive;
+mod environment;
 mod event;
 mod exit;
 mod host;
 mod host_key;
+mod host_secrets;
 mod interrupt;
 mod itself;
 mod job;
@@ -22,8 +27,9 @@ mod perf;
 mod pool;
 mod port;
 mod progress;
+mod prompt;
 mod reach;
-mod secrets;
+mod secret;
 mod serve;
 mod session;
 mod settings;
@@ -39,14 +45,14 @@ mod volume;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::connection::Connection;
 
 /// Shared flash storage over NVMe/TCP.
 ///
-/// Ends with 0 when done, 1 when refused or failed, 2 on wrong usage or settings, 3 when no node
-/// answers.
+/// Ends with 0 when done, 1 when refused or failed or when standard output takes nothing, 2 on wrong
+/// usage or settings, 3 when no node answers.
 #[derive(Parser)]
 #[command(
     name = "flashyard",
@@ -139,10 +145,33 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let code = match arguments() {
+        Ok(arguments) => run(arguments),
+        // Help and versions are answers; all else is a usage that is wrong.
+        Err(answer) if !answer.use_stderr() => {
+            output::noted(answer.print().and_then(|()| output::write(&[])));
+            exit::done()
+        }
+        Err(wrong) => {
+            // Where standard error takes nothing, the exit code says it.
+            let _ = wrong.print();
+            exit::wrong_usage()
+        }
+    };
+    output::settled(code)
+}
+
+fn arguments() -> Result<Arguments, clap::Error> {
+    let mut command = environment::without_empty(Arguments::command());
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+fn run(arguments: Arguments) -> ExitCode {
     let Arguments {
         connection,
         command,
-    } = Arguments::parse();
+    } = arguments;
     let asked = |verb: &dyn Fn(&connection::Node) -> connection::Done| connection.ask(verb);
     match command {
         Command::Attach(attach) => attach.run(&connection),
@@ -169,7 +198,7 @@ fn main() -> ExitCode {
         Command::Port(verb) => asked(&|node| verb.run(node)),
         Command::Session(verb) => asked(&|node| verb.run(node)),
         Command::Login(login) => login.run(),
-        Command::Token(verb) => asked(&|node| verb.run(node)),
+        Command::Token(verb) => verb.run(&connection),
         Command::Audit(verb) => asked(&|node| verb.run(node)),
         Command::Settings(verb) => asked(&|node| verb.run(node)),
         Command::Event(verb) => asked(&|node| verb.run(node)),

@@ -1,11 +1,19 @@
-//! Answers as tables for people, or as JSON for programs.
+//! What commands write: answers as tables for people or as JSON for programs, and what they say
+//! beside. All of it goes through here.
+//!
+//! A reader that has gone away, such as `head`, has seen enough: that is no failure. A standard
+//! output that takes nothing for another reason is one: the command does what it was asked all the
+//! same, and ends with 1. Standard error is a courtesy: what it does not take changes nothing.
 
-use std::io::{self, ErrorKind, Write};
+mod once;
+mod standard;
 
 use api::Status;
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
+
+pub use self::standard::{hint, is_read, is_terminal, noted, print, put, settled, tell, write};
 
 /// How answers are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -20,11 +28,7 @@ pub enum Output {
 impl Output {
     /// Shows an answer as itself, or as the text that `people` makes of it.
     pub fn show<T: Serialize>(self, answer: &T, people: impl FnOnce(&T) -> String) {
-        match self {
-            Output::Table => print(&people(answer)),
-            // Serializing to memory fails only for types that are no JSON; ours are.
-            Output::Json => print(&serde_json::to_string_pretty(answer).unwrap_or_default()),
-        }
+        print(&self.text(answer, people));
     }
 
     /// Says that something was done which leaves nothing to show.
@@ -33,18 +37,15 @@ impl Output {
             print(done);
         }
     }
-}
 
-/// Prints lines; a reader that has gone away, such as `head`, has seen enough.
-fn print(text: &str) {
-    let written = writeln!(io::stdout(), "{}", text.trim_end());
-    if let Err(error) = written
-        && error.kind() != ErrorKind::BrokenPipe
-    {
-        eprintln!("flashyard: standard output: {error}");
+    fn text<T: Serialize>(self, answer: &T, people: impl FnOnce(&T) -> String) -> String {
+        match self {
+            Output::Table => people(answer),
+            // Serializing to memory fails only for types that are no JSON; ours are.
+            Output::Json => serde_json::to_string_pretty(answer).unwrap_or_default(),
+        }
     }
 }
-
 /// A table with a header line; columns are as wide as their contents.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();

@@ -1,6 +1,6 @@
 //! `flashyard perf`: load on a volume over NVMe/TCP, in fio's words.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use lab::load::{
 };
 
 use crate::exit;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::reach::first_that_answers;
-use crate::secrets::HostSecrets;
+use crate::host_secrets::HostSecrets;
 
 /// Options named as fio names them.
 #[derive(Args)]
@@ -166,13 +166,7 @@ impl Perf {
 }
 
 fn print(report: &Report, output: Output) -> ExitCode {
-    match output {
-        Output::Table => print!("{report}"),
-        Output::Json => match serde_json::to_string_pretty(report) {
-            Ok(json) => println!("{json}"),
-            Err(error) => return exit::failed(&error),
-        },
-    }
+    output.show(report, Report::to_string);
     if report.is_clean() {
         exit::done()
     } else {
@@ -231,16 +225,14 @@ impl Display {
             0 => String::new(),
             blocks => format!("  verified {blocks} blocks"),
         };
-        eprint!("\r\x1b[K{line}{verified}");
-        // A display that cannot be written is no reason to end the run.
-        let _ = std::io::stderr().flush();
+        output::hint(&format_args!("\r\x1b[K{line}{verified}"));
         self.before = snapshot;
         self.at = Instant::now();
     }
 
     fn clear(&self) {
         if self.shown {
-            eprint!("\r\x1b[K");
+            output::hint(&"\r\x1b[K");
         }
     }
 }

@@ -16,7 +16,7 @@ use server::tokens::{ADMIN_TOKEN_FILE, read_admin_token};
 
 use crate::drive::Emulation;
 use crate::output::host_and_port;
-use crate::{exit, login};
+use crate::{exit, login, output};
 
 /// From so many drives on the first start with --dev makes a raid6 pool.
 const RAID6_DRIVES_MIN: u16 = 4;
@@ -31,6 +31,22 @@ fn dev_level(text: &str) -> Result<DevLevel, String> {
         level => level.parse().map(|level| DevLevel(Some(level))),
     }
 }
+
+/// What the documented default settings have nothing to do with.
+const SETTINGS: [&str; 12] = [
+    "config",
+    "dev",
+    "drives",
+    "level",
+    "drive_size",
+    "profile",
+    "listen",
+    "api_listen",
+    "cores",
+    "log_level",
+    "log_format",
+    "check_config",
+];
 
 /// Sizes that a file can have, and a drive has a use for.
 const DRIVE_SIZES: RangeInclusive<Size> = Size(1 << 20)..=Size(1 << 60);
@@ -92,14 +108,14 @@ pub struct Serve {
     #[arg(long)]
     check_config: bool,
     /// Print the documented default settings, and end
-    #[arg(long, exclusive = true)]
+    #[arg(long, conflicts_with_all = SETTINGS)]
     print_default_config: bool,
 }
 
 impl Serve {
     pub fn run(self) -> ExitCode {
         if self.print_default_config {
-            print!("{DEFAULT_CONFIG}");
+            output::put(DEFAULT_CONFIG.as_bytes());
             return exit::done();
         }
         let config = match self.settings() {
@@ -113,7 +129,7 @@ impl Serve {
             if let Err(error) = self.check_model() {
                 return exit::usage(&format!("--profile and --scale: {error}"));
             }
-            println!("the settings are correct");
+            output::print("the settings are correct");
             return exit::done();
         }
         let log = logging::start(&config.log);
@@ -133,8 +149,7 @@ impl Serve {
         let state = config.state_directory.clone();
         let developing = develop.is_some();
         match daemon::run(&config, log, develop.as_ref(), |started| {
-            announce(started);
-            tell_how_to_manage(started, &state, developing);
+            announce(started, &state, developing);
         }) {
             Ok(()) => exit::done(),
             Err(error) => exit::failed(&error),
@@ -185,32 +200,57 @@ impl Serve {
     }
 }
 
-/// Says what is served, and how a Linux host connects to it.
-fn announce(started: &Started) {
-    let endpoints = &started.endpoints;
-    for url in &started.api {
-        println!("REST API   {url}");
-    }
-    if let Some(fingerprint) = &endpoints.certificate {
-        println!("           its certificate's SHA-256 fingerprint: {fingerprint}");
-    }
-    for port in &started.nvme {
-        println!("NVMe/TCP   {}", port.address);
-    }
-    for volume in &started.volumes {
-        let size = Size(volume.capacity_bytes);
-        println!("volume     {} ({size}), {}", volume.name, volume.nqn);
-    }
-    if let Some(port) = started.nvme.first() {
-        let (ip, port) = host_and_port(&port.address);
-        println!("\nConnect a Linux host (as root, after `modprobe nvme-tcp`):");
-        println!("  nvme discover    -t tcp -a {ip} -s {port}");
-        println!("  nvme connect-all -t tcp -a {ip} -s {port}");
+/// Says what is served, how a Linux host connects to it, and how commands reach it. Standard output
+/// has the time that it takes, and nothing else waits for it.
+fn announce(started: &Started, state: &Path, developing: bool) {
+    let mut said = served(started);
+    said.push_str(&how_to_manage(started, state, developing));
+    let saying = std::thread::Builder::new().name("announcement".to_owned());
+    let said = saying.spawn(move || {
+        if let Err(error) = output::write(said.as_bytes()) {
+            tell(&format!(
+                "what is served cannot be announced: standard output: {error}"
+            ));
+        }
+    });
+    if let Err(error) = said {
+        tell(&format!("what is served cannot be announced: {error}"));
     }
 }
 
-/// Says how commands reach this node; for a development node they just do.
-fn tell_how_to_manage(started: &Started, state: &Path, developing: bool) {
+fn tell(problem: &str) {
+    output::tell(&format_args!("flashyard: {problem}"));
+}
+
+fn served(started: &Started) -> String {
+    let rest = started.api.iter().map(|url| format!("REST API   {url}"));
+    let mut lines: Vec<String> = rest.collect();
+    if let Some(fingerprint) = &started.endpoints.certificate {
+        lines.push(format!(
+            "           its certificate's SHA-256 fingerprint: {fingerprint}"
+        ));
+    }
+    for port in &started.nvme {
+        lines.push(format!("NVMe/TCP   {}", port.address));
+    }
+    for volume in &started.volumes {
+        let size = Size(volume.capacity_bytes);
+        lines.push(format!(
+            "volume     {} ({size}), {}",
+            volume.name, volume.nqn
+        ));
+    }
+    if let Some(port) = started.nvme.first() {
+        let (ip, port) = host_and_port(&port.address);
+        lines.push("\nConnect a Linux host (as root, after `modprobe nvme-tcp`):".to_owned());
+        lines.push(format!("  nvme discover    -t tcp -a {ip} -s {port}"));
+        lines.push(format!("  nvme connect-all -t tcp -a {ip} -s {port}"));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// How commands reach this node; a development node they just do.
+fn how_to_manage(started: &Started, state: &Path, developing: bool) -> String {
     let api = &started.endpoints.api;
     let token_file = state.join(ADMIN_TOKEN_FILE);
     if developing && started.endpoints.certificate.is_none() {
@@ -218,11 +258,11 @@ fn tell_how_to_manage(started: &Started, state: &Path, developing: bool) {
             .map_err(|error| format!("{}: {error}", token_file.display()))
             .and_then(|token| login::keep(api, token));
         match kept {
-            Ok(()) if api == client::DEFAULT_NODE => return,
-            Ok(()) => return println!("Manage it: flashyard --node {api} status"),
-            Err(problem) => eprintln!("flashyard: no login is kept: {problem}"),
+            Ok(()) if api == client::DEFAULT_NODE => return String::new(),
+            Ok(()) => return format!("Manage it: flashyard --node {api} status\n"),
+            Err(problem) => tell(&format!("no login is kept: {problem}")),
         }
     }
     let token_file = token_file.display();
-    println!("Manage it: flashyard login {api} --token-file {token_file}");
+    format!("Manage it: flashyard login {api} --token-file {token_file}\n")
 }

@@ -5,8 +5,9 @@ use clap::Args;
 
 use crate::connection::{Done, Node};
 use crate::host::list;
-use crate::host_key::read_secret;
+use crate::host_key::{has_already, taken_back};
 use crate::output::properties;
+use crate::secret::read_secret;
 
 #[derive(Args)]
 pub struct TlsKey {
@@ -38,8 +39,12 @@ impl TlsKey {
         let (name, client) = (&self.name, &node.client);
         if self.action.generate {
             let request = TlsKeyRequest { hash: self.hash };
-            node.output
-                .show(&client.generate_tls_key(name, &request)?, generated);
+            let had_none = !has_already(client, name, |host| host.tls)?;
+            let make = || client.generate_tls_key(name, &request);
+            node.output.show_once(make, generated, |_| {
+                let removed = had_none.then(|| client.remove_tls_key(name).map(drop));
+                taken_back("TLS key", name, removed)
+            })?;
         } else if let Some(key) = &self.action.set {
             let spec = TlsKeySpec { key: key.clone() };
             node.output.show(&client.set_tls_key(name, &spec)?, |host| {

@@ -1,16 +1,31 @@
 //! `flashyard token`
 
+mod reset;
+
+use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use api::{Name, Role, Token, TokenSpec};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use client::ClientError;
 
-use crate::connection::{Done, Node};
+use self::reset::ResetAdmin;
+use crate::connection::{Connection, Done, Node};
 use crate::output::{properties, table};
 
 #[derive(Subcommand)]
 pub enum Verb {
+    #[command(flatten)]
+    Asked(Asked),
+    /// Give the admin's token a new secret, for those who lost theirs and may write to the node's
+    /// state directory
+    ResetAdmin(ResetAdmin),
+}
+
+/// What a node is asked.
+#[derive(Subcommand)]
+pub enum Asked {
     /// List tokens
     List,
     /// Make a token, and show its secret this once
@@ -58,17 +73,30 @@ fn role() -> impl TypedValueParser<Value = Role> {
 }
 
 impl Verb {
-    pub fn run(&self, node: &Node) -> Done {
+    pub fn run(&self, connection: &Connection) -> ExitCode {
+        match self {
+            Verb::Asked(verb) => connection.ask(|node| verb.run(node)),
+            Verb::ResetAdmin(reset) => reset.run(),
+        }
+    }
+}
+
+impl Asked {
+    fn run(&self, node: &Node) -> Done {
         let client = &node.client;
         match self {
-            Verb::List => node
+            Asked::List => node
                 .output
                 .show(&client.tokens()?, |tokens| list(&tokens.items)),
-            Verb::Create(create) => {
-                let token = client.create_token(&create.name, &create.spec())?;
-                node.output.show(&token, made);
+            Asked::Create(create) => {
+                let make = || client.create_token(&create.name, &create.spec());
+                node.output
+                    .show_once(make, made, |token| match token.secret {
+                        Some(_) => taken_back(client.revoke_token(&create.name), &create.name),
+                        None => format!("token {} is as it was", create.name),
+                    })?;
             }
-            Verb::Revoke { name } => {
+            Asked::Revoke { name } => {
                 client.revoke_token(name)?;
                 node.output.say(&format!("token {name} revoked"));
             }
@@ -85,6 +113,14 @@ impl Create {
             tenant: self.tenant.clone(),
             expires: expires.map(|time| humantime::format_rfc3339_seconds(time).to_string()),
         }
+    }
+}
+
+/// What became of a token whose secret could not be shown.
+fn taken_back(revoked: Result<(), ClientError>, name: &Name) -> String {
+    match revoked {
+        Ok(()) => format!("token {name} was revoked again"),
+        Err(error) => format!("token {name} was made, and is not revoked: {error}"),
     }
 }
 

@@ -1,13 +1,12 @@
 //! `flashyard top`: the node's figures as they change.
 
-use std::io::{IsTerminal, Write, stdout};
 use std::time::Duration;
 
 use api::{CoreMetrics, Flow, Metrics, VolumeMetrics};
 use clap::Args;
 
 use crate::connection::{Done, Node};
-use crate::output::{Output, table};
+use crate::output::{self, Output, table};
 
 /// Clears a terminal and begins at its top.
 const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -29,12 +28,11 @@ impl Top {
     pub fn run(&self, node: &Node) -> Done {
         loop {
             let metrics = node.client.metrics(1)?;
-            if !self.once && node.output == Output::Table && stdout().is_terminal() {
-                // A terminal that has gone away ends the program by itself.
-                let _ = write!(stdout(), "{CLEAR}");
+            if !self.once && node.output == Output::Table && output::is_terminal() {
+                output::put(CLEAR.as_bytes());
             }
             node.output.show(&metrics, |metrics| self.text(metrics));
-            if self.once {
+            if self.once || !output::is_read() {
                 return Ok(());
             }
             std::thread::sleep(PERIOD);

@@ -105,6 +105,7 @@ fn starting(program: &str) -> impl FnOnce(io::Error) -> ProgramError {
 pub(crate) fn tool(name: &str) -> PathBuf {
     let said = std::env::var_os(TOOLS_VARIABLE).map(PathBuf::from);
     let beside = || Some(std::env::current_exe().ok()?.parent()?.join(TOOLS));
+    // An empty variable is none, and a relative path is below the working directory.
     let place = said.filter(|place| place.is_absolute()).or_else(beside);
     let built = place.map(|place| place.join(name));
     built

@@ -106,6 +106,31 @@ fn nothing_is_left_for_later() {
     assert_none(&broken);
 }
 
+/// A standard output that is full, closed or slow has one meaning for every command.
+#[test]
+fn standard_output_is_written_in_one_place() {
+    let ways = [
+        concat!("stdo", "ut()"),
+        concat!("pri", "nt!("),
+        concat!("print", "ln!("),
+    ];
+    let rooms = ["crates/flashyard/src", "crates/server/src"];
+    let mut broken = Vec::new();
+    for source in sources() {
+        let concerned = rooms.iter().any(|room| source.path.starts_with(room));
+        if !concerned || source.path.starts_with("crates/flashyard/src/output") {
+            continue;
+        }
+        for (index, line) in source.lines.iter().enumerate() {
+            for way in ways.iter().filter(|way| line.contains(*way)) {
+                let place = format!("{}:{}", source.path.display(), index + 1);
+                broken.push(format!("{place}: {way}, not the program's `output`"));
+            }
+        }
+    }
+    assert_none(&broken);
+}
+
 #[test]
 fn unsafe_stays_in_its_rooms() {
     let opening = concat!("allow(unsafe", "_code");

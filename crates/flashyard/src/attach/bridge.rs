@@ -15,6 +15,7 @@ use super::file_system::{FILE, Mounted};
 use super::ring::{self, Served};
 use super::state::Requests;
 use super::{growth, news};
+use crate::output;
 
 /// Commands in flight on the one queue.
 const QUEUE_DEPTH: u16 = 512;
@@ -107,7 +108,7 @@ async fn mounted<D: BlockDevice + 'static>(
     match Served::start(&mounted.channel, device).await {
         Ok(served) => Ok((mounted, Some(served))),
         Err(error) => {
-            eprintln!("flashyard: FUSE over io_uring: {error}");
+            output::tell(&format_args!("flashyard: FUSE over io_uring: {error}"));
             drop(mounted);
             Ok((Mounted::mount(mount, false)?, None))
         }

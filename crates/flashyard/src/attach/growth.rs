@@ -3,6 +3,7 @@
 //! A disk in use never shrinks by itself. A volume shrinks only while no host is connected, as when
 //! it was cut off: then the log says so, and what is behind the volume's end fails.
 
+use std::fmt::Arguments;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use nvme::log::LogPage;
 use reactor::{CancelOnDrop, spawn};
 
 use super::tools;
+use crate::output;
 
 /// Bytes of the Changed Namespace List, which is read so that the next change is told too.
 const LIST_BYTES: usize = 4096;
@@ -63,22 +65,26 @@ async fn take_size(namespace: &Namespace, file: &Path) {
     let before = namespace.geometry();
     let now = match refreshed(namespace).await {
         Ok(now) => now,
-        Err(error) => return eprintln!("flashyard: asking for the volume's size: {error}"),
+        Err(error) => return say(format_args!("asking for the volume's size: {error}")),
     };
     let (had, has) = (before.capacity_bytes(), now.capacity_bytes());
     if has < had {
-        eprintln!(
-            "flashyard: the volume shrank from {had} to {has} bytes; the disk keeps its size, and \
-             I/O behind the volume's end fails: attach it anew"
-        );
+        say(format_args!(
+            "the volume shrank from {had} to {has} bytes; the disk keeps its size, and I/O behind \
+             the volume's end fails: attach it anew"
+        ));
     } else if has > had {
         let file = file.to_owned();
         let grow = move || tools::grow_loops(&file).map_err(|error| error.to_string());
         match reactor::blocking(grow).await {
-            Ok(()) => eprintln!("flashyard: the volume grew from {had} to {has} bytes"),
-            Err(error) => eprintln!("flashyard: the disk does not grow with the volume: {error}"),
+            Ok(()) => say(format_args!("the volume grew from {had} to {has} bytes")),
+            Err(error) => say(format_args!("the disk does not grow with the volume: {error}")),
         }
     }
+}
+
+fn say(what: Arguments<'_>) {
+    output::tell(&format_args!("flashyard: {what}"));
 }
 
 /// The geometry as the controller has it now; a lost connection is waited for.

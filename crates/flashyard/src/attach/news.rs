@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use initiator::{Controller, Namespace, State};
 
+use crate::output;
+
 /// How long a volume that is not ready is waited for in silence.
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -73,5 +75,5 @@ impl Waits {
 
 fn say(what: &str) {
     let time = humantime::format_rfc3339_seconds(SystemTime::now());
-    eprintln!("{time} {what}");
+    output::tell(&format_args!("{time} {what}"));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::load::Snapshot;
 
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// Steps of the bar in a second.
 const STEPS_PER_SECOND: f64 = 10.0;
@@ -26,7 +26,7 @@ impl Display {
     /// Says what begins.
     pub fn step(&self, what: &str) {
         if !self.quiet {
-            eprintln!("{what}");
+            output::tell(&what);
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Error;
 use crate::itself::itself;
+use crate::output;
 
 /// A volume attached by this program; detached when dropped.
 pub struct AttachedVolume {
@@ -28,7 +29,8 @@ impl AttachedVolume {
 impl Drop for AttachedVolume {
     fn drop(&mut self) {
         if let Err(error) = verb("detach", &self.address, &self.directory) {
-            eprintln!("left behind: {}: {error}", self.device.display());
+            let device = self.device.display();
+            output::tell(&format_args!("left behind: {device}: {error}"));
         }
     }
 }

@@ -10,7 +10,7 @@ use lab::plan::{Change, Plan};
 use super::display::Display;
 use super::nodes::Nodes;
 use super::{Error, table};
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// Run a plan, or go on with one that was interrupted.
 ///
@@ -72,7 +72,7 @@ impl Run {
         }
         table::show(&plan, &results, output);
         if output == Output::Table {
-            println!("\nresults: {}", path.display());
+            output::print(&format!("\nresults: {}", path.display()));
         }
         let beyond = figures(&plan, &results);
         let beyond: Vec<String> = beyond

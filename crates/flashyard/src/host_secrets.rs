@@ -9,7 +9,7 @@ use clap::Args;
 use initiator::{ConnectOptions, Credentials, TlsKey};
 use serde::{Deserialize, Serialize};
 
-use crate::host_key::read_secret;
+use crate::secret::read_secret;
 
 /// Secrets of a host, checked when they are read; given to another process as they are.
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]

@@ -1,0 +1,411 @@
+//! Nothing that only informs stops what hosts get: the state directory full, standard output and
+//! standard error full, closed or not read. Needs root, to mount a file system that fills up.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs::File;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use client::{Client, Login};
+use server::tokens::{ADMIN_TOKEN_FILE, read_admin_token};
+use support::{flashyard, name, text, wait_for, wait_until};
+use tempfile::TempDir;
+
+/// A small file system, which is gone with this.
+struct Small {
+    directory: TempDir,
+}
+
+impl Small {
+    fn new() -> Small {
+        let directory = tempfile::tempdir().unwrap();
+        let mount = ["-t", "tmpfs", "-o", "size=4m,mode=0700", "tmpfs"];
+        let status = Command::new("mount")
+            .args(mount)
+            .arg(directory.path())
+            .status();
+        assert!(status.unwrap().success());
+        Small { directory }
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn filling(&self) -> PathBuf {
+        self.path().join("filling")
+    }
+
+    /// Leaves no room.
+    fn fill(&self) {
+        let mut file = File::options()
+            .append(true)
+            .create(true)
+            .open(self.filling())
+            .unwrap();
+        while file.write_all(&[1; 4096]).is_ok() {}
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.filling()).unwrap();
+    }
+
+    fn remount(&self, how: &str) {
+        let status = Command::new("mount")
+            .args(["-o", &format!("remount,{how}")])
+            .arg(self.path())
+            .status();
+        assert!(status.unwrap().success());
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount")
+            .arg("--lazy")
+            .arg(self.path())
+            .status();
+    }
+}
+
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap()
+}
+
+/// A node whose state is in one directory, at addresses that need no file to be known.
+struct Served {
+    state: PathBuf,
+    arguments: Vec<String>,
+    api: SocketAddr,
+    nvme: SocketAddr,
+    process: Option<Child>,
+}
+
+impl Served {
+    fn new(state: &Path, elsewhere: &Path) -> Served {
+        let settings = elsewhere.join("flashyard.toml");
+        let text = format!(
+            "api.protocol = \"http\"\nstate_directory = \"{}\"\n",
+            state.display()
+        );
+        std::fs::write(&settings, text).unwrap();
+        let (api, nvme) = (free_address(), free_address());
+        let arguments = ["serve", "--config", settings.to_str().unwrap()].map(str::to_owned);
+        let listen = [
+            "--api-listen".into(),
+            api.to_string(),
+            "--listen".into(),
+            nvme.to_string(),
+        ];
+        Served {
+            state: state.to_owned(),
+            arguments: arguments.into_iter().chain(listen).collect(),
+            api,
+            nvme,
+            process: None,
+        }
+    }
+
+    fn start(&mut self, stdout: Stdio, stderr: Stdio) {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
+        program.args(&self.arguments).stdin(Stdio::null());
+        program.stdout(stdout).stderr(stderr);
+        self.process = Some(program.spawn().unwrap());
+        self.wait();
+    }
+
+    fn quietly(&mut self) {
+        self.start(Stdio::null(), Stdio::null());
+    }
+
+    /// Until it serves both.
+    fn wait(&mut self) {
+        wait_until("the node serves", || {
+            let process = self.process.as_mut().unwrap();
+            assert!(process.try_wait().unwrap().is_none(), "the node has ended");
+            TcpStream::connect(self.api).is_ok() && self.client().status().is_ok()
+        });
+    }
+
+    fn client(&self) -> Client {
+        Client::with(&Login {
+            url: format!("http://{}", self.api),
+            token: Some(read_admin_token(&self.state).unwrap_or_default()),
+            certificate: None,
+        })
+        .unwrap()
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Output {
+        let token = self.state.join(ADMIN_TOKEN_FILE);
+        let node = format!("http://{}", self.api);
+        let connection = ["--node", &node, "--token-file", token.to_str().unwrap()];
+        flashyard(&[&connection[..], arguments].concat())
+    }
+
+    fn answer(&self, arguments: &[&str]) -> String {
+        let output = self.ask(arguments);
+        assert!(output.status.success(), "{arguments:?} gave {output:?}");
+        text(&output.stdout)
+    }
+
+    fn add_host(&self, host: &str) -> Output {
+        self.ask(&[
+            "host",
+            "add",
+            host,
+            "--nqn",
+            &format!("nqn.2014-08.org.example:{host}"),
+        ])
+    }
+
+    /// That a host reads and writes its volume.
+    fn serves(&self, volume: &str) {
+        let nqn = self.client().volume(&name(volume)).unwrap().nqn;
+        let target = format!("tcp://{}/{nqn}", self.nvme);
+        let load = ["perf", &target, "--rw", "randrw", "--number-ios", "64"];
+        let ran = flashyard(&load);
+        assert!(ran.status.success(), "{ran:?}");
+    }
+
+    fn metric(&self, series: &str) -> f64 {
+        let page = self.answer_to("/metrics");
+        let of_series = |line: &str| line.strip_prefix(series)?.trim().parse().ok();
+        page.lines()
+            .find_map(of_series)
+            .unwrap_or_else(|| panic!("no {series}"))
+    }
+
+    fn answer_to(&self, path: &str) -> String {
+        use std::io::Read;
+        let token = read_admin_token(&self.state).unwrap();
+        let mut stream = TcpStream::connect(self.api).unwrap();
+        let head =
+            format!("GET {path} HTTP/1.0\r\nHost: n\r\nAuthorization: Bearer {token}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn end(&mut self) -> i32 {
+        let mut process = self.process.take().unwrap();
+        let pid = rustix::process::Pid::from_child(&process);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        process.wait().unwrap().code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // Both fail only if the process has ended already.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+fn full() -> Stdio {
+    File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap()
+        .into()
+}
+
+/// What the events say, each of which is whole in one line.
+fn events(node: &Served) -> String {
+    node.answer(&["event", "list"])
+}
+
+#[test]
+fn a_full_state_directory_refuses_changes_and_recovers_by_itself() {
+    let (small, elsewhere) = (Small::new(), tempfile::tempdir().unwrap());
+    let mut node = Served::new(small.path(), elsewhere.path());
+    node.quietly();
+    let drive = elsewhere.path().join("drive");
+    let drive = drive.to_str().unwrap();
+    node.answer(&["drive", "add", "d", drive, "--size", "16MiB"]);
+    node.answer(&["volume", "create", "v", "--drive", "d", "--allow", "any"]);
+    small.fill();
+
+    // The file has free pages at first, and what a refused change would have taken.
+    let (mut refused, mut in_a_row) = (Vec::new(), 0);
+    for number in 0..400 {
+        let host = format!("h{number}");
+        let output = node.add_host(&host);
+        in_a_row = if output.status.success() {
+            0
+        } else {
+            in_a_row + 1
+        };
+        if in_a_row > 0 {
+            let said = text(&output.stderr);
+            assert!(said.contains("No space left on device"), "{said}");
+            refused.push(format!("/v1/hosts/{host}"));
+        }
+        if in_a_row == 5 {
+            break;
+        }
+    }
+    assert_eq!(in_a_row, 5, "a full disk refuses changes");
+    let hosts = node.client().hosts().unwrap().items.len();
+    node.serves("v");
+    let status = node.answer(&["status"]);
+    assert!(status.contains("the state cannot be written"), "{status}");
+    assert!(events(&node).contains("the state cannot be written"));
+    wait_until("the metric", || {
+        node.metric("flashyard_state_writable") == 0.0
+    });
+    wait_until("what waits", || {
+        node.metric("flashyard_audit_waiting_entries") > 0.0
+    });
+    node.answer(&["audit", "list"]);
+
+    small.free();
+    let added = node.add_host("after");
+    assert!(added.status.success(), "{added:?}");
+    let status = node.answer(&["status"]);
+    assert!(!status.contains("the state cannot"), "{status}");
+    wait_until("nothing waits", || {
+        node.metric("flashyard_state_writable") == 1.0
+            && node.metric("flashyard_audit_waiting_entries") == 0.0
+    });
+    assert!(events(&node).contains("the state can be written again"));
+    // Every refused change is in the audit log, in order, and none is twice.
+    let log = node.client().audit(0).unwrap().items;
+    let paths: Vec<&str> = log.iter().map(|entry| entry.path.as_str()).collect();
+    let failed = log.iter().filter(|entry| entry.status >= 500);
+    let failed: Vec<&str> = failed.map(|entry| entry.path.as_str()).collect();
+    assert_eq!(failed, refused, "{paths:?}");
+    assert_eq!(*paths.last().unwrap(), "/v1/hosts/after");
+    assert_eq!(node.client().hosts().unwrap().items.len(), hosts + 1);
+
+    // What was refused is not there after a restart either.
+    drop(node.process.take().map(|mut process| process.kill()));
+    let before = hosts + 1;
+    node.quietly();
+    assert_eq!(node.client().hosts().unwrap().items.len(), before);
+    node.serves("v");
+}
+
+#[test]
+fn a_node_starts_on_a_full_and_on_a_read_only_directory() {
+    let (small, elsewhere) = (Small::new(), tempfile::tempdir().unwrap());
+    let mut node = Served::new(small.path(), elsewhere.path());
+    node.quietly();
+    let drive = elsewhere.path().join("drive");
+    let drive = drive.to_str().unwrap();
+    node.answer(&["drive", "add", "d", drive, "--size", "16MiB"]);
+    node.answer(&["volume", "create", "v", "--drive", "d", "--allow", "any"]);
+    // Once ended in order, once not: then the state has to be looked through first.
+    for (killed, how) in [(false, "full"), (true, "full"), (false, "ro"), (true, "ro")] {
+        match killed {
+            false => assert_eq!(node.end(), 0, "{how}"),
+            true => drop(node.process.take().map(|mut process| process.kill())),
+        }
+        match how {
+            "ro" => wait_until("nobody writes", || {
+                let status = Command::new("mount")
+                    .args(["-o", "remount,ro"])
+                    .arg(small.path())
+                    .stderr(Stdio::null())
+                    .status();
+                status.unwrap().success()
+            }),
+            _ => small.fill(),
+        }
+        node.quietly();
+        node.serves("v");
+        wait_until("the problem", || {
+            node.answer(&["status"])
+                .contains("endpoints.json cannot be written")
+        });
+        assert!(
+            events(&node).contains("endpoints.json cannot be written"),
+            "{how}"
+        );
+        if how == "ro" {
+            let refused = node.add_host("none");
+            assert_eq!(refused.status.code(), Some(1));
+            let said = text(&refused.stderr);
+            assert!(said.contains("Read-only file system"), "{said}");
+        }
+        match how {
+            "ro" => small.remount("rw"),
+            _ => small.free(),
+        }
+        wait_until("the file", || small.path().join("endpoints.json").exists());
+        let added = node.add_host(&format!("{how}{killed}"));
+        assert!(added.status.success(), "{how} {killed}: {added:?}");
+        wait_until("no problems", || node.answer(&["status"]).contains("none"));
+    }
+}
+
+/// A first start has nothing to serve: it says why there can be none.
+#[test]
+fn a_first_start_on_a_full_directory_is_refused() {
+    let (small, elsewhere) = (Small::new(), tempfile::tempdir().unwrap());
+    let node = Served::new(small.path(), elsewhere.path());
+    small.fill();
+    let arguments: Vec<&str> = node.arguments.iter().map(String::as_str).collect();
+    let refused = flashyard(&arguments);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("state.redb") && said.contains("No space left"),
+        "{said}"
+    );
+    small.free();
+    let left: Vec<_> = std::fs::read_dir(small.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Standard output and standard error: full, without a reader, and with one that never reads.
+#[test]
+fn a_node_serves_whatever_becomes_of_its_output_and_its_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Served::new(&directory.path().join("state"), directory.path());
+    node.quietly();
+    let drive = directory.path().join("drive");
+    let drive = drive.to_str().unwrap();
+    node.answer(&["drive", "add", "d", drive, "--size", "16MiB"]);
+    node.answer(&["volume", "create", "v", "--drive", "d", "--allow", "any"]);
+    assert_eq!(node.end(), 0);
+    node.arguments
+        .extend(["--log-level".into(), "trace".into()]);
+    let gone = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        Stdio::from(writer)
+    };
+    let mut readers = Vec::new();
+    let mut unread = || {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        // Full from the beginning.
+        rustix::io::ioctl_fionbio(&writer, true).unwrap();
+        while writer.write(&[b'.'; 4096]).is_ok() {}
+        rustix::io::ioctl_fionbio(&writer, false).unwrap();
+        readers.push(reader);
+        Stdio::from(writer)
+    };
+    let outputs = [(full(), full()), (gone(), gone()), (unread(), unread())];
+    for (round, (stdout, stderr)) in outputs.into_iter().enumerate() {
+        node.start(stdout, stderr);
+        node.serves("v");
+        if round == 0 {
+            let dropped = "flashyard_log_dropped_total";
+            wait_for("lines that were refused", || {
+                (node.metric(dropped) > 0.0).then_some(())
+            });
+        }
+        assert_eq!(node.end(), 0, "round {round}");
+    }
+}

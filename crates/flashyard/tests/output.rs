@@ -1,0 +1,368 @@
+//! Every command of the program with a standard output that takes nothing: a full one, and one
+//! whose reader has gone. The commands are those that help texts name, so that a new one has to be
+//! in the table here. Attaching needs root.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::process::{Command, Output, Stdio};
+
+use server::tokens::ADMIN_TOKEN_FILE;
+use support::{Node, flashyard, text};
+use tempfile::TempDir;
+
+/// What a command does with its standard output.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shows {
+    /// Shows something, which is not shown again: nothing is made that cannot be shown.
+    Once,
+    /// Shows something.
+    Answer,
+    /// Shows nothing.
+    Nothing,
+    /// Is refused here, with this code.
+    Refused(i32),
+}
+use Shows::{Answer, Nothing, Once, Refused};
+
+/// Every command, in an order in which each finds what it needs. `{n}` is 1 where the output is
+/// full, and 2 where its reader has gone; `{dir}` is a directory of the test's.
+const COMMANDS: &[(&str, Shows)] = &[
+    ("serve --check-config", Answer),
+    ("serve --print-default-config", Answer),
+    ("status", Answer),
+    ("top --once", Answer),
+    ("drive list", Answer),
+    ("drive add d{n} --memory 64MiB", Answer),
+    (
+        "drive add e{n} --emulated cm7-r-7.68 --scale 0.00001",
+        Answer,
+    ),
+    ("drive show d{n}", Answer),
+    ("drive smart e{n}", Answer),
+    ("host add h{n} --nqn nqn.2014-08.org.example:h{n}", Answer),
+    ("host add g{n} --nqn nqn.2014-08.org.example:g{n}", Answer),
+    ("host list", Answer),
+    ("host key h{n} --generate", Once),
+    ("host tls-key g{n} --generate", Once),
+    ("drive grant e{n} h{n}", Answer),
+    ("drive revoke e{n} h{n}", Answer),
+    ("namespace list e{n}", Answer),
+    ("namespace delete e{n} 1", Answer),
+    ("namespace create e{n} --size 4MiB", Answer),
+    ("namespace attach e{n} 1", Refused(1)),
+    ("namespace detach e{n} 1", Refused(1)),
+    ("drive wipe d{n}", Answer),
+    ("pool create p{n} --level raid0 --drives d{n}", Answer),
+    ("pool list", Answer),
+    ("pool show p{n}", Answer),
+    (
+        "volume create v{n} --pool p{n} --size 8MiB --allow any",
+        Answer,
+    ),
+    ("volume list", Answer),
+    ("volume show v{n}", Answer),
+    (
+        "attach v{n} --method fuse --directory {dir}/attached",
+        Answer,
+    ),
+    ("detach v{n} --directory {dir}/attached", Nothing),
+    ("perf {volume} --number-ios 8", Answer),
+    ("volume resize v{n} 12MiB", Answer),
+    ("volume allow v{n} g{n}", Answer),
+    ("volume deny v{n} g{n}", Answer),
+    ("volume reserve v{n}", Answer),
+    ("volume limit v{n} --iops 1000", Answer),
+    ("volume snapshot v{n} s{n}", Answer),
+    ("snapshot list", Answer),
+    ("volume rollback v{n} s{n}", Answer),
+    ("snapshot create v{n}=t{n}", Answer),
+    ("volume clone s{n} c{n}", Answer),
+    ("snapshot delete t{n}", Answer),
+    ("volume rename c{n} r{n}", Answer),
+    ("volume delete r{n}", Answer),
+    ("pool usage p{n}", Answer),
+    ("pool scrub p{n} --wait", Answer),
+    ("job list", Answer),
+    ("job show 1", Answer),
+    ("tenant grant a{n} p{n} --size 1MiB", Answer),
+    ("tenant limit a{n} --iops 1000", Answer),
+    ("tenant list", Answer),
+    ("tenant show a{n}", Answer),
+    ("tenant revoke a{n} p{n}", Answer),
+    ("pool export p{n}", Answer),
+    ("pool import p{n}", Answer),
+    ("pool add-drive p{n} f{n}", Answer),
+    ("pool remove-drive p{n} f{n} --wait", Answer),
+    ("pool fail-drive p{n} d{n}", Refused(1)),
+    ("volume delete v{n}", Answer),
+    ("snapshot delete s{n}", Answer),
+    ("pool destroy p{n}", Answer),
+    ("drive remove d{n}", Answer),
+    ("host remove h{n}", Answer),
+    ("port list", Answer),
+    ("port set 1 --path optimized", Answer),
+    ("session list", Answer),
+    ("token create t{n} --role viewer", Once),
+    ("token list", Answer),
+    ("token revoke spare{n}", Answer),
+    ("token reset-admin --state {dir}", Answer),
+    ("login {node} --token-file {token}", Answer),
+    ("audit list", Answer),
+    ("settings show", Answer),
+    ("settings set --scrub-interval 30", Answer),
+    ("event list", Answer),
+    ("ssd profiles", Answer),
+    ("ssd simulate cm7-r-7.68 --fidelity closed-form", Answer),
+    (
+        "ssd sweep cm7-r-7.68 --fidelity closed-form --namespace 5TB..7TB --points 2",
+        Answer,
+    ),
+    ("ssd fit {dir}/none.toml", Refused(2)),
+    ("lab list", Answer),
+    ("lab run nothing", Refused(2)),
+    ("lab report {dir}/none.json", Refused(1)),
+    ("lab compare {dir}/none.json {dir}/none.json", Refused(1)),
+    ("completion bash", Answer),
+    ("manual {dir}/manual", Nothing),
+    ("sim --seed 1 --runs 1 --scenario calm", Answer),
+    ("demo --directory {dir}/none", Refused(1)),
+];
+
+/// A standard output that takes nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sink {
+    Full = 1,
+    Gone = 2,
+}
+
+impl Sink {
+    fn open(self) -> Stdio {
+        match self {
+            Sink::Full => File::options()
+                .write(true)
+                .open("/dev/full")
+                .unwrap()
+                .into(),
+            Sink::Gone => {
+                let (reader, writer) = std::io::pipe().unwrap();
+                drop(reader);
+                writer.into()
+            }
+        }
+    }
+}
+
+/// A node, and what commands need beside it.
+struct Scene {
+    node: Node,
+    directory: TempDir,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let node = Node::configured("");
+        for n in [1, 2] {
+            node.answer(&["drive", "add", &format!("f{n}"), "--memory", "64MiB"]);
+            node.answer(&["token", "create", &format!("spare{n}"), "--role", "viewer"]);
+        }
+        let directory = tempfile::tempdir().unwrap();
+        Scene { node, directory }
+    }
+
+    /// The command with what stands for its place holders.
+    fn arguments(&self, command: &str, sink: Sink) -> Vec<String> {
+        let directory = self.directory.path().to_str().unwrap();
+        let token = self.node.path().join(ADMIN_TOKEN_FILE);
+        let number = (sink as u8).to_string();
+        let word = |word: &str| {
+            let volume = || {
+                let name = format!("v{number}").parse().unwrap();
+                let nqn = self.node.client().volume(&name).unwrap().nqn;
+                format!("tcp://{}/{nqn}", self.node.endpoints().nvme[0])
+            };
+            match word {
+                "{volume}" => volume(),
+                "{node}" => self.node.endpoints().api.clone(),
+                "{token}" => token.to_str().unwrap().to_owned(),
+                word => word.replace("{n}", &number).replace("{dir}", directory),
+            }
+        };
+        command.split(' ').map(word).collect()
+    }
+
+    fn run(&self, arguments: &[String], sink: Sink) -> Output {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
+        program
+            .env("FLASHYARD_NODE", &self.node.endpoints().api)
+            .env(
+                "FLASHYARD_TOKEN_FILE",
+                self.node.path().join(ADMIN_TOKEN_FILE),
+            )
+            .env("XDG_CONFIG_HOME", self.directory.path())
+            .env("RUST_BACKTRACE", "1")
+            .stdin(Stdio::null())
+            .stdout(sink.open())
+            .stderr(Stdio::piped())
+            .args(arguments);
+        program.spawn().unwrap().wait_with_output().unwrap()
+    }
+}
+
+/// The commands of the program that do something, by its own help.
+fn commands_of_help() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut left = vec![Vec::<String>::new()];
+    while let Some(verb) = left.pop() {
+        let words: Vec<&str> = verb.iter().map(String::as_str).chain(["--help"]).collect();
+        let help = text(&flashyard(&words).stdout);
+        let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+        let listed = listed.take_while(|line| line.starts_with("  "));
+        let names = listed.filter_map(|line| {
+            let named = line
+                .strip_prefix("  ")
+                .filter(|line| !line.starts_with(' '));
+            named.and_then(|line| line.split(' ').next())
+        });
+        let names: Vec<&str> = names.filter(|name| *name != "help").collect();
+        if names.is_empty() {
+            found.insert(verb.join(" "));
+        }
+        let below = names
+            .iter()
+            .map(|name| [&verb[..], &[(*name).to_owned()]].concat());
+        left.extend(below);
+    }
+    found
+}
+
+#[test]
+fn every_command_is_here() {
+    let missing: Vec<String> = commands_of_help()
+        .into_iter()
+        .filter(|verb| {
+            let is = |(command, _): &(&str, Shows)| {
+                *command == verb || command.starts_with(&format!("{verb} "))
+            };
+            !COMMANDS.iter().any(is)
+        })
+        .collect();
+    assert!(missing.is_empty(), "not in the table: {missing:?}");
+}
+
+/// What is wrong with how a command ended.
+fn fault(shows: Shows, sink: Sink, output: &Output) -> Option<String> {
+    let said = text(&output.stderr);
+    if said.contains("panicked") {
+        return Some("it panics".to_owned());
+    }
+    let (code, told) = match (shows, sink) {
+        (Refused(code), _) => (code, false),
+        (Nothing, _) | (Answer, Sink::Gone) => (0, false),
+        (Answer, Sink::Full) | (Once, _) => (1, true),
+    };
+    if output.status.code() != Some(code) {
+        return Some(format!("it ends with {}, not {code}", output.status));
+    }
+    (told != said.contains("standard output")).then(|| format!("told: {}", !told))
+}
+
+#[test]
+fn every_command_ends_as_documented_where_its_output_takes_nothing() {
+    let scene = Scene::new();
+    let mut wrong = Vec::new();
+    for (command, shows) in COMMANDS {
+        for sink in [Sink::Full, Sink::Gone] {
+            let arguments = scene.arguments(command, sink);
+            let output = scene.run(&arguments, sink);
+            if let Some(fault) = fault(*shows, sink, &output) {
+                let said = text(&output.stderr);
+                wrong.push(format!("{command}, {sink:?}: {fault}; it says {said:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // What could not be shown was not made.
+    let client = scene.node.client();
+    let tokens = client.tokens().unwrap().items;
+    assert!(
+        tokens
+            .iter()
+            .all(|token| !["t1", "t2"].contains(&token.name.as_str()))
+    );
+    let hosts = client.hosts().unwrap().items;
+    assert!(
+        hosts.iter().all(|host| host.key.is_none() && !host.tls),
+        "{hosts:?}"
+    );
+}
+
+#[test]
+fn help_and_wrong_usage_end_as_documented_too() {
+    let scene = Scene::new();
+    let cases = [
+        ("--help", 1, 0),
+        ("--version", 1, 0),
+        ("volume create --help", 1, 0),
+        ("help token", 1, 0),
+        ("nonsense", 2, 2),
+        ("status --nonsense", 2, 2),
+    ];
+    for (command, full, gone) in cases {
+        for (sink, code) in [(Sink::Full, full), (Sink::Gone, gone)] {
+            let output = scene.run(&scene.arguments(command, sink), sink);
+            assert_eq!(
+                output.status.code(),
+                Some(code),
+                "{command}, {sink:?}: {output:?}"
+            );
+        }
+    }
+    // `top` goes on for ever where somebody reads.
+    let top = scene.run(&["top".to_owned()], Sink::Gone);
+    assert_eq!(top.status.code(), Some(0), "{top:?}");
+}
+
+/// A standard error that takes nothing changes no exit code.
+#[test]
+fn a_full_standard_error_changes_nothing() {
+    let cases: [(&[&str], i32); 4] = [
+        (&["--node", "http://127.0.0.1:1", "status"], 3),
+        (&["--node", "", "status"], 2),
+        (&["nonsense"], 2),
+        (&["completion", "bash"], 0),
+    ];
+    for (arguments, code) in cases {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
+        let status = program
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(full)
+            .status();
+        assert_eq!(status.unwrap().code(), Some(code), "{arguments:?}");
+    }
+}
+
+/// Where a disk fills up or a pipe breaks after a secret was made, that is taken back. A device
+/// that nobody sees is as bad.
+#[test]
+fn a_secret_is_not_made_for_an_output_that_nobody_sees() {
+    let scene = Scene::new();
+    let null = |arguments: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
+        let token = scene.node.path().join(ADMIN_TOKEN_FILE);
+        let connection = ["--node", &scene.node.endpoints().api, "--token-file"];
+        let output = program.args(connection).arg(token).args(arguments);
+        output.stdout(Stdio::null()).output().unwrap()
+    };
+    let made = null(&["token", "create", "unseen", "--role", "viewer"]);
+    assert_eq!(made.status.code(), Some(1), "{made:?}");
+    assert!(text(&made.stderr).contains("null device"), "{made:?}");
+    assert!(null(&["token", "list"]).status.success());
+    let tokens = scene.node.answer(&["token", "list"]);
+    assert!(!tokens.contains("unseen"), "{tokens}");
+}
