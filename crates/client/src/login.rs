@@ -1,8 +1,8 @@
 //! [`Login`]: what a client needs to know of a node, and [`Logins`], where that is kept.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use files::Access;
@@ -80,7 +80,11 @@ impl Logins {
 /// Writes a file that only its owner may read, whole.
 fn write_secret(path: &Path, contents: &[u8]) -> io::Result<()> {
     if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
+        let mut private = DirBuilder::new();
+        private
+            .recursive(true)
+            .mode(DIRECTORY_MODE)
+            .create(directory)?;
         fs::set_permissions(directory, Permissions::from_mode(DIRECTORY_MODE))?;
     }
     files::replace(path, contents, Access::Owner)

@@ -1,4 +1,5 @@
-//! Exit codes: 0 done, 1 refused, failed or not shown, 2 wrong usage or settings, 3 no node answers.
+//! Exit codes: 0 done, 1 refused, failed or not shown, 2 wrong usage or settings, 3 no node
+//! answers.
 
 use std::fmt::Display;
 use std::process::ExitCode;

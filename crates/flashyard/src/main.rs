@@ -51,8 +51,8 @@ use crate::connection::Connection;
 
 /// Shared flash storage over NVMe/TCP.
 ///
-/// Ends with 0 when done, 1 when refused or failed or when standard output takes nothing, 2 on wrong
-/// usage or settings, 3 when no node answers.
+/// Ends with 0 when done, 1 when refused or failed or when standard output takes nothing, 2 on
+/// wrong usage or settings, 3 when no node answers.
 #[derive(Parser)]
 #[command(
     name = "flashyard",

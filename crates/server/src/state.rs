@@ -262,7 +262,8 @@ pub enum StateError {
     },
     /// Nothing is left in the file.
     #[error("state file {path} is empty: the node's identity, drives, hosts and tokens are gone \
-        from it; put a copy of it back, or remove it to start as a new node", path = path.display())]
+             from it; put a copy of it back, or remove it to start as a new node",
+        path = path.display())]
     Empty {
         /// The file.
         path: PathBuf,
