@@ -108,7 +108,7 @@ fn what_is_wrong_with_a_token_file_is_said_and_the_file_named() {
         ]
     };
     for good in [
-        format!("{secret}"),
+        secret.clone(),
         format!("\u{feff}{secret}\r\n"),
         format!("\n  {secret} \t\n\n"),
     ] {

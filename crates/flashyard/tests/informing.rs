@@ -194,6 +194,13 @@ impl Served {
         answer
     }
 
+    fn kill(&mut self) {
+        let mut process = self.process.take().unwrap();
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    /// Its exit code when it is asked to end.
     fn end(&mut self) -> i32 {
         let mut process = self.process.take().unwrap();
         let pid = rustix::process::Pid::from_child(&process);
@@ -289,7 +296,7 @@ fn a_full_state_directory_refuses_changes_and_recovers_by_itself() {
     assert_eq!(node.client().hosts().unwrap().items.len(), hosts + 1);
 
     // What was refused is not there after a restart either.
-    drop(node.process.take().map(|mut process| process.kill()));
+    node.kill();
     let before = hosts + 1;
     node.quietly();
     assert_eq!(node.client().hosts().unwrap().items.len(), before);
@@ -309,7 +316,7 @@ fn a_node_starts_on_a_full_and_on_a_read_only_directory() {
     for (killed, how) in [(false, "full"), (true, "full"), (false, "ro"), (true, "ro")] {
         match killed {
             false => assert_eq!(node.end(), 0, "{how}"),
-            true => drop(node.process.take().map(|mut process| process.kill())),
+            true => node.kill(),
         }
         match how {
             "ro" => wait_until("nobody writes", || {
