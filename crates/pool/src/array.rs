@@ -19,6 +19,8 @@ use std::rc::Rc;
 pub struct Counters {
     /// Blocks of 4 KiB that hosts wrote and had acknowledged.
     pub host_blocks_written: u64,
+    /// Blocks that hosts deallocated, mapped or not.
+    pub host_blocks_deallocated: u64,
     /// Blocks that went to the drives for stripes: data, headers, padding, redundancy.
     pub stripe_blocks_written: u64,
     /// Blocks that went to the drives for the map, redundancy included.
@@ -44,6 +46,7 @@ impl Counters {
     /// Adds the totals of another shard.
     pub(crate) fn add(&mut self, other: Counters) {
         self.host_blocks_written += other.host_blocks_written;
+        self.host_blocks_deallocated += other.host_blocks_deallocated;
         self.stripe_blocks_written += other.stripe_blocks_written;
         self.map_blocks_written += other.map_blocks_written;
         self.relocated_blocks += other.relocated_blocks;

@@ -221,7 +221,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
         }
         self.heard_frozen();
-        self.quiet.merging(self.host_blocks_written());
+        self.quiet.merging(self.host_blocks_changed());
         self.others_dirty
             .set(others.iter().any(|overlay| !overlay.is_empty()));
         if orders.seal {

@@ -1,5 +1,6 @@
 //! The coordinator's side of the wires: telling the other shards, and hearing them.
 
+use crate::array::Counters;
 use crate::coordinator::Coordinator;
 use crate::error::PoolError;
 use crate::log::Class;
@@ -189,9 +190,22 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Blocks that hosts have written, as far as is known.
     pub fn host_blocks_written(&self) -> u64 {
-        let others = self.peers().iter().map(|peer| peer.standing.get().counters);
-        let others: u64 = others.map(|counters| counters.host_blocks_written).sum();
-        self.array.counters.get().host_blocks_written + others
+        self.counters_as_known().host_blocks_written
+    }
+
+    /// Blocks that hosts have written or deallocated, as far as is known.
+    pub fn host_blocks_changed(&self) -> u64 {
+        let counters = self.counters_as_known();
+        counters.host_blocks_written + counters.host_blocks_deallocated
+    }
+
+    /// The totals of all shards, of the others as they last told.
+    fn counters_as_known(&self) -> Counters {
+        let mut counters = self.array.counters.get();
+        for peer in self.peers().iter() {
+            counters.add(peer.standing.get().counters);
+        }
+        counters
     }
 
     /// True when the space in use may have passed a mark.

@@ -1,13 +1,14 @@
-//! [`Quiet`]: when hosts have stopped writing, what waits for the maps had better be merged. Reads
-//! need not look among the updates then, and a crash leaves next to nothing to replay. No I/O.
+//! [`Quiet`]: when hosts have stopped writing and deallocating, the updates that wait for the maps
+//! had better be merged. Reads need not look among them then, a crash leaves next to nothing to
+//! replay, and deallocated space counts as free. No I/O.
 
 use std::cell::Cell;
 
-/// A merge is worth its while when hosts have written this share of what would be merged anyway:
-/// one of fewer updates writes nearly a node for each.
+/// A merge is worth its while when hosts have written or deallocated this share of what would be
+/// merged anyway: one of fewer updates writes nearly a node for each.
 const WORTH_A_MERGE: u64 = 8;
 
-/// What hosts had written at certain times, in blocks since the pool was opened.
+/// Blocks that hosts had written or deallocated at certain times, since the pool was opened.
 #[derive(Default)]
 pub(crate) struct Quiet {
     at_merge: Cell<u64>,
@@ -15,16 +16,16 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// All that hosts have `written` is merged now.
-    pub fn merging(&self, written: u64) {
-        self.at_merge.set(written);
+    /// All blocks that hosts have `changed` are merged now.
+    pub fn merging(&self, changed: u64) {
+        self.at_merge.set(changed);
     }
 
-    /// One look of many in equal intervals: true where hosts have written nothing in the last one
+    /// One look of many in equal intervals: true where hosts have changed nothing in the last one
     /// and enough since the last merge, of which one is due after so many `updates` at the latest.
-    pub fn wants_merge(&self, written: u64, updates: u64) -> bool {
-        let quiet = self.at_look.replace(written) == written;
-        let waiting = written - self.at_merge.get();
+    pub fn wants_merge(&self, changed: u64, updates: u64) -> bool {
+        let quiet = self.at_look.replace(changed) == changed;
+        let waiting = changed - self.at_merge.get();
         quiet && waiting > 0 && waiting >= updates / WORTH_A_MERGE
     }
 }

@@ -140,7 +140,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             Some(_) => 0,
             None => self.settings.checkpoint_updates as u64,
         };
-        if self.quiet.wants_merge(self.host_blocks_written(), updates) {
+        if self.quiet.wants_merge(self.host_blocks_changed(), updates) {
             self.merge_due.set(true);
             self.upkeep.notify_one();
         }

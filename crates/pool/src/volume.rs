@@ -164,7 +164,12 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             }
         });
         self.core.enqueue(items);
-        request.wait().await
+        request.wait().await?;
+        let blocks = range.blocks;
+        self.core
+            .array
+            .count(|counters| counters.host_blocks_deallocated += blocks);
+        Ok(())
     }
 
     /// Writes a buffer, if a revision is said only to that one.

@@ -2,6 +2,7 @@
 
 use crate::sharded;
 use crate::support::BLOCK;
+use block::{BlockDevice, BlockRange, Lba};
 use pool::{CreateOptions, Entropy, Level, Settings, VolumeOptions};
 use reactor::Reactor;
 use sim::{Device, Power, Served, SimDrive};
@@ -61,6 +62,31 @@ fn what_waits_for_the_maps_is_merged_once_when_hosts_fall_silent() {
             write(&device, 50..250, 2).await;
             reactor::sleep(Duration::from_secs(3)).await;
             assert_eq!(merges(), 2, "with what came before it is");
+            pool.close().await.expect("closed");
+        });
+    }
+}
+
+#[test]
+fn deallocated_space_is_counted_as_free_when_hosts_fall_silent() {
+    for shards in [1, 3] {
+        Reactor::simulated(1).run(async {
+            let (pool, device) = create(shards).await;
+            write(&device, 0..300, 1).await;
+            reactor::sleep(Duration::from_secs(3)).await;
+            let before = pool.counters().checkpoints;
+            let merges = || pool.counters().checkpoints - before;
+            assert_eq!(pool.status().used_bytes, 300 * BLOCK as u64);
+            // One update, of many blocks.
+            let range = BlockRange::new(Lba(0), 200);
+            device.deallocate(range).await.expect("given back");
+            reactor::sleep(Duration::from_secs(3)).await;
+            assert_eq!(merges(), 1, "{shards} shards");
+            assert_eq!(pool.status().used_bytes, 100 * BLOCK as u64);
+            let range = BlockRange::new(Lba(200), 50);
+            device.deallocate(range).await.expect("given back");
+            reactor::sleep(Duration::from_secs(30)).await;
+            assert_eq!(merges(), 1, "that is not worth it");
             pool.close().await.expect("closed");
         });
     }
