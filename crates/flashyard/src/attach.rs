@@ -33,9 +33,9 @@ use self::bridge::BridgeError;
 use self::identity::Identity;
 use self::state::{Attached, Place, Requests, Way};
 use crate::connection::{Connection, ended};
+use crate::host_secrets::HostSecrets;
 use crate::itself::itself;
 use crate::reach::first_that_answers;
-use crate::host_secrets::HostSecrets;
 use crate::{exit, output};
 
 /// How the serving process tells that it serves, with which block size, and how requests come.

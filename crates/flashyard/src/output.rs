@@ -55,7 +55,7 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
     table.set_header(header.iter().map(|word| word.to_uppercase()));
     table.add_rows(
         rows.into_iter()
-            .map(|row| row.iter().map(one_line).collect::<Vec<_>>()),
+            .map(|row| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>()),
     );
     trimmed(&table)
 }
@@ -74,7 +74,7 @@ pub fn properties(rows: &[(&str, String)]) -> String {
 }
 
 /// The text of a cell, which may come from a disk.
-fn one_line(cell: &String) -> String {
+fn one_line(cell: &str) -> String {
     api::plain(cell).into_owned()
 }
 

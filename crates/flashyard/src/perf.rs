@@ -13,9 +13,9 @@ use lab::load::{
 };
 
 use crate::exit;
+use crate::host_secrets::HostSecrets;
 use crate::output::{self, Output};
 use crate::reach::first_that_answers;
-use crate::host_secrets::HostSecrets;
 
 /// Options named as fio names them.
 #[derive(Args)]

@@ -91,7 +91,8 @@ fn only_drives_with_managed_namespaces_have_them_and_bad_emulations_are_explaine
     for (arguments, expected) in cases {
         let refused = node.ask(&[&["drive", "add", "x"], arguments].concat());
         let said = text(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(1), "{said}");
+        let code = refused.status.code();
+        assert!(matches!(code, Some(1 | 2)), "{code:?}: {said}");
         assert!(said.contains(expected), "{said}");
     }
 }

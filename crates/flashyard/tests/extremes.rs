@@ -98,7 +98,7 @@ const WORDS: [&str; 34] = [
 
 /// How each command that takes a value is called otherwise; `NODE` stands for the node's address
 /// and token, `TARGET` for a volume of it.
-const CALLS: [(&str, &[&str]); 36] = [
+const CALLS: [(&str, &[&str]); 37] = [
     (
         "serve",
         &["--dev=dev", "--profile=cm7-r-7.68", "--check-config"],
@@ -129,6 +129,7 @@ const CALLS: [(&str, &[&str]); 36] = [
     ("port set", &["NODE", "@ID", "--path=optimized"]),
     ("login", &["http://127.0.0.1:1"]),
     ("token create", &["NODE", "t", "--role=viewer"]),
+    ("token reset-admin", &[]),
     ("audit list", &["NODE"]),
     ("settings set", &["NODE", "--graphite=127.0.0.1:9"]),
     ("event list", &["NODE"]),

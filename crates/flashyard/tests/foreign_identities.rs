@@ -9,7 +9,7 @@ mod connected;
 mod label;
 mod support;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use connected::{HOST, connected};
 use initiator::{ConnectOptions, Controller};
@@ -49,7 +49,7 @@ fn volume(node: &Node, pool: &str, volume: &str, more: &[&str]) {
     node.answer(&[&create[..], more].concat());
 }
 
-fn add_image(node: &Node, image: &PathBuf) {
+fn add_image(node: &Node, image: &Path) {
     node.answer(&["drive", "add", "usb", image.to_str().unwrap()]);
 }
 

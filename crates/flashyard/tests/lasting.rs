@@ -212,7 +212,8 @@ fn everything_that_is_set_is_there_after_kills_stops_export_and_import() {
     let mut node = everything();
     let counters = counted(&node);
     let (before, hosts, log) = (shown(&node), seen_of_all(&node, false), audited(&node));
-    let ends: [(&str, fn(&mut Node)); 5] = [
+    type End = (&'static str, fn(&mut Node));
+    let ends: [End; 5] = [
         ("a kill", |node| {
             node.kill();
             node.start_on("0");

@@ -1,5 +1,7 @@
 //! Bad input gets one error that names the field, what was found and what is allowed.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use api::ErrorCode;

@@ -316,7 +316,7 @@ fn writes(device: &Path, stop: &AtomicBool) -> Result<Vec<u64>, String> {
     while !stop.load(Ordering::Relaxed) {
         let block = random.below(blocks);
         let mut buffer = Buffer::zeroed(BLOCK);
-        if stamp % 8 == 0 {
+        if stamp.is_multiple_of(8) {
             let read = file.read_exact_at(&mut buffer, block * BLOCK as u64);
             read.map_err(|error| format!("reading block {block}: {error}"))?;
             let found = u64::from_le_bytes(buffer[..8].try_into().unwrap());

@@ -172,7 +172,7 @@ fn the_limit_of_open_files_is_raised_or_said_to_be_low() {
         let place = directory.path();
         let mut program = Command::new("sh");
         let script = format!(
-            "ulimit -Hn {limit}; ulimit -Sn 256; exec \"$0\" serve --dev \"$1\" \
+            "ulimit -Sn 256; ulimit -Hn {limit}; exec \"$0\" serve --dev \"$1\" \
             --drives 1 --drive-size 16MiB --listen 127.0.0.1:0 --api-listen 127.0.0.1:0"
         );
         program.args(["-c", &script, PROGRAM]).arg(place);

@@ -152,12 +152,8 @@ impl Control {
         let (syslog, queue) = Syslog::new();
         let syslog = Arc::new(syslog);
         let events = Arc::new(Events::new(Arc::clone(&syslog)));
-        if let Some(name) = configured.filter(|name| *name != identity.name) {
-            let message = format!(
-                "settings name the node {name}, its volumes know it as {}: the first name stays",
-                identity.name
-            );
-            events.record(Severity::Warning, "node", &message);
+        if let Some(other) = configured.filter(|name| *name != identity.name) {
+            tell_of_other_name(&events, &identity.name, &other);
         }
         let remembered = state.load()?;
         let existing = remembered.all_volumes();
@@ -355,6 +351,13 @@ fn keeper(state: Arc<State>) -> ReservationKeeper {
         on_node: Arc::new(move |nqn, nsid, kept| reservations::keep(&state, nqn, nsid, kept)),
         in_pool: kept::with_reservations,
     }
+}
+
+fn tell_of_other_name(events: &Events, name: &Name, configured: &Name) {
+    let message = format!(
+        "settings name the node {configured}, its volumes know it as {name}: the first name stays"
+    );
+    events.record(Severity::Warning, "node", &message);
 }
 
 fn event_sink(events: Arc<Events>, faults: Arc<Faults>, jobs: Arc<Jobs>) -> node::EventSink {

@@ -166,11 +166,8 @@ async fn serve(
     let undone = develop.map_or(Ok(false), Develop::undo_unfinished)?;
     let control = Arc::new(Control::start(config, set_log_level).await?);
     warn_of_few_files(config, &control);
+    tell_if_undone(undone, &control);
     if let Some(develop) = develop {
-        if undone {
-            let message = "a first start that was not finished has been undone";
-            control.events().record(Severity::Warning, "node", message);
-        }
         develop.populate(&control).await?;
     }
     control.listen().await?;
@@ -178,14 +175,7 @@ async fn serve(
     tell_others(&control);
     drop(tokio::spawn(Arc::clone(&control).wait_for_drives()));
     drop(tokio::spawn(Arc::clone(&control).scrub_on_schedule()));
-    let (scheme, tls) = match config.api.protocol {
-        Protocol::Http => ("http", None),
-        Protocol::Https => {
-            let given = config.api.certificate_files();
-            let tls = Tls::open(given.as_ref(), &config.state_directory)?;
-            ("https", Some(tls))
-        }
-    };
+    let (scheme, tls) = security(config)?;
     let rest = Rest::start(
         listener,
         Front::new(Arc::clone(&control), routes::router(Arc::clone(&control))),
@@ -226,6 +216,23 @@ async fn serve(
         }
         name = signals.next() => Err(DaemonError::Stop(format!("cut short by a second {name}"))),
     }
+}
+
+fn tell_if_undone(undone: bool, control: &Control) {
+    if undone {
+        let message = "a first start that was not finished has been undone";
+        control.events().record(Severity::Warning, "node", message);
+    }
+}
+
+/// How the REST API is spoken to.
+fn security(config: &Config) -> Result<(&'static str, Option<Tls>), TlsError> {
+    if config.api.protocol == Protocol::Http {
+        return Ok(("http", None));
+    }
+    let given = config.api.certificate_files();
+    let tls = Tls::open(given.as_ref(), &config.state_directory)?;
+    Ok(("https", Some(tls)))
 }
 
 /// The addresses of the REST API: all that this machine has, if it listens everywhere. IPv6

@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use api::{ANY_HOST, DriveSpec, ErrorBody, Name, PoolLevel, PoolSpec, Size, VolumeSpec};
+use files::Access;
 
 use crate::control::Control;
 use crate::private;
@@ -125,7 +126,7 @@ impl Develop {
         });
         let made: Vec<PathBuf> = paths.filter(|path| !path.exists()).collect();
         let text = serde_json::to_vec(&made)?;
-        private::replace(&self.directory.join(UNFINISHED_FILE), &text)
+        files::replace(&self.directory.join(UNFINISHED_FILE), &text, Access::Owner)
     }
 
     fn spec_in(&self, drives: &Path, name: &Name) -> DriveSpec {

@@ -122,7 +122,11 @@ pub fn write_admin_token(state_directory: &Path, secret: &str) -> io::Result<()>
 /// secret is in [`ADMIN_TOKEN_FILE`].
 pub fn ask_for_admin_reset(state_directory: &Path) -> io::Result<PathBuf> {
     let path = state_directory.join(RESET_FILE);
-    files::replace(&path, format!("{}\n", new_secret()?).as_bytes(), Access::Owner)?;
+    files::replace(
+        &path,
+        format!("{}\n", new_secret()?).as_bytes(),
+        Access::Owner,
+    )?;
     // Root asks for a node that runs as another user.
     let owner = state_directory.metadata()?;
     std::os::unix::fs::chown(&path, Some(owner.uid()), Some(owner.gid()))?;

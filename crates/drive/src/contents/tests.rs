@@ -134,7 +134,8 @@ fn what_lies_behind_the_last_whole_block_counts() {
 fn identities_are_written_as_people_know_them() {
     let uuid: Vec<u8> = (1..=16).collect();
     let plain = "01020304-0506-0708-090a-0b0c0d0e0f10";
-    let cases: [(u64, &[u8], u64, &[u8], String); 5] = [
+    type Case<'a> = (u64, &'a [u8], u64, &'a [u8], String);
+    let cases: [Case<'_>; 5] = [
         (
             1080,
             &[0x53, 0xef],

@@ -78,7 +78,9 @@ async fn take_size(namespace: &Namespace, file: &Path) {
         let grow = move || tools::grow_loops(&file).map_err(|error| error.to_string());
         match reactor::blocking(grow).await {
             Ok(()) => say(format_args!("the volume grew from {had} to {has} bytes")),
-            Err(error) => say(format_args!("the disk does not grow with the volume: {error}")),
+            Err(error) => say(format_args!(
+                "the disk does not grow with the volume: {error}"
+            )),
         }
     }
 }

@@ -166,7 +166,7 @@ pub const MADE: &[Carried] = &[
         said: "a copy of a btrfs file system's superblock, UUID ",
         known_to_tools: false,
     },
-    hand("md 0.90", 64, |file, size| md_090(file, size), MD, true),
+    hand("md 0.90", 64, md_090, MD, true),
     hand("md 1.0", 64, |file, size| md_1(file, size - 8192), MD, true),
     hand("md 1.1", 64, |file, _| md_1(file, 0), MD, true),
     hand("md 1.2", 64, |file, _| md_1(file, 4096), MD, true),

@@ -207,7 +207,9 @@ fn hosts_without_an_identifier_are_not_one_host() {
         };
         let (name, earlier) = (nqn(SUBSYSTEM), Arc::new(earlier));
         for target in &cores.targets {
-            target.restore_reservations(&name, 1, Some(&earlier)).unwrap();
+            target
+                .restore_reservations(&name, 1, Some(&earlier))
+                .unwrap();
         }
         for host in [&a, &b, &named] {
             let written = access(host, IoOpcode::WRITE).await;

@@ -125,7 +125,7 @@ fn pci(guest: &mut Guest) {
     let said = ask(guest, "namespace list second", &[]);
     assert_eq!(row(&said, "2"), ["yes", "yes"], "{said}");
     refuse(guest, "namespace detach pci 2", "in use by another drive");
-    ask(guest, "volume create v --drive second", &[]);
+    ask(guest, "volume create v --drive second --force", &[]);
     refuse(guest, "namespace detach second 2", "used by volume v");
     ask(guest, "volume delete v", &[]);
     ask(

@@ -15,7 +15,7 @@ use crate::state::{Place, VolumeRecord};
 /// What the pool says of a volume's identity.
 enum Identity {
     /// Hosts know the volume by this record.
-    Known(VolumeRecord, KeptHosts),
+    Known(Box<VolumeRecord>, KeptHosts),
     /// The pool keeps nothing: the volume gets an identity.
     Missing,
     /// It cannot be used, and why.
@@ -74,7 +74,7 @@ impl Control {
                         held.record
                             == VolumeRecord {
                                 capacity_bytes: held.record.capacity_bytes,
-                                ..record.clone()
+                                ..(**record).clone()
                             }
                     }
                     _ => false,
@@ -100,7 +100,7 @@ impl Control {
             Identity::Known(record, hosts) => VolumeRecord {
                 hosts: self.know_hosts(objects, pool, hosts).await,
                 capacity_bytes: volume.bytes,
-                ..record
+                ..*record
             },
             Identity::Missing => {
                 let message = format!("volume {name} gets an identity: {}", Unread::Nothing);
@@ -180,7 +180,7 @@ fn identities(objects: &Objects, pool: &Name, named: &[(Name, VolumeInfo)]) -> V
             Err(unread) => return Identity::Unusable(unread.to_string()),
         };
         match newcomers.admit(name, record, &hosts) {
-            Ok(record) => Identity::Known(record, hosts),
+            Ok(record) => Identity::Known(Box::new(record), hosts),
             Err(problem) => Identity::Unusable(format!(
                 "{problem}; export the pool, and import it with --rename-volume {name}=NAME"
             )),
