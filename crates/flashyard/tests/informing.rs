@@ -232,15 +232,21 @@ fn events(node: &Served) -> String {
     node.answer(&["event", "list"])
 }
 
-#[test]
-fn a_full_state_directory_refuses_changes_and_recovers_by_itself() {
-    let (small, elsewhere) = (Small::new(), tempfile::tempdir().unwrap());
-    let mut node = Served::new(small.path(), elsewhere.path());
+/// A node whose state is in `small`, with a volume `v` elsewhere that every host may use.
+fn with_a_volume(small: &Small, elsewhere: &Path) -> Served {
+    let mut node = Served::new(small.path(), elsewhere);
     node.quietly();
-    let drive = elsewhere.path().join("drive");
+    let drive = elsewhere.join("drive");
     let drive = drive.to_str().unwrap();
     node.answer(&["drive", "add", "d", drive, "--size", "16MiB"]);
     node.answer(&["volume", "create", "v", "--drive", "d", "--allow", "any"]);
+    node
+}
+
+#[test]
+fn a_full_state_directory_refuses_changes_and_recovers_by_itself() {
+    let (small, elsewhere) = (Small::new(), tempfile::tempdir().unwrap());
+    let mut node = with_a_volume(&small, elsewhere.path());
     small.fill();
 
     // The file has free pages at first, and what a refused change would have taken.
@@ -306,12 +312,7 @@ fn a_full_state_directory_refuses_changes_and_recovers_by_itself() {
 #[test]
 fn a_node_starts_on_a_full_and_on_a_read_only_directory() {
     let (small, elsewhere) = (Small::new(), tempfile::tempdir().unwrap());
-    let mut node = Served::new(small.path(), elsewhere.path());
-    node.quietly();
-    let drive = elsewhere.path().join("drive");
-    let drive = drive.to_str().unwrap();
-    node.answer(&["drive", "add", "d", drive, "--size", "16MiB"]);
-    node.answer(&["volume", "create", "v", "--drive", "d", "--allow", "any"]);
+    let mut node = with_a_volume(&small, elsewhere.path());
     // Once ended in order, once not: then the state has to be looked through first.
     for (killed, how) in [(false, "full"), (true, "full"), (false, "ro"), (true, "ro")] {
         match killed {
