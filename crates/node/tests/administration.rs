@@ -281,6 +281,11 @@ fn the_drives_own_counters_are_in_the_smart_and_endurance_logs() {
         assert_eq!(written, (u128::from(pages) << 20).div_ceil(512_000));
         assert_eq!(smart.write_commands.get(), u128::from(pages));
 
+        assert!((274..343).contains(&smart.temperature.get()));
+        // LPA says that there is no log of one namespace.
+        let one = host.log_page(LogPage::SMART, 1, 0, 512).await;
+        assert!(one.is_err());
+
         let log = |group: u16| {
             let mut command = GetLogPage::new(LogPage::ENDURANCE_GROUP, 0, 0, 512);
             command.specific_id = group.into();

@@ -12,11 +12,9 @@ use reactor::Instant;
 use zerocopy::{FromBytes, IntoBytes, little_endian::U16};
 
 use super::Controller;
+use super::identify::TEMPERATURE_WARNING;
 use crate::session::Session;
 use crate::transport::Reply;
-
-/// Kelvin; what hosts read before they set another.
-const TEMPERATURE_THRESHOLD_DEFAULT: u16 = 343;
 
 /// Values that hosts have set.
 #[derive(Debug)]
@@ -38,7 +36,7 @@ impl Default for Features {
             event_configuration: 0,
             arbitration: 0,
             error_recovery: 0,
-            temperature_over: TEMPERATURE_THRESHOLD_DEFAULT,
+            temperature_over: TEMPERATURE_WARNING,
             temperature_under: 0,
             atomicity: 0,
             timestamp: None,

@@ -33,6 +33,10 @@ pub(crate) const ANA_GROUP: u32 = 1;
 const ABORT_LIMIT: u8 = 3;
 /// KAS: the keep alive timer counts in units of 100 ms.
 pub(crate) const KEEP_ALIVE_GRANULARITY_100MS: u16 = 10;
+/// WCTEMP and CCTEMP, kelvin: a controller has both, though nothing here gets warm. They are what
+/// drives have, and WCTEMP is what hosts read of the threshold before they set another.
+pub(super) const TEMPERATURE_WARNING: u16 = 343;
+const TEMPERATURE_CRITICAL: u16 = 373;
 /// The firmware revision: the first eight characters of the version.
 pub(crate) const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
 
@@ -127,6 +131,8 @@ impl<D: BlockDevice + 'static> Controller<D> {
         data.async_events = U32::new(config::NAMESPACE_ATTRIBUTE | config::ANA_CHANGE);
         data.abort_limit = ABORT_LIMIT;
         data.log_attributes |= lpa::COMMAND_EFFECTS | lpa::SMART_PER_NAMESPACE;
+        data.warning_temperature = U16::new(TEMPERATURE_WARNING);
+        data.critical_temperature = U16::new(TEMPERATURE_CRITICAL);
         // Slot 1 is there and cannot be written.
         data.firmware_updates = 0b11;
         data.ana_transition_s = 10;

@@ -21,6 +21,10 @@ use crate::transport::Reply;
 /// The changed namespace list holds this many; more are said by FFFFFFFFh.
 const CHANGED_NAMESPACES_MAX: usize = 1024;
 
+/// The composite temperature, kelvin: 25 degrees Celsius. A subsystem stands on drives of several
+/// kinds, or on files, and none of them says how warm it is; 0 K would be shown as -273 degrees.
+const TEMPERATURE: u16 = 298;
+
 /// Bytes of a unit in the SMART log: a thousand 512-byte blocks.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
@@ -131,12 +135,17 @@ impl<D: BlockDevice + 'static> Controller<D> {
         session: &Session<D>,
     ) -> Result<SmartHealth, Status> {
         let nsid = Some(id).filter(|id| *id != 0 && *id != ALL_NAMESPACES);
+        // What a drive counts, it counts for all of it, as LPA says.
+        if nsid.is_some() && self.drive().is_some() {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
         if nsid.is_some_and(|id| subsystem.namespace(id).is_none()) {
             return Err(Status::INVALID_NAMESPACE.do_not_retry());
         }
         let account = session.core.account(subsystem, nsid).await;
         let units = |bytes: u64| u128::from(bytes.div_ceil(DATA_UNIT_BYTES));
         let mut health = SmartHealth::new_zeroed();
+        health.temperature = U16::new(TEMPERATURE);
         health.spare = 100;
         health.spare_threshold = 10;
         health.read_commands = u128::from(account.reads).into();

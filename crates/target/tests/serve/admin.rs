@@ -196,6 +196,15 @@ fn log_pages_say_what_they_should() {
             (smart.data_units_read.get(), smart.media_errors.get()),
             (1, 1)
         );
+        // Neither as cold as nothing is, nor warm enough for a monitor to warn.
+        let bytes = controller
+            .identify_structure(Cns::CONTROLLER, 0)
+            .await
+            .unwrap();
+        let data = ControllerData::read_from_bytes(&bytes).unwrap();
+        let (warning, critical) = (data.warning_temperature, data.critical_temperature);
+        assert!((274..warning.get()).contains(&smart.temperature.get()));
+        assert!(warning.get() < critical.get());
         let error: ErrorEntry = page(&controller, LogPage::ERROR, u32::MAX).await;
         assert_eq!((error.error_count.get(), error.lba.get()), (1, 7));
         let read_error = Status::from_wire(error.status.get());
