@@ -115,7 +115,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let body = body.encode();
         match body.len() <= self.slot_bytes() {
             true => Ok(Rc::new(body)),
-            false => Err(PoolError::TablesFull),
+            false => Err(PoolError::TablesFull {
+                bytes: body.len() as u64,
+                allowed: self.slot_bytes() as u64,
+            }),
         }
     }
 

@@ -78,10 +78,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 found,
             });
         }
+        shape(drives, options)?;
         for (index, device) in drives.iter().enumerate() {
             check_blank(index, device).await?;
         }
-        shape(drives, options).map(drop)
+        Ok(())
     }
 
     /// Makes a pool out of drives that carry none, and opens it.

@@ -206,8 +206,16 @@ pub enum PoolError {
     #[error("invalid request: {0}")]
     Invalid(&'static str),
     /// There is no room in the superblocks for more volumes, snapshots or what is kept with them.
-    #[error("the pool has no room for more: delete volumes or snapshots first")]
-    TablesFull,
+    #[error(
+        "the pool has no room for more: its tables of volumes and snapshots would take {bytes} \
+         bytes; allowed: {allowed}; delete volumes or snapshots first"
+    )]
+    TablesFull {
+        /// What the tables would take.
+        bytes: u64,
+        /// What they may take.
+        allowed: u64,
+    },
     /// Not enough space for what was asked.
     #[error("out of space")]
     NoSpace,

@@ -202,6 +202,10 @@ async fn read_heads<D: BlockDevice>(device: &D) -> ([Option<Head>; 2], Option<Io
 
 /// Reads both slots of a drive and returns the later valid one.
 pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
+    if device_blocks(device) <= FIRST_SLOT {
+        // There is no place for one.
+        return Ok(Found::Blank);
+    }
     let (heads, mut failure) = read_heads(device).await;
     let mut best: Option<Slot> = None;
     let (mut torn, mut whole) = ([false; 2], 0);

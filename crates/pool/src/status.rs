@@ -75,7 +75,8 @@ pub struct PoolStatus {
     /// What a pool of this size could hold if all but its reserves were live: what fill is a share
     /// of when the cost of cleaning is reckoned.
     pub unreserved_bytes: u64,
-    /// What it holds; blocks overwritten since the last checkpoint count twice.
+    /// What it holds; blocks overwritten since the last checkpoint may count twice, up to what is
+    /// usable.
     pub used_bytes: u64,
     /// Of that, what only deleted volumes and snapshots have: it is being freed.
     pub deleted_bytes: u64,
@@ -124,7 +125,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
             .map(|peer| peer.standing.get().cached_nodes);
         let cached: usize = cached.sum();
         let others = core.overlay_blocks_of_others();
-        let used_blocks = core.state.borrow().segments.live_data() + others;
+        let (in_maps, counted) = {
+            let state = core.state.borrow();
+            let segments = &state.segments;
+            (segments.live_in_maps(), segments.live_data() + others)
+        };
+        // No more is admitted than is usable: what is counted beyond that was overwritten. Of a
+        // pool that lost a drive the maps alone may hold more.
+        let used_blocks = counted.min(core.size().usable_blocks()).max(in_maps);
         PoolStatus {
             id: PoolId(superblock.pool_id),
             name: superblock.name(),

@@ -139,9 +139,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
         before: &Tables,
         after: &Tables,
     ) -> Result<(), PoolError> {
-        let (before, after) = (tables_bytes(before), tables_bytes(after));
-        match after > before && after as u64 > self.core.table_room().for_volumes() {
-            true => Err(PoolError::TablesFull),
+        let (before, bytes) = (tables_bytes(before), tables_bytes(after) as u64);
+        let allowed = self.core.table_room().for_volumes();
+        match bytes > before as u64 && bytes > allowed {
+            true => Err(PoolError::TablesFull { bytes, allowed }),
             false => Ok(()),
         }
     }

@@ -100,6 +100,12 @@ fn holds(level: Level, drives: usize, blocks: u64) {
             "overwriting {what}: {}",
             pool.describe()
         );
+        // What was overwritten does not make it hold more than there is room for.
+        let status = pool.status();
+        assert!(
+            status.used_bytes <= status.usable_bytes,
+            "{what}: {status:?}"
+        );
         let other = volume(&pool, "b", 100).await;
         let other = pool.volume(other).expect("the volume");
         let refused = try_write(&other, 0, 1).await;
