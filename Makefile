@@ -172,6 +172,7 @@ postgres-tools:
 
 api-tools:
 	@.ci/install --schemathesis
+	@.ci/install --openapi
 
 node-tools:
 	@.ci/install --node

@@ -7,9 +7,15 @@ use crate::{Name, ObjectState, Size};
 
 /// What a drive is made of; the body of `PUT /v1/drives/{name}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(
+    tag = "kind",
+    rename_all = "snake_case",
+    deny_unknown_fields,
+    try_from = "AnyDrive"
+)]
 pub enum DriveSpec {
     /// A block device or a regular file.
+    #[schema(title = "PathDrive")]
     Path {
         /// Absolute path on the node.
         #[schema(examples("/dev/nvme0n1"))]
@@ -20,16 +26,19 @@ pub enum DriveSpec {
         size: Option<Size>,
     },
     /// Memory of the node: for tests, lost when the node stops.
+    #[schema(title = "MemoryDrive")]
     Memory {
         /// Capacity.
         size: Size,
     },
     /// Takes every write and returns zeroes: for measuring everything above it.
+    #[schema(title = "NullDrive")]
     Null {
         /// Capacity.
         size: Size,
     },
     /// A model of a drive with real data, as fast as the drive and as slow.
+    #[schema(title = "EmulatedDrive")]
     Emulated {
         /// A profile that comes with the node, or the absolute path of one of your own.
         #[schema(examples("cm7-r-7.68"))]
@@ -46,6 +55,68 @@ pub enum DriveSpec {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         directory: Option<String>,
     },
+}
+
+/// What a drive of any kind is made of. Read first, for what is wrong to be told by its name: of
+/// fields that hang on another one, serde forgets which it was.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnyDrive {
+    kind: DriveKind,
+    path: Option<String>,
+    size: Option<Size>,
+    profile: Option<String>,
+    scale_ppm: Option<u32>,
+    dilation_percent: Option<u32>,
+    directory: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DriveKind {
+    Path,
+    Memory,
+    Null,
+    Emulated,
+}
+
+impl TryFrom<AnyDrive> for DriveSpec {
+    type Error = String;
+
+    fn try_from(any: AnyDrive) -> Result<DriveSpec, String> {
+        let emulated = any.kind == DriveKind::Emulated;
+        for (field, is_there, may_be) in [
+            ("path", any.path.is_some(), any.kind == DriveKind::Path),
+            ("size", any.size.is_some(), !emulated),
+            ("profile", any.profile.is_some(), emulated),
+            ("scale_ppm", any.scale_ppm.is_some(), emulated),
+            ("dilation_percent", any.dilation_percent.is_some(), emulated),
+            ("directory", any.directory.is_some(), emulated),
+        ] {
+            if is_there && !may_be {
+                return Err(format!("unknown field `{field}` for this kind of drive"));
+            }
+        }
+        let lacks = |field: &str| format!("missing field `{field}` for this kind of drive");
+        Ok(match any.kind {
+            DriveKind::Path => DriveSpec::Path {
+                path: any.path.ok_or_else(|| lacks("path"))?,
+                size: any.size,
+            },
+            DriveKind::Memory => DriveSpec::Memory {
+                size: any.size.ok_or_else(|| lacks("size"))?,
+            },
+            DriveKind::Null => DriveSpec::Null {
+                size: any.size.ok_or_else(|| lacks("size"))?,
+            },
+            DriveKind::Emulated => DriveSpec::Emulated {
+                profile: any.profile.ok_or_else(|| lacks("profile"))?,
+                scale_ppm: any.scale_ppm.unwrap_or_else(thousandth),
+                dilation_percent: any.dilation_percent.unwrap_or_else(real_time),
+                directory: any.directory,
+            },
+        })
+    }
 }
 
 fn thousandth() -> u32 {

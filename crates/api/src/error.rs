@@ -20,10 +20,15 @@ pub enum ErrorCode {
     MethodNotAllowed,
     /// The request did not arrive whole in time.
     Timeout,
-    /// The object is not what `If-Match` names: somebody changed it meanwhile.
+    /// The object is not what `If-Match` names, for somebody changed it meanwhile; or it is what
+    /// `If-None-Match` names.
     PreconditionFailed,
     /// The body is larger than any request needs.
     BodyTooLarge,
+    /// The path with its query is longer than any request needs.
+    UriTooLong,
+    /// There are more headers, or longer ones, than any request needs.
+    HeadersTooLarge,
     /// Too many requests that failed; the `Retry-After` header says when to try again.
     TooManyRequests,
     /// An object of that name exists with another specification.
@@ -32,14 +37,41 @@ pub enum ErrorCode {
     InUse,
     /// The pool, or what a tenant was granted of it, has no room for it.
     OutOfSpace,
-    /// What the object stands on is offline or not ready; trying again later may work.
+    /// What the object stands on is offline, damaged or not ready; trying again later may work.
     NotReady,
-    /// The node failed; its log says more.
+    /// The node failed, which is a fault of its own; its log says more.
     Internal,
 }
 
+/// A longer message is cut: some of it is what the request said.
+const MESSAGE_CHARS_MAX: usize = 1024;
+
+/// The same of the name of a field, which the request may have made up.
+const FIELD_CHARS_MAX: usize = 256;
+
 impl ErrorCode {
-    /// The HTTP status that carries this code.
+    /// Every code.
+    pub const ALL: [ErrorCode; 16] = [
+        ErrorCode::InvalidArgument,
+        ErrorCode::Unauthenticated,
+        ErrorCode::Forbidden,
+        ErrorCode::NotFound,
+        ErrorCode::MethodNotAllowed,
+        ErrorCode::Timeout,
+        ErrorCode::AlreadyExists,
+        ErrorCode::InUse,
+        ErrorCode::OutOfSpace,
+        ErrorCode::NotReady,
+        ErrorCode::PreconditionFailed,
+        ErrorCode::BodyTooLarge,
+        ErrorCode::UriTooLong,
+        ErrorCode::TooManyRequests,
+        ErrorCode::HeadersTooLarge,
+        ErrorCode::Internal,
+    ];
+
+    /// The HTTP status that carries this code. Only a fault of the node is a 5xx: whatever a client
+    /// can mend, by another request or by something done to its objects first, is a 4xx.
     pub fn http_status(self) -> u16 {
         match self {
             ErrorCode::InvalidArgument => 400,
@@ -50,10 +82,13 @@ impl ErrorCode {
             ErrorCode::Timeout => 408,
             ErrorCode::PreconditionFailed => 412,
             ErrorCode::BodyTooLarge => 413,
+            ErrorCode::UriTooLong => 414,
             ErrorCode::TooManyRequests => 429,
-            ErrorCode::AlreadyExists | ErrorCode::InUse => 409,
-            ErrorCode::NotReady => 503,
-            ErrorCode::OutOfSpace => 507,
+            ErrorCode::HeadersTooLarge => 431,
+            ErrorCode::AlreadyExists
+            | ErrorCode::InUse
+            | ErrorCode::OutOfSpace
+            | ErrorCode::NotReady => 409,
             ErrorCode::Internal => 500,
         }
     }
@@ -91,6 +126,20 @@ impl ErrorBody {
         }
     }
 
+    /// The same refusal, no longer than a person reads.
+    #[must_use]
+    pub fn shortened(self) -> ErrorBody {
+        let cut = |text: String, chars_max: usize| match text.char_indices().nth(chars_max) {
+            Some((end, _)) => format!("{}...", &text[..end]),
+            None => text,
+        };
+        ErrorBody {
+            code: self.code,
+            message: cut(self.message, MESSAGE_CHARS_MAX),
+            field: self.field.map(|field| cut(field, FIELD_CHARS_MAX)),
+        }
+    }
+
     /// A request with a wrong `field`.
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> ErrorBody {
         ErrorBody {
@@ -98,5 +147,27 @@ impl ErrorBody {
             message: message.into(),
             field: Some(field.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_fault_of_the_node_is_a_5xx() {
+        for code in ErrorCode::ALL {
+            let status = code.http_status();
+            assert_eq!(status >= 500, code == ErrorCode::Internal, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_does_not_repeat_all_that_a_request_said() {
+        let long = ErrorBody::invalid("\u{e9}".repeat(4000), "\u{e9}".repeat(4000)).shortened();
+        assert_eq!(long.message.chars().count(), MESSAGE_CHARS_MAX + 3);
+        assert_eq!(long.field.unwrap().chars().count(), FIELD_CHARS_MAX + 3);
+        let short = ErrorBody::invalid("name", "found and allowed");
+        assert_eq!(short.clone().shortened(), short);
     }
 }

@@ -56,7 +56,7 @@ pub use pool::{
     PoolLevel, PoolMap, PoolMember, PoolSegments, PoolSpec, PoolState, PoolUsage, SpaceUse,
 };
 pub use port::{PathState, Port, PortChange};
-pub use profile::{Curve, CurvePoint, CurveQuery, DriveProfile};
+pub use profile::{AccessPattern, Curve, CurvePoint, CurveQuery, DriveProfile};
 pub use session::Session;
 pub use settings::{
     GRAPHITE_INTERVAL_SECONDS, GRAPHITE_PREFIX, GraphiteTarget, LogLevel, SCRUB_INTERVAL_DAYS,

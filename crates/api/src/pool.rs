@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::Name;
@@ -306,8 +307,39 @@ pub struct PoolImport {
     pub rename: Option<Name>,
     /// What to call volumes from now on, by what they are called in the pool. One whose NQN or UUID
     /// a volume has that is here gets others as well.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "each_once",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub rename_volumes: BTreeMap<Name, Name>,
+}
+
+/// Refuses an object that says two things of one name, of which one would be lost.
+fn each_once<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Name, Name>, D::Error> {
+    struct EachOnce;
+
+    impl<'de> Visitor<'de> for EachOnce {
+        type Value = BTreeMap<Name, Name>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an object with a new name for each name")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut found: A) -> Result<Self::Value, A::Error> {
+            let mut names = BTreeMap::new();
+            while let Some((name, new)) = found.next_entry::<Name, Name>()? {
+                if names.contains_key(&name) {
+                    let message = format!("{name} comes twice; allowed: once");
+                    return Err(A::Error::custom(message));
+                }
+                names.insert(name, new);
+            }
+            Ok(names)
+        }
+    }
+
+    from.deserialize_map(EachOnce)
 }
 
 /// The space of one volume or snapshot, exact as of a checkpoint.

@@ -20,19 +20,52 @@ pub struct DriveProfile {
     pub assumed: Vec<String>,
 }
 
+/// The order of requests, and what they do: fio's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessPattern {
+    /// Sequential reads.
+    Read,
+    /// Sequential writes.
+    Write,
+    /// Sequential reads and writes.
+    Rw,
+    /// Random reads.
+    Randread,
+    /// Random writes.
+    #[default]
+    Randwrite,
+    /// Random reads and writes.
+    Randrw,
+}
+
+impl AccessPattern {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AccessPattern::Read => "read",
+            AccessPattern::Write => "write",
+            AccessPattern::Rw => "rw",
+            AccessPattern::Randread => "randread",
+            AccessPattern::Randwrite => "randwrite",
+            AccessPattern::Randrw => "randrw",
+        }
+    }
+}
+
 /// What the host asks of the modelled drive; the query of `GET /v1/profiles/{name}/curve`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields, default)]
 pub struct CurveQuery {
-    /// `read`, `write`, `rw`, `randread`, `randwrite` or `randrw`.
+    /// The order of requests, and what they do.
     #[param(default = "randwrite")]
-    pub rw: String,
+    pub rw: AccessPattern,
     /// Reads in a hundred requests of `rw` and `randrw`.
     #[param(default = 70, maximum = 100)]
     pub read_percent: u8,
-    /// Bytes in a request.
-    #[param(default = 4096)]
+    /// Bytes in a request: a multiple of 4096.
+    #[param(default = 4096, minimum = 4096, maximum = 16777216)]
     pub block_bytes: u32,
     /// Requests outstanding.
     #[param(default = 32, minimum = 1, maximum = 4096)]
@@ -45,7 +78,7 @@ pub struct CurveQuery {
 impl Default for CurveQuery {
     fn default() -> CurveQuery {
         CurveQuery {
-            rw: "randwrite".to_owned(),
+            rw: AccessPattern::default(),
             read_percent: 70,
             block_bytes: 4096,
             outstanding: 32,

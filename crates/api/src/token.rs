@@ -103,4 +103,24 @@ pub struct AuditEntry {
     /// Why it was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ErrorCode>,
+    /// Of a burst of refused changes: so many more of this token were refused in the minute after
+    /// this one, and have no entry of their own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub others: u64,
+}
+
+impl AuditEntry {
+    /// Nothing was changed, and that was right.
+    pub fn is_refused(&self) -> bool {
+        (400..500).contains(&self.status)
+    }
+}
+
+/// For what is left out unless there is some.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks with a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

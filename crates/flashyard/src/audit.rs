@@ -30,7 +30,11 @@ fn list(entries: &[AuditEntry]) -> String {
         let result = if entry.status < 300 {
             "done".to_owned()
         } else {
-            format!("refused, {}", entry.status)
+            let others = match entry.others {
+                0 => String::new(),
+                others => format!(", and {others} more"),
+            };
+            format!("refused, {}{others}", entry.status)
         };
         vec![
             entry.id.to_string(),

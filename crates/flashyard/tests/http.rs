@@ -5,52 +5,10 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 
 use api::{Drive, ErrorBody, ErrorCode, List};
 use support::Node;
-
-/// One HTTP/1.1 request with headers of its own: status, head and body of the answer.
-fn exchange(
-    node: &Node,
-    method: &str,
-    path: &str,
-    headers: &[&str],
-    body: &str,
-) -> (u16, String, String) {
-    let mut stream = connect(node);
-    let length = body.len();
-    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: n\r\nConnection: close\r\n");
-    head += &format!("Authorization: Bearer {}\r\n", node.admin_token());
-    for header in headers {
-        head += &format!("{header}\r\n");
-    }
-    // A refusal may arrive, and the connection close, before a large body is out.
-    let _ = write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}");
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    let answer = String::from_utf8(answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, head.to_lowercase(), body.to_owned())
-}
-
-fn connect(node: &Node) -> TcpStream {
-    let address = node.endpoints().api.strip_prefix("http://").unwrap();
-    TcpStream::connect(address).unwrap()
-}
-
-/// Status and body of one HTTP/1.1 request.
-fn request(node: &Node, method: &str, path: &str, body: &str) -> (u16, String) {
-    let (status, _, body) = exchange(node, method, path, &[], body);
-    (status, body)
-}
-
-/// The value of a header, whose name is in lower case.
-fn header(head: &str, name: &str) -> Option<String> {
-    let value = |line: &str| line.strip_prefix(&format!("{name}: ")).map(str::to_owned);
-    head.lines().find_map(value)
-}
+use support::http::{connect, exchange, header, request};
 
 /// Method, path and body; status, code and field of the refusal.
 type Case<'a> = (&'a str, &'a str, &'a str, u16, ErrorCode, Option<&'a str>);
@@ -106,7 +64,7 @@ fn every_refusal_has_the_one_error_shape() {
             "",
             400,
             invalid,
-            Some("query"),
+            Some("limit"),
         ),
         ("GET", "/v1/drives?after=A", "", 400, invalid, Some("after")),
         (
@@ -139,10 +97,10 @@ fn every_refusal_has_the_one_error_shape() {
             "",
             400,
             invalid,
-            Some("query"),
+            Some("before"),
         ),
         ("PUT", drive, "", 400, invalid, Some("body")),
-        ("PUT", drive, "{}", 400, invalid, Some("body")),
+        ("PUT", drive, "{}", 400, invalid, Some("kind")),
         (
             "PUT",
             drive,
@@ -157,7 +115,7 @@ fn every_refusal_has_the_one_error_shape() {
             "{\"kind\":\"memory\",\"size\":\"1 XB\"}",
             400,
             invalid,
-            None,
+            Some("size"),
         ),
         (
             "PUT",
@@ -313,6 +271,70 @@ fn a_change_with_a_condition_is_made_once() {
     assert_eq!(change("DELETE", "/v1/volumes/demo", &shown, ""), 412);
     assert_eq!(change("DELETE", "/v1/volumes/demo", "*", ""), 204);
     assert_eq!(change("DELETE", "/v1/volumes/demo", "*", ""), 412);
+}
+
+/// A reader is told that nothing is new, and of everything that is; a change is made only where
+/// there is nothing yet.
+#[test]
+fn what_a_client_has_already_is_neither_sent_nor_made_again() {
+    let node = Node::develop(&["--drives", "4"]);
+    let read = |tag: &str| {
+        let condition = format!("If-None-Match: {tag}");
+        exchange(&node, "GET", "/v1/volumes/demo", &[&condition], "")
+    };
+    let (status, head, _) = exchange(&node, "GET", "/v1/volumes/demo", &[], "");
+    let tag = header(&head, "etag").unwrap();
+    assert_eq!(status, 200);
+    let (status, head, body) = read(&format!("\"0\", W/{tag}"));
+    assert_eq!((status, body.as_str()), (304, ""));
+    assert_eq!(header(&head, "etag"), Some(tag.clone()));
+    assert_eq!(read("*").0, 304);
+    assert_eq!(read("\"0\"").0, 200);
+    assert!(
+        node.ask(&["volume", "deny", "demo", "any"])
+            .status
+            .success()
+    );
+    assert_eq!(read(&tag).0, 200);
+
+    let create = |name: &str| {
+        let path = format!("/v1/volumes/{name}");
+        let body = "{\"pool\":\"pool\",\"size\":4096}";
+        let (status, _, body) = exchange(&node, "PUT", &path, &["If-None-Match: *"], body);
+        (status, body)
+    };
+    assert_eq!(create("new").0, 200);
+    let (status, body) = create("new");
+    let refused: ErrorBody = serde_json::from_str(&body).unwrap();
+    assert_eq!(status, 412, "{body}");
+    assert_eq!(refused.field.as_deref(), Some("If-None-Match"));
+}
+
+/// A misspelt parameter is no request for what comes without it, whatever the method.
+#[test]
+fn query_parameters_that_an_operation_lacks_are_refused() {
+    let node = Node::develop(&["--drives", "4"]);
+    let spec = "{\"pool\":\"pool\",\"size\":4096}";
+    for (method, path, body, field) in [
+        ("GET", "/v1/status?verbose=1", "", "verbose"),
+        ("GET", "/metrics?name", "", "name"),
+        ("GET", "/v1/drives?limit=1&limit=2", "", "limit"),
+        ("GET", "/v1/drives?Limit=1", "", "Limit"),
+        ("PUT", "/v1/volumes/v?dry_run=true", spec, "dry_run"),
+        ("PATCH", "/v1/settings?force=true", "{}", "force"),
+        ("POST", "/v1/pools/pool/scrub?force=true", "", "force"),
+        ("DELETE", "/v1/volumes/demo?forced=true", "", "forced"),
+        ("DELETE", "/v1/volumes/demo?force=yes", "", "force"),
+    ] {
+        let (status, answer) = request(&node, method, path, body);
+        assert_eq!(status, 400, "{method} {path}: {answer}");
+        let refused: ErrorBody = serde_json::from_str(&answer).unwrap();
+        assert_eq!(refused.field.as_deref(), Some(field), "{method} {path}");
+        assert!(refused.message.contains("allowed"), "{}", refused.message);
+    }
+    assert_eq!(request(&node, "GET", "/v1/volumes/v", "").0, 404);
+    assert_eq!(request(&node, "GET", "/v1/volumes/demo", "").0, 200);
+    assert_eq!(request(&node, "HEAD", "/v1/drives?limit=1", "").0, 200);
 }
 
 #[test]

@@ -384,3 +384,70 @@ fn a_development_node_needs_no_login() {
         .unwrap();
     assert!(status.status.success(), "{status:?}");
 }
+
+/// Whatever a token has refused, what was changed stays on record; of a burst the first refusals
+/// are kept whole.
+#[test]
+fn refused_changes_do_not_push_made_ones_out_of_the_audit_log() {
+    let node = Node::develop(&["--drives", "1"]);
+    let made = node.client().audit(0).unwrap().items.len();
+    let viewer = client_of(&node, "v", Role::Viewer, None);
+    let before = std::fs::metadata(node.path().join("state.redb"))
+        .unwrap()
+        .len();
+    for number in 0..500 {
+        let refused = viewer.delete_volume(&name(&format!("x{number}")), false);
+        assert_eq!(code(refused), Some(ErrorCode::Forbidden));
+    }
+    let after = std::fs::metadata(node.path().join("state.redb"))
+        .unwrap()
+        .len();
+    assert!(after < before + (1 << 20), "{before} bytes became {after}");
+    let entries = node.client().audit(0).unwrap().items;
+    let refused = entries.iter().filter(|entry| entry.is_refused()).count();
+    assert_eq!(refused, 20);
+    assert_eq!(entries.len(), made + 1 + refused);
+    let secret = node.client().create_token(
+        &name("w"),
+        &TokenSpec {
+            role: Role::Viewer,
+            tenant: None,
+            expires: None,
+        },
+    );
+    let token = secret.unwrap().secret.unwrap();
+    let long = "a".repeat(8000);
+    let head = format!("DELETE /v1/volumes/{long} HTTP/1.1\r\nHost: n\r\nConnection: close\r\n");
+    let answer = raw(
+        &node,
+        &format!("{head}Authorization: Bearer {token}\r\n\r\n"),
+    );
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    let entries = node.client().audit(0).unwrap().items;
+    assert!(entries.last().unwrap().path.len() < 300);
+}
+
+/// All users of a machine share one address: connections that show no token make room.
+#[test]
+fn idle_connections_do_not_hold_the_api_shut() {
+    let node = Node::develop(&["--drives", "1"]);
+    let address = node.endpoints().api.strip_prefix("http://").unwrap();
+    let mut idle: Vec<TcpStream> = Vec::new();
+    for _ in 0..100 {
+        idle.push(TcpStream::connect(address).unwrap());
+    }
+    assert!(node.client().status().is_ok());
+    // One that asks for what needs no token, again and again, has an end as well.
+    let mut kept = TcpStream::connect(address).unwrap();
+    let ask = "GET /openapi.json HTTP/1.1\r\nHost: n\r\nConnection: keep-alive\r\n\r\n";
+    let (mut answers, mut bytes) = (0, [0; 64 << 10]);
+    while kept.write_all(ask.as_bytes()).is_ok() && answers < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        match kept.read(&mut bytes) {
+            Ok(1..) => answers += 1,
+            _ => break,
+        }
+    }
+    assert!(answers < 60, "it was served for half a minute");
+    drop(idle);
+}

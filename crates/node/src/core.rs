@@ -417,11 +417,15 @@ async fn open_path(
     Ok(drive)
 }
 
+/// The largest drive that is made of nothing: as large as the largest volume. What it takes to find
+/// its pieces in memory is some megabytes.
+const MADE_BYTES_MAX: u64 = 4 << 50;
+
 /// A drive of exactly `bytes`.
 fn geometry(bytes: u64) -> Result<Geometry, NodeError> {
     let block_bytes = u64::from(DRIVE_BLOCK_BYTES);
-    if bytes == 0 || !bytes.is_multiple_of(block_bytes) {
-        let reason = format!("allowed: one or more blocks of {block_bytes} bytes");
+    if bytes == 0 || !bytes.is_multiple_of(block_bytes) || bytes > MADE_BYTES_MAX {
+        let reason = format!("allowed: one or more blocks of {block_bytes} bytes, up to 4 PiB");
         return Err(NodeError::Size { bytes, reason });
     }
     Geometry::new(DRIVE_BLOCK_BYTES, bytes / block_bytes)

@@ -8,16 +8,18 @@ mod failures;
 mod front;
 mod permission;
 mod places;
+mod refusals;
+mod tags;
 mod tls;
 mod unread;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::{ErrorBody, ErrorCode};
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -32,7 +34,7 @@ use tokio_rustls::TlsAcceptor;
 
 pub use self::failures::REFILL;
 pub use self::front::Front;
-use self::places::Places;
+use self::places::{Place, Places, Proof};
 pub use self::tls::{Tls, TlsError};
 use self::unread::UnreadLimit;
 use crate::routes::Refusal;
@@ -40,10 +42,17 @@ use crate::routes::Refusal;
 /// How long a request's header may take, and a connection stay idle.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A header larger than this is no header of a client of ours.
-const HEADER_BYTES_MAX: usize = 64 << 10;
+/// How long a connection may live that shows no good token.
+const UNPROVEN_LIFE: Duration = Duration::from_secs(10);
 
-const HEADERS_MAX: usize = 64;
+/// What is larger than this is not even read to be refused in our own words: more than [`Front`]
+/// allows.
+const HEADER_BYTES_MAX: usize = 128 << 10;
+
+const HEADERS_MAX: usize = 256;
+
+/// Browsers that came over TLS once come so for a year.
+const TLS_ONLY: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// How long accepting pauses when the system is out of something.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -94,11 +103,13 @@ async fn accept(
                     };
                     if let Some(place) = places.take(asker.remote().ip()) {
                         let (front, stopping) = (Arc::clone(&front), stopping.clone());
-                        let serving = serve(stream, asker, tls.clone(), front, stopping);
-                        connections.spawn(async move {
-                            serving.await;
-                            drop(place);
-                        });
+                        let connection = Connection {
+                            asker,
+                            proof: place.proof(),
+                            under_tls: tls.is_some(),
+                        };
+                        let serving = serve(stream, connection, tls.clone(), front, stopping);
+                        connections.spawn(in_place(place, serving));
                     }
                 }
                 Err(error) => {
@@ -114,19 +125,35 @@ async fn accept(
     front.idle().await;
 }
 
+/// A connection as its requests see it.
+#[derive(Clone)]
+struct Connection {
+    asker: Asker,
+    proof: Proof,
+    under_tls: bool,
+}
+
+/// Serves a connection as long as it has its place.
+async fn in_place(place: Place, serving: impl Future<Output = ()>) {
+    tokio::select! {
+        () = serving => {}
+        () = place.evicted() => {}
+    }
+}
+
 async fn serve(
     stream: TcpStream,
-    asker: Asker,
+    connection: Connection,
     tls: Option<TlsAcceptor>,
     front: Arc<Front>,
     stopping: watch::Receiver<bool>,
 ) {
     let Some(tls) = tls else {
-        return exchange(stream, asker, front, stopping).await;
+        return exchange(stream, connection, front, stopping).await;
     };
-    let peer = asker.remote();
+    let peer = connection.asker.remote();
     match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
-        Ok(Ok(stream)) => exchange(stream, asker, front, stopping).await,
+        Ok(Ok(stream)) => exchange(stream, connection, front, stopping).await,
         Ok(Err(error)) => tracing::debug!("REST API: {peer} speaks no TLS of ours: {error}"),
         Err(_) => tracing::debug!("REST API: {peer} was too slow to agree on TLS"),
     }
@@ -134,8 +161,8 @@ async fn serve(
 
 /// Makes a change whole, whoever is there to hear of it: a connection that ends takes what it waits
 /// for with it, and half a change is not what its client asked for.
-async fn whole(front: Arc<Front>, request: Request<Body>, peer: SocketAddr) -> Response {
-    let made = tokio::spawn(async move { front.answer(request, peer).await });
+async fn whole(front: Arc<Front>, request: Request<Body>, from: Connection) -> Response {
+    let made = tokio::spawn(async move { front.answer(request, from.asker.remote(), &from.proof).await });
     made.await.unwrap_or_else(|error| {
         let message = format!("the request failed: {error}");
         Refusal(ErrorBody::new(ErrorCode::Internal, message)).into_response()
@@ -145,22 +172,27 @@ async fn whole(front: Arc<Front>, request: Request<Body>, peer: SocketAddr) -> R
 /// Requests and answers of one connection.
 async fn exchange<S>(
     stream: S,
-    asker: Asker,
+    from: Connection,
     front: Arc<Front>,
     mut stopping: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let peer = asker.remote();
+    let (peer, proof) = (from.asker.remote(), from.proof.clone());
     let answer = service_fn(move |request: hyper::Request<Incoming>| {
-        let front = Arc::clone(&front);
+        let (front, from) = (Arc::clone(&front), from.clone());
         async move {
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(asker);
-            let answer: Response = match request.method().is_safe() {
-                true => front.answer(request, peer).await,
-                false => whole(front, request, peer).await,
+            request.extensions_mut().insert(from.asker);
+            let under_tls = from.under_tls;
+            let mut answer: Response = match request.method().is_safe() {
+                true => front.answer(request, from.asker.remote(), &from.proof).await,
+                false => whole(front, request, from).await,
             };
+            if under_tls {
+                let headers = answer.headers_mut();
+                headers.insert(header::STRICT_TRANSPORT_SECURITY, TLS_ONLY);
+            }
             Ok::<_, std::convert::Infallible>(answer)
         }
     });
@@ -170,12 +202,20 @@ async fn exchange<S>(
         .max_buf_size(HEADER_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(UnreadLimit::new(stream)), answer);
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        _ = stopping.changed() => {
+    let young = tokio::time::sleep(UNPROVEN_LIFE);
+    tokio::pin!(connection, young);
+    let (mut closing, mut is_young) = (false, true);
+    let ended = loop {
+        tokio::select! {
+            ended = connection.as_mut() => break ended,
+            _ = stopping.changed(), if !closing => closing = true,
+            () = young.as_mut(), if is_young => {
+                is_young = false;
+                closing |= !proof.is_given();
+            }
+        }
+        if closing {
             connection.as_mut().graceful_shutdown();
-            connection.await
         }
     };
     if let Err(error) = ended {

@@ -51,6 +51,8 @@ impl Figures {
 
     /// The node's last intervals of this many seconds.
     pub fn shown(&self, interval_seconds: u32) -> Result<Metrics, ErrorBody> {
+        // What is wrong is wrong also before there are figures.
+        lock(&self.history).check(interval_seconds)?;
         let latest = self.latest()?;
         lock(&self.history).shown(interval_seconds, &latest)
     }

@@ -3,6 +3,7 @@
 //! When changing a route or a type: `docs/openapi.json` is compared with this code by a test,
 //! which says how to write it anew. Only additions keep old clients working.
 
+mod document;
 mod drives;
 mod events;
 mod extract;
@@ -27,9 +28,10 @@ mod web;
 
 use std::sync::Arc;
 
-use api::{Caller, ErrorBody, ErrorCode, Name};
+use api::{AccessPattern, Caller, ErrorBody, ErrorCode, Name};
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
@@ -37,6 +39,7 @@ use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use self::extract::{Queries, known_parameters};
 use crate::control::Control;
 use crate::http::REFILL;
 
@@ -49,10 +52,25 @@ type Gone = Result<StatusCode, Refusal>;
 #[derive(OpenApi)]
 #[openapi(info(
     title = "Flashyard node",
-    description = "Drives, volumes and hosts of one storage node.",
+    description = DESCRIPTION,
     license(name = "Apache-2.0", identifier = "Apache-2.0")
-), modifiers(&BearerToken))]
+), components(schemas(AccessPattern)),
+servers((url = "/", description = "The node that serves this document")),
+modifiers(&BearerToken))]
 struct Document;
+
+const DESCRIPTION: &str = "Drives, volumes and hosts of one storage node.
+
+- Every request needs a token: `Authorization: Bearer TOKEN`.
+- Whatever is no success has one shape: `code`, a stable word; `message`, what was found and what \
+is allowed; and `field`, where one is at fault. A 4xx is for the client to mend; a 5xx is a fault \
+of the node.
+- Creates are `PUT` under a name that the client chooses: repeated with the same body they give \
+what is there, with another body they are refused with 409.
+- Lists come in pages: ask again with `after`, which is `next` of the page before, until there is \
+no `next`.
+- The answer to a `GET` has an `ETag`, for `If-Match` and `If-None-Match`.
+- A query parameter that an operation does not have, or that is given twice, is refused.";
 
 /// Every route of the document needs a token.
 struct BearerToken;
@@ -72,8 +90,11 @@ impl Modify for BearerToken {
 /// Every route over `control`, with the document that describes them at `/openapi.json`.
 pub fn router(control: Arc<Control>) -> Router {
     let (router, document) = described().with_state(control).split_for_parts();
+    let document = document::completed(&document);
+    let queries = Arc::new(Queries::of(&document));
     let document = axum::routing::get(async move || Json(document));
     router
+        .route_layer(from_fn_with_state(queries, known_parameters))
         .route("/openapi.json", document)
         .merge(web::router())
         .fallback(no_such_route)
@@ -82,10 +103,8 @@ pub fn router(control: Arc<Control>) -> Router {
 
 /// The OpenAPI document, as JSON text.
 pub fn openapi() -> Result<String, serde_json::Error> {
-    described()
-        .to_openapi()
-        .to_pretty_json()
-        .map(|text| text + "\n")
+    let document = document::completed(&described().into_openapi());
+    serde_json::to_string_pretty(&document).map(|text| text + "\n")
 }
 
 fn described() -> OpenApiRouter<Arc<Control>> {
@@ -169,7 +188,7 @@ impl IntoResponse for Refusal {
         let code = self.0.code;
         let status = StatusCode::from_u16(code.http_status());
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, Json(self.0)).into_response();
+        let mut response = (status, Json(self.0.shortened())).into_response();
         response.extensions_mut().insert(code);
         let headers = response.headers_mut();
         match code {

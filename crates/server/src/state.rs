@@ -3,6 +3,7 @@
 //! One table a kind of object, from name to a JSON record. A change is durable before its request
 //! is answered, so the node comes back with everything it acknowledged, after kill -9 as well.
 
+mod audit;
 mod backend;
 mod change;
 mod read;
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use api::{
-    AuditEntry, BlockSize, DriveSpec, Grant, HostKeySpec, HostSpec, Limits, Name, SettingsChange,
+    BlockSize, DriveSpec, Grant, HostKeySpec, HostSpec, Limits, Name, SettingsChange,
     TlsKeySpec,
 };
 use redb::TableDefinition;
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
-use self::read::{all_in, audit_after, one_in};
+use self::read::{all_in, one_in};
 use self::store::{Found, Store};
 use crate::control::PathRecord;
 use crate::private;
@@ -40,11 +41,6 @@ const PROBE: &str = "probe";
 
 /// How much is written to find out whether there is room again: what most changes take.
 const PROBE_BYTES: usize = 16 << 10;
-
-/// Entries of the audit log that are kept: months of changes, some tens of megabytes.
-const AUDIT_ENTRIES_MAX: u64 = 50_000;
-
-const AUDIT: TableDefinition<'static, u64, &'static [u8]> = TableDefinition::new("audit");
 
 pub(crate) type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 
@@ -420,18 +416,6 @@ impl State {
 
     pub(crate) fn remove_in(&self, table: Table, name: &str) -> Result<(), StateError> {
         self.store.write(|change| change.remove(table, name))
-    }
-
-    /// Adds entries to the audit log, which gives them their identifiers; the oldest ones make
-    /// room. Durable when it returns.
-    pub fn append_audit(&self, entries: &[AuditEntry]) -> Result<(), StateError> {
-        self.store.write(|change| change.append_audit(entries))
-    }
-
-    /// At most `count` entries of the audit log after the one with the identifier `after`.
-    pub fn audit_after(&self, after: u64, count: usize) -> Result<Vec<AuditEntry>, StateError> {
-        self.store
-            .read(|database| audit_after(database, after, count))
     }
 
     fn identity_record(&self) -> Result<Option<Identity>, StateError> {

@@ -20,6 +20,8 @@ fn every_answer_and_every_refusal_is_described() {
     let document: serde_json::Value =
         serde_json::from_str(&server::routes::openapi().unwrap()).unwrap();
     let paths = document["paths"].as_object().unwrap();
+    let parameters = document["components"]["parameters"].as_object().unwrap();
+    assert!(parameters.contains_key("IfMatch") && parameters.contains_key("IfNoneMatch"));
     assert!(paths.len() >= 10, "only {} paths", paths.len());
     for (path, methods) in paths {
         for (method, operation) in methods.as_object().unwrap() {
@@ -29,11 +31,37 @@ fn every_answer_and_every_refusal_is_described() {
                 responses.keys().any(|status| status.starts_with('2')),
                 "{place}"
             );
-            assert!(
-                responses.contains_key("default"),
-                "{place} describes no refusal"
-            );
+            for status in ["400", "401", "403", "409", "500"] {
+                assert!(responses.contains_key(status), "{place} lacks {status}");
+            }
             assert!(operation["operationId"].is_string(), "{place} has no name");
+            assert!(operation["tags"][0].is_string(), "{place} has no tag");
+        }
+    }
+}
+
+/// Generators make a type of each schema that has a name, and invent names for others.
+#[test]
+fn every_schema_has_a_name() {
+    let document: serde_json::Value =
+        serde_json::from_str(&server::routes::openapi().unwrap()).unwrap();
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        assert!(!name.contains('_'), "{name} is no name for a type");
+        assert!(schema["description"].is_string(), "{name} is not described");
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        for (property, of) in properties {
+            for inner in [of, &of["items"], &of["additionalProperties"]] {
+                assert!(
+                    inner["properties"].is_null(),
+                    "{name}.{property} is anonymous"
+                );
+            }
+        }
+        for variant in schema["oneOf"].as_array().into_iter().flatten() {
+            assert!(
+                variant["properties"].is_null(),
+                "a variant of {name} is anonymous"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { answer, node } from "./client";
+import { answer, node, type Schemas } from "./client";
 
 /** One hook a resource; every page that shows it shares one copy. */
 
@@ -125,7 +125,7 @@ export function useProfiles() {
   });
 }
 
-export function useCurve(name: string, rw: string, outstanding: number) {
+export function useCurve(name: string, rw: Schemas["AccessPattern"], outstanding: number) {
   const query = { rw, outstanding };
   return useQuery({
     queryKey: ["profiles", name, query],

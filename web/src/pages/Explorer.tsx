@@ -31,7 +31,7 @@ export function Explorer() {
 function Choice({ profiles }: { profiles: Profile[] }) {
   const first = profiles.find((profile) => profile.name === "cm7-r-7.68") ?? profiles[0];
   const [name, setName] = useState(first?.name ?? "");
-  const [rw, setRw] = useState("randwrite");
+  const [rw, setRw] = useState<Schemas["AccessPattern"]>("randwrite");
   const [outstanding, setOutstanding] = useState("32");
   const profile = profiles.find((candidate) => candidate.name === name);
   const curve = useCurve(name, rw, Number(outstanding));
@@ -40,7 +40,8 @@ function Choice({ profiles }: { profiles: Profile[] }) {
       <SimpleGrid cols={{ base: 1, sm: 3 }}>
         <NativeSelect label="Drive" value={name} onChange={(event) => setName(event.currentTarget.value)}
           data={profiles.map(({ name, drive }) => ({ value: name, label: drive }))} />
-        <NativeSelect label="4 KiB load" value={rw} data={LOADS} onChange={(event) => setRw(event.currentTarget.value)} />
+        <NativeSelect label="4 KiB load" value={rw} data={LOADS}
+          onChange={(event) => setRw(event.currentTarget.value as Schemas["AccessPattern"])} />
         <NativeSelect label="Requests outstanding" value={outstanding} data={OUTSTANDING}
           onChange={(event) => setOutstanding(event.currentTarget.value)} />
       </SimpleGrid>

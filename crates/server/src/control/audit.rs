@@ -105,6 +105,7 @@ fn for_lost(count: u64) -> AuditEntry {
         )),
         status: LOST_STATUS,
         code: Some(ErrorCode::Internal),
+        others: 0,
     }
 }
 

@@ -19,6 +19,12 @@ const START_PATIENCE: Duration = Duration::from_secs(10);
 
 const RETRY_PERIOD: Duration = Duration::from_millis(50);
 
+/// The whole of a drive.
+const SCALE_PPM_MAX: u32 = 1_000_000;
+
+/// The longest path that the system takes (`PATH_MAX`, less the zero at its end).
+const PATH_BYTES_MAX: usize = 4095;
+
 impl Control {
     /// Every drive, by name.
     pub async fn drives(&self) -> Vec<Drive> {
@@ -301,6 +307,23 @@ fn is_what(existing: &DriveSpec, asked: &DriveSpec) -> bool {
 }
 
 fn check(spec: &DriveSpec) -> Result<(), ErrorBody> {
+    if let DriveSpec::Emulated {
+        scale_ppm,
+        dilation_percent,
+        ..
+    } = spec
+    {
+        if !(1..=SCALE_PPM_MAX).contains(scale_ppm) {
+            let message = format!("{scale_ppm}; allowed: 1 to {SCALE_PPM_MAX}");
+            return Err(ErrorBody::invalid("scale_ppm", message));
+        }
+        if *dilation_percent == 0 {
+            return Err(ErrorBody::invalid(
+                "dilation_percent",
+                "0; allowed: 1 or more",
+            ));
+        }
+    }
     let (path, profile) = match spec {
         DriveSpec::Path { path, .. } => (Some(("path", path)), None),
         DriveSpec::Emulated {
@@ -321,14 +344,21 @@ fn check(spec: &DriveSpec) -> Result<(), ErrorBody> {
             return Err(ErrorBody::invalid(field, message));
         }
     }
-    match path {
-        Some((field, path)) if !is_absolute(path) => {
-            let message =
-                format!("{field} {path:?} is relative; allowed: an absolute path on the node");
-            Err(ErrorBody::invalid(field, message))
-        }
-        _ => Ok(()),
-    }
+    let Some((field, path)) = path else {
+        return Ok(());
+    };
+    let problem = if !is_absolute(path) {
+        "is relative"
+    } else if path.len() > PATH_BYTES_MAX {
+        "is too long"
+    } else {
+        return Ok(());
+    };
+    let message = format!(
+        "{field} {path:?} {problem}; allowed: an absolute path on the node, up to \
+         {PATH_BYTES_MAX} bytes, without control characters"
+    );
+    Err(ErrorBody::invalid(field, message))
 }
 
 /// The same drive, of whole blocks.
@@ -436,10 +466,18 @@ pub(super) fn refused(error: &NodeError) -> ErrorBody {
         | NodeError::PoolInUse { .. }
         | NodeError::PoolBusy { .. }
         | NodeError::NamespaceAttached { .. }
+        | NodeError::NamespaceServed { .. }
         | NodeError::Administered(_) => ErrorCode::InUse,
         NodeError::DriveTwice(_) => return ErrorBody::invalid("drives", error.to_string()),
-        NodeError::UnknownPool(_) => ErrorCode::NotFound,
-        NodeError::PoolExists(_) | NodeError::VolumeExists(_) => ErrorCode::AlreadyExists,
+        // It went while this was on its way.
+        NodeError::UnknownPool(_)
+        | NodeError::UnknownDrive(_)
+        | NodeError::UnknownVolume(_)
+        | NodeError::NotAdministrator { .. } => ErrorCode::NotFound,
+        NodeError::PoolExists(_) | NodeError::VolumeExists(_) | NodeError::DriveExists(_) => {
+            ErrorCode::AlreadyExists
+        }
+        NodeError::Flush { .. } => ErrorCode::NotReady,
         NodeError::Pool { error, message } => return pool_refused(error, message),
         NodeError::Open { .. } => return ErrorBody::invalid("path", error.to_string()),
         NodeError::Size { .. } => return ErrorBody::invalid("size", error.to_string()),
@@ -468,16 +506,22 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         | PoolError::StillInUse { .. } => ErrorCode::InUse,
         PoolError::NoPool | PoolError::NotFound(_) => ErrorCode::NotFound,
         PoolError::NameTaken(_) => ErrorCode::AlreadyExists,
-        PoolError::NoSpace | PoolError::TablesFull => ErrorCode::OutOfSpace,
-        PoolError::ScrubStopped | PoolError::Indispensable { .. } => ErrorCode::InUse,
+        PoolError::NoSpace | PoolError::TablesFull { .. } => ErrorCode::OutOfSpace,
+        PoolError::ScrubStopped | PoolError::Indispensable { .. } | PoolError::BlocksUnreadable => {
+            ErrorCode::InUse
+        }
         PoolError::MembersMissing { .. }
         | PoolError::MembersAbsent { .. }
         | PoolError::DriveShrank { .. }
         | PoolError::LabelUnreadable { .. }
         | PoolError::LogUnreadable { .. }
         | PoolError::SplitBrain { .. }
-        | PoolError::Offline(_) => ErrorCode::NotReady,
-        _ => ErrorCode::Internal,
+        | PoolError::Offline(_)
+        | PoolError::Damaged(_)
+        | PoolError::LogDamaged(_)
+        | PoolError::DriveFailed
+        | PoolError::Io(_) => ErrorCode::NotReady,
+        PoolError::Entropy => ErrorCode::Internal,
     };
     ErrorBody::new(code, message)
 }
@@ -514,7 +558,7 @@ fn nvme_refused(error: &NvmeError) -> ErrorBody {
             return ErrorBody::invalid("block_bytes", error.to_string());
         }
         NvmeError::Unsupported { .. } => return ErrorBody::invalid("name", error.to_string()),
-        _ => ErrorCode::Internal,
+        _ => ErrorCode::NotReady,
     };
     ErrorBody::new(code, error.to_string())
 }

@@ -11,6 +11,7 @@ use node::{AllowedHosts, Backing, NodeError, SnapshotInfo, VolumeId, VolumeOptio
 
 use super::drives::refused;
 use super::grants::{Asker, volume_of};
+use super::room::check_size;
 use super::serving::node_volume;
 use super::snapshots::pool_volume;
 use super::volumes::identified;
@@ -169,6 +170,7 @@ impl Control {
         name: &Name,
         to: VolumeResize,
     ) -> Result<Volume, ErrorBody> {
+        check_size(to.size)?;
         let mut objects = self.objects.change().await;
         let (pool, id) = changeable(&objects, name)?;
         let bytes = to.size.in_blocks().bytes();

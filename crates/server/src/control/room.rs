@@ -1,10 +1,32 @@
-//! Refusals for want of space, with what there is and what was asked for.
+//! Sizes that volumes cannot have, and refusals for want of space, with what there is and what was
+//! asked for.
 
 use api::{ErrorBody, Name, Size};
 use node::{NodeError, PoolError};
 
 use super::Control;
 use super::drives::refused;
+
+/// Bytes of which a volume of a pool has a multiple.
+const BLOCK_BYTES: u64 = 4096;
+
+/// The largest volume of a pool.
+const VOLUME_BYTES_MAX: u64 = 4 << 50;
+
+/// Refuses a size that no volume of a pool can have.
+pub(super) fn check_size(size: Size) -> Result<(), ErrorBody> {
+    let bytes = size.bytes();
+    let whole = bytes.is_multiple_of(BLOCK_BYTES);
+    if whole && (BLOCK_BYTES..=VOLUME_BYTES_MAX).contains(&bytes) {
+        return Ok(());
+    }
+    let mut message = format!("{bytes} bytes; allowed: a multiple of 4 KiB, from 4 KiB to 4 PiB");
+    if !whole && (BLOCK_BYTES..VOLUME_BYTES_MAX).contains(&bytes) {
+        let below = bytes - bytes % BLOCK_BYTES;
+        message += &format!("; the nearest are {below} and {}", below + BLOCK_BYTES);
+    }
+    Err(ErrorBody::invalid("size", message))
+}
 
 impl Control {
     /// What a client is told when a pool refuses something that takes `asked_bytes` of it, where
@@ -36,6 +58,33 @@ impl Control {
             format!(", and {} was asked for", Size(bytes))
         });
         let message = format!("{}: {free} is free{asked}", refusal.message);
-        ErrorBody { message, ..refusal }
+        ErrorBody {
+            message,
+            field: asked_bytes.map(|_| "size".to_owned()),
+            ..refusal
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_volumes_are_bounded_and_the_nearest_are_named() {
+        for good in [4096, 1 << 30, VOLUME_BYTES_MAX] {
+            assert_eq!(check_size(Size(good)), Ok(()));
+        }
+        for bad in [0, 1, 4097, VOLUME_BYTES_MAX + 4096, u64::MAX] {
+            let refused = check_size(Size(bad)).unwrap_err();
+            assert_eq!(refused.field.as_deref(), Some("size"));
+            assert!(
+                refused.message.contains(&bad.to_string()),
+                "{}",
+                refused.message
+            );
+        }
+        let near = check_size(Size(1_000_000_000)).unwrap_err().message;
+        assert!(near.ends_with("999997440 and 1000001536"), "{near}");
     }
 }

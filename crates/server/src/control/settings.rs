@@ -15,6 +15,9 @@ use crate::syslog::authorities;
 /// The most seconds between two batches of figures.
 const GRAPHITE_INTERVAL_SECONDS_MAX: u32 = 3600;
 
+/// The longest address of a receiver: a host's name has 253 bytes at most.
+const ADDRESS_BYTES_MAX: usize = 260;
+
 /// The longest prefix of figures' paths.
 const GRAPHITE_PREFIX_BYTES_MAX: usize = 128;
 
@@ -126,12 +129,17 @@ fn check_syslog(target: &SyslogTarget) -> Result<(), ErrorBody> {
 fn check_address(field: &str, address: &str, example: &str) -> Result<(), ErrorBody> {
     let port = address
         .rsplit_once(':')
+        .filter(|_| address.len() <= ADDRESS_BYTES_MAX)
         .filter(|(host, _)| !host.is_empty() && !host.contains([' ', '/']))
+        .filter(|(host, _)| !host.contains(char::is_control))
         .and_then(|(_, port)| port.parse::<u16>().ok());
     match port {
         Some(1..) => Ok(()),
         _ => {
-            let message = format!("{address:?}; allowed: HOST:PORT, such as {example}");
+            let message = format!(
+                "{address:?}; allowed: HOST:PORT of up to {ADDRESS_BYTES_MAX} bytes, such as \
+                 {example}"
+            );
             Err(ErrorBody::invalid(field, message))
         }
     }

@@ -78,10 +78,18 @@ impl Control {
         for (index, NamedSnapshot { name, volume }) in group.snapshots.into_iter().enumerate() {
             let field = format!("snapshots[{index}]");
             let found = own_volume(&objects, asker, &volume);
-            let (pool, id) = found.map_err(|error| error.at(field))?;
-            if !self.named(&objects, &name).await?.is_empty() {
-                let message = format!("snapshot {name} exists");
-                return Err(ErrorBody::new(ErrorCode::AlreadyExists, message));
+            let (pool, id) = found.map_err(|error| error.at(field.clone()))?;
+            let problem = if wanted.iter().any(|(_, other)| *other == name) {
+                "is named twice; allowed: once"
+            } else if !self.named(&objects, &name).await?.is_empty() {
+                "exists; allowed: another name"
+            } else {
+                ""
+            };
+            if !problem.is_empty() {
+                let message = format!("snapshot {name} {problem}");
+                let refusal = ErrorBody::new(ErrorCode::AlreadyExists, message);
+                return Err(refusal.at(format!("{field}.name")));
             }
             match &of_pool {
                 Some((first, other)) if *first != pool => {

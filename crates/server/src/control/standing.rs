@@ -7,6 +7,7 @@ use super::drives::{refused, user};
 use super::grants::Asker;
 use super::pool_volumes::Beginning;
 use super::pools::pool_of;
+use super::room::check_size;
 use super::volumes::{drive_online, in_use, list};
 use super::{Control, Objects};
 
@@ -53,6 +54,7 @@ impl Control {
                 let size = spec.size.ok_or_else(|| {
                     ErrorBody::invalid("size", "a volume of a pool needs a size, such as 10GiB")
                 })?;
+                check_size(size)?;
                 self.check_grant(objects, asker, pool, volume(size.bytes()))
                     .await?;
                 let beginning = Beginning::Empty {
@@ -70,6 +72,7 @@ impl Control {
                     let message = format!("snapshot {snapshot} is in pool {found_in}");
                     return Err(ErrorBody::invalid("pool", message));
                 }
+                spec.size.map_or(Ok(()), check_size)?;
                 let bytes = spec.size.map_or(info.bytes, Size::bytes);
                 self.check_grant(objects, asker, &found_in, volume(bytes))
                     .await?;

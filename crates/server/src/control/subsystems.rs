@@ -1,6 +1,7 @@
 //! Which volumes share a subsystem, and what it is called.
 
-use api::{ErrorBody, Name, VolumeSpec};
+use api::{ErrorBody, ErrorCode, Name, VolumeSpec};
+use node::NAMESPACE_ID_MAX;
 
 use super::grants::{Asker, is_hidden};
 use super::volumes::{in_use, list, sorted};
@@ -50,6 +51,23 @@ impl Control {
             }
         };
         Err(in_use(message).at(field.to_owned()))
+    }
+
+    /// Refuses one volume more than a subsystem can have.
+    pub(super) fn room_in_subsystem(
+        &self,
+        objects: &Objects,
+        spec: &VolumeSpec,
+    ) -> Result<(), ErrorBody> {
+        let Some(group) = &spec.subsystem else {
+            return Ok(());
+        };
+        let found = members(objects, &self.nqn(group)).count();
+        if found < NAMESPACE_ID_MAX as usize {
+            return Ok(());
+        }
+        let message = format!("subsystem {group} has {found} volumes; allowed: {NAMESPACE_ID_MAX}");
+        Err(ErrorBody::new(ErrorCode::OutOfSpace, message).at("subsystem".to_owned()))
     }
 
     /// The NQN of a subsystem of this node.

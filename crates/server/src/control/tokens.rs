@@ -158,5 +158,6 @@ fn reset_entry() -> AuditEntry {
         body: None,
         status: 200,
         code: None,
+        others: 0,
     }
 }

@@ -60,6 +60,7 @@ impl Control {
         }
         self.clash(&objects, asker, name, &spec)?;
         group_agrees(&objects, &spec)?;
+        self.room_in_subsystem(&objects, &spec)?;
         known_hosts(&objects, asker, &spec.hosts)?;
         let allowed = allowed_hosts(&objects, &spec.hosts)?;
         match self.standing(&objects, asker, &spec).await? {

@@ -9,16 +9,18 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tower_service::Service;
 
 use super::failures::{Failures, Verdict};
 use super::permission::{self, Subject};
+use super::places::Proof;
+use super::refusals::{self, Refusals, Told};
+use super::tags;
 use crate::control::{Control, not_found};
 use crate::events::timestamp;
 use crate::routes::Refusal;
@@ -27,29 +29,24 @@ use crate::state::Kind;
 /// Larger than any request of this API.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
+/// Longer than any path of this API with its query.
+const URI_BYTES_MAX: usize = 8 << 10;
+
+/// More headers than clients and what stands between them and the node make together.
+const HEADERS_MAX: usize = 64;
+
+/// The same of their bytes.
+const HEADER_BYTES_MAX: usize = 32 << 10;
+
 /// How long a request's body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Headers that make a change hang on how its object is.
+const CONDITIONS: [header::HeaderName; 2] = [header::IF_MATCH, header::IF_NONE_MATCH];
 
 const REQUEST_ID: &str = "x-request-id";
 
 const REQUEST_ID_CHARS_MAX: usize = 64;
-
-/// Properties of objects, and of their parts, that say how they are, not what somebody made them:
-/// they change by themselves, and do not count in a tag.
-const OBSERVED: [&str; 12] = [
-    "state",
-    "reason",
-    "usable_bytes",
-    "used_bytes",
-    "used",
-    "segments",
-    "map",
-    "counters",
-    "active",
-    "slow",
-    "read_errors",
-    "corrupt_blocks",
-];
 
 /// Properties with these words in their names are secret.
 const SECRET: [&str; 5] = ["secret", "key", "psk", "password", "token"];
@@ -57,13 +54,17 @@ const SECRET: [&str; 5] = ["secret", "key", "psk", "password", "token"];
 /// How much of a body the audit log keeps.
 const NOTED_CHARS_MAX: usize = 1024;
 
+/// How much of a path: more than the longest of a route.
+const NOTED_PATH_CHARS_MAX: usize = 256;
+
 /// Stands before the routes. Gives every request an identifier and bounds its body; asks for its
 /// token and whether that is good for it; gives every answer to a GET a tag, and carries out a
-/// change with `If-Match` only if the tag is still right; writes every change to the audit log.
+/// change with a condition only if that holds; writes every change to the audit log.
 pub struct Front {
     control: Arc<Control>,
     router: Router,
     failures: Failures,
+    refusals: Arc<Refusals>,
     /// Changes with a condition are alone; others are in company.
     changes: RwLock<()>,
 }
@@ -82,6 +83,7 @@ impl Front {
             control,
             router,
             failures: Failures::default(),
+            refusals: Arc::default(),
             changes: RwLock::new(()),
         }
     }
@@ -91,13 +93,16 @@ impl Front {
         drop(self.changes.write().await);
     }
 
-    /// Answers one request of the client at `peer`.
-    pub async fn answer(&self, request: Request, peer: SocketAddr) -> Response {
+    /// Answers one request of the client at `peer`; a good token is proof of its connection.
+    pub async fn answer(&self, request: Request, peer: SocketAddr, proof: &Proof) -> Response {
         let id = request_id(request.headers());
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let mut answer = match self.caller(request.headers(), &path, peer).await {
+        let (method, path) = (request.method().clone(), shortened(request.uri().path()));
+        let mut answer = match self.caller(request.uri(), request.headers(), peer).await {
             Ok(None) => self.route(request).await,
-            Ok(Some(caller)) => self.recorded(request, caller, peer, &id).await,
+            Ok(Some(caller)) => {
+                proof.give();
+                self.recorded(request, caller, peer, &id).await
+            }
             Err(refusal) => Refusal(refusal).into_response(),
         };
         let status = answer.status().as_u16();
@@ -115,11 +120,12 @@ impl Front {
     /// Whose token the request carries; none where the path needs none.
     async fn caller(
         &self,
+        uri: &Uri,
         headers: &HeaderMap,
-        path: &str,
         peer: SocketAddr,
     ) -> Result<Option<Caller>, ErrorBody> {
-        if !permission::needs_token(path) {
+        bounded(uri, headers)?;
+        if !permission::needs_token(uri.path()) {
             return Ok(None);
         }
         let Some(secret) = bearer(headers) else {
@@ -157,7 +163,7 @@ impl Front {
         id: &HeaderValue,
     ) -> Response {
         let (parts, body) = request.into_parts();
-        let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
+        let (method, path) = (parts.method.clone(), shortened(parts.uri.path()));
         let mut entry = AuditEntry {
             id: 0,
             time: timestamp(SystemTime::now()),
@@ -169,6 +175,7 @@ impl Front {
             body: None,
             status: 0,
             code: None,
+            others: 0,
         };
         let done = self.admitted(parts, body, caller, &mut entry.body).await;
         let answer = done.unwrap_or_else(|refusal| Refusal(refusal).into_response());
@@ -177,8 +184,32 @@ impl Front {
         }
         entry.status = answer.status().as_u16();
         entry.code = answer.extensions().get().copied();
-        self.control.audit(entry).await;
+        self.note(entry).await;
         answer
+    }
+
+    /// Writes to the audit log what became of a change. What fails here is in the log and among the
+    /// events; the change has been made.
+    async fn note(&self, entry: AuditEntry) {
+        let told = match entry.is_refused() {
+            true => self.refusals.count(&entry.token, Instant::now()),
+            false => Told::Whole,
+        };
+        match told {
+            Told::Whole => self.control.audit(entry).await,
+            Told::Counted => {}
+            Told::Later => {
+                let control = Arc::downgrade(&self.control);
+                let refusals = Arc::clone(&self.refusals);
+                tokio::spawn(async move {
+                    tokio::time::sleep(refusals::PERIOD).await;
+                    let others = refusals.end(&entry.token).saturating_sub(1);
+                    if let Some(control) = control.upgrade() {
+                        control.audit(AuditEntry { others, ..entry }).await;
+                    }
+                });
+            }
+        }
     }
 
     async fn admitted(
@@ -203,9 +234,11 @@ impl Front {
         }
         self.condition(&parts).await?;
         let reading = parts.method == Method::GET;
+        let known = parts.headers.get_all(header::IF_NONE_MATCH);
+        let known = tags::named_by(known);
         let answer = self.route(Request::from_parts(parts, body.into())).await;
         if reading && answer.status() == StatusCode::OK {
-            return tagged(answer).await;
+            return Ok(tags::unless_known(tags::tagged(answer).await?, &known));
         }
         Ok(answer)
     }
@@ -215,7 +248,9 @@ impl Front {
     async fn turn(&self, parts: &Parts, caller: &Caller) -> Turn<'_> {
         if parts.method.is_safe() {
             Turn::Reading
-        } else if caller.tenant.is_some() || parts.headers.contains_key(header::IF_MATCH) {
+        } else if caller.tenant.is_some()
+            || CONDITIONS.iter().any(|c| parts.headers.contains_key(c))
+        {
             let _guard = self.changes.write().await;
             Turn::Alone { _guard }
         } else {
@@ -224,22 +259,28 @@ impl Front {
         }
     }
 
-    /// Refuses a change whose object is not what its `If-Match` names.
+    /// Refuses a change whose object is not what its `If-Match` names, or is what its
+    /// `If-None-Match` names.
     async fn condition(&self, parts: &Parts) -> Result<(), ErrorBody> {
-        let wanted = parts.headers.get(header::IF_MATCH);
-        let Some(wanted) = wanted.filter(|_| !parts.method.is_safe()) else {
-            return Ok(());
-        };
-        let found = self.current_tag(parts).await?;
-        let wanted = wanted.to_str().unwrap_or_default();
-        let matches = found.is_some_and(|found| {
-            wanted.trim() == "*" || wanted.split(',').any(|tag| tag.trim() == found)
-        });
-        if matches {
+        let named = |header| tags::named_by(parts.headers.get_all(header));
+        let [wanted, unwanted] = CONDITIONS.map(named);
+        if parts.method.is_safe() || (wanted.is_empty() && unwanted.is_empty()) {
             return Ok(());
         }
-        let message = "the object is not what If-Match names; read it again";
-        Err(ErrorBody::new(ErrorCode::PreconditionFailed, message))
+        let found = self.current_tag(parts).await?;
+        let (header, message) = if !wanted.is_empty() && !tags::names_object(&wanted, &found) {
+            (
+                "If-Match",
+                "the object is not what If-Match names; read it again",
+            )
+        } else if tags::names_object(&unwanted, &found) {
+            let message = "the object is there, and is what If-None-Match names; read it";
+            ("If-None-Match", message)
+        } else {
+            return Ok(());
+        };
+        let refusal = ErrorBody::new(ErrorCode::PreconditionFailed, message);
+        Err(refusal.at(header.to_owned()))
     }
 
     /// The tag of the object that a change is about: what its path shows, or, where the path is
@@ -254,7 +295,7 @@ impl Front {
             let answer = self.route(request).await;
             let status = answer.status();
             if status == StatusCode::OK {
-                let headers = tagged(answer).await?.headers().clone();
+                let headers = tags::tagged(answer).await?.headers().clone();
                 let tag = headers.get(header::ETAG).and_then(|tag| tag.to_str().ok());
                 return Ok(tag.map(str::to_owned));
             }
@@ -328,24 +369,56 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
 async fn whole(headers: &HeaderMap, body: Body) -> Result<Bytes, ErrorBody> {
     let announced = headers.get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > BODY_BYTES_MAX) {
-        return Err(too_large());
+    if let Some(length) = announced.filter(|length| *length > BODY_BYTES_MAX) {
+        return Err(too_large(&length.to_string()));
     }
     let arriving = Limited::new(body, BODY_BYTES_MAX).collect();
     match tokio::time::timeout(BODY_TIMEOUT, arriving).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large("more")),
         Ok(Err(error)) => Err(unreadable(&format!("its body: {error}"))),
         Err(_) => {
             let message = format!("the body did not arrive within {BODY_TIMEOUT:?}");
-            Err(ErrorBody::new(ErrorCode::Timeout, message))
+            Err(ErrorBody::new(ErrorCode::Timeout, message).at("body".to_owned()))
         }
     }
 }
 
-fn too_large() -> ErrorBody {
-    let message = format!("the body is too large; allowed: {BODY_BYTES_MAX} bytes");
-    ErrorBody::new(ErrorCode::BodyTooLarge, message)
+fn too_large(found: &str) -> ErrorBody {
+    let message = format!("the body has {found} bytes; allowed: {BODY_BYTES_MAX}");
+    ErrorBody::new(ErrorCode::BodyTooLarge, message).at("body".to_owned())
+}
+
+/// Refuses a path, a query or headers that are longer than any request needs.
+fn bounded(uri: &Uri, headers: &HeaderMap) -> Result<(), ErrorBody> {
+    let (path, query) = (uri.path().len(), uri.query().map_or(0, str::len));
+    if path + query > URI_BYTES_MAX {
+        let field = if path > query { "path" } else { "query" };
+        let message = format!(
+            "path and query have {} bytes; allowed: {URI_BYTES_MAX}",
+            path + query
+        );
+        return Err(ErrorBody::new(ErrorCode::UriTooLong, message).at(field.to_owned()));
+    }
+    let bytes =
+        |(name, value): (&header::HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+    let bytes: usize = headers.iter().map(bytes).sum();
+    if headers.len() > HEADERS_MAX || bytes > HEADER_BYTES_MAX {
+        let message = format!(
+            "{} headers with {bytes} bytes; allowed: {HEADERS_MAX} with {HEADER_BYTES_MAX}",
+            headers.len()
+        );
+        return Err(ErrorBody::new(ErrorCode::HeadersTooLarge, message).at("headers".to_owned()));
+    }
+    Ok(())
+}
+
+/// The path as logs have it.
+fn shortened(path: &str) -> String {
+    match path.char_indices().nth(NOTED_PATH_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", &path[..end]),
+        None => path.to_owned(),
+    }
 }
 
 fn unreadable(what: &str) -> ErrorBody {
@@ -353,55 +426,15 @@ fn unreadable(what: &str) -> ErrorBody {
     ErrorBody::new(ErrorCode::InvalidArgument, message)
 }
 
-/// The answer with the tag of the object that it shows.
-async fn tagged(answer: Response) -> Result<Response, ErrorBody> {
-    let (mut parts, body) = answer.into_parts();
-    let body = body.collect().await.map(|body| body.to_bytes());
-    let body = body.map_err(|error| ErrorBody::new(ErrorCode::Internal, error.to_string()))?;
-    if let Ok(mut object @ Value::Object(_)) = serde_json::from_slice(&body) {
-        leave_out_observed(&mut object);
-        let digest = Sha256::digest(object.to_string());
-        let tag: String = digest
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        if let Ok(tag) = HeaderValue::try_from(format!("\"{tag}\"")) {
-            parts.headers.insert(header::ETAG, tag);
-        }
-    }
-    Ok(Response::from_parts(parts, body.into()))
-}
-
-fn leave_out_observed(value: &mut Value) {
-    match value {
-        Value::Object(properties) => {
-            properties.retain(|property, _| !OBSERVED.contains(&property.as_str()));
-            properties.values_mut().for_each(leave_out_observed);
-        }
-        Value::Array(items) => items.iter_mut().for_each(leave_out_observed),
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What a pool does by itself leaves its tag as it is; another member or volume does not.
     #[test]
-    fn a_tag_is_of_what_somebody_made() {
-        let pool = |used: u64, errors: u64, drive: &str| {
-            let mut value = serde_json::json!({
-                "name": "p", "state": "online", "usable_bytes": 100, "used_bytes": used,
-                "members": [{ "index": 0, "drive": drive, "active": true, "read_errors": errors }],
-                "counters": { "host_blocks_written": used },
-            });
-            leave_out_observed(&mut value);
-            value
-        };
-        assert_eq!(pool(1, 0, "d0"), pool(2, 3, "d0"));
-        assert_ne!(pool(1, 0, "d0"), pool(1, 0, "d1"));
+    fn what_the_audit_log_keeps_of_a_path_is_bounded() {
+        assert_eq!(shortened("/v1/volumes/v"), "/v1/volumes/v");
+        let long = shortened(&"\u{e9}".repeat(60_000));
+        assert_eq!(long.chars().count(), NOTED_PATH_CHARS_MAX + 3);
     }
 
     #[test]

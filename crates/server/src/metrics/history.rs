@@ -55,14 +55,23 @@ impl History {
         self.previous = Some(Arc::clone(sample));
     }
 
-    /// The intervals of this many seconds, and what goes on now.
-    pub fn shown(&self, interval_seconds: u32, latest: &Sample) -> Result<Metrics, ErrorBody> {
+    /// Refuses an interval of which no history is kept.
+    pub fn check(&self, interval_seconds: u32) -> Result<(), ErrorBody> {
+        self.series(interval_seconds).map(drop)
+    }
+
+    fn series(&self, interval_seconds: u32) -> Result<&Series, ErrorBody> {
         let mut series = INTERVALS.iter().zip(&self.series);
         let found = series.find(|((seconds, _), _)| *seconds == interval_seconds);
-        let Some((_, series)) = found else {
+        found.map(|(_, series)| series).ok_or_else(|| {
             let message = format!("{interval_seconds} seconds; allowed: 1 or 10");
-            return Err(ErrorBody::invalid("interval", message));
-        };
+            ErrorBody::invalid("interval", message)
+        })
+    }
+
+    /// The intervals of this many seconds, and what goes on now.
+    pub fn shown(&self, interval_seconds: u32, latest: &Sample) -> Result<Metrics, ErrorBody> {
+        let series = self.series(interval_seconds)?;
         let cores = &latest.measures.cores;
         Ok(Metrics {
             interval_seconds,

@@ -1,15 +1,21 @@
 //! What handlers take from a request, refused in our own error shape.
 
+use std::collections::HashMap;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use api::{ErrorBody, Name, SnapshotName};
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Path, Query, Request, State};
 use axum::http::request::Parts;
+use axum::http::{Method, Uri};
+use axum::middleware::Next;
+use axum::response::Response;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use super::Refusal;
 use super::objects::Objects;
+use super::{Refusal, document};
 
 /// A JSON body; a wrong one is refused with the path of the field at fault.
 pub struct Body<T>(pub T);
@@ -23,13 +29,31 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             .map_err(|rejection| Refusal(ErrorBody::invalid("body", rejection.body_text())))?;
         let mut json = serde_json::Deserializer::from_slice(&bytes);
         let value = serde_path_to_error::deserialize(Objects(&mut json)).map_err(|error| {
-            let path = error.path().to_string();
-            let field = if path == "." { "body".to_owned() } else { path };
-            Refusal(ErrorBody::invalid(field, error.inner().to_string()))
+            let said = error.inner().to_string();
+            let field = field_of(&error.path().to_string(), &said);
+            Refusal(ErrorBody::invalid(field, said))
         })?;
         json.end()
             .map_err(|error| Refusal(ErrorBody::invalid("body", error.to_string())))?;
         Ok(Body(value))
+    }
+}
+
+/// The field of a body that is wrong: where reading ended, or what is said to be missing there or
+/// to come twice.
+fn field_of(path: &str, said: &str) -> String {
+    let words: &[&str] = match path {
+        // Elsewhere reading ended at what is unknown.
+        "." => &["missing field `", "duplicate field `", "unknown field `"],
+        _ => &["missing field `", "duplicate field `"],
+    };
+    let mut words = words.iter();
+    let named = words.find_map(|words| said.strip_prefix(*words)?.split('`').next());
+    match (path, named) {
+        (".", None) => "body".to_owned(),
+        (".", Some(name)) => name.to_owned(),
+        (path, None) => path.to_owned(),
+        (path, Some(name)) => format!("{path}.{name}"),
     }
 }
 
@@ -145,16 +169,102 @@ fn parse(field: &str, text: &str) -> Result<Name, Refusal> {
     Name::from_str(text).map_err(|error| Refusal(ErrorBody::invalid(field, error.to_string())))
 }
 
-/// The query string; a wrong or unknown parameter is refused.
+/// The query string; a wrong parameter is refused by name. Unknown ones do not come so far.
 pub struct Parameters<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Parameters<T>, Refusal> {
-        let Query(value) = Query::<T>::from_request_parts(parts, state)
-            .await
-            .map_err(|rejection| Refusal(ErrorBody::invalid("query", rejection.body_text())))?;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Parameters<T>, Refusal> {
+        let read = Query::<T>::try_from_uri(&parts.uri);
+        let Query(value) = read.map_err(|rejection| wrong(&parts.uri, &rejection.body_text()))?;
         Ok(Parameters(value))
+    }
+}
+
+type Pairs = Vec<(String, String)>;
+
+/// Which parameter of a query cannot be read, which is said before why.
+fn wrong(uri: &Uri, said: &str) -> Refusal {
+    let pairs = Query::<Pairs>::try_from_uri(uri).map_or_else(|_| Vec::new(), |Query(pairs)| pairs);
+    let at = pairs.iter().find_map(|(name, value)| {
+        let (_, reason) = said.split_once(&format!(": {name}: "))?;
+        let message = format!("{value:?}: {reason}; allowed: what /openapi.json says of it");
+        Some(ErrorBody::invalid(name, message))
+    });
+    Refusal(at.unwrap_or_else(|| ErrorBody::invalid("query", said)))
+}
+
+/// The query parameters that every operation has, by its path and method.
+pub struct Queries(HashMap<String, HashMap<String, Vec<String>>>);
+
+impl Queries {
+    /// As the document says.
+    pub fn of(document: &Value) -> Queries {
+        let mut queries: HashMap<String, HashMap<String, Vec<String>>> = HashMap::new();
+        for (method, path, names) in document::queries(document) {
+            queries.entry(path).or_default().insert(method, names);
+        }
+        Queries(queries)
+    }
+
+    /// Refuses what the operation does not have, and what is said twice.
+    fn check(&self, path: &str, method: &Method, uri: &Uri) -> Result<(), Refusal> {
+        let method = match *method {
+            Method::HEAD => Method::GET.as_str(),
+            _ => method.as_str(),
+        };
+        let known = self.0.get(path).and_then(|methods| methods.get(method));
+        let (Some(known), Some(_)) = (known, uri.query()) else {
+            return Ok(());
+        };
+        let Query(pairs) = Query::<Pairs>::try_from_uri(uri)
+            .map_err(|rejection| ErrorBody::invalid("query", rejection.body_text()))?;
+        for (index, (name, _)) in pairs.iter().enumerate() {
+            if !known.contains(name) {
+                let allowed = match known.as_slice() {
+                    [] => "none".to_owned(),
+                    known => known.join(", "),
+                };
+                let message = format!("query parameter {name:?}; allowed here: {allowed}");
+                return Err(ErrorBody::invalid(name, message).into());
+            }
+            if pairs.iter().take(index).any(|(before, _)| before == name) {
+                let message = format!("query parameter {name:?} comes twice; allowed: once");
+                return Err(ErrorBody::invalid(name, message).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Stands before every route: a misspelt parameter is no request for what comes without it.
+pub async fn known_parameters(
+    State(queries): State<Arc<Queries>>,
+    path: MatchedPath,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    queries.check(path.as_str(), request.method(), request.uri())?;
+    Ok(next.run(request).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_or_comes_twice_is_named() {
+        for (path, said, field) in [
+            (".", "an array; allowed: an object", "body"),
+            (".", "missing field `level` at line 1 column 2", "level"),
+            (".", "duplicate field `pool` at line 1 column 20", "pool"),
+            (".", "unknown field `path` for this kind of drive", "path"),
+            ("snapshots[0]", "missing field `name`", "snapshots[0].name"),
+            ("hots", "unknown field `hots`, expected one of", "hots"),
+            ("hosts[1]", "invalid type", "hosts[1]"),
+        ] {
+            assert_eq!(field_of(path, said), field);
+        }
     }
 }

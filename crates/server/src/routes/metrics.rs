@@ -13,7 +13,7 @@ use super::{Answer, Refusal};
 use crate::control::Control;
 
 /// What the node does now and did lately
-#[utoipa::path(get, path = "/v1/metrics", operation_id = "metrics", params(MetricsQuery),
+#[utoipa::path(get, path = "/v1/metrics", operation_id = "show_metrics", params(MetricsQuery),
     responses((status = OK, body = Metrics), (status = "default", body = ErrorBody)))]
 pub async fn show(
     State(control): State<Arc<Control>>,
@@ -23,7 +23,7 @@ pub async fn show(
 }
 
 /// All figures in Prometheus' text format
-#[utoipa::path(get, path = "/metrics", operation_id = "prometheus",
+#[utoipa::path(get, path = "/metrics", operation_id = "show_prometheus_metrics",
     responses((status = OK, body = String, content_type = prometheus::TEXT_FORMAT),
         (status = "default", body = ErrorBody)))]
 pub async fn prometheus(State(control): State<Arc<Control>>) -> Result<impl IntoResponse, Refusal> {

@@ -70,7 +70,7 @@ pub async fn detach(
 }
 
 /// The health of a drive that can tell
-#[utoipa::path(get, path = "/v1/drives/{name}/health", operation_id = "drive_health",
+#[utoipa::path(get, path = "/v1/drives/{name}/health", operation_id = "show_drive_health",
     params(("name" = Name, Path)),
     responses((status = OK, body = DriveHealth), (status = "default", body = ErrorBody)))]
 pub async fn health(

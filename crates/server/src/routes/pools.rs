@@ -34,7 +34,7 @@ pub async fn show(State(control): State<Arc<Control>>, Named(name): Named) -> An
 }
 
 /// Where the space of a pool has gone
-#[utoipa::path(get, path = "/v1/pools/{name}/usage", operation_id = "pool_usage",
+#[utoipa::path(get, path = "/v1/pools/{name}/usage", operation_id = "show_pool_usage",
     params(("name" = Name, Path)),
     responses((status = OK, body = PoolUsage), (status = "default", body = ErrorBody)))]
 pub async fn usage(State(control): State<Arc<Control>>, Named(name): Named) -> Answer<PoolUsage> {

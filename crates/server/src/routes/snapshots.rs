@@ -67,7 +67,7 @@ impl FromStr for Place {
 }
 
 /// Take snapshots of several volumes of one pool at one instant
-#[utoipa::path(post, path = "/v1/snapshots", operation_id = "create_snapshots",
+#[utoipa::path(post, path = "/v1/snapshots", operation_id = "create_snapshot_group",
     request_body = SnapshotGroup,
     responses((status = OK, body = List<Snapshot>), (status = "default", body = ErrorBody)))]
 pub async fn create_group(

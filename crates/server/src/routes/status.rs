@@ -12,7 +12,7 @@ use super::Answer;
 use crate::control::Control;
 
 /// The node at a glance
-#[utoipa::path(get, path = "/v1/status", operation_id = "status",
+#[utoipa::path(get, path = "/v1/status", operation_id = "show_status",
     responses((status = OK, body = Status), (status = "default", body = ErrorBody)))]
 pub async fn show(
     State(control): State<Arc<Control>>,

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use api::AuditEntry;
-use redb::{ReadableTable, ReadableTableMetadata, WriteTransaction};
+use redb::WriteTransaction;
 
-use super::{AUDIT, AUDIT_ENTRIES_MAX, StateError, Table};
+use super::{StateError, Table, audit};
 
 /// Changes of one transaction, until that is committed.
 pub struct Change<'t> {
@@ -94,28 +94,9 @@ impl<'t> Change<'t> {
 
     /// Adds entries to the audit log, which gives them their identifiers; the oldest make room.
     pub fn append_audit(&mut self, entries: &[AuditEntry]) -> Result<(), StateError> {
-        let mut table = self
-            .transaction
-            .open_table(AUDIT)
-            .map_err(redb::Error::from)?;
         for entry in entries {
-            let last = table.last().map_err(redb::Error::from)?;
-            let id = last.map_or(0, |(id, _)| id.value()) + 1;
-            let entry = AuditEntry {
-                id,
-                ..entry.clone()
-            };
-            let record = serde_json::to_vec(&entry).map_err(|source| StateError::Record {
-                name: id.to_string(),
-                source,
-            })?;
-            table
-                .insert(id, record.as_slice())
-                .map_err(redb::Error::from)?;
+            let id = audit::append(self.transaction, entry)?;
             self.before.push(Before::NoAuditEntry { id });
-        }
-        while table.len().map_err(redb::Error::from)? > AUDIT_ENTRIES_MAX {
-            table.pop_first().map_err(redb::Error::from)?;
         }
         Ok(())
     }
@@ -129,14 +110,7 @@ impl<'t> Change<'t> {
                 record: Some(record),
             } => self.put(*table, name, record),
             Before::Record { table, name, .. } => self.remove(*table, name),
-            Before::NoAuditEntry { id } => {
-                let mut table = self
-                    .transaction
-                    .open_table(AUDIT)
-                    .map_err(redb::Error::from)?;
-                table.remove(id).map_err(redb::Error::from)?;
-                Ok(())
-            }
+            Before::NoAuditEntry { id } => audit::forget(self.transaction, *id),
         }
     }
 }

@@ -1,38 +1,11 @@
 //! What is read from the open database.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
-use api::AuditEntry;
 use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 use serde::de::DeserializeOwned;
 
-use super::{AUDIT, StateError, Table};
-
-/// At most `count` entries of the audit log after the one with the identifier `after`.
-pub fn audit_after(
-    database: &Database,
-    after: u64,
-    count: usize,
-) -> Result<Vec<AuditEntry>, StateError> {
-    let transaction = database.begin_read().map_err(redb::Error::from)?;
-    let table = match transaction.open_table(AUDIT) {
-        Ok(table) => table,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        Err(other) => return Err(StateError::Database(other.into())),
-    };
-    let later = (Bound::Excluded(after), Bound::Unbounded);
-    let mut entries = Vec::new();
-    for entry in table.range(later).map_err(redb::Error::from)?.take(count) {
-        let (id, record) = entry.map_err(redb::Error::from)?;
-        let entry = serde_json::from_slice(record.value());
-        entries.push(entry.map_err(|source| StateError::Record {
-            name: id.value().to_string(),
-            source,
-        })?);
-    }
-    Ok(entries)
-}
+use super::{StateError, Table};
 
 /// A record, if it is there.
 pub fn one_in<T: DeserializeOwned>(

@@ -108,6 +108,7 @@ fn what_a_change_did_away_with_is_put_back() {
         body: None,
         status: 200,
         code: None,
+        others: 0,
     };
     let commit = |make: &dyn Fn(&mut Change) -> Result<(), StateError>| {
         let transaction = database.begin_write().unwrap();
@@ -131,7 +132,7 @@ fn what_a_change_did_away_with_is_put_back() {
         change.append_audit(&[entry.clone(), entry.clone()])
     });
     assert_eq!(all().len(), 2);
-    assert_eq!(audit_after(&database, 0, 9).unwrap().len(), 3);
+    assert_eq!(audit::audit_after(&database, 0, 9).unwrap().len(), 3);
     commit(&|change| {
         let mut before = before.iter().rev();
         before.try_for_each(|before| change.put_back(before))
@@ -139,5 +140,5 @@ fn what_a_change_did_away_with_is_put_back() {
     let expected = [("a", "one"), ("b", "two")];
     let expected = expected.map(|(name, record)| (name.to_owned(), record.to_owned()));
     assert_eq!(all(), BTreeMap::from(expected));
-    assert_eq!(audit_after(&database, 0, 9).unwrap().len(), 1);
+    assert_eq!(audit::audit_after(&database, 0, 9).unwrap().len(), 1);
 }

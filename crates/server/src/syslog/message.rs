@@ -60,7 +60,10 @@ impl Message {
                 ("request", entry.request.clone()),
                 ("status", entry.status.to_string()),
             ],
-            text: format!("{} {}", entry.method, entry.path),
+            text: match entry.others {
+                0 => format!("{} {}", entry.method, entry.path),
+                others => format!("{} {}, and {others} more", entry.method, entry.path),
+            },
         }
     }
 
@@ -148,6 +151,7 @@ mod tests {
             body: Some("{\"secret\":\"DHHC-1:x\"}".into()),
             status: 403,
             code: None,
+            others: 0,
         };
         let text = Message::of_audit(&entry).text("n1");
         assert!(text.starts_with("<84>1 2026-11-21T12:00:00.000Z n1 flashyard "));
