@@ -129,14 +129,20 @@ impl ErrorBody {
     /// The same refusal, no longer than a person reads.
     #[must_use]
     pub fn shortened(self) -> ErrorBody {
-        let cut = |text: String, chars_max: usize| match text.char_indices().nth(chars_max) {
-            Some((end, _)) => format!("{}...", &text[..end]),
-            None => text,
+        let cut = |text: String, first: usize, last: usize| {
+            let count = text.chars().count();
+            if count <= first + last {
+                return text;
+            }
+            let head: String = text.chars().take(first).collect();
+            let tail: String = text.chars().skip(count - last).collect();
+            format!("{head}...{tail}")
         };
         ErrorBody {
             code: self.code,
-            message: cut(self.message, MESSAGE_CHARS_MAX),
-            field: self.field.map(|field| cut(field, FIELD_CHARS_MAX)),
+            // What is allowed is said last.
+            message: cut(self.message, MESSAGE_CHARS_MAX / 2, MESSAGE_CHARS_MAX / 2),
+            field: self.field.map(|field| cut(field, FIELD_CHARS_MAX, 0)),
         }
     }
 
