@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use api::AuditEntry;
+
 use super::change::Change;
 use super::*;
 
