@@ -1,5 +1,8 @@
 //! The reference model: for every block of every volume and snapshot, what it may read as.
 
+mod reads;
+
+use reads::Read;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Stands for the contents of a block: zero for zeroes, else filled from this word.
@@ -59,13 +62,34 @@ impl Write {
     }
 }
 
-/// One block: acknowledged values, of which the latest cannot be told, and unacknowledged ones.
-#[derive(Clone, Debug, Default)]
+/// One block: values that were there, of which the latest cannot be told, and others that may have
+/// come or may come yet.
+#[derive(Clone, Debug)]
 struct BlockModel {
-    /// Acknowledged, with the time of acknowledgement; empty stands for zeroes at time 0.
-    settled: Vec<(Stamp, u64)>,
-    /// Submitted and not (or not successfully) acknowledged.
+    /// Acknowledged, or read.
+    settled: Vec<Settled>,
+    /// Submitted and not (or not successfully) acknowledged, and not seen.
     open: Vec<Open>,
+}
+
+/// A value that a write has brought.
+#[derive(Clone, Copy, Debug)]
+struct Settled {
+    stamp: Stamp,
+    submitted: u64,
+    /// When that was acknowledged, or read: it had come by then.
+    by: u64,
+}
+
+impl Settled {
+    /// What was always there.
+    fn always(stamp: Stamp) -> Settled {
+        Settled {
+            stamp,
+            submitted: 0,
+            by: 0,
+        }
+    }
 }
 
 /// A value that a write may bring, or may have brought.
@@ -77,16 +101,27 @@ struct Open {
     failed: Option<u64>,
 }
 
+/// A value that a block may have, and when the write of it was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Candidate {
+    stamp: Stamp,
+    submitted: u64,
+}
+
 impl BlockModel {
     fn settled(&self) -> impl Iterator<Item = Stamp> + '_ {
-        let zero = self.settled.is_empty().then_some(0);
-        let settled = self.settled.iter().map(|(stamp, _)| *stamp);
-        zero.into_iter().chain(settled)
+        self.settled.iter().map(|settled| settled.stamp)
+    }
+
+    fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
+        let settled = self.settled.iter().map(|it| (it.stamp, it.submitted));
+        let open = self.open.iter().map(|it| (it.stamp, it.submitted));
+        let candidate = |(stamp, submitted)| Candidate { stamp, submitted };
+        settled.chain(open).map(candidate)
     }
 
     fn allowed(&self) -> impl Iterator<Item = Stamp> + '_ {
-        self.settled()
-            .chain(self.open.iter().map(|open| open.stamp))
+        self.candidates().map(|candidate| candidate.stamp)
     }
 }
 
@@ -98,10 +133,10 @@ pub struct Image {
     pub size: u64,
     /// Writes in flight, by number.
     pub writes: BTreeMap<u64, Write>,
-    /// Reads in flight.
-    pub reads: u64,
-    /// Writes that were acknowledged while the reads in flight were.
-    beside_reads: Vec<Write>,
+    /// Reads in flight, by number.
+    reads: BTreeMap<u64, Read>,
+    /// Writes that were acknowledged while reads in flight were, and when.
+    beside_reads: Vec<(u64, Write)>,
 }
 
 impl Image {
@@ -131,6 +166,9 @@ impl Image {
                 failed: None,
             });
         }
+        for read in self.reads.values_mut() {
+            read.beside(&write);
+        }
         self.writes.insert(number, write);
     }
 
@@ -141,59 +179,25 @@ impl Image {
         };
         for (block, stamp) in (write.start..).zip(&write.stamps) {
             let model = self.blocks.entry(block).or_insert_with(zero_block);
-            model
-                .settled
-                .retain(|(_, settled)| *settled > write.submitted);
-            model.settled.push((*stamp, now));
+            model.settled.retain(|settled| settled.by > write.submitted);
             let own = |open: &Open| open.stamp == *stamp && open.submitted == write.submitted;
+            // What was read of it before had come by then.
             if let Some(found) = model.open.iter().position(own) {
                 model.open.remove(found);
+                model.settled.push(Settled {
+                    stamp: *stamp,
+                    submitted: write.submitted,
+                    by: now,
+                });
             }
             // Writes that failed before this one was submitted are behind it.
             model
                 .open
                 .retain(|open| open.failed.is_none_or(|failed| failed > write.submitted));
         }
-        if self.reads > 0 {
-            self.beside_reads.push(write);
+        if !self.reads.is_empty() {
+            self.beside_reads.push((now, write));
         }
-    }
-
-    /// A read begins.
-    pub fn begin_read(&mut self) {
-        self.reads += 1;
-    }
-
-    /// A read has ended.
-    pub fn end_read(&mut self) {
-        self.reads = self.reads.saturating_sub(1);
-        if self.reads == 0 {
-            self.beside_reads.clear();
-        }
-    }
-
-    /// A write that is atomic and of which a read, which is still counted, saw a part: some of its
-    /// blocks, and others as one of the values that were `settled` when the read began. `start` is
-    /// the read's first block, `stamps` is what it brought.
-    pub fn half_seen(
-        &self,
-        start: u64,
-        stamps: &[Stamp],
-        settled: &[Vec<Stamp>],
-    ) -> Option<&Write> {
-        let beside = || self.writes.values().chain(&self.beside_reads);
-        beside().filter(|write| write.atomic).find(|write| {
-            let (mut new, mut old) = (false, false);
-            for ((block, read), settled) in (start..).zip(stamps).zip(settled) {
-                if write.brings(block, *read) {
-                    new = true;
-                } else if write.covers(block) && settled.contains(read) {
-                    // Zeroes may have come by another that gave the block back.
-                    old |= !beside().any(|other| other.brings(block, *read));
-                }
-            }
-            new && old
-        })
     }
 
     /// A write failed: each of its blocks may or may not have it, now or later.
@@ -216,14 +220,6 @@ impl Image {
         self.blocks
             .get(&block)
             .map_or(vec![0], |model| model.allowed().collect())
-    }
-
-    /// The stamps of acknowledged writes among which that of `block` is, beside zero where it may
-    /// have been given back.
-    pub fn settled(&self, block: u64) -> Vec<Stamp> {
-        self.blocks
-            .get(&block)
-            .map_or(vec![0], |model| model.settled().collect())
     }
 
     /// Blocks that do not read as zeroes, with nothing in flight.
@@ -253,7 +249,7 @@ impl Image {
             self.blocks.remove(&block);
         } else {
             let model = BlockModel {
-                settled: vec![(stamp, 0)],
+                settled: vec![Settled::always(stamp)],
                 open: Vec::new(),
             };
             self.blocks.insert(block, model);
@@ -273,7 +269,7 @@ impl Image {
             let model = self.blocks.entry(block).or_insert_with(zero_block);
             for stamp in stamps {
                 if !model.allowed().any(|known| known == stamp) {
-                    model.settled.push((stamp, 0));
+                    model.settled.push(Settled::always(stamp));
                 }
             }
         }
@@ -305,123 +301,17 @@ impl Image {
     /// Nothing is in flight any more.
     pub fn crash(&mut self) {
         self.writes.clear();
-        self.reads = 0;
+        self.reads.clear();
         self.beside_reads.clear();
     }
 }
 
 fn zero_block() -> BlockModel {
     BlockModel {
-        settled: vec![(0, 0)],
+        settled: vec![Settled::always(0)],
         open: Vec::new(),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn write(submitted: u64, stamp: Stamp) -> Write {
-        Write {
-            submitted,
-            start: 3,
-            stamps: vec![stamp],
-            atomic: true,
-        }
-    }
-
-    #[test]
-    fn an_acknowledged_write_leaves_only_what_overlapped_it() {
-        let mut image = Image::zeroes(10);
-        image.submit(1, write(1, 11));
-        assert_eq!(image.allowed(3), [0, 11]);
-        image.submit(2, write(2, 22));
-        image.acknowledge(1, 3);
-        assert_eq!(image.allowed(3), [11, 22]);
-        image.acknowledge(2, 4);
-        assert_eq!(image.allowed(3), [11, 22], "both were in flight together");
-        image.submit(3, write(5, 33));
-        image.acknowledge(3, 6);
-        assert_eq!(image.allowed(3), [33]);
-        image.submit(4, write(7, 44));
-        image.fail(4, 8);
-        assert_eq!(image.allowed(3), [33, 44]);
-        image.submit(5, write(9, 55));
-        image.acknowledge(5, 10);
-        assert_eq!(image.allowed(3), [55]);
-    }
-
-    #[test]
-    fn a_write_that_failed_beside_another_may_have_come_after_it() {
-        let mut image = Image::zeroes(10);
-        image.submit(1, write(1, 11));
-        image.submit(2, write(2, 22));
-        image.fail(1, 3);
-        image.acknowledge(2, 4);
-        assert_eq!(image.allowed(3), [22, 11]);
-        image.submit(3, write(5, 33));
-        image.acknowledge(3, 6);
-        assert_eq!(image.allowed(3), [33]);
-    }
-
-    #[test]
-    fn half_of_an_atomic_write_is_noticed() {
-        let mut image = Image::zeroes(10);
-        let both = Write {
-            submitted: 1,
-            start: 3,
-            stamps: vec![7, 8],
-            atomic: true,
-        };
-        image.submit(1, both);
-        assert_eq!(image.torn(&BTreeMap::from([(3, 7), (4, 8)])), None);
-        assert_eq!(image.torn(&BTreeMap::new()), None);
-        assert_eq!(image.torn(&BTreeMap::from([(3, 7)])), Some(1));
-    }
-
-    #[test]
-    fn a_write_that_met_another_in_flight_may_be_half_there() {
-        let mut image = Image::zeroes(10);
-        let both = Write {
-            stamps: vec![7, 8],
-            ..write(1, 0)
-        };
-        image.submit(1, both);
-        image.submit(2, write(2, 22));
-        image.acknowledge(2, 3);
-        assert_eq!(image.torn(&BTreeMap::from([(3, 22), (4, 8)])), None);
-    }
-
-    #[test]
-    fn a_read_that_saw_half_of_an_atomic_write_is_noticed() {
-        let mut image = Image::zeroes(10);
-        let both = Write {
-            stamps: vec![7, 8],
-            ..write(1, 0)
-        };
-        image.begin_read();
-        let settled: Vec<_> = (2..6).map(|block| image.settled(block)).collect();
-        image.submit(1, both);
-        let half = |image: &Image, stamps: &[Stamp]| image.half_seen(2, stamps, &settled).is_some();
-        for acknowledged in [false, true] {
-            if acknowledged {
-                image.acknowledge(1, 2);
-            }
-            assert!(!half(&image, &[0, 7, 8, 0]));
-            assert!(!half(&image, &[0, 0, 0, 0]));
-            assert!(half(&image, &[0, 7, 0, 0]));
-            assert!(!half(&image, &[0, 7, 9, 0]), "a later write came over it");
-        }
-        image.end_read();
-        assert!(!half(&image, &[0, 7, 0, 0]));
-    }
-
-    #[test]
-    fn mixtures_have_no_stamp() {
-        let mut block = [0; BLOCK];
-        fill(77, &mut block);
-        assert_eq!(stamp_of(&block), Some(77));
-        block[512..1024].fill(0);
-        assert_eq!(stamp_of(&block), None);
-    }
-}
+mod tests;

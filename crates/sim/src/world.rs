@@ -57,6 +57,8 @@ pub(crate) struct Chance {
     pub ends: Random,
     /// Decides which drives become bad while the pool has not got over others.
     pub more: Random,
+    /// Decides which reads there are beside those of volumes.
+    pub reads: Random,
 }
 
 pub(crate) struct World {
@@ -74,6 +76,7 @@ pub(crate) struct World {
     later: Random,
     ends: Random,
     more: Random,
+    reads: Random,
     /// Columns of its segments.
     width: usize,
     bad: RefCell<Vec<usize>>,
@@ -116,6 +119,7 @@ impl World {
             later,
             ends,
             more,
+            reads,
         } = chance;
         World {
             crowded: options.crowded.unwrap_or(random.once_in(4)),
@@ -131,6 +135,7 @@ impl World {
             later,
             ends,
             more,
+            reads,
             bad: RefCell::new(bad),
             model: RefCell::default(),
             report: Cell::default(),

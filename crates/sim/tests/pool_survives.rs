@@ -69,6 +69,7 @@ fn worlds_survive<const WORLDS: usize>(worlds: [(u64, u64, Option<bool>); WORLDS
         let options = Options {
             shards_max,
             crowded,
+            latecomers: false,
             ..Options::new(seed)
         };
         run(&options).unwrap_or_else(|failure| panic!("{failure}"));
@@ -98,6 +99,7 @@ fn what_was_freed_while_it_was_read_is_not_refused() {
         level: Some(Level::Raid6),
         shards_max: 3,
         crowded: Some(true),
+        latecomers: false,
         ..Options::new(100_806)
     };
     run(&options).unwrap_or_else(|found| panic!("{found}"));

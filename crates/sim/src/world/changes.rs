@@ -224,13 +224,21 @@ impl World {
             model
                 .volumes
                 .get(&volume)
-                .is_some_and(|image| !image.writes.is_empty() || image.reads > 0)
+                .is_some_and(|image| !image.writes.is_empty() || image.is_being_read())
         };
         while busy() {
             reactor::sleep(Duration::from_micros(20)).await;
             self.still_holds()?;
         }
         Ok(())
+    }
+
+    /// A snapshot is gone, or about to be.
+    pub(super) fn is_going(&self, id: u32) -> bool {
+        let model = self.model.borrow();
+        let deletes =
+            |pending: &Pending| matches!(pending.kind, Kind::DeleteSnapshot(other) if other == id);
+        !model.snapshots.contains_key(&id) || model.pending.iter().any(deletes)
     }
 
     fn let_go(&self, volume: u32) {

@@ -4,7 +4,7 @@ use super::refusals::{Asked, Purpose};
 use super::{BLOCK, Device, Served, World};
 use crate::model::{self, Image, Write};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
-use pool::VolumeId;
+use pool::{SnapshotId, VolumeId};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
@@ -49,6 +49,9 @@ impl World {
 
     async fn step(&self, pool: &Served) -> Result<(), String> {
         self.still_holds()?;
+        if self.options.latecomers && self.reads.once_in(10) {
+            return self.read_snapshot(pool).await;
+        }
         let Some((id, size)) = self.pick_volume() else {
             reactor::sleep(Duration::from_micros(10)).await;
             return Ok(());
@@ -71,12 +74,7 @@ impl World {
             .volume(VolumeId(id))
             .map_err(|error| error.to_string())?;
         match self.random.below(10) {
-            0..=1 => {
-                self.with_image(id, Image::begin_read);
-                let result = self.read(&device, id, start, blocks).await;
-                self.with_image(id, Image::end_read);
-                result
-            }
+            0..=1 => self.read(&device, id, start, blocks).await,
             2 => self.erase(pool, &device, id, start..start + blocks).await,
             _ => self.write(pool, &device, id, start..start + blocks).await,
         }
@@ -209,70 +207,65 @@ impl World {
     }
 
     async fn read(&self, device: &Device, id: u32, start: u64, blocks: u64) -> Result<(), String> {
-        let allowed = |block: u64| {
-            let model = self.model.borrow();
-            model.volumes.get(&id).map(|image| image.allowed(block))
-        };
-        let before: Vec<_> = (start..start + blocks).map(allowed).collect();
-        let settled = |image: &Image| {
-            (start..start + blocks)
-                .map(|at| image.settled(at))
-                .collect()
-        };
-        let settled = self.model.borrow().volumes.get(&id).map(settled);
-        let began = self.now.get();
+        let number = self.tick();
+        self.with_image(id, |image| image.begin_read(number, start, blocks));
         let buffer = Buffer::new(blocks as usize * BLOCK);
         let (buffer, result) = device.read(Lba(start), buffer).await;
         self.still_holds()?;
-        let changed = self.now.get() - began;
+        let now = self.tick();
         self.count(|report| report.requests += 1);
-        if !self.model.borrow().volumes.contains_key(&id) {
-            return Ok(());
-        }
-        result.map_err(|error| format!("{id}: {start}+{blocks} does not read: {error}"))?;
-        let mut stamps = Vec::new();
-        for (index, content) in buffer.chunks(BLOCK).enumerate() {
-            let block = start + index as u64;
-            let stamp = model::stamp_of(content)
-                .ok_or_else(|| format!("{id}: block {block} reads as a mixture"))?;
-            stamps.push(stamp);
-            let known =
-                |allowed: Option<Vec<u64>>| allowed.is_none_or(|allowed| allowed.contains(&stamp));
-            // While much went on, a value may have come and gone again.
-            if changed < 4 && !known(before[index].clone()) && !known(allowed(block)) {
-                return Err(format!(
-                    "{id}: block {block} reads {stamp}, not {:?} or {:?}",
-                    before[index],
-                    allowed(block)
-                ));
-            }
-        }
-        self.check_atomic(id, start, &stamps, settled)
-    }
-
-    /// A read sees all of an atomic write or nothing (NAWUN), until another comes over it.
-    fn check_atomic(
-        &self,
-        id: u32,
-        start: u64,
-        stamps: &[u64],
-        settled: Option<Vec<Vec<u64>>>,
-    ) -> Result<(), String> {
-        let model = self.model.borrow();
-        let (Some(image), Some(settled)) = (model.volumes.get(&id), settled) else {
+        let mut model = self.model.borrow_mut();
+        let Some(image) = model.volumes.get_mut(&id) else {
             return Ok(());
         };
-        if self.deposed.get().is_some() {
+        result.map_err(|error| format!("{id}: {start}+{blocks} does not read: {error}"))?;
+        let ended = image.end_read(number, now, &stamps_of(start, &buffer)?);
+        ended.map_err(|found| format!("{id}: {found}"))
+    }
+
+    /// Reads some of a snapshot, which may be deleted meanwhile.
+    async fn read_snapshot(&self, pool: &Served) -> Result<(), String> {
+        let found = {
+            let model = self.model.borrow();
+            let place = self.reads.below(model.snapshots.len() as u64) as usize;
+            let mut snapshots = model.snapshots.iter().map(|(id, image)| (*id, image.size));
+            snapshots.nth(place)
+        };
+        let Some((id, size)) = found else {
+            return Ok(());
+        };
+        let device = pool.snapshot_device(SnapshotId(id));
+        let device = match device {
+            Ok(device) => device,
+            Err(_) if self.is_going(id) => return Ok(()),
+            Err(error) => return Err(format!("snapshot {id}: {error}")),
+        };
+        let start = self.reads.below(size);
+        let blocks = 1 + self.reads.below((size - start).min(250));
+        let buffer = Buffer::new(blocks as usize * BLOCK);
+        let (buffer, result) = device.read(Lba(start), buffer).await;
+        self.still_holds()?;
+        self.count(|report| report.requests += 1);
+        if result == Err(IoError::DeviceGone) && self.is_going(id) {
             return Ok(());
         }
-        match image.half_seen(start, stamps, &settled) {
-            None => Ok(()),
-            Some(write) => Err(format!(
-                "{id}: a read of {start}+{} saw half of the write of {}+{}",
-                stamps.len(),
-                write.start,
-                write.stamps.len()
-            )),
-        }
+        result.map_err(|error| format!("snapshot {id}: {start}+{blocks}: {error}"))?;
+        let stamps = stamps_of(start, &buffer)?;
+        let mut model = self.model.borrow_mut();
+        let Some(image) = model.snapshots.get_mut(&id) else {
+            return Ok(());
+        };
+        let ended = image.end_read_of_frozen(start, &stamps);
+        ended.map_err(|found| format!("snapshot {id}: {found}"))
     }
+}
+
+/// What was read from `start` on.
+fn stamps_of(start: u64, buffer: &[u8]) -> Result<Vec<u64>, String> {
+    let blocks = (start..).zip(buffer.chunks(BLOCK));
+    let stamps = blocks.map(|(block, content)| {
+        let stamp = model::stamp_of(content);
+        stamp.ok_or_else(|| format!("block {block} reads as a mixture"))
+    });
+    stamps.collect()
 }

@@ -10,6 +10,7 @@ use sim::{Options, Power, SimDrive, run};
 fn before_deaths(seed: u64) -> Options {
     Options {
         processes_die: false,
+        latecomers: false,
         ..Options::new(seed)
     }
 }
@@ -226,6 +227,7 @@ fn a_write_is_not_refused_for_want_of_segments_that_are_ready() {
 fn what_lies_ready_and_lacks_a_drive_keeps_no_shard_from_another() {
     let options = Options {
         shards_max: 3,
+        latecomers: false,
         ..Options::new(20_000_908)
     };
     run(&options).unwrap_or_else(|found| panic!("{found}"));
@@ -238,6 +240,7 @@ fn a_write_waits_for_zones_that_columns_are_leaving() {
     let options = Options {
         shards_max: 3,
         crowded: Some(true),
+        latecomers: false,
         ..Options::new(2_000_666)
     };
     run(&options).expect("nothing is refused while there is room");

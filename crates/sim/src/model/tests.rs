@@ -1,0 +1,184 @@
+use super::*;
+
+fn write(submitted: u64, stamp: Stamp) -> Write {
+    Write {
+        submitted,
+        start: 3,
+        stamps: vec![stamp],
+        atomic: true,
+    }
+}
+
+#[test]
+fn an_acknowledged_write_leaves_only_what_overlapped_it() {
+    let mut image = Image::zeroes(10);
+    image.submit(1, write(1, 11));
+    assert_eq!(image.allowed(3), [0, 11]);
+    image.submit(2, write(2, 22));
+    image.acknowledge(1, 3);
+    assert_eq!(image.allowed(3), [11, 22]);
+    image.acknowledge(2, 4);
+    assert_eq!(image.allowed(3), [11, 22], "both were in flight together");
+    image.submit(3, write(5, 33));
+    image.acknowledge(3, 6);
+    assert_eq!(image.allowed(3), [33]);
+    image.submit(4, write(7, 44));
+    image.fail(4, 8);
+    assert_eq!(image.allowed(3), [33, 44]);
+    image.submit(5, write(9, 55));
+    image.acknowledge(5, 10);
+    assert_eq!(image.allowed(3), [55]);
+}
+
+#[test]
+fn a_write_that_failed_beside_another_may_have_come_after_it() {
+    let mut image = Image::zeroes(10);
+    image.submit(1, write(1, 11));
+    image.submit(2, write(2, 22));
+    image.fail(1, 3);
+    image.acknowledge(2, 4);
+    assert_eq!(image.allowed(3), [22, 11]);
+    image.submit(3, write(5, 33));
+    image.acknowledge(3, 6);
+    assert_eq!(image.allowed(3), [33]);
+}
+
+#[test]
+fn half_of_an_atomic_write_is_noticed() {
+    let mut image = Image::zeroes(10);
+    let both = Write {
+        submitted: 1,
+        start: 3,
+        stamps: vec![7, 8],
+        atomic: true,
+    };
+    image.submit(1, both);
+    assert_eq!(image.torn(&BTreeMap::from([(3, 7), (4, 8)])), None);
+    assert_eq!(image.torn(&BTreeMap::new()), None);
+    assert_eq!(image.torn(&BTreeMap::from([(3, 7)])), Some(1));
+}
+
+#[test]
+fn a_write_that_met_another_in_flight_may_be_half_there() {
+    let mut image = Image::zeroes(10);
+    let both = Write {
+        stamps: vec![7, 8],
+        ..write(1, 0)
+    };
+    image.submit(1, both);
+    image.submit(2, write(2, 22));
+    image.acknowledge(2, 3);
+    assert_eq!(image.torn(&BTreeMap::from([(3, 22), (4, 8)])), None);
+}
+
+#[test]
+fn a_read_that_saw_half_of_an_atomic_write_is_noticed() {
+    let mut image = Image::zeroes(10);
+    let both = Write {
+        stamps: vec![7, 8],
+        ..write(2, 0)
+    };
+    image.begin_read(1, 2, 4);
+    image.submit(2, both);
+    let mut at = 3;
+    let mut half = |image: &Image, stamps: &[Stamp]| {
+        at += 1;
+        image.clone().end_read(1, at, stamps).is_err()
+    };
+    for acknowledged in [false, true] {
+        if acknowledged {
+            image.acknowledge(2, 3);
+        }
+        assert!(!half(&image, &[0, 7, 8, 0]));
+        assert!(!half(&image, &[0, 0, 0, 0]));
+        assert!(half(&image, &[0, 7, 0, 0]));
+    }
+    let later = Write {
+        start: 4,
+        ..write(5, 9)
+    };
+    image.submit(5, later);
+    assert!(!half(&image, &[0, 7, 9, 0]), "a later write came over it");
+    image.end_read(1, 6, &[0, 7, 8, 0]).unwrap();
+    assert!(image.beside_reads.is_empty() && !image.is_being_read());
+}
+
+/// A read that much happens beside.
+#[test]
+fn a_read_brings_what_was_there_while_it_was_under_way_and_nothing_else() {
+    let mut image = Image::zeroes(10);
+    image.submit(1, write(1, 11));
+    image.acknowledge(1, 2);
+    image.submit(3, write(3, 22));
+    image.acknowledge(3, 4);
+    image.begin_read(5, 3, 1);
+    for (number, stamp) in [(6, 33), (8, 44), (10, 55)] {
+        image.submit(number, write(number, stamp));
+        image.acknowledge(number, number + 1);
+    }
+    image.begin_read(12, 3, 1);
+    image.submit(13, write(13, 66));
+    for (number, may) in [(5, &[22, 33, 44, 55, 66][..]), (12, &[55, 66])] {
+        for stamp in [0, 11, 22, 33, 44, 55, 66, 77] {
+            let read = image.clone().end_read(number, 14, &[stamp]);
+            assert_eq!(read.is_ok(), may.contains(&stamp), "{stamp}: {read:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_read_once_is_not_followed_by_what_was_before() {
+    let mut image = Image::zeroes(10);
+    image.submit(1, write(1, 11));
+    image.acknowledge(1, 2);
+    image.submit(3, write(3, 22));
+    image.begin_read(4, 3, 1);
+    image.end_read(4, 5, &[22]).unwrap();
+    assert_eq!(image.allowed(3), [22], "not acknowledged, and there");
+    image.submit(6, write(6, 33));
+    image.acknowledge(3, 7);
+    image.acknowledge(6, 8);
+    assert_eq!(image.allowed(3), [33], "the other one had come before");
+}
+
+/// Two that were under way together, a third that failed: a read tells which came last.
+#[test]
+fn a_read_decides_between_writes_that_have_ended() {
+    let mut image = Image::zeroes(10);
+    image.submit(1, write(1, 11));
+    image.submit(2, write(2, 22));
+    image.submit(3, write(3, 33));
+    image.acknowledge(1, 4);
+    image.acknowledge(2, 5);
+    image.fail(3, 6);
+    image.begin_read(7, 3, 1);
+    image.submit(8, write(8, 44));
+    let mut decided = image.clone();
+    decided.end_read(7, 9, &[11]).unwrap();
+    assert_eq!(decided.allowed(3), [11, 44]);
+    let mut failed = image.clone();
+    failed.end_read(7, 9, &[33]).unwrap();
+    assert_eq!(failed.allowed(3), [33, 44]);
+    image.end_read(7, 9, &[44]).unwrap();
+    assert_eq!(image.allowed(3), [44]);
+}
+
+#[test]
+fn a_snapshot_reads_as_it_did() {
+    let mut image = Image::zeroes(10);
+    image.submit(1, write(1, 11));
+    image.fail(1, 1);
+    assert!(image.clone().end_read_of_frozen(2, &[0, 22]).is_err());
+    image.end_read_of_frozen(2, &[0, 11]).unwrap();
+    assert!(image.end_read_of_frozen(2, &[0, 0]).is_err());
+    assert!(image.end_read_of_frozen(3, &[11, 0]).is_ok());
+}
+
+#[test]
+fn mixtures_have_no_stamp() {
+    let mut block = [0; BLOCK];
+    fill(77, &mut block);
+    assert_eq!(stamp_of(&block), Some(77));
+    block[512..1024].fill(0);
+    assert_eq!(stamp_of(&block), None);
+}
