@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A point in time on the reactor's clock: monotonic nanoseconds, virtual under simulation.
+/// A point in time on the reactor's clock: monotonic nanoseconds that go on while the machine is
+/// suspended, virtual under simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
@@ -25,9 +26,10 @@ impl Instant {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The machine's monotonic clock.
+    /// The time since the machine booted, while it was suspended included: a lease that others
+    /// count on must run out meanwhile.
     pub(crate) fn read_clock() -> Instant {
-        let time = clock_gettime(ClockId::Monotonic);
+        let time = clock_gettime(ClockId::Boottime);
         Instant(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 }
@@ -54,5 +56,22 @@ impl Sub for Instant {
     /// As [`Instant::saturating_since`].
     fn sub(self, earlier: Instant) -> Duration {
         self.saturating_since(earlier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a machine that has been suspended since it booted the other clocks are behind.
+    #[test]
+    fn the_time_for_which_the_machine_was_suspended_counts() {
+        let boot_time = || {
+            let time = clock_gettime(ClockId::Boottime);
+            Instant(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+        };
+        let before = boot_time();
+        let read = Instant::read_clock();
+        assert!(before <= read && read <= boot_time());
     }
 }
