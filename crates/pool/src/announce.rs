@@ -13,6 +13,7 @@ use crate::error::PoolError;
 use crate::format::body::{Body, Decided};
 use crate::format::superblock::{Superblock, VERSION};
 use crate::messages::Order;
+use crate::mutation::Mutation;
 use crate::segments::State as SegmentState;
 use crate::volumes::Tables;
 use block::BlockDevice;
@@ -49,6 +50,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let _alone = self.upkeep_lock.lock().await;
         let mut body = self.body_with_ready()?;
         body.decided = Some(decided);
+        if Mutation::ForgetsTornStripes.is_planted()
+            && let Some(decided) = &mut body.decided
+        {
+            decided.logs.iter_mut().for_each(|log| log.torn.clear());
+        }
         {
             let state = self.state.borrow();
             body.slice_blocks = state.share.slice_blocks as u32;

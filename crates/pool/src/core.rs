@@ -13,6 +13,7 @@ use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::log::{Class, Completed, Item};
 use crate::messages::{Outbox, Report};
 use crate::moving::Moving;
+use crate::mutation::Mutation;
 use crate::overlay::Overlay;
 use crate::readers::Readers;
 use crate::segments::{Kind, Segment, Segments, State as SegmentState};
@@ -51,13 +52,6 @@ pub struct Settings {
     pub cleaner_piece_blocks: u32,
     /// Leaves of the maps of deleted volumes and snapshots that go at one checkpoint.
     pub leaves_removed_at_once: usize,
-    /// Acknowledge writes before they are durable. For the simulator's own test only: it must
-    /// find this out.
-    #[doc(hidden)]
-    pub broken_early_acknowledgement: bool,
-    /// Go on whoever has taken the pool. As above.
-    #[doc(hidden)]
-    pub broken_without_fence: bool,
 }
 
 impl Default for Settings {
@@ -69,8 +63,6 @@ impl Default for Settings {
             stripes_in_flight: 4,
             cleaner_piece_blocks: 1024,
             leaves_removed_at_once: 4096,
-            broken_early_acknowledgement: false,
-            broken_without_fence: false,
         }
     }
 }
@@ -313,7 +305,10 @@ impl State {
 
     /// Frees what was freed in an era that no reader is in any more.
     pub fn release_limbo(&mut self) {
-        let oldest = self.readers.oldest().unwrap_or(u64::MAX);
+        let oldest = match Mutation::FreesUnderReaders.is_planted() {
+            true => u64::MAX,
+            false => self.readers.oldest().unwrap_or(u64::MAX),
+        };
         self.retiring.retain(|(era, reply)| {
             let ended = *era < oldest;
             // Who asked may have gone.

@@ -14,6 +14,7 @@ use crate::labels::{DamagedLabel, hexadecimal};
 use crate::lease::{CHECK_EVERY, ENTRY, ENTRY_AGAIN, LEASE, TAKEOVER};
 use crate::membership::{self, Choice, lost_max};
 use crate::messages::Order;
+use crate::mutation::Mutation;
 use crate::pool::{MayLack, OpenOptions, bring_up};
 use crate::slots::{self, Given, Slot};
 use block::{BlockDevice, IoError};
@@ -290,7 +291,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             if let Some(number) = look.intruder {
                 self.intruder.set(Some(number));
             }
-            if look.taken && !self.array.lease.broken.get() {
+            if look.taken && !Mutation::GoesOnUnfenced.is_planted() {
                 self.array.lease.end();
                 self.go_offline(TAKEN_OVER);
                 return Err(PoolError::Offline(TAKEN_OVER));

@@ -5,6 +5,7 @@ use crate::format::stripe::{Header, Place, Record};
 use crate::join::{join, join_all};
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::{Move, place};
+use crate::mutation::Mutation;
 use crate::runs::{Live, Rows, cut, runs};
 use crate::segments::Segment;
 use crate::tree;
@@ -83,6 +84,11 @@ impl Victim {
         let segment = state.segments.get(self.number);
         let same = self.tables_version == state.tables_version
             && segment.is_some_and(|segment| segment.live_overlay == 0);
+        let all = segment.map(|segment| u64::from(segment.live_tree));
+        let accounted = match Mutation::CleansHalf.is_planted() {
+            true => all,
+            false => Some(self.accounted),
+        };
         Emptied {
             accounted: (same && !stays).then_some(self.accounted),
             whole: self.whole && !stays,

@@ -6,6 +6,7 @@
 //! the two lies what a request may take that was let through at the last moment. Where there is no
 //! holder there is nobody to wait for but others who open the pool just now, for [`ENTRY`].
 
+use crate::mutation::Mutation;
 use block::IoError;
 use reactor::Instant;
 use reactor::sync::Notify;
@@ -32,14 +33,13 @@ pub(crate) struct Lease {
     until: Cell<Instant>,
     ended: Cell<bool>,
     changed: Notify,
-    /// For the simulator's own test only.
-    pub broken: Cell<bool>,
 }
 
 impl Lease {
     /// Whether it runs, by the clock of this very moment.
     pub fn runs(&self) -> bool {
-        reactor::now() < self.until.get() && !self.ended.get() || self.broken.get()
+        reactor::now() < self.until.get() && !self.ended.get()
+            || Mutation::GoesOnUnfenced.is_planted()
     }
 
     pub fn until(&self) -> Instant {

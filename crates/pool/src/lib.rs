@@ -59,6 +59,7 @@ mod map_writer;
 mod membership;
 mod messages;
 mod moving;
+mod mutation;
 mod overlay;
 mod pace;
 mod peers;
@@ -111,6 +112,9 @@ pub use labels::{
 pub use level::{DRIVES_MAX, Level, UnknownLevel};
 pub use location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
 pub use messages::{Wiring, wire};
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use mutation::{Mutation, Planted, plant};
 pub use pool::{MayLack, OpenOptions, Pool};
 pub use scrub::{Lost, LostBlock, LostNode, ScrubReport};
 pub use segments::Occupancy;

@@ -14,6 +14,7 @@ use crate::core::{Core, State};
 use crate::format::stripe::Record;
 use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Location};
+use crate::mutation::Mutation;
 use crate::read::put_together;
 use crate::volumes::Volume;
 use crate::zones::Zone;
@@ -22,6 +23,7 @@ use layout::{Source, give_back, lay_out};
 use patience::Patience;
 use reactor::sync::Signal;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A host's write or deallocation, until all of it is durable.
@@ -355,7 +357,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         drop(reactor::spawn(async move {
             let mut stripe = lay_out(&mut batch, &self.secret, self.incarnation.get());
-            if self.settings.broken_early_acknowledgement {
+            if Mutation::AnswersEarly.is_planted() {
                 give_back(std::mem::take(&mut stripe.owners), copies(&stripe.columns));
                 for (request, parts) in batch.requests.drain(..) {
                     request.finish(parts, Ok(()));
@@ -408,7 +410,12 @@ impl<D: BlockDevice + 'static> Core<D> {
             state.moved_in_flight -= usize::from(moved);
             state.completed.insert(sequence, completed);
             let covered_before = state.covered;
-            while let Some(stripe) = state.completed.remove(&(state.applied + 1)) {
+            let disorder = Mutation::AppliesOutOfOrder.is_planted();
+            let next = |completed: &mut BTreeMap<u64, Completed>, number| match disorder {
+                true => completed.pop_first().map(|(_, stripe)| stripe),
+                false => completed.remove(&number),
+            };
+            while let Some(stripe) = next(&mut state.completed, state.applied + 1) {
                 state.applied += 1;
                 if stripe.result.is_ok() {
                     let share = state.share;
@@ -452,5 +459,5 @@ fn copies(columns: &[Vec<Buffer>]) -> Vec<Vec<Buffer>> {
 
 /// A moved block counts while nobody wrote or gave back the block in the meantime.
 fn take_moving(state: &mut State, layer: u32, block: u64, from: Location, _: u32) -> bool {
-    state.moving.arrive(layer, block, from)
+    state.moving.arrive(layer, block, from) || Mutation::MovesOverWrites.is_planted()
 }

@@ -3,6 +3,7 @@
 use crate::core::{Core, State};
 use crate::join::join_all;
 use crate::location::Mapping;
+use crate::mutation::Mutation;
 use crate::tree;
 use crate::volumes::Root;
 use block::{BlockDevice, IoError};
@@ -21,9 +22,11 @@ enum Lookup {
 impl State {
     /// What the updates in memory say about a block of `layer` itself.
     pub fn recent(&self, layer: u32, block: u64) -> Option<Mapping> {
-        self.overlay
-            .get(layer, block)
-            .or_else(|| self.frozen.get(layer, block))
+        let frozen = || match Mutation::ForgetsWhatIsMerged.is_planted() {
+            true => None,
+            false => self.frozen.get(layer, block),
+        };
+        self.overlay.get(layer, block).or_else(frozen)
     }
 
     /// Looks a block up through the layers below `layer`, at one instant.
@@ -104,7 +107,9 @@ impl<D: BlockDevice> Core<D> {
         while let Some(id) = at {
             let found = &mut found[..known];
             state.overlay.fill(id, start, found);
-            state.frozen.fill(id, start, found);
+            if !Mutation::ForgetsWhatIsMerged.is_planted() {
+                state.frozen.fill(id, start, found);
+            }
             let Some(layer) = state.tables.layers.get(&id) else {
                 break;
             };

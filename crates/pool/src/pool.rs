@@ -18,6 +18,7 @@ use crate::log::ATOMIC_BLOCKS;
 use crate::membership::is_damaged;
 use crate::messages::{End, Order, Wiring, wire};
 use crate::overlay::Overlay;
+use crate::mutation::Mutation;
 use crate::quiet::Quiet;
 use crate::rebuild::STUCK_FOR;
 use crate::recovery::Before;
@@ -343,8 +344,6 @@ fn assemble<D: BlockDevice + 'static>(
     let zone_blocks = superblock.zone_blocks.get();
     let array = Array::new(level, members);
     let label_damaged = note_absent(&array, superblock, &entry.damaged);
-    let unfenced = options.settings.broken_without_fence;
-    array.lease.broken.set(unfenced);
     array.lease.extend(entry.lease_until);
     let quarantined = still_written(&body, entry.forced);
     let zones = zones(superblock);
@@ -492,6 +491,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Starts the pool's tasks.
+    let forced = forced && !Mutation::UsesWhatAnotherWrites.is_planted();
     fn serve(self: &Rc<Self>) {
         drop(reactor::spawn(self.shard.clone().write_log()));
         drop(reactor::spawn(watch_silence(Rc::downgrade(&self.shard))));

@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::join::join_all;
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
+use crate::mutation::Mutation;
 use crate::together::Found;
 use crate::volume::PoolVolume;
 use crate::zones::Zone;
@@ -161,6 +162,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
 fn are_right(entries: impl Iterator<Item = Entry>, buffer: &[u8]) -> bool {
     let mut pairs = entries.zip(buffer.chunks(BLOCK_BYTES));
     pairs.all(|(entry, block)| crc_fast::crc32_iscsi(block) == entry.crc)
+        || Mutation::ReadsUnchecked.is_planted()
 }
 
 impl<D: BlockDevice> Core<D> {

@@ -11,6 +11,7 @@ use crate::format::stripe::{Header, Place, Record};
 use crate::image::{Image, hidden_in};
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::log::{Completed, ROWS_MAX, place};
+use crate::mutation::Mutation;
 use crate::redundancy;
 use crate::segments::{Kind, State as SegmentState};
 use crate::slices::Share;
@@ -162,6 +163,9 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Reads a stripe and checks every block of it; see [`complete`](Core::complete).
     async fn is_whole(&self, header: &Header, accept_loss: bool) -> Result<bool, PoolError> {
+        if Mutation::TakesTornStripes.is_planted() {
+            return Ok(true);
+        }
         let Some(columns) = self.columns(header.place.segment) else {
             return Ok(false);
         };
@@ -342,7 +346,22 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    async fn replay(&self, share: Share, header: Header) -> Result<(), PoolError> {
+    /// What a layer itself says about a block, of drives that may not be ready yet.
+    async fn find_own_patiently(&self, layer: u32, block: u64) -> Result<Option<Mapping>, IoError> {
+        for _ in 1..READS_MAX {
+            match self.find_own(layer, block).await {
+                Err(IoError::NotReady) => reactor::sleep(READ_AGAIN_AFTER).await,
+                found => return found,
+            }
+        }
+        self.find_own(layer, block).await
+    }
+
+    async fn replay(&self, share: Share, mut header: Header) -> Result<(), PoolError> {
+        if Mutation::ForgetsHoles.is_planted() {
+            let stays = |record: &Record| !matches!(record, Record::Hole { .. });
+            header.records.retain(stays);
+        }
         let mut counts = BTreeMap::new();
         for record in &header.records {
             let Record::Moved {

@@ -1,12 +1,16 @@
 //! Redundant columns: making them, and getting a lost block back out of a row. No I/O.
 
 use crate::level::{Level, Shape};
+use crate::mutation::Mutation;
 use block::Buffer;
 use parity::{Column, Survivors};
 
 /// Fills the redundant columns, from byte `at` on, from pieces of the data columns, all of one
 /// length.
 pub(crate) fn generate(shape: Shape, data: &[&[u8]], redundant: &mut [Buffer], at: usize) {
+    if Mutation::WritesNoRedundancy.is_planted() {
+        return;
+    }
     let piece = at..at + data.first().map_or(0, |first| first.len());
     match (shape.level, redundant) {
         (Level::Raid0, _) => {}

@@ -13,6 +13,7 @@ use crate::messages::{
     Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Turnover, Usage, View, Wiring,
 };
 use crate::segments::{Segments, State as SegmentState};
+use crate::mutation::Mutation;
 use crate::silence::watch_silence;
 use crate::volume::{PoolVolume, Target};
 use block::{BlockDevice, IoError};
@@ -21,6 +22,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use std::time::Duration;
+
+/// How late [`Mutation::ViewsComeLate`] has them come.
+const LATE: Duration = Duration::from_millis(1);
 /// A shard of a pool that another core opened. Handles may be cloned; they stay on their core.
 pub struct Shard<D: BlockDevice + 'static> {
     core: Rc<Core<D>>,
@@ -172,6 +177,11 @@ impl<D: BlockDevice + 'static> Shard<D> {
         let core = &self.core;
         match order {
             Order::Gate(reply) => {
+            // Its stripes go on.
+            Order::Gate(reply) if Mutation::GateIsLocal.is_planted() => {
+                let _ = reply.try_send(());
+            }
+            Order::Open if Mutation::GateIsLocal.is_planted() => {}
                 core.state.borrow_mut().gate += 1;
                 drop(reactor::spawn(drain(core.clone(), reply)));
             }
@@ -187,10 +197,21 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 let _ = reply.try_send(freeze(core, &AtFreeze { cut_off, seal }));
             }
             Order::View { view, nodes, reply } => {
+            Order::View { view, nodes, reply } if Mutation::ViewsComeLate.is_planted() => {
+                let _ = reply.try_send(());
+                let core = core.clone();
+                drop(reactor::spawn(async move {
+                    reactor::sleep(LATE).await;
+                    install(&core, *view, &nodes);
+                }));
+            }
                 install(core, *view, &nodes);
                 let _ = reply.try_send(());
             }
             Order::Tables(tables, reply) => {
+            Order::Tables(_, reply) if Mutation::TablesComeNever.is_planted() => {
+                let _ = reply.try_send(());
+            }
                 core.state.borrow_mut().replace_tables(*tables);
                 let _ = reply.try_send(());
             }
@@ -253,7 +274,6 @@ fn assemble<D: BlockDevice>(begin: Begin, drives: Vec<D>) -> Result<Core<D>, Poo
     let array = Array::new(begin.level, members);
     array.serving.set(true);
     array.cramped.set(begin.cramped);
-    array.lease.broken.set(begin.settings.broken_without_fence);
     let mut segments = Segments::default();
     segments.replace(begin.share.shard, begin.view.segments);
     let mut state = State::new(segments, begin.view.tables, begin.share, begin.sequence);
@@ -396,7 +416,8 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Waits until no stripe is in flight, or the pool is offline.
     pub async fn drained(&self) {
-        while self.state.borrow().in_flight > 0 && self.offline.get().is_none() {
+        let most = usize::from(Mutation::GateLetsOneThrough.is_planted());
+        while self.state.borrow().in_flight > most && self.offline.get().is_none() {
             self.landed.notified().await;
         }
     }

@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::gather::Victim;
 use crate::join::join;
 use crate::log::{Class, Move, moved_batch, moved_room, moved_stripe_blocks};
+use crate::mutation::Mutation;
 use crate::runs::Live;
 use block::BlockDevice;
 use std::collections::VecDeque;
@@ -179,7 +180,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             }
             so_far.found += moves.len() as u64;
             so_far.begun = Some(number);
-            if victim.row < victim.rows {
+            if victim.row < victim.rows && !Mutation::CleansHalf.is_planted() {
                 self.state.borrow_mut().cleaning = Some(victim);
             } else {
                 self.state.borrow_mut().settled.remove(&number);

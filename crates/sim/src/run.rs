@@ -55,12 +55,8 @@ pub struct Options {
     pub crowded: Option<bool>,
     /// Segments over 8 to 32 drives, or over few; as the seed says if nothing is said.
     pub wide: Option<bool>,
-    /// The pool acknowledges before writes are durable; the simulation must notice.
-    pub broken: bool,
     /// Other hosts take the pool by force from those that stand still.
     pub rivals: bool,
-    /// Hosts go on whoever has taken the pool; the simulation must notice.
-    pub unfenced: bool,
     /// What worlds did not have when seeds of some tests were found, which are to find them again:
     /// reads of snapshots.
     pub latecomers: bool,
@@ -78,9 +74,7 @@ impl Options {
             shards_max: 1,
             crowded: None,
             wide: None,
-            broken: false,
             rivals: false,
-            unfenced: false,
             latecomers: true,
         }
     }

@@ -179,8 +179,6 @@ impl World {
             cleaner_piece_blocks: [16, 64, 1024][self.options.seed as usize % 3],
             leaves_removed_at_once: [1, 9, 4096][self.options.seed as usize / 3 % 3],
             stripes_in_flight: 1 + self.random.below(6) as usize,
-            broken_early_acknowledgement: self.options.broken,
-            broken_without_fence: self.options.unfenced,
             ..Settings::default()
         }
     }

@@ -1,0 +1,105 @@
+//! Faults that can be planted in the pool, for the simulator to find: a simulator that finds one
+//! would have found it in earnest.
+//!
+//! There are none in a program that is built for release: the places where one is asked for then
+//! hold nothing. A build with debug assertions asks one variable of the thread. So all tests use
+//! one build, with one set of features, and no setting of a pool can plant one.
+//!
+//! [`docs/mutations.md`] lists them, and within how many seeds each is found.
+//!
+//! [`docs/mutations.md`]: ../../../docs/mutations.md
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// Writes are acknowledged before their stripe is durable.
+    AnswersEarly,
+    /// The first column of a stripe is acknowledged from the drive's cache.
+    AnswersBeforeOneFlush,
+    /// Stripes are applied, and acknowledged, as they land, in any order.
+    AppliesOutOfOrder,
+    /// A holder goes on after another host has taken the pool.
+    GoesOnUnfenced,
+    /// Freed segments are used again while they are still being read.
+    FreesUnderReaders,
+    /// The same, for readers at other shards.
+    FreesUnderOtherShards,
+    /// Other shards get the maps of a checkpoint some time after they have said that they have.
+    ViewsComeLate,
+    /// Segments that lie ready, or are being written, are freed when nothing in them lives.
+    FreesUnderWriters,
+    /// A segment counts as emptied when the first piece of it has been moved.
+    CleansHalf,
+    /// A block that was overwritten while it was moved is what it was before.
+    MovesOverWrites,
+    /// A gate is closed with one stripe in flight.
+    GateLetsOneThrough,
+    /// Other shards go on while a change is made.
+    GateIsLocal,
+    /// A checkpoint publishes maps whose nodes are in drives' caches.
+    PublishesBeforeFlush,
+    /// Superblocks are not flushed.
+    SuperblockStaysCached,
+    /// A torn stripe counts.
+    TakesTornStripes,
+    /// Recovery passes over deallocations.
+    ForgetsHoles,
+    /// Recovery forgets which stripes it has found torn.
+    ForgetsTornStripes,
+    /// Segments that a former holder may still write to are used at once.
+    UsesWhatAnotherWrites,
+    /// Zones that were free when a process died are used at once when the pool is opened.
+    UsesZonesAfterCrash,
+    /// Other shards do not hear of changes of volumes before the next checkpoint.
+    TablesComeNever,
+    /// Updates that a checkpoint is merging are in nobody's sight meanwhile.
+    ForgetsWhatIsMerged,
+    /// Blocks that were read are not compared with their checksums.
+    ReadsUnchecked,
+    /// Parity and copies are not made.
+    WritesNoRedundancy,
+}
+
+#[cfg(debug_assertions)]
+mod planted {
+    use super::Mutation;
+    use std::cell::Cell;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Mutation>> = const { Cell::new(None) };
+    }
+
+    /// While it lives, pools of this thread have a fault.
+    #[derive(Debug)]
+    pub struct Planted(());
+
+    impl Drop for Planted {
+        fn drop(&mut self) {
+            PLANTED.set(None);
+        }
+    }
+
+    /// Plants a fault in every pool of this thread.
+    pub fn plant(mutation: Mutation) -> Planted {
+        PLANTED.set(Some(mutation));
+        Planted(())
+    }
+
+    impl Mutation {
+        /// Whether it is planted.
+        pub(crate) fn is_planted(self) -> bool {
+            PLANTED.get() == Some(self)
+        }
+    }
+}
+
+#[cfg(debug_assertions)]
+pub use planted::{Planted, plant};
+
+#[cfg(not(debug_assertions))]
+impl Mutation {
+    /// Never.
+    pub(crate) const fn is_planted(self) -> bool {
+        false
+    }
+}

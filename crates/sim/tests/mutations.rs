@@ -1,0 +1,94 @@
+//! Faults that are planted in the pool: the simulation finds each.
+//!
+//! [`docs/mutations.md`] lists them. Here is what worlds are tried, and how many at most. A build
+//! without debug assertions has no faults to plant.
+//!
+//! [`docs/mutations.md`]: ../../../docs/mutations.md
+
+#![cfg(debug_assertions)]
+
+use pool::{Level, Mutation, plant};
+use sim::{Options, run};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Tries worlds with a fault until one shows it. A broken assertion of the pool shows it as well.
+fn assert_found(mutation: Mutation, within: u64, world: fn(u64) -> Options) {
+    let _planted = plant(mutation);
+    let shows = |seed: &u64| {
+        let options = world(*seed);
+        let ran = catch_unwind(AssertUnwindSafe(|| run(&options)));
+        !matches!(ran, Ok(Ok(_)))
+    };
+    let found = (1..=within).find(shows);
+    let found = found.unwrap_or_else(|| panic!("{mutation:?} passed {within} seeds"));
+    println!("{mutation:?}: seed {found}, of {within}");
+}
+
+/// Of any kind, one shard.
+fn any(seed: u64) -> Options {
+    Options::new(seed)
+}
+
+fn sharded(seed: u64) -> Options {
+    Options {
+        shards_max: 3,
+        ..any(seed)
+    }
+}
+
+fn rivals(seed: u64) -> Options {
+    Options {
+        rivals: true,
+        ..sharded(seed)
+    }
+}
+
+fn crowded(seed: u64) -> Options {
+    Options {
+        crowded: Some(true),
+        ..sharded(seed)
+    }
+}
+
+fn raid6(seed: u64) -> Options {
+    Options {
+        level: Some(Level::Raid6),
+        ..any(seed)
+    }
+}
+
+/// One test for each fault: they run side by side, and each says its name.
+macro_rules! found {
+    ($($test:ident: $mutation:ident within $within:literal of $world:ident;)*) => {$(
+        #[test]
+        fn $test() {
+            assert_found(Mutation::$mutation, $within, $world);
+        }
+    )*};
+}
+
+found! {
+    answers_early: AnswersEarly within 20 of any;
+    answers_before_one_flush: AnswersBeforeOneFlush within 20 of any;
+    applies_out_of_order: AppliesOutOfOrder within 60 of any;
+    goes_on_unfenced: GoesOnUnfenced within 20 of rivals;
+    frees_under_readers: FreesUnderReaders within 200 of any;
+    frees_under_other_shards: FreesUnderOtherShards within 600 of sharded;
+    views_come_late: ViewsComeLate within 20 of sharded;
+    frees_under_writers: FreesUnderWriters within 20 of any;
+    cleans_half: CleansHalf within 100 of crowded;
+    moves_over_writes: MovesOverWrites within 20 of crowded;
+    gate_lets_one_through: GateLetsOneThrough within 20 of any;
+    gate_is_local: GateIsLocal within 20 of sharded;
+    publishes_before_flush: PublishesBeforeFlush within 300 of any;
+    superblock_stays_cached: SuperblockStaysCached within 20 of any;
+    takes_torn_stripes: TakesTornStripes within 60 of any;
+    forgets_holes: ForgetsHoles within 20 of any;
+    forgets_torn_stripes: ForgetsTornStripes within 300 of any;
+    uses_zones_after_crash: UsesZonesAfterCrash within 1000 of crowded;
+    uses_what_another_writes: UsesWhatAnotherWrites within 400 of rivals;
+    tables_come_never: TablesComeNever within 20 of sharded;
+    forgets_what_is_merged: ForgetsWhatIsMerged within 20 of any;
+    reads_unchecked: ReadsUnchecked within 60 of any;
+    writes_no_redundancy: WritesNoRedundancy within 20 of raid6;
+}
