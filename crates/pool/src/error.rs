@@ -216,6 +216,13 @@ pub enum PoolError {
         /// What they may take.
         allowed: u64,
     },
+    /// Every number that a volume, a snapshot or what lies below them can have has been given.
+    #[error(
+        "a pool can make {} volumes and snapshots in its life, and this one has: move its volumes \
+         to a new pool",
+        crate::volumes::IDS_END / 2
+    )]
+    IdsUsedUp,
     /// Not enough space for what was asked.
     #[error("out of space")]
     NoSpace,

@@ -163,12 +163,24 @@ pub struct Occupancy {
     pub closed: [u64; 10],
 }
 
+/// Segments have generations up to this one, which are never given twice: recovery tells by them
+/// whose a header is. The map's go on for longer than those of data, so that hosts are refused
+/// while what they have written can still be read, deleted and moved elsewhere.
+fn generations_end(kind: Kind) -> u32 {
+    match kind {
+        Kind::Map => u32::MAX,
+        Kind::Wide | Kind::Narrow => u32::MAX - (1 << 24),
+    }
+}
+
 /// Every segment that is not free, and the free zones.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     table: Table,
     zones: Zones,
     next_generation: u32,
+    /// There are no more of them.
+    ends: bool,
     next_number: u32,
     /// Sum of the live counts of data segments.
     live_data: u64,
@@ -193,6 +205,7 @@ impl Segments {
             next_number: (table.keys().next_back()).map_or(0, |last| (last + 1) % SEGMENTS_MAX),
             table: table.into(),
             next_generation,
+            ends: false,
             whole_on: Cell::new(None),
         }
     }
@@ -246,8 +259,14 @@ impl Segments {
         missing_max: usize,
         usable: impl Fn(usize) -> bool,
     ) -> Option<u32> {
-        let number = self.free_number()?;
         let generation = self.next_generation;
+        if generation >= generations_end(kind) {
+            if !std::mem::replace(&mut self.ends, true) {
+                tracing::error!("no generation is left for a segment: move the pool's volumes");
+            }
+            return None;
+        }
+        let number = self.free_number()?;
         let columns = self.zones.take(generation, width, missing_max, usable)?;
         self.next_generation += 1;
         let segment = Segment::new(kind, self.next_generation, columns);
@@ -489,6 +508,24 @@ mod tests {
         }
         assert!(!segments.zones().are_filling() && !segments.move_column(&moved));
         discard(segments);
+    }
+
+    /// The last generation is not followed by the first, and hosts are refused before the map is.
+    #[test]
+    fn generations_end_and_those_of_data_before_those_of_the_map() {
+        let mut counts = [Kind::Wide, Kind::Narrow, Kind::Map].map(|kind| {
+            let last = generations_end(kind) - 1;
+            let mut segments = Segments::new(&[9, 9], BTreeMap::new(), last);
+            let mut take = |kind| segments.allocate(kind, 2, 0, |_| true);
+            let number = take(kind).expect("the last");
+            assert_eq!(take(kind), None);
+            let maps = take(Kind::Map).is_some();
+            assert_eq!(segments.get(number).unwrap().generation, last + 1);
+            assert_eq!(segments.free_zones(|_| true), [8 - usize::from(maps); 2]);
+            maps
+        });
+        counts.sort_unstable();
+        assert_eq!(counts, [false, true, true]);
     }
 
     proptest! {

@@ -1,8 +1,13 @@
 //! The tables of layers, volumes and snapshots, and the pure rules about them.
 
 use crate::control::{SnapshotId, VolumeId};
+use crate::error::PoolError;
 use crate::location::Mapping;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Volumes, snapshots and layers have lower numbers. What is left is for a tool that moves a pool
+/// to a format with longer ones.
+pub(crate) const IDS_END: u32 = u32::MAX - (1 << 20);
 
 /// The top node of a layer's map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,20 +116,26 @@ pub(crate) struct Top<'a> {
 }
 
 impl Tables {
-    pub fn take_id(&mut self) -> u32 {
-        self.next_id = self.next_id.max(1) + 1;
-        self.next_id - 1
+    /// A number that nothing has had before. They are never given twice: one that a header still
+    /// names would stand for another layer.
+    pub fn take_id(&mut self) -> Result<u32, PoolError> {
+        let id = self.next_id.max(1);
+        if id >= IDS_END {
+            return Err(PoolError::IdsUsedUp);
+        }
+        self.next_id = id + 1;
+        Ok(id)
     }
 
-    pub fn add_layer(&mut self, parent: Option<u32>) -> u32 {
-        let id = self.take_id();
+    pub fn add_layer(&mut self, parent: Option<u32>) -> Result<u32, PoolError> {
+        let id = self.take_id()?;
         let layer = Layer {
             parent,
             mapped: 0,
             root: None,
         };
         self.layers.insert(id, layer);
-        id
+        Ok(id)
     }
 
     /// The layer that holds the blocks which a header says belong to `layer`.
@@ -296,9 +307,9 @@ mod tests {
     #[test]
     fn layers_are_dropped_from_the_top_and_folded_into_an_only_child() {
         let mut tables = Tables::default();
-        let base = tables.add_layer(None);
-        let left = tables.add_layer(Some(base));
-        let right = tables.add_layer(Some(base));
+        let base = tables.add_layer(None).unwrap();
+        let left = tables.add_layer(Some(base)).unwrap();
+        let right = tables.add_layer(Some(base)).unwrap();
         tables.volumes.insert(10, volume(left));
         tables.volumes.insert(11, volume(right));
         assert_eq!(tables.unneeded(), None, "two volumes share the base");
@@ -317,9 +328,9 @@ mod tests {
     #[test]
     fn what_frees_space_goes_first_and_a_fold_ends_before_the_next_begins() {
         let mut tables = Tables::default();
-        let base = tables.add_layer(None);
-        let middle = tables.add_layer(Some(base));
-        let top = tables.add_layer(Some(middle));
+        let base = tables.add_layer(None).unwrap();
+        let middle = tables.add_layer(Some(base)).unwrap();
+        let top = tables.add_layer(Some(middle)).unwrap();
         tables.volumes.insert(10, volume(top));
         let second = Fold {
             layer: middle,
@@ -330,7 +341,7 @@ mod tests {
         assert_eq!(tables.partner(middle), Some(top));
         assert_eq!(tables.partner(top), Some(middle));
         assert_eq!(tables.partner(base), None);
-        let dropped = tables.add_layer(Some(base));
+        let dropped = tables.add_layer(Some(base)).unwrap();
         assert_eq!(tables.unneeded(), Some(Unneeded::Drop(dropped)));
         tables.layers.get_mut(&dropped).unwrap().mapped = 5;
         tables.layers.get_mut(&top).unwrap().mapped = 7;
@@ -341,9 +352,24 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_given_once_and_the_last_is_followed_by_none() {
+        let mut tables = Tables {
+            next_id: IDS_END - 2,
+            ..Tables::default()
+        };
+        let layer = tables.add_layer(None).unwrap();
+        assert_eq!((layer, tables.take_id()), (IDS_END - 2, Ok(IDS_END - 1)));
+        for _ in 0..2 {
+            assert_eq!(tables.take_id(), Err(PoolError::IdsUsedUp));
+            assert_eq!(tables.add_layer(None), Err(PoolError::IdsUsedUp));
+        }
+        assert_eq!((tables.layers.len(), tables.next_id), (1, IDS_END));
+    }
+
+    #[test]
     fn redirects_chain_and_go_when_their_headers_have_gone() {
         let mut tables = Tables::default();
-        let heir = tables.add_layer(None);
+        let heir = tables.add_layer(None).unwrap();
         tables.redirects.insert(
             90,
             Redirect {

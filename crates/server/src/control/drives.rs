@@ -506,7 +506,9 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         | PoolError::StillInUse { .. } => ErrorCode::InUse,
         PoolError::NoPool | PoolError::NotFound(_) => ErrorCode::NotFound,
         PoolError::NameTaken(_) => ErrorCode::AlreadyExists,
-        PoolError::NoSpace | PoolError::TablesFull { .. } => ErrorCode::OutOfSpace,
+        PoolError::NoSpace | PoolError::TablesFull { .. } | PoolError::IdsUsedUp => {
+            ErrorCode::OutOfSpace
+        }
         PoolError::ScrubStopped | PoolError::Indispensable { .. } | PoolError::BlocksUnreadable => {
             ErrorCode::InUse
         }
