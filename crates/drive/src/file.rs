@@ -345,6 +345,9 @@ fn io_error(error: &io::Error, otherwise: IoError) -> IoError {
         _ => match error.raw_os_error() {
             // ENXIO and ENODEV: the device was pulled.
             Some(6 | 19) => IoError::DeviceGone,
+            // ETIMEDOUT, ENOLINK, ENOTCONN, EHOSTDOWN, EHOSTUNREACH, EAGAIN, EBUSY and ENOMEM: the
+            // path to it failed, or the system did. What is on the drive may be as it was.
+            Some(110 | 67 | 107 | 112 | 113 | 11 | 16 | 12) => IoError::NotReady,
             _ => otherwise,
         },
     }

@@ -303,39 +303,55 @@ impl<D: BlockDevice> Array<D> {
         buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
         match self.read_own(columns, entry, buffer).await {
-            (buffer, true) => (buffer, Ok(())),
-            (buffer, false) => self.rescue_block(columns, entry, buffer).await,
+            (buffer, Ok(())) => (buffer, Ok(())),
+            (buffer, Err(own)) => self.rescue_block(columns, entry, buffer, own).await,
         }
     }
 
-    /// Reads one block where it is; false if it is bad or gone.
+    /// Reads one block where it is; [`IoError::UnrecoveredRead`] if it is other than it was.
     pub async fn read_own(
         &self,
         columns: &[Option<Zone>],
         entry: Entry,
         buffer: Buffer,
-    ) -> (Buffer, bool) {
+    ) -> (Buffer, Result<(), IoError>) {
         let zone = columns.get(usize::from(entry.at.column)).copied().flatten();
         let (buffer, result) = self.read_zone(zone, entry.at.row, buffer).await;
-        let right = result.is_ok() && crc_fast::crc32_iscsi(&buffer) == entry.crc;
-        if result.is_ok() && !right {
+        if result.is_ok() && crc_fast::crc32_iscsi(&buffer) != entry.crc {
             self.corrupt_in(zone);
+            return (buffer, Err(IoError::UnrecoveredRead));
         }
-        (buffer, right)
+        (buffer, result)
     }
 
-    /// As [`read_block`](Array::read_block), for a block whose own copy is known to be bad.
+    /// As [`read_block`](Array::read_block), for a block that could not be read where it is, for
+    /// the reason `own`.
+    ///
+    /// Fails with [`IoError::UnrecoveredRead`] if it is lost: every drive that could help has said
+    /// for good that it cannot, or is out of use. With [`IoError::NotReady`] if one may yet help.
     pub async fn rescue_block(
         &self,
         columns: &[Option<Zone>],
         entry: Entry,
         mut buffer: Buffer,
+        own: IoError,
     ) -> (Buffer, Result<(), IoError>) {
         let valid = |block: &[u8]| crc_fast::crc32_iscsi(block) == entry.crc;
         let column = usize::from(entry.at.column);
-        let Some(found) = self.rebuild(columns, column, entry.at.row, &valid).await else {
-            self.count(|counters| counters.unrecovered_reads += 1);
-            return (buffer, Err(IoError::UnrecoveredRead));
+        let found = match self
+            .rebuild_or_say(columns, column, entry.at.row, &valid)
+            .await
+        {
+            Ok(found) => found,
+            Err(error) => {
+                self.count(|counters| counters.unrecovered_reads += 1);
+                let error = if passes(own) {
+                    IoError::NotReady
+                } else {
+                    error
+                };
+                return (buffer, Err(error));
+            }
         };
         buffer.copy_from_slice(&found);
         if let Some(zone) = columns[column]
@@ -364,20 +380,44 @@ impl<D: BlockDevice> Array<D> {
         row: u32,
         valid: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Buffer> {
+        let rebuilt = self.rebuild_or_say(columns, column, row, valid);
+        rebuilt.await.ok()
+    }
+
+    /// The same, or [`IoError::UnrecoveredRead`] if it is lost, or [`IoError::NotReady`] if a drive
+    /// that could not be read may yet help.
+    async fn rebuild_or_say(
+        &self,
+        columns: &[Option<Zone>],
+        column: usize,
+        row: u32,
+        valid: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Buffer, IoError> {
         if column >= columns.len() {
-            return None;
+            return Err(IoError::UnrecoveredRead);
         }
         let reads = columns.iter().enumerate().map(|(other, zone)| async move {
             if other == column {
-                return None;
+                return Err(IoError::UnrecoveredRead);
             }
             let (buffer, result) = self.read_zone(*zone, row, Buffer::new(BLOCK_BYTES)).await;
-            result.is_ok().then_some(buffer)
+            result.map(|()| buffer)
         });
         let row = join_all(reads).await;
-        let row: Vec<Option<&[u8]>> = row.iter().map(Option::as_deref).collect();
-        redundancy::rebuild(self.shape(columns.len()), &row, column, valid)
+        let blocks: Vec<Option<&[u8]>> = row.iter().map(|read| read.as_deref().ok()).collect();
+        let rebuilt = redundancy::rebuild(self.shape(columns.len()), &blocks, column, valid);
+        let mut failures = row.iter().filter_map(|read| read.as_ref().err());
+        rebuilt.ok_or_else(|| match failures.any(|error| passes(*error)) {
+            true => IoError::NotReady,
+            false => IoError::UnrecoveredRead,
+        })
     }
+}
+
+/// True of an error that says nothing of what is on the drive: the drive was not ready, or could
+/// not be reached. One that is gone for good is out of use from then on, and helps nobody.
+fn passes(error: IoError) -> bool {
+    !matches!(error, IoError::UnrecoveredRead | IoError::DeviceGone)
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Rows that say neither yes nor no are read so often, and after so long again.
-const READS_MAX: usize = 10;
-const READ_AGAIN_AFTER: Duration = Duration::from_millis(200);
+pub(crate) const READS_MAX: usize = 10;
+pub(crate) const READ_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// Bytes of a block in which a header's beginning is sought.
 const HEAD_BYTES: usize = 64;

@@ -26,6 +26,9 @@ const LOADS_IN_A_ROW: u64 = 64;
 const READS_MIN: usize = 3;
 const READS_AGAIN_MAX: usize = 50;
 const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// A node that drives could not be asked for, be it for a moment, is asked for so often: hosts wait
+/// about as long. Then the checkpoint fails, with the maps on the drives as they were.
+const READS_WHILE_AWAY_MAX: usize = 300;
 /// A checkpoint gives up so many nodes at most.
 const UNREADABLE_MAX: usize = 16;
 
@@ -270,12 +273,20 @@ impl<D: BlockDevice + 'static> Nodes for MapWriter<'_, D> {
         let mut reads = 1;
         loop {
             let loaded = self.core.load(entry).await;
-            let patient = reads < READS_MIN || self.read_again.get() < READS_AGAIN_MAX;
-            if !matches!(loaded, Err(IoError::UnrecoveredRead)) || !patient {
+            let patient = match loaded {
+                Err(IoError::NotReady) => reads < READS_WHILE_AWAY_MAX,
+                Err(IoError::UnrecoveredRead) => {
+                    let again = self.read_again.get();
+                    let patient = reads < READS_MIN || again < READS_AGAIN_MAX;
+                    self.read_again.set(again + usize::from(patient));
+                    patient
+                }
+                _ => false,
+            };
+            if !patient || self.core.offline.get().is_some() {
                 return loaded;
             }
             reads += 1;
-            self.read_again.set(self.read_again.get() + 1);
             reactor::sleep(READ_AGAIN_AFTER).await;
         }
     }

@@ -221,13 +221,14 @@ impl<D: BlockDevice> Core<D> {
             };
             let scratch = Buffer::new(BLOCK_BYTES);
             // A run that failed as a whole may be readable block by block.
-            let (mut block, mut right) = (scratch, false);
+            let (mut block, mut own) = (scratch, Err(IoError::UnrecoveredRead));
             match read {
                 Ok(()) => self.array.corrupt_in(self.zone_of(entry.at)),
-                Err(_) => (block, right) = self.array.read_own(&columns, entry, block).await,
+                Err(_) => (block, own) = self.array.read_own(&columns, entry, block).await,
             }
-            if !right {
-                let (rebuilt, found) = self.array.rescue_block(&columns, entry, block).await;
+            if let Err(own) = own {
+                let rescue = self.array.rescue_block(&columns, entry, block, own);
+                let (rebuilt, found) = rescue.await;
                 if found.is_err() {
                     return (buffer, found);
                 }

@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::error::PoolError;
 use crate::format::body::{Decided, DecidedLog};
 use crate::format::stripe::{Header, Place, Record};
-use crate::image::{Image, hidden_in};
+use crate::image::{Image, READ_AGAIN_AFTER, READS_MAX, hidden_in};
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::log::{Completed, ROWS_MAX, place};
 use crate::mutation::Mutation;
@@ -378,7 +378,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             let Some(layer) = layer else {
                 continue;
             };
-            let here = match self.find_own(layer, block).await {
+            let here = match self.find_own_patiently(layer, block).await {
                 // Nothing in the log has replaced it before this, and it was there as of the map:
                 // the cleaner looked, and no checkpoint comes between that and its stripe.
                 Err(IoError::UnrecoveredRead) => true,

@@ -216,6 +216,8 @@ impl SimDrive {
             held: Rc::default(),
         }
     }
+    /// It is not ready for reads.
+    away: Rc<Cell<bool>>,
 
     /// The same drive, with blocks of 512 bytes to whoever uses it.
     pub fn with_sectors(mut self) -> SimDrive {
@@ -236,6 +238,7 @@ impl SimDrive {
     /// How many clones there are of it.
     pub fn handles(&self) -> usize {
         Rc::strong_count(&self.media)
+            away: Rc::default(),
     }
 
     /// Every block that has been written and not forgotten, as it would be read.
@@ -414,6 +417,9 @@ impl BlockDevice for SimDrive {
             }
         }
         drop(media);
+        if self.away.get() {
+            return (buffer, Err(IoError::NotReady));
+        }
         (buffer, Ok(()))
     }
 

@@ -9,6 +9,11 @@ impl SimDrive {
     }
 
     /// Fails so many writes, and does nothing else wrong.
+    /// Is not ready for any read from now on, or again.
+    pub fn refuse_reads(&self, refuses: bool) {
+        self.away.set(refuses);
+    }
+
     pub fn fail_writes(&self, count: u64) {
         self.unwritable.set(count);
     }

@@ -2,6 +2,7 @@
 
 mod accounting;
 mod atomic_reads;
+mod away;
 mod balance;
 mod cleaning;
 mod closing;
