@@ -166,6 +166,25 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// As [`checkpoint_with`](Core::checkpoint_with), for who holds the upkeep lock.
+    /// Returns when zones may be used that requests of a former holder might have come to.
+    async fn outlast_late_requests(&self) {
+        if self.state.borrow().segments.zones().are_held() {
+            reactor::sleep_until(self.late_until).await;
+            self.let_zones_go();
+        }
+    }
+
+    /// Has zones used again, if it is time; true if there were any that were not.
+    pub fn let_zones_go(&self) -> bool {
+        let due = reactor::now() >= self.late_until;
+        let gone = due && self.state.borrow_mut().segments.zones_mut().let_go();
+        if gone {
+            self.upkeep.notify_one();
+            self.unbalanced.notify_one();
+        }
+        gone
+    }
+
     pub async fn checkpoint_locked<T>(
         self: &Rc<Self>,
         resume: Resume,
@@ -301,9 +320,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let (incarnation, holder) = (self.incarnation.get(), self.holder.get());
         move |next| {
             next.incarnation = incarnation.into();
+        let closes = self.stopping.get();
             next.holder = holder;
         }
     }
+            if closes {
+                next.close();
+            }
 
     /// Merges the frozen updates, makes room for nodes, and takes so many leaves out of layers that
     /// nobody needs.

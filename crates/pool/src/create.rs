@@ -117,19 +117,15 @@ impl<D: BlockDevice + 'static> Pool<D> {
             entropy,
             ..
         } = options;
-        Pool::open_on(
-            wiring,
-            drives,
-            OpenOptions {
-                host,
-                force: true,
-                accept_loss: false,
-                may_lack: MayLack::Any,
-                settings,
-                entropy,
-            },
-        )
-        .await
+        let options = OpenOptions {
+            host,
+            force: true,
+            accept_loss: false,
+            may_lack: MayLack::Any,
+            settings,
+            entropy,
+        };
+        Pool::open_found(wiring, drives, options, true).await
     }
 }
 

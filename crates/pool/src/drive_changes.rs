@@ -158,7 +158,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
         core.array
             .place(index, Some(Rc::new(Drive::new(device, id, layout))));
         core.state.borrow_mut().set_drive(index, layout.zones());
-        core.publish(Some(join), None).await?;
+        if let Err(error) = core.publish(Some(join), None).await {
+            // It has zones that no membership knows of.
+            core.go_offline("a drive that joins could not be made known");
+            return Err(error);
+        }
         core.array.tell(index, id, DriveChange::Joined);
         core.upkeep.notify_one();
         core.unbalanced.notify_one();

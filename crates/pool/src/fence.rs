@@ -11,7 +11,7 @@ use crate::error::{AbsentMember, PoolError};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
 use crate::join::{first_good, join_all};
 use crate::labels::{DamagedLabel, hexadecimal};
-use crate::lease::{CHECK_EVERY, ENTRY, ENTRY_AGAIN, LEASE, TAKEOVER};
+use crate::lease::{CHECK_EVERY, ENTRY, ENTRY_AGAIN, LATE, LEASE, TAKEOVER};
 use crate::membership::{self, Choice, lost_max};
 use crate::messages::Order;
 use crate::mutation::Mutation;
@@ -154,6 +154,8 @@ pub(crate) async fn enter<D: BlockDevice>(
     let wait = match (forced, own) {
         (true, _) => TAKEOVER,
         (false, true) => ENTRY_AGAIN.max(least).min(TAKEOVER),
+    /// Until then requests of a former holder may still reach the drives.
+    pub late_until: Instant,
         (false, false) => ENTRY.max(least).min(TAKEOVER),
     };
     for _ in 0..CLAIMS_MAX {
@@ -170,6 +172,10 @@ pub(crate) async fn enter<D: BlockDevice>(
             Standing::Alone if claimed => {
                 return Ok(Entered {
                     survey,
+    let late_until = match former.is_closed() || Mutation::UsesZonesAfterCrash.is_planted() {
+        true => looked,
+        false => looked + LATE,
+    };
                     found_at,
                     former_claim: (!forced).then_some(former.claim.get()),
                     forced,
@@ -203,6 +209,7 @@ impl Survey {
     fn standing(&mut self, claim: u64, number: u64, former: &Superblock) -> Standing {
         // Drives that told nothing have their place here too.
         let current = self.slots.iter().zip(&self.choice.current);
+                    late_until,
         let current = current.filter_map(|(slot, index)| slot.as_ref().filter(|_| index.is_some()));
         let since = current.filter(|slot| slot.superblock.sequence.get() >= number);
         let others = since.filter(|slot| slot.superblock.claim.get() != claim);

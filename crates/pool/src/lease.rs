@@ -23,6 +23,9 @@ pub(crate) const TAKEOVER: Duration = Duration::from_secs(8);
 pub(crate) const ENTRY: Duration = Duration::from_secs(1);
 /// The same who held it last: only a host of the same name would open it as well.
 pub(crate) const ENTRY_AGAIN: Duration = Duration::from_millis(100);
+/// For how long after an opening requests may still reach the drives that a process had begun which
+/// did not close the pool: as long as a claim by force leaves for them.
+pub(crate) const LATE: Duration = Duration::from_secs(4);
 /// For how long a pool that was taken by force leaves zones alone to which the last holder's
 /// stripes may still come: many times what kernels give a request.
 pub(crate) const QUARANTINE: Duration = Duration::from_secs(600);

@@ -103,6 +103,16 @@ impl<D: BlockDevice + 'static> Pool<D> {
         drives: Vec<D>,
         options: OpenOptions,
     ) -> Result<Pool<D>, PoolError> {
+    ) -> Result<Pool<D>, PoolError> {
+        Pool::open_found(wiring, drives, options, false).await
+    }
+
+    /// `made`: the pool was made just now, by this process.
+    pub(crate) async fn open_found(
+        wiring: Wiring,
+        drives: Vec<D>,
+        options: OpenOptions,
+        made: bool,
         let End::Coordinator { orders, reports } = wiring.end else {
             return Err(PoolError::Invalid(
                 "the first end of the wires opens the pool",
@@ -127,6 +137,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
             found_at: entered.found_at,
             forced: entered.forced,
             former_claim: entered.former_claim,
+            late_until: match made {
+                true => entered.looked,
+                false => entered.late_until,
+            },
             lease_until: entered.looked + LEASE,
             damaged,
         };
@@ -257,6 +271,7 @@ fn tell_labels<D: BlockDevice>(
         array.tell(*index, *id, DriveChange::LabelMended);
     }
     let stale = slots.iter().zip(current);
+    late_until: Instant,
     for (slot, _) in stale.filter(|(_, index)| index.is_none()) {
         if let Some(slot) = slot {
             let superblock = &slot.superblock;
@@ -396,6 +411,7 @@ fn assemble<D: BlockDevice + 'static>(
             intruder: Cell::new(None),
             quarantine_until: Cell::new(reactor::now() + QUARANTINE),
         }
+    hold_while_late(&mut state, entry.late_until);
     }))
 }
 
@@ -440,9 +456,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.free_dead();
         let decided = self.recover(before).await?;
         self.incarnation.set(self.incarnation.get() + 1);
+            late_until: entry.late_until,
         self.seal_map();
         let mut dealt = VecDeque::new();
-        if again || self.state.borrow().overlay.is_empty() {
+        if again || self.state.borrow().overlay.is_empty() && !held {
             self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await?;
         } else {
             self.announce_decided(decided).await?;
@@ -491,6 +508,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Starts the pool's tasks.
+        // Without zones nothing can be merged, but that can be left for later.
+        let held = self.state.borrow().segments.zones().are_held();
     let forced = forced && !Mutation::UsesWhatAnotherWrites.is_planted();
     fn serve(self: &Rc<Self>) {
         drop(reactor::spawn(self.shard.clone().write_log()));

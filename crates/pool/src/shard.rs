@@ -227,6 +227,25 @@ impl<D: BlockDevice + 'static> Shard<D> {
     }
 
     fn change_drives(&self, order: Order) {
+    /// Takes the handle of a new drive among those that were offered: it has its label by now.
+    /// Another one may be there that nobody took, of a drive that did not join after all.
+    async fn place_offered(&self, drive: MemberDrive) -> bool {
+        let offered = self.offered.take();
+        let mut found = false;
+        for device in offered {
+            let label = labels::probe(&device).await;
+            if !found && label.is_ok_and(|it| it.is_some_and(|it| it.drive.0 == drive.id)) {
+                let made = Drive::new(device, drive.id, drive.layout);
+                self.core.array.place(drive.index, Some(Rc::new(made)));
+                found = true;
+            } else {
+                self.offered.borrow_mut().push_back(device);
+            }
+        }
+        self.core.work.notify_one();
+        found
+    }
+
         let array = &self.core.array;
         match order {
             // That the membership is to know does not mean that it does: until the coordinator
@@ -241,13 +260,11 @@ impl<D: BlockDevice + 'static> Shard<D> {
             Order::Leaving(drives) => drop(array.leaving.replace(drives)),
             Order::Remove(index) => array.place(index, None),
             Order::Place { drive, reply } => {
-                let device = self.offered.borrow_mut().pop_front();
-                let found = device.is_some();
-                if let Some(device) = device {
-                    let made = Drive::new(device, drive.id, drive.layout);
-                    array.place(drive.index, Some(Rc::new(made)));
-                }
-                let _ = reply.try_send(found);
+                let shard = self.clone();
+                drop(reactor::spawn(async move {
+                    let placed = shard.place_offered(drive).await;
+                    let _ = reply.try_send(placed);
+                }));
             }
             _ => {}
         }

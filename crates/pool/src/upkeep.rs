@@ -49,6 +49,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 }
             }
             self.deal_room_anew().await;
+            if self.waits_for_zones().await {
+                continue;
+            }
             self.free_replaced();
             self.discard_freed().await;
             self.judge_room();
@@ -80,6 +83,23 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 action => self.carry_out(action, situation).await,
             }
         }
+    }
+
+    /// Rests while no zone may be used, as after a crash: without any nothing can be decided, and
+    /// who waits for space gets it soon. True if it has.
+    async fn waits_for_zones(&self) -> bool {
+        if !self.state.borrow().segments.zones().are_held() {
+            return false;
+        }
+        let left = self.late_until - reactor::now();
+        // Something else may be told meanwhile.
+        let _ = reactor::timeout(left, self.upkeep.notified()).await;
+        if self.let_zones_go() {
+            // Writers wait for a segment, and a merge that is due may take long. A failure has taken
+            // the pool offline.
+            let _ = self.announce().await;
+        }
+        true
     }
 
     async fn carry_out(self: &Rc<Self>, action: Action, situation: Situation) {

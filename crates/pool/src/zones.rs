@@ -45,6 +45,8 @@ pub(crate) struct Zones {
     discarding: Vec<Zone>,
     /// What a segment has elsewhere is being copied here.
     filling: Vec<Zone>,
+    /// Zones that would be free, by drive, while none is to be used.
+    held: Option<Vec<Vec<u32>>>,
 }
 
 impl Zones {
@@ -74,7 +76,32 @@ impl Zones {
             counts: zones.to_vec(),
             discarding: Vec::new(),
             filling: Vec::new(),
+            held: None,
         }
+    }
+
+    /// Nothing is free from now on, nor what else would be, until [`let_go`](Zones::let_go).
+    pub fn hold(&mut self) {
+        if self.held.is_none() {
+            let none = vec![Vec::new(); self.free.len()];
+            self.held = Some(std::mem::replace(&mut self.free, none));
+        }
+    }
+
+    /// What was held is free. True if anything was.
+    pub fn let_go(&mut self) -> bool {
+        let held = self.held.take();
+        held.map(|held| self.free = held).is_some()
+    }
+
+    /// True while nothing is free on account of [`hold`](Zones::hold).
+    pub fn are_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Where a zone of a drive goes that is nobody's.
+    fn free_of(&mut self, drive: usize) -> Option<&mut Vec<u32>> {
+        self.held.as_mut().unwrap_or(&mut self.free).get_mut(drive)
     }
 
     /// How many are free on each drive for which `usable` holds.
@@ -175,14 +202,14 @@ impl Zones {
             return;
         };
         self.discarding.swap_remove(index);
-        if let Some(free) = self.free.get_mut(usize::from(zone.drive)) {
+        if let Some(free) = self.free_of(usize::from(zone.drive)) {
             free.insert(0, zone.index);
         }
     }
 
     /// Adds the zones of a drive that joined, or takes away those of one that left.
     pub fn set_drive(&mut self, drive: usize, zones: u32) {
-        if let Some(free) = self.free.get_mut(drive) {
+        if let Some(free) = self.free_of(drive) {
             *free = (0..zones).rev().collect();
             self.counts[drive] = zones;
             let stays = |zone: &Zone| usize::from(zone.drive) != drive;
@@ -206,6 +233,20 @@ mod tests {
         zones.set_drive(1, 2);
         zones.vacate([zone(2), zone(1)]);
         assert_eq!(zones.discarding(), [zone(1)]);
+    }
+
+    #[test]
+    fn nothing_is_free_while_zones_are_held() {
+        let zone = |index| Zone { drive: 0, index };
+        let mut zones = Zones::new(&[3, 2], [zone(0)].iter());
+        zones.hold();
+        zones.vacate([zone(0)]);
+        zones.discarded(zone(0));
+        zones.set_drive(1, 4);
+        assert_eq!(zones.free(|_| true), [0, 0]);
+        assert!(zones.take(1, 1, 0, |_| true).is_none() && zones.begin_filling(0).is_none());
+        assert!(zones.are_held() && zones.let_go() && !zones.let_go());
+        assert_eq!(zones.free(|_| true), [3, 4]);
     }
 
     #[test]

@@ -158,6 +158,8 @@ impl Media {
                         self.cached.remove(&block);
                         self.durable.insert(block, content.into());
                     } else {
+    /// Those that are under way although the host has died that began them.
+    late: Vec<u64>,
                         self.cached.insert(block, content.into());
                     }
                 }

@@ -4,14 +4,15 @@
 //! - The power fails at any drive operation, also while the pool is being created or recovered.
 //!   Every write that was not flushed, or was in flight, is then kept, lost, or torn by 512-byte
 //!   sectors, each on its own, in any order. Flushed and forced writes stay.
-//! - Or only the host's process dies: each write in flight arrives or does not, and what was not
-//!   flushed can be read, until the power fails later.
+//! - Or only the host's process dies: each request in flight arrives or does not, or arrives in the
+//!   first four seconds of the next life; what was not flushed can be read, until the power fails
+//!   later.
 //! - Operations in flight finish in any order. Drives have blocks of 4096 or 512 bytes.
 //! - Up to as many drives as the level allows are bad at a time: each may die at any operation, be
 //!   absent for a life and return with what it had, have bits flipped, refuse to read some
-//!   blocks, or not be ready for a while. The others do nothing wrong but lose what was not
-//!   flushed. Once the pool has rebuilt what bad drives held and has forgotten them, others may
-//!   become bad.
+//!   blocks, not be ready for a while, or answer nothing for a life. The others do nothing
+//!   wrong but lose what was not flushed. Once the pool has rebuilt what bad drives held and
+//!   has forgotten them, others may become bad.
 //! - The pool is opened with another number of shards each time, where several are asked for.
 //! - A drive may answer many times more slowly than the others.
 //! - Where rivals are asked for, a host stands still at any drive operation; what it had begun
@@ -161,15 +162,12 @@ pub fn run(options: &Options) -> Result<Report, String> {
         pick_bad(&random, level.drives_lost_max(width), drives.len())
     } else {
         Vec::new()
+    let tails = Random::new(options.seed ^ 0x7a11_0000_0000);
+    if options.latecomers && tails.once_in(2) {
+        power.have_tails(tails.word());
+    }
     };
-    let chance = Chance {
-        random,
-        extra,
-        later,
-        ends: Random::new(options.seed ^ 0xe4d0_0000_0000),
-        more: Random::new(options.seed ^ 0x302e_0000_0000),
-        reads: Random::new(options.seed ^ 0x2ead_0000_0000),
-    };
+    let chance = chance_of(options.seed, [random, extra, later]);
     let shape = (level, width);
     let world = World::new(options.clone(), shape, drives, power, chance, bad);
     let world = Rc::new(world);
@@ -194,6 +192,22 @@ pub fn run(options: &Options) -> Result<Report, String> {
 fn pick_width(random: &Random, level: Level, drives: usize) -> usize {
     let least = match level {
         Level::Raid0 => 1,
+/// What decides in the world of a seed; the first of them have been asked already.
+fn chance_of(seed: u64, [random, extra, later]: [Random; 3]) -> Chance {
+    let of = |word: u64| Random::new(seed ^ word);
+    Chance {
+        random,
+        extra,
+        later,
+        ends: of(0xe4d0_0000_0000),
+        more: of(0x302e_0000_0000),
+        reads: of(0x2ead_0000_0000),
+        patience: of(0x9a71_0000_0000),
+        silences: of(0x511e_0000_0000),
+        lates: of(0x1a7e_5000_0000),
+    }
+}
+
         Level::Raid1 | Level::Raid5 | Level::Raid10 => 2,
         Level::Raid6 => 3,
     };

@@ -60,6 +60,12 @@ pub(crate) struct Chance {
     /// Decides which reads there are beside those of volumes.
     pub reads: Random,
 }
+    /// Decides who gives up waiting.
+    pub patience: Random,
+    /// Decides which drives answer nothing.
+    pub silences: Random,
+    /// Decides which requests outlast their process, and how long.
+    pub lates: Random,
 
 pub(crate) struct World {
     pub options: Options,
@@ -78,6 +84,11 @@ pub(crate) struct World {
     more: Random,
     reads: Random,
     /// Columns of its segments.
+    patience: Random,
+    silences: Random,
+    lates: Random,
+    /// Drives that may be about to join, or not.
+    undecided: RefCell<BTreeSet<usize>>,
     width: usize,
     bad: RefCell<Vec<usize>>,
     pub model: RefCell<Model>,
@@ -121,6 +132,9 @@ impl World {
             more,
             reads,
         } = chance;
+            patience,
+            silences,
+            lates,
         World {
             crowded: options.crowded.unwrap_or(random.once_in(4)),
             options,
@@ -137,6 +151,10 @@ impl World {
             more,
             reads,
             bad: RefCell::new(bad),
+            patience,
+            silences,
+            lates,
+            undecided: RefCell::default(),
             model: RefCell::default(),
             report: Cell::default(),
             unnamed: Cell::new(0),
@@ -268,79 +286,6 @@ impl World {
                 .insert(id.0, Image::zeroes(blocks));
         }
         pool.close().await.expect("a new pool can be closed");
-    }
-
-    /// The host is gone, with the power or without.
-    fn end_host(&self) {
-        match self.options.processes_die && self.ends.once_in(3) {
-            true => self.drives.borrow().iter().for_each(SimDrive::lose_host),
-            false => self.lose_power(),
-        }
-    }
-
-    fn lose_power(&self) {
-        for drive in self.drives.borrow().iter() {
-            drive.lose_power();
-        }
-    }
-
-    /// A pool that has got over bad drives may meet others: at most so many at once.
-    fn spoil_others(&self, pool: &Served) {
-        let status = pool.status();
-        if !self.options.bad_drives {
-            return;
-        }
-        let ids = self.ids.borrow();
-        let is_member = |index: &usize| {
-            let id = ids[*index];
-            status.drives.iter().any(|drive| Some(drive.id) == id)
-        };
-        let mut bad = self.bad.borrow_mut();
-        bad.retain(|index| {
-            let stays = is_member(index);
-            if !stays {
-                self.drives.borrow()[*index].live_on();
-            }
-            stays
-        });
-        let known = |id: DriveId| bad.iter().any(|index| ids[*index] == Some(id));
-        let mut failed = status.drives.iter().filter(|drive| !drive.active);
-        if !failed.all(|drive| known(drive.id)) {
-            return;
-        }
-        let random = match status.state {
-            PoolState::Online => &self.random,
-            _ => &self.more,
-        };
-        let members: Vec<usize> = (0..ids.len()).filter(is_member).collect();
-        while bad.len() < self.lost_max && random.once_in(2) {
-            let index = members[random.below(members.len() as u64) as usize];
-            if !bad.contains(&index) {
-                bad.push(index);
-            }
-        }
-    }
-
-    /// What happens to bad drives while the power is off. Returns the absent ones.
-    fn misfortune(&self, last: bool) -> BTreeSet<usize> {
-        let mut absent = BTreeSet::new();
-        let drives = self.drives.borrow();
-        for &index in self.bad.borrow().iter() {
-            let drive = &drives[index];
-            if self.extra.once_in(8) {
-                drive.not_ready_for(1 + self.extra.below(100));
-            }
-            match self.random.below(6) {
-                0 => drive.die_after(self.random.below(2000)),
-                1 => drive.decay(1 + self.random.below(20)),
-                2 => drive.revive(),
-                3 if !last => {
-                    absent.insert(index);
-                }
-                _ => {}
-            }
-        }
-        absent
     }
 
     /// One life: open, compare, work, and lose power on the way, or close in the end.

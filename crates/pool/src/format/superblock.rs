@@ -66,7 +66,9 @@ pub(crate) struct Superblock {
     pub ancestors: [Epoch; ANCESTORS],
     pub members: [Member; MEMBERS],
     pub claim: U64,
-    pub reserved: [u8; 1576],
+    /// The number of the next superblock, if this was written by a host that closed the pool.
+    pub closed: U64,
+    pub reserved: [u8; 1568],
 }
 
 const _: () = assert!(size_of::<Superblock>() == BLOCK_BYTES);
@@ -172,6 +174,18 @@ impl Superblock {
                 .ancestors
                 .iter()
                 .any(|ancestor| *ancestor == epoch && epoch.number.get() != 0)
+    }
+
+    /// Says that a host closed the pool: nothing was under way when it wrote this. Whatever is
+    /// written after it has another number, and does not say so, be it a copy by a program that
+    /// does not know of this.
+    pub fn close(&mut self) {
+        self.closed = (self.sequence.get() + 1).into();
+    }
+
+    /// Whether the pool was closed, and not opened since.
+    pub fn is_closed(&self) -> bool {
+        self.closed.get() == self.sequence.get() + 1
     }
 
     /// Enters a new membership whose random word is `id`.

@@ -54,6 +54,7 @@ impl SimDrive {
         media.cached.clear();
         media.flights.clear();
         while !writes.is_empty() {
+        media.late.clear();
             let write = writes.swap_remove(random.below(writes.len() as u64) as usize);
             let fate = random.below(3);
             if fate == 0 {
@@ -76,9 +77,18 @@ impl SimDrive {
     /// begun. What was not flushed can be read, and be lost with the power later.
     pub fn lose_host(&self) {
         let random = &self.power.random;
+        self.lose_host_but(|| false);
+    }
+
+    /// The same, but that requests stay on their way for which `late` is true.
+    pub fn lose_host_but(&self, late: impl Fn() -> bool) {
         let mut media = self.media.borrow_mut();
-        while let Some((flight, change)) = media.flights.pop_first() {
-            if random.once_in(2) {
+        let flights = std::mem::take(&mut media.flights);
+        let mut stay = BTreeMap::new();
+        for (flight, change) in flights {
+            if late() {
+                stay.insert(flight, change);
+            } else if random.once_in(2) {
                 media.flights.insert(flight, change);
                 media.land(flight);
             } else if let Flight::Write {
@@ -95,6 +105,18 @@ impl SimDrive {
             }
         }
     }
+        media.late = stay.keys().copied().collect();
+        media.flights = stay;
+    }
+
+    /// Requests of a host that has died which are still on their way.
+    pub fn late(&self) -> Vec<u64> {
+        self.media.borrow().late.clone()
+    }
+
+    /// One of them arrives.
+    pub fn land_late(&self, flight: u64) {
+        self.media.borrow_mut().land(flight);
 
     /// Flips bits in, or makes unreadable, some blocks that were written.
     pub fn decay(&self, count: u64) {

@@ -226,6 +226,30 @@ impl World {
                 .get(&volume)
                 .is_some_and(|image| !image.writes.is_empty() || image.is_being_read())
         };
+    /// Waits for a change, or gives up after a while, now and then.
+    pub(super) async fn or_give_up<T>(&self, change: impl Future<Output = T>) -> Option<T> {
+        let chance = &self.patience;
+        if !self.options.latecomers || !chance.once_in(6) {
+            return Some(change.await);
+        }
+        let time = Duration::from_micros(chance.below(1 << chance.below(14)));
+        reactor::timeout(time, change).await.ok()
+    }
+
+    /// A change was given up: it happens as a whole, or not at all.
+    async fn find_out(&self, pool: &Served) -> Result<(), String> {
+        self.still_holds()?;
+        // Whatever has begun gets in line.
+        reactor::sleep(Duration::from_micros(1)).await;
+        // Changes are made one after the other, and this one changes nothing.
+        let none = pool.set_attributes(VolumeId(0), Vec::new()).await;
+        self.still_holds()?;
+        match none {
+            Err(PoolError::NotFound(_)) => self.reconcile(pool),
+            other => Err(format!("after a change that was given up: {other:?}")),
+        }
+    }
+
         while busy() {
             reactor::sleep(Duration::from_micros(20)).await;
             self.still_holds()?;
@@ -304,7 +328,14 @@ impl World {
         };
         let reserved = options.reserved;
         asked.blocks = if reserved { blocks } else { 0 };
-        let result = pool.create_volume(&name, options).await;
+        let change = pool.create_volume(&name, options);
+        let Some(result) = self.or_give_up(change).await else {
+            self.find_out(pool).await?;
+            let made = pool.volumes().into_iter().find(|found| found.name == name);
+            let made = made.filter(|_| reserved).map(|found| found.id.0);
+            self.model.borrow_mut().reserving.extend(made);
+            return Ok(());
+        };
         if let Some((id, Kind::Volume { image })) = self.end(pool, result, asked)? {
             let mut model = self.model.borrow_mut();
             model.volumes.insert(id.0, image);

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A byte that no stamp has everywhere.
 const FORBIDDEN: u8 = 0xdb;
 /// What was let through before a host stood still reaches the drives within this time.
-const REQUESTS_LAST: Duration = Duration::from_millis(3900);
+pub(super) const REQUESTS_LAST: Duration = Duration::from_millis(3900);
 
 /// How the former holder comes to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

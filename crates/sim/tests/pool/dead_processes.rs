@@ -6,6 +6,7 @@ use pool::{Level, Pool, VolumeId};
 use reactor::Reactor;
 use sim::{Power, SimDrive};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Blocks that are written, durably, before the process dies.
 const BLOCKS: u64 = 4;
@@ -68,5 +69,99 @@ fn a_pool_outlives_a_death_a_takeover_and_a_power_failure() {
                 pool.close().await.expect("closed");
             });
         }
+    }
+}
+
+/// Writes every block of a volume, in runs.
+async fn write_all(pool: &Pool<SimDrive>, id: VolumeId, blocks: u64, byte: u8) {
+    for start in (0..blocks).step_by(16) {
+        write(pool, id, start, 16, byte).await;
+    }
+}
+
+/// Requests of a killed process were still on their way when the pool was opened: drives forgot, or
+/// wrote over, what lay by then in zones that the tables had called free.
+#[test]
+fn requests_that_outlast_their_process_harm_nothing() {
+    /// Most of what the pool can hold.
+    const FILL: u64 = 1200;
+    let mut late = 0;
+    for (level, drives) in [(Level::Raid0, 1), (Level::Raid5, 3)] {
+        for fuse in (200..1400).step_by(40) {
+            let power = Power::new(fuse);
+            power.switch_on(u64::MAX);
+            let drives: Vec<SimDrive> = (0..drives)
+                .map(|_| SimDrive::new(2600, power.clone()))
+                .collect();
+            let mut id = None;
+            Reactor::simulated(1).run(async {
+                let pool = create(&drives, level).await;
+                let made = volume(&pool, "a", FILL).await;
+                write_all(&pool, made, FILL, 1).await;
+                pool.close().await.expect("closed");
+                id = Some(made);
+            });
+            let id = id.expect("a volume");
+            power.switch_on(fuse);
+            let own = drives.clone();
+            until_cut(&power, 2, async move {
+                let pool = open(&own).await;
+                for byte in 2.. {
+                    write_all(&pool, id, FILL, byte).await;
+                    pool.checkpoint().await.expect("checkpoint");
+                }
+            });
+            for drive in &drives {
+                drive.lose_host_but(|| true);
+                late += drive.late().len();
+            }
+            power.switch_on(u64::MAX);
+            Reactor::simulated(4).run(async {
+                let own = drives.clone();
+                let landing = reactor::spawn(async move {
+                    reactor::sleep(Duration::from_millis(3900)).await;
+                    for drive in own {
+                        drive.late().into_iter().for_each(|it| drive.land_late(it));
+                    }
+                });
+                let pool = open(&drives).await;
+                write_all(&pool, id, FILL, 200).await;
+                landing.await;
+                let found = read(&pool, id, 0, FILL).await;
+                assert!(found.iter().all(|byte| *byte == 200), "{level} {fuse}");
+                pool.close().await.expect("closed");
+            });
+        }
+    }
+    assert!(late > 20, "{late} requests");
+}
+
+/// Who closes a pool has nothing under way: the next opening uses all that is free at once.
+#[test]
+fn a_pool_that_was_closed_is_written_to_at_once() {
+    for (closes, waits) in [(true, false), (false, true)] {
+        let power = Power::new(1);
+        power.switch_on(u64::MAX);
+        let drives = [(); 2].map(|()| SimDrive::new(1300, power.clone()));
+        let mut id = None;
+        Reactor::simulated(1).run(async {
+            let pool = create(&drives, Level::Raid1).await;
+            let made = volume(&pool, "a", 100).await;
+            overwrite(&pool, made, 1).await;
+            if closes {
+                pool.close().await.expect("closed");
+            }
+            id = Some(made);
+        });
+        Reactor::simulated(2).run(async {
+            let begun = reactor::now();
+            let pool = open(&drives).await;
+            let opened = reactor::now() - begun;
+            overwrite(&pool, id.expect("a volume"), 2).await;
+            let written = reactor::now() - begun;
+            assert!(opened < Duration::from_secs(1), "{opened:?}");
+            assert_eq!(written > Duration::from_secs(2), waits, "{written:?}");
+            pool.close().await.expect("closed");
+        });
     }
 }
