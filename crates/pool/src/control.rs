@@ -112,11 +112,21 @@ fn snapshot_of(state: &State, id: SnapshotId) -> Result<Snapshot, PoolError> {
 
 impl<D: BlockDevice + 'static> Pool<D> {
     /// Changes the tables, if there is room for what it `promises` to volumes that reserve space.
-    async fn change<T>(
+    async fn change<T: 'static>(
+        &self,
+        promises: bool,
+        change: impl FnOnce(&mut State) -> Result<T, PoolError> + 'static,
+    ) -> Result<T, PoolError> {
+        let change = async move |pool: Pool<D>| pool.change_now(promises, change).await;
+        self.wholly(change).await
+    }
+
+    async fn change_now<T>(
         &self,
         promises: bool,
         change: impl FnOnce(&mut State) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
+        let _turn = self.core.changes_lock.lock().await;
         if promises && self.core.updates_wait() {
             // What was overwritten must not count.
             self.checkpoint().await?;
@@ -153,10 +163,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
     ) -> Result<VolumeId, PoolError> {
         let blocks = blocks_of(options.bytes)?;
         check_attributes(&options.attributes)?;
-        self.change(options.reserved, |state| {
-            check_name(state, name)?;
-            let layer = state.tables.add_layer(None);
-            let id = state.tables.take_id();
+        let name = name.to_owned();
+        self.change(options.reserved, move |state| {
+            check_name(state, &name)?;
+            let layer = state.tables.add_layer(None)?;
+            let id = state.tables.take_id()?;
             let volume = Volume {
                 name: name.to_owned(),
                 blocks,
@@ -187,7 +198,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         if allow_shrink && smaller(&self.core.state.borrow()) {
             return self.shrink_volume(id, blocks).await;
         }
-        self.change(promises, |state| {
+        self.change(promises, move |state| {
             if smaller(state) {
                 return Err(PoolError::Invalid(
                     "shrinking loses data and must be allowed",
@@ -211,13 +222,17 @@ impl<D: BlockDevice + 'static> Pool<D> {
             state.at_freeze.cut_off.push((layer, cut_off));
             Ok(())
         };
-        self.core.checkpoint_with(Resume::WhenDurable, shrink).await
+        self.wholly(async move |pool: Pool<D>| {
+            let _turn = pool.core.changes_lock.lock().await;
+            pool.core.checkpoint_with(Resume::WhenDurable, shrink).await
+        })
+        .await
     }
 
     /// Keeps space for all of a volume from now on, or no longer. Fails with
     /// [`PoolError::NoSpace`] if there is not so much.
     pub async fn reserve_volume(&self, id: VolumeId, reserved: bool) -> Result<(), PoolError> {
-        self.change(true, |state| {
+        self.change(true, move |state| {
             volume_mut(state, id)?.reserved = reserved;
             Ok(())
         })
@@ -226,9 +241,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Gives a volume another name.
     pub async fn rename_volume(&self, id: VolumeId, name: &str) -> Result<(), PoolError> {
-        self.change(false, |state| {
-            check_name(state, name)?;
-            volume_mut(state, id)?.name = name.to_owned();
+        let name = name.to_owned();
+        self.change(false, move |state| {
+            check_name(state, &name)?;
+            volume_mut(state, id)?.name = name;
             Ok(())
         })
         .await
@@ -239,13 +255,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
     ///
     /// # Errors
     /// The pool's; `change`'s own are the inner ones, and nothing is changed then either.
-    pub async fn change_attributes<E>(
+    pub async fn change_attributes<E: 'static>(
         &self,
         id: VolumeId,
-        change: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>,
+        change: impl FnOnce(&[u8]) -> Result<Vec<u8>, E> + 'static,
     ) -> Result<Result<(), E>, PoolError> {
-        let mut refused = None;
-        let changed = self.change(false, |state| {
+        let refused = Rc::new(Cell::new(None));
+        let refusal = Rc::clone(&refused);
+        let changed = self.change(false, move |state| {
             let volume = volume_mut(state, id)?;
             match change(&volume.attributes) {
                 Ok(attributes) => {
@@ -254,13 +271,13 @@ impl<D: BlockDevice + 'static> Pool<D> {
                     Ok(())
                 }
                 Err(error) => {
-                    refused = Some(error);
+                    refusal.set(Some(error));
                     Err(PoolError::Invalid("attributes that their user refuses"))
                 }
             }
         });
         let changed = changed.await;
-        match refused {
+        match refused.take() {
             Some(error) => Ok(Err(error)),
             None => changed.map(Ok),
         }
@@ -276,7 +293,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Deletes a volume; its snapshots stay.
     pub async fn delete_volume(&self, id: VolumeId) -> Result<(), PoolError> {
-        self.change(false, |state| {
+        self.change(false, move |state| {
             state
                 .tables
                 .volumes
@@ -295,7 +312,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         volumes: &[(VolumeId, String)],
     ) -> Result<Vec<SnapshotId>, PoolError> {
         let promises = volumes.iter().any(|(id, _)| self.reserves(*id));
-        self.change(promises, |state| {
+        let volumes = volumes.to_vec();
+        self.change(promises, move |state| {
             let mut names = std::collections::BTreeSet::new();
             for (id, name) in volumes {
                 check_name(state, name)?;
@@ -318,8 +336,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
         snapshot: SnapshotId,
         name: &str,
     ) -> Result<VolumeId, PoolError> {
-        self.change(false, |state| {
-            check_name(state, name)?;
+        let name = name.to_owned();
+        self.change(false, move |state| {
+            check_name(state, &name)?;
             let from = snapshot_of(state, snapshot)?;
             let layer = state.tables.add_layer(Some(from.layer));
             let id = state.tables.take_id();
@@ -340,7 +359,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Makes a volume what a snapshot of any volume is; what was written since is lost.
     pub async fn rollback(&self, id: VolumeId, snapshot: SnapshotId) -> Result<(), PoolError> {
         let promises = self.reserves(id);
-        self.change(promises, |state| {
+        self.change(promises, move |state| {
             let from = snapshot_of(state, snapshot)?;
             volume_mut(state, id)?;
             let layer = state.tables.add_layer(Some(from.layer));
@@ -355,7 +374,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Deletes a snapshot; clones of it and the volume stay as they are.
     pub async fn delete_snapshot(&self, id: SnapshotId) -> Result<(), PoolError> {
-        self.change(false, |state| {
+        self.change(false, move |state| {
             state
                 .tables
                 .snapshots

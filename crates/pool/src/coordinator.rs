@@ -44,6 +44,8 @@ pub(crate) struct Coordinator<D> {
     pub room_lock: Mutex<()>,
     /// Held while a drive joins.
     pub joining_lock: Mutex<()>,
+    /// Held while volumes or snapshots change: they do one after the other, as they were asked for.
+    pub changes_lock: Mutex<()>,
     /// The maps have changed since room was dealt.
     pub room_due: Cell<bool>,
     /// What a scrub that is under way knows of the maps.

@@ -16,9 +16,10 @@ use crate::membership::{self, Choice, lost_max};
 use crate::messages::Order;
 use crate::mutation::Mutation;
 use crate::pool::{MayLack, OpenOptions, bring_up};
-use crate::slots::{self, Given, Slot};
+use crate::slots::{self, ANSWERS_WITHIN, Given, Slot};
 use block::{BlockDevice, IoError};
 use reactor::Instant;
+use std::collections::BTreeSet;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -43,14 +44,20 @@ pub(crate) struct Survey {
     absent: Vec<AbsentMember>,
     /// No superblock that was found has a larger number.
     pub last_sequence: u64,
+    /// Positions of drives that have answered nothing for long.
+    silent: BTreeSet<usize>,
 }
 
 impl Survey {
     pub async fn of<D: BlockDevice>(
         drives: &[D],
         options: &OpenOptions,
+        silent: &BTreeSet<usize>,
     ) -> Result<Survey, PoolError> {
-        let given = Given::of(drives).await?;
+        let enough = |slots: &[Option<&Slot>], damaged: &[(usize, DamagedLabel)]| {
+            membership::choose_safely(slots, damaged, options.accept_loss).is_ok()
+        };
+        let given = Given::of(drives, silent, enough).await?;
         let slots: Vec<Option<&Slot>> = given.slots.iter().map(Option::as_deref).collect();
         let choice = membership::choose_safely(&slots, &given.damaged, options.accept_loss)?;
         let newest = given.slots[choice.newest].as_deref().cloned();
@@ -58,7 +65,11 @@ impl Survey {
         let absent = membership::absent(&newest.superblock, &choice.current, &given);
         let sequences = slots.iter().flatten().map(|slot| slot.last_sequence);
         let last_sequence = sequences.max().unwrap_or(0);
-        let Given { slots, damaged } = given;
+        let Given {
+            slots,
+            damaged,
+            silent,
+        } = given;
         Ok(Survey {
             absent,
             damaged: damaged.into_iter().map(|(_, label)| label).collect(),
@@ -66,7 +77,26 @@ impl Survey {
             slots,
             choice,
             newest,
+            silent,
         })
+    }
+
+    /// Looks at the drives until a look was quick, for what was seen long ago may be somebody
+    /// else's by now: drives that are waited for in vain are left out of the next one. Returns when
+    /// it was begun as well.
+    async fn timely<D: BlockDevice>(
+        drives: &[D],
+        options: &OpenOptions,
+        mut silent: BTreeSet<usize>,
+    ) -> Result<(Instant, Survey), PoolError> {
+        loop {
+            let looked = reactor::now();
+            let survey = Survey::of(drives, options, &silent).await?;
+            if survey.silent == silent {
+                return Ok((looked, survey));
+            }
+            silent = survey.silent;
+        }
     }
 
     /// Refuses a pool that lacks members that it may not go on without. Those that have failed it
@@ -124,6 +154,8 @@ pub(crate) struct Entered {
     pub former_claim: Option<u64>,
     /// Another host has held it.
     pub forced: bool,
+    /// Until then requests of a former holder may still reach the drives.
+    pub late_until: Instant,
     /// When the drives were looked at.
     pub looked: Instant,
     /// Members, and their identifiers, of which one of the two labels was not there or not whole:
@@ -138,9 +170,12 @@ pub(crate) async fn enter<D: BlockDevice>(
     options: &OpenOptions,
     claim: u64,
 ) -> Result<Entered, PoolError> {
-    let mut looked = reactor::now();
-    let mut survey = Survey::of(drives, options).await?;
+    let (mut looked, mut survey) = Survey::timely(drives, options, BTreeSet::new()).await?;
     let former = survey.newest.superblock.clone();
+    let late_until = match former.is_closed() || Mutation::UsesZonesAfterCrash.is_planted() {
+        true => looked,
+        false => looked + LATE,
+    };
     let own = former.holder == options.host.0;
     let forced = former.holder != NOBODY && !own;
     if forced && !options.force {
@@ -154,31 +189,27 @@ pub(crate) async fn enter<D: BlockDevice>(
     let wait = match (forced, own) {
         (true, _) => TAKEOVER,
         (false, true) => ENTRY_AGAIN.max(least).min(TAKEOVER),
-    /// Until then requests of a former holder may still reach the drives.
-    pub late_until: Instant,
         (false, false) => ENTRY.max(least).min(TAKEOVER),
     };
     for _ in 0..CLAIMS_MAX {
         let number = survey.last_sequence + 1;
         // As long again is left for what is written to reach the drives.
         let until = looked + wait / 2;
-        let claimed = write_claim(drives, &survey, until, (options.host.0, claim)).await?;
+        let mut silent = survey.silent.clone();
+        let host = (options.host.0, claim);
+        let claimed = write_claim(drives, &survey, until, host, &mut silent).await?;
         if claimed {
             reactor::sleep(wait).await;
         }
-        looked = reactor::now();
-        survey = Survey::of(drives, options).await?;
+        (looked, survey) = Survey::timely(drives, options, silent).await?;
         match survey.standing(claim, number, &former) {
             Standing::Alone if claimed => {
                 return Ok(Entered {
                     survey,
-    let late_until = match former.is_closed() || Mutation::UsesZonesAfterCrash.is_planted() {
-        true => looked,
-        false => looked + LATE,
-    };
                     found_at,
                     former_claim: (!forced).then_some(former.claim.get()),
                     forced,
+                    late_until,
                     looked,
                     halved,
                 });
@@ -209,7 +240,6 @@ impl Survey {
     fn standing(&mut self, claim: u64, number: u64, former: &Superblock) -> Standing {
         // Drives that told nothing have their place here too.
         let current = self.slots.iter().zip(&self.choice.current);
-                    late_until,
         let current = current.filter_map(|(slot, index)| slot.as_ref().filter(|_| index.is_some()));
         let since = current.filter(|slot| slot.superblock.sequence.get() >= number);
         let others = since.filter(|slot| slot.superblock.claim.get() != claim);
@@ -241,6 +271,7 @@ async fn write_claim<D: BlockDevice>(
     survey: &Survey,
     until: Instant,
     (host, claim): ([u8; 16], u64),
+    silent: &mut BTreeSet<usize>,
 ) -> Result<bool, PoolError> {
     let mut claimed = survey.newest.clone();
     let superblock = &mut claimed.superblock;
@@ -249,15 +280,31 @@ async fn write_claim<D: BlockDevice>(
     superblock.claim = claim.into();
     let listed = membership::members(&claimed.superblock);
     let given = drives.iter().zip(&survey.slots).zip(&survey.choice.current);
-    let writes = given.map(async |((device, slot), index)| {
-        let (slot, index) = (slot.as_ref()?, (*index)?);
-        if reactor::now() >= until {
-            return Some(false);
+    let writes = given
+        .enumerate()
+        .map(|(position, ((device, slot), index))| {
+            let claimed = &claimed;
+            async move {
+                let (slot, index) = (slot.as_ref()?, (*index)?);
+                if reactor::now() >= until {
+                    return Some(Ok(false));
+                }
+                let write = bring_up(device, index, slot, claimed);
+                match reactor::timeout(ANSWERS_WITHIN, write).await {
+                    Ok(written) => written.is_ok().then_some(Ok(true)),
+                    Err(_) => Some(Err(position)),
+                }
+            }
+        });
+    let mut written = Vec::new();
+    for end in join_all(writes).await.into_iter().flatten() {
+        match end {
+            Ok(in_time) => written.push(in_time),
+            Err(position) => {
+                silent.insert(position);
+            }
         }
-        let written = bring_up(device, index, slot, &claimed).await;
-        written.is_ok().then_some(true)
-    });
-    let written: Vec<bool> = join_all(writes).await.into_iter().flatten().collect();
+    }
     if written.contains(&false) {
         return Ok(false);
     }

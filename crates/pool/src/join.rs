@@ -3,11 +3,21 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 
 /// A future that still runs, or what it gave.
 enum Slot<F: Future> {
     Running(Pin<Box<F>>),
     Done(F::Output),
+}
+
+impl<F: Future> Slot<F> {
+    fn output(&self) -> Option<&F::Output> {
+        match self {
+            Slot::Done(output) => Some(output),
+            Slot::Running(_) => None,
+        }
+    }
 }
 
 /// Waits for all of `futures`; outputs in their order.
@@ -67,6 +77,54 @@ pub(crate) async fn first_good<T, E, F: Future<Output = Result<T, E>>>(
     })
     .await;
     (good, bad)
+}
+
+/// Waits for all of `futures`; but after a while only for those without which it will not do:
+/// `without` is given what there is by then. Outputs in their order, `None` of those that are
+/// not waited for.
+pub(crate) async fn join_answers<F: Future>(
+    futures: impl IntoIterator<Item = F>,
+    patience: Duration,
+    without: impl Fn(&[Option<&F::Output>]) -> bool,
+) -> Vec<Option<F::Output>> {
+    let mut slots: Vec<Slot<F>> = futures
+        .into_iter()
+        .map(|future| Slot::Running(Box::pin(future)))
+        .collect();
+    let mut sleep = pin!(reactor::sleep(patience));
+    let mut patient = true;
+    poll_fn(|context| {
+        let (mut waiting, mut news) = (false, false);
+        for slot in &mut slots {
+            if let Slot::Running(future) = slot {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(output) => {
+                        *slot = Slot::Done(output);
+                        news = true;
+                    }
+                    Poll::Pending => waiting = true,
+                }
+            }
+        }
+        if patient && waiting && sleep.as_mut().poll(context).is_ready() {
+            patient = false;
+            news = true;
+        }
+        let does = waiting && !patient && news && {
+            let done: Vec<Option<&F::Output>> = slots.iter().map(Slot::output).collect();
+            without(&done)
+        };
+        match waiting && !does {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        }
+    })
+    .await;
+    let output = |slot| match slot {
+        Slot::Done(output) => Some(output),
+        Slot::Running(_) => None,
+    };
+    slots.into_iter().map(output).collect()
 }
 
 /// Waits for both.

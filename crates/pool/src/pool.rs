@@ -25,7 +25,7 @@ use crate::recovery::Before;
 use crate::segments::{Kind, Segments, State as SegmentState};
 use crate::silence::watch_silence;
 use crate::slices::Share;
-use crate::slots::{self, Slot};
+use crate::slots::{self, ANSWERS_WITHIN, Slot};
 use block::BlockDevice;
 use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
@@ -149,19 +149,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         members.resize_with(DRIVES_MAX, || None);
         let mut positions = Vec::new();
         let given = drives.into_iter().zip(&slots).zip(&choice.current);
-        for (position, ((device, slot), index)) in given.enumerate() {
-            let (Some(slot), Some(index)) = (slot, *index) else {
-                continue;
-            };
-            fence::check_fresh(&newest, entered.looked)?;
-            // A drive that refuses is as good as absent.
-            if bring_up(&device, index, slot, &newest).await.is_err() {
-                continue;
-            }
-            let drive = Drive::new(device, slot.superblock.drive_id, slot.layout());
-            members[index] = Some(Rc::new(drive));
-            positions.push((index, position));
-        }
+        let (members, positions) = bring_up_all(given, &newest).await;
         let before = before(&body, options.accept_loss);
         let share = Share {
             slice_blocks: slice,
@@ -169,6 +157,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             shard: 0,
         };
         let core = assemble(members, newest, body, share, options, entry)?;
+        drop(reactor::spawn(watch_silence(Rc::downgrade(&core.shard))));
         core.hold_pool();
         tell_labels(&core.array, (&slots, &choice.current), &entered.halved);
         let recovered = core.start(before).await?;
@@ -181,6 +170,26 @@ impl<D: BlockDevice + 'static> Pool<D> {
         core.serve();
         Ok(Pool { core })
     }
+    /// Does something as a whole, in a task of its own, whoever gives up waiting for it. Half of
+    /// a change would be in memory and not on the drives, or on some of them.
+    pub(crate) async fn wholly<T, F>(&self, work: impl FnOnce(Pool<D>) -> F) -> T
+    where
+        T: 'static,
+        F: Future<Output = T> + 'static,
+    {
+        reactor::spawn(work(self.clone())).await
+    }
+
+    /// Takes a checkpoint as a whole.
+    pub(crate) async fn checkpoint_wholly<T: 'static>(
+        &self,
+        resume: Resume,
+        change: impl FnOnce(&mut State) -> Result<T, PoolError> + 'static,
+    ) -> Result<T, PoolError> {
+        let checkpoint = async move |pool: Pool<D>| pool.core.checkpoint_with(resume, change).await;
+        self.wholly(checkpoint).await
+    }
+
 
     /// Puts the map in order and stops. The pool opens quickly the next time.
     pub async fn close(&self) -> Result<(), PoolError> {
@@ -288,6 +297,36 @@ pub(crate) async fn bring_up<D: BlockDevice>(
     device: &D,
     index: usize,
     slot: &Slot,
+/// The members at their places, and where each was among the drives that were given.
+type Members<D> = (Vec<Option<Rc<Drive<D>>>>, Vec<(usize, usize)>);
+
+/// Brings every current drive up to the newest superblock. One that refuses, or does not answer, is
+/// as good as absent.
+async fn bring_up_all<'a, D: BlockDevice>(
+    given: impl Iterator<Item = ((D, &'a Option<Box<Slot>>), &'a Option<usize>)>,
+    newest: &Slot,
+) -> Members<D> {
+    let brought = given
+        .enumerate()
+        .map(|(position, ((device, slot), index))| async move {
+            let (slot, index) = (slot.as_ref()?, (*index)?);
+            let written = bring_up(&device, index, slot, newest);
+            let written = reactor::timeout(ANSWERS_WITHIN, written).await;
+            written.is_ok_and(|written| written.is_ok()).then(|| {
+                let drive = Drive::new(device, slot.superblock.drive_id, slot.layout());
+                (index, position, Rc::new(drive))
+            })
+        });
+    let mut members: Vec<Option<Rc<Drive<D>>>> = Vec::new();
+    members.resize_with(DRIVES_MAX, || None);
+    let mut positions = Vec::new();
+    for (index, position, drive) in join_all(brought).await.into_iter().flatten() {
+        members[index] = Some(drive);
+        positions.push((index, position));
+    }
+    (members, positions)
+}
+
     newest: &Slot,
 ) -> Result<(), PoolError> {
     if slot.torn_beside {
@@ -395,6 +434,7 @@ fn assemble<D: BlockDevice + 'static>(
             others_dirty: Cell::new(false),
             live_nodes: RefCell::default(),
             scrub_unwanted: Cell::new(false),
+            changes_lock: Mutex::new(()),
             changes_memory: RefCell::default(),
             towards: Cell::new(None),
             unneeded: Notify::new(),
@@ -513,7 +553,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     let forced = forced && !Mutation::UsesWhatAnotherWrites.is_planted();
     fn serve(self: &Rc<Self>) {
         drop(reactor::spawn(self.shard.clone().write_log()));
-        drop(reactor::spawn(watch_silence(Rc::downgrade(&self.shard))));
         drop(reactor::spawn(self.clone().keep_up()));
         drop(reactor::spawn(self.clone().keep_balance()));
         drop(reactor::spawn(self.clone().keep_removing()));

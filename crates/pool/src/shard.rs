@@ -226,7 +226,6 @@ impl<D: BlockDevice + 'static> Shard<D> {
         }
     }
 
-    fn change_drives(&self, order: Order) {
     /// Takes the handle of a new drive among those that were offered: it has its label by now.
     /// Another one may be there that nobody took, of a drive that did not join after all.
     async fn place_offered(&self, drive: MemberDrive) -> bool {
@@ -247,6 +246,7 @@ impl<D: BlockDevice + 'static> Shard<D> {
     }
 
         let array = &self.core.array;
+    fn change_drives(&self, order: Order) {
         match order {
             // That the membership is to know does not mean that it does: until the coordinator
             // says so when it is asked, nothing is acknowledged that the drive has missed.

@@ -75,10 +75,11 @@ impl Drop for Owing<'_> {
 /// A drive that one core waits for: its place, its identifier and for how long.
 pub(crate) type Silent = (usize, [u8; 16], Duration);
 
-/// Looks at a core's handles of the drives until the pool stops; does not keep them.
+/// Looks at a core's handles of the drives until the pool is closed, for what it writes last may be
+/// waited for as well; does not keep them.
 pub(crate) async fn watch_silence<D: BlockDevice + 'static>(core: Weak<Core<D>>) {
     while let Some(core) = core.upgrade() {
-        if core.stopping.get() || core.offline.get().is_some() {
+        if core.array.lease.has_ended() || core.offline.get().is_some() {
             return;
         }
         core.tell_silence();

@@ -6,11 +6,12 @@
 use crate::drive::{DriveLayout, FIRST_SLOT, device_blocks, read_blocks, write_blocks};
 use crate::error::PoolError;
 use crate::format::superblock::{Newer, NotSuperblock, Superblock};
-use crate::join::join_all;
+use crate::join::join_answers;
 use crate::labels::{DamagedLabel, DriveId, PoolId};
 use crate::location::BLOCK_BYTES;
 use crate::mutation::Mutation;
 use block::{BlockDevice, Buffer, Durability, IoError};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use zerocopy::FromBytes;
 
@@ -62,36 +63,69 @@ pub(crate) enum Found {
     Slot(Box<Slot>),
 }
 
+/// A drive that answers nothing for so long, while a pool is opened that can do without it, counts
+/// as absent: hosts wait for the pool. Busy drives, and such as try hard to read, take seconds.
+pub(crate) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+
 /// What the drives that are given carry, each at its position.
 pub(crate) struct Given {
     pub slots: Vec<Option<Box<Slot>>>,
     pub damaged: Vec<(usize, DamagedLabel)>,
+    /// Positions of drives that are not waited for any more.
+    pub silent: BTreeSet<usize>,
 }
 
 impl Given {
     /// Looks at drives of which a pool is to be opened. All that can be read from now on is
     /// durable: what a host that died has left in a drive's cache would be lost with the power, and
     /// what is built upon it.
-    pub async fn of<D: BlockDevice>(drives: &[D]) -> Result<Given, PoolError> {
-        let looks = drives.iter().map(async |device| {
+    ///
+    /// Those that were `silent` before are not asked. Others that are count as absent after some
+    /// time, if what there is by then is `enough`.
+    pub async fn of<D: BlockDevice>(
+        drives: &[D],
+        silent: &BTreeSet<usize>,
+        enough: impl Fn(&[Option<&Slot>], &[(usize, DamagedLabel)]) -> bool,
+    ) -> Result<Given, PoolError> {
+        let asked = drives.iter().enumerate();
+        let asked = asked.filter(|(position, _)| !silent.contains(position));
+        let positions: Vec<usize> = asked.clone().map(|(position, _)| position).collect();
+        let looks = asked.map(async |(_, device)| {
             device.flush().await?;
             find(device).await
         });
-        let mut given = Given {
-            slots: Vec::with_capacity(drives.len()),
-            damaged: Vec::new(),
-        };
-        for (position, found) in join_all(looks).await.into_iter().enumerate() {
-            given.slots.push(match found {
-                Ok(Found::Slot(slot)) => Some(slot),
-                Ok(Found::Newer(newer)) => return Err(PoolError::NewerFormat(newer.into())),
-                Ok(Found::Damaged(label)) => {
-                    given.damaged.push((position, label));
-                    None
-                }
-                // A drive that cannot be read is as good as absent.
-                Ok(Found::Blank) | Err(_) => None,
+        let without = |found: &[Option<&Result<Found, IoError>>]| {
+            let slots = found.iter().map(|found| match found {
+                Some(Ok(Found::Slot(slot))) => Some(&**slot),
+                _ => None,
             });
+            let damaged = positions
+                .iter()
+                .zip(found)
+                .filter_map(|(at, found)| match found {
+                    Some(Ok(Found::Damaged(label))) => Some((*at, label.clone())),
+                    _ => None,
+                });
+            let (slots, damaged): (Vec<_>, Vec<_>) = (slots.collect(), damaged.collect());
+            enough(&slots, &damaged)
+        };
+        let found = join_answers(looks, ANSWERS_WITHIN, without).await;
+        let mut given = Given {
+            slots: drives.iter().map(|_| None).collect(),
+            damaged: Vec::new(),
+            silent: silent.clone(),
+        };
+        for (position, found) in positions.into_iter().zip(found) {
+            match found {
+                Some(Ok(Found::Slot(slot))) => given.slots[position] = Some(slot),
+                Some(Ok(Found::Newer(newer))) => return Err(PoolError::NewerFormat(newer.into())),
+                Some(Ok(Found::Damaged(label))) => given.damaged.push((position, label)),
+                // A drive that cannot be read is as good as absent.
+                Some(Ok(Found::Blank) | Err(_)) => {}
+                None => {
+                    given.silent.insert(position);
+                }
+            }
         }
         for (index, (device, slot)) in drives.iter().zip(&given.slots).enumerate() {
             if let Some(slot) = slot {
@@ -354,7 +388,10 @@ pub(crate) async fn write_in<D: BlockDevice>(
     write_blocks(device, start, buffer, Durability::Cached)
         .await
         .1?;
-    device.flush().await
+    match Mutation::SuperblockStaysCached.is_planted() {
+        true => Ok(()),
+        false => device.flush().await,
+    }
 }
 
 /// Makes the superblock of a slot of a member unreadable, durably.
@@ -371,10 +408,7 @@ async fn wipe_block<D: BlockDevice>(device: &D, at: u64) -> Result<(), IoError> 
     write_blocks(device, at, zeroes, Durability::Cached)
         .await
         .1?;
-    match Mutation::SuperblockStaysCached.is_planted() {
-        true => Ok(()),
-        false => device.flush().await,
-    }
+    device.flush().await
 }
 
 /// Makes every superblock unreadable that a drive may have, whole or not, durably. The first one

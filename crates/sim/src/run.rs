@@ -20,6 +20,7 @@
 //!   on in turns with it, its clock having gone on or not.
 //! - Drives join, new ones and former members with old labels, and are asked to leave.
 //!
+//! - Who asked for a change, or for a read, gives up waiting for it.
 //! Pools have 1 to 32 drives, of one size or of several, segments of any width, volumes of which
 //! some reserve space, and several clients at once. Between lives a pool may be exported.
 //!
@@ -27,9 +28,10 @@
 //! unacknowledged one reads as old or new, never mixed within a block; writes that promise it are
 //! whole or absent; a read brings what was there at some instant while it was under way;
 //! snapshots stay what they were, and several of one instant come
-//! together or not at all; what was read once stays so; a volume that
-//! reserves space is never refused a write; a host that has lost the pool harms nothing, and, if
-//! its clock went on, acknowledges nothing; the accounts of space add up.
+//! together or not at all; a change that was given up happens as a whole or not at all; what
+//! was read once stays so; a volume that reserves space is never refused a write; a host that
+//! has lost the pool harms nothing, and, if its clock went on, acknowledges nothing; the
+//! accounts of space add up.
 
 use crate::drive::{Power, SimDrive};
 use crate::random::Random;

@@ -292,6 +292,7 @@ impl World {
     pub fn live(self: &Rc<Self>, _life: u64, last: bool) -> Result<(), String> {
         let absent = self.misfortune(last);
         let fuse = match last {
+        self.silence();
             true => OPERATIONS_MAX,
             false => self.random.below(16 << self.random.below(10)),
         };
@@ -327,6 +328,9 @@ impl World {
             if let Ok(label) = pool::probe(drive).await {
                 self.ids.borrow_mut()[index] = label.map(|label| label.drive);
             }
+            if drive.hangs() {
+                continue;
+            }
         }
         let present = all
             .into_iter()
@@ -336,7 +340,8 @@ impl World {
         for index in (1..drives.len()).rev() {
             drives.swap(index, self.random.below(index as u64 + 1) as usize);
         }
-        let pool = self.open(drives, force).await?;
+        let opening = reactor::timeout(PATIENCE, self.open(drives, force));
+        let pool = opening.await.map_err(|_| "the pool is not opened")??;
         self.serving.replace(Some(pool.clone()));
         self.fuller.borrow_mut().clear();
         self.reconcile(&pool)?;

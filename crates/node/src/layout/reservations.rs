@@ -69,7 +69,7 @@ impl Layout {
             Some(Backing::Pool { pool, volume }) => {
                 let change = keeper.in_pool;
                 let work = move |pool: pool::Pool<_>| async move {
-                    let change = |kept: &[u8]| change(kept, state.as_deref());
+                    let change = move |kept: &[u8]| change(kept, state.as_deref());
                     pool.change_attributes(volume, change).await
                 };
                 self.with_pool(pool, work).await.map_err(failed)?

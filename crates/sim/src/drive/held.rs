@@ -66,6 +66,11 @@ impl SimDrive {
         self.answers.notify_all();
     }
 
+    /// Whether it does.
+    pub fn hangs(&self) -> bool {
+        self.hangs.get()
+    }
+
     /// From now on reads of a block wait until they are let go, if there is one.
     pub fn hold_reads_of(&self, block: Option<u64>) {
         self.held.block.set(block);

@@ -304,7 +304,10 @@ impl World {
             .map(Image::copy);
         let image = image.ok_or("no such snapshot")?;
         let asked = self.begin(pool, &name, Kind::Volume { image });
-        let result = pool.clone_snapshot(SnapshotId(snapshot), &name).await;
+        let change = pool.clone_snapshot(SnapshotId(snapshot), &name);
+        let Some(result) = self.or_give_up(change).await else {
+            return self.find_out(pool).await;
+        };
         if let Some((id, Kind::Volume { image })) = self.end(pool, result, asked)? {
             self.model.borrow_mut().volumes.insert(id.0, image);
         }
@@ -362,7 +365,10 @@ impl World {
         };
         self.reserve(volume).await?;
         let asked = self.begin(pool, "", Kind::Rollback { volume, image });
-        let result = pool.rollback(VolumeId(volume), SnapshotId(snapshot)).await;
+        let change = pool.rollback(VolumeId(volume), SnapshotId(snapshot));
+        let Some(result) = self.or_give_up(change).await else {
+            return self.find_out(pool).await;
+        };
         if let Some(((), Kind::Rollback { image, .. })) = self.end(pool, result, asked)? {
             self.model.borrow_mut().volumes.insert(volume, image);
         }
@@ -394,9 +400,12 @@ impl World {
         let blocks = 20 + self.random.below(400);
         self.reserve(id).await?;
         let asked = self.begin(pool, "", Kind::Resize { volume: id, blocks });
-        let result = pool
-            .resize_volume(VolumeId(id), blocks * BLOCK as u64, true)
-            .await;
+        let change = pool.resize_volume(VolumeId(id), blocks * BLOCK as u64, true);
+        let Some(result) = self.or_give_up(change).await else {
+            self.find_out(pool).await?;
+            self.was_fuller(pool);
+            return Ok(());
+        };
         self.was_fuller(pool);
         if self.end(pool, result, asked)?.is_some() {
             self.resized(id, blocks);
@@ -414,7 +423,8 @@ impl World {
         }
     }
 
-    /// After a crash: each change that was under way has happened, or has not.
+    /// After a crash, or when nobody has waited for it: a change that was under way has happened,
+    /// or has not.
     pub(super) fn reconcile(&self, pool: &Served) -> Result<(), String> {
         let pending = std::mem::take(&mut self.model.borrow_mut().pending);
         self.model.borrow_mut().reserved.clear();

@@ -23,6 +23,7 @@ mod lost_maps;
 mod lost_nodes;
 mod membership;
 mod partial_writes;
+mod openings;
 mod pieces;
 mod quiet;
 mod recovery;

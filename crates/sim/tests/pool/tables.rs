@@ -35,7 +35,7 @@ async fn describe(
     id: VolumeId,
     attributes: Vec<u8>,
 ) -> Result<(), PoolError> {
-    let described = pool.change_attributes(id, |_| Ok::<_, Infallible>(attributes));
+    let described = pool.change_attributes(id, move |_| Ok::<_, Infallible>(attributes));
     described.await.map(drop)
 }
 
