@@ -5,7 +5,6 @@
 //! of all of them would keep what is freed meanwhile from who writes, for minutes in a large pool;
 //! so what changes while it is counted may be in the account as it was or as it has become.
 
-use crate::checkpoint::Resume;
 use crate::control::{SnapshotId, VolumeId};
 use crate::core::Core;
 use crate::error::PoolError;
@@ -77,8 +76,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// snapshots that come, go or are rolled back are left out of it.
     pub async fn accounting(&self) -> Result<Accounting, PoolError> {
         let core = &self.core;
-        let merged = core.checkpoint_with(Resume::AtFreeze, |_| Ok(()));
-        merged.await?;
+        self.checkpoint().await?;
         let mut found = Accounting::default();
         let shared = core.count_unshared(&mut found);
         for family in shared {

@@ -161,11 +161,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         resume: Resume,
         change: impl FnOnce(&mut State) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
+        self.outlast_late_requests().await;
         let _alone = self.upkeep_lock.lock().await;
         self.checkpoint_locked(resume, change).await
     }
 
-    /// As [`checkpoint_with`](Core::checkpoint_with), for who holds the upkeep lock.
     /// Returns when zones may be used that requests of a former holder might have come to.
     async fn outlast_late_requests(&self) {
         if self.state.borrow().segments.zones().are_held() {
@@ -185,11 +185,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         gone
     }
 
+    /// As [`checkpoint_with`](Core::checkpoint_with), for who holds the upkeep lock.
     pub async fn checkpoint_locked<T>(
         self: &Rc<Self>,
         resume: Resume,
         change: impl FnOnce(&mut State) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
+        self.outlast_late_requests().await;
         // What it writes besides stripes goes to zones that somebody else may have taken.
         self.verify().await?;
         let mut gate = Some(Gate::close(self).await?);
@@ -318,15 +320,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// What a superblock says of who has the pool, and since when.
     pub fn entering(&self) -> impl FnOnce(&mut Superblock) + use<D> {
         let (incarnation, holder) = (self.incarnation.get(), self.holder.get());
+        let closes = self.stopping.get();
         move |next| {
             next.incarnation = incarnation.into();
-        let closes = self.stopping.get();
             next.holder = holder;
-        }
-    }
             if closes {
                 next.close();
             }
+        }
+    }
 
     /// Merges the frozen updates, makes room for nodes, and takes so many leaves out of layers that
     /// nobody needs.
@@ -502,6 +504,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     Kind::Wide | Kind::Narrow => cut.settled.contains(number),
                 };
                 let used = || state.quarantined.contains(number) || state.in_limbo(**number);
+                let settled = settled || Mutation::FreesUnderWriters.is_planted();
                 settled && segment.live() == 0 && !used()
             })
             .map(|(number, _)| *number)
@@ -527,7 +530,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// What is free now stays as it is until no reader of another shard is left that may have seen
     /// an earlier view: one of this shard stands for them.
     pub fn hold_for_others(self: &Rc<Self>, state: &mut State) {
-                let settled = settled || Mutation::FreesUnderWriters.is_planted();
         if self.peers().is_empty() || Mutation::FreesUnderOtherShards.is_planted() {
             return;
         }

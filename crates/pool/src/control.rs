@@ -8,6 +8,8 @@ use crate::pool::Pool;
 use crate::volume::{PoolVolume, Target};
 use crate::volumes::{Snapshot, Volume};
 use block::BlockDevice;
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// Identifies a volume; never given twice in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,7 +131,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let _turn = self.core.changes_lock.lock().await;
         if promises && self.core.updates_wait() {
             // What was overwritten must not count.
-            self.checkpoint().await?;
+            let merged = self.core.checkpoint_with(Resume::AtFreeze, |_| Ok(()));
+            merged.await?;
         }
         // Room that was dealt to shards and that they do not use is not theirs meanwhile.
         let _dealing = self.core.room_lock.lock().await;
@@ -169,7 +172,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             let layer = state.tables.add_layer(None)?;
             let id = state.tables.take_id()?;
             let volume = Volume {
-                name: name.to_owned(),
+                name,
                 blocks,
                 layer,
                 origin: None,
@@ -191,7 +194,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     ) -> Result<(), PoolError> {
         let blocks = blocks_of(bytes)?;
         let promises = self.reserves(id);
-        let smaller = |state: &State| {
+        let smaller = move |state: &State| {
             let volume = state.tables.volumes.get(&id.0);
             volume.is_some_and(|volume| blocks < volume.blocks)
         };
@@ -212,7 +215,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// What is cut off must read as zeroes should it ever come back: the maps are to know.
     async fn shrink_volume(&self, id: VolumeId, blocks: u64) -> Result<(), PoolError> {
-        let shrink = |state: &mut State| {
+        let shrink = move |state: &mut State| {
             let share = state.share;
             let volume = volume_mut(state, id)?;
             let (layer, cut_off) = (volume.layer, blocks..volume.blocks);
@@ -315,7 +318,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let volumes = volumes.to_vec();
         self.change(promises, move |state| {
             let mut names = std::collections::BTreeSet::new();
-            for (id, name) in volumes {
+            for (id, name) in &volumes {
                 check_name(state, name)?;
                 if !names.insert(name) {
                     return Err(PoolError::NameTaken(name.clone()));
@@ -340,10 +343,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
         self.change(false, move |state| {
             check_name(state, &name)?;
             let from = snapshot_of(state, snapshot)?;
-            let layer = state.tables.add_layer(Some(from.layer));
-            let id = state.tables.take_id();
+            let layer = state.tables.add_layer(Some(from.layer))?;
+            let id = state.tables.take_id()?;
             let volume = Volume {
-                name: name.to_owned(),
+                name,
                 blocks: from.blocks,
                 layer,
                 origin: Some(snapshot.0),
@@ -362,7 +365,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         self.change(promises, move |state| {
             let from = snapshot_of(state, snapshot)?;
             volume_mut(state, id)?;
-            let layer = state.tables.add_layer(Some(from.layer));
+            let layer = state.tables.add_layer(Some(from.layer))?;
             let volume = volume_mut(state, id)?;
             volume.layer = layer;
             volume.blocks = from.blocks;
@@ -431,9 +434,9 @@ fn take_snapshot(state: &mut State, id: VolumeId, name: &str) -> Result<Snapshot
         let volume = volume_mut(state, id)?;
         (volume.layer, volume.blocks)
     };
-    let top = state.tables.add_layer(Some(frozen));
+    let top = state.tables.add_layer(Some(frozen))?;
     volume_mut(state, id)?.layer = top;
-    let snapshot = state.tables.take_id();
+    let snapshot = state.tables.take_id()?;
     let entry = Snapshot {
         name: name.to_owned(),
         blocks,

@@ -88,10 +88,10 @@ pub(crate) struct Coordinator<D> {
     pub label_damaged: BTreeSet<usize>,
     /// The epoch of a superblock that a former holder has left behind.
     pub intruder: Cell<Option<u64>>,
-    /// When the zones of [`State::quarantined`](crate::core::State) may be used again.
-    pub quarantine_until: Cell<Instant>,
     /// Until then no zone is used that was free when the pool was opened, or has become so.
     pub late_until: Instant,
+    /// When the zones of [`State::quarantined`](crate::core::State) may be used again.
+    pub quarantine_until: Cell<Instant>,
 }
 
 impl<D> Deref for Coordinator<D> {

@@ -99,8 +99,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             reactor::sleep(REMOVAL_POLL).await;
         }
-        // What was published last may still be on its way to some.
-        self.publish(None::<fn(&mut Superblock)>, None).await
+        Ok(())
     }
 }
 
@@ -110,6 +109,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Nothing may be under way on it that a former user began. A pool waits for no answer of a
     /// drive that has failed, and what that was given to write would land on what is written now.
     pub async fn add_drive(&self, device: D) -> Result<DriveId, PoolError> {
+        self.wholly(async move |pool: Pool<D>| pool.add_drive_now(device).await)
+            .await
+    }
+
+    async fn add_drive_now(&self, device: D) -> Result<DriveId, PoolError> {
         let core = &self.core;
         // Who joins twice at once would be told to forget what it has been given.
         let _joins = core.joining_lock.lock().await;
@@ -240,6 +244,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
         core.tell_leaving();
         core.upkeep.notify_one();
         core.wait_until_forgotten(index, &drive).await?;
+        // What was published last may still be on its way to some.
+        let settled = async |pool: Pool<D>| {
+            let nothing = None::<fn(&mut Superblock)>;
+            pool.core.publish(nothing, None).await
+        };
+        self.wholly(settled).await?;
         // As when it joined.
         for odd in [false, true] {
             core.verify().await?;

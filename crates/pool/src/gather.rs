@@ -90,7 +90,7 @@ impl Victim {
             false => Some(self.accounted),
         };
         Emptied {
-            accounted: (same && !stays).then_some(self.accounted),
+            accounted: accounted.filter(|_| same && !stays),
             whole: self.whole && !stays,
             unmapped: self.unmapped,
         }

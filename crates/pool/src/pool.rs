@@ -11,14 +11,15 @@ use crate::events::DriveChange;
 use crate::fence::{self, Survey};
 use crate::format::body::Body;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock, VERSION};
+use crate::join::join_all;
 use crate::labels::{self, DamagedLabel, DriveId, HostId};
 use crate::lease::{LEASE, QUARANTINE};
 use crate::level::{DRIVES_MAX, Level};
 use crate::log::ATOMIC_BLOCKS;
 use crate::membership::is_damaged;
 use crate::messages::{End, Order, Wiring, wire};
-use crate::overlay::Overlay;
 use crate::mutation::Mutation;
+use crate::overlay::Overlay;
 use crate::quiet::Quiet;
 use crate::rebuild::STUCK_FOR;
 use crate::recovery::Before;
@@ -103,7 +104,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
         drives: Vec<D>,
         options: OpenOptions,
     ) -> Result<Pool<D>, PoolError> {
-    ) -> Result<Pool<D>, PoolError> {
         Pool::open_found(wiring, drives, options, false).await
     }
 
@@ -113,6 +113,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         drives: Vec<D>,
         options: OpenOptions,
         made: bool,
+    ) -> Result<Pool<D>, PoolError> {
         let End::Coordinator { orders, reports } = wiring.end else {
             return Err(PoolError::Invalid(
                 "the first end of the wires opens the pool",
@@ -136,18 +137,16 @@ impl<D: BlockDevice + 'static> Pool<D> {
             opened_at: entered.survey.last_sequence,
             found_at: entered.found_at,
             forced: entered.forced,
-            former_claim: entered.former_claim,
             late_until: match made {
                 true => entered.looked,
                 false => entered.late_until,
             },
+            former_claim: entered.former_claim,
             lease_until: entered.looked + LEASE,
             damaged,
         };
         let body = body_of(&newest)?;
-        let mut members: Vec<Option<Rc<Drive<D>>>> = Vec::new();
-        members.resize_with(DRIVES_MAX, || None);
-        let mut positions = Vec::new();
+        fence::check_fresh(&newest, entered.looked)?;
         let given = drives.into_iter().zip(&slots).zip(&choice.current);
         let (members, positions) = bring_up_all(given, &newest).await;
         let before = before(&body, options.accept_loss);
@@ -157,8 +156,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
             shard: 0,
         };
         let core = assemble(members, newest, body, share, options, entry)?;
-        drop(reactor::spawn(watch_silence(Rc::downgrade(&core.shard))));
         core.hold_pool();
+        drop(reactor::spawn(watch_silence(Rc::downgrade(&core.shard))));
         tell_labels(&core.array, (&slots, &choice.current), &entered.halved);
         let recovered = core.start(before).await?;
         let others = core.begin_others(orders, reports, &positions, recovered);
@@ -170,6 +169,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         core.serve();
         Ok(Pool { core })
     }
+
     /// Does something as a whole, in a task of its own, whoever gives up waiting for it. Half of
     /// a change would be in memory and not on the drives, or on some of them.
     pub(crate) async fn wholly<T, F>(&self, work: impl FnOnce(Pool<D>) -> F) -> T
@@ -190,9 +190,13 @@ impl<D: BlockDevice + 'static> Pool<D> {
         self.wholly(checkpoint).await
     }
 
-
     /// Puts the map in order and stops. The pool opens quickly the next time.
     pub async fn close(&self) -> Result<(), PoolError> {
+        self.wholly(async |pool: Pool<D>| pool.close_now().await)
+            .await
+    }
+
+    async fn close_now(&self) -> Result<(), PoolError> {
         let core = &self.core;
         core.stopping.set(true);
         core.tell_all(|| Order::Stop);
@@ -213,27 +217,29 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Closes the pool and makes its drives forget it.
     pub async fn destroy(self) -> Result<(), PoolError> {
-        self.close().await?;
-        for (_, drive) in self.core.array.live() {
-            labels::wipe(drive.device()).await?;
-        }
-        self.core.go_offline("destroyed");
-        Ok(())
+        self.wholly(async |pool: Pool<D>| {
+            pool.close_now().await?;
+            for (_, drive) in pool.core.array.live() {
+                labels::wipe(drive.device()).await?;
+            }
+            pool.core.go_offline("destroyed");
+            Ok(())
+        })
+        .await
     }
 
     /// Writes the map down now.
     pub async fn checkpoint(&self) -> Result<(), PoolError> {
-        self.core
-            .checkpoint_with(Resume::AtFreeze, |_| Ok(()))
-            .await
+        self.checkpoint_wholly(Resume::AtFreeze, |_| Ok(())).await
     }
 
     /// Calls the pool otherwise from now on, on its drives.
     pub async fn rename(&self, name: &str) -> Result<(), PoolError> {
         let mut named = self.core.published.borrow().superblock.clone();
         named.set_name(name)?;
-        let rename = |next: &mut Superblock| next.name = named.name;
-        self.core.publish(Some(rename), None).await
+        let rename = move |next: &mut Superblock| next.name = named.name;
+        self.wholly(async move |pool: Pool<D>| pool.core.publish(Some(rename), None).await)
+            .await
     }
 
     /// Takes a drive out of use for good, if the pool can go on without it.
@@ -248,7 +254,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
             return Err(PoolError::Indispensable { lacking, lost_max });
         }
         self.core.array.fail(*index, drive);
-        self.core.settle_membership().await?;
+        self.wholly(async |pool: Pool<D>| pool.core.settle_membership().await)
+            .await?;
         self.core.upkeep.notify_one();
         Ok(())
     }
@@ -264,6 +271,7 @@ struct Entry {
     former_claim: Option<u64>,
     /// Another host has held it.
     forced: bool,
+    late_until: Instant,
     lease_until: Instant,
     /// Labels of drives that are there and of which none is whole.
     damaged: Vec<DamagedLabel>,
@@ -280,7 +288,6 @@ fn tell_labels<D: BlockDevice>(
         array.tell(*index, *id, DriveChange::LabelMended);
     }
     let stale = slots.iter().zip(current);
-    late_until: Instant,
     for (slot, _) in stale.filter(|(_, index)| index.is_none()) {
         if let Some(slot) = slot {
             let superblock = &slot.superblock;
@@ -290,13 +297,6 @@ fn tell_labels<D: BlockDevice>(
     }
 }
 
-/// Gives a drive that missed the last superblock exactly that one, beside the one that it has: a
-/// drive that this tears must not be left with none. One that has it, but nothing beside it, gets
-/// it twice: the next one goes where its number says.
-pub(crate) async fn bring_up<D: BlockDevice>(
-    device: &D,
-    index: usize,
-    slot: &Slot,
 /// The members at their places, and where each was among the drives that were given.
 type Members<D> = (Vec<Option<Rc<Drive<D>>>>, Vec<(usize, usize)>);
 
@@ -327,6 +327,13 @@ async fn bring_up_all<'a, D: BlockDevice>(
     (members, positions)
 }
 
+/// Gives a drive that missed the last superblock exactly that one, beside the one that it has: a
+/// drive that this tears must not be left with none. One that has it, but nothing beside it, gets
+/// it twice: the next one goes where its number says.
+pub(crate) async fn bring_up<D: BlockDevice>(
+    device: &D,
+    index: usize,
+    slot: &Slot,
     newest: &Slot,
 ) -> Result<(), PoolError> {
     if slot.torn_beside {
@@ -400,11 +407,11 @@ fn assemble<D: BlockDevice + 'static>(
     let label_damaged = note_absent(&array, superblock, &entry.damaged);
     array.lease.extend(entry.lease_until);
     let quarantined = still_written(&body, entry.forced);
-    let zones = zones(superblock);
-    let segments = Segments::new(&zones, body.segments, body.next_generation);
+    let segments = Segments::new(&zones(superblock), body.segments, body.next_generation);
     let mut state = State::new(segments, body.tables, share, 0);
     state.map_nodes = body.map_nodes;
     state.quarantined = quarantined;
+    hold_while_late(&mut state, entry.late_until);
     let shard = Rc::new(Core::new(
         array,
         options.settings,
@@ -427,6 +434,7 @@ fn assemble<D: BlockDevice + 'static>(
             peers: OnceCell::new(),
             room_lock: Mutex::new(()),
             joining_lock: Mutex::new(()),
+            changes_lock: Mutex::new(()),
             room_due: Cell::new(true),
             unbalanced: Notify::new(),
             unmovable: RefCell::default(),
@@ -434,7 +442,6 @@ fn assemble<D: BlockDevice + 'static>(
             others_dirty: Cell::new(false),
             live_nodes: RefCell::default(),
             scrub_unwanted: Cell::new(false),
-            changes_lock: Mutex::new(()),
             changes_memory: RefCell::default(),
             towards: Cell::new(None),
             unneeded: Notify::new(),
@@ -449,10 +456,17 @@ fn assemble<D: BlockDevice + 'static>(
             former_claim: entry.former_claim,
             label_damaged,
             intruder: Cell::new(None),
+            late_until: entry.late_until,
             quarantine_until: Cell::new(reactor::now() + QUARANTINE),
         }
-    hold_while_late(&mut state, entry.late_until);
     }))
+}
+
+/// Has no zone used before that time.
+fn hold_while_late(state: &mut State, until: Instant) {
+    if reactor::now() < until {
+        state.segments.zones_mut().hold();
+    }
 }
 
 /// Has the membership know of members that do not count; returns those of which a damaged label is
@@ -477,6 +491,7 @@ fn note_absent<D: BlockDevice>(
 
 /// Segments that a last holder who was not asked may still write to.
 fn still_written(body: &Body, forced: bool) -> BTreeSet<u32> {
+    let forced = forced && !Mutation::UsesWhatAnotherWrites.is_planted();
     let segments = body.segments.iter();
     let open = segments.filter(|(_, segment)| forced && segment.state != SegmentState::Sealed);
     open.map(|(number, _)| *number).collect()
@@ -493,10 +508,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// recovery found that was not followed by a merge is merged before.
     async fn start(self: &Rc<Self>, before: Before) -> Result<VecDeque<Overlay>, PoolError> {
         let again = before.decided.is_some();
+        // Without zones nothing can be merged, but that can be left for later.
+        let held = self.state.borrow().segments.zones().are_held();
         self.free_dead();
         let decided = self.recover(before).await?;
         self.incarnation.set(self.incarnation.get() + 1);
-            late_until: entry.late_until,
         self.seal_map();
         let mut dealt = VecDeque::new();
         if again || self.state.borrow().overlay.is_empty() && !held {
@@ -548,9 +564,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Starts the pool's tasks.
-        // Without zones nothing can be merged, but that can be left for later.
-        let held = self.state.borrow().segments.zones().are_held();
-    let forced = forced && !Mutation::UsesWhatAnotherWrites.is_planted();
     fn serve(self: &Rc<Self>) {
         drop(reactor::spawn(self.shard.clone().write_log()));
         drop(reactor::spawn(self.clone().keep_up()));

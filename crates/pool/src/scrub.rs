@@ -46,6 +46,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// # Errors
     /// [`PoolError::ScrubStopped`] after [`stop_scrub`](Pool::stop_scrub) or when the pool closes.
     pub async fn scrub(&self) -> Result<ScrubReport, PoolError> {
+        // What it repairs is not to be under way when the segment has become another.
+        self.wholly(async |pool: Pool<D>| pool.scrub_now().await)
+            .await
+    }
+
+    async fn scrub_now(&self) -> Result<ScrubReport, PoolError> {
         let core = &self.core;
         core.scrub_unwanted.set(false);
         // What hosts have written so far is checked as well.

@@ -8,12 +8,13 @@ use crate::drive::Drive;
 use crate::error::PoolError;
 use crate::events::PoolEvent;
 use crate::format::node::Node;
+use crate::labels;
 use crate::messages::Written;
 use crate::messages::{
     Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Turnover, Usage, View, Wiring,
 };
-use crate::segments::{Segments, State as SegmentState};
 use crate::mutation::Mutation;
+use crate::segments::{Segments, State as SegmentState};
 use crate::silence::watch_silence;
 use crate::volume::{PoolVolume, Target};
 use block::{BlockDevice, IoError};
@@ -21,11 +22,11 @@ use reactor::mailbox::{Receiver, Sender};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-
 use std::time::Duration;
 
 /// How late [`Mutation::ViewsComeLate`] has them come.
 const LATE: Duration = Duration::from_millis(1);
+
 /// A shard of a pool that another core opened. Handles may be cloned; they stay on their core.
 pub struct Shard<D: BlockDevice + 'static> {
     core: Rc<Core<D>>,
@@ -176,12 +177,12 @@ impl<D: BlockDevice + 'static> Shard<D> {
     fn take_part(&self, order: Order) {
         let core = &self.core;
         match order {
-            Order::Gate(reply) => {
             // Its stripes go on.
             Order::Gate(reply) if Mutation::GateIsLocal.is_planted() => {
                 let _ = reply.try_send(());
             }
             Order::Open if Mutation::GateIsLocal.is_planted() => {}
+            Order::Gate(reply) => {
                 core.state.borrow_mut().gate += 1;
                 drop(reactor::spawn(drain(core.clone(), reply)));
             }
@@ -196,7 +197,6 @@ impl<D: BlockDevice + 'static> Shard<D> {
             } => {
                 let _ = reply.try_send(freeze(core, &AtFreeze { cut_off, seal }));
             }
-            Order::View { view, nodes, reply } => {
             Order::View { view, nodes, reply } if Mutation::ViewsComeLate.is_planted() => {
                 let _ = reply.try_send(());
                 let core = core.clone();
@@ -205,13 +205,14 @@ impl<D: BlockDevice + 'static> Shard<D> {
                     install(&core, *view, &nodes);
                 }));
             }
+            Order::View { view, nodes, reply } => {
                 install(core, *view, &nodes);
                 let _ = reply.try_send(());
             }
-            Order::Tables(tables, reply) => {
             Order::Tables(_, reply) if Mutation::TablesComeNever.is_planted() => {
                 let _ = reply.try_send(());
             }
+            Order::Tables(tables, reply) => {
                 core.state.borrow_mut().replace_tables(*tables);
                 let _ = reply.try_send(());
             }
@@ -245,8 +246,8 @@ impl<D: BlockDevice + 'static> Shard<D> {
         found
     }
 
-        let array = &self.core.array;
     fn change_drives(&self, order: Order) {
+        let array = &self.core.array;
         match order {
             // That the membership is to know does not mean that it does: until the coordinator
             // says so when it is asked, nothing is acknowledged that the drive has missed.

@@ -31,6 +31,8 @@ pub struct Power {
     /// Operations that have begun.
     begun: Cell<u64>,
     random: Random,
+    /// Decides which requests take long, if any do.
+    tails: RefCell<Option<Random>>,
 }
 
 impl Power {
@@ -44,6 +46,7 @@ impl Power {
             pausing: Notify::new(),
             begun: Cell::new(0),
             random: Random::new(seed),
+            tails: RefCell::default(),
         })
     }
 
@@ -75,6 +78,26 @@ impl Power {
     /// Operations that have begun since it was first switched on.
     pub fn operations(&self) -> u64 {
         self.begun.get()
+    }
+
+    /// From now on one request in many takes up to some hundred times as long as others.
+    pub fn have_tails(&self, seed: u64) {
+        self.tails.replace(Some(Random::new(seed)));
+    }
+
+    /// By how much longer one does.
+    fn tail(&self) -> Duration {
+        let tails = self.tails.borrow();
+        let tail = tails.as_ref().filter(|tails| tails.once_in(64));
+        let most = tail.map(|tail| (1 << tail.below(25), tail));
+        Duration::from_nanos(most.map_or(0, |(most, tail)| tail.below(most)))
+    }
+
+    /// How long a drive takes to forget something, beside the time that any request takes.
+    fn forgetting(&self) -> Duration {
+        let tails = self.tails.borrow();
+        let most = tails.as_ref().map(|tails| (1 << tails.below(23), tails));
+        Duration::from_nanos(most.map_or(0, |(most, tails)| tails.below(most)))
     }
 
     /// True until it fails.
@@ -135,6 +158,8 @@ struct Media {
     cached: BTreeMap<u64, Content>,
     unflushed: Vec<Unflushed>,
     flights: BTreeMap<u64, Flight>,
+    /// Those that are under way although the host has died that began them.
+    late: Vec<u64>,
     next_number: u64,
     latent: BTreeSet<u64>,
 }
@@ -158,8 +183,6 @@ impl Media {
                         self.cached.remove(&block);
                         self.durable.insert(block, content.into());
                     } else {
-    /// Those that are under way although the host has died that began them.
-    late: Vec<u64>,
                         self.cached.insert(block, content.into());
                     }
                 }
@@ -193,6 +216,8 @@ pub struct SimDrive {
     answers: Rc<Notify>,
     /// Operations that it is not ready for.
     unready: Rc<Cell<u64>>,
+    /// It is not ready for reads.
+    away: Rc<Cell<bool>>,
     /// Writes that it will fail.
     unwritable: Rc<Cell<u64>>,
     /// Size of what it calls a block.
@@ -213,13 +238,12 @@ impl SimDrive {
             hangs: Rc::default(),
             answers: Rc::default(),
             unready: Rc::new(Cell::new(0)),
+            away: Rc::default(),
             unwritable: Rc::new(Cell::new(0)),
             block_bytes: BLOCK as u32,
             held: Rc::default(),
         }
     }
-    /// It is not ready for reads.
-    away: Rc<Cell<bool>>,
 
     /// The same drive, with blocks of 512 bytes to whoever uses it.
     pub fn with_sectors(mut self) -> SimDrive {
@@ -240,7 +264,6 @@ impl SimDrive {
     /// How many clones there are of it.
     pub fn handles(&self) -> usize {
         Rc::strong_count(&self.media)
-            away: Rc::default(),
     }
 
     /// Every block that has been written and not forgotten, as it would be read.
@@ -300,7 +323,8 @@ impl SimDrive {
             reactor::sleep(turn).await;
         }
         let nanoseconds = self.power.random.below(50_000);
-        reactor::sleep(Duration::from_nanos(nanoseconds) * self.slowness.get()).await;
+        let time = Duration::from_nanos(nanoseconds) * self.slowness.get();
+        reactor::sleep(time + self.power.tail()).await;
         while self.hangs.get() {
             self.answers.notified().await;
         }
@@ -393,6 +417,9 @@ impl BlockDevice for SimDrive {
         if let Err(error) = self.begin().await {
             return (buffer, Err(error));
         }
+        if self.away.get() {
+            return (buffer, Err(IoError::NotReady));
+        }
         if let Err(error) = self.take_time(buffer.len() / BLOCK).await {
             return (buffer, Err(error));
         }
@@ -419,9 +446,6 @@ impl BlockDevice for SimDrive {
             }
         }
         drop(media);
-        if self.away.get() {
-            return (buffer, Err(IoError::NotReady));
-        }
         (buffer, Ok(()))
     }
 
@@ -488,6 +512,10 @@ impl BlockDevice for SimDrive {
             media.flights.insert(flight, discard);
             flight
         };
+        let forgetting = self.power.forgetting();
+        if forgetting > Duration::ZERO {
+            reactor::sleep(forgetting).await;
+        }
         self.arrive(flight, 0).await
     }
 

@@ -14,13 +14,14 @@
 //!   wrong but lose what was not flushed. Once the pool has rebuilt what bad drives held and
 //!   has forgotten them, others may become bad.
 //! - The pool is opened with another number of shards each time, where several are asked for.
-//! - A drive may answer many times more slowly than the others.
+//! - A drive may answer many times more slowly than the others, and single requests of any
+//!   drive may take many times as long as others.
 //! - Where rivals are asked for, a host stands still at any drive operation; what it had begun
 //!   reaches the drives within four seconds; another takes the pool by force; then the first goes
 //!   on in turns with it, its clock having gone on or not.
 //! - Drives join, new ones and former members with old labels, and are asked to leave.
-//!
 //! - Who asked for a change, or for a read, gives up waiting for it.
+//!
 //! Pools have 1 to 32 drives, of one size or of several, segments of any width, volumes of which
 //! some reserve space, and several clients at once. Between lives a pool may be exported.
 //!
@@ -61,7 +62,8 @@ pub struct Options {
     /// Other hosts take the pool by force from those that stand still.
     pub rivals: bool,
     /// What worlds did not have when seeds of some tests were found, which are to find them again:
-    /// reads of snapshots.
+    /// reads of snapshots, requests that are given up, drives that answer nothing,
+    /// requests that outlast the process which began them, single requests that take long.
     pub latecomers: bool,
 }
 
@@ -160,14 +162,14 @@ pub fn run(options: &Options) -> Result<Report, String> {
         let slow = extra.below(drives.len() as u64) as usize;
         drives[slow].slow_down(2 + extra.below(40) as u32);
     }
-    let bad = if options.bad_drives {
-        pick_bad(&random, level.drives_lost_max(width), drives.len())
-    } else {
-        Vec::new()
     let tails = Random::new(options.seed ^ 0x7a11_0000_0000);
     if options.latecomers && tails.once_in(2) {
         power.have_tails(tails.word());
     }
+    let bad = if options.bad_drives {
+        pick_bad(&random, level.drives_lost_max(width), drives.len())
+    } else {
+        Vec::new()
     };
     let chance = chance_of(options.seed, [random, extra, later]);
     let shape = (level, width);
@@ -190,10 +192,6 @@ pub fn run(options: &Options) -> Result<Report, String> {
     Ok(world.report())
 }
 
-/// Any width that segments of that level can have on so many drives.
-fn pick_width(random: &Random, level: Level, drives: usize) -> usize {
-    let least = match level {
-        Level::Raid0 => 1,
 /// What decides in the world of a seed; the first of them have been asked already.
 fn chance_of(seed: u64, [random, extra, later]: [Random; 3]) -> Chance {
     let of = |word: u64| Random::new(seed ^ word);
@@ -210,6 +208,10 @@ fn chance_of(seed: u64, [random, extra, later]: [Random; 3]) -> Chance {
     }
 }
 
+/// Any width that segments of that level can have on so many drives.
+fn pick_width(random: &Random, level: Level, drives: usize) -> usize {
+    let least = match level {
+        Level::Raid0 => 1,
         Level::Raid1 | Level::Raid5 | Level::Raid10 => 2,
         Level::Raid6 => 3,
     };

@@ -2,6 +2,7 @@
 
 mod changes;
 mod clients;
+mod misfortunes;
 mod refusals;
 mod rivals;
 mod served;
@@ -13,8 +14,8 @@ use crate::run::{Options, Report};
 use block::{BlockDevice, Buffer, Lba};
 use changes::Pending;
 use pool::{
-    CreateOptions, DriveId, Entropy, HostId, Level, OpenOptions, PoolError, PoolState, Settings,
-    SnapshotId, VolumeId, VolumeOptions,
+    CreateOptions, DriveId, Entropy, HostId, Level, OpenOptions, PoolError, Settings, SnapshotId,
+    VolumeId, VolumeOptions,
 };
 use reactor::Reactor;
 use rivals::Rest;
@@ -59,13 +60,13 @@ pub(crate) struct Chance {
     pub more: Random,
     /// Decides which reads there are beside those of volumes.
     pub reads: Random,
-}
     /// Decides who gives up waiting.
     pub patience: Random,
     /// Decides which drives answer nothing.
     pub silences: Random,
     /// Decides which requests outlast their process, and how long.
     pub lates: Random,
+}
 
 pub(crate) struct World {
     pub options: Options,
@@ -83,12 +84,12 @@ pub(crate) struct World {
     ends: Random,
     more: Random,
     reads: Random,
-    /// Columns of its segments.
     patience: Random,
     silences: Random,
     lates: Random,
     /// Drives that may be about to join, or not.
     undecided: RefCell<BTreeSet<usize>>,
+    /// Columns of its segments.
     width: usize,
     bad: RefCell<Vec<usize>>,
     pub model: RefCell<Model>,
@@ -131,10 +132,10 @@ impl World {
             ends,
             more,
             reads,
-        } = chance;
             patience,
             silences,
             lates,
+        } = chance;
         World {
             crowded: options.crowded.unwrap_or(random.once_in(4)),
             options,
@@ -150,11 +151,11 @@ impl World {
             ends,
             more,
             reads,
-            bad: RefCell::new(bad),
             patience,
             silences,
             lates,
             undecided: RefCell::default(),
+            bad: RefCell::new(bad),
             model: RefCell::default(),
             report: Cell::default(),
             unnamed: Cell::new(0),
@@ -291,8 +292,8 @@ impl World {
     /// One life: open, compare, work, and lose power on the way, or close in the end.
     pub fn live(self: &Rc<Self>, _life: u64, last: bool) -> Result<(), String> {
         let absent = self.misfortune(last);
-        let fuse = match last {
         self.silence();
+        let fuse = match last {
             true => OPERATIONS_MAX,
             false => self.random.below(16 << self.random.below(10)),
         };
@@ -322,14 +323,16 @@ impl World {
         last: bool,
         force: bool,
     ) -> Result<(), String> {
+        self.undecided.borrow_mut().clear();
+        self.land_late_requests();
         let all = self.drives.borrow().clone();
         for (index, drive) in all.iter().enumerate() {
             // What does not read is as what it was.
-            if let Ok(label) = pool::probe(drive).await {
-                self.ids.borrow_mut()[index] = label.map(|label| label.drive);
-            }
             if drive.hangs() {
                 continue;
+            }
+            if let Ok(label) = pool::probe(drive).await {
+                self.ids.borrow_mut()[index] = label.map(|label| label.drive);
             }
         }
         let present = all

@@ -1,6 +1,7 @@
 //! What goes wrong with a drive, and comes right again.
 
 use super::{BLOCK, Flight, SECTOR, SimDrive};
+use std::collections::BTreeMap;
 
 impl SimDrive {
     /// Answers that it is not ready so many times.
@@ -8,12 +9,12 @@ impl SimDrive {
         self.unready.set(operations);
     }
 
-    /// Fails so many writes, and does nothing else wrong.
     /// Is not ready for any read from now on, or again.
     pub fn refuse_reads(&self, refuses: bool) {
         self.away.set(refuses);
     }
 
+    /// Fails so many writes, and does nothing else wrong.
     pub fn fail_writes(&self, count: u64) {
         self.unwritable.set(count);
     }
@@ -53,8 +54,8 @@ impl SimDrive {
         let mut writes = std::mem::take(&mut media.unflushed);
         media.cached.clear();
         media.flights.clear();
-        while !writes.is_empty() {
         media.late.clear();
+        while !writes.is_empty() {
             let write = writes.swap_remove(random.below(writes.len() as u64) as usize);
             let fate = random.below(3);
             if fate == 0 {
@@ -76,12 +77,12 @@ impl SimDrive {
     /// What the death of the process that used it does: a write on its way arrives, or was never
     /// begun. What was not flushed can be read, and be lost with the power later.
     pub fn lose_host(&self) {
-        let random = &self.power.random;
         self.lose_host_but(|| false);
     }
 
     /// The same, but that requests stay on their way for which `late` is true.
     pub fn lose_host_but(&self, late: impl Fn() -> bool) {
+        let random = &self.power.random;
         let mut media = self.media.borrow_mut();
         let flights = std::mem::take(&mut media.flights);
         let mut stay = BTreeMap::new();
@@ -104,7 +105,6 @@ impl SimDrive {
                     .retain(|write| !gone.contains(&write.number));
             }
         }
-    }
         media.late = stay.keys().copied().collect();
         media.flights = stay;
     }
@@ -117,6 +117,7 @@ impl SimDrive {
     /// One of them arrives.
     pub fn land_late(&self, flight: u64) {
         self.media.borrow_mut().land(flight);
+    }
 
     /// Flips bits in, or makes unreadable, some blocks that were written.
     pub fn decay(&self, count: u64) {

@@ -94,10 +94,10 @@ impl World {
                 }
             }
             (9, _, _) if self.random.once_in(3) => self.remove_drive(pool).await,
-            _ => pool
-                .checkpoint()
-                .await
-                .map_err(|error| format!("checkpoint: {error}")),
+            _ => match self.or_give_up(pool.checkpoint()).await {
+                None | Some(Ok(())) => Ok(()),
+                Some(Err(error)) => Err(format!("checkpoint: {error}")),
+            },
         }
     }
 
@@ -108,7 +108,12 @@ impl World {
             return Ok(());
         }
         let stranger = |id: &Option<DriveId>| id.is_none_or(|id| !members.contains(&id));
-        let spare = self.ids.borrow().iter().position(stranger);
+        let undecided = self.undecided.borrow().clone();
+        let ids = self.ids.borrow().clone();
+        let mut spare = (0..)
+            .zip(&ids)
+            .filter(|(index, _)| !undecided.contains(index));
+        let spare = spare.find_map(|(index, id)| stranger(id).then_some(index));
         let index = spare.unwrap_or_else(|| {
             let mut drives = self.drives.borrow_mut();
             let blocks = 1150 + 40 * self.random.below(8);
@@ -120,8 +125,13 @@ impl World {
         if drive.is_dead() || self.bad.borrow().contains(&index) {
             return Ok(());
         }
-        let added = pool.add_drive(drive.clone()).await;
+        let added = self.or_give_up(pool.add_drive(drive.clone())).await;
         self.still_holds()?;
+        let Some(added) = added else {
+            // It joins or it does not: the next life knows.
+            self.undecided.borrow_mut().insert(index);
+            return Ok(());
+        };
         let id = match added {
             Ok(id) => id,
             // Its last host had just added it.
@@ -216,16 +226,6 @@ impl World {
         }
     }
 
-    /// Waits until no client writes to the volume, and keeps them off it.
-    async fn reserve(&self, volume: u32) -> Result<(), String> {
-        self.model.borrow_mut().reserved.insert(volume);
-        let busy = || {
-            let model = self.model.borrow();
-            model
-                .volumes
-                .get(&volume)
-                .is_some_and(|image| !image.writes.is_empty() || image.is_being_read())
-        };
     /// Waits for a change, or gives up after a while, now and then.
     pub(super) async fn or_give_up<T>(&self, change: impl Future<Output = T>) -> Option<T> {
         let chance = &self.patience;
@@ -250,6 +250,16 @@ impl World {
         }
     }
 
+    /// Waits until no client writes to the volume, and keeps them off it.
+    async fn reserve(&self, volume: u32) -> Result<(), String> {
+        self.model.borrow_mut().reserved.insert(volume);
+        let busy = || {
+            let model = self.model.borrow();
+            model
+                .volumes
+                .get(&volume)
+                .is_some_and(|image| !image.writes.is_empty() || image.is_being_read())
+        };
         while busy() {
             reactor::sleep(Duration::from_micros(20)).await;
             self.still_holds()?;
@@ -286,7 +296,9 @@ impl World {
             .map(|(place, volume)| (VolumeId(*volume), one_of(&name, place)))
             .collect();
         let asked = self.begin(pool, &name, Kind::Snapshots(images));
-        let result = pool.snapshot(&named).await;
+        let Some(result) = self.or_give_up(pool.snapshot(&named)).await else {
+            return self.find_out(pool).await;
+        };
         if let Some((ids, Kind::Snapshots(images))) = self.end(pool, result, asked)? {
             let images = ids.iter().zip(images).map(|(id, (_, image))| (id.0, image));
             self.model.borrow_mut().snapshots.extend(images);
@@ -378,7 +390,9 @@ impl World {
 
     async fn delete_snapshot(&self, pool: &Served, id: u32) -> Result<(), String> {
         let asked = self.begin(pool, "", Kind::DeleteSnapshot(id));
-        let result = pool.delete_snapshot(SnapshotId(id)).await;
+        let Some(result) = self.or_give_up(pool.delete_snapshot(SnapshotId(id))).await else {
+            return self.find_out(pool).await;
+        };
         if self.end(pool, result, asked)?.is_some() {
             self.model.borrow_mut().snapshots.remove(&id);
         }
@@ -388,7 +402,9 @@ impl World {
     async fn delete_volume(&self, pool: &Served, id: u32) -> Result<(), String> {
         self.reserve(id).await?;
         let asked = self.begin(pool, "", Kind::DeleteVolume(id));
-        let result = pool.delete_volume(VolumeId(id)).await;
+        let Some(result) = self.or_give_up(pool.delete_volume(VolumeId(id))).await else {
+            return self.find_out(pool).await;
+        };
         if self.end(pool, result, asked)?.is_some() {
             self.model.borrow_mut().volumes.remove(&id);
         }

@@ -210,8 +210,12 @@ impl World {
         let number = self.tick();
         self.with_image(id, |image| image.begin_read(number, start, blocks));
         let buffer = Buffer::new(blocks as usize * BLOCK);
-        let (buffer, result) = device.read(Lba(start), buffer).await;
+        let read = self.or_give_up(device.read(Lba(start), buffer)).await;
         self.still_holds()?;
+        let Some((buffer, result)) = read else {
+            self.with_image(id, |image| image.give_up_read(number));
+            return Ok(());
+        };
         let now = self.tick();
         self.count(|report| report.requests += 1);
         let mut model = self.model.borrow_mut();

@@ -7,6 +7,7 @@ use pool::Level;
 use reactor::Reactor;
 use sim::{Device, Power, SimDrive};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Blocks of the volume.
 const BLOCKS: u64 = 400;
