@@ -95,8 +95,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // Something else may be told meanwhile.
         let _ = reactor::timeout(left, self.upkeep.notified()).await;
         if self.let_zones_go() {
-            // Writers wait for a segment, and a merge that is due may take long. A failure has taken
-            // the pool offline.
+            // Writers wait for a segment, and a merge that is due may take long. A failure has
+            // taken the pool offline.
             let _ = self.announce().await;
         }
         true
