@@ -5,6 +5,7 @@ use super::{BLOCK, Served, World};
 use crate::drive::SimDrive;
 use crate::model::{Image, Write};
 use pool::{DriveId, PoolError, PoolState, SnapshotId, VolumeId, VolumeOptions};
+use std::convert::Infallible;
 use std::time::Duration;
 
 /// A change that was asked for and not yet answered.
@@ -242,7 +243,8 @@ impl World {
         // Whatever has begun gets in line.
         reactor::sleep(Duration::from_micros(1)).await;
         // Changes are made one after the other, and this one changes nothing.
-        let none = pool.set_attributes(VolumeId(0), Vec::new()).await;
+        let none = pool.change_attributes(VolumeId(0), |_| Ok::<_, Infallible>(Vec::new()));
+        let none = none.await.map(|Ok(())| ());
         self.still_holds()?;
         match none {
             Err(PoolError::NotFound(_)) => self.reconcile(pool),
