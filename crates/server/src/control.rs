@@ -7,6 +7,7 @@ mod administrators;
 mod audit;
 mod catalogue;
 mod credentials;
+mod drive_specs;
 mod drives;
 mod figures;
 mod grants;

@@ -162,7 +162,11 @@ async fn serve(
 /// Makes a change whole, whoever is there to hear of it: a connection that ends takes what it waits
 /// for with it, and half a change is not what its client asked for.
 async fn whole(front: Arc<Front>, request: Request<Body>, from: Connection) -> Response {
-    let made = tokio::spawn(async move { front.answer(request, from.asker.remote(), &from.proof).await });
+    let made = tokio::spawn(async move {
+        front
+            .answer(request, from.asker.remote(), &from.proof)
+            .await
+    });
     made.await.unwrap_or_else(|error| {
         let message = format!("the request failed: {error}");
         Refusal(ErrorBody::new(ErrorCode::Internal, message)).into_response()
@@ -186,7 +190,11 @@ async fn exchange<S>(
             request.extensions_mut().insert(from.asker);
             let under_tls = from.under_tls;
             let mut answer: Response = match request.method().is_safe() {
-                true => front.answer(request, from.asker.remote(), &from.proof).await,
+                true => {
+                    front
+                        .answer(request, from.asker.remote(), &from.proof)
+                        .await
+                }
                 false => whole(front, request, from).await,
             };
             if under_tls {

@@ -13,8 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use api::{
-    BlockSize, DriveSpec, Grant, HostKeySpec, HostSpec, Limits, Name, SettingsChange,
-    TlsKeySpec,
+    BlockSize, DriveSpec, Grant, HostKeySpec, HostSpec, Limits, Name, SettingsChange, TlsKeySpec,
 };
 use redb::TableDefinition;
 use serde::de::DeserializeOwned;

@@ -1,29 +1,23 @@
 //! Drives: open, show, close.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use api::{
-    Administration, Drive, DriveSpec, ErrorBody, ErrorCode, Name, ObjectState, Severity, Size,
-};
+use api::{Administration, Drive, DriveSpec, ErrorBody, ErrorCode, Name, ObjectState, Severity};
 use node::{DriveFacts, EmulatedError, NodeError, NvmeError, OpenError, PoolError};
 use ssd::{NamespaceError, ProfileError};
 
+use super::drive_specs::{
+    check, data_path_spec, description, existing, in_blocks, is_what, to_be_made,
+};
 use super::pools::pool_of;
-use super::{Control, DriveEntry, Objects, is_absolute, not_found};
+use super::{Control, DriveEntry, Objects, not_found};
 use crate::state::{DriveRecord, Kind};
 
 /// How long drives in use are tried for, all together, when a node starts.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
 const RETRY_PERIOD: Duration = Duration::from_millis(50);
-
-/// The whole of a drive.
-const SCALE_PPM_MAX: u32 = 1_000_000;
-
-/// The longest path that the system takes (`PATH_MAX`, less the zero at its end).
-const PATH_BYTES_MAX: usize = 4095;
 
 impl Control {
     /// Every drive, by name.
@@ -296,157 +290,12 @@ pub(super) fn user<'a>(objects: &'a Objects, drive: &Name) -> Option<&'a Name> {
         .map(|(name, _)| name)
 }
 
-/// Whether a drive is what is asked for. How large its file was made once need not be said again.
-fn is_what(existing: &DriveSpec, asked: &DriveSpec) -> bool {
-    match (existing, asked) {
-        (DriveSpec::Path { path, .. }, DriveSpec::Path { path: same, size }) if size.is_none() => {
-            path == same
-        }
-        _ => existing == asked,
-    }
-}
-
-fn check(spec: &DriveSpec) -> Result<(), ErrorBody> {
-    if let DriveSpec::Emulated {
-        scale_ppm,
-        dilation_percent,
-        ..
-    } = spec
-    {
-        if !(1..=SCALE_PPM_MAX).contains(scale_ppm) {
-            let message = format!("{scale_ppm}; allowed: 1 to {SCALE_PPM_MAX}");
-            return Err(ErrorBody::invalid("scale_ppm", message));
-        }
-        if *dilation_percent == 0 {
-            return Err(ErrorBody::invalid(
-                "dilation_percent",
-                "0; allowed: 1 or more",
-            ));
-        }
-    }
-    let (path, profile) = match spec {
-        DriveSpec::Path { path, .. } => (Some(("path", path)), None),
-        DriveSpec::Emulated {
-            profile, directory, ..
-        } => {
-            let directory = directory.as_ref();
-            (
-                directory.map(|path| ("directory", path)),
-                Some(("profile", profile)),
-            )
-        }
-        DriveSpec::Memory { .. } | DriveSpec::Null { .. } => (None, None),
-    };
-    for (field, text) in profile.into_iter().chain(path) {
-        // They would split lines of the log and of tables, or do worse to a terminal.
-        if text.contains(char::is_control) {
-            let message = format!("{field} {text:?} has control characters; allowed: none");
-            return Err(ErrorBody::invalid(field, message));
-        }
-    }
-    let Some((field, path)) = path else {
-        return Ok(());
-    };
-    let problem = if !is_absolute(path) {
-        "is relative"
-    } else if path.len() > PATH_BYTES_MAX {
-        "is too long"
-    } else {
-        return Ok(());
-    };
-    let message = format!(
-        "{field} {path:?} {problem}; allowed: an absolute path on the node, up to \
-         {PATH_BYTES_MAX} bytes, without control characters"
-    );
-    Err(ErrorBody::invalid(field, message))
-}
-
-/// The same drive, of whole blocks.
-fn in_blocks(spec: DriveSpec) -> DriveSpec {
-    match spec {
-        DriveSpec::Path { path, size } => DriveSpec::Path {
-            path,
-            size: size.map(Size::in_blocks),
-        },
-        DriveSpec::Memory { size } => DriveSpec::Memory {
-            size: size.in_blocks(),
-        },
-        DriveSpec::Null { size } => DriveSpec::Null {
-            size: size.in_blocks(),
-        },
-        emulated @ DriveSpec::Emulated { .. } => emulated,
-    }
-}
-
-fn data_path_spec(spec: &DriveSpec) -> node::DriveSpec {
-    match spec {
-        DriveSpec::Path { path, size } => node::DriveSpec::Path {
-            path: path.into(),
-            create_bytes: size.map(Size::bytes),
-        },
-        DriveSpec::Memory { size } => node::DriveSpec::Memory {
-            bytes: size.bytes(),
-        },
-        DriveSpec::Null { size } => node::DriveSpec::Null {
-            bytes: size.bytes(),
-        },
-        DriveSpec::Emulated {
-            profile,
-            scale_ppm,
-            dilation_percent,
-            directory,
-        } => node::DriveSpec::Emulated(node::EmulatedSpec {
-            profile: profile.clone(),
-            scale_ppm: *scale_ppm,
-            dilation_percent: *dilation_percent,
-            directory: directory.as_ref().map(Into::into),
-        }),
-    }
-}
-
-/// The same drive, if it is there.
-fn existing(spec: node::DriveSpec) -> node::DriveSpec {
-    match spec {
-        node::DriveSpec::Path { path, .. } => node::DriveSpec::Path {
-            path,
-            create_bytes: None,
-        },
-        other => other,
-    }
-}
-
-/// The file or directory that opening a drive makes, if it is not there yet.
-fn to_be_made(spec: &DriveSpec) -> Option<PathBuf> {
-    let path = match spec {
-        DriveSpec::Path {
-            path,
-            size: Some(_),
-        } => PathBuf::from(path),
-        DriveSpec::Emulated {
-            directory: Some(directory),
-            ..
-        } => PathBuf::from(directory),
-        _ => return None,
-    };
-    let missing = path.symlink_metadata().is_err();
-    missing.then_some(path)
-}
-
 fn remembered(spec: DriveSpec, facts: DriveFacts) -> DriveRecord {
     DriveRecord {
         spec,
         capacity_bytes: facts.capacity_bytes,
         block_bytes: facts.block_bytes,
         administrators: BTreeSet::new(),
-    }
-}
-
-pub(super) fn description(spec: &DriveSpec) -> String {
-    match spec {
-        DriveSpec::Path { path, .. } => path.clone(),
-        DriveSpec::Memory { size } => format!("{size} of memory, lost when the node stops"),
-        DriveSpec::Null { size } => format!("{size} that keep nothing"),
-        DriveSpec::Emulated { profile, .. } => format!("an emulated {profile}"),
     }
 }
 

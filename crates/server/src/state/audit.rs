@@ -7,8 +7,8 @@ use std::ops::Bound;
 
 use api::AuditEntry;
 use redb::{
-    Database, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
-    TableError, WriteTransaction,
+    Database, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+    TableDefinition, TableError, WriteTransaction,
 };
 
 use super::{META, State, StateError};

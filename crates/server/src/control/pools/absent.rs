@@ -5,7 +5,7 @@ use node::{AbsentMember, NodeError, PoolError};
 
 use super::hexadecimal;
 use crate::control::Objects;
-use crate::control::drives::description;
+use crate::control::drive_specs::description;
 use crate::state::PoolRecord;
 
 /// Why an opening with the drives `used` was refused, if that is for want of members: each of them
