@@ -114,6 +114,11 @@ impl Ring {
             .map_err(redb::Error::from)?;
         bytes += record.len() as u64;
         while bytes > self.bytes_max || table.len().map_err(redb::Error::from)? > self.entries_max {
+            if table.len().map_err(redb::Error::from)? == 1 {
+                // More was counted than is there: an earlier version does not count.
+                bytes = record.len() as u64;
+                break;
+            }
             let oldest = table.pop_first().map_err(redb::Error::from)?;
             let Some((_, record)) = oldest else { break };
             bytes = bytes.saturating_sub(record.value().len() as u64);
@@ -245,6 +250,23 @@ mod tests {
         }
         assert!((2..10).contains(&add(&database, &ring, 21, 3000)));
         assert_eq!(add(&database, &ring, 22, 3000), 1);
+    }
+
+    /// An earlier version, started in between, takes entries away without counting bytes.
+    #[test]
+    fn a_count_of_bytes_that_is_too_high_ends_with_the_entries() {
+        let database = database();
+        let ring = Ring {
+            bytes_max: 4096,
+            ..REFUSED
+        };
+        let transaction = database.begin_write().unwrap();
+        let mut meta = transaction.open_table(META).unwrap();
+        ring.set_bytes(&mut meta, 1 << 20).unwrap();
+        drop(meta);
+        transaction.commit().unwrap();
+        assert_eq!(add(&database, &ring, 1, 100), 1);
+        assert_eq!(add(&database, &ring, 2, 100), 2);
     }
 
     #[test]
