@@ -225,6 +225,9 @@ fn tell(problem: &str) {
 fn served(started: &Started) -> String {
     let rest = started.api.iter().map(|url| format!("REST API   {url}"));
     let mut lines: Vec<String> = rest.collect();
+    if let Some(problem) = &started.api_problem {
+        lines.push(format!("           not yet: {problem}; it is tried again"));
+    }
     if let Some(fingerprint) = &started.endpoints.certificate {
         lines.push(format!(
             "           its certificate's SHA-256 fingerprint: {fingerprint}"

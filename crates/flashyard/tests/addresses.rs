@@ -9,6 +9,7 @@ mod network;
 mod support;
 
 use std::fs::File;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use api::{DriveSpec, Status, VolumeSpec};
@@ -57,11 +58,7 @@ impl Served {
         let file = state.join("flashyard.toml");
         let all = format!("state_directory = \"{}\"\n{settings}", state.display());
         std::fs::write(&file, all).unwrap();
-        let [said, log] = ["said", "log"].map(|name| File::create(state.join(name)).unwrap());
-        let mut serve = machine.command(env!("CARGO_BIN_EXE_flashyard"));
-        serve.args(["serve", "--config"]).arg(&file);
-        serve.stdin(Stdio::null()).stdout(said).stderr(log);
-        let process = serve.spawn().unwrap();
+        let process = Served::spawn(machine, state);
         let endpoints = wait_for("the node starts", || Endpoints::read(state).ok());
         let served = Served {
             process,
@@ -82,6 +79,17 @@ impl Served {
             client.create_volume(&name("data"), &volume).unwrap();
         });
         served
+    }
+
+    /// The process of a node whose settings are in its state directory.
+    fn spawn(machine: &Machine, state: &Path) -> Child {
+        let [said, log] = ["said", "log"].map(|name| File::create(state.join(name)).unwrap());
+        let mut serve = machine.command(env!("CARGO_BIN_EXE_flashyard"));
+        serve
+            .args(["serve", "--config"])
+            .arg(state.join("flashyard.toml"));
+        serve.stdin(Stdio::null()).stdout(said).stderr(log);
+        serve.spawn().unwrap()
     }
 
     fn client(&self, url: &str) -> Client {
@@ -307,6 +315,37 @@ fn without_a_network_loopback_is_told() {
         greeting.contains("-t tcp -a 127.0.0.1 -s 4420\n"),
         "{greeting}"
     );
+}
+
+/// Whoever manages a node may get their network later than the node gets its own.
+#[test]
+fn hosts_do_not_wait_for_the_address_of_the_api() {
+    let Network { node, host } = Network::new();
+    let settings = "
+[[nvme.ports]]
+listen = \"192.0.2.1:4420\"
+[api]
+listen = \"198.51.100.1:4400\"
+";
+    let mut served = Served::start(&node, settings);
+    served.process.kill().unwrap();
+    served.process.wait().unwrap();
+    let change = |how: &str| node.ip(&["address", how, "198.51.100.1/24", "dev", "manage"]);
+    change("delete");
+    served.process = Served::spawn(&node, served.directory.path());
+    let log = served.directory.path().join("log");
+    wait_for("the log says it", || {
+        let said = std::fs::read_to_string(&log).ok()?;
+        said.contains("the REST API cannot listen at").then_some(())
+    });
+    assert_eq!(discovered(&host, "192.0.2.1:4420"), ["192.0.2.1 4420"]);
+    let greeting = served.greeting();
+    assert!(greeting.contains("not yet: "), "{greeting}");
+    change("add");
+    let endpoints = wait_for("the API", || Endpoints::read(served.directory.path()).ok());
+    assert_eq!(endpoints.api, "https://198.51.100.1:4400");
+    let status = served.status(&host, &endpoints.api);
+    assert_eq!(status.problems, Vec::<String>::new());
 }
 
 /// By a volume's name, by addresses of both families and of a link, and by the name of a host.

@@ -113,11 +113,15 @@ impl Served {
     }
 
     fn start(&mut self, stdout: Stdio, stderr: Stdio) {
+        self.spawn(stdout, stderr);
+        self.wait();
+    }
+
+    fn spawn(&mut self, stdout: Stdio, stderr: Stdio) {
         let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
         program.args(&self.arguments).stdin(Stdio::null());
         program.stdout(stdout).stderr(stderr);
         self.process = Some(program.spawn().unwrap());
-        self.wait();
     }
 
     fn quietly(&mut self) {
@@ -131,6 +135,14 @@ impl Served {
             assert!(process.try_wait().unwrap().is_none(), "the node has ended");
             TcpStream::connect(self.api).is_ok() && self.client().status().is_ok()
         });
+    }
+
+    /// What a service asks before each start.
+    fn check(&self) {
+        let mut arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        arguments.push("--check-config");
+        let checked = flashyard(&arguments);
+        assert!(checked.status.success(), "{checked:?}");
     }
 
     fn client(&self) -> Client {
@@ -168,10 +180,14 @@ impl Served {
     /// That a host reads and writes its volume.
     fn serves(&self, volume: &str) {
         let nqn = self.client().volume(&name(volume)).unwrap().nqn;
-        let target = format!("tcp://{}/{nqn}", self.nvme);
-        let load = ["perf", &target, "--rw", "randrw", "--number-ios", "64"];
-        let ran = flashyard(&load);
+        let ran = self.load(&nqn);
         assert!(ran.status.success(), "{ran:?}");
+    }
+
+    /// A host that reads and writes a volume.
+    fn load(&self, nqn: &str) -> Output {
+        let target = format!("tcp://{}/{nqn}", self.nvme);
+        flashyard(&["perf", &target, "--rw", "randrw", "--number-ios", "64"])
     }
 
     fn metric(&self, series: &str) -> f64 {
@@ -330,6 +346,7 @@ fn a_node_starts_on_a_full_and_on_a_read_only_directory() {
             }),
             _ => small.fill(),
         }
+        node.check();
         node.quietly();
         node.serves("v");
         wait_until("the problem", || {
@@ -416,4 +433,72 @@ fn a_node_serves_whatever_becomes_of_its_output_and_its_log() {
         }
         assert_eq!(node.end(), 0, "round {round}");
     }
+}
+
+/// What hosts get does not hang on who manages the node: an address of the REST API that another
+/// program has, as a start finds it after an orderly end and after a crash.
+#[test]
+fn a_node_serves_before_its_api_can_listen() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Served::new(&directory.path().join("state"), directory.path());
+    node.quietly();
+    let drive = directory.path().join("drive");
+    let drive = drive.to_str().unwrap();
+    node.answer(&["drive", "add", "d", drive, "--size", "16MiB"]);
+    node.answer(&["volume", "create", "v", "--drive", "d", "--allow", "any"]);
+    let nqn = node.client().volume(&name("v")).unwrap().nqn;
+    let endpoints = node.state.join("endpoints.json");
+    for killed in [false, true] {
+        match killed {
+            false => assert_eq!(node.end(), 0),
+            true => node.kill(),
+        }
+        let other = TcpListener::bind(node.api).unwrap();
+        node.check();
+        let log = directory.path().join(format!("log-{killed}"));
+        node.spawn(Stdio::null(), File::create(&log).unwrap().into());
+        wait_until("a host reads and writes", || {
+            node.load(&nqn).status.success()
+        });
+        let problem = "the REST API cannot listen at";
+        wait_until("the log says it", || {
+            std::fs::read_to_string(&log).unwrap().contains(problem)
+        });
+        wait_until("nobody is told of an API that is not", || {
+            !endpoints.exists()
+        });
+
+        drop(other);
+        node.wait();
+        wait_until("the file", || endpoints.exists());
+        let events = events(&node);
+        assert!(events.contains(problem), "{events}");
+        assert!(events.contains("the REST API listens"), "{events}");
+        let status = node.answer(&["status"]);
+        assert!(!status.contains(problem), "{status}");
+        assert!(node.load(&nqn).status.success());
+    }
+    // It ends in order also while it waits for the address.
+    assert_eq!(node.end(), 0);
+    let _other = TcpListener::bind(node.api).unwrap();
+    node.spawn(Stdio::null(), Stdio::null());
+    wait_until("a host reads and writes", || {
+        node.load(&nqn).status.success()
+    });
+    assert_eq!(node.end(), 0);
+}
+
+/// Nothing waits for a node that has nothing yet: its first start says what is in the way.
+#[test]
+fn a_first_start_needs_the_address_of_its_api() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Served::new(&directory.path().join("state"), directory.path());
+    let _other = TcpListener::bind(node.api).unwrap();
+    let arguments: Vec<&str> = node.arguments.iter().map(String::as_str).collect();
+    let refused = flashyard(&arguments);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    let expected = format!("REST API at {}: Address already in use", node.api);
+    assert!(said.contains(&expected), "{said}");
+    assert!(!node.state.join("state.redb").exists());
 }

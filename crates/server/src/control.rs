@@ -55,6 +55,7 @@ pub use self::pools::hexadecimal;
 use self::pools::{PoolEntry, Usages};
 use self::ports::Ports;
 pub use self::ports::{PathRecord, Reached};
+pub use self::problems::Means;
 use self::problems::Problems;
 use self::settings::Settings;
 use crate::config::Config;

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +13,14 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 use crate::config::{Config, Protocol};
 use crate::control::{Control, Reached, StartError};
 use crate::develop::{Develop, UndoError};
 use crate::endpoints::{Endpoints, from_here};
 use crate::http::{Front, Rest, Tls, TlsError};
+use crate::listening::Listening;
 use crate::logging::SetLogLevel;
 use crate::{interfaces, logging, metrics, notify, open_files, routes};
 
@@ -143,6 +146,8 @@ pub struct Started {
     pub endpoints: Endpoints,
     /// Where others reach the REST API.
     pub api: Vec<String>,
+    /// Why they do not yet.
+    pub api_problem: Option<String>,
     /// Where others reach NVMe/TCP.
     pub nvme: Vec<Reached>,
     /// What it serves.
@@ -157,12 +162,9 @@ async fn serve(
 ) -> Result<(), DaemonError> {
     let mut signals = Signals::new().map_err(system("waiting for signals"))?;
     let address = config.api.listen.get_ref().0;
-    let listener = TcpListener::bind(address)
+    let listening = Listening::start(address, &config.state_directory)
         .await
         .map_err(|source| DaemonError::Listen { address, source })?;
-    let api_address = listener
-        .local_addr()
-        .map_err(system("reading the API's address"))?;
     let undone = develop.map_or(Ok(false), Develop::undo_unfinished)?;
     let control = Arc::new(Control::start(config, set_log_level).await?);
     warn_of_few_files(config, &control);
@@ -176,29 +178,31 @@ async fn serve(
     drop(tokio::spawn(Arc::clone(&control).wait_for_drives()));
     drop(tokio::spawn(Arc::clone(&control).scrub_on_schedule()));
     let (scheme, tls) = security(config)?;
-    let rest = Rest::start(
-        listener,
-        Front::new(Arc::clone(&control), routes::router(Arc::clone(&control))),
-        tls.as_ref().map(|tls| tls.acceptor.clone()),
-    );
-
-    let url = |address: SocketAddr| format!("{scheme}://{address}");
-    let nvme = control.node().addresses().iter();
-    let endpoints = Endpoints {
-        api: url(from_here(api_address)),
-        certificate: tls.map(|tls| tls.fingerprint),
-        nvme: nvme.copied().map(from_here).collect(),
-        pid: std::process::id(),
-    };
-    let directory = config.state_directory.clone();
-    let retrying = tokio::spawn(Arc::clone(&control).retry(directory, endpoints.clone()));
-    control.events().record(Severity::Info, "node", "serving");
-    announce(&Started {
-        endpoints,
-        api: reached_at(api_address).into_iter().map(url).collect(),
+    let address = listening.address();
+    let nvme = control.node().addresses().to_vec();
+    let certificate = tls.as_ref().map(|tls| tls.fingerprint.clone());
+    let endpoints = move |api| Endpoints::here(scheme, api, certificate.clone(), &nvme);
+    let started = Started {
+        endpoints: endpoints(address),
+        api: reached_at(address)
+            .into_iter()
+            .map(|address| format!("{scheme}://{address}"))
+            .collect(),
+        api_problem: listening.problem(),
         nvme: control.reached(&Asker::here()).await,
         volumes: control.volumes().await,
-    });
+    };
+    let (listens, listening_at) = oneshot::channel();
+    let rest = Rest::start(
+        listener(listening, Arc::clone(&control), listens),
+        Front::new(Arc::clone(&control), routes::router(Arc::clone(&control))),
+        tls.map(|tls| tls.acceptor),
+    );
+    let directory = config.state_directory.clone();
+    let retrying = retry(Arc::clone(&control), directory, listening_at, endpoints);
+    let retrying = tokio::spawn(retrying);
+    control.events().record(Severity::Info, "node", "serving");
+    announce(&started);
     notify::ready();
 
     let name = signals.next().await;
@@ -216,6 +220,38 @@ async fn serve(
         }
         name = signals.next() => Err(DaemonError::Stop(format!("cut short by a second {name}"))),
     }
+}
+
+/// What the REST API listens with, as soon as it does; `listens` is told where.
+async fn listener(
+    listening: Listening,
+    control: Arc<Control>,
+    listens: oneshot::Sender<SocketAddr>,
+) -> TcpListener {
+    let before = listening.address();
+    let listener = listening.listener(&control).await;
+    // Nobody wants to know in a node that stops.
+    let _ = listens.send(listener.local_addr().unwrap_or(before));
+    listener
+}
+
+/// Tells in the state directory where the node is reached, once it is, and tries again whatever
+/// cannot be written, until the node stops.
+async fn retry(
+    control: Arc<Control>,
+    directory: PathBuf,
+    listening_at: oneshot::Receiver<SocketAddr>,
+    endpoints: impl Fn(SocketAddr) -> Endpoints,
+) {
+    // Better none than one of a process that has ended.
+    Endpoints::remove(&directory);
+    let tell = async {
+        if let Ok(address) = listening_at.await {
+            let endpoints = endpoints(address);
+            control.tell_endpoints(&directory, &endpoints).await;
+        }
+    };
+    tokio::join!(tell, control.retry(&directory));
 }
 
 fn tell_if_undone(undone: bool, control: &Control) {

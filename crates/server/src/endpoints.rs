@@ -37,6 +37,21 @@ pub fn from_here(bound: SocketAddr) -> SocketAddr {
 }
 
 impl Endpoints {
+    /// Those of this process, whose REST API, spoken to as `scheme` says, listens at `api`.
+    pub fn here(
+        scheme: &str,
+        api: SocketAddr,
+        certificate: Option<String>,
+        nvme: &[SocketAddr],
+    ) -> Endpoints {
+        Endpoints {
+            api: format!("{scheme}://{}", from_here(api)),
+            certificate,
+            nvme: nvme.iter().copied().map(from_here).collect(),
+            pid: std::process::id(),
+        }
+    }
+
     /// Writes the file whole: a reader sees the old one, this one, or none.
     pub fn write(&self, state_directory: &Path) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(self)?;

@@ -64,8 +64,13 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Starts serving what arrives at `listener`, with TLS if there is an acceptor for it.
-    pub fn start(listener: TcpListener, front: Front, tls: Option<TlsAcceptor>) -> Rest {
+    /// Starts serving what arrives at `listener`, once there is one, with TLS if there is an
+    /// acceptor for it.
+    pub fn start(
+        listener: impl Future<Output = TcpListener> + Send + 'static,
+        front: Front,
+        tls: Option<TlsAcceptor>,
+    ) -> Rest {
         let (stop, stopping) = watch::channel(false);
         let task = tokio::spawn(accept(listener, Arc::new(front), tls, stopping));
         Rest { stop, task }
@@ -83,11 +88,15 @@ impl Rest {
 }
 
 async fn accept(
-    listener: TcpListener,
+    listener: impl Future<Output = TcpListener>,
     front: Arc<Front>,
     tls: Option<TlsAcceptor>,
     mut stopping: watch::Receiver<bool>,
 ) {
+    let listener = tokio::select! {
+        _ = stopping.changed() => return,
+        listener = listener => listener,
+    };
     let places = Places::default();
     let mut connections = JoinSet::new();
     loop {

@@ -19,6 +19,7 @@ pub mod events;
 mod http;
 mod interfaces;
 mod jobs;
+mod listening;
 pub mod logging;
 mod metrics;
 mod names;

@@ -1,7 +1,7 @@
 //! The faults that a start would find with settings, found without one.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
@@ -9,10 +9,12 @@ use rustix::fs::Access;
 
 use crate::config::{Config, ConfigError, Protocol};
 use crate::http::Tls;
+use crate::listening::passes;
 use crate::state;
 
 /// Refuses settings with which a node would not start on this machine. An address that is in use
-/// is none: the node itself may have it.
+/// is no fault: the node itself may have it. Nor is anything that a node which was there before
+/// starts with: it is there for its hosts, whatever it cannot write or be managed through.
 ///
 /// # Errors
 /// The first setting that is wrong, by name.
@@ -23,12 +25,16 @@ pub fn rehearse(config: &Config) -> Result<(), ConfigError> {
 fn check(config: &Config) -> Result<(), String> {
     let directory = &config.state_directory;
     let at = |problem: String| format!("state_directory {}: {problem}", directory.display());
-    check_directory(directory).map_err(at)?;
-    check_state(&directory.join(state::FILE_NAME)).map_err(at)?;
-    for port in &config.nvme.ports {
-        check_address("nvme.ports.listen", port.listen.0)?;
+    let was_there = check_state(&directory.join(state::FILE_NAME)).map_err(at)?;
+    if !was_there {
+        check_directory(directory).map_err(at)?;
     }
-    check_address("api.listen", config.api.listen.get_ref().0)?;
+    for port in &config.nvme.ports {
+        check_address("nvme.ports.listen", port.listen.0, |_| false)?;
+    }
+    check_address("api.listen", config.api.listen.get_ref().0, |error| {
+        was_there && passes(error)
+    })?;
     if config.api.protocol == Protocol::Https {
         let given = config.api.certificate_files();
         Tls::check(given.as_ref(), directory).map_err(|error| match given {
@@ -64,22 +70,29 @@ fn check_directory(path: &Path) -> Result<(), String> {
     made.map_err(|error| format!("{}: {error}", there.display()))
 }
 
-/// Whether the node can go on with the database that is there, if one is.
-fn check_state(path: &Path) -> Result<(), String> {
+/// Whether there is a database, which the node can go on with.
+fn check_state(path: &Path) -> Result<bool, String> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(said(&"is no file")),
-        Ok(_) => rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK)
-            .map_err(|error| said(&error)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        // One that cannot be written is read.
+        Ok(_) => match rustix::fs::access(path, Access::READ_OK) {
+            Ok(()) => Ok(true),
+            Err(error) => Err(said(&error)),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(said(&error)),
     }
 }
 
 /// Whether this machine has an address, and the node may listen there.
-fn check_address(setting: &str, address: SocketAddr) -> Result<(), String> {
+fn check_address(
+    setting: &str,
+    address: SocketAddr,
+    is_no_fault: impl Fn(&io::Error) -> bool,
+) -> Result<(), String> {
     match TcpListener::bind(address) {
-        Err(error) if error.kind() != ErrorKind::AddrInUse => {
+        Err(error) if error.kind() != ErrorKind::AddrInUse && !is_no_fault(&error) => {
             Err(format!("{setting} {address}: {error}"))
         }
         _ => Ok(()),

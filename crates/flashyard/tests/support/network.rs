@@ -43,7 +43,8 @@ impl Machine {
         }
     }
 
-    fn ip(&self, arguments: &[&str]) {
+    /// The program `ip` on that machine.
+    pub fn ip(&self, arguments: &[&str]) {
         ip(&[&["-n", &self.0], arguments].concat());
     }
 

@@ -18,6 +18,8 @@ pub enum Means {
     AuditLog,
     /// What says where the node is reached.
     Endpoints,
+    /// What it is managed through.
+    Api,
 }
 
 impl Means {
@@ -27,6 +29,7 @@ impl Means {
             Means::State => "the state can be written again: changes are made again",
             Means::AuditLog => "the audit log is written again",
             Means::Endpoints => "endpoints.json is written",
+            Means::Api => "the REST API listens",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What did not work, tried again until it does.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +12,15 @@ use crate::endpoints::Endpoints;
 const PERIOD: Duration = Duration::from_secs(2);
 
 impl Control {
-    /// Writes to `directory` where the node is reached, and tries again whatever cannot be written,
-    /// until the node stops.
-    pub async fn retry(self: Arc<Self>, directory: PathBuf, endpoints: Endpoints) {
-        let mut written = self.write_endpoints(&directory, &endpoints).await;
+    /// Writes to `directory` where the node is reached; tries again until that works.
+    pub async fn tell_endpoints(&self, directory: &Path, endpoints: &Endpoints) {
+        while !self.write_endpoints(directory, endpoints).await {
+            tokio::time::sleep(PERIOD).await;
+        }
+    }
+
+    /// Tries again whatever else cannot be written, until the node stops.
+    pub async fn retry(&self, directory: &Path) {
         loop {
             tokio::time::sleep(PERIOD).await;
             self.look_at_state();
@@ -28,11 +33,8 @@ impl Control {
             if self.is_audit_waiting() && self.is_state_written() {
                 self.write_audit().await;
             }
-            if !written {
-                written = self.write_endpoints(&directory, &endpoints).await;
-            }
             if self.is_state_written() {
-                self.take_admin_reset(&directory).await;
+                self.take_admin_reset(directory).await;
             }
         }
     }
