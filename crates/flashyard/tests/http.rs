@@ -7,8 +7,8 @@ mod support;
 use std::io::{Read, Write};
 
 use api::{Drive, ErrorBody, ErrorCode, List};
-use support::Node;
 use support::http::{connect, exchange, header, request};
+use support::{Node, name};
 
 /// Method, path and body; status, code and field of the refusal.
 type Case<'a> = (&'a str, &'a str, &'a str, u16, ErrorCode, Option<&'a str>);
@@ -297,17 +297,37 @@ fn what_a_client_has_already_is_neither_sent_nor_made_again() {
     );
     assert_eq!(read(&tag).0, 200);
 
-    let create = |name: &str| {
-        let path = format!("/v1/volumes/{name}");
-        let body = "{\"pool\":\"pool\",\"size\":4096}";
-        let (status, _, body) = exchange(&node, "PUT", &path, &["If-None-Match: *"], body);
-        (status, body)
-    };
-    assert_eq!(create("new").0, 200);
-    let (status, body) = create("new");
-    let refused: ErrorBody = serde_json::from_str(&body).unwrap();
-    assert_eq!(status, 412, "{body}");
-    assert_eq!(refused.field.as_deref(), Some("If-None-Match"));
+    for (path, body) in [
+        ("/v1/volumes/new", r#"{"pool":"pool","size":4096}"#),
+        ("/v1/tokens/new", r#"{"role":"viewer"}"#),
+        ("/v1/hosts/new", r#"{"nqn":"nqn.2014-08.org.example:new"}"#),
+    ] {
+        let create = || exchange(&node, "PUT", path, &["If-None-Match: *"], body);
+        let (status, _, answer) = create();
+        assert_eq!(status, 200, "{path}: {answer}");
+        let (status, _, answer) = create();
+        let refused: ErrorBody = serde_json::from_str(&answer).unwrap();
+        assert_eq!(status, 412, "{path}: {answer}");
+        assert_eq!(refused.field.as_deref(), Some("If-None-Match"));
+    }
+}
+
+/// A request that is no request for anything is refused as that, whatever its conditions.
+#[test]
+fn conditions_are_looked_at_where_there_is_a_route() {
+    let node = Node::develop(&["--drives", "2"]);
+    for (method, path, status) in [
+        ("POST", "/v1/volumes/demo", 405),
+        ("DELETE", "/v1/status", 405),
+        ("PUT", "/v1/nothing/there", 404),
+        ("DELETE", "/v1/volumes/demo?forced=true", 400),
+        ("DELETE", "/v1/volumes/demo", 412),
+    ] {
+        let (found, _, answer) = exchange(&node, method, path, &["If-Match: \"0\""], "");
+        assert_eq!(found, status, "{method} {path}: {answer}");
+    }
+    let volume = node.client().volume(&name("demo"));
+    assert!(volume.is_ok(), "{volume:?}");
 }
 
 /// A misspelt parameter is no request for what comes without it, whatever the method.

@@ -39,6 +39,7 @@ use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub use self::extract::OnlyAsked;
 use self::extract::{Queries, known_parameters};
 use crate::control::Control;
 use crate::http::REFILL;
@@ -168,7 +169,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::show))
         .routes(routes!(tokens::list))
-        .routes(routes!(tokens::create, tokens::revoke))
+        .routes(routes!(tokens::show, tokens::create, tokens::revoke))
         .routes(routes!(tokens::myself))
         .routes(routes!(tokens::audit))
 }

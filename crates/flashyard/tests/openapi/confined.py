@@ -11,9 +11,19 @@ SCRATCH = os.environ["SCRATCH"]
 PATHS = ("path", "directory", "profile")
 
 
+CONDITIONS = ("if-match", "if-none-match")
+calls = itertools.count()
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
     confine(case.body)
+    # No object has a tag that is made up: with one each time, hardly a change would be made.
+    # Wrong requests stay as they are: which of their headers is missing is what is tried.
+    right = case.meta is None or case.meta.generation.mode.is_positive
+    if right and next(calls) % 8:
+        for name in [name for name in case.headers or () if name.lower() in CONDITIONS]:
+            del case.headers[name]
     # The token that all this is done with has to stay what it is.
     named = case.path_parameters
     if "/v1/tokens/" in case.path and isinstance(named, dict) and named.get("name") == "admin":

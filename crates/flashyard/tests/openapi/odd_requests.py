@@ -182,4 +182,9 @@ for number in range(int(REQUESTS)):
     shaped = answer.status < 400 or set(json.loads(said)) >= {"code", "message"}
     if answer.status >= 500 or not known or not shaped:
         sys.exit(f"request {number} {asked} is answered with {status}: {said}")
+# Hosts come to what is kept through a port that may have been made inaccessible.
+path = json.dumps({"path": "optimized"})
+connection.request("PATCH", "/v1/ports/1", path, {"Authorization": "Bearer " + TOKEN})
+if connection.getresponse().status != 200:
+    sys.exit("port 1 stays as it is")
 print(counted)

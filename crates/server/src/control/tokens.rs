@@ -21,6 +21,13 @@ impl Control {
         tokens.iter().map(show).collect()
     }
 
+    /// A token, without its secret.
+    pub async fn token(&self, name: &Name) -> Result<Token, ErrorBody> {
+        let tokens = self.tokens.lock().await;
+        let record = tokens.get(name).ok_or_else(|| not_found("token", name))?;
+        Ok(record.shown(name, None))
+    }
+
     /// Makes the token `name` be what `spec` says; a new one is given with its secret.
     pub async fn create_token(&self, name: &Name, spec: &TokenSpec) -> Result<Token, ErrorBody> {
         let mut tokens = self.tokens.lock().await;

@@ -23,7 +23,7 @@ use super::refusals::{self, Refusals, Told};
 use super::tags;
 use crate::control::{Control, not_found};
 use crate::events::timestamp;
-use crate::routes::Refusal;
+use crate::routes::{OnlyAsked, Refusal};
 use crate::state::Kind;
 
 /// Larger than any request of this API.
@@ -267,6 +267,10 @@ impl Front {
         if parts.method.is_safe() || (wanted.is_empty() && unwanted.is_empty()) {
             return Ok(());
         }
+        if !self.has_operation(parts).await {
+            // Its own refusal comes before that of a condition (RFC 9110 §13.2.1).
+            return Ok(());
+        }
         let found = self.current_tag(parts).await?;
         let (header, message) = if !wanted.is_empty() && !tags::names_object(&wanted, &found) {
             (
@@ -281,6 +285,13 @@ impl Front {
         };
         let refusal = ErrorBody::new(ErrorCode::PreconditionFailed, message);
         Err(refusal.at(header.to_owned()))
+    }
+
+    /// Whether there is a route for the request; nothing is done yet.
+    async fn has_operation(&self, parts: &Parts) -> bool {
+        let mut request = Request::from_parts(parts.clone(), Body::empty());
+        request.extensions_mut().insert(OnlyAsked);
+        self.route(request).await.status() == StatusCode::NO_CONTENT
     }
 
     /// The tag of the object that a change is about: what its path shows, or, where the path is

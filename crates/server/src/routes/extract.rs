@@ -8,9 +8,9 @@ use api::{ErrorBody, Name, SnapshotName};
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{Method, Uri};
+use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -238,6 +238,10 @@ impl Queries {
     }
 }
 
+/// In a request's extensions: whether there is a route is all that is asked.
+#[derive(Clone, Copy)]
+pub struct OnlyAsked;
+
 /// Stands before every route: a misspelt parameter is no request for what comes without it.
 pub async fn known_parameters(
     State(queries): State<Arc<Queries>>,
@@ -246,6 +250,9 @@ pub async fn known_parameters(
     next: Next,
 ) -> Result<Response, Refusal> {
     queries.check(path.as_str(), request.method(), request.uri())?;
+    if request.extensions().get::<OnlyAsked>().is_some() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     Ok(next.run(request).await)
 }
 

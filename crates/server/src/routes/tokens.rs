@@ -24,6 +24,14 @@ pub async fn list(
     })?))
 }
 
+/// A token, without its secret
+#[utoipa::path(get, path = "/v1/tokens/{name}", operation_id = "show_token",
+    params(("name" = Name, Path)),
+    responses((status = OK, body = Token), (status = "default", body = ErrorBody)))]
+pub async fn show(State(control): State<Arc<Control>>, Named(name): Named) -> Answer<Token> {
+    Ok(Json(control.token(&name).await?))
+}
+
 /// Make a token; the answer to the first request has its secret
 #[utoipa::path(put, path = "/v1/tokens/{name}", operation_id = "create_token",
     params(("name" = Name, Path)), request_body = TokenSpec,
