@@ -317,7 +317,7 @@ fn without_a_network_loopback_is_told() {
     );
 }
 
-/// Whoever manages a node may get their network later than the node gets its own.
+/// The network through which a node is managed may come up later than the one of its hosts.
 #[test]
 fn hosts_do_not_wait_for_the_address_of_the_api() {
     let Network { node, host } = Network::new();

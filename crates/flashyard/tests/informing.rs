@@ -137,7 +137,7 @@ impl Served {
         });
     }
 
-    /// What a service asks before each start.
+    /// Asks what a service asks before each start.
     fn check(&self) {
         let mut arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         arguments.push("--check-config");
@@ -435,8 +435,8 @@ fn a_node_serves_whatever_becomes_of_its_output_and_its_log() {
     }
 }
 
-/// What hosts get does not hang on who manages the node: an address of the REST API that another
-/// program has, as a start finds it after an orderly end and after a crash.
+/// Another program has the REST API's address: hosts get what is theirs all the same, after an
+/// orderly end and after a crash.
 #[test]
 fn a_node_serves_before_its_api_can_listen() {
     let directory = tempfile::tempdir().unwrap();

@@ -184,14 +184,15 @@ async fn serve(
     let endpoints = move |api| Endpoints::here(scheme, api, certificate.clone(), &nvme);
     let started = Started {
         endpoints: endpoints(address),
-        api: reached_at(address)
-            .into_iter()
-            .map(|address| format!("{scheme}://{address}"))
-            .collect(),
+        api: reached_at(scheme, address),
         api_problem: listening.problem(),
         nvme: control.reached(&Asker::here()).await,
         volumes: control.volumes().await,
     };
+    if started.api_problem.is_some() {
+        // Better none than one of a process that has ended.
+        Endpoints::remove(&config.state_directory);
+    }
     let (listens, listening_at) = oneshot::channel();
     let rest = Rest::start(
         listener(listening, Arc::clone(&control), listens),
@@ -222,7 +223,7 @@ async fn serve(
     }
 }
 
-/// What the REST API listens with, as soon as it does; `listens` is told where.
+/// The listener of the REST API, as soon as there is one; `listens` is told where.
 async fn listener(
     listening: Listening,
     control: Arc<Control>,
@@ -243,8 +244,6 @@ async fn retry(
     listening_at: oneshot::Receiver<SocketAddr>,
     endpoints: impl Fn(SocketAddr) -> Endpoints,
 ) {
-    // Better none than one of a process that has ended.
-    Endpoints::remove(&directory);
     let tell = async {
         if let Ok(address) = listening_at.await {
             let endpoints = endpoints(address);
@@ -273,16 +272,17 @@ fn security(config: &Config) -> Result<(&'static str, Option<Tls>), TlsError> {
 
 /// The addresses of the REST API: all that this machine has, if it listens everywhere. IPv6
 /// everywhere takes IPv4 too.
-fn reached_at(bound: SocketAddr) -> Vec<SocketAddr> {
+fn reached_at(scheme: &str, bound: SocketAddr) -> Vec<String> {
+    let url = |address: SocketAddr| format!("{scheme}://{address}");
     if !bound.ip().is_unspecified() {
-        return vec![bound];
+        return vec![url(bound)];
     }
     let mut all = interfaces::global_addresses_or_none();
     all.retain(|ip| bound.is_ipv6() || ip.is_ipv4());
     if all.is_empty() {
-        return vec![from_here(bound)];
+        return vec![url(from_here(bound))];
     }
-    let at = |ip| SocketAddr::new(ip, bound.port());
+    let at = |ip| url(SocketAddr::new(ip, bound.port()));
     all.into_iter().map(at).collect()
 }
 
