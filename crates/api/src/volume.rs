@@ -109,7 +109,7 @@ pub struct VolumeSpec {
     /// The pool that holds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Name>,
-    /// Its size in a pool: a multiple of 4 KiB.
+    /// Its size in a pool, rounded up to a multiple of 4 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
     /// Keep space for all of it in the pool, so that no write fails for want of space. Otherwise
@@ -193,7 +193,7 @@ pub struct Volume {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeResize {
-    /// The size: a multiple of 4 KiB.
+    /// The size, rounded up to a multiple of 4 KiB.
     pub size: Size,
     /// Cut off what is behind a smaller size: without this a volume only grows.
     #[serde(default)]

@@ -32,8 +32,8 @@ with flashyard.ApiClient(configuration) as client:
     assert isinstance(drive.spec.actual_instance, flashyard.MemoryDrive), drive
 
     try:
-        volumes.create_volume("w", flashyard.VolumeSpec(pool="pool", size=size(4097)))
-        raise SystemExit("4097 bytes were taken")
+        volumes.create_volume("w", flashyard.VolumeSpec(pool="pool", size=size(0)))
+        raise SystemExit("0 bytes were taken")
     except BadRequestException as refused:
         assert refused.data.code == flashyard.ErrorCode.INVALID_ARGUMENT, refused
         assert refused.data.var_field == "size", refused

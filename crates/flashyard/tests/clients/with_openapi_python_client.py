@@ -29,7 +29,7 @@ drive = add_drive.sync(
 assert isinstance(drive.spec, MemoryDrive), drive
 assert "m" in names(list_drives.sync(client=client))
 
-refused = create_volume.sync("w", client=client, body=VolumeSpec(pool="pool", size=4097))
+refused = create_volume.sync("w", client=client, body=VolumeSpec(pool="pool", size=0))
 assert isinstance(refused, ErrorBody), refused
 assert (refused.code, refused.field) == (ErrorCode.INVALID_ARGUMENT, "size"), refused
 assert delete_volume.sync_detailed("v", client=client).status_code == 204
