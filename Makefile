@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build deb demo test check units process-tests vm-test bench lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
-	postgres-tools test-long restarts-long xfstests-long postgres-long fsx-long soak
+	postgres-tools test-long restarts-long xfstests-long postgres-long fsx-long api-long soak
 
 ARGS ?=
 # The simulator also tries worlds that nobody has seen: the commit says which.
@@ -46,7 +46,7 @@ XFSTESTS_PACKAGES := xfsprogs e2fsprogs mount util-linux acl attr bc dump fio ga
 BENCH_PACKAGES := libisal2
 
 # Targets that take hours, or tools that not every machine has; each can be run alone.
-LONG := restarts-long xfstests-long postgres-long fsx-long soak neon-test fuzz
+LONG := restarts-long xfstests-long postgres-long fsx-long api-long soak neon-test fuzz
 # Without the feature the target has no tests, so that `make test` does not run them.
 LONG_FEATURE := --features flashyard/long
 LONG_TESTS := cargo test --workspace $(LONG_FEATURE) --test long -- --nocapture --test-threads=1
@@ -127,6 +127,10 @@ fsx-long: rust-tools ## fsx on attached volumes, FSX_OPERATIONS each, while the 
 	@.ci/install --packages xfsprogs mount
 	@.ci/install --fsx $(FLASHYARD_LAB_TOOLS)
 	$(LONG_TESTS) fsx::
+
+api-long: rust-tools api-tools ## ODD_REQUESTS odd requests to the REST API, from ODD_SEED
+	ODD_REQUESTS=$${ODD_REQUESTS:-500000} \
+		cargo test --workspace --test openapi -- --nocapture odd_requests
 
 soak: build ## the simulator for SOAK_SECONDS: every scenario, several numbers of shards
 	.ci/soak $(FLASHYARD) $(SOAK_SECONDS) $(FLASHYARD_SIM_SEED)
