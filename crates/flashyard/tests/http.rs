@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 
 use api::{Drive, ErrorBody, ErrorCode, List};
 use support::http::{connect, exchange, header, request};
-use support::{Node, name};
+use support::{Node, name, wait_until};
 
 /// Method, path and body; status, code and field of the refusal.
 type Case<'a> = (&'a str, &'a str, &'a str, u16, ErrorCode, Option<&'a str>);
@@ -377,12 +377,12 @@ fn changed_settings_are_in_force_and_remembered() {
     assert!(!node.log().contains("INFO"), "{}", node.log());
     node.answer(&["settings", "set", "--log-level", "debug"]);
     node.answer(&["status"]);
-    assert!(node.log().contains("/v1/status"), "{}", node.log());
+    wait_until("the log is written", || node.log().contains("/v1/status"));
     node.kill();
     node.start();
     let shown = node.answer(&["settings", "show"]);
     assert!(shown.contains("debug"), "{shown}");
-    assert!(node.log().contains("/v1/settings"), "{}", node.log());
+    wait_until("the log is written", || node.log().contains("/v1/settings"));
 }
 
 #[test]
