@@ -256,7 +256,9 @@ fn served(started: &Started) -> String {
 fn how_to_manage(started: &Started, state: &Path, developing: bool) -> String {
     let api = &started.endpoints.api;
     let token_file = state.join(ADMIN_TOKEN_FILE);
-    if developing && started.endpoints.certificate.is_none() {
+    // Another program at the API's address must not get the token.
+    let listens = started.api_problem.is_none();
+    if developing && listens && started.endpoints.certificate.is_none() {
         let kept = read_admin_token(state)
             .map_err(|error| format!("{}: {error}", token_file.display()))
             .and_then(|token| login::keep(api, token));

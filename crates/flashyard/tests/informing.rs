@@ -502,3 +502,31 @@ fn a_first_start_needs_the_address_of_its_api() {
     assert!(said.contains(&expected), "{said}");
     assert!(!node.state.join("state.redb").exists());
 }
+
+/// The program that has the address of a node under development does not get its token.
+#[test]
+fn no_login_is_kept_for_an_address_that_another_program_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let [state, config, said] = ["state", "config", "said"].map(|name| directory.path().join(name));
+    let api = free_address();
+    let start = |expected: &str| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
+        program.args(["serve", "--drives", "1", "--drive-size", "16MiB", "--dev"]);
+        program.arg(&state).args(["--listen", "127.0.0.1:0"]);
+        program.args(["--api-listen", &api.to_string()]);
+        program.env("XDG_CONFIG_HOME", &config);
+        program.stdout(File::create(&said).unwrap());
+        let mut process = program.stderr(Stdio::null()).spawn().unwrap();
+        wait_until("the node says how it is managed", || {
+            std::fs::read_to_string(&said).unwrap().contains(expected)
+        });
+        process.kill().unwrap();
+        process.wait().unwrap();
+    };
+    start("Manage it: flashyard --node");
+    assert!(config.exists(), "a login is kept");
+    std::fs::remove_dir_all(&config).unwrap();
+    let _other = TcpListener::bind(api).unwrap();
+    start("Manage it: flashyard login");
+    assert!(!config.exists(), "no login is kept");
+}
