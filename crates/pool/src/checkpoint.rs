@@ -238,11 +238,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         for (peer, found) in self.peers().iter().zip(frozen) {
             sequences[peer.shard as usize] = found.sequence;
             others.push(found.overlay);
+            peer.heard_frozen(found.counters);
             for written in found.segments {
                 self.note_written(state, &written);
             }
         }
-        self.heard_frozen();
         self.quiet.merging(self.host_blocks_changed());
         self.others_dirty
             .set(others.iter().any(|overlay| !overlay.is_empty()));

@@ -1,7 +1,7 @@
 //! [`Core`]: what the parts of an open pool share, and the rules by which its state changes.
 
 use crate::admission::Admitted;
-use crate::array::Array;
+use crate::array::{Array, Counters};
 use crate::cache::NodeCache;
 use crate::coordinator::Coordinator;
 use crate::events::PoolEvent;
@@ -201,6 +201,8 @@ pub(crate) struct Core<D> {
     pub stopping: Cell<bool>,
     /// How often other shards were told to look for segments; at another shard, how often it was.
     pub looks: Cell<u64>,
+    /// The totals that the coordinator was told last, at another shard.
+    pub told: Cell<Counters>,
     /// Requests of hosts so far, of every kind.
     pub requests: Cell<u64>,
     /// Live blocks at which the space in use is worth a look.

@@ -71,6 +71,14 @@ impl<D> Core<D> {
                 .is_multiple_of(STRIPES_A_REPORT)
     }
 
+    /// Has the coordinator hear what has been counted since it last did: fewer stripes than are
+    /// told of at once may have deallocated much.
+    pub fn tell_changes(&self) {
+        if self.array.counters.get() != self.told.get() {
+            self.upkeep.notify_one();
+        }
+    }
+
     /// How this shard is doing.
     pub fn standing(&self) -> Standing {
         let overlay_full = self.overlay_full();
@@ -101,6 +109,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             let given = self.keep_segments().await;
             let standing = self.standing();
             self.forget_reported(standing.covered);
+            self.told.set(standing.counters);
             // With a segment given, the writer looks again before it complains.
             let shard = self.state.borrow().share.shard;
             let starved = standing.starved && !given;

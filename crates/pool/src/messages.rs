@@ -83,6 +83,7 @@ pub(crate) struct Frozen {
     pub overlay: Arc<Overlay>,
     /// The shard's own segments.
     pub segments: Vec<Written>,
+    pub counters: Counters,
 }
 
 /// How far a shard has written a segment.

@@ -23,6 +23,14 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// It has set its updates aside, when it had counted so much.
+    pub fn heard_frozen(&self, counters: Counters) {
+        self.correct(|standing| {
+            standing.overlay_full = false;
+            standing.counters = counters;
+        });
+    }
+
     /// It is known better than the shard said it.
     fn correct(&self, change: impl Fn(&mut Standing)) {
         let mut standing = self.standing.get();
@@ -156,11 +164,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             tables: state.tables.clone(),
             segments: state.segments.table().to_map(),
         }
-    }
-
-    /// The other shards have set their updates aside.
-    pub fn heard_frozen(&self) {
-        self.correct_all(|standing| standing.overlay_full = false);
     }
 
     /// The writes that waited for a segment have been refused.

@@ -25,7 +25,8 @@ impl Quiet {
     /// and enough since the last merge, of which one is due after so many `updates` at the latest.
     pub fn wants_merge(&self, changed: u64, updates: u64) -> bool {
         let quiet = self.at_look.replace(changed) == changed;
-        let waiting = changed - self.at_merge.get();
+        // What another shard told before it set its updates aside may be heard afterwards.
+        let waiting = changed.saturating_sub(self.at_merge.get());
         quiet && waiting > 0 && waiting >= updates / WORTH_A_MERGE
     }
 }
@@ -49,6 +50,9 @@ mod tests {
         assert!(!quiet.wants_merge(200, 800), "a merge went before it");
         assert!(!quiet.wants_merge(250, 800));
         assert!(quiet.wants_merge(250, 800));
+        quiet.merging(300);
+        assert!(!quiet.wants_merge(250, 800), "that is old");
+        assert!(!quiet.wants_merge(250, 800));
     }
 
     #[test]

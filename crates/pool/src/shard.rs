@@ -132,7 +132,10 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 core.looks.set(core.looks.get() + 1);
                 core.upkeep.notify_one();
             }
-            Order::Lease(until) => core.array.lease.extend(until),
+            Order::Lease(until) => {
+                core.array.lease.extend(until);
+                core.tell_changes();
+            }
             Order::Refuse => {
                 let starved = core.state.borrow().starved;
                 if starved {
@@ -387,6 +390,7 @@ fn freeze<D: BlockDevice + 'static>(core: &Core<D>, orders: &AtFreeze) -> Frozen
         sequence: state.applied,
         overlay: state.frozen.clone(),
         segments,
+        counters: core.array.counters.get(),
     }
 }
 

@@ -175,6 +175,7 @@ impl<D> Core<D> {
             landed: Notify::new(),
             looked_up: Notify::new(),
             looks: Cell::new(0),
+            told: Cell::default(),
             requests: Cell::new(0),
             look_at_blocks: Cell::new(0),
             link: OnceCell::new(),

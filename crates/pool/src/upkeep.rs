@@ -23,6 +23,10 @@ const CHEAP_FILL: f64 = 0.9;
 const PATIENCE: usize = 8;
 /// Segments are freed without a checkpoint while the tables leave so much of their place.
 const TABLES_SPARE_BYTES: usize = 4 * BLOCK_BYTES;
+/// Where that is less than for which a merge is due, this share of the usable space decides when a
+/// merge is worth its while: what was overwritten or deallocated since the last one still counts as
+/// used, which a small pool's users see.
+const SMALL_POOL: u64 = 8;
 /// What failed without taking the pool offline is tried again after this time.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -158,7 +162,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // A cramped pool may have room as soon as the maps know what it holds.
         let updates = match self.array.cramped.get() {
             Some(_) => 0,
-            None => self.settings.checkpoint_updates as u64,
+            None => {
+                let small = self.size().usable_blocks() / SMALL_POOL;
+                small.min(self.settings.checkpoint_updates as u64)
+            }
         };
         if self.quiet.wants_merge(self.host_blocks_changed(), updates) {
             self.merge_due.set(true);

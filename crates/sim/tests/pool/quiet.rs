@@ -88,6 +88,30 @@ fn deallocated_space_is_counted_as_free_when_hosts_fall_silent() {
     }
 }
 
+/// Each shard writes far fewer stripes than those after which it tells how it is doing.
+#[test]
+fn what_few_stripes_of_another_shard_deallocated_is_counted_too() {
+    for shard in [1, 2] {
+        Reactor::simulated(1).run(async {
+            let (pool, device) = create(3).await;
+            write(&device, 0..336, 1).await;
+            reactor::sleep(Duration::from_secs(3)).await;
+            let before = pool.counters().checkpoints;
+            assert_eq!(pool.status().used_bytes, 336 * BLOCK as u64);
+            for slice in (shard..21).step_by(3) {
+                let range = BlockRange::new(Lba(16 * slice), 16);
+                device.deallocate(range).await.expect("given back");
+            }
+            reactor::sleep(Duration::from_secs(5)).await;
+            let used = pool.status().used_bytes;
+            assert_eq!(used, (336 - 112) * BLOCK as u64, "of shard {shard}");
+            reactor::sleep(Duration::from_secs(30)).await;
+            assert_eq!(pool.counters().checkpoints - before, 1, "once");
+            pool.close().await.expect("closed");
+        });
+    }
+}
+
 #[test]
 fn hosts_that_go_on_writing_are_left_in_peace() {
     Reactor::simulated(1).run(async {
