@@ -47,13 +47,18 @@ pub fn name(text: &str) -> api::Name {
 }
 
 /// Asks again until there is an answer.
-pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    wait_for_or_tell(|| what.to_owned(), ask)
+}
+
+/// The same; `told` says in vain for what, and what was there instead.
+fn wait_for_or_tell<T>(told: impl Fn() -> String, mut ask: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(started.elapsed() < PATIENCE, "waited in vain: {}", told());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -61,6 +66,11 @@ pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 /// Asks again until it holds.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     wait_for(what, || holds().then_some(()));
+}
+
+/// The same; `told` says in vain for what, and what was there instead.
+pub fn wait_until_or_tell(told: impl Fn() -> String, mut holds: impl FnMut() -> bool) {
+    wait_for_or_tell(told, || holds().then_some(()));
 }
 
 /// The arguments of a request, its exit code, and what its message says.
