@@ -150,6 +150,7 @@ open_enum! {
 
 const DO_NOT_RETRY: u16 = 1 << 14;
 const MORE: u16 = 1 << 13;
+const RETRY_DELAY_SHIFT: u16 = 11;
 
 impl Status {
     /// Invalid Field in an NVM command: conflicting attributes (same number as a Connect status).
@@ -163,6 +164,17 @@ impl Status {
     /// True when the host must not submit the command again.
     pub fn is_do_not_retry(self) -> bool {
         self.0 & DO_NOT_RETRY != 0
+    }
+
+    /// The same status with the first of the controller's retry delays (CRDT1), for hosts that
+    /// have said that they keep to it (ACRE).
+    pub const fn after_first_delay(self) -> Status {
+        Status(self.0 | 1 << RETRY_DELAY_SHIFT)
+    }
+
+    /// Which of the controller's retry delays the host is to wait; 0 is none.
+    pub fn retry_delay(self) -> u16 {
+        self.0 >> RETRY_DELAY_SHIFT & 0b11
     }
 
     /// True when the error log says more about it.

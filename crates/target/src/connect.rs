@@ -201,7 +201,7 @@ async fn connect_io<D: BlockDevice + 'static>(
         .subsystem(&subsystem_nqn)
         .map(|subsystem| subsystem.of_host(&host_nqn))
         .ok_or(NO_SUBSYSTEM)?;
-    core.attach(AttachRequest {
+    let request = AttachRequest {
         controller_id,
         queue_id,
         host_nqn: host_nqn.clone(),
@@ -211,8 +211,8 @@ async fn connect_io<D: BlockDevice + 'static>(
             core: core.identifiers.index,
             session: session.id,
         },
-    })
-    .await?;
+    };
+    let keeps_delays = core.attach(request).await?;
     let queue = IoQueue {
         controller_id,
         queue_id,
@@ -220,6 +220,7 @@ async fn connect_io<D: BlockDevice + 'static>(
         host_id: data.host_id,
         subsystem,
         transfer_bytes_max: core.settings.connection.transfer_bytes_max,
+        keeps_delays,
         traffic: Cell::new(true),
         gone: Cell::new(false),
     };

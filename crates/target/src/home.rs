@@ -3,6 +3,8 @@
 //! Write cross; never an I/O command.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use access::Nqn;
 use nvme::Status;
@@ -131,6 +133,21 @@ impl Account {
     }
 }
 
+/// Whether a host waits as it is told before it sends a command again (ACRE). Its controller's core
+/// sets it; the cores of its queues look when a command finds its namespace not ready.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeepsDelays(Arc<AtomicBool>);
+
+impl KeepsDelays {
+    pub fn set(&self, keeps: bool) {
+        self.0.store(keeps, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// What comes of something that another core was asked for.
 pub(crate) type Done = Result<(), Status>;
 
@@ -142,7 +159,7 @@ pub(crate) enum Message {
     /// The answer.
     Attached {
         token: u64,
-        result: Result<(), Refusal>,
+        result: Result<KeepsDelays, Refusal>,
     },
     /// What has your part of this subsystem done?
     Account {

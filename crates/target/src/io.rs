@@ -13,6 +13,7 @@ use nvme::{IoOpcode, Status, SubmissionEntry};
 use qos::Direction;
 use zerocopy::FromBytes;
 
+use crate::home::KeepsDelays;
 use crate::in_flight::Entered;
 use crate::lock::Blocks;
 use crate::namespace::{By, Namespace};
@@ -37,6 +38,7 @@ pub(crate) struct IoQueue<D> {
     pub host_id: HostId,
     pub subsystem: Rc<Subsystem<D>>,
     pub transfer_bytes_max: u32,
+    pub keeps_delays: KeepsDelays,
     /// Set by every command; the keep alive timer looks and clears.
     pub traffic: Cell<bool>,
     /// The connection is being closed: nothing waits for its turn any more.
@@ -377,10 +379,16 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
     }
 
     /// Counts a failure, and enters it into the error log when the device caused it.
-    fn failed(&self, entry: &SubmissionEntry, status: Status) -> Reply {
+    fn failed(&self, entry: &SubmissionEntry, mut status: Status) -> Reply {
         let id = entry.namespace_id.get();
         if let Some(namespace) = self.subsystem.namespace(id) {
             add(&namespace.counters.errors, 1);
+            if status == Status::NAMESPACE_NOT_READY
+                && namespace.unready.will_pass(reactor::turn_started())
+                && self.keeps_delays.get()
+            {
+                status = status.after_first_delay();
+            }
         }
         if status_is_of_device(status) {
             self.subsystem.record(Failure {

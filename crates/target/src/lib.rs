@@ -44,6 +44,7 @@ mod tally;
 mod target;
 mod tcp;
 pub mod transport;
+mod unready;
 
 pub use administration::{
     Administration, Answer, DriveNamespace, DriveReport, FORMATS, NamespaceChange, Wear,

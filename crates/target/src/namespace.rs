@@ -13,6 +13,7 @@ use crate::pace::Pace;
 use crate::reservation::{Access, HostId, Reservations};
 use crate::settings::NamespaceSettings;
 use crate::tally::Tally;
+use crate::unready::Unready;
 
 /// A namespace on this core.
 pub(crate) struct Namespace<D> {
@@ -20,6 +21,7 @@ pub(crate) struct Namespace<D> {
     pub device: Rc<D>,
     pub counters: Tally,
     pub pace: Pace,
+    pub unready: Unready,
     removed: Cell<bool>,
     /// Commands on its blocks; shared with other hosts' namespaces that have the same ones.
     pub in_flight: Rc<InFlight>,
@@ -49,6 +51,7 @@ impl<D: BlockDevice> Namespace<D> {
             device,
             counters: Tally::default(),
             pace: Pace::default(),
+            unready: Unready::default(),
             removed: Cell::new(false),
             in_flight,
             reservations: RefCell::new(Some(Arc::default())),

@@ -16,7 +16,9 @@ use reactor::sync::{Notify, oneshot};
 use reactor::{Instant, mailbox};
 
 use crate::controller::Controller;
-use crate::home::{Account, AttachRequest, Done, Identifiers, Message, QueuePlace, Refusal};
+use crate::home::{
+    Account, AttachRequest, Done, Identifiers, KeepsDelays, Message, QueuePlace, Refusal,
+};
 use crate::pace::{Bounds, Place};
 use crate::port::Port;
 use crate::refusals::{Refusals, Refused};
@@ -32,7 +34,7 @@ const EVENTS_MAX: usize = 256;
 /// How long another core may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-type Answer = Result<(), Refusal>;
+type Answer = Result<KeepsDelays, Refusal>;
 
 /// Everything one core's target knows.
 pub(crate) struct Core<D> {
@@ -372,7 +374,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         let mut queues = controller.queues.borrow_mut();
         queues.insert(request.queue_id, request.place);
-        Ok(())
+        Ok(controller.features.borrow().keeps_delays.clone())
     }
 
     /// Tells the controller's core that a queue's connection is gone.

@@ -13,6 +13,7 @@ use zerocopy::{FromBytes, IntoBytes, little_endian::U16};
 
 use super::Controller;
 use super::identify::TEMPERATURE_WARNING;
+use crate::home::KeepsDelays;
 use crate::session::Session;
 use crate::transport::Reply;
 
@@ -28,6 +29,7 @@ pub(crate) struct Features {
     /// What the host set, and when.
     timestamp: Option<(u64, Instant)>,
     host_behaviour: [u8; 3],
+    pub keeps_delays: KeepsDelays,
 }
 
 impl Default for Features {
@@ -41,6 +43,7 @@ impl Default for Features {
             atomicity: 0,
             timestamp: None,
             host_behaviour: [0; 3],
+            keeps_delays: KeepsDelays::default(),
         }
     }
 }
@@ -178,6 +181,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
             Feature::HOST_BEHAVIOUR => {
                 let behaviour = bytes.and_then(|bytes| HostBehaviour::ref_from_prefix(bytes).ok());
                 let (set, _) = behaviour.ok_or(Status::DATA_SGL_LENGTH_INVALID.do_not_retry())?;
+                features.keeps_delays.set(set.retry_delays & 1 != 0);
                 features.host_behaviour = [
                     set.retry_delays,
                     set.extended_telemetry,

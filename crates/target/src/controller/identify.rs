@@ -24,6 +24,7 @@ use crate::per_core::Core;
 use crate::settings::{NAMESPACE_ID_MAX, TargetSettings};
 use crate::subsystem::{ERROR_LOG_ENTRIES, Subsystem};
 use crate::transport::Reply;
+use crate::unready::RETRY_DELAY_100MS;
 
 /// CSI of the NVM command set, the only one here.
 const NVM_COMMAND_SET: u8 = 0;
@@ -129,6 +130,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         data.controller_type = 1;
         data.multipath = cmic::PORTS | cmic::CONTROLLERS | cmic::ANA;
         data.async_events = U32::new(config::NAMESPACE_ATTRIBUTE | config::ANA_CHANGE);
+        data.retry_delays = [U16::new(RETRY_DELAY_100MS), U16::ZERO, U16::ZERO];
         data.abort_limit = ABORT_LIMIT;
         data.log_attributes |= lpa::COMMAND_EFFECTS | lpa::SMART_PER_NAMESPACE;
         data.warning_temperature = U16::new(TEMPERATURE_WARNING);

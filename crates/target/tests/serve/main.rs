@@ -19,6 +19,7 @@ mod paths;
 mod raw;
 mod reservations;
 mod secure;
+mod unready;
 
 use std::net::SocketAddr;
 use std::rc::Rc;
