@@ -11,6 +11,7 @@ mod identity;
 mod kernel;
 mod news;
 mod ring;
+mod standing;
 mod state;
 mod tools;
 mod wire;
@@ -31,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use self::bridge::BridgeError;
 use self::identity::Identity;
+pub use self::standing::List;
 use self::state::{Attached, Place, Requests, Way};
 use crate::connection::{Connection, ended};
 use crate::host_secrets::HostSecrets;

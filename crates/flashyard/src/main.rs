@@ -123,6 +123,8 @@ enum Command {
     Attach(attach::Attach),
     /// Take an attached volume away from this host
     Detach(attach::Detach),
+    /// List what is attached to this host, and whether its I/O reaches the node
+    Attached(attach::List),
     /// Serve a volume as a file
     #[command(hide = true)]
     AttachServe(attach::Serve),
@@ -176,6 +178,7 @@ fn run(arguments: Arguments) -> ExitCode {
     match command {
         Command::Attach(attach) => attach.run(&connection),
         Command::Detach(detach) => detach.run(),
+        Command::Attached(list) => list.run(connection.output),
         Command::AttachServe(serve) => serve.run(),
         Command::Perf(perf) => perf.run(connection.output),
         Command::Demo(demo) => demo.run(connection.output),

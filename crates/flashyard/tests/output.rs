@@ -69,6 +69,7 @@ const COMMANDS: &[(&str, Shows)] = &[
         "attach v{n} --method fuse --directory {dir}/attached",
         Answer,
     ),
+    ("attached --directory {dir}/attached", Answer),
     ("detach v{n} --directory {dir}/attached", Nothing),
     ("perf {volume} --number-ios 8", Answer),
     ("volume resize v{n} 12MiB", Answer),

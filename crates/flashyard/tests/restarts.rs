@@ -290,6 +290,14 @@ impl Attached {
         let arguments = self.arguments.iter().map(String::as_str);
         flashyard(&verb.iter().copied().chain(arguments).collect::<Vec<_>>())
     }
+
+    /// What `flashyard attached` says of it.
+    fn listed(&self) -> serde_json::Value {
+        let directory = self.log.parent().unwrap().to_str().unwrap();
+        let listed = flashyard(&["attached", "--output", "json", "--directory", directory]);
+        assert!(listed.status.success(), "{}", text(&listed.stderr));
+        serde_json::from_slice::<serde_json::Value>(&listed.stdout).unwrap()[0].take()
+    }
 }
 
 impl Drop for Attached {
@@ -390,7 +398,41 @@ fn a_host_that_is_shut_out_says_so_and_comes_back() {
         said.contains("is attached as") && said.contains("gave up"),
         "{said}"
     );
+    let listed = attached.listed();
+    assert_eq!(listed["condition"], "gave_up", "{listed}");
+    assert!(
+        listed["why"].to_string().contains("CONNECT_INVALID_HOST"),
+        "{listed}"
+    );
+    assert!(listed["since"].is_string(), "{listed}");
     node.answer(&["volume", "allow", "data", "any"]);
     support::wait_until("I/O works again", || file.write_all_at(&block, 0).is_ok());
     support::wait_until("the log says so", || log().contains("connected again"));
+    support::wait_until("the list says so", || {
+        attached.listed()["condition"] == "connected"
+    });
+}
+
+/// While the node is away, and when nobody serves the volume any more.
+#[test]
+fn the_list_of_attachments_says_how_each_stands() {
+    let mut node = node();
+    let attached = Attached::new(&node, "data");
+    let stands = |condition: &str| {
+        support::wait_until(condition, || attached.listed()["condition"] == condition);
+    };
+    stands("connected");
+    assert_eq!(
+        attached.listed()["device"],
+        attached.device.to_str().unwrap()
+    );
+    node.kill();
+    stands("reconnecting");
+    node.start();
+    stands("connected");
+    let pid = attached.listed()["way"]["fuse"]["pid"].as_i64().unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    stands("gone");
+    drop(attached);
 }

@@ -62,7 +62,10 @@ pub fn serve(
             address: address.to_string(),
             source,
         })?;
-        let news = reactor::spawn(news::tell(controller.clone(), namespace.clone()));
+        let standing = mount.with_extension("standing");
+        let (told, told_of) = (controller.clone(), namespace.clone());
+        let news = async move { news::tell(told, told_of, &standing).await };
+        let news = reactor::spawn(news);
         let _news = news.cancel_on_drop();
         let namespace = Rc::new(namespace);
         let following = growth::follow(&namespace, mount.join(FILE));

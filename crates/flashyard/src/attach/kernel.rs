@@ -101,6 +101,15 @@ pub fn detach(nqn: &str) -> Result<(), AttachError> {
     Ok(())
 }
 
+/// Whether a path to the subsystem takes I/O; `None` where the kernel has none.
+pub fn is_live(nqn: &str) -> Option<bool> {
+    let files = controllers_of(Path::new(SUBSYSTEMS), nqn);
+    let states = files.iter().map(|file| read(&file.with_file_name("state")));
+    states
+        .map(|state| state == "live")
+        .reduce(|one, other| one || other)
+}
+
 /// The file of each of the subsystem's controllers that deletes it.
 fn controllers_of(subsystems: &Path, nqn: &str) -> Vec<PathBuf> {
     let entries = subsystem_of(subsystems, nqn).and_then(|path| std::fs::read_dir(path).ok());

@@ -1,19 +1,27 @@
 //! What the serving process says of the node: when it is lost, given up and back. These lines are
-//! the attachment's log.
+//! the attachment's log; how it stands now is in a file beside that.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use initiator::{Controller, Namespace, State};
 
+use super::standing::{Condition, Standing};
 use crate::output;
 
 /// How long a volume that is not ready is waited for in silence.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Says what becomes of the controller and the volume, for as long as there is one.
-pub async fn tell(controller: Controller, namespace: Namespace) {
+/// Says what becomes of the controller and the volume, for as long as there is one; the file
+/// `standing` says how they stand.
+pub async fn tell(controller: Controller, namespace: Namespace, standing: &Path) {
     let mut waits = Waits::No;
+    let mut noted = None;
     loop {
+        let (found, why) = condition(&controller, &namespace);
+        if noted.replace(found) != Some(found) {
+            note(found, why, standing);
+        }
         match reactor::timeout(SILENCE, controller.state_changed()).await {
             Ok(State::Dead(_)) => return,
             Ok(state) => say(&of_controller(state, controller.last_failure())),
@@ -24,6 +32,32 @@ pub async fn tell(controller: Controller, namespace: Namespace) {
             say(now.words());
             waits = now;
         }
+    }
+}
+
+fn condition(controller: &Controller, namespace: &Namespace) -> (Condition, Option<String>) {
+    let state = controller.state();
+    match (state, Waits::of(namespace)) {
+        (State::Failing(_) | State::Dead(_), _) => {
+            let why = of_controller(state, controller.last_failure());
+            (Condition::GaveUp, Some(why))
+        }
+        (State::Connecting, _) => (Condition::Reconnecting, controller.last_failure()),
+        (State::Live, Waits::No) => (Condition::Connected, None),
+        (State::Live, waits @ Waits::Yes) => (Condition::NotReady, Some(waits.words().to_owned())),
+        (State::Live, waits @ Waits::GaveUp) => (Condition::GaveUp, Some(waits.words().to_owned())),
+    }
+}
+
+fn note(condition: Condition, why: Option<String>, path: &Path) {
+    let since = humantime::format_rfc3339_seconds(SystemTime::now());
+    let standing = Standing {
+        condition,
+        since: Some(since.to_string()),
+        why,
+    };
+    if let Err(error) = standing.save(path) {
+        say(&format!("{}: {error}", path.display()));
     }
 }
 

@@ -83,6 +83,33 @@ impl Place {
         Ok(place)
     }
 
+    /// Where everything is about each attachment that is remembered in `directory`, by name.
+    pub fn all(directory: &Path) -> Result<Vec<Place>, AttachError> {
+        let failed = |source| AttachError::Path {
+            path: directory.to_owned(),
+            source,
+        };
+        let entries = match fs::read_dir(directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut places = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            let is_state = path
+                .extension()
+                .is_some_and(|extension| extension == "json");
+            if let Some(name) = path.file_stem().filter(|_| is_state) {
+                places.push(Place {
+                    name: name.to_string_lossy().into_owned(),
+                    directory: directory.to_owned(),
+                });
+            }
+        }
+        places.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        Ok(places)
+    }
+
     fn with(&self, extension: &str) -> PathBuf {
         self.directory.join(format!("{}.{extension}", self.name))
     }
@@ -95,6 +122,11 @@ impl Place {
     /// What the serving process says.
     pub fn log(&self) -> PathBuf {
         self.with("log")
+    }
+
+    /// How the serving process says that its connection stands.
+    pub fn standing(&self) -> PathBuf {
+        self.with("standing")
     }
 
     /// What the serving process said last, to go on a sentence with; nothing if it said nothing.
@@ -136,6 +168,7 @@ impl Place {
     pub fn clear(&self) {
         let _ = fs::remove_file(self.with("json"));
         let _ = fs::remove_file(self.log());
+        let _ = fs::remove_file(self.standing());
         let _ = fs::remove_dir(self.mount());
     }
 }
