@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use client::{Client, Login};
 use server::tokens::{ADMIN_TOKEN_FILE, read_admin_token};
-use support::{flashyard, name, text, wait_for, wait_until};
+use support::{flashyard, name, text, tool, wait_for, wait_until};
 use tempfile::TempDir;
 
 /// A small file system, which is gone with this.
@@ -259,12 +259,8 @@ fn with_a_volume(small: &Small, elsewhere: &Path) -> Served {
     node
 }
 
-#[test]
-fn a_full_state_directory_refuses_changes_and_recovers_by_itself() {
-    let (small, elsewhere) = (Small::new(), tempfile::tempdir().unwrap());
-    let mut node = with_a_volume(&small, elsewhere.path());
-    small.fill();
-
+/// Makes changes until no more are taken; gives the paths of those that were refused.
+fn until_refused(node: &Served) -> Vec<String> {
     // The file has free pages at first, and what a refused change would have taken.
     let (mut refused, mut in_a_row) = (Vec::new(), 0);
     for number in 0..400 {
@@ -285,6 +281,15 @@ fn a_full_state_directory_refuses_changes_and_recovers_by_itself() {
         }
     }
     assert_eq!(in_a_row, 5, "a full disk refuses changes");
+    refused
+}
+
+#[test]
+fn a_full_state_directory_refuses_changes_and_recovers_by_itself() {
+    let (small, elsewhere) = (Small::new(), tempfile::tempdir().unwrap());
+    let mut node = with_a_volume(&small, elsewhere.path());
+    small.fill();
+    let refused = until_refused(&node);
     let hosts = node.client().hosts().unwrap().items.len();
     node.serves("v");
     let status = node.answer(&["status"]);
@@ -323,6 +328,35 @@ fn a_full_state_directory_refuses_changes_and_recovers_by_itself() {
     node.quietly();
     assert_eq!(node.client().hosts().unwrap().items.len(), before);
     node.serves("v");
+}
+
+/// A change that wipes a drive is made whole or not at all.
+#[test]
+fn nothing_is_wiped_that_could_not_be_remembered() {
+    let (small, elsewhere) = (Small::new(), tempfile::tempdir().unwrap());
+    let node = with_a_volume(&small, elsewhere.path());
+    let used = elsewhere.path().join("used");
+    File::create(&used).unwrap().set_len(64 << 20).unwrap();
+    tool("mkfs.ext4", &["-q", used.to_str().unwrap()]);
+    node.answer(&["drive", "add", "used", used.to_str().unwrap()]);
+    let before = std::fs::read(&used).unwrap();
+    small.fill();
+    until_refused(&node);
+    let volume = ["volume", "create", "w", "--drive", "used", "--allow", "any"];
+    let pool = [
+        "pool", "create", "p", "--level", "raid0", "--drives", "used",
+    ];
+    for wiping in [&volume[..], &pool] {
+        let refused = node.ask(&[wiping, &["--force"]].concat());
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        let said = text(&refused.stderr);
+        assert!(said.contains("nothing is wiped"), "{said}");
+        assert!(said.contains("No space left on device"), "{said}");
+        assert!(std::fs::read(&used).unwrap() == before, "{wiping:?}");
+    }
+    small.free();
+    node.answer(&[&volume[..], &["--force"]].concat());
+    assert!(std::fs::read(&used).unwrap() != before);
 }
 
 #[test]

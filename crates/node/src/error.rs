@@ -295,6 +295,17 @@ impl NodeError {
         NodeError::Pool { error, message }
     }
 
+    /// The same, of what failed after it had wiped the drives that it was to take.
+    pub(crate) fn after_wiping(self) -> NodeError {
+        match self {
+            NodeError::Pool { error, message } => NodeError::Pool {
+                error,
+                message: format!("{message}; what the drives carried is wiped all the same"),
+            },
+            other => other,
+        }
+    }
+
     pub(crate) fn size(bytes: u64, error: GeometryError) -> NodeError {
         NodeError::Size {
             bytes,

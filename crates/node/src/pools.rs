@@ -108,7 +108,10 @@ impl Pools {
             }
         }
         let made = Pool::create_on(wiring, devices(&seated), options).await;
-        let pool = made.map_err(refused)?;
+        let pool = made.map_err(|error| match spec.taking {
+            Taking::Wiped => refused(error).after_wiping(),
+            Taking::Blank | Taking::AsItIs => refused(error),
+        })?;
         Ok(self.insert(name, pool, &seated).await)
     }
 
@@ -275,13 +278,19 @@ impl OpenPool {
     ) -> Result<(), NodeError> {
         let named = [drive.clone()];
         let refused = |error| NodeError::pool(pool, error, &named);
-        if !self.pool.check_joining(&member).await.map_err(refused)? {
+        let known = self.pool.check_joining(&member).await.map_err(refused)?;
+        let wiped = !known && taking == Taking::Wiped;
+        if !known {
             taking::check(&drive, &member, taking).await?;
-            if taking == Taking::Wiped {
-                taking::wipe(&drive, &member).await?;
-            }
         }
-        let id = self.pool.add_drive(member).await.map_err(refused)?;
+        if wiped {
+            taking::wipe(&drive, &member).await?;
+        }
+        let added = self.pool.add_drive(member).await;
+        let id = added.map_err(|error| match wiped {
+            true => refused(error).after_wiping(),
+            false => refused(error),
+        })?;
         let mut names = self.names.borrow_mut();
         // It may have been a member that failed, and is another one now.
         names.retain(|_, name| *name != drive);

@@ -35,6 +35,7 @@ mod tls_keys;
 mod tokens;
 mod told;
 mod volumes;
+mod wiping;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -9,7 +9,7 @@ use node::{PoolFacts, Taking};
 
 use super::drives::refused;
 use super::volumes::list;
-use super::{Control, Objects, not_found};
+use super::{Control, Objects, not_found, wiping};
 use crate::state::{Kind, Place, PoolRecord, ScrubRecord, VolumeRecord};
 
 mod absent;
@@ -89,11 +89,13 @@ impl Control {
         let level = spec.level.as_str().parse();
         let level = level
             .map_err(|error: node::UnknownLevel| ErrorBody::invalid("level", error.to_string()))?;
+        let taking = taking(spec.force);
+        self.check_before(taking).await?;
         let made = node::PoolSpec {
             level,
             width: spec.width.map(usize::from),
             drives: spec.drives.iter().map(Name::to_string).collect(),
-            taking: taking(spec.force),
+            taking,
         };
         let made = self.node.create_pool(name.as_str(), made).await;
         let facts = made.map_err(|error| refused(&error))?;
@@ -101,7 +103,7 @@ impl Control {
         if let Err(error) = self.remember(Kind::Pool, name, entry.record.clone()).await {
             // Made a moment ago under this lock: it is there to be destroyed.
             let _ = self.node.destroy_pool(name.as_str()).await;
-            return Err(error);
+            return Err(wiping::after(taking, &spec.drives, error));
         }
         let message = format!("created as {} on {}", spec.level, list(&spec.drives));
         self.tell_pool(Severity::Info, name, &message);

@@ -25,10 +25,7 @@ impl Control {
             tokio::time::sleep(PERIOD).await;
             self.look_at_state();
             if !self.is_state_written() {
-                let state = Arc::clone(&self.state);
-                // How it went shows in the state itself.
-                let _ = tokio::task::spawn_blocking(move || state.probe()).await;
-                self.look_at_state();
+                self.probe_state().await;
             }
             if self.is_audit_waiting() && self.is_state_written() {
                 self.write_audit().await;
@@ -37,6 +34,13 @@ impl Control {
                 self.take_admin_reset(directory).await;
             }
         }
+    }
+
+    /// Finds out whether changes can be remembered, which shows in the state itself.
+    pub(super) async fn probe_state(&self) {
+        let state = Arc::clone(&self.state);
+        let _ = tokio::task::spawn_blocking(move || state.probe()).await;
+        self.look_at_state();
     }
 
     /// Whether it worked.

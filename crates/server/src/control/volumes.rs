@@ -13,7 +13,7 @@ use super::serving::node_volume;
 use super::standing::Standing;
 use super::subsystems::{group_agrees, members};
 use super::told::Told;
-use super::{Control, Objects, VolumeEntry, kept, not_found};
+use super::{Control, Objects, VolumeEntry, kept, not_found, wiping};
 use crate::reservations;
 use crate::state::{Kind, Place, VolumeRecord};
 
@@ -101,12 +101,13 @@ impl Control {
         let backing = Backing::Drive(drive.to_string());
         let mut record = self.new_record(objects, name, Place::Drive(drive.clone()), spec);
         let served = node_volume(name, &record, backing, allowed)?;
+        self.check_before(taking).await?;
         let created = self.node.create_volume_taking(served, taking).await;
         record.capacity_bytes = created.map_err(|error| not_taken(&error))?;
         if let Err(error) = self.remember(Kind::Volume, name, record.clone()).await {
             // Created a moment ago under this lock: it is there to be deleted.
             let _ = self.node.delete_volume(name.as_str()).await;
-            return Err(error);
+            return Err(wiping::after(taking, &[drive], error));
         }
         let message = format!("created on drive {drive} as {}", record.nqn);
         self.events
