@@ -239,9 +239,10 @@ impl NodeError {
                 name(*index)
             ),
             PoolError::LabelDamaged { index, label } => format!(
-                "the label of drive {} is damaged: it names pool {:?}, member {}; wipe the drive \
-                 if its contents are not needed",
+                "the label of drive {} is damaged{}: it names pool {:?}, member {}; wipe the \
+                 drive if its contents are not needed",
                 name(*index),
+                label.why(),
                 label.pool_name,
                 label.index
             ),

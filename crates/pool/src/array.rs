@@ -221,6 +221,10 @@ impl<D: BlockDevice> Array<D> {
         let Some((zone, drive)) = found else {
             return (buffer, Err(IoError::DeviceGone));
         };
+        if !drive.has_rows(zone.index, row, buffer.len()) {
+            // A map may name any place: there is nothing behind a zone's end.
+            return (buffer, Err(IoError::UnrecoveredRead));
+        }
         let start = drive.zone_start(zone.index) + u64::from(row);
         let begun = reactor::turn_started();
         let (buffer, result) = drive.read(start, buffer).await;
@@ -245,6 +249,10 @@ impl<D: BlockDevice> Array<D> {
         let Some(drive) = self.drive(usize::from(zone.drive)) else {
             return (buffers, Err(IoError::DeviceGone));
         };
+        let bytes = buffers.iter().map(|buffer| buffer.len()).sum();
+        if !drive.has_rows(zone.index, row, bytes) {
+            return (buffers, Err(IoError::OutOfRange));
+        }
         // Nothing may wait between this and the drive.
         if let Err(error) = self.lease.hold().await {
             return (buffers, Err(error));

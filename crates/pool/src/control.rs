@@ -3,6 +3,7 @@
 use crate::checkpoint::Resume;
 use crate::core::State;
 use crate::error::PoolError;
+use crate::format::plausible::is_printable;
 use crate::location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
 use crate::pool::Pool;
 use crate::volume::{PoolVolume, Target};
@@ -63,13 +64,17 @@ pub struct SnapshotInfo {
     pub volume: VolumeId,
 }
 
-const NAME_BYTES_MAX: usize = 255;
+/// Names of volumes and snapshots are no longer.
+pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// What a pool keeps for the user of one volume, at most: names of some eighty hosts.
 pub const ATTRIBUTES_BYTES_MAX: usize = 8 << 10;
 
 fn check_name(state: &State, name: &str) -> Result<(), PoolError> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(PoolError::Invalid("a name has 1 to 255 bytes"));
+    }
+    if !is_printable(name) {
+        return Err(PoolError::Invalid("names have no control characters"));
     }
     if state.tables.name_taken(name) {
         return Err(PoolError::NameTaken(name.to_owned()));

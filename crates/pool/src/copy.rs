@@ -143,7 +143,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             row,
             incarnation: self.incarnation.get(),
         };
-        let decode = |block: &[u8]| Header::decode(&self.secret, place, true, block);
+        let bounds = self.bounds(rows.segment.columns.len());
+        let decode = |block: &[u8]| Header::decode(&self.secret, place, true, bounds, block);
         if let Some(header) = rows.image.block(0, row).and_then(decode) {
             return Some(header);
         }
@@ -194,8 +195,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let mut checksums = header.records.iter().filter_map(Record::crc);
             checksums.nth(before)
         });
+        let bounds = self.bounds(rows.segment.columns.len());
         let valid = |block: &[u8]| match checksum {
-            None => Header::decode(&self.secret, header.place, false, block).is_some(),
+            None => Header::decode(&self.secret, header.place, false, bounds, block).is_some(),
             Some(checksum) => Some(crc_fast::crc32_iscsi(block)) == checksum,
         };
         let (columns, column) = (&rows.segment.columns, rows.wanted.column);

@@ -5,6 +5,7 @@ use crate::drive::{DriveLayout, device_blocks, forget};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
 use crate::format::body::Body;
+use crate::format::plausible::ZONES_MAX;
 use crate::format::superblock::{MAGIC, MEMBER_ACTIVE, Superblock, VERSION};
 use crate::join::join_all;
 use crate::labels::{self, HostId};
@@ -17,7 +18,7 @@ use crate::table_room::slot_blocks_for;
 use block::BlockDevice;
 
 /// Zones have at least so many blocks: the largest atomic write fits even one column.
-const ZONE_BLOCKS_MIN: u32 = 32;
+pub(crate) const ZONE_BLOCKS_MIN: u32 = 32;
 /// A drive has at least so many zones.
 pub(crate) const ZONES_MIN: u32 = 24;
 
@@ -159,8 +160,10 @@ fn shape<D: BlockDevice>(drives: &[D], options: &CreateOptions) -> Result<Superb
     let zones = drives
         .iter()
         .map(|device| device_blocks(device) / u64::from(zone_blocks));
+    let zones = zones.sum();
+    check_zones(zones)?;
     let narrow = level.narrow(width);
-    let slot_blocks = slot_blocks_for(narrow, smallest, zone_blocks, zones.sum());
+    let slot_blocks = slot_blocks_for(narrow, smallest, zone_blocks, zones);
     let mut superblock = Superblock::zeroed();
     superblock.magic = MAGIC;
     superblock.version = VERSION.into();
@@ -185,6 +188,16 @@ fn shape<D: BlockDevice>(drives: &[D], options: &CreateOptions) -> Result<Superb
         member.blocks = blocks.into();
     }
     Ok(superblock)
+}
+
+/// Refuses more zones than the segments of a pool can have.
+pub(crate) fn check_zones(zones: u64) -> Result<(), PoolError> {
+    match zones > ZONES_MAX {
+        true => Err(PoolError::Invalid(
+            "a pool has at most 16777216 zones: choose larger ones",
+        )),
+        false => Ok(()),
+    }
 }
 
 fn first_superblock<D: BlockDevice>(

@@ -66,6 +66,8 @@ pub(crate) struct Drive<D> {
     device: D,
     pub id: [u8; 16],
     pub layout: DriveLayout,
+    /// How many its layout makes up: every request asks.
+    zones: u32,
     failed: Cell<bool>,
     /// Told when it is.
     out_of_use: Notify,
@@ -118,6 +120,7 @@ impl<D: BlockDevice> Drive<D> {
             device,
             id,
             layout,
+            zones: layout.zones(),
             failed: Cell::new(false),
             out_of_use: Notify::new(),
             health: Health::default(),
@@ -215,6 +218,12 @@ impl<D: BlockDevice> Drive<D> {
             return Err(IoError::DeviceGone);
         }
         self.ask(self.device.flush()).await
+    }
+
+    /// Says whether rows of a zone are where the drive has zones.
+    pub fn has_rows(&self, zone: u32, row: u32, bytes: usize) -> bool {
+        let end = u64::from(row) + (bytes / BLOCK_BYTES) as u64;
+        zone < self.zones && end <= u64::from(self.layout.zone_blocks)
     }
 
     /// First block of a zone.

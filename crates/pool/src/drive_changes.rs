@@ -2,14 +2,14 @@
 //! was on one that leaves moves as in a `rebuild`.
 
 use crate::coordinator::Coordinator;
-use crate::create::ZONES_MIN;
+use crate::create::{ZONES_MIN, check_zones};
 use crate::drive::{Drive, DriveLayout, device_blocks, forget};
 use crate::error::PoolError;
 use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member, Superblock};
 use crate::labels::{self, DriveId};
 use crate::messages::{MemberDrive, Order};
-use crate::pool::Pool;
+use crate::pool::{Pool, zones};
 use crate::slots;
 use block::BlockDevice;
 use std::rc::Rc;
@@ -197,6 +197,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 min: 2 * u64::from(slot_blocks) + u64::from(rows * (ZONES_MIN + 1)),
             });
         }
+        let members = zones(&self.core.published.borrow().superblock);
+        let all = members.into_iter().map(u64::from).sum::<u64>();
+        check_zones(all + u64::from(layout.zones()))?;
         Ok(layout)
     }
 

@@ -1,5 +1,6 @@
 //! [`PoolError`]: why a pool cannot be made, opened or changed.
 
+use crate::format::plausible::Implausible;
 use crate::labels::{DriveId, NewerFormat};
 use block::IoError;
 
@@ -64,8 +65,8 @@ pub enum PoolError {
     },
     /// A drive carries a label of which nothing is whole.
     #[error(
-        "the label of drive {index} is damaged: it names pool {:?}, member {}; wipe the drive if \
-         what is on it is not needed", .label.pool_name, .label.index
+        "the label of drive {index} is damaged{}: it names pool {:?}, member {}; wipe the drive \
+         if what is on it is not needed", .label.why(), .label.pool_name, .label.index
     )]
     LabelDamaged {
         /// Position among the drives given.
@@ -167,6 +168,9 @@ pub enum PoolError {
     /// Metadata could not be read with all the redundancy there is.
     #[error("the pool's {0} is damaged beyond its redundancy")]
     Damaged(&'static str),
+    /// Checksums are right, and nothing of the product writes this: nothing is done by it.
+    #[error("the pool's drives say what those of no pool do: {0}; the pool is not opened")]
+    Implausible(Implausible),
     /// Acknowledged stripes are missing from the log.
     #[error("the log misses acknowledged stripe {0}: more drives lost data than the level allows")]
     LogDamaged(u64),
@@ -232,6 +236,12 @@ pub enum PoolError {
     /// The kernel gave no random bytes.
     #[error("no random bytes from the system")]
     Entropy,
+}
+
+impl From<Implausible> for PoolError {
+    fn from(found: Implausible) -> PoolError {
+        PoolError::Implausible(found)
+    }
 }
 
 impl From<IoError> for PoolError {

@@ -8,6 +8,7 @@
 use crate::coordinator::Coordinator;
 use crate::drive::Drive;
 use crate::error::{AbsentMember, PoolError};
+use crate::format::plausible;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
 use crate::join::{first_good, join_all};
 use crate::labels::{DamagedLabel, hexadecimal};
@@ -62,6 +63,11 @@ impl Survey {
         let choice = membership::choose_safely(&slots, &given.damaged, options.accept_loss)?;
         let newest = given.slots[choice.newest].as_deref().cloned();
         let newest = newest.ok_or(PoolError::NoPool)?;
+        for (slot, index) in slots.iter().zip(&choice.current) {
+            if let Some((slot, index)) = slot.zip(*index) {
+                plausible::member(&newest.superblock, index, &slot.superblock)?;
+            }
+        }
         let absent = membership::absent(&newest.superblock, &choice.current, &given);
         let sequences = slots.iter().flatten().map(|slot| slot.last_sequence);
         let last_sequence = sequences.max().unwrap_or(0);
@@ -182,6 +188,8 @@ pub(crate) async fn enter<D: BlockDevice>(
         return Err(held(&survey.newest));
     }
     survey.check_absent(&options.may_lack)?;
+    // Nothing is written to drives whose tables cannot be used.
+    survey.newest.tables()?;
     let found_at = survey.last_sequence;
     let halved = survey.halved();
     // Where drives are slow others take as long to see a claim, or to write theirs.

@@ -197,14 +197,15 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// The headers of the stripes that begin in these rows; moves the victim on behind them.
     async fn headers(&self, victim: &mut Victim, rows: &Rows) -> Vec<Header> {
         let mut headers = Vec::new();
+        let bounds = self.bounds(victim.columns.len());
         while let Some(block) = rows.block(victim.row) {
             let place = self.header_place(victim);
-            let decoded = Header::decode(&self.secret, place, true, block);
+            let decoded = Header::decode(&self.secret, place, true, bounds, block);
             let header = match decoded.filter(|_| rows.read) {
                 Some(header) => Some(header),
                 None => self.rebuilt_header(victim).await,
             };
-            victim.row += header.as_ref().map_or(1, |header| header.rows.max(1));
+            victim.row += header.as_ref().map_or(1, |header| header.rows);
             victim.whole &= header.is_some();
             headers.extend(header);
         }
@@ -222,7 +223,8 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     async fn rebuilt_header(&self, victim: &Victim) -> Option<Header> {
         let place = self.header_place(victim);
-        let decode = |block: &[u8]| Header::decode(&self.secret, place, true, block);
+        let bounds = self.bounds(victim.columns.len());
+        let decode = |block: &[u8]| Header::decode(&self.secret, place, true, bounds, block);
         let zone = victim.columns.first().copied().flatten();
         let one = Buffer::new(BLOCK_BYTES);
         let (one, read) = self.array.read_zone(zone, victim.row, one).await;

@@ -2,10 +2,11 @@
 
 use crate::drive::FIRST_SLOT;
 use crate::error::PoolError;
+use crate::format::plausible::Implausible;
 use crate::format::superblock::{MEMBER_ACTIVE, Newer, VERSION};
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
-use crate::slots::{self, Found};
+use crate::slots::{self, Found, Tables};
 use block::BlockDevice;
 use std::fmt;
 
@@ -63,6 +64,18 @@ pub struct DamagedLabel {
     pub drive: DriveId,
     /// Its position among the members.
     pub index: usize,
+    /// What no pool writes, where the checksum is right.
+    pub implausible: Option<Box<Implausible>>,
+}
+
+impl DamagedLabel {
+    /// Why it is not whole, where that is known: words to follow "damaged".
+    pub fn why(&self) -> String {
+        let why = self.implausible.as_ref();
+        why.map_or_else(String::new, |why| {
+            format!(", and not by decay ({why}; its checksum is right)")
+        })
+    }
 }
 
 /// A pool that a later version wrote. Its words say what that means.
@@ -102,7 +115,7 @@ impl From<Newer> for NewerFormat {
 /// # Errors
 /// [`PoolError::LabelDamaged`] if it had a label of which nothing is whole.
 pub async fn probe<D: BlockDevice>(device: &D) -> Result<Option<Label>, PoolError> {
-    match slots::find(device).await? {
+    match slots::find(device, Tables::Checked).await? {
         Found::Blank => Ok(None),
         Found::Newer(newer) => Err(PoolError::NewerFormat(newer.into())),
         Found::Damaged(label) => Err(PoolError::LabelDamaged { index: 0, label }),

@@ -106,6 +106,7 @@ pub use create::CreateOptions;
 pub use entropy::Entropy;
 pub use error::{AbsentMember, PoolError};
 pub use events::{DriveChange, PoolEvent};
+pub use format::plausible::Implausible;
 pub use labels::{
     DamagedLabel, DriveId, FIRST_LABEL_AT, HostId, Label, NewerFormat, PoolId, probe, wipe,
 };

@@ -145,7 +145,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             lease_until: entered.looked + LEASE,
             damaged,
         };
-        let body = body_of(&newest)?;
+        let body = newest.tables()?;
         fence::check_fresh(&newest, entered.looked)?;
         let given = drives.into_iter().zip(&slots).zip(&choice.current);
         let (members, positions) = bring_up_all(given, &newest).await;
@@ -371,11 +371,6 @@ fn before(body: &Body, accept_loss: bool) -> Before {
         sequences: body.sequences.clone(),
         decided: body.decided.clone(),
     }
-}
-
-fn body_of(slot: &Slot) -> Result<Body, PoolError> {
-    let version = slot.superblock.version.get();
-    Body::decode(&slot.body, version).map_err(|_| PoolError::Damaged("tables"))
 }
 
 /// What this opening publishes is of this version of the format, and so are the tables.

@@ -7,7 +7,8 @@
 use crate::core::Core;
 use crate::error::PoolError;
 use crate::format::body::{Decided, DecidedLog};
-use crate::format::stripe::{Header, Place, Record};
+use crate::format::plausible::UNDER_WAY_MAX;
+use crate::format::stripe::{Bounds, Header, Place, Record};
 use crate::image::{Image, READ_AGAIN_AFTER, READS_MAX, hidden_in};
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::log::{Completed, ROWS_MAX, place};
@@ -48,6 +49,14 @@ fn key(header: &Header) -> (u64, u32, u64) {
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
+    /// What stripes of a segment of so many columns can be.
+    pub fn bounds(&self, columns: usize) -> Bounds {
+        Bounds {
+            data: self.array.shape(columns).data,
+            rows: self.zone_rows,
+        }
+    }
+
     /// Rolls the logs forward from the checkpoint that has been loaded; returns what was decided
     /// about those of the last incarnation.
     pub async fn recover(&self, before: Before) -> Result<Decided, PoolError> {
@@ -107,7 +116,8 @@ impl<D: BlockDevice + 'static> Core<D> {
                 shard: u64::from(shard),
             };
             let mut own = take_log(found, decided.incarnation, shard);
-            let counts = (log.since + 1..=log.through).filter(|at| !log.torn.contains(at));
+            let counts =
+                (log.since + 1..=log.through).filter(|at| log.torn.binary_search(at).is_err());
             for sequence in counts {
                 let header = own.remove(&sequence);
                 let header = header.ok_or(PoolError::LogDamaged(sequence))?;
@@ -132,6 +142,10 @@ impl<D: BlockDevice + 'static> Core<D> {
             return Err(PoolError::LogDamaged(missing));
         }
         let through = log.keys().next_back().copied().unwrap_or(since);
+        if through > durable + UNDER_WAY_MAX {
+            // So many cannot have been under way: acknowledged ones are missing.
+            return Err(PoolError::LogDamaged(durable + 1));
+        }
         let mut torn: BTreeSet<u64> = (durable + 1..=through).collect();
         for (sequence, header) in log {
             // What is known to have been durable counts, and need not be read again, even if a
@@ -150,14 +164,20 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// The header in a block, of any of these incarnations.
-    fn header_in(&self, block: &[u8], place: Place, incarnations: &[u64]) -> Option<Header> {
+    fn header_in(
+        &self,
+        block: &[u8],
+        place: Place,
+        bounds: Bounds,
+        incarnations: &[u64],
+    ) -> Option<Header> {
         incarnations.iter().find_map(|incarnation| {
             let incarnation = *incarnation;
             let place = Place {
                 incarnation,
                 ..place
             };
-            Header::decode(&self.secret, place, false, block)
+            Header::decode(&self.secret, place, false, bounds, block)
         })
     }
 
@@ -192,6 +212,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             return Ok(());
         };
         let shape = self.array.shape(columns.len());
+        let bounds = self.bounds(columns.len());
         let first_row = Place {
             segment: number,
             generation,
@@ -205,7 +226,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             .await
         {
             for header in headers {
-                row = header.place.row + header.rows.max(1);
+                row = header.place.row + header.rows;
                 end = row;
                 found.insert(key(&header), header);
             }
@@ -223,13 +244,13 @@ impl<D: BlockDevice + 'static> Core<D> {
                     continue;
                 }
                 let place = Place { row, ..first_row };
-                let decode = |block: &[u8]| self.header_in(block, place, incarnations);
+                let decode = |block: &[u8]| self.header_in(block, place, bounds, incarnations);
                 let header = image.valid_block(0, row, &|block| decode(block).is_some());
                 let Some(header) = header.and_then(|(block, _)| decode(&block)) else {
                     row += 1;
                     continue;
                 };
-                row += header.rows.max(1);
+                row += header.rows;
                 last_found = Some(row);
                 end = row;
                 found.insert(key(&header), header);
@@ -257,6 +278,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             return None;
         }
         let zone = columns.first().copied().flatten();
+        let bounds = self.bounds(columns.len());
         let buffer = Buffer::new(rows as usize * BLOCK_BYTES);
         let (buffer, result) = self.array.read_zone(zone, place.row, buffer).await;
         result.ok()?;
@@ -266,10 +288,10 @@ impl<D: BlockDevice + 'static> Core<D> {
             let at = (row - place.row) as usize * BLOCK_BYTES;
             let block = &buffer[at..at + BLOCK_BYTES];
             let place = Place { row, ..place };
-            let Some(header) = self.header_in(block, place, incarnations) else {
+            let Some(header) = self.header_in(block, place, bounds, incarnations) else {
                 break;
             };
-            row += header.rows.max(1);
+            row += header.rows;
             headers.push(header);
         }
         (!headers.is_empty()).then_some(headers)
@@ -288,6 +310,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// The columns of a stripe as they should be. `None` if a block cannot be had.
     pub fn good_columns(&self, image: &Image, header: &Header) -> Option<Vec<Buffer>> {
         let shape = image.shape;
+        let bounds = self.bounds(shape.width());
         let rows = header.rows as usize;
         let checksums: Vec<u32> = header.records.iter().filter_map(Record::crc).collect();
         let end = header.place.row + header.rows;
@@ -299,8 +322,9 @@ impl<D: BlockDevice + 'static> Core<D> {
             .collect();
         for index in 0..rows * shape.data {
             let at = place(0, header.place.row, header.rows, index);
-            let decode =
-                |block: &[u8]| Header::decode(&self.secret, header.place, false, block).is_some();
+            let decode = |block: &[u8]| {
+                Header::decode(&self.secret, header.place, false, bounds, block).is_some()
+            };
             let valid = |block: &[u8]| match index.checked_sub(1) {
                 Some(data) => crc_fast::crc32_iscsi(block) == checksums[data],
                 None => decode(block),

@@ -220,6 +220,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     ) -> u32 {
         let end = image.first + image.rows;
         let mut row = image.first;
+        let bounds = self.bounds(segment.columns.len());
         while row < end {
             let place = Place {
                 segment: number,
@@ -227,7 +228,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 row,
                 incarnation: self.incarnation.get(),
             };
-            let decode = |block: &[u8]| Header::decode(&self.secret, place, true, block);
+            let decode = |block: &[u8]| Header::decode(&self.secret, place, true, bounds, block);
             let header = image.valid_block(0, row, &|block| decode(block).is_some());
             let Some(header) = header.and_then(|(block, _)| decode(&block)) else {
                 if segment.live() > 0 {
@@ -236,7 +237,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 row += 1;
                 continue;
             };
-            let rows = header.rows.max(1);
+            let rows = header.rows;
             if row + rows > end && row > image.first {
                 return row;
             }

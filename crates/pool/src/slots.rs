@@ -5,12 +5,15 @@
 
 use crate::drive::{DriveLayout, FIRST_SLOT, device_blocks, read_blocks, write_blocks};
 use crate::error::PoolError;
+use crate::format::body::Body;
+use crate::format::plausible::{self, Implausible};
 use crate::format::superblock::{Newer, NotSuperblock, Superblock};
 use crate::join::join_answers;
 use crate::labels::{DamagedLabel, DriveId, PoolId};
 use crate::location::BLOCK_BYTES;
 use crate::mutation::Mutation;
 use block::{BlockDevice, Buffer, Durability, IoError};
+use crc_fast::{CrcAlgorithm, Digest};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use zerocopy::FromBytes;
@@ -20,10 +23,23 @@ use zerocopy::FromBytes;
 const READS_MAX: usize = 4;
 const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
+/// Tables are read in pieces of so many blocks.
+const PIECE_BLOCKS: usize = 256;
+
+/// What becomes of tables that are whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tables {
+    /// A pool is to be opened by them.
+    Kept,
+    /// Nobody needs them: a look at a drive takes the memory of a piece.
+    Checked,
+}
+
 /// A valid slot: the superblock and its tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub superblock: Superblock,
+    /// Nothing where the tables were only [checked](Tables::Checked).
     pub body: Vec<u8>,
     /// It is the one at the drive's end.
     pub odd: bool,
@@ -41,6 +57,16 @@ impl Slot {
     /// See [`Superblock::rank`].
     pub fn rank(&self) -> (u64, u64, u64) {
         self.superblock.rank()
+    }
+
+    /// The tables, if they are such as a pool writes.
+    pub fn tables(&self) -> Result<Body, PoolError> {
+        let version = self.superblock.version.get();
+        let mut body =
+            Body::decode(&self.body, version).map_err(|_| PoolError::Damaged("tables"))?;
+        plausible::tables(&body, &self.superblock)?;
+        body.tables.shorten_redirects();
+        Ok(body)
     }
 
     pub fn layout(&self) -> DriveLayout {
@@ -92,7 +118,7 @@ impl Given {
         let positions: Vec<usize> = asked.clone().map(|(position, _)| position).collect();
         let looks = asked.map(async |(_, device)| {
             device.flush().await?;
-            find(device).await
+            find(device, Tables::Kept).await
         });
         let without = |found: &[Option<&Result<Found, IoError>>]| {
             let slots = found.iter().map(|found| match found {
@@ -189,13 +215,15 @@ async fn read_head<D: BlockDevice>(device: &D, at: u64) -> Result<Head, IoError>
 /// Where the superblock of the odd slot may be, the likeliest place first.
 fn odd_places(blocks: u64, even: Result<&Head, &IoError>) -> Vec<u64> {
     let end = blocks.saturating_sub(1);
-    let told = |head: &Head| head.raw.drive_blocks.get().saturating_sub(1);
+    let told = |raw: &Superblock| raw.drive_blocks.get().saturating_sub(1);
     let places = match even {
         // What another pool may have left at the end of a larger drive is not this one's.
-        Ok(head) if head.parsed.is_ok() => vec![told(head)],
-        Ok(head) if head.parsed.as_ref().err() == Some(&NotSuperblock::Damaged) => {
-            vec![told(head), end]
-        }
+        Ok(head) if head.parsed.is_ok() => vec![told(&head.raw)],
+        Ok(Head {
+            parsed: Err(NotSuperblock::Damaged | NotSuperblock::Implausible(_)),
+            raw,
+            ..
+        }) => vec![told(raw), end],
         _ => vec![end],
     };
     let inside = |at: &u64| (FIRST_SLOT + 1..blocks).contains(at);
@@ -236,7 +264,7 @@ async fn read_heads<D: BlockDevice>(device: &D) -> ([Option<Head>; 2], Option<Io
 }
 
 /// Reads both slots of a drive and returns the later valid one.
-pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
+pub(crate) async fn find<D: BlockDevice>(device: &D, tables: Tables) -> Result<Found, IoError> {
     if device_blocks(device) <= FIRST_SLOT {
         // There is no place for one.
         return Ok(Found::Blank);
@@ -254,7 +282,7 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
         match head.parsed {
             Ok(superblock) => {
                 last_sequence = last_sequence.max(superblock.sequence.get());
-                let slot = match read_body(device, superblock, odd, head.at).await {
+                let slot = match read_body(device, superblock, (odd, head.at), tables).await {
                     Ok(slot) => slot,
                     Err(error) => {
                         failure = Some(error);
@@ -264,7 +292,7 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
                 torn[usize::from(odd)] = slot.is_none();
                 whole += usize::from(slot.is_some());
                 if slot.is_none() {
-                    damaged = Some(DamagedLabel::of(&head.raw));
+                    damaged = Some(DamagedLabel::of(&head.raw, None));
                 }
                 let later =
                     |slot: &Slot| best.as_ref().is_none_or(|best| slot.rank() > best.rank());
@@ -272,7 +300,11 @@ pub(crate) async fn find<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
             }
             Err(NotSuperblock::Newer(found)) => newer = Some(found),
             Err(NotSuperblock::Damaged) => {
-                damaged = damaged.or(Some(DamagedLabel::of(&head.raw)));
+                damaged = damaged.or(Some(DamagedLabel::of(&head.raw, None)));
+            }
+            // What was made on purpose says more than what decayed.
+            Err(NotSuperblock::Implausible(why)) => {
+                damaged = Some(DamagedLabel::of(&head.raw, Some(why)));
             }
             Err(NotSuperblock::Foreign) => {}
         }
@@ -315,8 +347,8 @@ pub(crate) async fn heads<D: BlockDevice>(
 async fn read_body<D: BlockDevice>(
     device: &D,
     superblock: Superblock,
-    odd: bool,
-    at: u64,
+    (odd, at): (bool, u64),
+    tables: Tables,
 ) -> Result<Option<Slot>, IoError> {
     let bytes = superblock.body_bytes.get() as usize;
     let blocks = bytes.div_ceil(BLOCK_BYTES) as u64;
@@ -331,11 +363,18 @@ async fn read_body<D: BlockDevice>(
         return Ok(None);
     };
     let mut body = Vec::new();
-    if blocks > 0 {
-        let buffer = read_patiently(device, start, blocks as usize * BLOCK_BYTES).await?;
-        body.extend_from_slice(&buffer[..bytes]);
+    let mut checksum = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    let mut left = bytes;
+    for at in (start..start + blocks).step_by(PIECE_BLOCKS) {
+        let piece = left.min(PIECE_BLOCKS * BLOCK_BYTES);
+        left -= piece;
+        let buffer = read_patiently(device, at, piece.next_multiple_of(BLOCK_BYTES)).await?;
+        checksum.update(&buffer[..piece]);
+        if tables == Tables::Kept {
+            body.extend_from_slice(&buffer[..piece]);
+        }
     }
-    let whole = crc_fast::crc32_iscsi(&body) == superblock.body_checksum.get();
+    let whole = checksum.finalize() == u64::from(superblock.body_checksum.get());
     Ok(whole.then_some(Slot {
         superblock,
         body,
@@ -429,8 +468,9 @@ pub(crate) async fn wipe_all<D: BlockDevice>(device: &D) -> Result<(), IoError> 
 }
 
 impl DamagedLabel {
-    fn of(raw: &Superblock) -> DamagedLabel {
+    fn of(raw: &Superblock, implausible: Option<Implausible>) -> DamagedLabel {
         DamagedLabel {
+            implausible: implausible.map(Box::new),
             pool: PoolId(raw.pool_id),
             pool_name: raw.name(),
             drive: DriveId(raw.drive_id),

@@ -6,6 +6,7 @@ use crate::coordinator::Coordinator;
 use crate::core::{Core, State};
 use crate::error::PoolError;
 use crate::format::body::{segment_bytes, tables_bytes};
+use crate::format::plausible::TABLES_BYTES_MAX;
 use crate::level::{DRIVES_MAX, Shape};
 use crate::location::BLOCK_BYTES;
 use crate::pool::{Pool, zones};
@@ -30,7 +31,8 @@ fn segments_bytes(narrow: Shape, zones: u64) -> u64 {
 /// Bytes that tables should take in a slot at most. One block more fits: what is decided about a
 /// full pool that was left by an earlier version.
 fn planned_bytes(slot_blocks: u32) -> u64 {
-    u64::from(slot_blocks.saturating_sub(2)) * BLOCK_BYTES as u64
+    let room = u64::from(slot_blocks.saturating_sub(2)) * BLOCK_BYTES as u64;
+    room.min(TABLES_BYTES_MAX - BLOCK_BYTES as u64)
 }
 
 /// Blocks of a slot for a new pool: room for the segments of as many drives as there may be that
@@ -101,7 +103,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Bytes that tables can take, and no more.
     pub fn slot_bytes(&self) -> usize {
         let slot = self.published.borrow().superblock.slot_blocks.get();
-        slot.saturating_sub(1) as usize * BLOCK_BYTES
+        let room = u64::from(slot.saturating_sub(1)) * BLOCK_BYTES as u64;
+        room.min(TABLES_BYTES_MAX) as usize
     }
 
     /// Bytes that they should not take more of.

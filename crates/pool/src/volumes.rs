@@ -147,6 +147,44 @@ impl Tables {
         self.layers.contains_key(&at).then_some(at)
     }
 
+    /// A layer whose heirs lead back to itself, if there is one.
+    pub fn redirect_in_circle(&self) -> Option<u32> {
+        // Those from which the way is known to end.
+        let mut ends = BTreeSet::new();
+        for from in self.redirects.keys() {
+            let (mut at, mut way) = (Some(*from), BTreeSet::new());
+            while let Some(layer) = at.filter(|layer| !ends.contains(layer)) {
+                if !way.insert(layer) {
+                    return Some(layer);
+                }
+                at = self.redirects.get(&layer).and_then(|redirect| redirect.to);
+            }
+            ends.append(&mut way);
+        }
+        None
+    }
+
+    /// Has each redirect name the last heir, so that following it takes one step, however many
+    /// there were. None may lead [in a circle](Tables::redirect_in_circle).
+    pub fn shorten_redirects(&mut self) {
+        let mut last: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+        for from in self.redirects.keys() {
+            let (mut at, mut way) = (Some(*from), Vec::new());
+            while let Some(layer) = at.filter(|layer| !last.contains_key(layer)) {
+                let Some(redirect) = self.redirects.get(&layer) else {
+                    break;
+                };
+                way.push(layer);
+                at = redirect.to;
+            }
+            let heir = at.and_then(|layer| last.get(&layer).copied().unwrap_or(at));
+            last.extend(way.into_iter().map(|layer| (layer, heir)));
+        }
+        for (layer, redirect) in &mut self.redirects {
+            redirect.to = last.get(layer).copied().flatten();
+        }
+    }
+
     pub fn parent(&self, layer: u32) -> Option<u32> {
         self.layers.get(&layer)?.parent
     }
@@ -402,6 +440,19 @@ mod tests {
             },
         );
         assert_eq!(tables.redirects_since(9), 3);
+        let mut shorter = tables.clone();
+        shorter.shorten_redirects();
+        for layer in 0..99 {
+            assert_eq!(shorter.resolve(layer), tables.resolve(layer));
+        }
+        assert_eq!(shorter.redirects[&90].to, Some(heir));
+        assert_eq!(shorter.redirect_in_circle(), None);
+        let circle = Redirect {
+            to: Some(90),
+            generation: 9,
+        };
+        shorter.redirects.insert(heir, circle);
+        assert!(shorter.redirect_in_circle().is_some());
         tables.prune_redirects(9);
         assert_eq!(tables.redirects.keys().copied().collect::<Vec<_>>(), [91]);
         assert_eq!(tables.resolve(91), Some(heir));

@@ -158,7 +158,7 @@ impl Body {
         };
         for _ in 0..from.word()? {
             let (number, segment) = read_segment(&mut from)?;
-            body.segments.insert(number, segment);
+            once(body.segments.insert(number, segment))?;
         }
         body.tables = read_tables(&mut from)?;
         body.tables.folding = folding;
@@ -277,6 +277,11 @@ fn write_tables(out: &mut Writer, tables: &Tables) {
     }
 }
 
+/// Entries are told apart by their numbers: none is there twice.
+fn once<T>(before: Option<T>) -> Result<(), Malformed> {
+    before.map_or(Ok(()), |_| Err(Malformed))
+}
+
 fn some(id: u32) -> Option<u32> {
     (id != 0).then_some(id)
 }
@@ -300,20 +305,18 @@ fn read_tables(from: &mut Reader<'_>) -> Result<Tables, Malformed> {
                 }),
             }),
         };
-        tables.layers.insert(
-            id,
-            Layer {
-                parent,
-                mapped,
-                root,
-            },
-        );
+        let layer = Layer {
+            parent,
+            mapped,
+            root,
+        };
+        once(tables.layers.insert(id, layer))?;
     }
     for _ in 0..from.word()? {
         let id = from.word()?;
         let to = some(from.word()?);
         let generation = from.word()?;
-        tables.redirects.insert(id, Redirect { to, generation });
+        once(tables.redirects.insert(id, Redirect { to, generation }))?;
     }
     for _ in 0..from.word()? {
         let id = from.word()?;
@@ -325,7 +328,7 @@ fn read_tables(from: &mut Reader<'_>) -> Result<Tables, Malformed> {
             attributes: from.text()?,
             reserved: from.number(1)? & 1 != 0,
         };
-        tables.volumes.insert(id, volume);
+        once(tables.volumes.insert(id, volume))?;
     }
     for _ in 0..from.word()? {
         let id = from.word()?;
@@ -335,7 +338,7 @@ fn read_tables(from: &mut Reader<'_>) -> Result<Tables, Malformed> {
             layer: from.word()?,
             volume: from.word()?,
         };
-        tables.snapshots.insert(id, snapshot);
+        once(tables.snapshots.insert(id, snapshot))?;
     }
     Ok(tables)
 }

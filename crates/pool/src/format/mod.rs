@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 pub(crate) mod node;
+pub(crate) mod plausible;
 pub(crate) mod stripe;
 pub(crate) mod superblock;
 #[cfg(test)]

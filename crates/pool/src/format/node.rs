@@ -1,6 +1,6 @@
 //! A node of a layer's map: up to 254 records sorted by block number.
 
-use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
+use crate::location::{BLOCK_BYTES, Entry, Location, Mapping, VOLUME_BLOCKS_MAX};
 use block::Buffer;
 use std::ops::Range;
 
@@ -123,7 +123,8 @@ impl Node {
     /// Takes a block that was read; its checksum has been compared with its parent's.
     pub fn parse(bytes: Buffer) -> Option<Node> {
         let whole = bytes.len() == BLOCK_BYTES && bytes[..4] == MAGIC;
-        (whole && count(&bytes) <= NODE_RECORDS).then(|| Node::of(bytes))
+        let node = (whole && count(&bytes) <= NODE_RECORDS).then(|| Node::of(bytes))?;
+        is_in_order(node.records(), node.level).then_some(node)
     }
 
     fn of(bytes: Buffer) -> Node {
@@ -214,6 +215,18 @@ impl Node {
     }
 }
 
+/// Says whether records follow each other, none of them beyond what a volume can have; above leaves
+/// there are children only.
+fn is_in_order(mut records: impl Iterator<Item = NodeRecord>, level: u8) -> bool {
+    let mut end = 0;
+    records.all(|record| {
+        let follows = record.block >= end;
+        end = record.end();
+        let kind = level == 0 || record.mapping.entry().is_some();
+        follows && end <= VOLUME_BLOCKS_MAX && kind
+    })
+}
+
 /// How many records a block says it has.
 fn count(bytes: &[u8]) -> usize {
     usize::from(u16::from_le_bytes([bytes[6], bytes[7]]))
@@ -226,7 +239,6 @@ fn key(record: &[u8; RECORD_BYTES]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::location::VOLUME_BLOCKS_MAX;
     use proptest::prelude::*;
 
     fn gap() -> impl Strategy<Value = u64> {

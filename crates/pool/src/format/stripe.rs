@@ -1,6 +1,8 @@
 //! The stripe header: which blocks a stripe holds, and proof that this pool wrote it just here.
 
-use crate::location::{BLOCK_BYTES, Location};
+use crate::format::plausible::COUNT_MAX;
+use crate::location::{BLOCK_BYTES, Location, VOLUME_BLOCKS_MAX};
+use crate::log::ROWS_MAX;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -113,6 +115,37 @@ pub(crate) struct Place {
     pub incarnation: u64,
 }
 
+/// What a stripe can be: the segment has so many data columns, and its zones have so many rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub data: usize,
+    pub rows: u32,
+}
+
+impl Bounds {
+    /// Says whether a stripe lies in the segment, in rows that are full, and speaks of blocks that
+    /// volumes can have.
+    fn allow(self, header: &Header) -> bool {
+        let lies = (1..=ROWS_MAX).contains(&header.rows)
+            && u64::from(header.place.row) + u64::from(header.rows) <= u64::from(self.rows);
+        let owning = header
+            .records
+            .iter()
+            .filter(|record| record.crc().is_some());
+        let full = owning.count() + 1 == header.rows as usize * self.data;
+        let counted = header.durable_through < header.sequence && header.sequence <= COUNT_MAX;
+        lies && full && counted && header.records.iter().all(is_within_volumes)
+    }
+}
+
+fn is_within_volumes(record: &Record) -> bool {
+    match *record {
+        Record::Data { block, .. } | Record::Moved { block, .. } => block < VOLUME_BLOCKS_MAX,
+        Record::Hole { block, blocks, .. } => block + u64::from(blocks) <= VOLUME_BLOCKS_MAX,
+        Record::Pad { .. } => true,
+    }
+}
+
 /// A stripe header, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
@@ -198,8 +231,15 @@ impl Header {
     }
 
     /// The header in `block`, if this pool wrote it at exactly `place`, whose incarnation may be
-    /// any earlier one when `past` is true.
-    pub fn decode(secret: &[u8; 16], place: Place, past: bool, block: &[u8]) -> Option<Header> {
+    /// any earlier one when `past` is true, and it is within `bounds`: whoever has the drives has
+    /// the secret too.
+    pub fn decode(
+        secret: &[u8; 16],
+        place: Place,
+        past: bool,
+        bounds: Bounds,
+        block: &[u8],
+    ) -> Option<Header> {
         let (fixed, rest) = Fixed::read_from_prefix(block).ok()?;
         let found = Place {
             segment: fixed.segment.get(),
@@ -230,14 +270,15 @@ impl Header {
         while let Some(raw) = raws.next() {
             records.push(decode_record(raw, &mut raws)?);
         }
-        Some(Header {
+        let header = Header {
             place: found,
             rows: u32::from(fixed.rows.get()),
             shard: fixed.shard.get(),
             sequence: fixed.sequence.get(),
             durable_through: fixed.durable_through.get(),
             records,
-        })
+        };
+        bounds.allow(&header).then_some(header)
     }
 }
 
@@ -282,6 +323,8 @@ fn decode_record(first: Raw, more: &mut impl Iterator<Item = Raw>) -> Option<Rec
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BOUNDS: Bounds = Bounds { data: 2, rows: 64 };
 
     fn sample() -> Header {
         let place = Place {
@@ -329,11 +372,11 @@ mod tests {
         let mut block = vec![0; BLOCK_BYTES];
         header.encode(&[7; 16], &mut block);
         assert_eq!(
-            Header::decode(&[7; 16], header.place, false, &block),
+            Header::decode(&[7; 16], header.place, false, BOUNDS, &block),
             Some(header.clone())
         );
         assert_eq!(
-            Header::decode(&[8; 16], header.place, false, &block),
+            Header::decode(&[8; 16], header.place, false, BOUNDS, &block),
             None,
             "another pool's"
         );
@@ -356,7 +399,7 @@ mod tests {
             },
         ] {
             assert_eq!(
-                Header::decode(&[7; 16], place, false, &block),
+                Header::decode(&[7; 16], place, false, BOUNDS, &block),
                 None,
                 "{place:?}"
             );
@@ -364,7 +407,7 @@ mod tests {
         for byte in 0..BLOCK_BYTES {
             block[byte] ^= 0x10;
             assert_eq!(
-                Header::decode(&[7; 16], header.place, false, &block),
+                Header::decode(&[7; 16], header.place, false, BOUNDS, &block),
                 None,
                 "byte {byte}"
             );

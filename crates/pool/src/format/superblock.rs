@@ -1,6 +1,7 @@
 //! The superblock: who the pool and this drive are, and the checkpoint that follows it.
 
 use crate::error::PoolError;
+use crate::format::plausible::{self, Implausible, is_printable, printable};
 use crate::location::BLOCK_BYTES;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -74,7 +75,7 @@ pub(crate) struct Superblock {
 const _: () = assert!(size_of::<Superblock>() == BLOCK_BYTES);
 
 /// Why a block is not a superblock that this version can use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NotSuperblock {
     /// It does not start with the magic number.
     Foreign,
@@ -82,6 +83,8 @@ pub(crate) enum NotSuperblock {
     Newer(Newer),
     /// The checksum does not match.
     Damaged,
+    /// The checksum matches, and no pool writes such a superblock.
+    Implausible(Implausible),
 }
 
 /// What a superblock of a later version still says: these fields keep their places in all versions.
@@ -100,7 +103,9 @@ impl Newer {
 
 fn text(padded: &[u8; NAME_BYTES]) -> String {
     let end = padded.iter().position(|byte| *byte == 0);
-    String::from_utf8_lossy(&padded[..end.unwrap_or(NAME_BYTES)]).into_owned()
+    printable(&String::from_utf8_lossy(
+        &padded[..end.unwrap_or(NAME_BYTES)],
+    ))
 }
 
 impl Superblock {
@@ -135,6 +140,7 @@ impl Superblock {
                 name: found.name,
             }));
         }
+        plausible::label(&found).map_err(NotSuperblock::Implausible)?;
         Ok(found)
     }
 
@@ -161,6 +167,9 @@ impl Superblock {
         let bytes = name.as_bytes();
         if bytes.is_empty() || bytes.len() > NAME_BYTES {
             return Err(PoolError::Invalid("a pool's name has 1 to 64 bytes"));
+        }
+        if !is_printable(name) {
+            return Err(PoolError::Invalid("names have no control characters"));
         }
         self.name = [0; NAME_BYTES];
         self.name[..bytes.len()].copy_from_slice(bytes);
@@ -202,13 +211,82 @@ impl Superblock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::DriveLayout;
 
+    /// Of a pool on one drive.
     fn sample() -> Superblock {
+        let (blocks, zone, slot) = (2000, 32, 16);
+        let layout = DriveLayout::new(blocks, zone, slot);
         let mut superblock = Superblock::zeroed();
         superblock.magic = MAGIC;
         superblock.version = VERSION.into();
         superblock.name[..4].copy_from_slice(b"tank");
+        superblock.width = 1;
+        superblock.drive_id = [3; 16];
+        superblock.drive_blocks = blocks.into();
+        superblock.zone_base = layout.zone_base.into();
+        superblock.zone_blocks = zone.into();
+        superblock.slot_blocks = slot.into();
+        superblock.body_bytes = 50.into();
+        superblock.members[0].id = [3; 16];
+        superblock.members[0].state = MEMBER_ACTIVE;
+        superblock.members[0].blocks = blocks.into();
         superblock
+    }
+
+    #[test]
+    fn a_superblock_that_no_pool_writes_is_refused_in_words_that_can_be_printed() {
+        type Craft = fn(&mut Superblock);
+        let crafts: [(Craft, &str); 14] = [
+            (
+                |it| it.zone_blocks = 0.into(),
+                "zone_blocks is 0; allowed: 32 to",
+            ),
+            (
+                |it| it.slot_blocks = u32::MAX.into(),
+                "slot_blocks is 4294967295",
+            ),
+            (|it| it.zone_base = 0.into(), "zone_base is 0; allowed: 32"),
+            (
+                |it| it.body_bytes = (16 << 12).into(),
+                "body_bytes is 65536; allowed: 1 to 61440",
+            ),
+            (|it| it.level = 2, "level is 2; allowed: 0, 1, 5, 6 and 10"),
+            (|it| it.width = 0, "width is 0; allowed: 1 to 32"),
+            (|it| it.width = 255, "width is 255"),
+            (
+                |it| it.drive_index = 32,
+                "drive_index is 32; allowed: 0 to 31",
+            ),
+            (|it| it.drive_index = 1, "id of member 1 is another's"),
+            (
+                |it| it.members[0].blocks = u64::MAX.into(),
+                "blocks of member 0 is 1844674407",
+            ),
+            (
+                |it| it.members[0].blocks = 1999.into(),
+                "blocks of member 0 is 1999; allowed: 2000",
+            ),
+            (
+                |it| it.members[9] = it.members[0],
+                "id of member 9 is another's",
+            ),
+            (|it| it.sequence = u64::MAX.into(), "sequence is 1844674407"),
+            (|it| it.name[1] = 0x1b, "name is \"t\\u{1b}nk\""),
+        ];
+        assert_eq!(
+            Superblock::parse(&sample().seal()).map(|it| it.name()),
+            Ok("tank".into())
+        );
+        for (craft, words) in crafts {
+            let mut crafted = sample();
+            craft(&mut crafted);
+            let Err(NotSuperblock::Implausible(why)) = Superblock::parse(&crafted.seal()) else {
+                panic!("{words}");
+            };
+            assert!(why.to_string().contains(words), "{why}");
+            assert!(!crafted.name().contains('\x1b'));
+        }
     }
 
     #[test]

@@ -132,6 +132,7 @@ pub(super) fn give_back(owners: Vec<Option<Owner>>, columns: Vec<Vec<Buffer>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::stripe::Bounds;
     use crate::level::Level;
 
     const SECRET: [u8; 16] = [5; 16];
@@ -218,7 +219,12 @@ mod tests {
                 .collect();
             let bytes = rows as usize * BLOCK_BYTES;
             assert!(columns.len() == shape.width() && columns.iter().all(|it| it.len() == bytes));
-            let header = Header::decode(&SECRET, place, false, &columns[0][..BLOCK_BYTES]).unwrap();
+            let bounds = Bounds {
+                data: shape.data,
+                rows: 64,
+            };
+            let head = &columns[0][..BLOCK_BYTES];
+            let header = Header::decode(&SECRET, place, false, bounds, head).unwrap();
             let all = columns[..shape.data].concat();
             let owning = header
                 .records

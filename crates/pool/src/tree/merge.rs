@@ -1,7 +1,7 @@
 //! Changing a tree: a batch of changes goes down once, new nodes come up packed.
 
 use super::records::{merge_above, merge_below};
-use super::{LEVELS_MAX, NodeSink, load_level};
+use super::{LEVELS_MAX, NodeSink, check_span, load_level};
 use crate::format::node::{NODE_RECORDS, Node, NodeRecord};
 use crate::join::join_all;
 use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
@@ -147,6 +147,7 @@ impl<S: NodeSink> Merge<'_, S> {
                 Err(IoError::UnrecoveredRead) => return self.replaced(place, changes).await,
                 node => node?,
             };
+            check_span(&node, place.span.clone())?;
             if let Some(entry) = place.at.entry() {
                 self.sink.discard(entry);
             }
@@ -315,6 +316,7 @@ async fn absorb<S: NodeSink>(
         Err(IoError::UnrecoveredRead) => return Ok(None),
         loaded => loaded?,
     };
+    check_span(&node, record.block..VOLUME_BLOCKS_MAX)?;
     if let Some(entry) = record.mapping.entry() {
         sink.discard(entry);
     }
@@ -328,6 +330,10 @@ async fn store_packed<S: NodeSink>(
     level: u8,
     content: &[NodeRecord],
 ) -> Result<Vec<NodeRecord>, IoError> {
+    // Nodes of a drive may have been such that what is made of them is in no order.
+    if !content.is_sorted_by(|one, next| one.block < next.block) {
+        return Err(IoError::Internal);
+    }
     let nodes = content.len().div_ceil(NODE_RECORDS).max(1);
     let mut stored = Vec::with_capacity(nodes);
     for chunk in content.chunks(content.len().div_ceil(nodes).max(1)) {
@@ -373,6 +379,7 @@ fn compact_node<'a, S: NodeSink>(
             Err(IoError::UnrecoveredRead) => return lost_node(sink, layer, &place).await,
             loaded => loaded?,
         };
+        check_span(&node, place.span.clone())?;
         let mut records: Vec<NodeRecord> = node.records().collect();
         let mut changed = own;
         let children = if level > 0 { records.len() } else { 0 };

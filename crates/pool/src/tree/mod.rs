@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Trees higher than this do not exist: 254^6 is more than a volume's blocks.
-const LEVELS_MAX: u8 = 8;
+pub(crate) const LEVELS_MAX: u8 = 8;
 
 /// Where nodes are read from.
 #[allow(
@@ -54,6 +54,16 @@ async fn load_level<N: Nodes>(nodes: &N, at: Mapping, level: u8) -> Result<Arc<N
         return Err(IoError::Internal);
     }
     Ok(node)
+}
+
+/// Refuses a node that speaks of other blocks than those that it is about: what is made of it would
+/// be in no order, and a node in two places would be walked through as often.
+fn check_span(node: &Node, span: Range<u64>) -> Result<(), IoError> {
+    let blocks = node.blocks();
+    match span.start <= blocks.start && blocks.end <= span.end {
+        true => Ok(()),
+        false => Err(IoError::Internal),
+    }
 }
 
 /// Writes down what the tree says about the blocks from `start` on, where nothing is said yet.
@@ -186,6 +196,8 @@ async fn way_to<N: Nodes>(nodes: &N, root: Root, block: u64) -> Result<Way, IoEr
             }
             (loaded, _) => loaded?,
         };
+        // The first child may be about blocks before its own first.
+        check_span(&node, 0..next.unwrap_or(VOLUME_BLOCKS_MAX))?;
         if level == 0 {
             let end = Ok(node);
             return Ok(Way { end, low, next });

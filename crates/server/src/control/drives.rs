@@ -369,6 +369,7 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         | PoolError::SplitBrain { .. }
         | PoolError::Offline(_)
         | PoolError::Damaged(_)
+        | PoolError::Implausible(_)
         | PoolError::LogDamaged(_)
         | PoolError::DriveFailed
         | PoolError::Io(_) => ErrorCode::NotReady,

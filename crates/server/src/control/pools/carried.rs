@@ -94,7 +94,10 @@ fn hurt(drive: Name, label: &DamagedLabel) -> CarriedLabel {
     let (index, pool) = (label.index, &label.pool_name);
     CarriedLabel {
         importable: false,
-        carries: format!("a damaged label, which names member {index} of pool {pool:?}"),
+        carries: format!(
+            "a damaged label{}, which names member {index} of pool {pool:?}",
+            label.why()
+        ),
         advice: format!(
             "import the pool without it, with --degraded; drive wipe {drive} frees the drive"
         ),
