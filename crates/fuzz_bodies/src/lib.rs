@@ -2,9 +2,9 @@
 //!
 //! In this room: one function per fuzz target, from bytes to a panic if something is wrong: PDU
 //! headers, names, TLS keys, authentication, the host's and the controller's connection as
-//! machines, and the two of them talking. `fuzz/` holds the `cargo fuzz` targets around them and
-//! the corpora, which a test of this crate replays with a stable compiler. Not in this room:
-//! anything the product runs.
+//! machines, the two of them talking, and drives of a pool that somebody has forged. `fuzz/` holds
+//! the `cargo fuzz` targets around them and the corpora, which a test of this crate replays with a
+//! stable compiler. Not in this room: anything the product runs.
 
 mod authentication;
 mod controller;
@@ -12,6 +12,7 @@ mod headers;
 mod host;
 mod input;
 mod names;
+mod pool;
 mod tls_key;
 
 pub use authentication::authentication;
@@ -20,17 +21,22 @@ pub use headers::headers;
 pub use host::host;
 pub use input::Input;
 pub use names::names;
+pub use pool::{pool_label, pool_node, pool_stripe, pool_tables};
 pub use tls_key::tls_key;
 
 /// Runs one input, and panics if something is wrong.
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its fuzz target and corpus directory.
-pub const BODIES: [(&str, Body); 6] = [
+pub const BODIES: [(&str, Body); 10] = [
     ("authentication", authentication),
     ("controller", controller),
     ("headers", headers),
     ("host", host),
     ("names", names),
+    ("pool_label", pool_label),
+    ("pool_node", pool_node),
+    ("pool_stripe", pool_stripe),
+    ("pool_tables", pool_tables),
     ("tls_key", tls_key),
 ];

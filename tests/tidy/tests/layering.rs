@@ -34,7 +34,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ),
     ("sim", &["node", "initiator"]),
     ("flashyard", &["server", "client", "csi", "lab", "sim"]),
-    ("fuzz_bodies", &["target", "initiator"]),
+    ("fuzz_bodies", &["target", "initiator", "sim"]),
     ("fickle", &[]),
     ("tidy", &[]),
 ];
