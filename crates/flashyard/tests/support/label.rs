@@ -100,6 +100,20 @@ pub fn set_pool(drive: &Path, pool: [u8; 16]) {
     });
 }
 
+/// Puts a number of so many bytes into both superblocks of a drive.
+pub fn set_number(drive: &Path, at: usize, bytes: usize, number: u64) {
+    change(drive, |block, _| {
+        block[at..at + bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
+    });
+}
+
+/// Puts bytes into the tables of a drive.
+pub fn set_in_tables(drive: &Path, at: usize, bytes: &[u8]) {
+    change(drive, |_, body| {
+        body[at..at + bytes.len()].copy_from_slice(bytes)
+    });
+}
+
 /// Replaces `from` wherever the tables of a drive have it.
 pub fn replace_in_tables(drive: &Path, from: &str, to: &str) {
     change(drive, |_, body| {
