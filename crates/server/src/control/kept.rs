@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{ANY_HOST, ErrorBody, ErrorCode, HostKeySpec, HostSpec, Name, TlsKeySpec};
+use api::{ANY_HOST, ErrorBody, ErrorCode, HostKeySpec, HostSpec, Name, TlsKeySpec, plain};
 use node::{ATTRIBUTES_BYTES_MAX, NAMESPACE_ID_MAX, Nqn, Reservations, Unkept};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -184,7 +184,8 @@ pub enum Unread {
 
 impl From<serde_json::Error> for Unread {
     fn from(error: serde_json::Error) -> Unread {
-        Unread::Damaged(error.to_string())
+        // It quotes what it found.
+        Unread::Damaged(plain(&error.to_string()).into_owned())
     }
 }
 

@@ -352,3 +352,22 @@ fn what_no_node_would_keep_is_damaged() {
     let read = decode(&bytes, original.place.clone());
     assert!(matches!(read, Err(Unread::Damaged(_))), "{read:?}");
 }
+
+/// Whoever has a drive may have written it: it is read, or refused in words that can be printed.
+#[test]
+fn whatever_byte_is_another_an_identity_is_read_or_refused_in_plain_words() {
+    let sample = sample().into_bytes();
+    let place = record(&[]).place;
+    let mut refused = 0;
+    for at in 0..sample.len() {
+        for other in ["", "\0", "\"", "{", "9", "-", "9999999999", "\\u001b"] {
+            let changed = [&sample[..at], other.as_bytes(), &sample[at + 1..]].concat();
+            if let Err(error) = decode(&changed, place.clone()) {
+                let words = error.to_string();
+                assert!(!words.contains(char::is_control), "{words:?}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > sample.len(), "{refused}");
+}
