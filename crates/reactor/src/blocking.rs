@@ -11,7 +11,7 @@ use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
 use crate::context;
 
-/// Helper threads of the process; more calls than this wait their turn.
+/// Helper threads of the process for each kind of call; more calls than this wait their turn.
 const THREADS_MAX: usize = 4;
 
 /// A helper thread without work ends after this long.
@@ -25,12 +25,27 @@ struct Pool {
     idle: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool {
-    jobs: VecDeque::new(),
-    threads: 0,
-    idle: 0,
-});
-static WORK: Condvar = Condvar::new();
+/// Calls of one kind, with threads of their own: none waits for those of the other.
+struct Lane {
+    pool: Mutex<Pool>,
+    work: Condvar,
+}
+
+static CALLS: Lane = Lane::new();
+static ARITHMETIC: Lane = Lane::new();
+
+impl Lane {
+    const fn new() -> Lane {
+        Lane {
+            pool: Mutex::new(Pool {
+                jobs: VecDeque::new(),
+                threads: 0,
+                idle: 0,
+            }),
+            work: Condvar::new(),
+        }
+    }
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -54,6 +69,27 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
+    help(&CALLS, call).await
+}
+
+/// As [`blocking`], for long arithmetic, on threads of its own: what strangers can have computed
+/// delays no file.
+///
+/// # Panics
+/// When `call` panics; outside a reactor.
+pub async fn computing<T, F>(call: F) -> T
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    help(&ARITHMETIC, call).await
+}
+
+async fn help<T, F>(lane: &'static Lane, call: F) -> T
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
     if context::current().world().is_some() {
         return call();
     }
@@ -62,7 +98,7 @@ where
         waker: None,
     }));
     let theirs = Arc::clone(&answer);
-    submit(Box::new(move || {
+    let job: Job = Box::new(move || {
         let value = catch_unwind(AssertUnwindSafe(call));
         let waker = {
             let mut answer = lock(&theirs);
@@ -72,7 +108,8 @@ where
         if let Some(waker) = waker {
             waker.wake();
         }
-    }));
+    });
+    submit(lane, job);
     let value = std::future::poll_fn(|context| {
         let mut answer = lock(&answer);
         match answer.value.take() {
@@ -86,22 +123,22 @@ where
     value.await.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-fn submit(job: Job) {
-    let mut pool = lock(&POOL);
+fn submit(lane: &'static Lane, job: Job) {
+    let mut pool = lock(&lane.pool);
     pool.jobs.push_back(job);
     if pool.idle >= pool.jobs.len() || pool.threads == THREADS_MAX {
-        WORK.notify_one();
+        lane.work.notify_one();
         return;
     }
     pool.threads += 1;
     drop(pool);
     let spawned = std::thread::Builder::new()
         .name("blocking".to_owned())
-        .spawn(work);
+        .spawn(|| work(lane));
     if spawned.is_err() {
         // No thread to be had: the caller waits for itself rather than for ever.
         let job = {
-            let mut pool = lock(&POOL);
+            let mut pool = lock(&lane.pool);
             pool.threads -= 1;
             if pool.threads == 0 {
                 pool.jobs.pop_front()
@@ -128,18 +165,19 @@ fn step_aside() {
     let _ = setpriority_process(None, NICENESS);
 }
 
-fn work() {
+fn work(lane: &Lane) {
     step_aside();
-    let mut pool = lock(&POOL);
+    let mut pool = lock(&lane.pool);
     loop {
         if let Some(job) = pool.jobs.pop_front() {
             drop(pool);
             job();
-            pool = lock(&POOL);
+            pool = lock(&lane.pool);
             continue;
         }
         pool.idle += 1;
-        let waited = WORK
+        let waited = lane
+            .work
             .wait_timeout(pool, IDLE_TIMEOUT)
             .unwrap_or_else(PoisonError::into_inner);
         pool = waited.0;
@@ -148,5 +186,37 @@ fn work() {
             pool.threads -= 1;
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::{Reactor, ReactorConfig, spawn, yield_now};
+
+    /// However much arithmetic waits, files do not wait for it.
+    #[test]
+    fn arithmetic_does_not_hold_other_calls_up() {
+        let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
+        reactor.run(async {
+            let (go, gate) = mpsc::channel::<()>();
+            let gate = Arc::new(Mutex::new(gate));
+            let arithmetic = (0..4 * THREADS_MAX).map(|_| {
+                let gate = Arc::clone(&gate);
+                // It ends when the other end goes.
+                spawn(computing(move || {
+                    let _ = lock(&gate).recv();
+                }))
+            });
+            let arithmetic: Vec<_> = arithmetic.collect();
+            yield_now().await;
+            assert_eq!(blocking(|| 7).await, 7);
+            drop(go);
+            for task in arithmetic {
+                task.await;
+            }
+        });
     }
 }

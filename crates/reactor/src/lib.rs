@@ -42,7 +42,7 @@ mod timers;
 mod usage;
 mod waker;
 
-pub use blocking::blocking;
+pub use blocking::{blocking, computing};
 pub use clock::Instant;
 pub use reactor::{Reactor, ReactorConfig};
 pub use readable::readable;

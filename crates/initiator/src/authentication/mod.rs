@@ -30,7 +30,7 @@ pub(crate) async fn authenticate(
     send(queue, prover.offer()).await?;
     let challenge = receive(queue).await?;
     // Diffie-Hellman takes milliseconds that this core has other uses for.
-    let (mut prover, reply) = reactor::blocking(move || {
+    let (mut prover, reply) = reactor::computing(move || {
         let mut prover = prover;
         let reply = prover.reply(&challenge);
         (prover, reply)
