@@ -20,6 +20,9 @@ pub use self::outlet::authorities;
 /// Messages that wait for the receiver: what a node says on a bad day in a minute.
 const QUEUED_MAX: usize = 1024;
 
+/// Room that events leave for audit lines: anybody on the network can cause events.
+const KEPT_FOR_AUDIT: usize = 256;
+
 /// How long until an absent receiver is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -38,7 +41,7 @@ pub type Queue = mpsc::Receiver<Message>;
 impl Syslog {
     /// The queue's two ends.
     pub fn new() -> (Syslog, Queue) {
-        let (sender, queue) = mpsc::channel(QUEUED_MAX);
+        let (sender, queue) = mpsc::channel(QUEUED_MAX + KEPT_FOR_AUDIT);
         let syslog = Syslog {
             sender,
             wanted: AtomicBool::new(false),
@@ -50,16 +53,19 @@ impl Syslog {
 
     /// Tells the receiver of an event. Never waits: the data path records events too.
     pub fn tell_event(&self, event: &Event) {
-        self.tell(|| Message::of_event(event));
+        self.tell(KEPT_FOR_AUDIT, || Message::of_event(event));
     }
 
-    /// Tells the receiver of a change.
+    /// Tells the receiver of a change; events leave room for that.
     pub fn tell_audit(&self, entry: &AuditEntry) {
-        self.tell(|| Message::of_audit(entry));
+        self.tell(0, || Message::of_audit(entry));
     }
 
-    fn tell(&self, message: impl FnOnce() -> Message) {
-        if self.wanted.load(Ordering::Relaxed) && self.sender.try_send(message()).is_err() {
+    fn tell(&self, kept_free: usize, message: impl FnOnce() -> Message) {
+        if !self.wanted.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.sender.capacity() <= kept_free || self.sender.try_send(message()).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -148,6 +154,22 @@ mod tests {
         }
     }
 
+    fn change_of(id: u64) -> AuditEntry {
+        AuditEntry {
+            id,
+            time: "2026-11-21T12:00:00.000Z".into(),
+            token: "admin".parse().unwrap(),
+            from: "10.0.0.1:5".into(),
+            request: "r1".into(),
+            method: "PUT".into(),
+            path: "/v1/hosts/h".into(),
+            body: None,
+            status: 200,
+            code: None,
+            others: 0,
+        }
+    }
+
     fn target(address: String) -> Settings {
         Settings {
             syslog: Some(SyslogTarget {
@@ -181,6 +203,11 @@ mod tests {
         let (sent, dropped) = syslog.counts();
         assert_eq!(sent, 0);
         assert!((9..=10).contains(&dropped), "{dropped}");
+        // However many events there are, changes are told.
+        for id in 0..KEPT_FOR_AUDIT as u64 {
+            syslog.tell_audit(&change_of(id));
+        }
+        assert_eq!(syslog.counts().1, dropped);
         let listener = TcpListener::bind(address).await.unwrap();
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut text = String::new();
