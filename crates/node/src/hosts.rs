@@ -127,6 +127,7 @@ fn reason_in_words(reason: CloseReason) -> &'static str {
         CloseReason::Shutdown => "the node is stopping",
         CloseReason::Authentication => "the host did not prove who it is",
         CloseReason::Refused => "the host was refused again and again",
+        CloseReason::Displaced => "another connection has its place",
     }
 }
 
@@ -142,7 +143,8 @@ fn refusal_in_words(reason: RefusalReason) -> &'static str {
         RefusalReason::NoController => "the controller of its queue is gone; it may come again",
         RefusalReason::Stopping => "the node is stopping",
         RefusalReason::TooManyControllers => "every controller identifier is in use",
-        RefusalReason::TooManyConnections => "too many connections are open",
+        RefusalReason::TooManyConnections => "too many connections are open, in all or from there",
+        RefusalReason::TooManyProofs => "too many hosts wait to authenticate",
         RefusalReason::Late => "another core of the node did not answer in time",
         RefusalReason::TooManyCommands => "it sent more commands than its queue takes",
         RefusalReason::Protocol(error) => offence_in_words(error),

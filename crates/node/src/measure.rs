@@ -45,6 +45,12 @@ pub struct CoreMeasure {
     pub protocol_errors: u64,
     /// Controllers that ended because a host kept silent.
     pub keep_alive_expirations: u64,
+    /// Connections that found no place.
+    pub connections_refused: u64,
+    /// Connections that made room for others.
+    pub connections_displaced: u64,
+    /// Times that a host was refused.
+    pub hosts_refused: u64,
 }
 
 /// What hosts did to a volume, on all cores.
@@ -201,6 +207,9 @@ impl Core {
                 queue_pairs: sessions.iter().map(|s| 1 + u64::from(s.queues)).sum(),
                 protocol_errors: counters.protocol_errors,
                 keep_alive_expirations: counters.keep_alive_expirations,
+                connections_refused: counters.connections_refused,
+                connections_displaced: counters.connections_displaced,
+                hosts_refused: counters.hosts_refused,
             },
             namespaces: counters.namespaces,
             drives: self.drive_counts(),

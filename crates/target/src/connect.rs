@@ -38,6 +38,7 @@ pub(crate) async fn connect<D: BlockDevice + 'static>(
 ) -> Reply {
     match establish(session, command).await {
         Ok(controller_id) => {
+            session.admit();
             session.connected.notify_one();
             Reply::result(u64::from(controller_id) | u64::from(gate::requirement(session)))
         }
@@ -179,12 +180,15 @@ fn connect_admin<D: BlockDevice + 'static>(
         return Err(Refusal::malformed(Status::COMMAND_SEQUENCE_ERROR));
     }
     core.controllers.borrow_mut().insert(id, controller);
-    gate::close(session, host_nqn, subsystem_nqn);
+    if let Some(keys) = gate::keys(core, &host_nqn) {
+        gate::close(session, keys, host_nqn, subsystem_nqn);
+    }
     gate::announce(session);
     Ok(id)
 }
 
-/// Another I/O queue of a controller, which may live on another core.
+/// Another I/O queue of a controller, which may live on another core. A host that has to
+/// authenticate only learns that it may: the queue joins once it has (see [`gate`]).
 async fn connect_io<D: BlockDevice + 'static>(
     session: &Rc<Session<D>>,
     connect: &Connect,
@@ -197,10 +201,8 @@ async fn connect_io<D: BlockDevice + 'static>(
     if queue_id > core.settings.io_queues_max {
         return Err(Refusal::in_command(connect_offset::QUEUE_ID));
     }
-    let subsystem = core
-        .subsystem(&subsystem_nqn)
-        .map(|subsystem| subsystem.of_host(&host_nqn))
-        .ok_or(NO_SUBSYSTEM)?;
+    let subsystem = core.subsystem(&subsystem_nqn).ok_or(NO_SUBSYSTEM)?;
+    let keys = gate::keys(core, &host_nqn);
     let request = AttachRequest {
         controller_id,
         queue_id,
@@ -211,6 +213,7 @@ async fn connect_io<D: BlockDevice + 'static>(
             core: core.identifiers.index,
             session: session.id,
         },
+        joins: keys.is_none(),
     };
     let keeps_delays = core.attach(request).await?;
     let queue = IoQueue {
@@ -218,10 +221,11 @@ async fn connect_io<D: BlockDevice + 'static>(
         queue_id,
         host_nqn: host_nqn.clone(),
         host_id: data.host_id,
-        subsystem,
+        subsystem: subsystem.of_host(&host_nqn),
         transfer_bytes_max: core.settings.connection.transfer_bytes_max,
         keeps_delays,
-        traffic: Cell::new(true),
+        // Connecting is a sign of life of whoever has proved to be the host.
+        traffic: Cell::new(keys.is_none()),
         gone: Cell::new(false),
     };
     // The connection may have got another role, or its end, while the other core answered.
@@ -230,6 +234,8 @@ async fn connect_io<D: BlockDevice + 'static>(
         let status = Status::COMMAND_SEQUENCE_ERROR;
         return Err(Refusal::passing(status, RefusalReason::NoController));
     }
-    gate::close(session, host_nqn, subsystem_nqn);
+    if let Some(keys) = keys {
+        gate::close(session, keys, host_nqn, subsystem_nqn);
+    }
     Ok(controller_id)
 }

@@ -3,14 +3,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use access::Nqn;
+use access::{HostKeys, Nqn};
 use block::{BlockDevice, Buffer};
 use nvme::authentication::{Authentication, Failure, requirement as wanted};
 use nvme::fabrics::{Fabrics, FabricsType};
 use nvme::{AdminOpcode, Status, SubmissionEntry};
 
 use crate::authentication::{Authenticator, MESSAGE_BYTES_MAX, Verdict};
+use crate::home::{AttachRequest, QueuePlace, Refusal};
+use crate::per_core::Core;
 use crate::refusals::Refused;
 use crate::report::{CloseReason, RefusalReason, TargetEvent};
 use crate::session::{Role, Session};
@@ -22,6 +25,7 @@ pub(crate) struct Gate {
     authenticator: RefCell<Option<Authenticator>>,
     /// The host has proved it, or is to be closed out: see [`Gate::check`].
     open: Cell<bool>,
+    keys: Arc<HostKeys>,
     host_nqn: Nqn,
     subsystem_nqn: Nqn,
 }
@@ -38,20 +42,25 @@ impl Gate {
     }
 }
 
-/// Closes the queue if its host has to authenticate.
+/// What a host has to prove, if it has to.
+pub(crate) fn keys<D>(core: &Core<D>, host_nqn: &Nqn) -> Option<Arc<HostKeys>> {
+    core.host_keys.borrow().get(host_nqn).cloned()
+}
+
+/// Closes the queue until its host has authenticated.
 pub(crate) fn close<D: BlockDevice + 'static>(
     session: &Session<D>,
+    keys: Arc<HostKeys>,
     host_nqn: Nqn,
     subsystem_nqn: Nqn,
 ) {
-    let Some(keys) = session.core.host_keys.borrow().get(&host_nqn).cloned() else {
-        return;
-    };
-    let authenticator = Authenticator::new(keys, host_nqn.clone(), subsystem_nqn.clone());
+    let authenticator =
+        Authenticator::new(Arc::clone(&keys), host_nqn.clone(), subsystem_nqn.clone());
     // A connection gets one role, and its gate with it.
     let _ = session.gate.set(Gate {
         authenticator: RefCell::new(Some(authenticator)),
         open: Cell::new(false),
+        keys,
         host_nqn,
         subsystem_nqn,
     });
@@ -71,6 +80,10 @@ pub(crate) fn announce<D: BlockDevice + 'static>(session: &Session<D>) {
         return;
     }
     controller.last_seen.set(reactor::now());
+    // Anybody may discover, as often as it likes.
+    if controller.is_discovery() {
+        return;
+    }
     session.core.report(TargetEvent::HostConnected {
         host_nqn: controller.host_nqn.clone(),
         host_id: controller.host_id,
@@ -105,15 +118,27 @@ pub(crate) async fn authenticate<D: BlockDevice + 'static>(
         return Reply::status(Status::COMMAND_SEQUENCE_ERROR.do_not_retry());
     };
     let reply = if entry.fabrics_type == FabricsType::AUTHENTICATION_SEND {
-        let message = command.data.take().unwrap_or_else(|| Buffer::new(0));
+        let Some(message) = command.data.take() else {
+            gate.authenticator.borrow_mut().replace(authenticator);
+            return Reply::status(Status::DATA_SGL_LENGTH_INVALID.do_not_retry());
+        };
+        let address = session.host_address.ip();
+        let Some(turn) = session.core.proofs.turn(address, &gate.host_nqn).await else {
+            refuse(session, gate, RefusalReason::TooManyProofs);
+            return Reply::status(Status::COMMAND_INTERRUPTED);
+        };
+        if session.closing().is_some() {
+            return Reply::status(Status::COMMAND_INTERRUPTED);
+        }
         // Milliseconds of arithmetic: this core has queues to serve.
-        authenticator = reactor::blocking(move || {
+        authenticator = reactor::computing(move || {
             let mut authenticator = authenticator;
             let bytes = message.get(..length as usize).unwrap_or(&message);
             authenticator.receive(bytes);
             authenticator
         })
         .await;
+        drop(turn);
         Reply::success()
     } else {
         let room = length.min(entry.data.length.get());
@@ -126,24 +151,69 @@ pub(crate) async fn authenticate<D: BlockDevice + 'static>(
             None => Reply::status(Status::COMMAND_SEQUENCE_ERROR.do_not_retry()),
         }
     };
-    let verdict = authenticator.verdict();
-    gate.authenticator.borrow_mut().replace(authenticator);
-    gate.open.set(verdict == Verdict::Passed);
-    match verdict {
+    match authenticator.verdict() {
         Verdict::Open => {}
-        Verdict::Passed => announce(session),
-        Verdict::Failed(failure) => refuse(session, gate, failure),
+        Verdict::Passed => {
+            if let Err(refusal) = open(session, gate).await {
+                refuse(session, gate, refusal.reason);
+            }
+        }
+        Verdict::Failed(failure) => {
+            gate.open.set(false);
+            refuse(session, gate, RefusalReason::NotAuthenticated(failure));
+        }
     }
+    gate.authenticator.borrow_mut().replace(authenticator);
     reply
 }
 
+/// The host has proved who it is: what it is connected to is its own from now on.
+async fn open<D: BlockDevice + 'static>(
+    session: &Rc<Session<D>>,
+    gate: &Gate,
+) -> Result<(), Refusal> {
+    if gate.open.get() {
+        return Ok(());
+    }
+    let core = &session.core;
+    if keys(core, &gate.host_nqn).as_ref() != Some(&gate.keys) {
+        // It was another secret that it proved.
+        let reason = RefusalReason::NotAuthenticated(Failure::FAILED);
+        return Err(Refusal::passing(Status::AUTHENTICATION_REQUIRED, reason));
+    }
+    if let Some(Role::Io(queue)) = session.role.get() {
+        core.attach(AttachRequest {
+            controller_id: queue.controller_id,
+            queue_id: queue.queue_id,
+            host_nqn: gate.host_nqn.clone(),
+            host_id: queue.host_id,
+            subsystem_nqn: gate.subsystem_nqn.clone(),
+            place: QueuePlace {
+                core: core.identifiers.index,
+                session: session.id,
+            },
+            joins: true,
+        })
+        .await?;
+        if session.closing().is_some() {
+            // It has left before it joined.
+            core.detach(queue.controller_id, queue.queue_id, session.id);
+        }
+        queue.traffic.set(true);
+    }
+    gate.open.set(true);
+    session.admit();
+    announce(session);
+    Ok(())
+}
+
 /// The host has failed: its controller goes, once it was told why.
-fn refuse<D: BlockDevice + 'static>(session: &Rc<Session<D>>, gate: &Gate, failure: Failure) {
+fn refuse<D: BlockDevice + 'static>(session: &Rc<Session<D>>, gate: &Gate, reason: RefusalReason) {
     session.core.report_refusal(Refused {
         host_nqn: Some(gate.host_nqn.clone()),
         host_address: session.host_address,
         subsystem_nqn: Some(gate.subsystem_nqn.clone()),
-        reason: RefusalReason::NotAuthenticated(failure),
+        reason,
     });
     session.close_once_told(CloseReason::Authentication);
 }

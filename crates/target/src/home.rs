@@ -40,6 +40,9 @@ pub(crate) struct AttachRequest {
     pub host_id: [u8; 16],
     pub subsystem_nqn: Nqn,
     pub place: QueuePlace,
+    /// It joins now; otherwise it only asks whether it might, and joins once its host has proved
+    /// who it is.
+    pub joins: bool,
 }
 
 /// Why a Connect is refused.

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +22,11 @@ use crate::home::{
 };
 use crate::pace::{Bounds, Place};
 use crate::port::Port;
+use crate::proofs::Proofs;
 use crate::refusals::{Refusals, Refused};
 use crate::report::{CloseReason, RefusalReason, TargetEvent};
 use crate::reservation::ReservationKeeper;
+use crate::room::Room;
 use crate::session::{Role, Session};
 use crate::settings::TargetSettings;
 use crate::subsystem::Subsystem;
@@ -60,6 +63,12 @@ pub(crate) struct Core<D> {
     pub path_changes: Cell<u64>,
     pub protocol_errors: Cell<u64>,
     pub keep_alive_expirations: Cell<u64>,
+    /// Refusals of hosts for any reason.
+    pub hosts_refused: Cell<u64>,
+    /// What connections have taken.
+    pub room: Room,
+    /// Who has its turn to authenticate.
+    pub proofs: Proofs,
     pub stopping: Cell<bool>,
     pub events: RefCell<VecDeque<TargetEvent>>,
     refusals: RefCell<Refusals>,
@@ -103,6 +112,9 @@ impl<D: BlockDevice + 'static> Core<D> {
             path_changes: Cell::new(0),
             protocol_errors: Cell::new(0),
             keep_alive_expirations: Cell::new(0),
+            hosts_refused: Cell::new(0),
+            room: Room::new(&settings),
+            proofs: Proofs::default(),
             stopping: Cell::new(false),
             events: RefCell::default(),
             refusals: RefCell::default(),
@@ -153,7 +165,10 @@ impl<D: BlockDevice + 'static> Core<D> {
     pub fn report(&self, event: TargetEvent) {
         let mut events = self.events.borrow_mut();
         if events.len() >= EVENTS_MAX {
-            events.pop_front();
+            // Anybody can cause events of hosts; these make room before those of devices.
+            let of_host = |event: &TargetEvent| !matches!(event, TargetEvent::DeviceFailed { .. });
+            let oldest = events.iter().position(of_host).unwrap_or(0);
+            events.remove(oldest);
         }
         events.push_back(event);
         self.events_arrived.notify_one();
@@ -161,10 +176,20 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Tells the node of a refusal, now or with others.
     pub fn report_refusal(&self, refused: Refused) {
+        self.hosts_refused.set(self.hosts_refused.get() + 1);
         let told = self.refusals.borrow_mut().note(refused, reactor::now());
         if let Some(event) = told {
             self.report(event);
         }
+    }
+
+    /// Takes a place for a new connection, if need be that of one that has proved nothing.
+    pub fn take_place(&self, session: u64, address: IpAddr) -> bool {
+        let taken = self.room.take_place(session, address);
+        if let Some(Some(displaced)) = taken {
+            self.close_session(displaced, CloseReason::Displaced);
+        }
+        taken.is_some()
     }
 
     /// What discovery reports has changed: persistent discovery controllers hear of it.
@@ -244,7 +269,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         if let Some(admin) = controller.admin.upgrade() {
             admin.close(reason);
         }
-        if !controller.announced.get() {
+        if !controller.announced.get() || controller.is_discovery() {
             return;
         }
         self.report(TargetEvent::HostDisconnected {
@@ -372,8 +397,10 @@ impl<D: BlockDevice + 'static> Core<D> {
         if !controller.is_ready() || controller.queues.borrow().contains_key(&request.queue_id) {
             return Err(Refusal::passing(Status::COMMAND_SEQUENCE_ERROR, reason));
         }
-        let mut queues = controller.queues.borrow_mut();
-        queues.insert(request.queue_id, request.place);
+        if request.joins {
+            let mut queues = controller.queues.borrow_mut();
+            queues.insert(request.queue_id, request.place);
+        }
         Ok(controller.features.borrow().keeps_delays.clone())
     }
 

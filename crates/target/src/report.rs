@@ -44,6 +44,12 @@ pub struct Counters {
     pub protocol_errors: u64,
     /// Controllers that ended because a host kept silent.
     pub keep_alive_expirations: u64,
+    /// Connections that were closed at once because no place was left for them.
+    pub connections_refused: u64,
+    /// Connections without a proof, or for discovery, that made room for others.
+    pub connections_displaced: u64,
+    /// Times that a host was refused, or its connection cut, for whatever reason.
+    pub hosts_refused: u64,
     /// Per namespace.
     pub namespaces: Vec<NamespaceCounters>,
 }
@@ -100,6 +106,8 @@ pub enum CloseReason {
     Authentication,
     /// The host's Connect was refused again and again.
     Refused,
+    /// It had proved nothing, or was there for discovery, and its place was wanted.
+    Displaced,
 }
 
 /// Why a host was refused, or its connection cut.
@@ -126,8 +134,10 @@ pub enum RefusalReason {
     Stopping,
     /// Every controller identifier is in use.
     TooManyControllers,
-    /// As many connections are open as may be.
+    /// As many connections are open as may be, in all or from its address.
     TooManyConnections,
+    /// It wants to authenticate, and too many wait for that.
+    TooManyProofs,
     /// The core that has its controller did not answer in time.
     Late,
     /// It broke the protocol.

@@ -19,7 +19,11 @@ use crate::port::PathState;
 use crate::report::CloseReason;
 use crate::reservation::command as reservation;
 use crate::secure::Secured;
-use crate::transport::{Command, Connection, End, Ready, Reply, Tag};
+use crate::transport::{Command, Connection, End, PRESSED_BYTES, Ready, Reply, Tag, Trust};
+
+/// Bytes that may wait to be sent to whoever has proved nothing, or is there for discovery; one
+/// answer more is let through.
+const UNSENT_BYTES_UNTRUSTED: usize = 32 << 10;
 
 /// What a connection is, once Connect has said so.
 pub(crate) enum Role<D> {
@@ -49,6 +53,10 @@ pub(crate) struct Session<D> {
     /// Who is at the other end, where TLS has proved it.
     pub secured: OnceCell<Secured>,
     pub role: OnceCell<Role<D>>,
+    /// How far the host is trusted.
+    trust: Cell<Trust>,
+    /// Data of this connection that the core counts.
+    held: Cell<usize>,
     /// What the host has to prove on this queue, if it has to.
     pub gate: OnceCell<Gate>,
     /// How many Connects were refused.
@@ -90,15 +98,19 @@ impl<D: BlockDevice + 'static> Session<D> {
         host_address: SocketAddr,
         local_address: SocketAddr,
     ) -> Session<D> {
+        let mut machine = Connection::new(core.settings.connection);
+        machine.set_trust(Trust::Unproven);
         Session {
             id,
             origin,
             host_address,
             local_address,
-            machine: RefCell::new(Connection::new(core.settings.connection)),
+            machine: RefCell::new(machine),
             core,
             secured: OnceCell::new(),
             role: OnceCell::new(),
+            trust: Cell::new(Trust::Unproven),
+            held: Cell::new(0),
             gate: OnceCell::new(),
             refused_connects: Cell::new(0),
             connected: Notify::new(),
@@ -164,6 +176,50 @@ impl<D: BlockDevice + 'static> Session<D> {
         self.gate.get().is_none_or(|gate| gate.check().is_ok())
     }
 
+    /// Trusts the host as far as what it is connected to says, once it has nothing left to prove.
+    pub fn admit(&self) {
+        let trust = match self.role.get() {
+            Some(Role::Admin(controller)) if controller.is_discovery() => Trust::Guest,
+            Some(_) => Trust::Host,
+            None => Trust::Unproven,
+        };
+        if !self.is_open() || self.trust.replace(trust) == trust {
+            return;
+        }
+        self.machine.borrow_mut().set_trust(trust);
+        if trust == Trust::Host {
+            self.core.room.keep_place(self.id);
+        }
+    }
+
+    /// Whether a host of a subsystem is at the other end, as far as that has to be proved.
+    pub fn is_trusted(&self) -> bool {
+        self.trust.get() == Trust::Host
+    }
+
+    /// Bytes that may wait to be sent, those that reads in execution will add included.
+    fn unsent_max(&self, pressed: bool) -> usize {
+        let most = self.core.settings.read_bytes_max;
+        match self.is_trusted() {
+            true if pressed => most.min(PRESSED_BYTES),
+            true => most,
+            false => most.min(UNSENT_BYTES_UNTRUSTED),
+        }
+    }
+
+    /// Has the core count what the connection holds now.
+    pub fn account(&self) {
+        let mut machine = self.machine.borrow_mut();
+        let unsent = machine.outbox().len_bytes() + self.sending.get() + self.reading.get();
+        let held = unsent + machine.write_bytes();
+        self.core.room.hold(self.held.replace(held), held);
+    }
+
+    /// The connection has ended and holds nothing any more.
+    pub fn release(&self) {
+        self.core.room.hold(self.held.take(), 0);
+    }
+
     /// True when I/O is to go through another port. Hosts try it again there.
     fn is_inaccessible(&self) -> bool {
         self.origin.path.get() == PathState::Inaccessible
@@ -182,13 +238,22 @@ impl<D: BlockDevice + 'static> Session<D> {
 
     /// Gives what was received to looping tasks, one for each command at most; more are started
     /// as the host uses more of its queue. Stops when reads have filled the room for their data:
-    /// true says that commands are left.
+    /// true says that commands are left, or that so much waits to be sent that nothing more is to
+    /// be received.
     pub fn dispatch(self: &Rc<Self>) -> bool {
+        let pressed = self.core.room.is_pressed();
+        self.machine.borrow_mut().set_pressed(pressed);
+        let is_left = self.hand_out(self.unsent_max(pressed));
+        self.account();
+        is_left
+    }
+
+    fn hand_out(self: &Rc<Self>, unsent_max: usize) -> bool {
         loop {
             let mut machine = self.machine.borrow_mut();
-            let unsent = machine.outbox().len_bytes() + self.sending.get() + self.reading.get();
-            if unsent > self.core.settings.read_bytes_max {
-                return machine.has_work();
+            let answered = machine.outbox().len_bytes() + self.sending.get();
+            if answered + self.reading.get() > unsent_max {
+                return machine.has_work() || answered > unsent_max;
             }
             let Some(ready) = machine.take_ready() else {
                 return false;
@@ -328,9 +393,9 @@ impl<D: BlockDevice + 'static> Session<D> {
     }
 
     /// A host with too many commands outstanding loses its controller with all queues, any other
-    /// error costs the connection alone.
+    /// error costs the connection alone, as does whatever somebody does in a host's name.
     pub fn end_association(&self, end: End) {
-        if end != End::TooManyCommands {
+        if end != End::TooManyCommands || !self.is_open() {
             return;
         }
         if let Some(Role::Io(queue)) = self.role.get() {
@@ -341,6 +406,7 @@ impl<D: BlockDevice + 'static> Session<D> {
     /// The connection is gone: so is what it was connected to.
     pub fn forget(&self, reason: CloseReason) {
         self.core.sessions.borrow_mut().remove(&self.id);
+        self.core.room.free_place(self.id);
         match self.role.get() {
             Some(Role::Admin(controller)) => self.core.end_controller(controller, reason),
             Some(Role::Io(queue)) => {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use access::{AllowedHosts, Nqn};
+use access::{AllowedHosts, Nqn, Shares};
 
 use crate::transport::ConnectionSettings;
 
@@ -19,11 +19,16 @@ pub struct TargetSettings {
     pub queue_entries_max: u16,
     /// I/O queues that a controller may have, at least 1.
     pub io_queues_max: u16,
-    /// Connections that may be open at once on this core; more are closed at once.
+    /// Connections that may be open at once on this core. One more is closed at once, or has the
+    /// place of one that has proved nothing. A quarter may have proved nothing or only discover,
+    /// and a quarter of these may be of one address, as may three quarters of all.
     pub connections_max: usize,
     /// Data of reads that a connection may have in execution or waiting to be sent; one command
     /// more is let through, so that any size makes progress.
     pub read_bytes_max: usize,
+    /// Data of all connections of this core that may be awaited, in execution or not sent yet.
+    /// Beyond it each goes on with one command at a time.
+    pub data_bytes_max: usize,
     /// Turns of the event loop that answers may wait for those of other commands of the connection,
     /// to be sent with them. Where other cores carry commands out, what came from a host at once
     /// would otherwise be answered in pieces, and come again in pieces. Turns are short where there
@@ -48,11 +53,26 @@ impl Default for TargetSettings {
             io_queues_max: 128,
             connections_max: CONNECTIONS_MAX,
             read_bytes_max: 16 << 20,
+            data_bytes_max: 1 << 30,
             answers_wait_turns: 0,
             connect_timeout: Duration::from_secs(10),
             authentication_timeout: Duration::from_secs(60),
             network_timeout: Duration::from_secs(60),
             discovery_idle_timeout: Duration::from_secs(120),
+        }
+    }
+}
+
+impl TargetSettings {
+    /// How connections share the places. One address may not take all, be it that of a router; and
+    /// most are for hosts of subsystems, whatever comes of discovery and of strangers.
+    pub(crate) fn shares(&self) -> Shares {
+        let all = self.connections_max;
+        Shares {
+            all,
+            of_address: (all / 4 * 3).max(1),
+            unproven: (all / 4).max(1),
+            unproven_of_address: (all / 16).max(1),
         }
     }
 }

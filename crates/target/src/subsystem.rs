@@ -73,17 +73,26 @@ impl<D: BlockDevice> Subsystem<D> {
         Some(Rc::clone(&found.in_flight))
     }
 
-    /// What `host` sees of it: all, or of a drive the part with what the host has attached.
+    /// What `host`, which has been admitted, sees of it: all, or of a drive the part with what the
+    /// host has attached. A part that nobody uses and that has nothing is given up by the way.
     pub fn of_host(self: &Rc<Self>, host: &Nqn) -> Rc<Subsystem<D>> {
         if self.drive.is_none() {
             return Rc::clone(self);
         }
         let mut parts = self.parts.borrow_mut();
+        parts.retain(|name, part| name == host || part.is_wanted());
         let part = parts.entry(host.clone()).or_insert_with(|| {
             let (settings, drive) = (self.settings.clone(), self.drive.clone());
             Rc::new(Subsystem::new(settings, drive, self.identifiers))
         });
         Rc::clone(part)
+    }
+
+    /// Whether a part is in use or has something to tell.
+    fn is_wanted(self: &Rc<Self>) -> bool {
+        Rc::strong_count(self) > 1
+            || !self.namespaces.borrow().is_empty()
+            || self.error_count.get() > 0
     }
 
     /// The subsystem, then its hosts' parts.

@@ -329,6 +329,9 @@ impl<D: BlockDevice + 'static> Target<D> {
             controllers: core.controllers.borrow().len() as u64,
             protocol_errors: core.protocol_errors.get(),
             keep_alive_expirations: core.keep_alive_expirations.get(),
+            connections_refused: core.room.refused.get(),
+            connections_displaced: core.room.displaced.get(),
+            hosts_refused: core.hosts_refused.get(),
             namespaces,
         }
     }

@@ -1,7 +1,6 @@
 //! Sockets: the one file where connections meet the network. Everything else is driven from here.
 
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,10 +21,14 @@ use crate::transport::{End, Part};
 
 /// The receive buffer: what one receive brings at most.
 const RECEIVE_BYTES: usize = 128 << 10;
+/// As long as the other end is not known to be a host of a subsystem: a command with the longest
+/// in-capsule data, and room to spare.
+const RECEIVE_BYTES_UNTRUSTED: usize = 16 << 10;
 /// Data that is still missing is received straight into place from this size on.
 const DIRECT_BYTES_MIN: usize = 8 << 10;
 /// One send carries about this much.
 const SEND_BYTES: usize = 512 << 10;
+const SEND_BYTES_UNTRUSTED: usize = 16 << 10;
 /// How long a last word (C2HTermReq, the reply to Disconnect) may take to reach the host.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 /// How long to wait after an accept that failed, when descriptors are used up, say.
@@ -61,21 +64,27 @@ pub(crate) async fn accept<D: BlockDevice + 'static>(
     let port_id = origin.port_id;
     loop {
         match listener.accept().await {
-            Ok((_, host)) if core.sessions.borrow().len() >= core.settings.connections_max => {
-                core.report_refusal(Refused {
-                    host_nqn: None,
-                    host_address: host,
-                    subsystem_nqn: None,
-                    reason: RefusalReason::TooManyConnections,
-                });
-            }
             Ok((stream, host_address)) => {
-                drop(reactor::spawn(serve(
+                let id = core.session_count.get() + 1;
+                if !core.take_place(id, host_address.ip()) {
+                    core.report_refusal(Refused {
+                        host_nqn: None,
+                        host_address,
+                        subsystem_nqn: None,
+                        reason: RefusalReason::TooManyConnections,
+                    });
+                    continue;
+                }
+                core.session_count.set(id);
+                let session = Rc::new(Session::new(
                     Rc::clone(&core),
+                    id,
                     origin.clone(),
-                    stream,
                     host_address,
-                )));
+                    stream.local_address(),
+                ));
+                core.sessions.borrow_mut().insert(id, Rc::clone(&session));
+                drop(reactor::spawn(serve(session, stream)));
             }
             Err(error) => {
                 tracing::warn!(port = port_id, %error, "accept failed");
@@ -86,23 +95,9 @@ pub(crate) async fn accept<D: BlockDevice + 'static>(
 }
 
 /// One connection, from accept to its end.
-async fn serve<D: BlockDevice + 'static>(
-    core: Rc<Core<D>>,
-    origin: Origin,
-    stream: TcpStream,
-    host_address: SocketAddr,
-) {
-    let id = core.session_count.get() + 1;
-    core.session_count.set(id);
+async fn serve<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: TcpStream) {
+    let core = &session.core;
     core.serving.set(core.serving.get() + 1);
-    let session = Rc::new(Session::new(
-        Rc::clone(&core),
-        id,
-        origin,
-        host_address,
-        stream.local_address(),
-    ));
-    core.sessions.borrow_mut().insert(id, Rc::clone(&session));
     if core.stopping.get() {
         session.close(CloseReason::Shutdown);
     }
@@ -121,8 +116,12 @@ async fn exchange<D: BlockDevice + 'static>(session: &Rc<Session<D>>, stream: St
     wait_for_end(session).await;
     let reason = session.closing().unwrap_or(CloseReason::Network);
     session.forget(reason);
-    // The last word goes out first, and the host has a moment to take it.
-    let last_word = reactor::timeout(LINGER, &mut transmitting).await;
+    // The last word goes out first, and the host has a moment to take it, unless others wait.
+    let patience = match reason {
+        CloseReason::Displaced => Duration::ZERO,
+        _ => LINGER,
+    };
+    let last_word = reactor::timeout(patience, &mut transmitting).await;
     let told_why = matches!(
         reason,
         CloseReason::Protocol | CloseReason::Authentication | CloseReason::Refused
@@ -136,6 +135,7 @@ async fn exchange<D: BlockDevice + 'static>(session: &Rc<Session<D>>, stream: St
         transmitting.await;
     }
     session.drain().await;
+    session.release();
 }
 
 /// Returns when the connection is to be closed: by the host, by us, or because Connect, or
@@ -160,7 +160,7 @@ async fn wait_for_end<D: BlockDevice + 'static>(session: &Session<D>) {
 
 /// Reads the socket, feeds the machine, hands out commands.
 async fn receive<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Stream) {
-    let mut buffer = Buffer::new(RECEIVE_BYTES);
+    let mut buffer = Buffer::new(RECEIVE_BYTES_UNTRUSTED);
     let mut filled = 0..0;
     let reason = loop {
         while session.dispatch() {
@@ -178,8 +178,11 @@ async fn receive<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Stre
                 received
             }
             None => {
+                if session.is_trusted() && buffer.len() < RECEIVE_BYTES {
+                    enlarge(&mut buffer, &mut filled);
+                }
                 make_room(&mut buffer, &mut filled);
-                let room = RECEIVE_BYTES - filled.end;
+                let room = buffer.len() - filled.end;
                 let end = filled.end + session.machine.borrow().receive_hint(room);
                 let (back, received) = stream.recv(buffer, filled.end..end).await;
                 buffer = back;
@@ -193,6 +196,9 @@ async fn receive<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Stre
             Ok(0) => break CloseReason::Host,
             Ok(_) => {}
             Err(_) => break CloseReason::Network,
+        }
+        if !session.is_trusted() {
+            session.core.room.heard(session.id);
         }
         let mut machine = session.machine.borrow_mut();
         let (ended, speaks) = (machine.end(), !machine.outbox().is_empty());
@@ -232,11 +238,22 @@ fn note_end<D: BlockDevice + 'static>(session: &Session<D>, end: End) {
     session.close(CloseReason::Protocol);
 }
 
+/// Moves what is left of the last receive to a buffer of full size.
+fn enlarge(buffer: &mut Buffer, filled: &mut Range<usize>) {
+    let mut larger = Buffer::new(RECEIVE_BYTES);
+    let left = buffer.get(filled.clone()).unwrap_or_default();
+    for (into, from) in larger.iter_mut().zip(left) {
+        *into = *from;
+    }
+    *buffer = larger;
+    *filled = 0..filled.len();
+}
+
 /// Moves what is left of the last receive to the front when the buffer is nearly used up.
 fn make_room(buffer: &mut Buffer, filled: &mut Range<usize>) {
     if filled.start == filled.end {
         *filled = 0..0;
-    } else if filled.end > RECEIVE_BYTES / 2 {
+    } else if filled.end > buffer.len() / 2 {
         buffer.copy_within(filled.clone(), 0);
         *filled = 0..filled.len();
     }
@@ -260,6 +277,7 @@ async fn transmit<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Str
         batch = back;
         batch.clear();
         session.sending.set(0);
+        session.account();
         session.sent.notify_one();
         if result.is_err() {
             return session.close(CloseReason::Network);
@@ -279,9 +297,13 @@ async fn wait_for_answers<D: BlockDevice + 'static>(session: &Session<D>) {
 }
 
 fn fill<D: BlockDevice + 'static>(session: &Session<D>, batch: &mut SendBatch) {
+    let most = match session.is_trusted() {
+        true => SEND_BYTES,
+        false => SEND_BYTES_UNTRUSTED,
+    };
     let mut machine = session.machine.borrow_mut();
     let outbox = machine.outbox();
-    while !batch.is_full() && batch.len_bytes() < SEND_BYTES {
+    while !batch.is_full() && batch.len_bytes() < most {
         match outbox.pop() {
             Some(Part::Bytes(bytes)) => batch.push_bytes(bytes),
             Some(Part::Buffer(buffer, range)) => batch.push_buffer(buffer, range),

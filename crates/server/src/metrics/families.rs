@@ -248,6 +248,21 @@ fn cores(page: &mut Page, sample: &Sample) {
             "Sessions that ended because a host kept silent.",
             sum(|core| core.keep_alive_expirations),
         ),
+        (
+            "connections_refused_total",
+            "NVMe/TCP connections closed at once because no place was left for them.",
+            sum(|core| core.connections_refused),
+        ),
+        (
+            "connections_displaced_total",
+            "NVMe/TCP connections without a proof, or for discovery, that made room for others.",
+            sum(|core| core.connections_displaced),
+        ),
+        (
+            "hosts_refused_total",
+            "Times that a host was refused, or its connection cut.",
+            sum(|core| core.hosts_refused),
+        ),
     ] {
         page.counters(name, help, vec![counter(&[], value)]);
     }

@@ -170,7 +170,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 features.event_configuration = value & known;
             }
             Feature::KEEP_ALIVE_TIMER => {
-                self.keep_alive_ms.set(value);
+                self.set_keep_alive(value);
                 self.last_seen.set(reactor::now());
             }
             Feature::TIMESTAMP => {

@@ -28,6 +28,10 @@ use crate::session::Session;
 use crate::settings::TargetSettings;
 use crate::subsystem::Subsystem;
 
+/// The longest keep alive timeout of a discovery controller. Anybody may have one, so it has to
+/// show now and then that somebody is there; a host of a subsystem need not have any timeout.
+const DISCOVERY_KEEP_ALIVE_MS_MAX: u32 = 600_000;
+
 /// What a controller gives access to.
 pub(crate) enum Kind<D> {
     /// A subsystem with namespaces.
@@ -80,7 +84,7 @@ impl<D> Controller<D> {
         admin: Weak<Session<D>>,
     ) -> Controller<D> {
         let now = reactor::now();
-        Controller {
+        let controller = Controller {
             id,
             kind,
             subsystem_nqn,
@@ -92,7 +96,7 @@ impl<D> Controller<D> {
             announced: Cell::new(false),
             configuration: Cell::default(),
             status: Cell::new(0),
-            keep_alive_ms: Cell::new(keep_alive_ms),
+            keep_alive_ms: Cell::new(0),
             last_seen: Cell::new(now),
             admin,
             queues: RefCell::default(),
@@ -100,7 +104,19 @@ impl<D> Controller<D> {
             notices: RefCell::default(),
             changed_namespaces: RefCell::default(),
             features: RefCell::default(),
-        }
+        };
+        controller.set_keep_alive(keep_alive_ms);
+        controller
+    }
+
+    /// The host is to be heard of this often; what it may ask for at most counts if it asks for
+    /// more.
+    pub fn set_keep_alive(&self, asked_ms: u32) {
+        let most = match self.kind {
+            Kind::Io(_) => u32::MAX,
+            Kind::Discovery => DISCOVERY_KEEP_ALIVE_MS_MAX,
+        };
+        self.keep_alive_ms.set(asked_ms.min(most));
     }
 
     /// True when a host that was not heard of for `silent` is to be given up: after its keep alive

@@ -91,6 +91,8 @@ pub struct Reply {
     pub result: u64,
     /// Data for the host, only with success.
     pub data: Option<Buffer>,
+    /// Bytes of zeroes that follow the data.
+    pub zeroes: usize,
 }
 
 impl Reply {
@@ -105,6 +107,7 @@ impl Reply {
             status,
             result: 0,
             data: None,
+            zeroes: 0,
         }
     }
 
@@ -140,6 +143,25 @@ pub enum End {
 /// Commands that may be outstanding before Connect says how large the queue is.
 const ENTRIES_BEFORE_CONNECT: u16 = 2;
 
+/// Commands that may be outstanding before the host has proved who it is, however large its queue
+/// is: hosts authenticate with one at a time.
+const ENTRIES_UNPROVEN: u16 = 4;
+
+/// What a connection has of commands and data once its core holds as much as it may: enough to go
+/// on, one command at a time.
+pub(crate) const PRESSED_BYTES: usize = 64 << 10;
+
+/// How far the other end is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Nobody knows who it is: it may connect and authenticate, with data in its capsules.
+    Unproven,
+    /// It may discover, as everybody may: it is not asked for data either.
+    Guest,
+    /// A host of a subsystem.
+    Host,
+}
+
 /// Awaited data of this length on average is worth a receive of its own.
 const LONG_DATA_BYTES: usize = 16 << 10;
 /// A receive that is to bring the header of such data and little of the data.
@@ -168,6 +190,9 @@ pub struct Connection {
     pub(super) host_alignment: usize,
     pub(super) queue_entries: u16,
     pub(super) flow_control: bool,
+    pub(super) trust: Trust,
+    /// The core holds as much data as it may.
+    pub(super) pressed: bool,
     pub(super) submission_head: u16,
     /// Commands answered since the host was last told the submission queue head.
     pub(super) heads_untold: u16,
@@ -268,6 +293,8 @@ impl Connection {
             host_alignment: 4,
             queue_entries: ENTRIES_BEFORE_CONNECT,
             flow_control: true,
+            trust: Trust::Host,
+            pressed: false,
             submission_head: 0,
             heads_untold: 0,
             outbox: Outbox::default(),
@@ -280,6 +307,21 @@ impl Connection {
         self.queue_entries = entries.max(2);
         self.flow_control = flow_control;
         self.submission_head %= self.queue_entries;
+    }
+
+    /// Tells the machine how far its host is trusted; as a host of a subsystem unless told.
+    pub fn set_trust(&mut self, trust: Trust) {
+        self.trust = trust;
+    }
+
+    /// Tells the machine whether it may ask for write data as settings allow, or for little.
+    pub fn set_pressed(&mut self, pressed: bool) {
+        self.pressed = pressed;
+    }
+
+    /// Bytes of write data that were asked for and whose commands have not ended.
+    pub fn write_bytes(&self) -> usize {
+        self.write_bytes
     }
 
     /// The next thing to execute, with its commands.
@@ -364,7 +406,11 @@ impl Connection {
 
     /// Takes a slot for a command; `None` when the queue has no entry left for it.
     pub(super) fn open_slot(&mut self, entry: &SubmissionEntry) -> Option<u16> {
-        if self.outstanding >= self.queue_entries {
+        let entries = match self.trust {
+            Trust::Unproven => self.queue_entries.min(ENTRIES_UNPROVEN),
+            Trust::Guest | Trust::Host => self.queue_entries,
+        };
+        if self.outstanding >= entries {
             return None;
         }
         let index = match self.free.pop() {

@@ -17,5 +17,8 @@ mod respond;
 mod tests;
 mod transfer;
 
-pub use connection::{Command, Connection, ConnectionSettings, End, Ready, Reply, Tag, Work};
+pub(crate) use connection::PRESSED_BYTES;
+pub use connection::{
+    Command, Connection, ConnectionSettings, End, Ready, Reply, Tag, Trust, Work,
+};
 pub use outbox::{Outbox, Part};

@@ -18,7 +18,11 @@ pub struct Outbox {
 enum Piece {
     Bytes(usize),
     Buffer(Buffer, Range<usize>),
+    Zeroes(usize),
 }
+
+/// What zeroes are sent from, piece by piece.
+pub(super) static ZEROES: [u8; 4096] = [0; 4096];
 
 /// The next thing to send.
 #[derive(Debug)]
@@ -53,6 +57,14 @@ impl Outbox {
                 self.total -= range.len();
                 Some(Part::Buffer(buffer, range))
             }
+            Piece::Zeroes(length) => {
+                let piece = ZEROES.get(..length).unwrap_or(&ZEROES);
+                self.total -= piece.len();
+                if length > piece.len() {
+                    self.pieces.push_front(Piece::Zeroes(length - piece.len()));
+                }
+                Some(Part::Bytes(piece))
+            }
         }
     }
 
@@ -69,6 +81,14 @@ impl Outbox {
         match self.pieces.back_mut() {
             Some(Piece::Bytes(length)) => *length += bytes.len(),
             _ => self.pieces.push_back(Piece::Bytes(bytes.len())),
+        }
+    }
+
+    /// Zeroes take no memory until they are sent.
+    pub(super) fn push_zeroes(&mut self, length: usize) {
+        if length > 0 {
+            self.total += length;
+            self.pieces.push_back(Piece::Zeroes(length));
         }
     }
 

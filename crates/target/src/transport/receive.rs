@@ -16,7 +16,7 @@ use nvme::{
 use zerocopy::FromBytes;
 
 use super::connection::{
-    Connection, End, Partner, Payload, Phase, Ready, Receiving, SlotState, Tag,
+    Connection, End, Partner, Payload, Phase, Ready, Receiving, SlotState, Tag, Trust,
 };
 use super::transfer::padding;
 
@@ -268,6 +268,10 @@ impl Connection {
         match (direction, entry.data.kind) {
             (Direction::ToHost, sgl::TRANSPORT_DATA_BLOCK) => Plan::Execute,
             (Direction::ToController, sgl::TRANSPORT_DATA_BLOCK) if length == 0 => Plan::Execute,
+            // Nothing is asked for before a proof; what needs its data is refused without.
+            (Direction::ToController, sgl::TRANSPORT_DATA_BLOCK) if self.trust != Trust::Host => {
+                Plan::Execute
+            }
             (Direction::ToController, sgl::TRANSPORT_DATA_BLOCK) => Plan::Transfer(length),
             (Direction::ToController, sgl::DATA_BLOCK_OFFSET) => {
                 if entry.data.address.get() != 0 {

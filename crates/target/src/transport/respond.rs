@@ -5,11 +5,12 @@ use nvme::pdu::{
     CommonHeader, DIGEST_BYTES, DataHeader, InitializeResponse, PduType, ReadyToTransfer,
     ResponseCapsule, TERMINATE_DATA_BYTES_MAX, TerminateRequest, flags,
 };
-use nvme::{CompletionEntry, FatalError};
+use nvme::{CompletionEntry, FatalError, RunningDigest};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::connection::{Connection, Phase, Reply, Tag};
+use super::outbox::ZEROES;
 
 const DATA_HEADER_BYTES: usize = size_of::<DataHeader>();
 
@@ -26,10 +27,10 @@ impl Connection {
             return;
         };
         if let (Some(data), true) = (reply.data, reply.status.is_success())
-            && !data.is_empty()
+            && data.len() + reply.zeroes > 0
         {
             let silent = reply.result == 0 && self.may_stay_silent();
-            self.push_data(command_id, data, silent);
+            self.push_data(command_id, data, reply.zeroes, silent);
             if silent {
                 return;
             }
@@ -62,11 +63,14 @@ impl Connection {
         true
     }
 
-    fn push_data(&mut self, command_id: u16, data: Buffer, silent: bool) {
-        let length = data.len();
+    fn push_data(&mut self, command_id: u16, data: Buffer, zeroes: usize, silent: bool) {
+        let length = data.len() + zeroes;
         let mut common = CommonHeader::new(PduType::CONTROLLER_DATA, DATA_HEADER_BYTES as u8);
         common.flags |= flags::LAST_PDU | if silent { flags::SUCCESS } else { 0 };
-        let digest = self.rules.data_digest.then(|| nvme::digest(&data));
+        let digest = self.rules.data_digest.then(|| match zeroes {
+            0 => nvme::digest(&data),
+            _ => digest_of(&data, zeroes),
+        });
         if digest.is_some() {
             common.flags |= flags::DATA_DIGEST;
         }
@@ -85,7 +89,11 @@ impl Connection {
         });
         self.outbox
             .push_bytes(PADDING.get(..offset - front).unwrap_or_default());
-        self.outbox.push_buffer(data, 0..length);
+        let filled = data.len();
+        if filled > 0 {
+            self.outbox.push_buffer(data, 0..filled);
+        }
+        self.outbox.push_zeroes(zeroes);
         if let Some(digest) = digest {
             self.outbox.push_bytes(&digest);
         }
@@ -127,4 +135,15 @@ impl Connection {
         self.outbox.push_bytes(request.as_bytes());
         self.outbox.push_bytes(quoted);
     }
+}
+
+fn digest_of(data: &[u8], mut zeroes: usize) -> [u8; DIGEST_BYTES] {
+    let mut digest = RunningDigest::new();
+    digest.update(data);
+    while zeroes > 0 {
+        let piece = ZEROES.get(..zeroes).unwrap_or(&ZEROES);
+        digest.update(piece);
+        zeroes -= piece.len();
+    }
+    digest.wire()
 }

@@ -5,7 +5,7 @@ use nvme::pdu::{CommonHeader, DataHeader, PduType, ReadyToTransfer, flags};
 use nvme::{FatalError, FatalErrorStatus, PduLayout, Status, SubmissionEntry, field};
 use zerocopy::little_endian::{U16, U32};
 
-use super::connection::{Connection, Payload, Receiving, Slot, SlotState};
+use super::connection::{Connection, PRESSED_BYTES, Payload, Receiving, Slot, SlotState};
 
 /// R2Ts that this end has outstanding for one command at most, even if the host allows more.
 pub(super) const WINDOWS: usize = 4;
@@ -69,7 +69,11 @@ impl Connection {
                 return;
             };
             let length = slot.transfer.length as usize;
-            if self.write_bytes > 0 && self.write_bytes + length > self.settings.write_bytes_max {
+            let most = match self.pressed {
+                true => PRESSED_BYTES.min(self.settings.write_bytes_max),
+                false => self.settings.write_bytes_max,
+            };
+            if self.write_bytes > 0 && self.write_bytes + length > most {
                 return;
             }
             self.waiting.pop_front();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use access::AllowedHosts;
 use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::{
-    Configuration, Connect, ConnectData, InvalidParameter, Property, PropertyOffset,
-    connect_attributes, connect_offset, controller_status,
+    CONTROLLER_ID_DYNAMIC, Configuration, Connect, ConnectData, DISCOVERY_NQN, InvalidParameter,
+    Property, PropertyOffset, connect_attributes, connect_offset, controller_status,
 };
 use nvme::identify::{Cns, Identify};
 use nvme::pdu::{InitializeRequest, TerminateRequest};
@@ -239,6 +239,32 @@ fn silent_connections_are_closed() {
     });
 }
 
+/// Anybody may have a discovery controller, but has to be heard of, whatever it asks for; a host of
+/// a subsystem need not.
+#[test]
+fn discovery_is_not_kept_for_whoever_is_silent() {
+    simulate(37, async {
+        let fixture = start();
+        let address = fixture.address;
+        let keeps = |keep_alive_ms: u32, subsystem: &'static str| async move {
+            let raw = Raw::initialized(address).await;
+            let data = ConnectData::new([1; 16], CONTROLLER_ID_DYNAMIC, subsystem, HOST);
+            let connect = Connect::new(0, 31, keep_alive_ms);
+            assert!(raw.connect(&connect, &data).await.status().is_success());
+            raw
+        };
+        let minutes = |minutes| Duration::from_secs(60 * minutes);
+        let lasting = keeps(u32::MAX, DISCOVERY_NQN).await;
+        let without = keeps(0, DISCOVERY_NQN).await;
+        let host = keeps(u32::MAX, SUBSYSTEM).await;
+        assert!(!without.closes_within(minutes(1)).await);
+        assert!(without.closes_within(minutes(2)).await);
+        assert!(!lasting.closes_within(minutes(6)).await);
+        assert!(lasting.closes_within(minutes(3)).await);
+        assert!(!host.closes_within(minutes(30)).await);
+    });
+}
+
 /// A broken rule ends its own connection, after the last word, and no other.
 #[test]
 fn breaking_the_protocol_harms_nobody_else() {
@@ -300,11 +326,22 @@ fn an_overfull_queue_ends_the_association() {
 /// reads at last.
 #[test]
 fn a_host_that_stops_reading_costs_bounded_memory() {
-    simulate(36, async {
-        let settings = TargetSettings {
-            read_bytes_max: 256 << 10,
-            ..TargetSettings::default()
-        };
+    let of_connection = TargetSettings {
+        read_bytes_max: 256 << 10,
+        ..TargetSettings::default()
+    };
+    // Of all connections of the core together.
+    let of_core = TargetSettings {
+        data_bytes_max: 0,
+        ..TargetSettings::default()
+    };
+    for settings in [of_connection, of_core] {
+        stop_reading(settings);
+    }
+}
+
+fn stop_reading(settings: TargetSettings) {
+    simulate(36, async move {
         let fixture = Fixture::start(settings, geometry(4096, 1024));
         let admin = Raw::initialized(fixture.address).await;
         let connected = admin

@@ -6,12 +6,14 @@ mod host;
 
 use std::collections::BTreeMap;
 
+use block::Buffer;
+
 use host::{Habits, Host, Outcome, PLAIN, connected, content, converse, execute};
 use nvme::command::command_flags;
 use nvme::{IoOpcode, Status};
 use proptest::prelude::*;
 
-use super::{Connection, ConnectionSettings, End};
+use super::{Connection, ConnectionSettings, End, Reply, Trust, Work};
 
 fn settings() -> ConnectionSettings {
     ConnectionSettings {
@@ -333,4 +335,58 @@ fn replies_after_the_end_are_dropped() {
     let mut written = BTreeMap::new();
     execute(&mut connection, &mut written);
     assert_eq!(host.outcomes, BTreeMap::<u16, Outcome>::new());
+}
+
+/// A page that ends before what was asked for: zeroes follow, under one digest.
+#[test]
+fn zeroes_follow_data_that_is_short() {
+    for data_digest in [false, true] {
+        let habits = Habits {
+            data_digest,
+            ..PLAIN
+        };
+        for (said, bytes) in [(100, 20_000), (4096, 4096), (0, 512)] {
+            let (mut host, mut connection) = connected(habits, 8, true);
+            host.read(1, 0, bytes as u32);
+            assert_eq!(connection.receive(&host.sending), host.sending.len());
+            let Some(Work::One(command)) = connection.take_work() else {
+                panic!("the read is work")
+            };
+            let reply = Reply {
+                zeroes: bytes - said,
+                ..Reply::data(Buffer::copy_of(&vec![7; said]))
+            };
+            connection.respond(command.tag, reply);
+            host.receive(&mut connection);
+            let mut expected = vec![7; said];
+            expected.resize(bytes, 0);
+            assert_eq!(host.outcomes.remove(&1).unwrap().data, expected);
+        }
+    }
+}
+
+/// Whoever is not a host of a subsystem is asked for no data: its commands come without; and before
+/// a proof few may be outstanding, however large the queue is.
+#[test]
+fn nothing_is_asked_for_before_a_proof() {
+    for (trust, most) in [(Trust::Unproven, 4), (Trust::Guest, 32)] {
+        let (mut host, mut connection) = connected(PLAIN, 32, true);
+        connection.set_trust(trust);
+        for id in 0..most {
+            host.write(id, &[1; 4096], false);
+        }
+        connection.receive(&std::mem::take(&mut host.sending));
+        host.receive(&mut connection);
+        assert!(host.requests.is_empty(), "{trust:?}");
+        assert_eq!(connection.end(), None, "{trust:?}");
+        for _ in 0..most {
+            let Some(Work::One(command)) = connection.take_work() else {
+                panic!("{trust:?}: the writes are work")
+            };
+            assert_eq!(command.data.as_deref(), None);
+        }
+        host.write(most, &[1; 4096], false);
+        connection.receive(&std::mem::take(&mut host.sending));
+        assert_eq!(connection.end(), Some(End::TooManyCommands), "{trust:?}");
+    }
 }
