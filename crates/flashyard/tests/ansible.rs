@@ -1,0 +1,393 @@
+//! The Ansible collection against a real node: a check run predicts exactly what the run does, a
+//! second run changes nothing, refusals are one line, and secrets are in no output.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+use support::{Node, text};
+
+const SECRET: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
+const NODE_SECRET: &str = "DHHC-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
+const TLS_KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
+/// A secret that the node refuses.
+const BAD_SECRET: &str = "hunter2hunter2";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Playbooks and settings of these tests.
+fn own() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ansible")
+}
+
+fn target() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    target.to_owned()
+}
+
+/// One of Ansible's programs, which finds no settings of whoever runs the test.
+fn ansible(program: &str, directory: &Path) -> Command {
+    let tools = target().join("ansible/bin");
+    let path = tools.join(program);
+    assert!(
+        path.exists(),
+        "{} is missing: .ci/install --ansible",
+        path.display()
+    );
+    let others = std::env::var("PATH").unwrap();
+    let mut command = Command::new(path);
+    command
+        .env("PATH", format!("{}:{others}", tools.display()))
+        .env("HOME", directory)
+        .env("LC_ALL", "C.UTF-8")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("ANSIBLE_CONFIG", own().join("ansible.cfg"))
+        .env("ANSIBLE_HOME", directory.join("home"))
+        .env("RESULTS", directory.join("results"))
+        .current_dir(directory);
+    command
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+/// The collection as it is published, built and installed once: its folder.
+fn installed() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ansible-collections");
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let galaxy = |arguments: &[&str]| {
+            let output = ansible("ansible-galaxy", &folder)
+                .arg("collection")
+                .args(arguments)
+                .output();
+            let output = output.unwrap();
+            assert!(output.status.success(), "{}", said(&output));
+        };
+        let source = root().join("ansible");
+        galaxy(&["build", source.to_str().unwrap()]);
+        let archive = "flashyard-storage-0.1.0.tar.gz";
+        galaxy(&["install", "--offline", "--collections-path", ".", archive]);
+        folder
+    })
+}
+
+/// A node without anything, and where playbooks are run against it.
+struct Site {
+    node: Node,
+    directory: tempfile::TempDir,
+    /// All that Ansible printed so far.
+    printed: String,
+}
+
+impl Site {
+    fn new(node: Node) -> Site {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        for (name, block) in documented() {
+            std::fs::write(path.join(name), block).unwrap();
+        }
+        let mut drives = Vec::new();
+        for index in 0..4 {
+            let file = node.path().join(format!("drive-{index}"));
+            drives.push(json!({"name": format!("d{index}"), "path": file, "size": "16MiB"}));
+        }
+        let variables = json!({
+            "node": node.endpoints().api, "token_file": node.path().join("admin.token"),
+            "token": node.admin_token(), "drives": drives, "data_size": "5MB", "secrets": path,
+            "db_1_secret": SECRET, "node_secret": NODE_SECRET, "tls_key": TLS_KEY,
+            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        });
+        // In place of the documented inventory, which says the same of another node.
+        let inventory = json!({"storage": {"hosts": {"node-1": variables}}});
+        std::fs::write(path.join("inventory.yml"), inventory.to_string()).unwrap();
+        Site {
+            node,
+            directory,
+            printed: String::new(),
+        }
+    }
+
+    /// Runs a playbook of the documentation or of this test: the result of each task, in order.
+    fn play(&mut self, playbook: &str, options: &[&str]) -> Vec<Value> {
+        let documented = self.directory.path().join(playbook);
+        let playbook = if documented.exists() {
+            documented
+        } else {
+            own().join(playbook)
+        };
+        let results = self.directory.path().join("results");
+        let _ = std::fs::remove_file(&results);
+        let output = ansible("ansible-playbook", self.directory.path())
+            .args(["--inventory", "inventory.yml", "--diff", "-vvv"])
+            .args(options)
+            .arg(&playbook)
+            .env("ANSIBLE_COLLECTIONS_PATH", installed())
+            .output()
+            .unwrap();
+        let said = said(&output);
+        self.printed += &said;
+        assert!(output.status.success(), "{}: {said}", playbook.display());
+        let lines = std::fs::read_to_string(results).unwrap_or_default();
+        let lines = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        lines.collect()
+    }
+
+    /// All that people set on the node, as it shows it.
+    fn state(&self) -> Value {
+        let kinds = [
+            "drives",
+            "pools",
+            "volumes",
+            "snapshots",
+            "hosts",
+            "tenants",
+            "tokens",
+            "ports",
+        ];
+        let shown = |kind: &str| {
+            let (status, body) =
+                support::http::request(&self.node, "GET", &format!("/v1/{kind}"), "");
+            assert_eq!(status, 200, "{body}");
+            let mut body: Value = serde_json::from_str(&body).unwrap();
+            for item in body["items"].as_array_mut().into_iter().flatten() {
+                for itself in ["used_bytes", "segments", "map", "counters", "members"] {
+                    item.as_object_mut().unwrap().remove(itself);
+                }
+            }
+            body
+        };
+        let all = kinds.iter().map(|kind| shown(kind));
+        Value::Array(all.chain([shown("settings")]).collect())
+    }
+
+    /// A check run changes nothing and predicts what the run does, and a second run does nothing.
+    fn predicts_runs_and_rests(&mut self, playbook: &str) {
+        let before = self.state();
+        let predicted = self.play(playbook, &["--check"]);
+        assert_eq!(
+            self.state(),
+            before,
+            "{playbook}: a check run changed something"
+        );
+        let done = self.play(playbook, &[]);
+        assert!(!done.is_empty(), "{playbook}");
+        for (predicted, done) in predicted.iter().zip(&done) {
+            assert_eq!(predicted, done, "{playbook}");
+            assert_eq!(
+                done["changed"],
+                json!(true),
+                "{playbook} tests nothing: {done}"
+            );
+            assert_ne!(done["diff"]["before"], done["diff"]["after"], "{done}");
+        }
+        assert_eq!(predicted.len(), done.len(), "{playbook}");
+        let after = self.state();
+        for result in self.play(playbook, &[]) {
+            assert_eq!(
+                result["changed"],
+                json!(false),
+                "{playbook}, again: {result}"
+            );
+        }
+        assert_eq!(self.state(), after, "{playbook}: a second run");
+    }
+
+    /// Each task fails, in a check run as in a run or only in a run, in one line with what its name
+    /// has after the first colon, and changes nothing.
+    fn refuses(&mut self, playbook: &str, foreseen: bool) {
+        let before = self.state();
+        let done = self.play(playbook, &[]);
+        for result in &done {
+            let (task, message) = (&result["task"], &result["message"]);
+            let (task, message) = (task.as_str().unwrap(), message.as_str().unwrap());
+            let expected = task.split_once(": ").unwrap().1;
+            assert_eq!(result["failed"], json!(true), "{result}");
+            assert!(
+                message.contains(expected) && !message.contains('\n'),
+                "{task} gave {message:?}"
+            );
+        }
+        assert_eq!(self.state(), before, "{playbook}");
+        let predicted = self.play(playbook, &["--check"]);
+        assert!(!foreseen || predicted == done, "{predicted:?}\n{done:?}");
+        assert_eq!(self.state(), before, "{playbook}");
+    }
+
+    /// No secret was printed, and no task ended in a traceback.
+    fn printed_nothing_secret(&self) {
+        let secrets = ["prometheus.token", "flashyard.token", "ci.token"];
+        let files = secrets.iter().map(|name| self.directory.path().join(name));
+        let files = files.filter_map(|file| std::fs::read_to_string(file).ok());
+        let mut secrets: Vec<String> = files.map(|secret| secret.trim().to_owned()).collect();
+        assert_eq!(secrets.len(), 2, "the playbooks made two tokens");
+        secrets.push(self.node.admin_token());
+        secrets.extend([SECRET, NODE_SECRET, TLS_KEY, BAD_SECRET].map(str::to_owned));
+        for secret in secrets {
+            assert!(!self.printed.contains(&secret), "{secret} was printed");
+        }
+        assert!(!self.printed.contains("Traceback"), "{}", self.printed);
+    }
+}
+
+/// Blocks of YAML on the page about Ansible, by the file name in their first line.
+fn documented() -> Vec<(String, String)> {
+    let page = std::fs::read_to_string(root().join("docs/ansible.md")).unwrap();
+    let blocks = page.split("```yaml\n# ").skip(1);
+    let blocks = blocks.map(|block| {
+        let block = block.split_once("```").unwrap().0;
+        let (name, playbook) = block.split_once('\n').unwrap();
+        (name.to_owned(), playbook.to_owned())
+    });
+    blocks.collect()
+}
+
+#[test]
+fn check_runs_predict_runs_and_second_runs_change_nothing() {
+    let mut site = Site::new(Node::configured("node.name = \"ansible\"\n"));
+    site.predicts_runs_and_rests("storage.yml");
+    for result in site.play("look.yml", &[]) {
+        assert_eq!(result["changed"], json!(false), "{result}");
+    }
+    let address = site.node.endpoints().nvme[0].to_string();
+    assert!(
+        site.printed.contains(&format!("data at {address}")),
+        "{}",
+        site.printed
+    );
+    let shown = site.play("shown.yml", &["--check"]);
+    assert!(shown.iter().all(|result| result["changed"] == json!(false)));
+    site.refuses("refused.yml", true);
+    site.refuses("refused_by_the_node.yml", false);
+    site.predicts_runs_and_rests("changes.yml");
+    let predicted = site.play("again.yml", &["--check"]);
+    assert_eq!(predicted, site.play("again.yml", &[]));
+    assert!(
+        predicted
+            .iter()
+            .all(|result| result["changed"] == json!(true))
+    );
+    site.predicts_runs_and_rests("removals.yml");
+    site.printed_nothing_secret();
+}
+
+#[test]
+fn certificates_are_verified() {
+    let site = Site::new(Node::configured_secure(""));
+    let url = site.node.endpoints().api.clone();
+    let port = url.rsplit(':').next().unwrap();
+    let ask = format!("import ssl; print(ssl.get_server_certificate(('127.0.0.1', {port})))");
+    let output = ansible("python", site.directory.path())
+        .args(["-c", &ask])
+        .output()
+        .unwrap();
+    std::fs::write(site.directory.path().join("node.pem"), &output.stdout).unwrap();
+    let token = site.node.path().join("admin.token");
+    let module = |arguments: &str| {
+        let output = ansible("ansible", site.directory.path())
+            .args([
+                "localhost",
+                "--module-name",
+                "flashyard.storage.settings_info",
+            ])
+            .args(["--args", &format!("{arguments} retries=0")])
+            .env("ANSIBLE_COLLECTIONS_PATH", installed())
+            .env("FLASHYARD_NODE", &url)
+            .env("FLASHYARD_TOKEN_FILE", &token)
+            .output()
+            .unwrap();
+        (output.status.success(), said(&output))
+    };
+    let (well, said) = module("ca_file=node.pem server_name=localhost");
+    assert!(well && said.contains("log_level"), "{said}");
+    for (arguments, expected) in [
+        (
+            "",
+            "its certificate is not trusted: self-signed certificate",
+        ),
+        (
+            "ca_file=node.pem server_name=other.example",
+            "its certificate is not trusted: Hostname mismatch",
+        ),
+        ("ca_file=/nonexistent", "ca_file /nonexistent: No such file"),
+    ] {
+        let (well, said) = module(arguments);
+        assert!(!well && said.contains(expected), "{arguments}: {said}");
+        assert!(!said.contains("Traceback"), "{said}");
+    }
+}
+
+/// Modules under Apache-2.0 are allowed, and each version of ansible-test has to be told so.
+#[test]
+fn sanity_tests_ignore_the_licence_of_modules_and_nothing_else() {
+    let collection = root().join("ansible");
+    let modules = std::fs::read_dir(collection.join("plugins/modules")).unwrap();
+    let names: BTreeSet<String> = modules
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".py"))
+        .collect();
+    let line =
+        |name: &String| format!("plugins/modules/{name} validate-modules:missing-gplv3-license\n");
+    let expected: String = names.iter().map(line).collect();
+    for version in ["2.17", "2.18", "2.19", "2.20", "2.21"] {
+        let file = collection.join(format!("tests/sanity/ignore-{version}.txt"));
+        if std::env::var_os("UPDATE_ANSIBLE").is_some() {
+            std::fs::write(&file, &expected).unwrap();
+        }
+        let found = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(
+            found,
+            expected,
+            "{}: UPDATE_ANSIBLE=1 writes it",
+            file.display()
+        );
+    }
+    let runtime = std::fs::read_to_string(collection.join("meta/runtime.yml")).unwrap();
+    for name in names {
+        let member = format!("    - {}\n", name.trim_end_matches(".py"));
+        assert!(runtime.contains(&member), "action_groups lack {name}");
+    }
+}
+
+/// What no real node does, such as being cut off in the middle of an answer.
+#[test]
+fn units_of_the_collection_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = folder.path().join("ansible_collections/flashyard");
+    std::fs::create_dir_all(&inside).unwrap();
+    let source = root().join("ansible");
+    support::tool(
+        "cp",
+        &[
+            "--recursive",
+            "--dereference",
+            source.to_str().unwrap(),
+            inside.join("storage").to_str().unwrap(),
+        ],
+    );
+    let version = "import sys; print('%d.%d' % sys.version_info[:2])";
+    let version = ansible("python", folder.path())
+        .args(["-c", version])
+        .output();
+    let version = text(&version.unwrap().stdout);
+    let output = ansible("ansible-test", &inside.join("storage"))
+        .args(["units", "--num-workers", "1", "--python", version.trim()])
+        .env("HOME", folder.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains(" passed"), "{}", said(&output));
+}

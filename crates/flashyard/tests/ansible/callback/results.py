@@ -1,0 +1,40 @@
+"""Writes the result of each task as a line of JSON, to the file that RESULTS names."""
+
+import json
+import os
+
+from ansible.plugins.callback import CallbackBase
+
+DOCUMENTATION = """
+name: results
+type: notification
+short_description: Results of tasks as lines of JSON
+description: Writes the result of each task as a line of JSON.
+"""
+
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "notification"
+    CALLBACK_NAME = "results"
+
+    def note(self, result, ignore_errors=False):
+        task, found = result.task, result.result
+        if task.action.split(".")[0] != "flashyard" or found.get("results") is not None:
+            return
+        item = found.get("item")
+        line = {
+            "task": task.get_name() + (" " + json.dumps(item) if item is not None else ""),
+            "action": task.action.split(".")[-1],
+            "changed": found.get("changed", False),
+            "failed": result.is_failed(),
+            "message": found.get("msg", ""),
+            "diff": found.get("diff"),
+        }
+        with open(os.environ["RESULTS"], "a", encoding="utf-8") as file:
+            file.write(json.dumps(line, sort_keys=True) + "\n")
+
+    v2_runner_on_ok = note
+    v2_runner_on_failed = note
+    v2_runner_item_on_ok = note
+    v2_runner_item_on_failed = note
