@@ -1,7 +1,7 @@
 # Copyright (c) 2026 Flashyard contributors
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the documentation of every module says of its connection, and of how it runs."""
+"""Documentation of the connection of every module, and of how it runs."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -69,7 +69,8 @@ attributes:
     membership:
       - flashyard.storage.flashyard
 notes:
-  - The module runs where the REST API is in reach. That is often the control node, with C(delegate_to=localhost).
+  - The module runs where the REST API is in reach.
+  - That is often the control node, with C(delegate_to=localhost).
   - In a check run, objects that are not there yet are warned of. An earlier task may make them.
 author:
   - Flashyard contributors (@flashyard)

@@ -117,7 +117,7 @@ def look_up(kind, key):
 
 
 def differs(what, found, wanted):
-    """What cannot be changed on an object that is there."""
+    """The failure to change an attribute that does not change."""
     return Failure(
         "%s is %s and not %s, which does not change: remove it first, or ask for what it is"
         % (what, found, wanted)

@@ -27,11 +27,11 @@ PAGE = 1000
 
 
 class Failure(Exception):
-    """What went wrong, in one line for people."""
+    """A failure, in one line for people."""
 
 
 class Answer:
-    """What a node answers: a status, an object, and the object's tag."""
+    """An answer: a status, an object, the object's tag, and the seconds to wait."""
 
     def __init__(self, status, body, tag, wait):
         self.status, self.body, self.tag, self.wait = status, body, tag, wait
@@ -80,7 +80,7 @@ def secret_of(params):
 
 
 def reason_of(error):
-    """Why, without numbers that only programs read."""
+    """The reason, without numbers that only programs read."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return "its certificate is not trusted: " + error.verify_message
     if isinstance(error, socket.timeout):
@@ -119,7 +119,7 @@ class Node:
 
     @staticmethod
     def trust(ca_file):
-        """What certificates have to show: always verified, by the machine's authorities or a file's."""
+        """Trust in certificates: the machine's authorities, or those of a file."""
         try:
             context = ssl.create_default_context(cafile=ca_file)
         except (OSError, ssl.SSLError) as error:
@@ -270,4 +270,5 @@ class Node:
             time.sleep(0.5)
             job = self.get(path)
         if job["state"] != "done":
-            raise Failure("job %d of %s failed: %s" % (job["id"], job["object"], job.get("message")))
+            why = (job["id"], job["object"], job.get("message"))
+            raise Failure("job %d of %s failed: %s" % why)

@@ -125,7 +125,7 @@ FIELDS = {
 
 
 def spec_of(params):
-    """What the drive is to be made of, as the REST API has it."""
+    """The drive's kind and what goes with it, as the REST API has it."""
     needed, allowed = FIELDS[params["kind"]]
     for field in needed:
         if params[field] is None:
@@ -139,13 +139,18 @@ def spec_of(params):
     return without_nothing(dict(spec, kind=params["kind"]))
 
 
+def in_words(spec):
+    """A drive's kind and what goes with it, for people."""
+    return " ".join("%s=%s" % pair for pair in sorted(spec.items()))
+
+
 def administrators_of(drive):
     """Hosts that manage the drive's namespaces."""
     return sorted((drive.get("administration") or {}).get("hosts", []))
 
 
 def view(drive, params, spec=None):
-    """What people set, and see in the difference."""
+    """Attributes that people set, and see in the difference."""
     if drive is None:
         return {}
     found = dict(drive["spec"])
@@ -163,8 +168,7 @@ def plan_presence(plan, params, drive, spec):
         plan.ask("PUT", path, spec)
         plan.set(name=params["name"], spec=spec)
     elif plan.before["spec"] != spec:
-        words = [" ".join("%s=%s" % pair for pair in sorted(of.items())) for of in (plan.before["spec"], spec)]
-        raise differs("drive " + params["name"], *words)
+        raise differs("drive " + params["name"], in_words(plan.before["spec"]), in_words(spec))
     if params["administrators"] is None:
         return
     if spec["kind"] != "emulated" and params["administrators"]:
@@ -192,7 +196,8 @@ def work(module, node):
     elif drive is not None:
         user = drive.get("pool") or drive.get("volume")
         if user:
-            plan.warnings.append("drive %s is used by %s until that is gone" % (params["name"], user))
+            warning = "drive %s is used by %s until that is gone" % (params["name"], user)
+            plan.warnings.append(warning)
         plan.ask("DELETE", path)
         plan.nothing_left()
 

@@ -127,7 +127,7 @@ from ansible_collections.flashyard.storage.plugins.module_utils.rest import Fail
 
 
 def view(host):
-    """What people set, and see in the difference."""
+    """Attributes that people set, and see in the difference."""
     if host is None:
         return {}
     return dict((key, host.get(key)) for key in ("name", "nqn", "tenant", "key", "tls"))
@@ -187,7 +187,8 @@ def work(module, node):
     params = module.params
     for secret, option in (("dhchap", "dhchap_secret"), ("tls", "tls_key")):
         if secret in params["remove_secrets"] and params[option] is not None:
-            raise Failure("%s is set, and remove_secrets takes it away; allowed: one of them" % option)
+            both = "%s is set, and remove_secrets takes it away; allowed: one of them"
+            raise Failure(both % option)
     path = path_of("hosts", params["name"])
     host = node.find(path)[0]
     plan = Plan(view(host))
@@ -197,8 +198,8 @@ def work(module, node):
         plan_tls_key(plan, params)
     elif host is not None:
         if host["volumes"]:
-            volumes = ", ".join(host["volumes"])
-            plan.warnings.append("host %s is allowed until it is denied by %s" % (params["name"], volumes))
+            volumes = (params["name"], ", ".join(host["volumes"]))
+            plan.warnings.append("host %s is allowed until it is denied by %s" % volumes)
         plan.ask("DELETE", path)
         plan.nothing_left()
     result = carry_out(module, node, plan, lambda: view(node.find(path)[0]))

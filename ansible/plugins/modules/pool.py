@@ -113,7 +113,7 @@ from ansible_collections.flashyard.storage.plugins.module_utils.rest import Fail
 
 
 def view(pool, params):
-    """What people set, and see in the difference."""
+    """Attributes that people set, and see in the difference."""
     if pool is None:
         return {}
     members = pool["members"]
@@ -126,7 +126,8 @@ def plan_new(plan, params, node):
     """Requests that make the pool."""
     for option in ("level", "drives"):
         if not params[option]:
-            raise Failure("pool %s is not there, and to make it needs %s" % (params["name"], option))
+            missing = (params["name"], option)
+            raise Failure("pool %s is not there, and to make it needs %s" % missing)
     spec = without_nothing(
         dict(level=params["level"], drives=params["drives"], width=params["width"])
     )
@@ -177,8 +178,8 @@ def work(module, node):
             plan_changes(plan, params, node)
     elif pool is not None:
         if pool["volumes"]:
-            volumes = ", ".join(pool["volumes"])
-            plan.warnings.append("pool %s has volumes until they are gone: %s" % (params["name"], volumes))
+            volumes = (params["name"], ", ".join(pool["volumes"]))
+            plan.warnings.append("pool %s has volumes until they are gone: %s" % volumes)
         plan.ask("DELETE", path)
         plan.nothing_left()
     result = carry_out(module, node, plan, lambda: view(node.find(path)[0], params), tag)

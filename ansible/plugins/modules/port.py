@@ -73,7 +73,7 @@ def port_of(node, number):
 
 
 def view(port):
-    """What people set, and see in the difference."""
+    """Attributes that people set, and see in the difference."""
     return dict(id=port["id"], path=port["path"])
 
 

@@ -14,7 +14,7 @@ short_description: Change settings of a node while it runs
 version_added: "0.1.0"
 description:
   - Changes settings of a node. They are remembered, and win over its settings file.
-  - What is not set stays as it is.
+  - Options that are not set change nothing.
 extends_documentation_fragment:
   - flashyard.storage.connection
 options:
@@ -37,7 +37,7 @@ options:
         type: str
         required: true
       prefix:
-        description: What the paths of figures begin with.
+        description: Word with which the paths of figures begin.
         type: str
         default: flashyard
       interval_seconds:
@@ -117,7 +117,7 @@ def wanted_of(params):
 
 
 def view(settings, wanted):
-    """What people set, and see in the difference."""
+    """Attributes that people set, and see in the difference."""
     return without_nothing(dict((name, settings.get(name)) for name in wanted))
 
 

@@ -58,7 +58,7 @@ from ansible_collections.flashyard.storage.plugins.module_utils.rest import path
 
 
 def look(module, node):
-    """What the node says of itself."""
+    """The settings, and the node at a glance."""
     settings, status = node.get(path_of("settings")), node.get(path_of("status"))
     return dict(changed=False, settings=settings, status=status)
 

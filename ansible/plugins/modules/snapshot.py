@@ -98,7 +98,7 @@ def path_to(name, pool):
 
 
 def view(snapshots):
-    """What people set, and see in the difference."""
+    """Attributes that people set, and see in the difference."""
     names = sorted(found["name"] for found in snapshots)
     volumes = dict((found["name"], found.get("volume")) for found in snapshots)
     return dict((name, volumes[name]) for name in names)

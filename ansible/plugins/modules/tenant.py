@@ -2,7 +2,7 @@
 # Copyright (c) 2026 Flashyard contributors
 # SPDX-License-Identifier: Apache-2.0
 
-"""What tenants were granted, and their limits."""
+"""Grants of tenants, and their limits."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -32,7 +32,7 @@ options:
     default: present
   grants:
     description:
-      - What the tenant was granted, by pool. Pools that are not in the list are granted no more.
+      - Grants of the tenant, by pool. Grants in pools that are not in the list are revoked.
       - Nothing changes where the option is not set.
     type: list
     elements: dict
@@ -42,7 +42,7 @@ options:
         type: str
         required: true
       size:
-        description: What volumes and snapshots may come to, in bytes or with a unit.
+        description: Size of all volumes and snapshots together, in bytes or with a unit.
         type: str
         required: true
       volumes:
@@ -110,7 +110,7 @@ from ansible_collections.flashyard.storage.plugins.module_utils.size import byte
 
 
 def view(tenant):
-    """What people set, and see in the difference. A tenant without that is as good as none."""
+    """Attributes that people set, and see in the difference: none, where nothing was granted."""
     grants = dict((grant["pool"], grant["grant"]) for grant in tenant.get("grants", []))
     return dict(grants=grants or None, limits=tenant.get("limits"))
 
@@ -129,7 +129,7 @@ def grants_of(option):
 
 
 def plan_grants(plan, params, wanted):
-    """Requests that grant what is asked for, and revoke the rest."""
+    """Requests that make the grants that are asked for, and revoke the rest."""
     found = plan.before.get("grants", {})
     for pool, grant in sorted(wanted.items()):
         if grant != found.get(pool):

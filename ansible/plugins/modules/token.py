@@ -29,7 +29,7 @@ options:
     default: present
   role:
     description:
-      - What the token is good for. Each role may do what those before it may.
+      - Rights of the token. Each role may do all that the roles before it may.
       - It does not change.
     type: str
     choices: [viewer, operator, admin]
@@ -113,7 +113,7 @@ def time_of(text):
 
 
 def view(token):
-    """What people set, and see in the difference."""
+    """Attributes that people set, and see in the difference."""
     if token is None:
         return {}
     found = dict((key, token.get(key)) for key in ("name", "role", "tenant", "expires"))
@@ -121,7 +121,7 @@ def view(token):
 
 
 def refuse_other(plan, params):
-    """Refuses what does not change on a token that is there."""
+    """Refuses other values of attributes that do not change."""
     for option in ("role", "tenant", "expires"):
         wanted = time_of(params[option])
         found = plan.before.get(option)
@@ -135,7 +135,8 @@ class SecretFile:
     def __init__(self, path):
         self.path, self.draft = path, None
         try:
-            handle, self.draft = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".token-")
+            folder = os.path.dirname(path) or "."
+            handle, self.draft = tempfile.mkstemp(dir=folder, prefix=".token-")
             self.file = os.fdopen(handle, "w", encoding="ascii")
         except OSError as error:
             raise Failure("secret_file %s: %s" % (path, reason_of(error)))

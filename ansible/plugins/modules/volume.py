@@ -162,14 +162,16 @@ from ansible_collections.flashyard.storage.plugins.module_utils.limits import (
 from ansible_collections.flashyard.storage.plugins.module_utils.rest import Failure, path_of
 from ansible_collections.flashyard.storage.plugins.module_utils.size import blocks_of
 
-# By option: what the REST API calls it. These do not change on a volume that is there.
+# Attributes that people see of a volume that is deleted.
+DELETED = ("name", "pool", "drive", "capacity_bytes", "hosts")
+# By option the attribute of the REST API. None changes on a volume that is there.
 FIXED = dict(
     pool="pool", drive="drive", block_bytes="block_bytes", tenant="tenant", subsystem="subsystem"
 )
 
 
 def attributes_of(volume):
-    """What people set of a volume, in the words of the REST API."""
+    """Attributes that people set of a volume, in the words of the REST API."""
     found = dict((key, volume.get(key)) for key in ("name", "pool", "drive", "tenant", "limits"))
     found.update(
         capacity_bytes=volume["capacity_bytes"],
@@ -183,12 +185,12 @@ def attributes_of(volume):
 
 
 def view(volume, params):
-    """What the task is about, which people see in the difference. All, where it is deleted."""
+    """Attributes that the task is about, which people see in the difference."""
     if volume is None:
         return {}
     found = attributes_of(volume)
     if params["state"] == "absent":
-        return dict((key, found[key]) for key in ("name", "pool", "drive", "capacity_bytes", "hosts"))
+        return dict((key, found[key]) for key in DELETED)
     asked = dict((key, params[option]) for option, key in FIXED.items())
     asked.update(name=params["name"], capacity_bytes=params["size"], hosts=params["hosts"])
     asked.update(reserved=params["reserved"], limits=params["limits"], origin=params["snapshot"])
@@ -229,12 +231,13 @@ def plan_new(plan, params, node):
 
 
 def refuse_other(volume, params):
-    """Refuses what does not change on a volume that is there."""
+    """Refuses other values of attributes that do not change."""
     found = attributes_of(volume)
     for option, key in sorted(FIXED.items()):
         wanted = params[option]
         if wanted is not None and wanted != found[key]:
-            raise differs("%s of volume %s" % (option, volume["name"]), found[key] or "none", wanted)
+            what = "%s of volume %s" % (option, volume["name"])
+            raise differs(what, found[key] or "none", wanted)
     origin = (params["snapshot"] or "").rsplit("/", 1)[-1]
     if origin and origin != found["origin"]:
         what = "snapshot of volume " + volume["name"]

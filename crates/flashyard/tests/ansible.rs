@@ -255,6 +255,46 @@ fn documented() -> Vec<(String, String)> {
     blocks.collect()
 }
 
+/// What the inventory plug-in says of the node, and of the hosts that changes.yml left.
+fn inventory_has_nodes_and_hosts(site: &Site) {
+    let url = &site.node.endpoints().api;
+    let token = site.node.path().join("admin.token");
+    let list = |entry: Value| {
+        let asked = json!({"plugin": "flashyard.storage.nodes", "nodes": [entry]});
+        let file = site.directory.path().join("flashyard.yml");
+        std::fs::write(file, asked.to_string()).unwrap();
+        let output = ansible("ansible-inventory", site.directory.path())
+            .args(["--inventory", "flashyard.yml", "--list"])
+            .env("ANSIBLE_COLLECTIONS_PATH", installed())
+            .output();
+        output.unwrap()
+    };
+    let output = list(json!({"node": url, "token_file": token}));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["flashyard_nodes"]["hosts"], json!(["ansible"]));
+    assert_eq!(found["flashyard_hosts"]["hosts"], json!(["db-1", "db-2"]));
+    assert_eq!(found["flashyard_tenant_acme"]["hosts"], json!(["db-2"]));
+    let of = |host: &str| found["_meta"]["hostvars"][host].clone();
+    assert!(of("ansible")["flashyard_node"].to_string().contains(url));
+    assert!(
+        of("db-1")["flashyard_nqn"]
+            .to_string()
+            .contains(":uuid:5c1a9b1e-")
+    );
+    // One of db-1 alone, and one of any host.
+    assert_eq!(of("db-1")["flashyard_volumes"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        of("db-2")["flashyard_volumes"][0]["capacity_bytes"],
+        json!(6_815_744)
+    );
+    let output = list(json!({"node": url, "token_file": "/nonexistent"}));
+    let said = said(&output);
+    assert!(
+        said.contains("token_file /nonexistent: No such file"),
+        "{said}"
+    );
+}
+
 #[test]
 fn check_runs_predict_runs_and_second_runs_change_nothing() {
     let mut site = Site::new(Node::configured("node.name = \"ansible\"\n"));
@@ -273,6 +313,7 @@ fn check_runs_predict_runs_and_second_runs_change_nothing() {
     site.refuses("refused.yml", true);
     site.refuses("refused_by_the_node.yml", false);
     site.predicts_runs_and_rests("changes.yml");
+    inventory_has_nodes_and_hosts(&site);
     let predicted = site.play("again.yml", &["--check"]);
     assert_eq!(predicted, site.play("again.yml", &[]));
     assert!(

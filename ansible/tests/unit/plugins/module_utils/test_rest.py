@@ -1,7 +1,7 @@
 # Copyright (c) 2026 Flashyard contributors
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a node or a proxy does seldom: ends connections, asks to wait, answers no JSON."""
+"""Rare acts of a node or a proxy: it ends connections, asks to wait, answers no JSON."""
 
 from __future__ import absolute_import, division, print_function
 
