@@ -129,6 +129,14 @@ def refuse_other(plan, params):
             raise differs("%s of token %s" % (option, params["name"]), found or "none", wanted)
 
 
+def refuse_place(path):
+    """Refuses a place where no secret can be put, also in a check run."""
+    if os.path.isdir(path):
+        raise Failure("secret_file %s: it is a directory" % path)
+    if not os.access(os.path.dirname(path) or ".", os.W_OK):
+        raise Failure("secret_file %s: its folder cannot be written to" % path)
+
+
 class SecretFile:
     """The file for a secret: proved writable first, and there only with the secret in it."""
 
@@ -140,9 +148,6 @@ class SecretFile:
             self.file = os.fdopen(handle, "w", encoding="ascii")
         except OSError as error:
             raise Failure("secret_file %s: %s" % (path, reason_of(error)))
-        if os.path.isdir(path):
-            self.discard()
-            raise Failure("secret_file %s: it is a directory" % path)
 
     def keep(self, secret):
         """Puts the secret in its place."""
@@ -192,9 +197,7 @@ def work(module, node):
         return dict(result, token=token)
     if params["role"] is None:
         raise Failure("token %s is not there, and to make it needs role" % params["name"])
-    folder = os.path.dirname(params["secret_file"]) or "."
-    if not os.access(folder, os.W_OK):
-        raise Failure("secret_file %s: its folder cannot be written to" % params["secret_file"])
+    refuse_place(params["secret_file"])
     spec = without_nothing(dict((key, params[key]) for key in ("role", "tenant", "expires")))
     plan.set(name=params["name"], **dict(spec, expires=time_of(spec.get("expires"))))
     found = plan.after
