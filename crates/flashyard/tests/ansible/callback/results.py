@@ -18,7 +18,7 @@ class CallbackModule(CallbackBase):
     CALLBACK_TYPE = "notification"
     CALLBACK_NAME = "results"
 
-    def note(self, result, ignore_errors=False):
+    def note(self, result, failed=False):
         task, found = result.task, result.result
         if task.action.split(".")[0] != "flashyard" or found.get("results") is not None:
             return
@@ -27,7 +27,7 @@ class CallbackModule(CallbackBase):
             "task": task.get_name() + (" " + json.dumps(item) if item is not None else ""),
             "action": task.action.split(".")[-1],
             "changed": found.get("changed", False),
-            "failed": result.is_failed(),
+            "failed": failed,
             "message": found.get("msg", ""),
             "diff": found.get("diff"),
         }
@@ -35,6 +35,10 @@ class CallbackModule(CallbackBase):
             file.write(json.dumps(line, sort_keys=True) + "\n")
 
     v2_runner_on_ok = note
-    v2_runner_on_failed = note
     v2_runner_item_on_ok = note
-    v2_runner_item_on_failed = note
+
+    def v2_runner_on_failed(self, result, ignore_errors=False):
+        self.note(result, failed=True)
+
+    def v2_runner_item_on_failed(self, result):
+        self.note(result, failed=True)
