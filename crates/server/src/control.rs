@@ -35,7 +35,7 @@ mod tls_keys;
 mod tokens;
 mod told;
 mod volumes;
-mod wiping;
+mod wiped;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -9,7 +9,7 @@ use node::{PoolFacts, Taking};
 
 use super::drives::refused;
 use super::volumes::list;
-use super::{Control, Objects, not_found, wiping};
+use super::{Control, Objects, not_found, wiped};
 use crate::state::{Kind, Place, PoolRecord, ScrubRecord, VolumeRecord};
 
 mod absent;
@@ -103,7 +103,7 @@ impl Control {
         if let Err(error) = self.remember(Kind::Pool, name, entry.record.clone()).await {
             // Made a moment ago under this lock: it is there to be destroyed.
             let _ = self.node.destroy_pool(name.as_str()).await;
-            return Err(wiping::after(taking, &spec.drives, error));
+            return Err(wiped::after(taking, &spec.drives, error));
         }
         let message = format!("created as {} on {}", spec.level, list(&spec.drives));
         self.tell_pool(Severity::Info, name, &message);

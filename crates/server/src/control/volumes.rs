@@ -13,7 +13,7 @@ use super::serving::node_volume;
 use super::standing::Standing;
 use super::subsystems::{group_agrees, members};
 use super::told::Told;
-use super::{Control, Objects, VolumeEntry, kept, not_found, wiping};
+use super::{Control, Objects, VolumeEntry, kept, not_found, wiped};
 use crate::reservations;
 use crate::state::{Kind, Place, VolumeRecord};
 
@@ -107,7 +107,7 @@ impl Control {
         if let Err(error) = self.remember(Kind::Volume, name, record.clone()).await {
             // Created a moment ago under this lock: it is there to be deleted.
             let _ = self.node.delete_volume(name.as_str()).await;
-            return Err(wiping::after(taking, &[drive], error));
+            return Err(wiped::after(taking, &[drive], error));
         }
         let message = format!("created on drive {drive} as {}", record.nqn);
         self.events

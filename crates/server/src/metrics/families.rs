@@ -212,6 +212,10 @@ fn cores(page: &mut Page, sample: &Sample) {
         "Where the time of each core of the data path went.",
         seconds,
     );
+    connections(page, cores);
+}
+
+fn connections(page: &mut Page, cores: &[CoreMeasure]) {
     let sum = |of: fn(&CoreMeasure) -> u64| cores.iter().map(of).sum::<u64>() as f64;
     for (name, help, value) in [
         (
