@@ -98,7 +98,7 @@ const WORDS: [&str; 34] = [
 
 /// How each command that takes a value is called otherwise; `NODE` stands for the node's address
 /// and token, `TARGET` for a volume of it.
-const CALLS: [(&str, &[&str]); 37] = [
+const CALLS: [(&str, &[&str]); 38] = [
     (
         "serve",
         &["--dev=dev", "--profile=cm7-r-7.68", "--check-config"],
@@ -135,6 +135,7 @@ const CALLS: [(&str, &[&str]); 37] = [
     ("event list", &["NODE"]),
     ("job show", &["NODE", "@ID"]),
     ("attach", &["tcp://nowhere"]),
+    ("attached", &[]),
     ("detach", &["nothing"]),
     ("perf", &["TARGET", "--runtime=10ms", "--size=64k"]),
     ("ssd simulate", &["cm7-r-7.68", "--fidelity=closed-form"]),

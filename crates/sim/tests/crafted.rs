@@ -125,21 +125,24 @@ fn tables_that_cannot_be_are_refused() {
             *count += 1;
             *count <= 3
         });
-        try_all(
-            name,
-            &image,
-            &extremes(places, &tables),
-            |drives, place, value| {
-                for drive in drives {
-                    // The earlier tables of a drive may be shorter.
-                    crafted::alter_tables(drive, |tables| {
-                        if place.offset + place.bytes <= tables.len() {
-                            place.write(tables, value);
-                        }
-                    });
-                }
-            },
-        );
+        let mut places = extremes(places, &tables);
+        for (place, values) in &mut places {
+            // A count that becomes too low is taken as zero; with debug assertions, which are
+            // about faults of the pool's own, it ends the program.
+            if cfg!(debug_assertions) && place.name == "segment live_blocks" {
+                values.retain(|value| *value >= place.read(&tables));
+            }
+        }
+        try_all(name, &image, &places, |drives, place, value| {
+            for drive in drives {
+                // The earlier tables of a drive may be shorter.
+                crafted::alter_tables(drive, |tables| {
+                    if place.offset + place.bytes <= tables.len() {
+                        place.write(tables, value);
+                    }
+                });
+            }
+        });
     }
 }
 

@@ -253,7 +253,7 @@ fn discovery_is_not_kept_for_whoever_is_silent() {
             assert!(raw.connect(&connect, &data).await.status().is_success());
             raw
         };
-        let minutes = |minutes| Duration::from_secs(60 * minutes);
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         let lasting = keeps(u32::MAX, DISCOVERY_NQN).await;
         let without = keeps(0, DISCOVERY_NQN).await;
         let host = keeps(u32::MAX, SUBSYSTEM).await;

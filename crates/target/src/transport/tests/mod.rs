@@ -323,14 +323,14 @@ fn replies_after_the_end_are_dropped() {
     let (mut host, mut connection) = connected(PLAIN, 8, true);
     host.read(1, 0, 512);
     connection.receive(&host.sending);
-    let Some(super::Work::One(command)) = connection.take_work() else {
+    let Some(Work::One(command)) = connection.take_work() else {
         panic!("no command");
     };
-    connection.respond(super::Tag::for_test(77), super::Reply::success());
+    connection.respond(Tag::for_test(77), Reply::success());
     connection.receive(&[0xff; 8]);
     assert!(matches!(connection.end(), Some(End::Fatal(_))));
     let waiting = connection.outbox().len_bytes();
-    connection.respond(command.tag, super::Reply::success());
+    connection.respond(command.tag, Reply::success());
     assert_eq!(connection.outbox().len_bytes(), waiting);
     let mut written = BTreeMap::new();
     execute(&mut connection, &mut written);
