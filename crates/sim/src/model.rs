@@ -135,7 +135,7 @@ pub struct Image {
     pub writes: BTreeMap<u64, Write>,
     /// Reads in flight, by number.
     reads: BTreeMap<u64, Read>,
-    /// Writes that were acknowledged while reads in flight were, and when.
+    /// Writes that ended while reads in flight were, and when.
     beside_reads: Vec<(u64, Write)>,
 }
 
@@ -195,16 +195,16 @@ impl Image {
                 .open
                 .retain(|open| open.failed.is_none_or(|failed| failed > write.submitted));
         }
-        if !self.reads.is_empty() {
-            self.beside_reads.push((now, write));
-        }
+        self.remember_beside_reads(now, write);
     }
 
-    /// A write failed: each of its blocks may or may not have it, now or later.
+    /// A write failed: each of its blocks may or may not have it, now or later, whatever the others
+    /// have.
     pub fn fail(&mut self, number: u64, now: u64) {
-        let Some(write) = self.writes.remove(&number) else {
+        let Some(mut write) = self.writes.remove(&number) else {
             return;
         };
+        write.atomic = false;
         for (block, stamp) in (write.start..).zip(&write.stamps) {
             let open = self.blocks.get_mut(&block).map(|model| &mut model.open);
             for open in open.into_iter().flatten() {
@@ -212,6 +212,14 @@ impl Image {
                     open.failed = Some(now);
                 }
             }
+        }
+        self.remember_beside_reads(now, write);
+    }
+
+    /// A write has ended while reads may be under way.
+    fn remember_beside_reads(&mut self, now: u64, write: Write) {
+        if !self.reads.is_empty() {
+            self.beside_reads.push((now, write));
         }
     }
 

@@ -32,25 +32,39 @@ impl Read {
         }
     }
 
-    /// When the write was submitted, at the earliest, that brought what was read of a block.
-    fn origin(&self, place: usize, stamp: Stamp) -> Option<u64> {
+    /// Which write brought what was read of a block, if there was one.
+    fn origin(&self, place: usize, stamp: Stamp) -> Option<Origin> {
         let may = self.may.get(place)?.iter();
         let of_stamp = may.filter(|candidate| candidate.stamp == stamp);
-        of_stamp.map(|candidate| candidate.submitted).min()
+        let submitted = of_stamp
+            .clone()
+            .map(|candidate| candidate.submitted)
+            .min()?;
+        let is_one = of_stamp.count() == 1;
+        Some(Origin { submitted, is_one })
     }
 }
 
+/// The write that brought what was read of a block, or one of several that may have.
+#[derive(Clone, Copy, Debug)]
+struct Origin {
+    /// When it was submitted, at the earliest.
+    submitted: u64,
+    /// No other brings the same. Of several it cannot be told which has come: what was read may be
+    /// of one that has been overwritten since, and another with the same is yet to come.
+    is_one: bool,
+}
+
 impl BlockModel {
-    /// A read that began at a time, and has ended `now`, found what a write had brought that was
-    /// submitted at `origin`, or later: whatever had come before both has been overwritten.
-    fn saw(&mut self, stamp: Stamp, origin: u64, (began, now): (u64, u64)) {
-        let since = began.max(origin);
+    /// A read that began at a time, and has ended `now`, found what a write had brought: whatever
+    /// had come before both has been overwritten.
+    fn saw(&mut self, stamp: Stamp, origin: Origin, (began, now): (u64, u64)) {
+        let since = began.max(origin.submitted);
         self.settled
             .retain(|settled| settled.stamp == stamp || settled.by >= since);
         self.open
             .retain(|open| open.stamp == stamp || open.failed.is_none_or(|failed| failed >= since));
-        // Of several that bring the same it cannot be told which has.
-        if self.allowed().filter(|other| *other == stamp).count() == 1
+        if origin.is_one
             && let Some(found) = self.open.iter().position(|open| open.stamp == stamp)
         {
             let Open { submitted, .. } = self.open.remove(found);
@@ -89,9 +103,8 @@ impl Image {
     pub fn give_up_read(&mut self, number: u64) {
         self.reads.remove(&number);
         let oldest = self.reads.values().map(|read| read.began).min();
-        let needed = |acknowledged: u64| oldest.is_some_and(|began| began <= acknowledged);
-        self.beside_reads
-            .retain(|(acknowledged, _)| needed(*acknowledged));
+        let needed = |ended: u64| oldest.is_some_and(|began| began <= ended);
+        self.beside_reads.retain(|(ended, _)| needed(*ended));
     }
 
     /// A read ends `now`, having brought a stamp for each of its blocks.
@@ -148,8 +161,8 @@ impl Image {
     /// A write that is atomic and of which a read saw a part (NAWUN): some of its blocks, and
     /// others as what was there when the read began. `stamps` is what it brought.
     fn half_seen(&self, read: &Read, stamps: &[Stamp]) -> Option<&Write> {
-        let acknowledged = self.beside_reads.iter().map(|(_, write)| write);
-        let beside = || self.writes.values().chain(acknowledged.clone());
+        let ended = self.beside_reads.iter().map(|(_, write)| write);
+        let beside = || self.writes.values().chain(ended.clone());
         beside().filter(|write| write.atomic).find(|write| {
             let (mut new, mut old) = (false, false);
             for ((block, seen), settled) in (read.start..).zip(stamps).zip(&read.settled) {

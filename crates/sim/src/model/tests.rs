@@ -1,4 +1,5 @@
 use super::*;
+use crate::random::Random;
 
 fn write(submitted: u64, stamp: Stamp) -> Write {
     Write {
@@ -161,6 +162,121 @@ fn a_read_decides_between_writes_that_have_ended() {
     assert_eq!(failed.allowed(3), [33, 44]);
     image.end_read(7, 9, &[44]).unwrap();
     assert_eq!(image.allowed(3), [44]);
+}
+
+/// Zeroes were written over and given back again while a read was under way that brought zeroes:
+/// either ones, so the later ones may come yet.
+#[test]
+fn what_several_writes_bring_may_be_of_the_earlier_one() {
+    let mut image = Image::zeroes(10);
+    image.begin_read(1, 3, 1);
+    image.submit(2, write(2, 11));
+    image.acknowledge(2, 3);
+    image.submit(4, write(4, 0));
+    image.end_read(1, 5, &[0]).unwrap();
+    assert_eq!(image.allowed(3), [11, 0]);
+    image.begin_read(6, 3, 1);
+    image.acknowledge(4, 7);
+    image.submit(8, write(8, 22));
+    image.end_read(6, 9, &[11]).unwrap();
+    assert_eq!(image.allowed(3), [0, 22]);
+}
+
+/// What a write that failed gave back is no part of what was there before.
+#[test]
+fn a_write_that_failed_may_hide_half_of_an_atomic_one() {
+    let mut image = Image::zeroes(10);
+    image.begin_read(1, 3, 2);
+    let both = Write {
+        stamps: vec![7, 8],
+        ..write(2, 0)
+    };
+    image.submit(2, both);
+    image.acknowledge(2, 3);
+    image.submit(4, write(4, 0));
+    image.fail(4, 5);
+    image.end_read(1, 6, &[0, 8]).unwrap();
+}
+
+/// Blocks that change at one instant for each write, requests of them, and the model.
+struct Beside {
+    image: Image,
+    blocks: [Stamp; 3],
+    /// By number, and whether they have come.
+    writes: BTreeMap<u64, (Write, bool)>,
+    /// By number, with what they found, once they have looked.
+    reads: BTreeMap<u64, Option<[Stamp; 3]>>,
+}
+
+impl Beside {
+    fn step(&mut self, now: u64, random: &Random) {
+        let pick = |of: Vec<u64>| of.get(random.below(of.len() as u64) as usize).copied();
+        let write = pick(self.writes.keys().copied().collect());
+        let read = pick(self.reads.keys().copied().collect());
+        match (random.below(6), write, read) {
+            (0, _, _) => self.submit(now, random),
+            (1, _, _) => {
+                self.image.begin_read(now, 0, 3);
+                self.reads.insert(now, None);
+            }
+            (2, Some(number), _) => self.come(number),
+            (3, Some(number), _) => {
+                let (_, has_come) = self.writes.remove(&number).unwrap();
+                match has_come && !random.once_in(8) {
+                    true => self.image.acknowledge(number, now),
+                    false => self.image.fail(number, now),
+                }
+            }
+            (4, _, Some(number)) => *self.reads.get_mut(&number).unwrap() = Some(self.blocks),
+            (5, _, Some(number)) => match self.reads.remove(&number).unwrap() {
+                Some(found) => self.image.end_read(number, now, &found).unwrap(),
+                None => self.image.give_up_read(number),
+            },
+            _ => {}
+        }
+        for (block, stamp) in (0..).zip(&self.blocks) {
+            let allowed = self.image.allowed(block);
+            assert!(allowed.contains(stamp), "{block}: {stamp}, not {allowed:?}");
+        }
+    }
+
+    fn submit(&mut self, now: u64, random: &Random) {
+        let start = random.below(3);
+        let blocks = 1 + random.below(3 - start);
+        let zeroes = random.once_in(2);
+        let stamp = |place| if zeroes { 0 } else { (now << 8) + place };
+        let write = Write {
+            start,
+            stamps: (1..=blocks).map(stamp).collect(),
+            atomic: !zeroes,
+            ..write(now, 0)
+        };
+        self.image.submit(now, write.clone());
+        self.writes.insert(now, (write, false));
+    }
+
+    fn come(&mut self, number: u64) {
+        let (write, has_come) = self.writes.get_mut(&number).unwrap();
+        if !std::mem::replace(has_come, true) {
+            let start = write.start as usize;
+            self.blocks[start..][..write.stamps.len()].copy_from_slice(&write.stamps);
+        }
+    }
+}
+
+/// Whatever is under way together, the model refuses nothing that was there at an instant.
+#[test]
+fn what_was_there_at_an_instant_may_be_read() {
+    for seed in 0..2000 {
+        let random = Random::new(seed);
+        let mut beside = Beside {
+            image: Image::zeroes(3),
+            blocks: [0; 3],
+            writes: BTreeMap::new(),
+            reads: BTreeMap::new(),
+        };
+        (1..200).for_each(|now| beside.step(now, &random));
+    }
 }
 
 #[test]

@@ -245,3 +245,15 @@ fn a_write_waits_for_zones_that_columns_are_leaving() {
     };
     run(&options).expect("nothing is refused while there is room");
 }
+
+/// Zeroes that a read brought were those from before a write; the model took them for those of a
+/// deallocation after it, which had not come yet, and called these stale when they were read. This
+/// fault was in the model alone.
+#[test]
+fn zeroes_from_before_a_write_are_not_taken_for_later_ones() {
+    let options = Options {
+        rivals: true,
+        ..Options::new(248_340_856)
+    };
+    run(&options).unwrap_or_else(|found| panic!("{found}"));
+}
