@@ -56,11 +56,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// The shape of a new segment, and how many the free zones and the tables have room for.
     fn formable_now(&self, state: &State, kind: Kind) -> (Shape, usize) {
-        let free = state
-            .segments
-            .free_zones(|drive| self.array.takes_data(drive));
-        let (shape, missing) = self.shape_of_new(&free, kind);
-        let formable = formable(&free, shape.width() - missing);
+        let takes = |drive| self.array.takes_data(drive);
+        self.formable_of(state, kind, &state.segments.free_zones(takes))
+    }
+
+    /// The same, of so many zones of each drive.
+    fn formable_of(&self, state: &State, kind: Kind, free: &[usize]) -> (Shape, usize) {
+        let (shape, missing) = self.shape_of_new(free, kind);
+        let formable = formable(free, shape.width() - missing);
         let by_tables = self.segments_by_tables(state, shape.width());
         (shape, formable.min(by_tables))
     }
@@ -74,7 +77,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             true => 0,
             false => 2 + others,
         };
-        let wide = size.ready_target() + others;
+        // After a crash there are few until what is held back may be used.
+        let held = state.segments.zones().are_held();
+        let wide = others + if held { 2 } else { size.ready_target() };
         // One that lacks a drive is not written any more.
         let ready = |state: &State, kind| {
             let made = state.ready_or_unannounced(kind);
@@ -94,6 +99,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 };
                 state.unannounced.insert(number);
             }
+        }
+        if !held {
+            self.set_zones_apart(state);
         }
     }
 
@@ -116,7 +124,23 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Wide segments that could be cut from the free zones without touching the map's reserve.
     pub fn free_segments(&self, state: &State) -> Free {
-        let (shape, formable) = self.formable_now(state, Kind::Wide);
+        let takes = |drive| self.array.takes_data(drive);
+        let free = state.segments.free_zones(takes);
+        if !state.segments.zones().are_held() {
+            return self.free_among(state, &free);
+        }
+        // What is kept back may be kept back of what is held.
+        let all = self.free_among(state, &state.segments.vacant_zones(takes));
+        let (_, formable) = self.formable_of(state, Kind::Wide, &free);
+        Free {
+            spare: all.spare.min(formable),
+            last_resort: 0,
+        }
+    }
+
+    /// The same, if so many zones of each drive were free.
+    pub fn free_among(&self, state: &State, free: &[usize]) -> Free {
+        let (shape, formable) = self.formable_of(state, Kind::Wide, free);
         let holds = shape.data as u64 * u64::from(self.zone_rows);
         let updates = self.settings.checkpoint_updates as u64;
         let size = self.size();

@@ -227,7 +227,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     fn room(&self, copied: &[ColumnMove]) -> Room {
         let state = self.state.borrow();
         let takes = |drive: usize| self.array.takes_data(drive);
-        let mut free = state.segments.free_zones(takes);
+        let mut free = state.segments.vacant_zones(takes);
         let mut count = |zone: &Zone| {
             let drive = usize::from(zone.drive);
             free[drive] += usize::from(takes(drive));

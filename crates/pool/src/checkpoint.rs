@@ -192,6 +192,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         change: impl FnOnce(&mut State) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
         self.outlast_late_requests().await;
+        self.use_what_is_apart().await?;
         // What it writes besides stripes goes to zones that somebody else may have taken.
         self.verify().await?;
         let mut gate = Some(Gate::close(self).await?);

@@ -200,6 +200,10 @@ pub(crate) async fn enter<D: BlockDevice>(
         (false, false) => ENTRY.max(least).min(TAKEOVER),
     };
     for _ in 0..CLAIMS_MAX {
+        if forced || options.accept_loss {
+            // Who had the pool, or drives that tell nothing, may know better.
+            survey.newest.superblock.set_apart(&[]);
+        }
         let number = survey.last_sequence + 1;
         // As long again is left for what is written to reach the drives.
         let until = looked + wait / 2;
@@ -283,7 +287,9 @@ async fn write_claim<D: BlockDevice>(
 ) -> Result<bool, PoolError> {
     let mut claimed = survey.newest.clone();
     let superblock = &mut claimed.superblock;
+    let apart = superblock.apart();
     superblock.sequence = (survey.last_sequence + 1).into();
+    superblock.set_apart(&apart);
     superblock.holder = host;
     superblock.claim = claim.into();
     let listed = membership::members(&claimed.superblock);

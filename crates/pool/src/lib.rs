@@ -23,6 +23,7 @@ mod accounting;
 mod admission;
 mod allocate;
 mod announce;
+mod apart;
 mod array;
 mod balance;
 mod cache;

@@ -50,6 +50,8 @@ pub enum Mutation {
     UsesWhatAnotherWrites,
     /// Zones that were free when a process died are used at once when the pool is opened.
     UsesZonesAfterCrash,
+    /// Superblocks name zones as set apart that the pool uses next.
+    NamesWhatItUses,
     /// Other shards do not hear of changes of volumes before the next checkpoint.
     TablesComeNever,
     /// Updates that a checkpoint is merging are in nobody's sight meanwhile.

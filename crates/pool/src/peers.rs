@@ -3,7 +3,7 @@
 use crate::array::Counters;
 use crate::coordinator::Coordinator;
 use crate::error::PoolError;
-use crate::log::Class;
+use crate::log::{Class, Rules};
 use crate::messages::{Begin, MemberDrive, Order, Outbox, Report, Standing, View};
 use crate::overlay::Overlay;
 use crate::segments::{Kind, Segment, State as SegmentState};
@@ -273,13 +273,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Gives another shard a segment to write, if there is one for its purpose.
     fn lend(&self, shard: u64, class: Class, ahead: bool) -> Option<(u32, Segment)> {
         let rules = self.rules();
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
         let (kind, kept) = match class {
-            Class::HostWide => (Kind::Wide, rules.kept + usize::from(ahead)),
+            Class::HostWide => (
+                Kind::Wide,
+                state.kept_for_cleaner(&rules) + usize::from(ahead),
+            ),
             Class::HostNarrow => (Kind::Narrow, 0),
             Class::Moved | Class::MovedAgain => (Kind::Wide, 0),
         };
-        let mut state = self.state.borrow_mut();
-        let state = &mut *state;
         let ready: Vec<u32> = state
             .ready(kind)
             .filter(|(_, segment)| rules.accepts(&segment.columns))
@@ -321,6 +324,14 @@ impl crate::core::State {
         ready
             .filter(|number| !self.lent.contains_key(number))
             .filter_map(|number| Some((number, self.segments.get(number)?)))
+    }
+
+    /// Wide ones that hosts leave to the cleaner. It rests while zones are held back.
+    pub fn kept_for_cleaner(&self, rules: &Rules) -> usize {
+        match self.segments.zones().are_held() {
+            true => 0,
+            false => rules.kept,
+        }
     }
 
     /// Those of them that may be written: a checkpoint that is durable names them.

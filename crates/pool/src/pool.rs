@@ -406,7 +406,7 @@ fn assemble<D: BlockDevice + 'static>(
     let mut state = State::new(segments, body.tables, share, 0);
     state.map_nodes = body.map_nodes;
     state.quarantined = quarantined;
-    hold_while_late(&mut state, entry.late_until);
+    hold_while_late(&mut state, superblock, entry.late_until);
     let shard = Rc::new(Core::new(
         array,
         options.settings,
@@ -457,10 +457,12 @@ fn assemble<D: BlockDevice + 'static>(
     }))
 }
 
-/// Has no zone used before that time.
-fn hold_while_late(state: &mut State, until: Instant) {
+/// Keeps apart what is set apart, and has no other zone used before that time.
+fn hold_while_late(state: &mut State, superblock: &Superblock, until: Instant) {
+    let zones = state.segments.zones_mut();
+    zones.keep_apart(&superblock.apart());
     if reactor::now() < until {
-        state.segments.zones_mut().hold();
+        zones.hold();
     }
 }
 

@@ -45,6 +45,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 change(&mut next);
             }
             self.exclude(&mut next, &failed)?;
+            next.set_apart(&self.named_apart());
             self.check_quorum(&next)?;
             if body.len() > self.slot_bytes() {
                 return Err(PoolError::NoSpace);

@@ -250,6 +250,11 @@ impl Segments {
         self.zones.free(usable)
     }
 
+    /// The same, with what is held back or set apart.
+    pub fn vacant_zones(&self, usable: impl Fn(usize) -> bool) -> Vec<usize> {
+        self.zones.vacant(usable)
+    }
+
     /// A new segment on the drives with the most free zones; columns beyond the usable drives
     /// stay without a zone, at most `missing_max` of them. `None` when there are too few zones.
     pub fn allocate(

@@ -105,7 +105,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let core = &self.core;
         let published = core.published.borrow();
         let superblock = &published.superblock;
-        let zones = core.state.borrow().segments.free_zones(|_| true);
+        let zones = core.state.borrow().segments.vacant_zones(|_| true);
         let zone_bytes = u64::from(core.zone_rows) * BLOCK_BYTES as u64;
         let listed = superblock.members.iter().enumerate();
         let drives: Vec<DriveStatus> = listed
@@ -191,7 +191,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         };
         let free = state
             .segments
-            .free_zones(|drive| core.array.takes_data(drive));
+            .vacant_zones(|drive| core.array.takes_data(drive));
         Occupancy {
             free: formable(&free, core.formed_columns()) as u64,
             ..state.segments.occupancy(busy, blocks)

@@ -58,6 +58,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             self.free_replaced();
             self.discard_freed().await;
+            if self.use_what_is_apart().await.is_err() && self.ends() {
+                continue;
+            }
             self.judge_room();
             self.watch_rebuild();
             let situation = self.situation();
@@ -89,11 +92,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
     }
 
-    /// Rests while no zone may be used, as after a crash: without any nothing can be decided, and
-    /// who waits for space gets it soon. True if it has.
+    /// Rests while zones are held back, as after a crash: without them nothing can be decided, and
+    /// who waits for space gets it soon, or at once of what was set apart. True if it has.
     async fn waits_for_zones(&self) -> bool {
         if !self.state.borrow().segments.zones().are_held() {
             return false;
+        }
+        if self.a_writer_waits() && self.free_segments(&self.state.borrow()).spare > 0 {
+            // As below.
+            let _ = self.announce().await;
         }
         let left = self.late_until - reactor::now();
         // Something else may be told meanwhile.

@@ -1,6 +1,7 @@
 //! [`Zones`]: the zones of a pool's drives that are no segment's, and which of them a new segment
 //! takes. No I/O.
 
+use crate::format::superblock::ZONE_BITS;
 use std::cmp::Reverse;
 
 /// A fixed run of blocks on one drive.
@@ -34,6 +35,14 @@ fn turn(generation: u32, drives: usize) -> usize {
     ((u64::from(part) * drives as u64) >> 32) as usize
 }
 
+fn on_drive(drive: u8, zones: &[u32]) -> impl Iterator<Item = Zone> {
+    let zone = move |index: &u32| Zone {
+        drive,
+        index: *index,
+    };
+    zones.iter().map(zone)
+}
+
 /// Zones that are no segment's.
 #[derive(Debug, Default)]
 pub(crate) struct Zones {
@@ -45,8 +54,13 @@ pub(crate) struct Zones {
     discarding: Vec<Zone>,
     /// What a segment has elsewhere is being copied here.
     filling: Vec<Zone>,
-    /// Zones that would be free, by drive, while none is to be used.
+    /// Zones that would be free, by drive, while only those set apart are to be used.
     held: Option<Vec<Vec<u32>>>,
+    /// Zones in which nothing is begun, by drive, as superblocks say: they are for the time after
+    /// a crash.
+    apart: Vec<Vec<u32>>,
+    /// They were set apart, and are free once a superblock says so.
+    returning: Vec<Zone>,
 }
 
 impl Zones {
@@ -77,10 +91,12 @@ impl Zones {
             discarding: Vec::new(),
             filling: Vec::new(),
             held: None,
+            apart: vec![Vec::new(); zones.len()],
+            returning: Vec::new(),
         }
     }
 
-    /// Nothing is free from now on, nor what else would be, until [`let_go`](Zones::let_go).
+    /// From now on only what is set apart is free, until [`let_go`](Zones::let_go).
     pub fn hold(&mut self) {
         if self.held.is_none() {
             let none = vec![Vec::new(); self.free.len()];
@@ -94,7 +110,7 @@ impl Zones {
         held.map(|held| self.free = held).is_some()
     }
 
-    /// True while nothing is free on account of [`hold`](Zones::hold).
+    /// True while only what is set apart is free, on account of [`hold`](Zones::hold).
     pub fn are_held(&self) -> bool {
         self.held.is_some()
     }
@@ -104,12 +120,109 @@ impl Zones {
         self.held.as_mut().unwrap_or(&mut self.free).get_mut(drive)
     }
 
-    /// How many are free on each drive for which `usable` holds.
+    /// What new segments are cut from.
+    fn source(&self) -> &Vec<Vec<u32>> {
+        match self.held {
+            Some(_) => &self.apart,
+            None => &self.free,
+        }
+    }
+
+    fn source_mut(&mut self) -> &mut Vec<Vec<u32>> {
+        match self.held {
+            Some(_) => &mut self.apart,
+            None => &mut self.free,
+        }
+    }
+
+    /// How many new segments can have on each drive for which `usable` holds.
     pub fn free(&self, usable: impl Fn(usize) -> bool) -> Vec<usize> {
         let count = |(drive, zones): (usize, &Vec<u32>)| {
             if usable(drive) { zones.len() } else { 0 }
         };
-        self.free.iter().enumerate().map(count).collect()
+        self.source().iter().enumerate().map(count).collect()
+    }
+
+    /// How many hold nothing, be they held back or set apart.
+    pub fn vacant(&self, usable: impl Fn(usize) -> bool) -> Vec<usize> {
+        let held = self.held.iter().flatten().map(Vec::len);
+        let held = held.chain(std::iter::repeat(0));
+        let known = self.free.iter().zip(held).zip(&self.apart).enumerate();
+        let mut vacant: Vec<usize> = known
+            .map(|(drive, ((free, held), apart))| match usable(drive) {
+                true => free.len() + held + apart.len(),
+                false => 0,
+            })
+            .collect();
+        let returning = self.returning.iter().map(|zone| usize::from(zone.drive));
+        for drive in returning.filter(|drive| usable(*drive)) {
+            vacant[drive] += 1;
+        }
+        vacant
+    }
+
+    /// Zones that are set apart.
+    pub fn apart(&self) -> Vec<Zone> {
+        let drives = (0u8..).zip(&self.apart);
+        let zones = drives.flat_map(|(drive, zones)| on_drive(drive, zones));
+        zones.collect()
+    }
+
+    /// Some that are free and are taken before others.
+    pub fn used_next(&self) -> Vec<Zone> {
+        let drives = (0u8..).zip(&self.free);
+        let some = |zones: &Vec<u32>| zones.len().saturating_sub(8);
+        let zones = drives.flat_map(|(drive, zones)| on_drive(drive, &zones[some(zones)..]));
+        zones.collect()
+    }
+
+    /// Sets those of them apart that are free.
+    pub fn keep_apart(&mut self, zones: &[Zone]) {
+        for zone in zones {
+            let drive = usize::from(zone.drive);
+            let Some(free) = self.free.get_mut(drive) else {
+                continue;
+            };
+            if let Some(place) = free.iter().position(|index| *index == zone.index) {
+                free.remove(place);
+                self.apart[drive].push(zone.index);
+            }
+        }
+    }
+
+    /// Sets zones apart until there are so many of each drive for which `usable` holds, or a
+    /// quarter of what it has.
+    pub fn set_apart(&mut self, count: usize, usable: impl Fn(usize) -> bool) {
+        let named = |zones: &u32| *zones <= 1 << ZONE_BITS;
+        for drive in (0..self.free.len()).filter(|drive| usable(*drive)) {
+            let (free, apart) = (&mut self.free[drive], &mut self.apart[drive]);
+            if self.counts.get(drive).is_some_and(named) {
+                let count = count.min((free.len() + apart.len()) / 4);
+                let missing = count.saturating_sub(apart.len());
+                apart.extend(free.drain(..missing));
+            }
+        }
+    }
+
+    /// Nothing is set apart any more. These are free once they are
+    /// [`returned`](Zones::returned), which may be when a superblock does not name them.
+    pub fn give_up_apart(&mut self) -> Vec<Zone> {
+        let given_up = self.apart();
+        self.apart.iter_mut().for_each(Vec::clear);
+        self.returning.extend(&given_up);
+        given_up
+    }
+
+    /// They are as free as any other.
+    pub fn returned(&mut self, zones: &[Zone]) {
+        for zone in zones {
+            if let Some(place) = self.returning.iter().position(|other| other == zone) {
+                self.returning.swap_remove(place);
+                if let Some(free) = self.free_of(usize::from(zone.drive)) {
+                    free.insert(0, zone.index);
+                }
+            }
+        }
     }
 
     /// The columns of a new segment, on the drives with the most free zones; those beyond the
@@ -122,8 +235,9 @@ impl Zones {
         missing_max: usize,
         usable: impl Fn(usize) -> bool,
     ) -> Option<Vec<Option<Zone>>> {
-        let mut order: Vec<usize> = (0..self.free.len())
-            .filter(|drive| usable(*drive) && !self.free[*drive].is_empty())
+        let free = self.source_mut();
+        let mut order: Vec<usize> = (0..free.len())
+            .filter(|drive| usable(*drive) && !free[*drive].is_empty())
             .collect();
         if order.len() + missing_max < width {
             return None;
@@ -131,12 +245,12 @@ impl Zones {
         let turn = turn(generation, order.len());
         order.rotate_left(turn);
         let mut order: Vec<(usize, usize)> = order.into_iter().enumerate().collect();
-        order.sort_by_key(|(_, drive)| Reverse(self.free[*drive].len()));
+        order.sort_by_key(|(_, drive)| Reverse(free[*drive].len()));
         order.truncate(width);
         order.sort_unstable();
         let mut columns: Vec<Option<Zone>> = Vec::with_capacity(width);
         for (_, drive) in order {
-            let index = self.free[drive].pop()?;
+            let index = free[drive].pop()?;
             columns.push(Some(Zone {
                 drive: drive as u8,
                 index,
@@ -212,9 +326,11 @@ impl Zones {
         if let Some(free) = self.free_of(drive) {
             *free = (0..zones).rev().collect();
             self.counts[drive] = zones;
+            self.apart[drive].clear();
             let stays = |zone: &Zone| usize::from(zone.drive) != drive;
             self.discarding.retain(stays);
             self.filling.retain(stays);
+            self.returning.retain(stays);
         }
     }
 }
@@ -247,6 +363,33 @@ mod tests {
         assert!(zones.take(1, 1, 0, |_| true).is_none() && zones.begin_filling(0).is_none());
         assert!(zones.are_held() && zones.let_go() && !zones.let_go());
         assert_eq!(zones.free(|_| true), [3, 4]);
+    }
+
+    #[test]
+    fn what_is_set_apart_is_free_while_all_else_is_held() {
+        let zone = |index| Zone { drive: 0, index };
+        let mut zones = Zones::new(&[9, 4], [zone(0)].iter());
+        zones.keep_apart(&[zone(0), zone(3), Zone { drive: 7, index: 1 }]);
+        assert_eq!(zones.apart(), [zone(3)], "the others are not free");
+        zones.set_apart(3, |drive| drive == 0);
+        let counts = |zones: &Zones| (zones.free(|_| true), zones.vacant(|_| true));
+        assert_eq!(counts(&zones), (vec![6, 4], vec![8, 4]));
+        zones.hold();
+        assert_eq!(counts(&zones), (vec![2, 0], vec![8, 4]));
+        assert!(zones.begin_filling(0).is_none());
+        let taken = zones.take(1, 1, 0, |_| true).unwrap();
+        assert!(!zones.apart().contains(&taken[0].unwrap()));
+        assert_eq!(counts(&zones), (vec![1, 0], vec![7, 4]));
+        assert!(zones.let_go());
+        let given_up = zones.give_up_apart();
+        assert_eq!(counts(&zones), (vec![6, 4], vec![7, 4]));
+        for _ in 0..2 {
+            zones.returned(&given_up);
+            assert_eq!(counts(&zones), (vec![7, 4], vec![7, 4]));
+        }
+        zones.set_apart(1, |_| true);
+        zones.set_drive(0, 3);
+        assert_eq!(counts(&zones), (vec![3, 3], vec![3, 4]));
     }
 
     #[test]

@@ -86,6 +86,7 @@ found! {
     forgets_holes: ForgetsHoles within 20 of any;
     forgets_torn_stripes: ForgetsTornStripes within 300 of any;
     uses_zones_after_crash: UsesZonesAfterCrash within 1000 of crowded;
+    names_what_it_uses: NamesWhatItUses within 1000 of any;
     uses_what_another_writes: UsesWhatAnotherWrites within 400 of rivals;
     tables_come_never: TablesComeNever within 20 of sharded;
     forgets_what_is_merged: ForgetsWhatIsMerged within 20 of any;

@@ -3,6 +3,7 @@
 use crate::error::PoolError;
 use crate::format::plausible::{self, Implausible, is_printable, printable};
 use crate::location::BLOCK_BYTES;
+use crate::zones::Zone;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -31,6 +32,11 @@ pub(crate) struct Member {
     pub blocks: U64,
     pub joined: U64,
 }
+
+/// Zones that a superblock can name as set apart.
+pub(crate) const APART_MAX: usize = 256;
+/// Bits of a zone's number there: later zones of a drive are never set apart.
+pub(crate) const ZONE_BITS: u32 = 24;
 
 /// [`Member::state`]: no drive has this index.
 pub(crate) const MEMBER_NONE: u8 = 0;
@@ -69,7 +75,10 @@ pub(crate) struct Superblock {
     pub claim: U64,
     /// The number of the next superblock, if this was written by a host that closed the pool.
     pub closed: U64,
-    pub reserved: [u8; 1568],
+    /// The number of the next superblock, if `apart` counts.
+    pub apart_at: U64,
+    pub apart: [U32; APART_MAX],
+    pub reserved: [u8; 536],
 }
 
 const _: () = assert!(size_of::<Superblock>() == BLOCK_BYTES);
@@ -197,6 +206,37 @@ impl Superblock {
         self.closed.get() == self.sequence.get() + 1
     }
 
+    /// Says which free zones the host leaves as they are until a later superblock says otherwise.
+    /// The number and the members of this one are to be set before; as above, it ends with the
+    /// next. Of a drive that is out of use no zone is named: its place may be another's soon.
+    pub fn set_apart(&mut self, zones: &[Zone]) {
+        let members = &self.members;
+        let works = |zone: &&Zone| {
+            let member = members.get(usize::from(zone.drive));
+            member.is_some_and(|member| member.state == MEMBER_ACTIVE)
+        };
+        self.apart = [U32::ZERO; APART_MAX];
+        for (place, zone) in self.apart.iter_mut().zip(zones.iter().filter(works)) {
+            *place = ((u32::from(zone.drive) + 1) << ZONE_BITS | zone.index).into();
+        }
+        self.apart_at = (self.sequence.get() + 1).into();
+    }
+
+    /// Those zones.
+    pub fn apart(&self) -> Vec<Zone> {
+        let counts = self.apart_at.get() == self.sequence.get() + 1;
+        let named = self.apart.iter().map(|place| place.get());
+        let zone = |named: u32| {
+            let drive = (named >> ZONE_BITS).checked_sub(1)?;
+            let index = named & ((1 << ZONE_BITS) - 1);
+            (counts && drive < MEMBERS as u32).then_some(Zone {
+                drive: drive as u8,
+                index,
+            })
+        };
+        named.filter_map(zone).collect()
+    }
+
     /// Enters a new membership whose random word is `id`.
     pub fn raise_epoch(&mut self, id: u64) {
         self.ancestors.copy_within(0..ANCESTORS - 1, 1);
@@ -298,6 +338,28 @@ mod tests {
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert!(Superblock::parse(&flipped).is_err(), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn zones_are_set_apart_until_the_next_superblock_and_on_members_that_work() {
+        let zone = |drive, index| Zone { drive, index };
+        let mut superblock = sample();
+        superblock.members[0].state = MEMBER_ACTIVE;
+        superblock.members[1].state = MEMBER_FAILED;
+        superblock.members[MEMBERS - 1].state = MEMBER_ACTIVE;
+        superblock.sequence = 7.into();
+        let last = zone(MEMBERS as u8 - 1, (1 << ZONE_BITS) - 1);
+        superblock.set_apart(&[zone(0, 0), zone(1, 2), zone(2, 3), last, zone(200, 4)]);
+        assert_eq!(superblock.apart(), [zone(0, 0), last]);
+        superblock.sequence = 8.into();
+        assert_eq!(
+            superblock.apart(),
+            [],
+            "who wrote this one knows nothing of them"
+        );
+        superblock.set_apart(&[zone(0, 9); APART_MAX + 1]);
+        assert_eq!(superblock.apart().len(), APART_MAX);
+        assert_eq!(sample().apart(), [], "a superblock that never named any");
     }
 
     #[test]

@@ -62,7 +62,8 @@ fn the_page_has_the_superblock_as_it_is() {
     let fields = offsets!(superblock::Superblock: magic, version, checksum, pool_id, secret,
         drive_id, sequence, incarnation, epoch, holder, drive_blocks, zone_base, zone_blocks,
         slot_blocks, body_bytes, body_checksum, level, width, drive_index, reserved0, name,
-        ancestors, members, claim, closed, reserved);
+        ancestors, members, claim, closed, apart_at, apart,
+        reserved);
     check(
         "## Superblock",
         &fields,

@@ -114,7 +114,7 @@ fn open_segment(state: &mut State, rules: &Rules, class: Class, least: u64) -> O
         .collect();
     // What is kept is kept by the coordinator.
     let kept = if class == Class::HostWide && state.share.shard == 0 {
-        rules.kept
+        state.kept_for_cleaner(rules)
     } else {
         0
     };

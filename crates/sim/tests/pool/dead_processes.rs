@@ -136,32 +136,97 @@ fn requests_that_outlast_their_process_harm_nothing() {
     assert!(late > 20, "{late} requests");
 }
 
-/// Who closes a pool has nothing under way: the next opening uses all that is free at once.
-#[test]
-fn a_pool_that_was_closed_is_written_to_at_once() {
-    for (closes, waits) in [(true, false), (false, true)] {
-        let power = Power::new(1);
-        power.switch_on(u64::MAX);
-        let drives = [(); 2].map(|()| SimDrive::new(1300, power.clone()));
-        let mut id = None;
-        Reactor::simulated(1).run(async {
-            let pool = create(&drives, Level::Raid1).await;
-            let made = volume(&pool, "a", 100).await;
-            overwrite(&pool, made, 1).await;
-            if closes {
-                pool.close().await.expect("closed");
-            }
-            id = Some(made);
-        });
-        Reactor::simulated(2).run(async {
-            let begun = reactor::now();
-            let pool = open(&drives).await;
-            let opened = reactor::now() - begun;
-            overwrite(&pool, id.expect("a volume"), 2).await;
-            let written = reactor::now() - begun;
-            assert!(opened < Duration::from_secs(1), "{opened:?}");
-            assert_eq!(written > Duration::from_secs(2), waits, "{written:?}");
+/// Two drives of a mirror with a volume of which so many blocks are written; then the pool is
+/// closed, or its process dies.
+fn used(size: u64, blocks: u64, closes: bool) -> ([SimDrive; 2], VolumeId) {
+    let power = Power::new(1);
+    power.switch_on(u64::MAX);
+    let drives = [(); 2].map(|()| SimDrive::new(size, power.clone()));
+    let mut id = None;
+    Reactor::simulated(1).run(async {
+        let pool = create(&drives, Level::Raid1).await;
+        let made = volume(&pool, "a", blocks).await;
+        write_all(&pool, made, blocks, 1).await;
+        if closes {
             pool.close().await.expect("closed");
-        });
+        }
+        id = Some(made);
+    });
+    drives.iter().for_each(SimDrive::lose_host);
+    (drives, id.expect("a volume"))
+}
+
+/// How long it takes to open the pool, and until a volume of it has been overwritten.
+fn reopen(drives: &[SimDrive], id: VolumeId, closes: bool) -> (Duration, Duration) {
+    let mut times = None;
+    Reactor::simulated(2).run(async {
+        let begun = reactor::now();
+        let pool = open(drives).await;
+        let opened = reactor::now() - begun;
+        overwrite(&pool, id, 2).await;
+        times = Some((opened, reactor::now() - begun));
+        if closes {
+            pool.close().await.expect("closed");
+        }
+    });
+    drives.iter().for_each(SimDrive::lose_host);
+    times.expect("opened")
+}
+
+/// Blocks of a drive on which there is always plenty of room, and of one that 640 blocks all but
+/// fill.
+const ROOMY: u64 = 3000;
+const TIGHT: u64 = 1300;
+
+/// Who closes a pool has nothing under way: the next opening uses all that is free at once. After
+/// the death of a process hosts wait only where the pool is all but full.
+#[test]
+fn only_a_pool_that_is_short_of_space_lets_hosts_wait_after_a_crash() {
+    let second = Duration::from_secs(1);
+    for (size, closes, waits) in [
+        (ROOMY, true, false),
+        (ROOMY, false, false),
+        (TIGHT, true, false),
+        (TIGHT, false, true),
+    ] {
+        let (drives, id) = used(size, 640, closes);
+        let (opened, written) = reopen(&drives, id, true);
+        assert!(opened < second, "{size} {closes}: {opened:?}");
+        assert_eq!(written > 2 * second, waits, "{size} {closes}: {written:?}");
     }
+}
+
+/// A process that used what was set apart, and died before anything else might be used, leaves a
+/// pool that serves; so do many, one after the other.
+#[test]
+fn a_pool_outlives_one_death_soon_after_another() {
+    let (drives, id) = used(ROOMY, 640, false);
+    for death in 0..6 {
+        let (_, written) = reopen(&drives, id, false);
+        assert!(written < Duration::from_secs(5), "{death}: {written:?}");
+    }
+    let (_, written) = reopen(&drives, id, true);
+    assert!(written < Duration::from_secs(5), "{written:?}");
+}
+
+/// The former holder may go on until it knows that the pool was taken, so whoever takes it relies
+/// on nothing that was set apart: an opening after the death of one who was about to waits.
+#[test]
+fn a_claim_by_force_leaves_nothing_set_apart() {
+    let (drives, id) = used(ROOMY, 640, false);
+    let own = drives.clone();
+    Reactor::simulated(2).run(async {
+        let taking = reactor::spawn(async move { take(&own, OTHER, 9).await.is_ok() });
+        reactor::sleep(Duration::from_secs(1)).await;
+        assert!(!taking.is_finished(), "it waits for the former holder");
+    });
+    drives.iter().for_each(SimDrive::lose_host);
+    Reactor::simulated(3).run(async {
+        let begun = reactor::now();
+        let pool = take(&drives, OTHER, 10).await.expect("its own by now");
+        overwrite(&pool, id, 2).await;
+        let written = reactor::now() - begun;
+        assert!(written > Duration::from_secs(2), "{written:?}");
+        pool.close().await.expect("closed");
+    });
 }
