@@ -385,9 +385,15 @@ impl World {
         self.still_holds()?;
         let mut opened = Served::open(shards, drives.clone(), options.clone()).await;
         self.still_holds()?;
-        while self.options.rivals && matches!(opened, Err(PoolError::Held { .. })) {
-            // The one that was to have it died before it could say so.
-            self.host.set(self.host.get() - 1);
+        while let Err(PoolError::Held { holder }) = &opened {
+            // The one that was to have it died before it could say so, or a request of a dead one
+            // came late and says that it is to have it.
+            let holder = holder.get(..2).unwrap_or_default();
+            let holder = u8::from_str_radix(holder, 16).map_err(|error| error.to_string())?;
+            if !self.options.rivals && holder != self.host.get() {
+                break;
+            }
+            self.host.set(holder);
             let host = self.host();
             let options = OpenOptions {
                 host,

@@ -13,7 +13,7 @@ use nvme::command::command_flags;
 use nvme::{IoOpcode, Status};
 use proptest::prelude::*;
 
-use super::{Connection, ConnectionSettings, End, Reply, Trust, Work};
+use super::{Connection, ConnectionSettings, End, Reply, Tag, Trust, Work};
 
 fn settings() -> ConnectionSettings {
     ConnectionSettings {
