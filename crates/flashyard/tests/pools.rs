@@ -434,7 +434,7 @@ fn what_cannot_be_is_refused_with_what_is_allowed() {
         (
             &["volume", "create", "v", "--pool", "pool", "--size", "0"],
             1,
-            &["from 4 KiB to 4 PiB"],
+            &["allowed: 4 KiB to 4 PiB"],
         ),
         (
             &["volume", "clone", "s", "copy", "--size", "4MiB"],
