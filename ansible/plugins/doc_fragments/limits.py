@@ -22,7 +22,7 @@ options:
       read:
         description: Limits of reads.
         type: dict
-        suboptions:
+        suboptions: &rates
           iops:
             description: Commands a second, at least 100.
             type: int
@@ -38,35 +38,11 @@ options:
       write:
         description: Limits of writes.
         type: dict
-        suboptions:
-          iops:
-            description: Commands a second, at least 100.
-            type: int
-          iops_per_gib:
-            description: Commands a second for each GiB of the volume.
-            type: int
-          bytes_per_second:
-            description: Bytes a second, at least 1 MiB, also with a unit such as V(500MB).
-            type: str
-          bytes_per_second_per_gib:
-            description: Bytes a second for each GiB of the volume, also with a unit.
-            type: str
+        suboptions: *rates
       total:
         description: Limits of reads and writes together.
         type: dict
-        suboptions:
-          iops:
-            description: Commands a second, at least 100.
-            type: int
-          iops_per_gib:
-            description: Commands a second for each GiB of the volume.
-            type: int
-          bytes_per_second:
-            description: Bytes a second, at least 1 MiB, also with a unit such as V(500MB).
-            type: str
-          bytes_per_second_per_gib:
-            description: Bytes a second for each GiB of the volume, also with a unit.
-            type: str
+        suboptions: *rates
       burst_ms:
         description:
           - Milliseconds. After a pause, as much as the rates give in that time starts at once.
