@@ -427,9 +427,8 @@ fn a_first_start_on_a_full_directory_is_refused() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Standard output and standard error: full, without a reader, and with one that never reads.
-#[test]
-fn a_node_serves_whatever_becomes_of_its_output_and_its_log() {
+/// A node with the volume `v`, in a directory of its own.
+fn serving_a_volume() -> (TempDir, Served) {
     let directory = tempfile::tempdir().unwrap();
     let mut node = Served::new(&directory.path().join("state"), directory.path());
     node.quietly();
@@ -437,6 +436,13 @@ fn a_node_serves_whatever_becomes_of_its_output_and_its_log() {
     let drive = drive.to_str().unwrap();
     node.answer(&["drive", "add", "d", drive, "--size", "16MiB"]);
     node.answer(&["volume", "create", "v", "--drive", "d", "--allow", "any"]);
+    (directory, node)
+}
+
+/// Standard output and standard error: full, without a reader, and with one that never reads.
+#[test]
+fn a_node_serves_whatever_becomes_of_its_output_and_its_log() {
+    let (_directory, mut node) = serving_a_volume();
     assert_eq!(node.end(), 0);
     node.arguments
         .extend(["--log-level".into(), "trace".into()]);
@@ -473,13 +479,7 @@ fn a_node_serves_whatever_becomes_of_its_output_and_its_log() {
 /// orderly end and after a crash.
 #[test]
 fn a_node_serves_before_its_api_can_listen() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut node = Served::new(&directory.path().join("state"), directory.path());
-    node.quietly();
-    let drive = directory.path().join("drive");
-    let drive = drive.to_str().unwrap();
-    node.answer(&["drive", "add", "d", drive, "--size", "16MiB"]);
-    node.answer(&["volume", "create", "v", "--drive", "d", "--allow", "any"]);
+    let (directory, mut node) = serving_a_volume();
     let nqn = node.client().volume(&name("v")).unwrap().nqn;
     let endpoints = node.state.join("endpoints.json");
     for killed in [false, true] {
