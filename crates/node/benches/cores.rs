@@ -1,17 +1,18 @@
-//! `cargo bench -p node --bench cores`: what a second core is worth to a pool.
+//! `cargo bench -p node --bench cores`: what a second core is worth to a pool, and a fourth.
 //!
-//! A raid6 pool of six drives in memory, served over loopback by a node on one core, and by a node
-//! on two. Hosts run on the same cores as the node, in the same event loops, so that a core that is
-//! busy is busy with both, and nothing else runs on it. Beside them two nodes with a pool and a
-//! core each, which share nothing but the hosts, half of whose connections lead to the other core
-//! either way: what this machine gives to two cores at most. `SECONDS` and `ROUNDS` change the
-//! defaults of 2 and 3; `ONLY` and `ARRANGEMENT` name the beginning of the one load and arrangement
-//! to run, for a profiler. Writes `target/bench/cores.json`.
+//! A raid6 pool of six drives in memory, served over loopback by a node on one core, on two, on
+//! four and so on, up to all that there are. Hosts run on the same cores as the node, in the same
+//! event loops, so that a core that is busy is busy with both, and nothing else runs on it. Beside
+//! them as many nodes as cores, with a pool and a core each, which share nothing but the hosts,
+//! whose connections lead to all cores either way: what this machine gives to so many cores at
+//! most. `SECONDS` and `ROUNDS` change the defaults of 2 and 3; `CORES` how many cores at most;
+//! `ONLY` and `ARRANGEMENT` name the beginning of the one load and arrangement to run, for a
+//! profiler. Writes `cores.json` to `BENCH_FOLDER` or `target/bench`.
 
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use node::{
 };
 use reactor::ReactorConfig;
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 const SUBSYSTEM: &str = "nqn.2026-11.example.flashyard:bench:cores";
@@ -45,12 +46,29 @@ const LOADS: [Load; 4] = [
     ("write 128 KiB", Pattern::Write, 131_072, 32),
 ];
 
-/// The processors of each node.
-const ARRANGEMENTS: [(&str, &[&[usize]]); 3] = [
-    ("one core", &[&[0]]),
-    ("two cores", &[&[0, 1]]),
-    ("two nodes, a core each", &[&[0], &[1]]),
-];
+/// How nodes share processors: what the reports call it, and the processors of each node.
+struct Arrangement {
+    name: String,
+    cores: usize,
+    nodes: Vec<Vec<usize>>,
+}
+
+/// One node on 1, 2, 4 and so on up to `most` cores, and as many nodes as those.
+fn arrangements(most: usize) -> Vec<Arrangement> {
+    let smaller = (0..).map(|power| 1 << power).take_while(|n| *n < most);
+    let one_node = |cores: usize| Arrangement {
+        name: format!("1 node, {cores} of {most} cores"),
+        cores,
+        nodes: vec![(0..cores).collect()],
+    };
+    let mut all: Vec<Arrangement> = smaller.chain([most]).map(one_node).collect();
+    all.push(Arrangement {
+        name: format!("{most} nodes, a core each"),
+        cores: most,
+        nodes: (0..most).map(|core| vec![core]).collect(),
+    });
+    all
+}
 
 fn main() {
     // `cargo test --benches` asks for a listing or a quick check: this is neither.
@@ -58,47 +76,62 @@ fn main() {
         return;
     }
     let rounds = setting("ROUNDS", 3);
-    let arrangement = std::env::var("ARRANGEMENT").unwrap_or_default();
-    let mut samples = vec![vec![Vec::new(); ARRANGEMENTS.len()]; LOADS.len()];
+    let chosen = std::env::var("ARRANGEMENT").unwrap_or_default();
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let arrangements = arrangements(setting("CORES", processors as u64) as usize);
+    let mut samples = vec![vec![Vec::new(); arrangements.len()]; LOADS.len()];
     for _ in 0..rounds {
-        for (nth, (name, nodes)) in ARRANGEMENTS.iter().enumerate() {
-            if !name.starts_with(&arrangement) {
+        for (nth, arrangement) in arrangements.iter().enumerate() {
+            if !arrangement.name.starts_with(&chosen) {
                 continue;
             }
-            for (load, rate) in samples.iter_mut().zip(measure(nodes)) {
+            for (load, rate) in samples.iter_mut().zip(measure(&arrangement.nodes)) {
                 load[nth].extend(rate);
             }
         }
     }
-    println!("| load | arrangement | IOPS | of one core | of two nodes |");
+    println!("| load | arrangement | IOPS | of one core | of as many nodes |");
     println!("|---|---|---|---|---|");
     let mut rows = Vec::new();
-    for ((load, _, bytes, depth), arrangements) in LOADS.iter().zip(&samples) {
-        for ((name, _), own) in ARRANGEMENTS.iter().zip(arrangements) {
+    for ((load, _, bytes, depth), rates) in LOADS.iter().zip(&samples) {
+        for (arrangement, own) in arrangements.iter().zip(rates) {
             if own.is_empty() {
                 continue;
             }
-            let of = |other: &Vec<f64>| {
-                median(
-                    own.iter()
-                        .zip(other)
-                        .map(|(one, other)| one / other)
-                        .collect(),
-                )
-            };
-            let (one, most) = (of(&arrangements[0]), of(&arrangements[2]));
-            let iops = median(own.clone());
-            println!("| {load} | {name} | {iops:.0} | {one:.2} | {most:.2} |");
+            let as_many = arrangements
+                .iter()
+                .position(|other| other.nodes.len() == arrangement.cores);
+            let one = ratio(own, &rates[0]);
+            let most = as_many.map(|nodes| ratio(own, &rates[nodes]));
+            let (name, iops) = (&arrangement.name, median(own.clone()));
+            let shown = most.map_or("-".to_owned(), |most| format!("{most:.2}"));
+            println!("| {load} | {name} | {iops:.0} | {one:.2} | {shown} |");
             rows.push(json!({
                 "load": load, "bytes": bytes, "depth": depth, "arrangement": name,
-                "iops": iops, "of_one_core": one, "of_two_nodes": most,
+                "cores": arrangement.cores, "nodes": arrangement.nodes.len(), "iops": iops,
+                "rounds": own, "of_one_core": one, "of_as_many_nodes": most,
             }));
         }
     }
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    std::fs::create_dir_all(&directory).unwrap();
-    let text = serde_json::to_string_pretty(&rows).unwrap();
-    std::fs::write(directory.join("cores.json"), text).unwrap();
+    write(&rows);
+}
+
+fn write(rows: &[Value]) {
+    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
+    let folder = std::env::var_os("BENCH_FOLDER").map_or_else(built, PathBuf::from);
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = serde_json::to_string_pretty(rows).unwrap();
+    std::fs::write(folder.join("cores.json"), text).unwrap();
+}
+
+/// The median of the rounds' own ratios.
+fn ratio(own: &[f64], other: &[f64]) -> f64 {
+    median(
+        own.iter()
+            .zip(other)
+            .map(|(own, other)| own / other)
+            .collect(),
+    )
 }
 
 /// A node under test, and its event loops, which its hosts share.
@@ -108,7 +141,7 @@ struct Served {
 }
 
 /// Rates of the loads, one after the other, of all nodes together; `None` for those left out.
-fn measure(nodes: &[&[usize]]) -> Vec<Option<f64>> {
+fn measure(nodes: &[Vec<usize>]) -> Vec<Option<f64>> {
     let only = std::env::var("ONLY").unwrap_or_default();
     let seconds = setting("SECONDS", 2);
     // Who commands the nodes is none of them, and asleep while they are measured.
@@ -225,8 +258,9 @@ fn rate(served: &[Served], workload: &Workload) -> f64 {
     let part_bytes = VOLUME_BYTES / u64::from(queues) * served.len() as u64;
     let mut jobs = Vec::new();
     for number in 0..queues {
-        let (host, queue_of_host) = (number / QUEUES, number % QUEUES);
-        let node = &served[queue_of_host as usize % served.len()].node;
+        let host = number / QUEUES;
+        // Of each host's connections, as many lead to each node as there can.
+        let node = &served[number as usize % served.len()].node;
         let address = node.addresses()[0];
         let workload = Workload {
             depth: workload.depth / QUEUES,
