@@ -33,6 +33,36 @@ impl Page {
             .count()
     }
 
+    /// The rows of every table with a column of this name, each as what is in that column.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Vec<&str> {
+        let mut found = Vec::new();
+        let mut place = None;
+        for line in &self.prose {
+            let cells = cells(line);
+            match place {
+                _ if !line.starts_with('|') => place = None,
+                None => place = Some(cells.iter().position(|cell| *cell == name)),
+                Some(place) => found.extend(place.and_then(|place| cells.get(place).copied())),
+            }
+        }
+        found
+    }
+
+    /// Every inline code in the columns of this name.
+    #[must_use]
+    pub fn code_in_column(&self, name: &str) -> Vec<&str> {
+        let column = self.column(name).into_iter();
+        column.flat_map(code_spans).collect()
+    }
+
+    /// The first paragraph under the title.
+    #[must_use]
+    pub fn first_line(&self) -> &str {
+        let mut lines = self.prose.iter().skip(1).filter(|line| !line.is_empty());
+        lines.next().map_or("", String::as_str)
+    }
+
     /// Files of ours that the page links to, relative to the top of the repository.
     #[must_use]
     pub fn links(&self) -> Vec<PathBuf> {
@@ -42,6 +72,19 @@ impl Page {
         ours.map(|target| directory.join(target.split('#').next().unwrap_or(target)))
             .collect()
     }
+}
+
+/// The cells of a table's row; none where the line is no row.
+fn cells(line: &str) -> Vec<&str> {
+    let row = line
+        .strip_prefix("| ")
+        .and_then(|row| row.strip_suffix(" |"));
+    row.map_or_else(Vec::new, |row| row.split(" | ").collect())
+}
+
+/// What stands between backquotes.
+fn code_spans(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
 }
 
 /// The lines outside fenced code.
@@ -80,5 +123,18 @@ mod tests {
         };
         assert_eq!(page.titles(), 1);
         assert_eq!(page.links(), vec![PathBuf::from("docs/b.md")]);
+    }
+
+    #[test]
+    fn finds_a_column_by_the_name_above_it() {
+        let text = "# Title\n\nFirst.\n\n| a | test |\n|---|---|\n| `x` | `one`, `two` |\n\n\
+            | test | b |\n|---|---|\n| see `three` | `y` |\n\n| c | d |\n|---|---|\n| `z` | e |\n";
+        let page = Page {
+            path: PathBuf::from("docs/page.md"),
+            prose: prose(text),
+        };
+        assert_eq!(page.first_line(), "First.");
+        assert_eq!(page.column("b"), ["`y`"]);
+        assert_eq!(page.code_in_column("test"), ["one", "two", "three"]);
     }
 }

@@ -1,6 +1,9 @@
-//! Documentation: one title a page, and every link leads somewhere.
+//! Documentation: one title a page, every link leads somewhere, every test that a page names exists.
 
-use tidy::Page;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use tidy::{Page, Source};
 
 fn pages() -> Vec<Page> {
     let root = tidy::root();
@@ -32,5 +35,97 @@ fn every_link_leads_to_a_file() {
         broken.is_empty(),
         "links to nothing:\n{}",
         broken.join("\n")
+    );
+}
+
+/// Names of tests in a source: functions with an attribute that ends in `test`, and the lines of a
+/// macro that makes a test of each.
+fn tests_in(source: &Source) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut attributed = false;
+    for line in source.lines.iter().map(|line| line.trim()) {
+        let name = line
+            .split_once("fn ")
+            .and_then(|(_, rest)| rest.split_once('('));
+        if let Some((name, _)) = name.filter(|_| attributed) {
+            found.insert(name.to_owned());
+        }
+        attributed = line == "#[test]" || attributed && (line.starts_with("#[") || line.is_empty());
+        let planted = line
+            .split_once(": ")
+            .filter(|(_, rest)| rest.contains(" within "));
+        found.extend(planted.map(|(name, _)| name.to_owned()));
+    }
+    found
+}
+
+#[test]
+fn every_test_that_a_page_names_exists() {
+    let root = tidy::root();
+    let sources = tidy::files_with_extension("rs").into_iter();
+    let sources = sources.map(|path| Source::read(&root, path).expect("a source is readable"));
+    let tests: BTreeSet<String> = sources.flat_map(|source| tests_in(&source)).collect();
+    let (mut named, mut missing) = (0, Vec::new());
+    for page in pages() {
+        for name in page.code_in_column("test") {
+            named += 1;
+            if !tests.contains(name) {
+                missing.push(format!("{}: {name}", page.path.display()));
+            }
+        }
+    }
+    assert!(named > 50, "pages name only {named} tests");
+    assert!(missing.is_empty(), "no such tests:\n{}", missing.join("\n"));
+}
+
+/// A page that shows where things are names files by their last part, so that folders may change.
+#[test]
+fn every_file_that_the_design_of_the_pool_names_exists() {
+    let sources = tidy::files_with_extension("rs");
+    let pool = sources
+        .iter()
+        .filter(|path| path.starts_with("crates/pool"));
+    let names: BTreeSet<&str> = pool.filter_map(|path| path.file_name()?.to_str()).collect();
+    let page = Page::read(&tidy::root(), "docs/pool.md".into()).expect("the page is readable");
+    let files = page.code_in_column("file");
+    assert!(!files.is_empty(), "the page names no files");
+    for file in files {
+        assert!(names.contains(file), "{file} is not in crates/pool");
+    }
+}
+
+#[test]
+fn every_decision_has_a_number_a_date_and_a_status() {
+    let folder = Path::new("docs/decisions");
+    let index = Page::read(&tidy::root(), folder.join("README.md")).expect("the index is readable");
+    let columns = ["number", "date", "status", "page"].map(|name| index.column(name));
+    let mut listed = BTreeSet::new();
+    for row in 0..columns[3].len() {
+        let [number, date, status] = [0, 1, 2].map(|column: usize| columns[column][row]);
+        let link = columns[3][row];
+        let file = link
+            .rsplit_once('(')
+            .map_or(link, |(_, file)| file.trim_end_matches(')'));
+        assert_eq!(
+            number,
+            (row + 1).to_string(),
+            "numbers go up by one: {link}"
+        );
+        let page = Page::read(&tidy::root(), folder.join(file)).expect("a decision is readable");
+        let (first, rest) = status.split_at(1);
+        let line = format!("Decision {number}. {date}. {}{rest}.", first.to_uppercase());
+        assert_eq!(page.first_line(), line, "{file}");
+        listed.insert(folder.join(file));
+    }
+    let missing = pages()
+        .into_iter()
+        .filter(|page| page.path.starts_with(folder));
+    let missing: Vec<_> = missing
+        .map(|page| page.path)
+        .filter(|path| !listed.contains(path) && !path.ends_with("README.md"))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "decisions without a number: {missing:?}"
     );
 }
