@@ -70,7 +70,7 @@ test: web check process-tests web-test vm-test ## everything that guards data (a
 check: rust-tools ## format, lints, layering and tidy rules, unit tests: before every commit
 	cargo fmt --all --check
 	cargo clippy --workspace $(LONG_FEATURE) --all-targets --quiet -- --deny warnings
-	cargo test --workspace --quiet --test layering --test pages --test sources
+	cargo test --workspace --quiet --test layering --test pages --test prose --test sources
 	$(MAKE) --no-print-directory units
 
 units: rust-tools

@@ -1,4 +1,4 @@
-//! Documentation: one title a page, every link leads somewhere, every test that a page names exists.
+//! Documentation: one title a page, links that lead somewhere, and tests that exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;
