@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build deb demo test check units process-tests vm-test bench lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
-	ansible-tools postgres-tools test-long restarts-long xfstests-long postgres-long fsx-long api-long soak
+	ansible-tools cinder-tools postgres-tools test-long restarts-long xfstests-long postgres-long fsx-long api-long soak
 
 ARGS ?=
 # The simulator also tries worlds that nobody has seen: the commit says which.
@@ -76,7 +76,7 @@ check: rust-tools ## format, lints, layering and tidy rules, unit tests: before 
 units: rust-tools
 	cargo test --workspace --quiet --lib --bins
 
-process-tests: rust-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools ## whole processes, connections, drives on files; fuzz corpora
+process-tests: rust-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools cinder-tools ## whole processes, connections, drives on files; fuzz corpora
 	cargo test --workspace --exclude vm --test '*'
 
 web: web/dist/index.html ## the web page, which `make build` embeds
@@ -180,6 +180,9 @@ api-tools:
 
 ansible-tools:
 	@.ci/install --ansible
+
+cinder-tools:
+	@.ci/install --cinder
 
 node-tools:
 	@.ci/install --node

@@ -1,0 +1,79 @@
+# Copyright (c) 2026 Flashyard contributors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Hosts of a node, and what os-brick needs to connect them to a volume."""
+
+import hashlib
+import re
+
+from flashyard_client.api.hosts import add_host, list_hosts
+from flashyard_client.api.node import show_status
+from flashyard_client.models import HostSpec
+
+from cinder_flashyard.node import Failure
+
+# Characters of a machine's name that go into a host's, whose name has at most 63.
+NAME_CHARACTERS = 40
+
+
+def name_for(connector):
+    """The name of a host that the driver adds: the machine's, and a mark of its NQN."""
+    machine = re.sub("[^a-z0-9._-]", "-", connector.get("host", "").lower())
+    machine = machine[:NAME_CHARACTERS].strip("._-") or "host"
+    return "{}-{}".format(machine, hashlib.sha256(connector["nqn"].encode()).hexdigest()[:8])
+
+
+def find(node, nqn):
+    """The host with an NQN, whoever added it."""
+    return next((host for host in node.list(list_hosts) if host.nqn == nqn), None)
+
+
+def find_or_add(node, connector, authenticated_only):
+    """The host of a connector, which is added if need be."""
+    host = find(node, connector["nqn"])
+    if host is None and not authenticated_only:
+        host = node.ask(add_host, name_for(connector), body=HostSpec(nqn=connector["nqn"]))
+    if authenticated_only and not (host and host.key):
+        raise Failure(
+            "host {} has no key for DH-HMAC-CHAP on node {}; allowed: hosts that have one "
+            "(flashyard host key NAME --generate), or flashyard_authenticated_hosts_only = false".format(
+                connector["nqn"], node.url
+            )
+        )
+    return host
+
+
+def is_same(attachment, connector):
+    """Whether an attachment is on the machine of a connector."""
+    known = attachment.connector or {}
+    if "nqn" in known:
+        return known["nqn"] == connector["nqn"]
+    return attachment.attached_host == connector.get("host")
+
+
+def portals(node):
+    """Addresses in the clear, the better paths first: os-brick knows no TLS."""
+    status = node.ask(show_status)
+    tls = status.nvme_tls_addresses or []
+    found = []
+    for text in status.nvme_addresses:
+        if text not in tls:
+            address, port = text.rsplit(":", 1)
+            found.append((address.strip("[]"), port, "tcp"))
+    if not found:
+        raise Failure(f"node {node.url} has no port without TLS, and os-brick knows none with it")
+    return found
+
+
+def connection(node, volume, connector):
+    """The connection properties of os-brick."""
+    return {
+        "driver_volume_type": "nvmeof",
+        "data": {
+            "target_nqn": volume.nqn,
+            "vol_uuid": str(volume.uuid),
+            "portals": portals(node),
+            "host_nqn": connector["nqn"],
+            "discard": True,
+        },
+    }
