@@ -12,7 +12,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use api::{PoolState, SnapshotSpec};
+use block::{BlockDevice, Buffer, Durability, Lba};
 use fickle::{FickleDrive, Mood};
+use initiator::{ConnectOptions, Controller};
+use reactor::{Reactor, ReactorConfig};
 use support::{Node, name, text, wait_until};
 
 /// Longer than an answer takes on the slowest machine.
@@ -159,6 +162,62 @@ fn a_change_that_waits_for_a_drive_holds_up_no_question() {
         thread.join().unwrap();
     }
     assert_eq!(node.client().pools().unwrap().items.len(), 1);
+}
+
+/// The node serves the rest on the same core meanwhile: also a read that nobody answers is waited
+/// for by the kernel, not by the core.
+#[test]
+fn a_drive_that_answers_no_read_holds_up_nobody() {
+    let Scene { drive, node } = &Scene {
+        drive: FickleDrive::new(16 << 20),
+        node: Node::configured(""),
+    };
+    let path = drive.path();
+    for (volume, place) in [("hung", path.to_str().unwrap()), ("well", "memory")] {
+        match place {
+            "memory" => node.answer(&["drive", "add", volume, "--memory", "16MiB"]),
+            path => node.answer(&["drive", "add", volume, path]),
+        };
+        let create = ["volume", "create", volume, "--drive", volume];
+        node.answer(&[&create[..], &["--allow", "any"]].concat());
+    }
+    let address = node.endpoints().nvme[0];
+    let nqns = ["hung", "well"].map(|volume| node.client().volume(&name(volume)).unwrap().nqn);
+    let (sent, is_sent) = mpsc::channel();
+    let [hung, well] = nqns.map(|nqn| {
+        move |asked: Option<mpsc::Sender<()>>| {
+            Reactor::io_uring(ReactorConfig::default())
+                .unwrap()
+                .run(async move {
+                    let options = ConnectOptions::new("nqn.2026-11.example.flashyard:test");
+                    let controller = Controller::connect(address, &nqn, options).await.unwrap();
+                    let namespace = controller.namespace(1).await.unwrap();
+                    let durable = Durability::Durable;
+                    let written = namespace.write(Lba(1), Buffer::zeroed(4096), durable);
+                    written.await.1.unwrap();
+                    if let Some(asked) = asked {
+                        asked.send(()).unwrap();
+                        reactor::sleep(Duration::from_millis(500)).await;
+                    }
+                    namespace.read(Lba(1), Buffer::new(4096)).await.1.unwrap();
+                })
+        }
+    });
+    let (waits, ended) = beside(move || hung(Some(sent)));
+    is_sent.recv().unwrap();
+    drive.set(Mood::Hangs);
+    wait_until("the read is waited for", || drive.waiting() > 0);
+    let (works, heard) = beside(move || well(None));
+    heard.recv_timeout(PATIENCE).expect("others are served");
+    let client = node.client();
+    let (asks, answered) = beside(move || client.status().unwrap());
+    answered.recv_timeout(PATIENCE).expect("all is answered");
+    assert!(ended.try_recv().is_err());
+    drive.set(Mood::Works);
+    ended.recv_timeout(PATIENCE).expect("the read is answered");
+    for thread in [waits, works, asks] {
+        thread.join().unwrap();
+    }
 }
 
 #[test]

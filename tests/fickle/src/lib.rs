@@ -39,10 +39,17 @@ pub enum Mood {
     FailsLastBlock,
     /// Every read of what has never been written ends in an I/O error, but for the first block.
     FailsUnwritten,
-    /// No flush is answered until it is in another mood; everything else is. (A read that waited
-    /// for an answer would keep the core waiting in the call itself: the kernel's FUSE knows of no
-    /// other way, and real drives do.)
+    /// No flush is answered until it is in another mood; everything else is.
     Waits,
+    /// Neither reads nor writes nor flushes are answered until it is in another mood.
+    Hangs,
+}
+
+impl Mood {
+    /// Whether flushes wait, or requests of any kind.
+    fn waits(self, flush: bool) -> bool {
+        self == Mood::Hangs || flush && self == Mood::Waits
+    }
 }
 
 struct Shared {
@@ -61,10 +68,10 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The mood in which a flush is answered.
-    fn mood_of_flush(&self) -> Mood {
+    /// The mood in which a request is answered.
+    fn mood_of_answer(&self, flush: bool) -> Mood {
         let mood = self.mood.lock().unwrap();
-        let waits = |mood: &mut Mood| *mood == Mood::Waits;
+        let waits = |mood: &mut Mood| mood.waits(flush);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let mood = *self.changed.wait_while(mood, waits).unwrap();
         self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -90,12 +97,12 @@ impl FickleDrive {
             changed: Condvar::new(),
             waiting: AtomicU32::new(0),
         });
-        let served = Served {
+        let served = Served(Arc::new(Contents {
             file,
             bytes,
             written: Mutex::default(),
             shared: Arc::clone(&shared),
-        };
+        }));
         let mut config = fuser::Config::default();
         config.mount_options = vec![MountOption::FSName("fickle".to_owned())];
         let session = fuser::spawn_mount(served, mount.path(), &config).unwrap();
@@ -111,7 +118,7 @@ impl FickleDrive {
         self.mount.path().join(NAME)
     }
 
-    /// How many flushes it keeps waiting.
+    /// How many requests it keeps waiting.
     pub fn waiting(&self) -> u32 {
         self.shared.waiting.load(Ordering::Relaxed)
     }
@@ -129,7 +136,24 @@ impl Drop for FickleDrive {
     }
 }
 
-struct Served {
+/// The drive as its file system has it.
+struct Served(Arc<Contents>);
+
+impl Served {
+    /// Gives an answer: at once, or by a thread of its own as soon as the drive answers again.
+    fn answer(&self, answer: impl FnOnce(&Contents) + Send + 'static) {
+        let contents = Arc::clone(&self.0);
+        if contents.shared.mood() != Mood::Hangs {
+            return answer(&contents);
+        }
+        std::thread::spawn(move || {
+            contents.shared.mood_of_answer(false);
+            answer(&contents);
+        });
+    }
+}
+
+struct Contents {
     file: File,
     bytes: u64,
     /// Blocks that have been written.
@@ -137,7 +161,7 @@ struct Served {
     shared: Arc<Shared>,
 }
 
-impl Served {
+impl Contents {
     fn is_last(&self, offset: u64, bytes: usize) -> bool {
         offset + bytes as u64 > self.bytes - BLOCK_BYTES
     }
@@ -148,9 +172,41 @@ impl Served {
 
     fn has_all(&self, offset: u64, bytes: usize) -> bool {
         let written = self.written.lock().unwrap();
-        let mut blocks = Served::blocks(offset, bytes);
+        let mut blocks = Contents::blocks(offset, bytes);
         // Whether a drive reads at all, a node sees by its first block.
         blocks.all(|block| block == 0 || written.contains(&block))
+    }
+
+    fn read(&self, offset: u64, size: usize, reply: ReplyData) {
+        let last = self.is_last(offset, size);
+        match self.shared.mood() {
+            Mood::Fails => return reply.error(Errno::EIO),
+            Mood::FailsLastBlock if last => return reply.error(Errno::EIO),
+            Mood::FailsUnwritten if !self.has_all(offset, size) => {
+                return reply.error(Errno::EIO);
+            }
+            _ => {}
+        }
+        let mut bytes = vec![0; size];
+        match self.file.read_at(&mut bytes, offset) {
+            Ok(read) => reply.data(&bytes[..read]),
+            Err(_) => reply.error(Errno::EIO),
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8], reply: ReplyWrite) {
+        let works = !matches!(self.shared.mood(), Mood::Fails | Mood::FailsWrites);
+        if self.shared.mood() == Mood::FailsLastBlock && self.is_last(offset, data.len()) {
+            self.shared.set(Mood::Works);
+        }
+        match works && self.file.write_all_at(data, offset).is_ok() {
+            true => {
+                let blocks = Contents::blocks(offset, data.len());
+                self.written.lock().unwrap().extend(blocks);
+                reply.written(data.len() as u32);
+            }
+            false => reply.error(Errno::EIO),
+        }
     }
 
     fn attributes(&self, inode: INodeNo) -> FileAttr {
@@ -183,13 +239,13 @@ impl Served {
 impl Filesystem for Served {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match parent == INodeNo::ROOT && name == NAME {
-            true => reply.entry(&NO_TIME, &self.attributes(DRIVE), Generation(0)),
+            true => reply.entry(&NO_TIME, &self.0.attributes(DRIVE), Generation(0)),
             false => reply.error(Errno::ENOENT),
         }
     }
 
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        reply.attr(&NO_TIME, &self.attributes(inode));
+        reply.attr(&NO_TIME, &self.0.attributes(inode));
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -207,20 +263,7 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let last = self.is_last(offset, size as usize);
-        match self.shared.mood() {
-            Mood::Fails => return reply.error(Errno::EIO),
-            Mood::FailsLastBlock if last => return reply.error(Errno::EIO),
-            Mood::FailsUnwritten if !self.has_all(offset, size as usize) => {
-                return reply.error(Errno::EIO);
-            }
-            _ => {}
-        }
-        let mut bytes = vec![0; size as usize];
-        match self.file.read_at(&mut bytes, offset) {
-            Ok(read) => reply.data(&bytes[..read]),
-            Err(_) => reply.error(Errno::EIO),
-        }
+        self.answer(move |contents| contents.read(offset, size as usize, reply));
     }
 
     fn write(
@@ -235,18 +278,8 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let works = !matches!(self.shared.mood(), Mood::Fails | Mood::FailsWrites);
-        if self.shared.mood() == Mood::FailsLastBlock && self.is_last(offset, data.len()) {
-            self.shared.set(Mood::Works);
-        }
-        match works && self.file.write_all_at(data, offset).is_ok() {
-            true => {
-                let blocks = Served::blocks(offset, data.len());
-                self.written.lock().unwrap().extend(blocks);
-                reply.written(data.len() as u32);
-            }
-            false => reply.error(Errno::EIO),
-        }
+        let data = data.to_vec();
+        self.answer(move |contents| contents.write(offset, &data, reply));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -254,8 +287,8 @@ impl Filesystem for Served {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let shared = Arc::clone(&self.shared);
-        std::thread::spawn(move || match shared.mood_of_flush() {
+        let shared = Arc::clone(&self.0.shared);
+        std::thread::spawn(move || match shared.mood_of_answer(true) {
             Mood::Works | Mood::FailsLastBlock | Mood::FailsUnwritten => reply.ok(),
             _ => reply.error(Errno::EIO),
         });

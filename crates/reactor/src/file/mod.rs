@@ -4,6 +4,7 @@
 //! simulation files live in memory, by path, for as long as the simulation.
 #![allow(unsafe_code, reason = "starts ring operations; see the SAFETY lines")]
 
+mod elsewhere;
 mod identity;
 mod nvme;
 mod open;
@@ -64,6 +65,8 @@ pub struct File {
     context: Rc<Context>,
     direct: bool,
     block_device: bool,
+    /// Another process or machine answers, for which the kernel would wait in the call itself.
+    elsewhere: bool,
 }
 
 impl File {
@@ -87,6 +90,7 @@ impl File {
                 context,
                 direct: options.direct,
                 block_device: false,
+                elsewhere: false,
             });
         }
         let path = path.as_ref();
@@ -111,11 +115,17 @@ impl File {
             other => other?,
         };
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&descriptor)?.st_mode);
+        let block_device = kind == FileType::BlockDevice;
+        let (descriptor, elsewhere) = match block_device {
+            true => (descriptor, false),
+            false => elsewhere::is_elsewhere(descriptor).await,
+        };
         Ok(File {
             kind: Kind::Descriptor(Rc::new(descriptor)),
             context,
             direct,
-            block_device: kind == FileType::BlockDevice,
+            block_device,
+            elsewhere,
         })
     }
 
@@ -271,13 +281,21 @@ impl File {
                     };
                     let rest = &mut buffer[done..];
                     let length = rest.len().min(TRANSFER_BYTES_MAX) as u32;
-                    build(fd, rest.as_mut_ptr(), length)
+                    self.never_in_the_call(build(fd, rest.as_mut_ptr(), length))
                 },
             )
         };
         match operation.await {
             (result, Resource::Buffer(buffer)) => (buffer, result.map(|count| count as usize)),
             _ => unreachable!("an operation gives back what it was given"),
+        }
+    }
+
+    /// Has a thread of the kernel's wait where it would otherwise wait in the call itself.
+    fn never_in_the_call(&self, entry: squeue::Entry) -> squeue::Entry {
+        match self.elsewhere {
+            true => entry.flags(squeue::Flags::ASYNC),
+            false => entry,
         }
     }
 

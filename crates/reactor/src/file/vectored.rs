@@ -76,10 +76,11 @@ impl File {
                 let Resource::Buffers(_, vectors) = resource else {
                     unreachable!("given buffers in the line above")
                 };
-                opcode::Writev::new(fd, vectors.as_ptr(), vectors.len() as u32)
+                let write = opcode::Writev::new(fd, vectors.as_ptr(), vectors.len() as u32)
                     .offset(offset)
                     .rw_flags(write_flags(durability))
-                    .build()
+                    .build();
+                self.never_in_the_call(write)
             })
         };
         match operation.await {
