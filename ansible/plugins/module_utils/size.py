@@ -19,10 +19,12 @@ UNITS = {
     "mib": 1 << 20,
     "gib": 1 << 30,
     "tib": 1 << 40,
+    "pib": 1 << 50,
     "kb": 10**3,
     "mb": 10**6,
     "gb": 10**9,
     "tb": 10**12,
+    "pb": 10**15,
 }
 # Drives and volumes are whole blocks of this many bytes.
 BLOCK = 4096
@@ -37,7 +39,7 @@ def bytes_of(text, option):
     if count.denominator != 1 or count > LARGEST or (unit == 1 and "." in match.group(1)):
         raise Failure(
             "%s: size %r; allowed: a whole number of bytes, or a number with KiB, MiB, GiB, TiB, "
-            "KB, MB, GB or TB" % (option, text)
+            "PiB, KB, MB, GB, TB or PB" % (option, text)
         )
     return int(count)
 

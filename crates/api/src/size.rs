@@ -11,27 +11,32 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 /// Suffixes, largest first; the binary ones come first so that whole multiples print with them.
-const SUFFIXES: [(&str, u64); 8] = [
+const SUFFIXES: [(&str, u64); 10] = [
+    ("PiB", 1 << 50),
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
     ("KiB", 1 << 10),
+    ("PB", 1_000_000_000_000_000),
     ("TB", 1_000_000_000_000),
     ("GB", 1_000_000_000),
     ("MB", 1_000_000),
     ("KB", 1_000),
 ];
 
-/// A number of bytes. Read as an integer or as text with a suffix (`KiB`, `MiB`, `GiB`, `TiB`;
-/// `KB`, `MB`, `GB`, `TB` are decimal); written as an integer in JSON and with a suffix in text.
+/// How many of them are binary.
+const BINARY_SUFFIXES: usize = 5;
+
+/// A number of bytes. Read as an integer or as text with a suffix (`KiB`, `MiB`, `GiB`, `TiB`,
+/// `PiB`; `KB` to `PB` are decimal); written as an integer in JSON and with a suffix in text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Size(pub u64);
 
 /// Why a text is no [`Size`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "size {0:?}; allowed: a whole number of bytes, or a number with KiB, MiB, GiB, TiB, KB, MB, \
-     GB or TB, up to 2^64-1 bytes"
+    "size {0:?}; allowed: a whole number of bytes, or a number with KiB, MiB, GiB, TiB, PiB, KB, \
+     MB, GB, TB or PB, up to 2^64-1 bytes"
 )]
 pub struct SizeError(String);
 
@@ -107,7 +112,7 @@ fn fraction_of(fraction: &str, unit: u64) -> Option<u64> {
 impl fmt::Display for Size {
     /// Exact when the number is a multiple of 0.1 of a suffix, else rounded to one decimal.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let binary = &SUFFIXES[..4];
+        let binary = &SUFFIXES[..BINARY_SUFFIXES];
         let text = match binary.iter().find(|(_, unit)| self.0 >= *unit) {
             None => format!("{} B", self.0),
             Some((suffix, unit)) if self.0.is_multiple_of(*unit) => {
@@ -157,12 +162,12 @@ impl PartialSchema for Size {
             .minimum(Some(0));
         let text = ObjectBuilder::new()
             .schema_type(Type::String)
-            .pattern(Some(r"^[0-9]+(\.[0-9]+)? ?(B|[KkMmGgTt]i?[Bb])?$"));
+            .pattern(Some(r"^[0-9]+(\.[0-9]+)? ?(B|[KkMmGgTtPp]i?[Bb])?$"));
         OneOfBuilder::new()
             .item(integer)
             .item(text)
             .description(Some(
-                "Bytes, or a number with KiB, MiB, GiB, TiB, KB, MB, GB or TB",
+                "Bytes, or a number with KiB, MiB, GiB, TiB, PiB, KB, MB, GB, TB or PB",
             ))
             .into()
     }
@@ -188,6 +193,8 @@ mod tests {
             ("1GiB", 1 << 30),
             ("1 gib", 1 << 30),
             ("1.5KiB", 1536),
+            ("4 PiB", 1 << 52),
+            ("1PB", 1_000_000_000_000_000),
             ("7.68TB", 7_680_000_000_000),
             ("1GB", 1_000_000_000),
         ];
@@ -246,7 +253,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_multiples_survive_printing(count in 1u64..1024, suffix in 0usize..4) {
+        fn whole_multiples_survive_printing(count in 1u64..1024, suffix in 0usize..BINARY_SUFFIXES) {
             let size = Size(count << (10 * suffix));
             prop_assert_eq!(size.to_string().parse::<Size>(), Ok(size));
         }

@@ -55,7 +55,7 @@ fn drive_size(text: &str) -> Result<Size, String> {
     let size: Size = text.parse().map_err(|error: SizeError| error.to_string())?;
     match DRIVE_SIZES.contains(&size) {
         true => Ok(size),
-        false => Err("allowed: 1MiB to 1048576TiB".to_owned()),
+        false => Err("allowed: 1MiB to 1024PiB".to_owned()),
     }
 }
 

@@ -10,8 +10,8 @@ pub struct QuantityError {
     expected: &'static str,
 }
 
-const SIZE: &str = "a size: a number with nothing, k, m, g, t (1024 each), KiB to TiB, or kB to TB \
-                    (1000 each) behind it";
+const SIZE: &str = "a size: a number with nothing, k, m, g, t, p (1024 each), KiB to PiB, or kB to \
+                    PB (1000 each) behind it";
 const TIME: &str = "a time: a number with nothing or s (seconds), ms, m or h behind it, a year at \
                     most";
 
@@ -37,10 +37,12 @@ pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
         "m" | "mib" => (1024, 2),
         "g" | "gib" => (1024, 3),
         "t" | "tib" => (1024, 4),
+        "p" | "pib" => (1024, 5),
         "kb" => (1000, 1),
         "mb" => (1000, 2),
         "gb" => (1000, 3),
         "tb" => (1000, 4),
+        "pb" => (1000, 5),
         _ => (0, 0),
     };
     let bytes = number.parse::<u64>().ok().filter(|_| base > 0);

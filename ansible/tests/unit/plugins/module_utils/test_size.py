@@ -22,6 +22,8 @@ from ansible_collections.flashyard.storage.plugins.module_utils.size import bloc
         ("1 gib", 1 << 30),
         ("1.5KiB", 1536),
         ("7.68TB", 7680000000000),
+        ("4PiB", 1 << 52),
+        ("1PB", 10**15),
         (" 1GB ", 1000000000),
         (str((1 << 64) - 1), (1 << 64) - 1),
     ],
