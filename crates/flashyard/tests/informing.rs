@@ -501,6 +501,10 @@ fn a_node_serves_before_its_api_can_listen() {
         wait_until("nobody is told of an API that is not", || {
             !endpoints.exists()
         });
+        let place = node.state.to_str().unwrap();
+        let reset = flashyard(&["token", "reset-admin", "--state", place]);
+        let said = text(&reset.stdout);
+        assert!(said.contains("has a new secret"), "{said}");
 
         drop(other);
         node.wait();

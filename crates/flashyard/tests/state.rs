@@ -147,7 +147,10 @@ fn a_lost_admin_token_is_made_anew_while_the_node_runs() {
     let before = read_admin_token(node.path()).unwrap();
     node.terminate();
     let reset = flashyard(&["token", "reset-admin", "--state", &directory]);
-    assert!(text(&reset.stdout).contains("no node runs"), "{reset:?}");
+    assert!(
+        text(&reset.stdout).contains("no node that runs"),
+        "{reset:?}"
+    );
     node.start();
     assert_ne!(read_admin_token(node.path()).unwrap(), before);
     node.answer(&["status"]);

@@ -14,6 +14,9 @@ use crate::{exit, output};
 /// How long a node that runs may take: it looks every two seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long it may take where none says that it runs.
+const PATIENCE_UNTOLD: Duration = Duration::from_secs(5);
+
 /// How often it is looked whether it has.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -34,15 +37,18 @@ impl ResetAdmin {
         };
         let token = directory.join(ADMIN_TOKEN_FILE);
         let token = token.display();
-        if !is_running(&directory) {
-            output::print(&format!(
-                "no node runs on it: its next start puts a new secret into {token}"
-            ));
-            return exit::done();
-        }
+        // One that waits for the address of its REST API does not say so, and takes it as well.
+        let says_so = is_running(&directory);
+        let patience = if says_so { PATIENCE } else { PATIENCE_UNTOLD };
         let started = Instant::now();
         while asked.exists() {
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > patience && !says_so {
+                output::print(&format!(
+                    "no node that runs has taken it: the next start puts a new secret into {token}"
+                ));
+                return exit::done();
+            }
+            if started.elapsed() > patience {
                 let message = "the node has not taken it yet, and does as soon as it can write to";
                 return exit::failed(&format!("{message} {}", directory.display()));
             }
