@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use self::bridge::BridgeError;
 use self::identity::Identity;
-pub use self::standing::List;
+pub use self::standing::{List, Listed, listed};
 use self::state::{Attached, Place, Requests, Way};
 use crate::connection::{Connection, ended};
 use crate::host_secrets::HostSecrets;
@@ -92,7 +92,7 @@ struct Connecting {
 }
 
 #[derive(Args)]
-struct Directory {
+pub struct Directory {
     /// Where what is attached is remembered
     #[arg(long, value_name = "DIR", default_value = "/run/flashyard/attached")]
     directory: PathBuf,
@@ -240,13 +240,7 @@ impl Attach {
             Method::Fuse => false,
         };
         let attached = if kernel {
-            Attached {
-                address: address.to_string(),
-                device: kernel::attach(&address, &connecting)?,
-                way: Way::Kernel {
-                    nqn: address.subsystem_nqn.clone(),
-                },
-            }
+            attach_by_kernel(&address, &connecting, &place)?
         } else {
             serve_apart(&address, &connecting, &place)?
         };
@@ -256,6 +250,23 @@ impl Attach {
         }
         Ok(attached.device)
     }
+}
+
+/// Has the kernel connect, unless it is connected: a subsystem's volumes share one connection.
+fn attach_by_kernel(
+    address: &TargetAddress,
+    connecting: &Connecting,
+    place: &Place,
+) -> Result<Attached, AttachError> {
+    let nqn = address.subsystem_nqn.clone();
+    let shared = place.shares(&nqn)?;
+    let (device, connected) = kernel::attach(address, connecting)?;
+    let ours = connected || shared.unwrap_or(false);
+    Ok(Attached {
+        address: address.to_string(),
+        device,
+        way: Way::Kernel { nqn, ours },
+    })
 }
 
 /// Which way requests take, and why not the quicker.
@@ -375,7 +386,11 @@ impl Detach {
 fn detach(place: &Place, attached: &Attached) -> Result<(), AttachError> {
     tools::refuse_if_used(&attached.device)?;
     match attached.way {
-        Way::Kernel { ref nqn } => kernel::detach(nqn)?,
+        Way::Kernel { ref nqn, ours } if ours && place.shares(nqn)?.is_none() => {
+            kernel::detach(nqn)?;
+        }
+        // Others have the kernel's connection as well, or it was there before.
+        Way::Kernel { .. } => {}
         Way::Fuse { pid, .. } => {
             let file = place.mount().join(file_system::FILE);
             for device in tools::loops_over(&file)? {

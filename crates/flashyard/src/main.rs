@@ -71,8 +71,8 @@ struct Arguments {
 enum Command {
     /// Run the storage node
     Serve(serve::Serve),
-    /// Show the node at a glance
-    Status,
+    /// Show the node at a glance, and what is attached to this host
+    Status(status::Show),
     /// Show what the node does now, again every second
     Top(top::Top),
     /// Drives: what a node keeps data on
@@ -188,7 +188,7 @@ fn run(arguments: Arguments) -> ExitCode {
         Command::Manual(manual) => manual.run(Arguments::command()),
         Command::Sim(sim) => sim.run(connection.output),
         Command::Serve(serve) => serve.run(),
-        Command::Status => asked(&status::show),
+        Command::Status(show) => asked(&|node| show.run(node)),
         Command::Top(top) => asked(&|node| top.run(node)),
         Command::Drive(verb) => asked(&|node| verb.run(node)),
         Command::Namespace(verb) => asked(&|node| verb.run(node)),

@@ -3,13 +3,57 @@
 use std::fmt::Write;
 
 use api::{Counts, Status};
+use clap::Args;
+use serde::Serialize;
 
+use crate::attach::{self, Directory, Listed};
 use crate::connection::{Done, Node};
 use crate::output::properties;
 
-pub fn show(node: &Node) -> Done {
-    node.output.show(&node.client.status()?, text);
-    Ok(())
+/// Show the node at a glance, and what is attached to this host.
+#[derive(Args)]
+pub struct Show {
+    #[command(flatten)]
+    attached: Directory,
+}
+
+/// What is shown.
+#[derive(Serialize)]
+struct Glance {
+    #[serde(flatten)]
+    node: Status,
+    /// What is attached to this host; nothing where that may not be read.
+    attached: Option<Vec<Listed>>,
+}
+
+impl Show {
+    pub fn run(&self, node: &Node) -> Done {
+        let glance = Glance {
+            node: node.client.status()?,
+            attached: attach::listed(&self.attached).ok(),
+        };
+        node.output.show(&glance, |glance| {
+            let here = glance.attached.as_deref().map(attached).unwrap_or_default();
+            text(&glance.node) + &here
+        });
+        Ok(())
+    }
+}
+
+/// How many are attached, and each whose I/O does not reach its node. Empty where there is none.
+fn attached(listed: &[Listed]) -> String {
+    if listed.is_empty() {
+        return String::new();
+    }
+    let troubles: Vec<String> = listed.iter().filter_map(Listed::trouble).collect();
+    let mut text = format!("\nattached to this host: {}", listed.len());
+    if !troubles.is_empty() {
+        let _ = write!(text, ", {} of them without its node", troubles.len());
+    }
+    for trouble in troubles {
+        let _ = write!(text, "\n  {trouble}");
+    }
+    text
 }
 
 fn text(status: &Status) -> String {

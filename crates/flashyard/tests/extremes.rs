@@ -98,11 +98,12 @@ const WORDS: [&str; 34] = [
 
 /// How each command that takes a value is called otherwise; `NODE` stands for the node's address
 /// and token, `TARGET` for a volume of it.
-const CALLS: [(&str, &[&str]); 38] = [
+const CALLS: [(&str, &[&str]); 39] = [
     (
         "serve",
         &["--dev=dev", "--profile=cm7-r-7.68", "--check-config"],
     ),
+    ("status", &["NODE"]),
     ("top", &["NODE", "--once"]),
     ("drive add", &["NODE", "x"]),
     ("namespace create", &["NODE", "e", "--size=1GiB"]),

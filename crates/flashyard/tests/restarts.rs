@@ -4,51 +4,27 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/polling.rs"]
+mod polling;
 mod support;
 
 use std::fs::File;
-use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use block::Buffer;
-use initiator::{ConnectOptions, Controller, Data, Error, discover};
-use nvme::command::{IoOpcode, ReadWrite};
-use nvme::fabrics::DISCOVERY_NQN;
-use nvme::identify::{Cns, Identify};
-use nvme::{SglDescriptor, Status};
-use reactor::{Reactor, ReactorConfig, sleep};
+use polling::{Polling, Random};
 use server::tokens::ADMIN_TOKEN_FILE;
 use support::{Node, flashyard, name, text};
 
-const HOST: &str = "nqn.2026-11.example.flashyard:test";
 const BLOCK: usize = 4096;
 
 /// How often nodes are restarted here.
 fn restarts() -> u32 {
     let asked = std::env::var("FLASHYARD_RESTARTS").ok();
     asked.map_or(3, |number| number.parse().unwrap())
-}
-
-/// Numbers that look random, the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % limit
-    }
-
-    fn pause(&mut self, limit_ms: u64) {
-        std::thread::sleep(Duration::from_millis(self.below(limit_ms)));
-    }
 }
 
 /// A node with a raid5 pool of files, a volume `data` of it, and a volume `whole` that is a drive,
@@ -71,7 +47,8 @@ fn node() -> Node {
     node
 }
 
-/// Ends the node and starts it again, at random instants, killed or stopped by turns.
+/// Ends the node and starts it again, at random instants, killed or stopped by turns. Every third
+/// time a drive of the pool comes later than the node.
 fn restart(node: &mut Node, random: &mut Random, round: u32) {
     random.pause(1500);
     if round.is_multiple_of(2) {
@@ -79,140 +56,16 @@ fn restart(node: &mut Node, random: &mut Random, round: u32) {
     } else {
         assert!(node.terminate().success());
     }
+    let (there, aside) = (node.path().join("a"), node.path().join("aside"));
+    let late = round % 3 == 2;
+    if late {
+        std::fs::rename(&there, &aside).unwrap();
+    }
     random.pause(1000);
     node.start();
-}
-
-/// What hosts met.
-#[derive(Default)]
-struct Met {
-    stop: AtomicBool,
-    successes: [AtomicU64; 3],
-    wrong: Mutex<Vec<String>>,
-}
-
-const CONNECTED: usize = 0;
-const DISCOVERED: usize = 1;
-const DONE: usize = 2;
-
-impl Met {
-    fn goes_on(&self) -> bool {
-        !self.stop.load(Ordering::Relaxed)
-    }
-
-    fn success(&self, what: usize) {
-        self.successes[what].fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn wrong(&self, what: String) {
-        self.wrong.lock().unwrap().push(what);
-    }
-
-    /// What a command ended with is all right, or to be tried again.
-    fn status(&self, what: &str, status: Status) {
-        match status {
-            status if status.is_success() => self.success(DONE),
-            status if status.is_do_not_retry() => self.wrong(format!("{what}: {status:?}")),
-            _ => {}
-        }
-    }
-
-    fn error(&self, what: &str, error: &Error) {
-        match error {
-            Error::Refused { status, .. } | Error::Command(status) => self.status(what, *status),
-            _ => {}
-        }
-    }
-}
-
-/// Runs `host` on a reactor of its own.
-fn spawn<F: Future<Output = ()>>(host: impl FnOnce() -> F + Send + 'static) -> JoinHandle<()> {
-    std::thread::spawn(|| {
-        let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
-        reactor.run(host());
-    })
-}
-
-/// Connects to a volume, every millisecond.
-async fn connects(met: Arc<Met>, address: SocketAddr, nqn: String) {
-    while met.goes_on() {
-        match Controller::connect(address, &nqn, ConnectOptions::new(HOST)).await {
-            Ok(controller) => {
-                met.success(CONNECTED);
-                drop(controller);
-            }
-            Err(error) => met.error("Connect", &error),
-        }
-        sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// Reads the discovery log, every millisecond: as a new host, or as one that stays.
-async fn discovers(met: Arc<Met>, address: SocketAddr, volumes: Vec<String>, stays: bool) {
-    while met.goes_on() {
-        let options = ConnectOptions::new(HOST);
-        if !stays {
-            judge(&met, discover(address, &options).await, &volumes);
-        } else if let Ok(controller) = Controller::connect(address, DISCOVERY_NQN, options).await {
-            let mut log = controller.discovery_log().await;
-            while log.is_ok() && met.goes_on() {
-                judge(&met, log, &volumes);
-                sleep(Duration::from_millis(1)).await;
-                log = controller.discovery_log().await;
-            }
-        }
-        sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// A log has all volumes, or there is none.
-fn judge(met: &Met, log: Result<Vec<initiator::DiscoveryRecord>, Error>, volumes: &[String]) {
-    match log {
-        Ok(records) => {
-            met.success(DISCOVERED);
-            let named = |nqn: &&String| records.iter().all(|one| one.subsystem_nqn != **nqn);
-            for missing in volumes.iter().filter(named) {
-                met.wrong(format!("the discovery log lacks {missing}"));
-            }
-        }
-        Err(error) => met.error("discovery", &error),
-    }
-}
-
-/// Reads, writes and asks, every millisecond, on a controller that is kept while it is there.
-async fn works(met: Arc<Met>, address: SocketAddr, nqn: String) {
-    while met.goes_on() {
-        let Ok(controller) = Controller::connect(address, &nqn, ConnectOptions::new(HOST)).await
-        else {
-            sleep(Duration::from_millis(1)).await;
-            continue;
-        };
-        while met.goes_on() {
-            let Ok(queue) = controller.queue(0) else {
-                break;
-            };
-            let transfer = SglDescriptor::transport(BLOCK as u32);
-            let command = |opcode| *ReadWrite::new(opcode, 1, 7, 1, transfer).entry();
-            let write = Data::Out(Buffer::zeroed(BLOCK));
-            let written = queue.submit(command(IoOpcode::WRITE), write).await.1;
-            let read = Data::In(Buffer::zeroed(BLOCK));
-            let read = queue.submit(command(IoOpcode::READ), read).await.1;
-            let asked = *Identify::new(Cns::NAMESPACE, 1).entry();
-            let asked = controller
-                .admin(asked, Data::In(Buffer::zeroed(4096)))
-                .await
-                .1;
-            for (what, done) in [("write", written), ("read", read)] {
-                if let Ok(completion) = done {
-                    met.status(what, completion.status());
-                }
-            }
-            match asked {
-                Ok(completion) => met.status("Identify", completion.status()),
-                Err(_) => break,
-            }
-            sleep(Duration::from_millis(1)).await;
-        }
+    if late {
+        random.pause(1000);
+        std::fs::rename(&aside, &there).unwrap();
     }
 }
 
@@ -221,37 +74,13 @@ fn at_every_instant_hosts_may_come_again() {
     let mut node = node();
     let address = node.endpoints().nvme[0];
     let nqns = ["data", "whole"].map(|volume| node.client().volume(&name(volume)).unwrap().nqn);
-    let met = Arc::new(Met::default());
-    let mut hosts = Vec::new();
-    for nqn in nqns.clone() {
-        let shared = (Arc::clone(&met), nqn.clone());
-        hosts.push(spawn(move || connects(shared.0, address, shared.1)));
-        let shared = Arc::clone(&met);
-        hosts.push(spawn(move || works(shared, address, nqn)));
-    }
-    for stays in [false, true] {
-        let (met, nqns) = (Arc::clone(&met), nqns.to_vec());
-        hosts.push(spawn(move || discovers(met, address, nqns, stays)));
-    }
+    let polling = Polling::start(&[address], &nqns, &nqns);
     let mut random = Random(1);
     for round in 0..restarts() {
         restart(&mut node, &mut random, round);
     }
     std::thread::sleep(Duration::from_secs(1));
-    met.stop.store(true, Ordering::Relaxed);
-    for host in hosts {
-        host.join().unwrap();
-    }
-    let mut wrong = met.wrong.lock().unwrap().clone();
-    let count = wrong.len();
-    wrong.sort();
-    wrong.dedup();
-    assert_eq!(wrong, [""; 0], "{count} in all");
-    let successes = met
-        .successes
-        .each_ref()
-        .map(|one| one.load(Ordering::Relaxed));
-    assert!(successes.iter().all(|one| *one > 10), "{successes:?}");
+    polling.end();
 }
 
 /// A volume that is attached, and detached when dropped.
@@ -426,6 +255,12 @@ fn the_list_of_attachments_says_how_each_stands() {
         attached.listed()["device"],
         attached.device.to_str().unwrap()
     );
+    let status = |node: &Node| {
+        let directory = attached.log.parent().unwrap().to_str().unwrap();
+        node.answer(&["status", "--directory", directory])
+    };
+    let said = status(&node);
+    assert!(said.ends_with("attached to this host: 1\n"), "{said}");
     node.kill();
     stands("reconnecting");
     node.start();
@@ -434,5 +269,8 @@ fn the_list_of_attachments_says_how_each_stands() {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     stands("gone");
+    let said = status(&node);
+    let expected = "attached to this host: 1, 1 of them without its node\n  data: gone";
+    assert!(said.contains(expected), "{said}");
     drop(attached);
 }

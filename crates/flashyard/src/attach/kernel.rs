@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use initiator::TargetAddress;
 use reactor::net::display_ip;
+use rustix::io::Errno;
 
 use super::{AttachError, Connecting, tools};
 
@@ -33,23 +34,32 @@ pub fn is_there() -> bool {
     loaded() || tools::run("modprobe", &["nvme-tcp"]).is_ok() && loaded()
 }
 
-/// Connects; gives the block device.
-pub fn attach(address: &TargetAddress, connecting: &Connecting) -> Result<PathBuf, AttachError> {
+/// Connects; gives the block device, and whether the kernel was not connected already.
+pub fn attach(
+    address: &TargetAddress,
+    connecting: &Connecting,
+) -> Result<(PathBuf, bool), AttachError> {
     let (nqn, nsid) = (
         address.subsystem_nqn.as_str(),
         address.namespace_id.unwrap_or(1),
     );
-    connect(address, connecting).map_err(|source| AttachError::Kernel {
-        address: address.to_string(),
-        source,
-    })?;
+    let connected = match connect(address, connecting) {
+        Ok(()) => true,
+        Err(error) if error.raw_os_error() == Some(Errno::ALREADY.raw_os_error()) => false,
+        Err(source) => {
+            let address = address.to_string();
+            return Err(AttachError::Kernel { address, source });
+        }
+    };
     let started = Instant::now();
     loop {
         if let Some(device) = device_of(Path::new(SUBSYSTEMS), nqn, nsid) {
-            return Ok(device);
+            return Ok((device, connected));
         }
         if started.elapsed() > APPEARS {
-            detach(nqn)?;
+            if connected {
+                detach(nqn)?;
+            }
             return Err(AttachError::NoDevice(nqn.to_owned(), nsid));
         }
         std::thread::sleep(Duration::from_millis(50));

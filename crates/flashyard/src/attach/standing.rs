@@ -71,7 +71,7 @@ impl Standing {
 
     /// How the attachment stands that is remembered at `place`.
     fn of(attached: &Attached, place: &Place) -> Standing {
-        if let Way::Kernel { nqn } = &attached.way {
+        if let Way::Kernel { nqn, .. } = &attached.way {
             return match kernel::is_live(nqn) {
                 Some(true) => Standing::unnoted(Condition::Connected, None),
                 Some(false) => Standing::unnoted(Condition::Reconnecting, None),
@@ -100,7 +100,7 @@ pub struct List {
 
 /// One line of the list.
 #[derive(Debug, Serialize)]
-struct Listed {
+pub struct Listed {
     name: String,
     #[serde(flatten)]
     attached: Attached,
@@ -110,7 +110,7 @@ struct Listed {
 
 impl List {
     pub fn run(self, output: Output) -> ExitCode {
-        match self.listed() {
+        match listed(&self.directory) {
             Ok(listed) => {
                 output.show(&listed, |listed| text(listed));
                 exit::done()
@@ -118,20 +118,43 @@ impl List {
             Err(error) => exit::failed(&error),
         }
     }
+}
 
-    fn listed(&self) -> Result<Vec<Listed>, AttachError> {
-        let mut listed = Vec::new();
-        for place in Place::all(&self.directory.directory)? {
-            // It may have been detached just now.
-            if let Some(attached) = place.load()? {
-                listed.push(Listed {
-                    standing: Standing::of(&attached, &place),
-                    name: place.name,
-                    attached,
-                });
-            }
+/// What is attached to this host, and how it stands.
+pub fn listed(directory: &Directory) -> Result<Vec<Listed>, AttachError> {
+    let mut listed = Vec::new();
+    for place in Place::all(&directory.directory)? {
+        // It may have been detached just now.
+        if let Some(attached) = place.load()? {
+            listed.push(Listed {
+                standing: Standing::of(&attached, &place),
+                name: place.name,
+                attached,
+            });
         }
-        Ok(listed)
+    }
+    Ok(listed)
+}
+
+impl Listed {
+    /// In a line, if its I/O does not reach the node.
+    pub fn trouble(&self) -> Option<String> {
+        let Standing {
+            condition,
+            since,
+            why,
+        } = &self.standing;
+        let mut line = match condition {
+            Condition::Connected => return None,
+            other => format!("{}: {}", self.name, other.words()),
+        };
+        if let Some(since) = since {
+            line.push_str(&format!(" since {since}"));
+        }
+        if let Some(why) = why {
+            line.push_str(&format!(": {}", api::plain(why)));
+        }
+        Some(line)
     }
 }
 
@@ -157,12 +180,10 @@ mod tests {
     #[test]
     fn an_attachment_that_nobody_serves_is_gone_whatever_was_noted_last() {
         let directory = tempfile::tempdir().unwrap();
-        let list = List {
-            directory: Directory {
-                directory: directory.path().to_owned(),
-            },
+        let there = Directory {
+            directory: directory.path().to_owned(),
         };
-        assert!(list.listed().unwrap().is_empty());
+        assert!(listed(&there).unwrap().is_empty());
         let place = Place::new(directory.path(), "data").unwrap();
         let attached: Attached = serde_json::from_value(serde_json::json!({
             "address": "tcp://127.0.0.1:4420/nqn.x", "way": { "fuse": { "pid": 0 } },
@@ -172,11 +193,13 @@ mod tests {
         place.save(&attached).unwrap();
         let noted = Standing::unnoted(Condition::Connected, None);
         noted.save(&place.standing()).unwrap();
-        let listed = list.listed().unwrap();
-        assert_eq!(listed[0].standing.condition, Condition::Gone);
-        assert!(text(&listed).contains("data"), "{}", text(&listed));
+        let found = listed(&there).unwrap();
+        assert_eq!(found[0].standing.condition, Condition::Gone);
+        assert!(text(&found).contains("data"), "{}", text(&found));
+        let said = found[0].trouble().unwrap();
+        assert!(said.starts_with("data: gone: the serving"), "{said}");
         place.clear();
-        assert!(list.listed().unwrap().is_empty());
+        assert!(listed(&there).unwrap().is_empty());
         assert!(!place.standing().exists());
     }
 }

@@ -28,6 +28,9 @@ pub enum Way {
     Kernel {
         /// The subsystem.
         nqn: String,
+        /// It was this program that had the kernel connect; what older versions remembered.
+        #[serde(default = "yes")]
+        ours: bool,
     },
     /// By a process of this program, a FUSE file and a loop device.
     Fuse {
@@ -37,6 +40,10 @@ pub enum Way {
         #[serde(default)]
         requests: Requests,
     },
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// How the kernel's FUSE requests reach the process that serves them.
@@ -108,6 +115,22 @@ impl Place {
         }
         places.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(places)
+    }
+
+    /// Whether another attachment there has the kernel's connection to the subsystem `nqn` as well;
+    /// if so, whether this program made it.
+    pub fn shares(&self, nqn: &str) -> Result<Option<bool>, AttachError> {
+        for place in Place::all(&self.directory)? {
+            let attached = match place.name == self.name {
+                true => None,
+                false => place.load()?,
+            };
+            match attached.map(|attached| attached.way) {
+                Some(Way::Kernel { nqn: other, ours }) if other == nqn => return Ok(Some(ours)),
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     fn with(&self, extension: &str) -> PathBuf {
@@ -211,6 +234,25 @@ mod tests {
         assert_eq!(place.load().unwrap(), Some(attached));
         place.clear();
         assert_eq!(place.load().unwrap(), None);
+    }
+
+    #[test]
+    fn connections_of_the_kernel_are_shared_by_the_volumes_of_a_subsystem() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name| Place::new(directory.path(), name).unwrap();
+        for (name, nqn) in [("a", "nqn.x"), ("b", "nqn.x"), ("c", "nqn.y")] {
+            let text = format!(r#"{{"kernel":{{"nqn":"{nqn}"}}}}"#);
+            let attached = Attached {
+                address: format!("tcp://127.0.0.1:4420/{nqn}"),
+                way: serde_json::from_str(&text).unwrap(),
+                device: "/dev/nvme0n1".into(),
+            };
+            place(name).save(&attached).unwrap();
+        }
+        assert_eq!(place("a").shares("nqn.x").unwrap(), Some(true));
+        assert_eq!(place("c").shares("nqn.y").unwrap(), None);
+        place("b").clear();
+        assert_eq!(place("a").shares("nqn.x").unwrap(), None);
     }
 
     #[test]
