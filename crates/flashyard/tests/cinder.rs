@@ -121,6 +121,11 @@ fn bad_input_is_refused_and_nothing_is_half_made() {
     passes("test_refusals");
 }
 
+#[test]
+fn answers_may_be_lost() {
+    passes("test_lost_answers");
+}
+
 /// The example on the page about clients.
 #[test]
 fn documented_client_works() {
