@@ -378,17 +378,25 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         })
     }
 
+    /// The end of a command that has found a namespace not ready. `None` where its host is to have
+    /// the answer later, since it would come again at once.
+    pub fn when_not_ready(&self, nsid: u32) -> Option<Status> {
+        let status = Status::NAMESPACE_NOT_READY;
+        let now = reactor::turn_started();
+        match self.subsystem.namespace(nsid) {
+            Some(namespace) if namespace.unready.will_pass(now) => {
+                let keeps_delays = self.keeps_delays.get();
+                keeps_delays.then(|| status.after_first_delay())
+            }
+            _ => Some(status),
+        }
+    }
+
     /// Counts a failure, and enters it into the error log when the device caused it.
-    fn failed(&self, entry: &SubmissionEntry, mut status: Status) -> Reply {
+    fn failed(&self, entry: &SubmissionEntry, status: Status) -> Reply {
         let id = entry.namespace_id.get();
         if let Some(namespace) = self.subsystem.namespace(id) {
             add(&namespace.counters.errors, 1);
-            if status == Status::NAMESPACE_NOT_READY
-                && namespace.unready.will_pass(reactor::turn_started())
-                && self.keeps_delays.get()
-            {
-                status = status.after_first_delay();
-            }
         }
         if status_is_of_device(status) {
             self.subsystem.record(Failure {

@@ -20,6 +20,7 @@ use crate::report::CloseReason;
 use crate::reservation::command as reservation;
 use crate::secure::Secured;
 use crate::transport::{Command, Connection, End, PRESSED_BYTES, Ready, Reply, Tag, Trust};
+use crate::unready;
 
 /// Bytes that may wait to be sent to whoever has proved nothing, or is there for discovery; one
 /// answer more is let through.
@@ -82,6 +83,12 @@ pub(crate) struct Session<D> {
 
 /// Where a looping task gets what to do next from; `None` ends it.
 type Slot = Signal<Option<Errand>>;
+
+/// Answers that are not given at once, in order.
+struct Later {
+    nsid: u32,
+    answers: Vec<(Tag, Reply)>,
+}
 
 /// What a looping task is to execute, and how much data the answer may carry.
 #[derive(Clone, Copy)]
@@ -282,11 +289,14 @@ impl<D: BlockDevice + 'static> Session<D> {
 
     async fn run_slot(self: Rc<Self>, slot: Rc<Slot>) {
         while let Some(errand) = slot.wait().await {
-            match errand.ready {
+            let later = match errand.ready {
                 Ready::One(tag) => self.execute(tag).await,
                 Ready::Fused(first, second) => self.execute_fused(first, second).await,
-            }
+            };
             self.reading.set(self.reading.get() - errand.answer_bytes);
+            if let Some(later) = later {
+                Box::pin(self.answer_later(later)).await;
+            }
             if self.closing.get().is_some() {
                 break;
             }
@@ -306,23 +316,24 @@ impl<D: BlockDevice + 'static> Session<D> {
         }
     }
 
-    async fn execute(self: &Rc<Self>, tag: Tag) {
-        let command = self.machine.borrow_mut().command(tag);
-        let Some(mut command) = command else {
-            return;
-        };
+    /// Executes a command and answers it, unless that is to be done later.
+    async fn execute(self: &Rc<Self>, tag: Tag) -> Option<Later> {
+        let mut command = self.machine.borrow_mut().command(tag)?;
+        let nsid = command.entry.namespace_id.get();
         if let Some(gate) = self.gate.get() {
             let passed = match gate::is_authentication(&command.entry) {
                 true => Err(gate::authenticate(self, gate, &mut command).await),
                 false => gate.check(),
             };
             if let Err(reply) = passed {
-                return self.respond(tag, reply);
+                self.respond(tag, reply);
+                return None;
             }
         }
         let reply = match self.role.get() {
             Some(Role::Io(_)) if command.entry.opcode == AdminOpcode::FABRICS.0 => {
-                return self.queue_fabrics(command);
+                self.queue_fabrics(command);
+                return None;
             }
             Some(Role::Io(_)) if self.is_inaccessible() => Reply::status(Status::ANA_INACCESSIBLE),
             Some(Role::Io(queue))
@@ -333,20 +344,57 @@ impl<D: BlockDevice + 'static> Session<D> {
                 reservation::execute(&self.core, queue, &command.entry, data).await
             }
             Some(Role::Io(queue)) => queue.execute(&command.entry, command.data.take()).await,
-            Some(Role::Admin(controller)) => match controller.execute(self, command).await {
-                Some(reply) => reply,
-                None => return,
-            },
+            Some(Role::Admin(controller)) => controller.execute(self, command).await?,
             None => connect::connect(self, &command).await,
         };
-        self.respond(tag, reply);
+        self.answer(nsid, [(tag, reply)])
     }
 
-    async fn execute_fused(&self, first: Tag, second: Tag) {
+    /// Answers commands of a namespace, unless it is not ready and their host is to be answered
+    /// later.
+    fn answer<const N: usize>(&self, nsid: u32, answers: [(Tag, Reply); N]) -> Option<Later> {
+        let mut answers = answers;
+        let unready = |(_, reply): &&mut (Tag, Reply)| reply.status == Status::NAMESPACE_NOT_READY;
+        if let Some((_, reply)) = answers.iter_mut().find(unready)
+            && let Some(Role::Io(queue)) = self.role.get()
+        {
+            match queue.when_not_ready(nsid) {
+                Some(status) => reply.status = status,
+                None => {
+                    return Some(Later {
+                        nsid,
+                        answers: answers.into(),
+                    });
+                }
+            }
+        }
+        for (tag, reply) in answers {
+            self.respond(tag, reply);
+        }
+        None
+    }
+
+    /// Answers once the namespace may be ready, and after the delay that hosts are told of at the
+    /// latest. Nothing waits where there is nobody to be answered, or the node stops.
+    async fn answer_later(&self, later: Later) {
+        // What was kept free for its data is free, which another command may wait for.
+        self.sent.notify_one();
+        if let Some(Role::Io(queue)) = self.role.get() {
+            let waits = || self.closing.get().is_none() && !self.core.stopping.get();
+            unready::wait(&queue.subsystem, later.nsid, waits).await;
+        }
+        for (tag, reply) in later.answers {
+            self.respond(tag, reply);
+        }
+    }
+
+    async fn execute_fused(&self, first: Tag, second: Tag) -> Option<Later> {
         let commands = {
             let mut machine = self.machine.borrow_mut();
             (machine.command(first), machine.command(second))
         };
+        let nsid = commands.0.as_ref();
+        let nsid = nsid.map_or(0, |first| first.entry.namespace_id.get());
         let invalid = || Reply::status(Status::INVALID_FIELD.do_not_retry());
         let replies = match (self.role.get().filter(|_| self.is_open()), commands) {
             _ if self.is_inaccessible() => (
@@ -358,8 +406,7 @@ impl<D: BlockDevice + 'static> Session<D> {
             }
             _ => (invalid(), invalid()),
         };
-        self.respond(first, replies.0);
-        self.respond(second, replies.1);
+        self.answer(nsid, [(first, replies.0), (second, replies.1)])
     }
 
     /// Fabrics commands of an I/O queue: only Disconnect has a meaning there.

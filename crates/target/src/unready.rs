@@ -2,11 +2,15 @@
 //!
 //! Linux sends a command five times again, at once where no delay is said, and then fails it. With
 //! a delay its I/O lasts as long as a pool takes to be opened. Nothing is held here meanwhile.
+//! Hosts that do not keep to delays, SPDK's among them, are answered that much later instead.
 
 use std::cell::Cell;
 use std::time::Duration;
 
+use block::BlockDevice;
 use reactor::Instant;
+
+use crate::subsystem::Subsystem;
 
 /// CRDT1: how long hosts wait before they send a command again that found no ready namespace. Five
 /// times this is what Linux waits for a pool in all.
@@ -16,6 +20,27 @@ pub(crate) const RETRY_DELAY_100MS: u16 = 30;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// With no command for so long it may have been ready in between. Hosts that wait come sooner.
 const FORGOTTEN: Duration = Duration::from_millis(3 * 100 * RETRY_DELAY_100MS as u64);
+
+/// How long an answer waits without looking whether it still has to.
+const LOOK_PERIOD: Duration = Duration::from_millis(50);
+
+/// Waits for as long as hosts are told to, or until the namespace is gone, is known to be open, or
+/// nothing `waits` any more.
+pub(crate) async fn wait<D: BlockDevice>(
+    subsystem: &Subsystem<D>,
+    nsid: u32,
+    waits: impl Fn() -> bool,
+) {
+    let is_known = || {
+        let namespace = subsystem.namespace(nsid);
+        namespace.map(|namespace| namespace.reservations().is_ok())
+    };
+    let found = is_known();
+    let until = reactor::now() + Duration::from_millis(100 * u64::from(RETRY_DELAY_100MS));
+    while waits() && is_known() == found && reactor::now() < until {
+        reactor::sleep(LOOK_PERIOD).await;
+    }
+}
 
 /// Since when a namespace is not ready, as far as its hosts have found.
 #[derive(Default)]

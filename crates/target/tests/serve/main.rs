@@ -17,6 +17,7 @@ mod io;
 mod pace;
 mod paths;
 mod raw;
+mod refusals;
 mod reservations;
 mod secure;
 mod unready;

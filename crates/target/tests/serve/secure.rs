@@ -131,6 +131,8 @@ fn a_port_under_tls_serves_nobody_without_the_right_key() {
         }
         reactor::sleep(Duration::from_secs(20)).await;
         assert_eq!(scene.fixture.target.counters().connections, 0);
+        let told = scene.refusals();
+        assert!(told.contains(&RefusalReason::NoSecureChannel), "{told:?}");
         scene.connect(with(&scene.key)).await.unwrap();
     });
 }

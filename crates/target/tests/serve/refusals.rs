@@ -1,0 +1,213 @@
+//! Each reason for which a host is refused, or its connection cut, is told once with who it was.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use access::AllowedHosts;
+use nvme::command::{IoOpcode, ReadWrite};
+use nvme::fabrics::{Configuration, Connect, ConnectData, Property, PropertyOffset};
+use nvme::pdu::InitializeRequest;
+use nvme::{FatalErrorStatus, SglDescriptor};
+use target::{Links, PortSettings, RefusalReason, Target, TargetEvent, TargetSettings};
+use zerocopy::IntoBytes;
+
+use crate::device::Memory;
+use crate::io::geometry;
+use crate::raw::{Raw, capsule, connect_data};
+use crate::{Fixture, HOST, SUBSYSTEM, nqn, options, simulate, subsystem};
+
+/// Where it is seen that a reason is told. A new reason has to have a place here.
+fn seen_elsewhere(reason: RefusalReason) -> Option<&'static str> {
+    match reason {
+        RefusalReason::NotAllowed
+        | RefusalReason::Malformed
+        | RefusalReason::NoSubsystem
+        | RefusalReason::NoController
+        | RefusalReason::Stopping
+        | RefusalReason::TooManyControllers
+        | RefusalReason::TooManyConnections
+        | RefusalReason::Late
+        | RefusalReason::Protocol(_)
+        | RefusalReason::TooManyCommands => None,
+        RefusalReason::NotAuthenticated(_) => Some("authentication.rs"),
+        RefusalReason::TlsRequired | RefusalReason::TlsFailed => Some("secure.rs"),
+        RefusalReason::NoSecureChannel => Some("secure.rs"),
+        // The bound itself.
+        RefusalReason::TooManyProofs => Some("src/proofs.rs"),
+    }
+}
+
+/// The refusals that were told, with the hosts.
+fn told(target: &Target<Memory>) -> Vec<(RefusalReason, Option<String>)> {
+    let refused = |event| match event {
+        TargetEvent::HostRefused {
+            reason, host_nqn, ..
+        } => {
+            assert_eq!(seen_elsewhere(reason), None, "{reason:?}");
+            Some((reason, host_nqn.map(|nqn| nqn.to_string())))
+        }
+        _ => None,
+    };
+    target
+        .take_events()
+        .into_iter()
+        .filter_map(refused)
+        .collect()
+}
+
+/// That this was told, of [`HOST`], and nothing else.
+fn of_the_host(target: &Target<Memory>, reason: RefusalReason) {
+    assert_eq!(told(target), [(reason, Some(HOST.to_owned()))]);
+}
+
+/// A target on the core that `links` belong to, which anybody may use.
+fn on(links: Links, settings: TargetSettings) -> (Target<Memory>, SocketAddr) {
+    let target: Target<Memory> = Target::start(settings, links);
+    let port = PortSettings {
+        id: 1,
+        listen: SocketAddr::from(([127, 0, 0, 1], 4420)),
+        advertise: None,
+        reuse_port: true,
+        tls: false,
+    };
+    let address = target.add_port(port).unwrap();
+    let settings = subsystem(SUBSYSTEM, AllowedHosts::Any);
+    target.add_subsystem(settings).unwrap();
+    (target, address)
+}
+
+#[test]
+fn a_connect_that_is_refused_is_told_with_its_host() {
+    simulate(80, async {
+        let fixture = Fixture::start(TargetSettings::default(), geometry(4096, 64));
+        let target = &fixture.target;
+        let closed = "nqn.2024-01.io.flashyard:closed";
+        let nobody = AllowedHosts::list([nqn("nqn.2024-01.io.example:other")]);
+        target.add_subsystem(subsystem(closed, nobody)).unwrap();
+        let data = |subsystem: &str| ConnectData::new([1; 16], 0xffff, subsystem, HOST);
+        let admin = Connect::new(0, 31, 0);
+        for (connect, data, reason) in [
+            (admin, data(closed), RefusalReason::NotAllowed),
+            (admin, connect_data(5), RefusalReason::Malformed),
+            (
+                admin,
+                data("nqn.2024-01.io.flashyard:none"),
+                RefusalReason::NoSubsystem,
+            ),
+            (
+                Connect::new(2, 31, 0),
+                connect_data(999),
+                RefusalReason::NoController,
+            ),
+        ] {
+            let raw = Raw::initialized(fixture.address).await;
+            let refused = raw.connect(&connect, &data).await;
+            assert!(!refused.status().is_success());
+            of_the_host(target, reason);
+        }
+        let controller = fixture.connect(options()).await;
+        let early = Raw::initialized(fixture.address).await;
+        target.take_events();
+        fixture.device.delay.set(Duration::from_secs(2));
+        let queue = controller.queue(0).unwrap();
+        let read = ReadWrite::new(IoOpcode::READ, 1, 0, 1, SglDescriptor::transport(4096));
+        let data = initiator::Data::In(block::Buffer::new(4096));
+        let read = reactor::spawn(async move { queue.submit(*read.entry(), data).await.1 });
+        reactor::sleep(Duration::from_millis(100)).await;
+        let stopping = target.clone();
+        let stopping =
+            reactor::spawn(async move { stopping.shutdown(Duration::from_secs(5)).await });
+        reactor::sleep(Duration::from_millis(100)).await;
+        let refused = early.connect(&admin, &connect_data(0xffff)).await;
+        assert!(!refused.status().is_success());
+        of_the_host(target, RefusalReason::Stopping);
+        assert!(read.await.unwrap().status().is_success());
+        assert!(stopping.await);
+    });
+}
+
+#[test]
+fn a_connection_that_is_cut_is_told() {
+    simulate(81, async {
+        let fixture = Fixture::start(TargetSettings::default(), geometry(4096, 64));
+        let raw = Raw::initialized(fixture.address).await;
+        raw.send(InitializeRequest::new(0, 0, 0).as_bytes()).await;
+        assert!(raw.closes_within(Duration::from_secs(5)).await);
+        let wrong = RefusalReason::Protocol(FatalErrorStatus::SEQUENCE_ERROR);
+        assert_eq!(told(&fixture.target), [(wrong, None)]);
+
+        let admin = Raw::initialized(fixture.address).await;
+        let connect = Connect::new(0, 31, 0);
+        let connected = admin.connect(&connect, &connect_data(0xffff)).await;
+        let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
+        admin.command(enable.entry(), &[]).await;
+        let io = Raw::initialized(fixture.address).await;
+        let data = connect_data(connected.result.get() as u16);
+        let connected = io.connect(&Connect::new(1, 3, 0), &data).await;
+        assert!(connected.status().is_success());
+        fixture.device.delay.set(Duration::from_secs(1));
+        let read = ReadWrite::new(IoOpcode::READ, 1, 0, 1, SglDescriptor::transport(4096));
+        for _ in 0..5 {
+            io.send(&capsule(read.entry(), &[])).await;
+        }
+        assert!(io.closes_within(Duration::from_secs(5)).await);
+        of_the_host(&fixture.target, RefusalReason::TooManyCommands);
+    });
+}
+
+#[test]
+fn a_target_that_is_full_or_slow_tells_so() {
+    let connect = async |address| {
+        let raw = Raw::initialized(address).await;
+        let (connect, data) = (Connect::new(0, 31, 0), connect_data(0xffff));
+        let is_refused = !raw.connect(&connect, &data).await.status().is_success();
+        (raw, is_refused)
+    };
+    simulate(82, async {
+        // So many cores leave few identifiers for each.
+        let links = Links::connect(1024).swap_remove(0);
+        let (target, address) = on(links, TargetSettings::default());
+        let mut open = Vec::new();
+        loop {
+            let (raw, is_refused) = connect(address).await;
+            open.push(raw);
+            if is_refused {
+                break;
+            }
+        }
+        of_the_host(&target, RefusalReason::TooManyControllers);
+    });
+    simulate(83, async {
+        let settings = TargetSettings {
+            connections_max: 4,
+            ..TargetSettings::default()
+        };
+        let (target, address) = on(Links::connect(1).swap_remove(0), settings);
+        // Hosts that are connected keep their places.
+        let mut open = Vec::new();
+        let told = loop {
+            let raw = Raw::open(address).await;
+            reactor::sleep(Duration::from_millis(10)).await;
+            let told = told(&target);
+            if !told.is_empty() {
+                break told;
+            }
+            let raw = raw.initialize().await;
+            let (connect, data) = (Connect::new(0, 31, 0), connect_data(0xffff));
+            assert!(raw.connect(&connect, &data).await.status().is_success());
+            open.push(raw);
+        };
+        assert_eq!(told, [(RefusalReason::TooManyConnections, None)]);
+    });
+    simulate(84, async {
+        let mut links = Links::connect(2);
+        // The second core is there, and takes no message.
+        let _silent = links.pop();
+        let (target, address) = on(links.swap_remove(0), TargetSettings::default());
+        let queue = Raw::initialized(address).await;
+        let (connect, data) = (Connect::new(1, 31, 0), connect_data(2));
+        let refused = queue.connect(&connect, &data).await;
+        assert!(!refused.status().is_success());
+        of_the_host(&target, RefusalReason::Late);
+    });
+}
