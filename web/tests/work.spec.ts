@@ -12,7 +12,7 @@ test("a volume is made, given to a host, grown, snapshotted, cloned and deleted"
   await create.getByRole("button", { name: "Create" }).click();
   await expect(create.getByText(/allowed/)).toBeVisible();
   await create.getByLabel("Name").fill("orders");
-  await create.getByLabel("Hosts that may see it").click();
+  await create.getByLabel("Allowed hosts").click();
   await page.getByRole("option", { name: "db1" }).click();
   await create.getByLabel("Name").click();
   await create.getByRole("button", { name: "Create" }).click();
@@ -53,16 +53,16 @@ test("a volume is limited and promised a minimum while it is used", async ({ pag
   await node.ask("PUT", "/v1/volumes/paced", { pool: "pool", size: "32MiB", hosts: ["any"] });
   await node.ask("PUT", "/v1/volumes/paced/limits", { write: { bytes_per_second: 123_456_789 }, total: { iops_per_gib: 7 } });
   await page.goto(`${node.url}/#/volumes/paced`);
-  await expect(page.getByText("7 a second for each GiB")).toBeVisible();
+  await expect(page.getByText("IOPS limit: 7 for each GiB")).toBeVisible();
   const save = page.getByRole("button", { name: "Save limits" });
-  await page.getByLabel("Reads and writes a second").fill("50");
+  await page.getByLabel("IOPS limit", { exact: true }).fill("50");
   await save.click();
   await expect(page.getByText("50; allowed: 100 or more")).toBeVisible();
-  await page.getByLabel("Reads and writes a second").fill("5000");
-  await page.getByLabel("Reads, bytes a second").fill("plenty");
+  await page.getByLabel("IOPS limit", { exact: true }).fill("5000");
+  await page.getByLabel("Read bandwidth limit").fill("plenty");
   await expect(save).toBeDisabled();
-  await page.getByLabel("Reads, bytes a second").fill("20MB");
-  await page.getByLabel("At least, a second").fill("1000");
+  await page.getByLabel("Read bandwidth limit").fill("20MB");
+  await page.getByLabel("Minimum IOPS").fill("1000");
   await save.click();
   await expect(page.getByText("Limits of paced changed")).toBeVisible();
   const limits = async () => ((await node.ask("GET", "/v1/volumes/paced")) as { limits?: unknown }).limits;
@@ -81,8 +81,8 @@ test("a pool shows what its segments are", async ({ page, node }) => {
   await page.goto(`${node.url}/#/pools`);
   await expect(page.getByText(/^Segments: \d+ free, \d+ ready, \d+ open, [1-9]\d* full/)).toBeVisible();
   await expect(page.getByRole("img", { name: /^Full segments of pool: .*% live: \d+/ })).toBeVisible();
-  const toSpare = page.getByText("Drives to spare").locator("xpath=..");
-  await expect(toSpare).toHaveText("Drives to spare2");
+  const left = page.getByText("Redundancy left").locator("xpath=..");
+  await expect(left).toHaveText("Redundancy left2 drives");
   await page.setViewportSize({ width: 360, height: 740 });
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });

@@ -55,7 +55,7 @@ pub struct Attach {
     /// A volume of the node, or tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N, with a host's name, an IPv4
     /// address, or an IPv6 address in brackets
     volume: String,
-    /// Who does it
+    /// Method: the kernel's NVMe/TCP host, or FUSE
     #[arg(long, value_enum, default_value_t = Method::Auto)]
     method: Method,
     /// This host's name, instead of the one in /etc/nvme/hostnqn

@@ -46,6 +46,6 @@ fn list(entries: &[AuditEntry]) -> String {
             entry.body.clone().unwrap_or_else(|| "-".into()),
         ]
     };
-    let header = ["id", "time", "token", "from", "result", "change", "body"];
+    let header = ["id", "time", "token", "address", "result", "change", "body"];
     table(&header, entries.iter().map(row))
 }

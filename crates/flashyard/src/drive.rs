@@ -15,16 +15,16 @@ pub enum Verb {
         /// The drive
         name: Name,
     },
-    /// Show the health of a drive that can tell: an emulated one
+    /// Show the health (SMART) of an emulated drive
     Smart {
         /// The drive
         name: Name,
     },
-    /// Make a drive that nothing uses carry nothing: no pool, no file system, no partition table
+    /// Wipe an unused drive: pool label, file systems and partition table
     Wipe {
         /// The drive
         name: Name,
-        /// Wipe it although another host holds that pool, which loses a drive then
+        /// Wipe it even if another host holds its pool, which then loses a drive
         #[arg(long)]
         force: bool,
     },
@@ -37,7 +37,7 @@ pub enum Verb {
         /// The host
         host: Name,
     },
-    /// No longer let a host manage a drive's namespaces; what it attached is detached
+    /// No longer let a host manage a drive's namespaces; its attached ones are detached
     Revoke {
         /// The drive
         drive: Name,
@@ -53,7 +53,7 @@ pub enum Verb {
 
 #[derive(Args)]
 pub struct Add {
-    /// What to call it
+    /// Its name
     name: Name,
     #[command(flatten)]
     source: Source,
@@ -73,7 +73,7 @@ pub struct Emulation {
     /// Capacity of an emulated drive, as a share of the real one's; speed is not scaled
     #[arg(long, value_name = "SHARE", default_value_t = 0.001, value_parser = share)]
     scale: f64,
-    /// Times as long as the real drive that an emulated one takes for everything
+    /// Time dilation of an emulated drive: everything takes this many times as long
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     dilation: f64,
 }
@@ -119,7 +119,7 @@ pub struct Source {
     /// Memory of the node, lost when it stops: for tests
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
-    /// Keeps nothing and reads as zeroes: for measuring everything above it
+    /// Null: stores nothing and reads as zeroes, to measure everything above it
     #[arg(long, value_name = "SIZE")]
     null: Option<Size>,
     /// A model of a drive: a profile's name (see `flashyard ssd profiles`) or its path on the node

@@ -14,7 +14,7 @@ pub enum Verb {
     List,
     /// Add a host
     Add {
-        /// What to call it
+        /// Its name
         name: Name,
         /// Its NVMe Qualified Name: the text in /etc/nvme/hostnqn on a Linux host
         #[arg(long)]
@@ -23,7 +23,7 @@ pub enum Verb {
         #[arg(long, value_name = "TENANT")]
         tenant: Option<Name>,
     },
-    /// Show, make, set or remove what a host proves before it is served (DH-HMAC-CHAP)
+    /// Show, make, set or remove the DH-HMAC-CHAP secret of a host
     Key(Key),
     /// Make, set or remove the key with which a host connects, under TLS alone
     TlsKey(TlsKey),

@@ -14,7 +14,7 @@ const POLL_PERIOD: Duration = Duration::from_millis(200);
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// List what takes long, and lately did
+    /// List jobs, running and recent
     List,
     /// Show one job
     Show {

@@ -3,38 +3,38 @@
 use api::{Limit, Limits, Size};
 use clap::Args;
 
-/// What is not named is not limited.
+/// A limit that is not given is removed.
 #[derive(Args)]
 pub struct Bounds {
-    /// Reads a second
+    /// Read IOPS limit
     #[arg(long, value_name = "IOPS")]
     read_iops: Option<u64>,
-    /// Writes a second
+    /// Write IOPS limit
     #[arg(long, value_name = "IOPS")]
     write_iops: Option<u64>,
-    /// Reads and writes a second
+    /// IOPS limit, of reads and writes together
     #[arg(long, value_name = "IOPS")]
     iops: Option<u64>,
-    /// Reads and writes a second for each GiB
+    /// IOPS limit for each GiB of the volume
     #[arg(long, value_name = "IOPS")]
     iops_per_gib: Option<u64>,
-    /// Bytes read a second, such as 200MB
+    /// Read bandwidth limit in bytes per second, such as 200MB
     #[arg(long, value_name = "SIZE")]
     read_bandwidth: Option<Size>,
-    /// Bytes written a second
+    /// Write bandwidth limit
     #[arg(long, value_name = "SIZE")]
     write_bandwidth: Option<Size>,
-    /// Bytes read and written a second
+    /// Bandwidth limit, of reads and writes together
     #[arg(long, value_name = "SIZE")]
     bandwidth: Option<Size>,
-    /// Bytes read and written a second for each GiB
+    /// Bandwidth limit for each GiB of the volume
     #[arg(long, value_name = "SIZE")]
     bandwidth_per_gib: Option<Size>,
-    /// After a pause, what the rates are in this time starts at once
+    /// Burst: after a pause, the I/O of this time at the limit's rate starts at once
     #[arg(long, value_name = "MILLISECONDS", default_value_t = Limits::default().burst_ms)]
     burst: u32,
-    /// Commands a second, of 8 KiB or less, that there are to be whatever others of the pool do; a
-    /// tenant's volumes without one of their own have it together, in each pool
+    /// Minimum IOPS, in commands of 8 KiB or less, whatever the other volumes of the pool do; a
+    /// tenant's volumes without a minimum of their own share it, in each pool
     #[arg(long, value_name = "IOPS")]
     minimum_iops: Option<u64>,
 }
@@ -80,7 +80,7 @@ pub fn in_words(limits: &Limits) -> String {
         }
     }
     if let Some(minimum) = limits.minimum_iops {
-        words.push(format!("at least {minimum} IOPS"));
+        words.push(format!("minimum {minimum} IOPS"));
     }
     match words.as_slice() {
         [] => "none".to_owned(),

@@ -73,38 +73,38 @@ enum Command {
     Serve(serve::Serve),
     /// Show the node at a glance, and what is attached to this host
     Status(status::Show),
-    /// Show what the node does now, again every second
+    /// Show the node's load, again every second
     Top(top::Top),
-    /// Drives: what a node keeps data on
+    /// Drives: storage devices of the node
     #[command(subcommand)]
     Drive(drive::Verb),
-    /// Namespaces: how much of a drive's flash is handed out; the rest is over-provisioning
+    /// Namespaces: allocated parts of a drive's flash; the rest is over-provisioning
     #[command(subcommand)]
     Namespace(namespace::Verb),
-    /// Pools: drives under one redundancy, out of which volumes are made
+    /// Pools: drives under RAID, which hold volumes
     #[command(subcommand)]
     Pool(pool::Verb),
-    /// Volumes: what hosts connect to
+    /// Volumes: block devices that hosts connect to
     #[command(subcommand)]
     Volume(volume::Verb),
-    /// Snapshots: what volumes were at one instant
+    /// Snapshots: volumes as they were at one instant
     #[command(subcommand)]
     Snapshot(snapshot::Verb),
-    /// Tenants: whose volumes are, and what they may do together
+    /// Tenants: owners of volumes, with limits and grants
     #[command(subcommand)]
     Tenant(tenant::Verb),
-    /// Hosts: who may be allowed to see volumes
+    /// Hosts: machines that volumes can be allowed to
     #[command(subcommand)]
     Host(host::Verb),
     /// Ports: the addresses that serve NVMe/TCP
     #[command(subcommand)]
     Port(port::Verb),
-    /// Sessions: who is connected now
+    /// Sessions: connected hosts
     #[command(subcommand)]
     Session(session::Verb),
     /// Keep a node's address, token and certificate for the commands that follow
     Login(login::LogIn),
-    /// Tokens: who may use the API, and for what
+    /// Tokens: credentials for the API, and their roles
     #[command(subcommand)]
     Token(token::Verb),
     /// The audit log: who changed what
@@ -113,24 +113,24 @@ enum Command {
     /// Settings that change while a node runs
     #[command(subcommand)]
     Settings(settings::Verb),
-    /// Events: what happened lately
+    /// Events: recent changes and faults
     #[command(subcommand)]
     Event(event::Verb),
-    /// Jobs: what takes long, and how far it is
+    /// Jobs: long operations and their progress
     #[command(subcommand)]
     Job(job::Verb),
     /// Make a volume a block device of this host
     Attach(attach::Attach),
     /// Take an attached volume away from this host
     Detach(attach::Detach),
-    /// List what is attached to this host, and whether its I/O reaches the node
+    /// List volumes attached to this host, and whether their I/O reaches the node
     Attached(attach::List),
     /// Serve a volume as a file
     #[command(hide = true)]
     AttachServe(attach::Serve),
     /// Put load on a volume over NVMe/TCP and measure, in fio's words
     Perf(Box<perf::Perf>),
-    /// The drive model in virtual time: what a drive makes of a load and a namespace
+    /// The drive model in virtual time: a drive, a namespace and a load
     #[command(subcommand)]
     Ssd(ssd::Verb),
     /// Experiments from plans: run, compare, report
@@ -140,9 +140,9 @@ enum Command {
     Completion(documentation::Completion),
     /// Write the manual pages
     Manual(documentation::Manual),
-    /// Simulate the pool over drives that fail, beside a model of what must not be lost
+    /// Simulate the pool over failing drives, beside a model of its promises
     Sim(sim::Sim),
-    /// Show it all: start a node, load it, kill it, and verify that nothing was lost
+    /// Demonstrate: start a node, load it, kill it, and verify that nothing was lost
     Demo(demo::Demo),
 }
 

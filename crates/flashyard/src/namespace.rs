@@ -102,7 +102,7 @@ fn list(found: &Namespaces) -> String {
             yes(namespace.used_as_drive),
         ]
     });
-    let header = ["nsid", "size", "block", "attached", "used as drive"];
+    let header = ["nsid", "size", "block size", "attached", "used as drive"];
     format!(
         "{}\n\n{} in all, {} unallocated, in steps of {}",
         table(&header, rows),

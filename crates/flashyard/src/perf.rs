@@ -81,7 +81,7 @@ pub struct Perf {
 /// How jobs connect.
 #[derive(Args)]
 struct Connection {
-    /// Who connects
+    /// Host NQN to connect with
     #[arg(
         long,
         default_value = "nqn.2026-11.example.flashyard:perf",

@@ -19,14 +19,14 @@ pub enum Verb {
         /// The pool
         name: Name,
     },
-    /// Show where the space of a pool has gone: what each volume and snapshot holds and shares
+    /// Show the space use of a pool: the unique and shared data of each volume and snapshot
     Usage {
         /// The pool
         name: Name,
     },
-    /// Make a pool out of drives that carry nothing
+    /// Create a pool on empty drives
     Create(Create),
-    /// Check everything in a pool, and repair what can be
+    /// Scrub a pool: check all data, map and redundancy, and repair errors
     Scrub {
         /// The pool
         name: Name,
@@ -36,22 +36,22 @@ pub enum Verb {
         #[command(flatten)]
         patience: job::Patience,
     },
-    /// Add a drive that carries nothing to a pool
+    /// Add an empty drive to a pool
     AddDrive {
         #[command(flatten)]
         member: Member,
-        /// Take it although it carries something, such as a file system, which is gone then
+        /// Take it with contents, such as a file system, and wipe them
         #[arg(long)]
         force: bool,
     },
-    /// Move everything off a drive; then it is free
+    /// Move all data off a drive, and remove it from its pool
     RemoveDrive {
         #[command(flatten)]
         member: Member,
         #[command(flatten)]
         patience: job::Patience,
     },
-    /// Take a drive out of use for good, at once; what was on it is rebuilt
+    /// Fail a drive for good, at once; its data is rebuilt on the others
     FailDrive(Member),
     /// Stop serving a pool and let go of it, so that another node may import it
     Export {
@@ -61,7 +61,7 @@ pub enum Verb {
         #[arg(long)]
         force: bool,
     },
-    /// Take a pool that the node's drives carry, and serve its volumes; without a name, list them
+    /// Import a pool from the node's drives, and serve its volumes; without a name, list them
     Import(Import),
     /// Destroy a pool that has no volumes and no snapshots
     Destroy {
@@ -72,7 +72,7 @@ pub enum Verb {
 
 #[derive(Args)]
 pub struct Create {
-    /// What to call it
+    /// Its name
     name: Name,
     /// Redundancy: raid0, raid1, raid5, raid6 or raid10
     #[arg(long)]
@@ -80,11 +80,11 @@ pub struct Create {
     /// Drives it takes, such as d0,d1,d2,d3
     #[arg(long, value_name = "DRIVES", value_delimiter = ',', required = true)]
     drives: Vec<Name>,
-    /// Drives that one stripe is spread over, instead of all; fewer leave room to rebuild at full
+    /// Drives of one stripe, instead of all; fewer leave room to rebuild at full
     /// width
     #[arg(long, value_name = "COUNT")]
     width: Option<u8>,
-    /// Take drives that carry something, such as file systems, which are gone then
+    /// Take drives with contents, such as file systems, and wipe them
     #[arg(long)]
     force: bool,
 }
@@ -99,7 +99,7 @@ pub struct Member {
 
 #[derive(Args)]
 pub struct Import {
-    /// The pool; without one, what could be imported is listed
+    /// The pool; without one, importable pools are listed
     name: Option<Name>,
     /// Which pool, if several have the name
     #[arg(long, value_name = "IDENTITY", requires = "name")]
@@ -111,20 +111,20 @@ pub struct Import {
     /// the label, which is gone then
     #[arg(long, requires = "name")]
     overwrite: bool,
-    /// Go on from what can be read, although drives that do not read may hold what was written last
+    /// Accept the loss of the latest writes, which unreadable drives may hold
     #[arg(long, requires = "name")]
     accept_loss: bool,
-    /// Go on without members that are absent: what they hold is rebuilt on the others, and they
+    /// Go on degraded, without absent members: their data is rebuilt on the others, and they
     /// join as new drives when they are back
     #[arg(long, requires = "name")]
     degraded: bool,
     /// Use these drives only, such as d0,d1; all that carry it unless said otherwise
     #[arg(long, value_name = "DRIVES", value_delimiter = ',', requires = "name")]
     drives: Vec<Name>,
-    /// Call it this from now on
+    /// Import it under this name, which it keeps
     #[arg(long = "as", value_name = "NAME", requires = "name")]
     rename: Option<Name>,
-    /// Call a volume of it otherwise from now on; may be repeated
+    /// Rename a volume of it; may be repeated
     #[arg(long, value_name = "VOLUME=NAME", value_parser = renaming, requires = "name")]
     rename_volume: Vec<(Name, Name)>,
 }
@@ -223,13 +223,30 @@ impl Import {
     }
 }
 
-fn state(state: PoolState) -> String {
-    match state {
-        PoolState::Online => "online",
-        PoolState::Degraded => "DEGRADED",
-        PoolState::Offline => "OFFLINE",
+fn state(pool: &Pool) -> String {
+    match (pool.state, pool.drives_to_spare) {
+        (PoolState::Online, _) => "online",
+        (PoolState::Degraded, Some(0)) => "DEGRADED, no redundancy left",
+        (PoolState::Degraded, _) => "DEGRADED",
+        (PoolState::Offline, _) => "OFFLINE",
     }
     .to_owned()
+}
+
+/// How many more drives may fail, whichever they are.
+fn redundancy_left(pool: &Pool) -> String {
+    match pool.drives_to_spare {
+        None => "-".to_owned(),
+        Some(0) => "none".to_owned(),
+        Some(1) => "1 drive".to_owned(),
+        Some(drives) => format!("{drives} drives"),
+    }
+}
+
+/// Bytes that are neither used nor reserved.
+fn free_bytes(pool: &Pool) -> u64 {
+    let taken = pool.used_bytes.saturating_add(pool.reserved_bytes);
+    pool.usable_bytes.saturating_sub(taken)
 }
 
 fn level(pool: &Pool) -> String {
@@ -246,16 +263,17 @@ fn list(pools: &[Pool]) -> String {
         let members = pool.members.iter().map(called);
         vec![
             pool.name.to_string(),
-            state(pool.state),
+            state(pool),
             level(pool),
             Size(pool.usable_bytes).to_string(),
             Size(pool.used_bytes).to_string(),
+            Size(free_bytes(pool)).to_string(),
             pool.volumes.len().to_string(),
             members.collect::<Vec<_>>().join(","),
         ]
     };
     let header = [
-        "name", "state", "level", "usable", "used", "volumes", "drives",
+        "name", "state", "level", "usable", "used", "free", "volumes", "drives",
     ];
     table(&header, pools.iter().map(row))
 }
@@ -275,35 +293,33 @@ fn show(pool: &Pool) -> String {
     let text = properties(&[
         ("pool", pool.name.to_string()),
         ("identity", pool.id.clone()),
-        ("state", state(pool.state)),
+        ("state", state(pool)),
         ("reason", pool.reason.clone().unwrap_or_else(|| "-".into())),
         ("level", shape(pool)),
-        (
-            "drives to spare",
-            pool.drives_to_spare.map_or("-".into(), |it| it.to_string()),
-        ),
+        ("redundancy left", redundancy_left(pool)),
         ("usable", Size(pool.usable_bytes).to_string()),
         ("used", format!("{} ({percent}%)", Size(pool.used_bytes))),
-        ("being freed", Size(pool.deleted_bytes).to_string()),
+        ("reclaiming", Size(pool.deleted_bytes).to_string()),
         ("reserved", Size(pool.reserved_bytes).to_string()),
+        ("free", Size(free_bytes(pool)).to_string()),
         ("volumes", names(&pool.volumes)),
         ("map", map(pool)),
         ("segments", segments(pool)),
-        ("full ones, by live", closed(pool)),
+        ("full by live data", closed(pool)),
         (
-            "checked",
-            pool.scrubbed.clone().unwrap_or_else(|| "-".into()),
+            "last scrub",
+            pool.scrubbed.clone().unwrap_or_else(|| "never".into()),
         ),
-        ("written by hosts", blocks(counters.host_blocks_written)),
+        ("host writes", blocks(counters.host_blocks_written)),
         (
-            "written to drives",
+            "drive writes",
             blocks(counters.stripe_blocks_written + counters.map_blocks_written),
         ),
-        ("moved", blocks(counters.relocated_blocks)),
-        ("to other drives", blocks(counters.rebalanced_blocks)),
-        ("rebuilt to read", blocks(counters.reconstructed_reads)),
+        ("garbage collection", blocks(counters.relocated_blocks)),
+        ("rebalanced", blocks(counters.rebalanced_blocks)),
+        ("reconstructed reads", blocks(counters.reconstructed_reads)),
         ("repaired", blocks(counters.repaired_blocks)),
-        ("lost", blocks(counters.unrecovered_reads)),
+        ("unrecovered reads", blocks(counters.unrecovered_reads)),
     ]);
     let row = |member: &PoolMember| {
         vec![
@@ -325,7 +341,7 @@ fn show(pool: &Pool) -> String {
         "free",
         "pace",
         "read errors",
-        "wrong blocks",
+        "checksum errors",
     ];
     let members = table(&header, pool.members.iter().map(row));
     format!("{text}\n\n{members}")
@@ -383,7 +399,7 @@ fn usage(usage: &PoolUsage) -> String {
     let users = table(&header, usage.users.iter().map(row));
     let total = properties(&[
         ("total", Size(usage.total_bytes).to_string()),
-        ("of nobody", Size(usage.unnamed_bytes).to_string()),
+        ("unnamed", Size(usage.unnamed_bytes).to_string()),
         ("reserved", Size(usage.reserved_bytes).to_string()),
     ]);
     format!("{users}\n\n{total}")
@@ -415,6 +431,6 @@ fn others(labels: &[CarriedLabel]) -> Option<String> {
         vec![label.drive.to_string(), carries, advice]
     };
     let rows: Vec<Vec<String>> = others.map(row).collect();
-    let header = ["drive", "carries", "what to do"];
+    let header = ["drive", "carries", "advice"];
     (!rows.is_empty()).then(|| table(&header, rows))
 }

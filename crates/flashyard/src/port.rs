@@ -14,7 +14,7 @@ pub enum Verb {
     Set {
         /// Number of the port
         id: u16,
-        /// How good a path it is from now on; hosts are told at once (ANA)
+        /// State of the path; hosts are told at once (ANA)
         #[arg(long, value_enum)]
         path: PathWord,
     },

@@ -35,6 +35,6 @@ fn list(sessions: &[Session]) -> String {
             session.host_nqn.clone(),
         ]
     };
-    let header = ["host", "from", "queues", "controller", "nqn", "host nqn"];
+    let header = ["host", "address", "queues", "controller", "nqn", "host nqn"];
     table(&header, sessions.iter().map(row))
 }

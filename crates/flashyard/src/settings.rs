@@ -26,13 +26,13 @@ pub struct Set {
     /// How long a clean stop waits for I/O in flight
     #[arg(long, value_name = "SECONDS")]
     shutdown_timeout: Option<u32>,
-    /// Days after which a pool is checked again by itself; 0: never
+    /// Days between automatic scrubs of a pool; 0: never
     #[arg(long, value_name = "DAYS")]
     scrub_interval: Option<u32>,
-    /// Graphite receiver that figures are sent to, or `none`
+    /// Graphite receiver of figures, or `none`
     #[arg(long, value_name = "HOST:PORT")]
     graphite: Option<String>,
-    /// What the paths of figures begin with
+    /// Prefix of the paths of figures
     #[arg(long, value_name = "PREFIX", requires = "graphite", default_value = GRAPHITE_PREFIX)]
     graphite_prefix: String,
     /// Seconds between two batches of figures

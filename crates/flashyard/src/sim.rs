@@ -23,7 +23,7 @@ pub struct Sim {
     #[arg(long, value_name = "N", default_value_t = 100)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=RUNS_MAX))]
     runs: u64,
-    /// What the worlds are like
+    /// Scenario of the worlds
     #[arg(long, value_enum, default_value = "any")]
     scenario: Scenario,
     /// Open the pool with up to so many shards, another number each time
@@ -34,7 +34,7 @@ pub struct Sim {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Scenario {
-    /// Whatever the seed says
+    /// As the seed says
     Any,
     /// Drives lose what was not flushed, and do nothing else wrong
     Calm,

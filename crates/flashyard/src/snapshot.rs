@@ -12,7 +12,7 @@ pub enum Verb {
     List,
     /// Take snapshots of several volumes of one pool at one instant
     Create {
-        /// What each is of and is called, such as data=data-monday log=log-monday
+        /// Volume and name of each, such as data=data-monday log=log-monday
         #[arg(value_name = "VOLUME=SNAPSHOT", required = true, value_parser = pair)]
         snapshots: Vec<NamedSnapshot>,
     },

@@ -11,12 +11,12 @@ use crate::output::{names, table};
 pub enum Verb {
     /// List tenants that have limits, grants, volumes or hosts
     List,
-    /// Show one tenant: what it is granted, and what it has of that
+    /// Show one tenant: its grants and their use
     Show {
         /// The tenant
         name: Name,
     },
-    /// Limit what a tenant's volumes do together, from now on; what is not named is not limited
+    /// Set the IOPS and bandwidth limits of a tenant's volumes together; others are removed
     Limit {
         /// The tenant
         name: Name,
@@ -29,7 +29,7 @@ pub enum Verb {
         name: Name,
         /// The pool
         pool: Name,
-        /// What volumes and snapshots may come to, each counted with its whole size
+        /// Size of all volumes and snapshots, each counted whole
         #[arg(long)]
         size: Size,
         /// How many volumes
@@ -39,7 +39,7 @@ pub enum Verb {
         #[arg(long, default_value_t = Grant::of(Size(0)).snapshots)]
         snapshots: u32,
     },
-    /// No longer let them make anything in a pool; what is there stays
+    /// Take a grant back; existing volumes and snapshots stay
     Revoke {
         /// The tenant
         name: Name,

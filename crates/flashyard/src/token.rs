@@ -30,7 +30,7 @@ pub enum Asked {
     List,
     /// Make a token, and show its secret this once
     Create(Create),
-    /// Make a token worthless
+    /// Revoke a token
     Revoke {
         /// The token
         name: Name,
@@ -39,16 +39,15 @@ pub enum Asked {
 
 #[derive(Args)]
 pub struct Create {
-    /// What to call it: who did what, in the audit log
+    /// Its name, which the audit log shows
     name: Name,
-    /// What it is good for: a viewer reads, an operator changes volumes and hosts, an admin does
-    /// everything
+    /// Role: a viewer reads, an operator changes volumes and hosts, an admin does everything
     #[arg(long, value_parser = role())]
     role: Role,
     /// Only for volumes and hosts of this tenant
     #[arg(long, value_name = "TENANT")]
     tenant: Option<Name>,
-    /// How long it is good, such as 30d; without this it does not expire
+    /// Lifetime, such as 30d; without this it does not expire
     #[arg(long, value_name = "TIME", value_parser = lifetime)]
     expires_in: Option<Duration>,
 }

@@ -62,11 +62,11 @@ impl Top {
         rows.extend(busiest.map(|volume| row(volume.name.as_str(), volume.read, volume.write)));
         let header = [
             "volume",
-            "read/s",
-            "read ops/s",
+            "read bandwidth",
+            "read IOPS",
             "read p99",
-            "written/s",
-            "write ops/s",
+            "write bandwidth",
+            "write IOPS",
             "write p99",
         ];
         head + &table(&header, rows)

@@ -30,11 +30,11 @@ pub enum Verb {
         name: Name,
         /// The size
         size: Size,
-        /// Cut off what is behind a smaller size
+        /// Allow a smaller size; the data behind it is lost
         #[arg(long)]
         allow_shrink: bool,
     },
-    /// Call a volume of a pool otherwise; hosts do not notice
+    /// Rename a volume of a pool; hosts do not notice
     Rename {
         /// The volume
         name: Name,
@@ -45,22 +45,22 @@ pub enum Verb {
     Snapshot {
         /// The volume
         name: Name,
-        /// What to call the snapshot
+        /// Name of the snapshot
         snapshot: Name,
     },
-    /// Make a volume that starts out as a snapshot, and serve it
+    /// Clone a snapshot into a new volume, and serve it
     Clone(Clone),
-    /// Make a volume what a snapshot of it was; what was written since is lost
+    /// Roll a volume back to a snapshot of it; later writes are lost
     Rollback(Rollback),
-    /// Keep space for all of a volume of a pool, so that no write fails for want of space
+    /// Reserve space for all of a volume of a pool (thick): no write fails for lack of space
     Reserve {
         /// The volume
         name: Name,
-        /// Keep none any more: space is taken when it is written
+        /// Reserve none any more (thin): space is taken when blocks are written
         #[arg(long)]
         off: bool,
     },
-    /// Limit what hosts do to a volume, from now on; what is not named is not limited
+    /// Set the IOPS and bandwidth limits of a volume, at once; limits not given are removed
     Limit {
         /// The volume
         name: Name,
@@ -94,20 +94,20 @@ pub enum Verb {
 
 #[derive(Args)]
 pub struct Create {
-    /// What to call it
+    /// Its name
     name: Name,
     #[command(flatten)]
     place: Place,
-    /// Its size in a pool, such as 10GiB; space is taken when it is written
+    /// Its size in a pool, such as 10GiB; space is taken when blocks are written
     #[arg(long, value_name = "SIZE", requires = "pool")]
     size: Option<Size>,
-    /// Keep space for all of it now, so that no write fails for want of space
+    /// Reserve space for all of it now (thick), so that no write fails for lack of space
     #[arg(long, requires = "pool")]
     thick: bool,
-    /// Take a drive that carries something, such as a file system, which is gone then
+    /// Take a drive with contents, such as a file system, and wipe them
     #[arg(long, requires = "drive", conflicts_with = "keep_data")]
     force: bool,
-    /// Take a drive that carries something, and serve it as it is
+    /// Take a drive with contents, and serve it as it is
     #[arg(long, requires = "drive")]
     keep_data: bool,
     #[command(flatten)]
@@ -123,7 +123,7 @@ pub struct Rollback {
     /// Do it while hosts are connected, which do not expect their disk to change
     #[arg(long)]
     force: bool,
-    /// Cut off what is behind the size that the snapshot has
+    /// Allow a rollback to a smaller size; the data behind it is lost
     #[arg(long)]
     allow_shrink: bool,
 }
@@ -143,12 +143,12 @@ pub struct Place {
 pub struct Clone {
     /// The snapshot, as NAME or POOL/NAME
     snapshot: SnapshotName,
-    /// What to call the volume
+    /// Name of the volume
     name: Name,
     /// Make it larger than the snapshot
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
-    /// Keep space for all of it now, so that no write fails for want of space
+    /// Reserve space for all of it now (thick), so that no write fails for lack of space
     #[arg(long)]
     thick: bool,
     #[command(flatten)]
@@ -317,7 +317,15 @@ fn list(volumes: &[Volume]) -> String {
             volume.nqn.clone(),
         ]
     };
-    let header = ["name", "state", "capacity", "on", "hosts", "nsid", "nqn"];
+    let header = [
+        "name",
+        "state",
+        "capacity",
+        "stored on",
+        "hosts",
+        "nsid",
+        "nqn",
+    ];
     table(&header, volumes.iter().map(row))
 }
 
@@ -346,7 +354,7 @@ fn show(volume: &Volume, status: &Status) -> String {
             },
         ),
         ("block size", volume.block_bytes.bytes().to_string()),
-        ("on", place(volume)),
+        ("stored on", place(volume)),
         (
             "origin",
             volume.origin.clone().unwrap_or_else(|| "-".into()),

@@ -103,7 +103,7 @@ fn a_tenant_has_a_minimum_for_its_volumes_together() {
     let of_acme = ["--size", "64MiB", "--allow", "any", "--tenant", "acme"];
     node.answer(&[&create[..], &of_acme].concat());
     let told = node.answer(&["tenant", "limit", "acme", "--minimum-iops", "700"]);
-    assert!(told.contains("at least 700 IOPS"), "{told}");
+    assert!(told.contains("minimum 700 IOPS"), "{told}");
     node.kill();
     node.start();
     let readers = ["v", "demo"].map(|volume| start_reads(&node, volume, 2000));

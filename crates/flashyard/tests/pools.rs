@@ -268,7 +268,10 @@ fn a_pool_without_one_drive_is_degraded_rebuilds_and_takes_another() {
     });
     let events = node.answer(&["event", "list"]);
     assert!(events.contains("is missing"), "{events}");
-    assert!(events.contains("left; drives to spare: 2"), "{events}");
+    assert!(
+        events.contains("left; redundancy left: 2 drives"),
+        "{events}"
+    );
     let pool = node.client().pool(&name("pool")).unwrap();
     assert_eq!((pool.members.len(), pool.drives_to_spare), (5, Some(2)));
     node.answer(&["drive", "remove", "d2"]);
@@ -324,7 +327,7 @@ fn a_drive_that_joins_takes_its_share_of_what_is_there() {
         job.is_some_and(|job| job.state == JobState::Done && job.percent == 100)
     });
     let shown = node.answer(&["pool", "show", "pool"]);
-    assert!(shown.contains("to other drives"), "{shown}");
+    assert!(shown.contains("rebalanced"), "{shown}");
     connected(&node, "full", async |device, _controller| {
         holds(&device, 0..blocks, 7).await;
     });

@@ -94,7 +94,7 @@ pub enum NodeError {
         contents: String,
     },
     /// Nobody knows what taking the drive would destroy.
-    #[error("what drive {drive} carries cannot be read: {error}; --force takes it all the same")]
+    #[error("contents of drive {drive} cannot be read: {error}; --force takes it all the same")]
     Unread {
         /// The drive.
         drive: String,

@@ -26,8 +26,8 @@ export function Drives() {
             columns={[
               { title: "Name", cell: (drive) => drive.name, order: (drive) => drive.name },
               { title: "State", cell: (drive) => <StateBadge state={drive.state} reason={drive.reason} />, order: (drive) => drive.state },
-              { title: "Made of", cell: origin, order: origin, wide: true },
-              { title: "Used by", cell: (drive) => user(drive) ?? "nothing", order: (drive) => user(drive) ?? "" },
+              { title: "Source", cell: origin, order: origin, wide: true },
+              { title: "Used by", cell: (drive) => user(drive) ?? "-", order: (drive) => user(drive) ?? "" },
               { title: "Capacity", cell: (drive) => bytes(drive.capacity_bytes), order: (drive) => drive.capacity_bytes, align: "right" },
               {
                 title: "",
@@ -70,8 +70,8 @@ function Health({ name }: { name: string }) {
         <Stack>
           <Text fw={600}>{found.model}</Text>
           <SimpleGrid cols={2}>
-            <Gauge label="Life used" percent={found.percentage_used} warns={found.percentage_used >= 80} />
-            <Gauge label="Spare flash left" percent={found.available_spare_percent} warns={found.available_spare_percent <= 20} />
+            <Gauge label="Percentage used" percent={found.percentage_used} warns={found.percentage_used >= 80} />
+            <Gauge label="Available spare" percent={found.available_spare_percent} warns={found.available_spare_percent <= 20} />
           </SimpleGrid>
           <Table aria-label={`Counters of ${name}`}>
             <Table.Tbody>

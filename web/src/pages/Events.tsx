@@ -37,13 +37,13 @@ export function Events() {
             empty={<Empty title="Nothing to report" />}
             columns={[
               {
-                title: "When",
+                title: "Time",
                 cell: (event) => <time dateTime={event.time} title={dateTime(event.time)}>{ago(event.time)}</time>,
                 order: (event) => event.id,
               },
               { title: "Severity", cell: (event) => <StateBadge state={event.severity} />, order: (event) => LEVELS[event.severity] },
               { title: "Object", cell: (event) => event.object, order: (event) => event.object, wide: true },
-              { title: "What", cell: (event) => event.message },
+              { title: "Message", cell: (event) => event.message },
             ]}
           />
         )}

@@ -88,7 +88,7 @@ function Sizes({ profile, points }: { profile: Profile; points: Point[] }) {
       </SimpleGrid>
       <Alert color="gray" title="How far to trust this">
         Steady state by the model's closed form. Life is counted against the writes that the maker warrants.
-        {profile.assumed.length > 0 && ` Nobody published ${profile.assumed.length} of this profile's values; they are assumed: ${profile.assumed.join(", ")}.`}
+        {profile.assumed.length > 0 && ` ${profile.assumed.length} of this profile's values are not published, but assumed: ${profile.assumed.join(", ")}.`}
       </Alert>
     </Stack>
   );

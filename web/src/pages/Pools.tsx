@@ -5,7 +5,7 @@ import { useState } from "react";
 import type { Schemas } from "../api/client";
 import { answer, node } from "../api/client";
 import { useDrives, useJobs, usePools } from "../api/queries";
-import { bytes, percent } from "../parts/format";
+import { bytes, dateTime, percent } from "../parts/format";
 import { JobList } from "../parts/JobList";
 import { Empty, Failure, Loaded, Page } from "../parts/Page";
 import { Segments } from "../parts/Segments";
@@ -15,7 +15,7 @@ import { useChange } from "../parts/useChange";
 type Pool = Schemas["Pool"];
 type Level = Schemas["PoolLevel"];
 
-/** Pools: how full, how well, on which drives, and what is being done to them. */
+/** Pools: space, state, drives and jobs. */
 export function Pools() {
   const pools = usePools();
   const jobs = useJobs();
@@ -24,7 +24,7 @@ export function Pools() {
     <Page title="Pools" actions={<Button onClick={() => setCreating(true)}>Create pool</Button>}>
       <Loaded of={pools}>
         {(all) => all.length === 0
-          ? <Empty title="No pools yet">A pool puts drives under one redundancy; volumes are made out of it.</Empty>
+          ? <Empty title="No pools yet">A pool holds volumes on drives under RAID.</Empty>
           : <Stack>{all.map((pool) => <PoolCard key={pool.name} pool={pool} />)}</Stack>}
       </Loaded>
       <Title order={2} size="h4">Jobs</Title>
@@ -47,6 +47,7 @@ function PoolCard({ pool }: { pool: Pool }) {
         <Group gap="xs">
           <Title order={2} size="h4">{pool.name}</Title>
           <StateBadge state={pool.state} reason={pool.reason} />
+          {pool.state === "degraded" && pool.drives_to_spare === 0 && <StateBadge state="no_redundancy_left" />}
           <Text c="dimmed" size="sm">{pool.level}{pool.width && `, ${pool.width} wide`} · {pool.members.length} drives · {pool.volumes.length} volumes</Text>
         </Group>
         <Button variant="default" size="xs" loading={scrub.isPending} onClick={() => scrub.mutate(undefined)} aria-label={`Scrub pool ${pool.name}`}>
@@ -57,18 +58,28 @@ function PoolCard({ pool }: { pool: Pool }) {
       <Fill used={pool.used_bytes} usable={pool.usable_bytes} />
       {pool.segments && <Segments pool={pool.name} segments={pool.segments} />}
       <SimpleGrid cols={{ base: 2, sm: 4 }} mt="sm">
-        <Fact title="Drives to spare" value={String(pool.drives_to_spare ?? "-")} />
-        <Fact title="Drive writes per host write" value={written > 0 ? amplification.toFixed(2) : "no writes yet"} />
-        <Fact title="Moved by cleaning" value={bytes(pool.counters.relocated_blocks * 4096)} />
-        <Fact title="Moved to other drives" value={bytes(pool.counters.rebalanced_blocks * 4096)} />
+        <Fact title="Redundancy left" value={redundancyLeft(pool)} />
+        <Fact title="Write amplification" value={written > 0 ? amplification.toFixed(2) : "no writes yet"} />
+        <Fact title="Garbage collection" value={bytes(pool.counters.relocated_blocks * 4096)} />
+        <Fact title="Rebalanced" value={bytes(pool.counters.rebalanced_blocks * 4096)} />
         <Fact title="Repaired" value={bytes(pool.counters.repaired_blocks * 4096)} />
-        <Fact title="Being freed" value={bytes(pool.deleted_bytes ?? 0)} />
-        {pool.map && <Fact title="Map, and in memory" value={`${bytes(pool.map.bytes)}, ${bytes(pool.map.cached_bytes)}`} />}
-        <Fact title="Lost reads" value={String(pool.counters.unrecovered_reads)} />
+        <Fact title="Free" value={bytes(Math.max(0, pool.usable_bytes - pool.used_bytes - (pool.reserved_bytes ?? 0)))} />
+        <Fact title="Reserved" value={bytes(pool.reserved_bytes ?? 0)} />
+        <Fact title="Reclaiming" value={bytes(pool.deleted_bytes ?? 0)} />
+        <Fact title="Last scrub" value={pool.scrubbed ? dateTime(pool.scrubbed) : "never"} />
+        {pool.map && <Fact title="Map and cache" value={`${bytes(pool.map.bytes)}, ${bytes(pool.map.cached_bytes)}`} />}
+        <Fact title="Unrecovered reads" value={String(pool.counters.unrecovered_reads)} />
       </SimpleGrid>
       <Members pool={pool} />
     </Card>
   );
+}
+
+/** How many more drives may fail, whichever they are. */
+function redundancyLeft({ drives_to_spare }: Pool): string {
+  if (drives_to_spare == null) return "-";
+  if (drives_to_spare === 0) return "none";
+  return drives_to_spare === 1 ? "1 drive" : `${drives_to_spare} drives`;
 }
 
 /** How full, with the marks at which the node warns. */
@@ -91,12 +102,12 @@ function Members({ pool }: { pool: Pool }) {
     <Table.ScrollContainer minWidth={300} mt="sm" scrollAreaProps={{ viewportProps: { tabIndex: 0 } }}>
       <Table aria-label={`Drives of ${pool.name}`} verticalSpacing={4}>
         <Table.Thead>
-          <Table.Tr><Table.Th>Drive</Table.Th><Table.Th>State</Table.Th><Table.Th ta="right">Size</Table.Th><Table.Th ta="right">Free</Table.Th><Table.Th ta="right" visibleFrom="sm">Failed reads</Table.Th><Table.Th ta="right" visibleFrom="sm">Wrong blocks</Table.Th></Table.Tr>
+          <Table.Tr><Table.Th>Drive</Table.Th><Table.Th>State</Table.Th><Table.Th ta="right">Size</Table.Th><Table.Th ta="right">Free</Table.Th><Table.Th ta="right" visibleFrom="sm">Read errors</Table.Th><Table.Th ta="right" visibleFrom="sm">Checksum errors</Table.Th></Table.Tr>
         </Table.Thead>
         <Table.Tbody>
           {pool.members.map((member) => (
             <Table.Tr key={member.index}>
-              <Table.Td>{member.drive ?? `not here (${member.id.slice(0, 8)})`}</Table.Td>
+              <Table.Td>{member.drive ?? `absent (${member.id.slice(0, 8)})`}</Table.Td>
               <Table.Td><StateBadge state={!member.active ? "missing" : member.slow ? "slow" : "active"} /></Table.Td>
               <Table.Td ta="right">{bytes(member.bytes)}</Table.Td>
               <Table.Td ta="right">{bytes(member.free_bytes)}</Table.Td>
@@ -117,7 +128,7 @@ function Fact({ title, value }: { title: string; value: string }) {
 const LEVELS: { value: Level; label: string; least: number }[] = [
   { value: "raid6", label: "raid6: any two drives may fail", least: 4 },
   { value: "raid5", label: "raid5: any one drive may fail", least: 3 },
-  { value: "raid10", label: "raid10: mirrored columns", least: 4 },
+  { value: "raid10", label: "raid10: striped mirrors", least: 4 },
   { value: "raid1", label: "raid1: two or three copies of everything", least: 2 },
   { value: "raid0", label: "raid0: no redundancy", least: 1 },
 ];
@@ -141,7 +152,7 @@ function CreatePool({ close }: { close: () => void }) {
           <Loaded of={drives}>
             {(all) => (
               <Checkbox.Group label={`Drives (${chosen.length} chosen, at least ${least})`} value={chosen} onChange={setChosen}
-                description="All that is on them now will be gone.">
+                description="Their contents are wiped.">
                 <Stack gap={6} mt="xs">
                   {all.filter((drive) => !drive.pool && !drive.volume).map((drive) => (
                     <Checkbox key={drive.name} value={drive.name} label={`${drive.name}, ${bytes(drive.capacity_bytes)}`} />

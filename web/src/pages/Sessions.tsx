@@ -15,7 +15,7 @@ export function Sessions() {
             rows={rows}
             id={(session) => `${session.nqn} ${session.controller_id}`}
             text={(session) => `${session.host ?? ""} ${session.host_nqn} ${session.nqn} ${session.remote}`}
-            empty={<Empty title="Nobody is connected">A host connects with nvme connect-all.</Empty>}
+            empty={<Empty title="No host is connected">A host connects with nvme connect-all.</Empty>}
             columns={[
               {
                 title: "Host",
@@ -23,7 +23,7 @@ export function Sessions() {
                 order: (session) => session.host ?? session.host_nqn,
               },
               { title: "Subsystem", cell: (session) => <Code>{session.nqn}</Code>, order: (session) => session.nqn },
-              { title: "From", cell: (session) => session.remote, order: (session) => session.remote, wide: true },
+              { title: "Address", cell: (session) => session.remote, order: (session) => session.remote, wide: true },
               { title: "Controller", cell: (session) => session.controller_id, order: (session) => session.controller_id, align: "right", wide: true },
               { title: "Queues", cell: (session) => session.queues, order: (session) => session.queues, align: "right" },
             ]}

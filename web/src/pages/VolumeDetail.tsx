@@ -93,13 +93,13 @@ function Detail({ volume, all }: { volume: Volume; all: Volume[] }) {
 function Facts({ volume }: { volume: Volume }) {
   const rows: [string, React.ReactNode][] = [
     ["State", <StateBadge key="state" state={volume.state} reason={volume.reason} />],
-    ["On", volume.pool ? `pool ${volume.pool}` : `drive ${volume.drive}, taken whole`],
+    ["Stored on", volume.pool ? `pool ${volume.pool}` : `drive ${volume.drive}, taken whole`],
     ["Size", bytes(volume.capacity_bytes)],
-    ["Block", `${volume.block_bytes} bytes`],
+    ["Block size", `${volume.block_bytes} bytes`],
     ["UUID", <Code key="uuid">{volume.uuid}</Code>],
   ];
-  if (volume.pool) rows.push(["Space", volume.reserved ? "kept for all of it" : "taken when it is written"]);
-  if (volume.origin) rows.push(["Came from", `snapshot ${volume.origin}`]);
+  if (volume.pool) rows.push(["Provisioning", volume.reserved ? "thick: space is reserved" : "thin"]);
+  if (volume.origin) rows.push(["Origin", `snapshot ${volume.origin}`]);
   return (
     <Card withBorder>
       <Table aria-label="Facts" verticalSpacing={4}>
@@ -126,7 +126,7 @@ function Connect({ volume }: { volume: Volume }) {
   const lines = commands.join("\n");
   return (
     <Card withBorder>
-      <Text size="sm" c="dimmed" mb="xs">On a Linux host that may see it</Text>
+      <Text size="sm" c="dimmed" mb="xs">On an allowed Linux host</Text>
       <Code block>{lines}</Code>
       <CopyButton value={lines}>
         {({ copied, copy }) => <Button mt="xs" size="xs" variant="default" onClick={copy}>{copied ? "Copied" : "Copy"}</Button>}
@@ -154,9 +154,9 @@ function Hosts({ volume }: { volume: Volume }) {
   return (
     <Card withBorder>
       <Group align="end">
-        <MultiSelect flex={1} label="Hosts that may see it" value={chosen} onChange={setChosen} searchable
+        <MultiSelect flex={1} label="Allowed hosts" value={chosen} onChange={setChosen} searchable
           data={["any", ...(known.data ?? []).map((host) => host.name)]}
-          description="Nobody sees it while this is empty." />
+          description="No host sees it while this is empty." />
         <Button disabled={same} loading={change.isPending} onClick={() => change.mutate(undefined)}>Save</Button>
       </Group>
       {change.error && <Failure error={change.error} />}
@@ -182,7 +182,7 @@ function Resize({ volume, close }: { volume: Volume; close: () => void }) {
         <Stack>
           <TextInput label="Size" value={size} data-autofocus onChange={(event) => setSize(event.currentTarget.value)}
             error={wanted ? fault : "A number and a suffix, such as 10GiB or 2TB"} />
-          {shrinks && <Text c="red" size="sm">What lies behind the new end will be gone. Shrink the file system on it first.</Text>}
+          {shrinks && <Text c="red" size="sm">Data behind the new end is lost. Shrink the file system on it first.</Text>}
           {resize.error && !fault && <Failure error={resize.error} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={close}>Cancel</Button>
@@ -267,19 +267,19 @@ interface Question {
 const QUESTIONS: Record<string, Question> = {
   delete: {
     title: (volume) => `Delete volume ${volume}`,
-    consequence: "Everything written to it is lost and its hosts are cut off. Its snapshots stay.",
+    consequence: "Its data is lost and its hosts are disconnected. Its snapshots stay.",
     verb: "Delete",
     done: (volume) => `Volume ${volume} deleted`,
   },
   rollback: {
     title: (volume, snapshot) => `Roll ${volume} back to ${snapshot}`,
-    consequence: "What was written to the volume since the snapshot is lost. No host may use it meanwhile.",
+    consequence: "Writes since the snapshot are lost. No host may use the volume meanwhile.",
     verb: "Roll back",
     done: (volume, snapshot) => `Volume ${volume} is what ${snapshot} was`,
   },
   forget: {
     title: (_, snapshot) => `Delete snapshot ${snapshot}`,
-    consequence: "What only this snapshot holds is lost. Volumes and clones stay as they are.",
+    consequence: "Data that only this snapshot holds is lost. Volumes and clones stay as they are.",
     verb: "Delete",
     done: (_, snapshot) => `Snapshot ${snapshot} deleted`,
   },

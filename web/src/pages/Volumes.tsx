@@ -21,7 +21,7 @@ export function Volumes() {
             rows={rows}
             id={(volume) => volume.name}
             text={(volume) => `${volume.name} ${volume.pool ?? volume.drive ?? ""} ${volume.state} ${volume.hosts.join(" ")}`}
-            empty={<Empty title="No volumes yet">A volume is what hosts connect to. Create one in a pool.</Empty>}
+            empty={<Empty title="No volumes yet">Hosts connect to volumes. Create one in a pool.</Empty>}
             columns={[
               {
                 title: "Name",
@@ -29,9 +29,9 @@ export function Volumes() {
                 order: (volume) => volume.name,
               },
               { title: "State", cell: (volume) => <StateBadge state={volume.state} reason={volume.reason} />, order: (volume) => volume.state },
-              { title: "On", cell: (volume) => place(volume), order: place, wide: true },
+              { title: "Stored on", cell: (volume) => place(volume), order: place, wide: true },
               { title: "Size", cell: (volume) => bytes(volume.capacity_bytes), order: (volume) => volume.capacity_bytes, align: "right" },
-              { title: "Hosts", cell: (volume) => volume.hosts.join(", ") || "nobody", order: (volume) => volume.hosts.length, wide: true },
+              { title: "Hosts", cell: (volume) => volume.hosts.join(", ") || "none", order: (volume) => volume.hosts.length, wide: true },
               { title: "NQN", cell: (volume) => <Group wrap="nowrap"><Code>{volume.nqn}</Code></Group>, order: (volume) => volume.nqn, wide: true },
             ]}
           />

@@ -16,7 +16,7 @@ export function CreateVolume({ close, snapshot }: { close: () => void; snapshot?
         : (
           <Loaded of={room}>
             {(pools) => pools.length === 0
-              ? <Empty title="There is no pool yet">A volume is made out of a pool: one has to be created, or granted to your tenant, first.</Empty>
+              ? <Empty title="There is no pool yet">A volume needs a pool: create one, or have one granted to your tenant.</Empty>
               : <Form pools={pools} close={close} />}
           </Loaded>
         )}
@@ -61,14 +61,14 @@ function Form({ pools, snapshot, close }: FormProps) {
               data={pools.map(({ name, left, granted }) => ({ value: name, label: `${name}, ${bytes(left)} ${granted ? "left of your grant" : "free"}` }))} />
             <TextInput label="Size" required value={size} error={sizeError}
               description={pools.some(({ granted }) => granted)
-                ? "Counts whole, and so does each snapshot, whatever is written."
-                : "Space is taken as it is written, so it may be more than is free."}
+                ? "Counts in full against your grant, and so does each snapshot."
+                : "Thin: space is taken when blocks are written, so the size may exceed the free space."}
               onChange={(event) => setSize(event.currentTarget.value)} />
           </>
         )}
-        <MultiSelect label="Hosts that may see it" value={hosts} onChange={setHosts} searchable
+        <MultiSelect label="Allowed hosts" value={hosts} onChange={setHosts} searchable
           data={["any", ...(known.data ?? []).map((host) => host.name)]}
-          description="Nobody sees it while this is empty." />
+          description="No host sees it while this is empty." />
         {create.error && !["name", "size"].includes(fault?.field ?? "") && <Failure error={create.error} />}
         <Group justify="flex-end">
           <Button variant="default" onClick={close}>Cancel</Button>

@@ -10,10 +10,16 @@ type Limits = Schemas["Limits"];
 type Direction = "read" | "write" | "total";
 
 const DIRECTIONS: { direction: Direction; title: string }[] = [
-  { direction: "total", title: "Reads and writes" },
-  { direction: "read", title: "Reads" },
-  { direction: "write", title: "Writes" },
+  { direction: "total", title: "" },
+  { direction: "read", title: "Read " },
+  { direction: "write", title: "Write " },
 ];
+
+/** A label as a sentence begins. */
+function named(direction: string, limit: string): string {
+  const label = direction + limit;
+  return label.charAt(0).toUpperCase() + label.slice(1);
+}
 
 /** A bound as it is shown and edited: nothing stands for no bound. */
 interface Bound {
@@ -29,7 +35,7 @@ function bound(limits: Limits, direction: Direction): Bound {
   };
 }
 
-/** What a volume may do and is promised, to be changed while hosts use it. */
+/** The limits and the minimum of a volume, to be changed while hosts use it. */
 export function VolumeLimits({ volume, limits, inPool }: { volume: string; limits: Limits; inPool: boolean }) {
   const before = { total: bound(limits, "total"), read: bound(limits, "read"), write: bound(limits, "write") };
   const [bounds, setBounds] = useState(before);
@@ -51,14 +57,14 @@ export function VolumeLimits({ volume, limits, inPool }: { volume: string; limit
     <Card withBorder>
       <form onSubmit={(event) => { event.preventDefault(); change.mutate(undefined); }}>
         <Title order={2} size="h5">Limits</Title>
-        <Text size="sm" c="dimmed" mb="xs">What is empty is not limited.{scaled(limits)}</Text>
+        <Text size="sm" c="dimmed" mb="xs">An empty field is no limit.{scaled(limits)}</Text>
         <SimpleGrid cols={{ base: 1, sm: 3 }}>
           {DIRECTIONS.map(({ direction, title }) => (
             <div key={direction}>
-              <NumberInput label={`${title} a second`} value={bounds[direction].iops} min={0} allowDecimal={false} hideControls
+              <NumberInput label={named(title, "IOPS limit")} value={bounds[direction].iops} min={0} allowDecimal={false} hideControls
                 thousandSeparator=" " error={at(`${direction}.iops`)}
                 onChange={(value) => edit(direction, { iops: typeof value === "number" ? value : "" })} />
-              <TextInput label={`${title}, bytes a second`} value={bounds[direction].bandwidth} placeholder="200MB"
+              <TextInput label={named(title, "bandwidth limit")} value={bounds[direction].bandwidth} placeholder="200MB"
                 error={isSize(bounds[direction].bandwidth) ? at(`${direction}.bytes_per_second`) : "A number and a suffix, such as 200MB"}
                 onChange={(event) => edit(direction, { bandwidth: event.currentTarget.value })} />
             </div>
@@ -66,8 +72,8 @@ export function VolumeLimits({ volume, limits, inPool }: { volume: string; limit
         </SimpleGrid>
         <Group align="end" mt="xs" justify="space-between">
           {inPool && (
-            <NumberInput label="At least, a second" value={minimum} min={0} allowDecimal={false} hideControls thousandSeparator=" "
-              error={at("minimum_iops")} description="Whatever other volumes of the pool do."
+            <NumberInput label="Minimum IOPS" value={minimum} min={0} allowDecimal={false} hideControls thousandSeparator=" "
+              error={at("minimum_iops")} description="Guaranteed beside the other volumes of the pool."
               onChange={(value) => setMinimum(typeof value === "number" ? value : "")} />
           )}
           <Button type="submit" disabled={unreadable} loading={change.isPending}>Save limits</Button>
@@ -103,8 +109,8 @@ function scaled(limits: Limits): string {
   const words = DIRECTIONS.flatMap(({ direction, title }) => {
     const { iops_per_gib, bytes_per_second_per_gib } = limits[direction] ?? {};
     return [
-      iops_per_gib && `${title}: ${iops_per_gib} a second for each GiB.`,
-      bytes_per_second_per_gib && `${title}: ${bytes(bytes_per_second_per_gib)} a second for each GiB.`,
+      iops_per_gib && `${named(title, "IOPS limit")}: ${iops_per_gib} for each GiB.`,
+      bytes_per_second_per_gib && `${named(title, "bandwidth limit")}: ${bytes(bytes_per_second_per_gib)} per second for each GiB.`,
     ].filter(Boolean);
   });
   return words.length > 0 ? ` ${words.join(" ")}` : "";

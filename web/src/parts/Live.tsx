@@ -15,13 +15,13 @@ const SPANS = [{ value: "1", label: "5 minutes" }, { value: "10", label: "1 hour
 export function Live() {
   const [interval, setInterval] = useState("1");
   const metrics = useMetrics(Number(interval));
-  // Whoever sees only what is a tenant's own has no business with the whole node.
+  // A tenant's token may not see the whole node.
   if (metrics.error instanceof Refusal && metrics.error.status === 403) return null;
   return (
     <Stack gap="xs">
       <Group justify="space-between">
         <Title order={2} size="h5">Load</Title>
-        <SegmentedControl size="xs" aria-label="How far back" data={SPANS} value={interval} onChange={setInterval} />
+        <SegmentedControl size="xs" aria-label="Time span" data={SPANS} value={interval} onChange={setInterval} />
       </Group>
       <Loaded of={metrics}>{(found) => <Charts metrics={found} />}</Loaded>
     </Stack>
@@ -37,9 +37,9 @@ function Charts({ metrics }: { metrics: Metrics }) {
     <SimpleGrid cols={{ base: 1, sm: 2, lg: 4 }}>
       <Chart title="Throughput" points={points} show={bytesPerSecond}
         lines={{ Read: (point) => point.read.bytes_per_second, Written: (point) => point.write.bytes_per_second }} />
-      <Chart title="Operations per second" points={points} show={scaled}
+      <Chart title="IOPS" points={points} show={scaled}
         lines={{ Reads: (point) => point.read.operations_per_second, Writes: (point) => point.write.operations_per_second }} />
-      <Chart title="Latency of 99 in 100" points={points} show={microseconds}
+      <Chart title="p99 latency" points={points} show={microseconds}
         lines={{ Reads: (point) => point.read.latency_p99_us, Writes: (point) => point.write.latency_p99_us }} />
       <Chart title="Pools and cores" points={points} show={(share) => percent(share)}
         lines={{ Fill: fill, "Busiest core": (point) => point.busy }} />

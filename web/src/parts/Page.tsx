@@ -48,7 +48,7 @@ export function Failure({ error, old }: { error: Error; old?: boolean }) {
   return (
     <Alert color="red" role="alert" title={reached ? "The node refused" : "The node does not answer"}>
       {reached ? error.message : `${error.message}. This page tries again by itself.`}
-      {old && " What is shown below is from before."}
+      {old && " The data below is older."}
     </Alert>
   );
 }

@@ -15,7 +15,7 @@ export function Segments({ pool, segments }: { pool: string; segments: Schemas["
       </Text>
       {full > 0 && (
         <>
-          <Text size="xs" c="dimmed" mb={4}>Full segments by the share of them that lives; what is dead comes back by cleaning</Text>
+          <Text size="xs" c="dimmed" mb={4}>Full segments by live data; garbage collection reclaims the rest</Text>
           <BarChart
             h={110}
             data={bins}

@@ -169,7 +169,7 @@ fn text(listed: &[Listed]) -> String {
             or_none(&one.standing.why),
         ]
     };
-    let header = ["volume", "device", "state", "since", "why"];
+    let header = ["volume", "device", "state", "since", "reason"];
     table(&header, listed.iter().map(row))
 }
 

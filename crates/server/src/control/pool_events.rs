@@ -88,7 +88,7 @@ fn said(drive: Option<&str>, event: &PoolEvent) -> Option<(Severity, String)> {
         PoolEvent::State { state, reason } => match (state, reason) {
             (PoolState::Online, _) => (Severity::Info, "online".to_owned()),
             (PoolState::Degraded, _) => {
-                let message = "degraded: redundancy is missing, everything can be used";
+                let message = "degraded: redundancy is missing, all data is available";
                 (Severity::Warning, message.to_owned())
             }
             (PoolState::Offline, reason) => {
@@ -124,7 +124,7 @@ fn said(drive: Option<&str>, event: &PoolEvent) -> Option<(Severity, String)> {
                 1 => format!("block {first} of {holders} is lost"),
                 blocks => {
                     let last = first + blocks - 1;
-                    format!("blocks {first} to {last} of {holders} are lost: so is where they are")
+                    format!("blocks {first} to {last} of {holders} are lost, with their map node")
                 }
             };
             (Severity::Error, message)
@@ -151,17 +151,25 @@ fn space(mark_percent: u8, used_bytes: u64, usable_bytes: u64) -> (Severity, Str
     }
 }
 
+fn redundancy_left(drives: usize) -> String {
+    match drives {
+        0 => "no redundancy left".to_owned(),
+        1 => "redundancy left: 1 drive".to_owned(),
+        drives => format!("redundancy left: {drives} drives"),
+    }
+}
+
 fn drive_changed(called: &str, change: DriveChange) -> (Severity, String) {
     match change {
         DriveChange::Joined => (Severity::Info, format!("{called} joined")),
         DriveChange::Left { drives_to_spare } => (
             Severity::Info,
-            format!("{called} left; drives to spare: {drives_to_spare}"),
+            format!("{called} left; {}", redundancy_left(drives_to_spare)),
         ),
         DriveChange::Steady => (Severity::Info, format!("{called} is no longer slow")),
         DriveChange::Silent { seconds } => (
             Severity::Warning,
-            format!("{called} has answered nothing for {seconds} s"),
+            format!("{called} has not answered for {seconds} s"),
         ),
         DriveChange::Failed => (
             Severity::Error,
@@ -201,21 +209,21 @@ fn drive_changed(called: &str, change: DriveChange) -> (Severity, String) {
             corrupt_blocks,
         } => (
             Severity::Warning,
-            format!("{called} failed {read_errors} reads and gave {corrupt_blocks} wrong blocks"),
+            format!("{called}: {read_errors} read errors, {corrupt_blocks} checksum errors"),
         ),
     }
 }
 
 fn stuck(left_blocks: u64) -> String {
     let left = blocks(left_blocks);
-    format!("rebuild ended, but for {left} that cannot be read")
+    format!("rebuild ended, except for {left} that cannot be read")
 }
 
 fn lacks_drives(left_blocks: u64) -> String {
     let left = blocks(left_blocks);
     format!(
-        "redundancy is missing of {left}, and the drives left are too few, or too full, to \
-         rebuild it: add one"
+        "redundancy of {left} is missing, and the drives left are too few or too full to rebuild \
+         it: add a drive"
     )
 }
 

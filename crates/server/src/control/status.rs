@@ -156,6 +156,10 @@ fn pool_problems(name: &Name, entry: &PoolEntry) -> Vec<String> {
         problems.push(format!("pool {name} is offline: {reason}"));
     }
     problems.extend(fullness(name, status));
+    let how = match status.drives_to_spare {
+        0 => "degraded, no redundancy left",
+        _ => "degraded",
+    };
     for drive in status.drives.iter().filter(|drive| !drive.active) {
         let id = hexadecimal(&drive.id.0);
         let called = entry.record.members.get(&id);
@@ -164,7 +168,7 @@ fn pool_problems(name: &Name, entry: &PoolEntry) -> Vec<String> {
         let instead = instead.map_or(String::new(), |instead| format!(": {instead}"));
         let index = drive.index;
         problems.push(format!(
-            "pool {name} is degraded: member {index}{called} is missing or has failed{instead}"
+            "pool {name} is {how}: member {index}{called} is missing or has failed{instead}"
         ));
     }
     problems

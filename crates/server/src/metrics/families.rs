@@ -325,6 +325,7 @@ mod tests {
             r#"flashyard_volume_limit_operations{volume="v",direction="total"} 5000"#,
             r#"flashyard_volume_limit_bytes{volume="v",direction="read"} 1048576"#,
             r#"flashyard_tenant_minimum_operations{tenant="acme"} 500"#,
+            r#"flashyard_pool_map_cached_bytes{pool="fast"} 2048"#,
             r#"flashyard_pool_segments{pool="fast",state="free"} 5"#,
             r#"flashyard_pool_segments{pool="fast",state="closed"} 3"#,
             r#"flashyard_pool_closed_segments{pool="fast",live_below="1.0"} 2"#,

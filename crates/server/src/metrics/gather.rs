@@ -230,7 +230,7 @@ pub mod tests {
             reserved_bytes: 0,
             quarantined_bytes: 0,
             map_bytes: 4096,
-            map_cache_bytes: 4096,
+            map_cache_bytes: 2048,
             map_cache_bytes_max: 1 << 20,
             segments: node::Occupancy {
                 free: 5,

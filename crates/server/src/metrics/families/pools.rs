@@ -105,33 +105,38 @@ pub(super) fn health(page: &mut Page, sample: &Sample) {
     }
 }
 
-const POOL_GAUGES: [Figure<PoolFacts>; 8] = [
+const POOL_GAUGES: [Figure<PoolFacts>; 9] = [
     (
         "usable_bytes",
-        "What the pool can hold, redundancy and reserves taken off.",
+        "Capacity of the pool, without redundancy and reserves.",
         |facts| facts.status.usable_bytes as f64,
     ),
-    ("used_bytes", "What the pool holds.", |facts| {
+    ("used_bytes", "Used bytes of the pool.", |facts| {
         facts.status.used_bytes as f64
     }),
     (
         "deleted_bytes",
-        "Of that, what only deleted volumes and snapshots have: it is being freed.",
+        "Reclaiming: of the used bytes, those of deleted volumes and snapshots.",
         |facts| facts.status.deleted_bytes as f64,
     ),
     (
         "reserved_bytes",
-        "What is kept for volumes that reserve space, beyond what they hold.",
+        "Reserved for thick volumes, beyond their used bytes.",
         |facts| facts.status.reserved_bytes as f64,
     ),
     (
         "quarantined_bytes",
-        "What is left alone for some minutes after the pool was taken by force.",
+        "Bytes in quarantine for some minutes after the pool was taken by force.",
         |facts| facts.status.quarantined_bytes as f64,
     ),
-    ("map_bytes", "What the pool's maps take.", |facts| {
+    ("map_bytes", "Bytes of the pool's maps.", |facts| {
         facts.status.map_bytes as f64
     }),
+    (
+        "map_cached_bytes",
+        "Of the bytes of the pool's maps, those in memory.",
+        |facts| facts.status.map_cache_bytes as f64,
+    ),
     (
         "degraded",
         "1 where members of the pool are missing.",
@@ -139,7 +144,7 @@ const POOL_GAUGES: [Figure<PoolFacts>; 8] = [
     ),
     (
         "drives_to_spare",
-        "Drives that the pool can lose from now on, whichever they are, and go on.",
+        "Redundancy left: drives that may still fail, whichever they are.",
         |facts| facts.status.drives_to_spare as f64,
     ),
 ];
@@ -162,7 +167,7 @@ const POOL_COUNTS: [Figure<PoolFacts>; 8] = [
     ),
     (
         "relocated_bytes",
-        "Live bytes that cleaning moved.",
+        "Live bytes that garbage collection moved.",
         |facts| facts.counters.relocated_blocks as f64 * BLOCK_BYTES,
     ),
     (
@@ -182,7 +187,7 @@ const POOL_COUNTS: [Figure<PoolFacts>; 8] = [
     ),
     (
         "unrecovered_reads",
-        "Reads that failed with all the redundancy there is.",
+        "Reads that failed even with redundancy: lost data.",
         |facts| facts.counters.unrecovered_reads as f64,
     ),
 ];
@@ -222,7 +227,7 @@ pub(super) fn pools(page: &mut Page, sample: &Sample) {
     });
     page.gauges(
         "pool_provisioned_bytes",
-        "What the pool's volumes could hold together.",
+        "Provisioned bytes: the sizes of the pool's volumes together.",
         provisioned.collect(),
     );
 }
