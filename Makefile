@@ -5,9 +5,10 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build deb demo test check units process-tests vm-test bench lab fuzz clean \
+.PHONY: help build deb release demo test check units deny process-tests vm-test bench lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
-	ansible-tools cinder-tools postgres-tools test-long restarts-long xfstests-long postgres-long fsx-long api-long soak
+	ansible-tools cinder-tools postgres-tools test-long restarts-long xfstests-long postgres-long fsx-long api-long soak \
+	check-release
 
 ARGS ?=
 # The simulator also tries worlds that nobody has seen: the commit says which.
@@ -61,17 +62,32 @@ build: web ## the flashyard binary, optimised, with its web page
 deb: build ## a Debian package of it, in target/deb
 	deploy/package $(FLASHYARD) target/deb
 
+release: check-release build ## the files of a release, in target/dist; see docs/releasing.md
+	deploy/release $(FLASHYARD) target/dist
+
+# A release is what a commit says, under a version that the changelog has.
+check-release:
+	@git diff --quiet HEAD || { echo "there are changes that are not committed" >&2; exit 1; }
+	@version=$$(sed -nE 's/^version = "(.*)"/\1/p' Cargo.toml | head -1); \
+	grep -q "^## $$version\b" CHANGELOG.md || { \
+		echo "CHANGELOG.md has no section \"## $$version\"" >&2; exit 1; }
+
 demo: build ## a raid6 pool: verified I/O, kill it, lose a drive, verify, figures
 	$(FLASHYARD) demo $(ARGS)
 
 # The page first: the server embeds it, and would be built once more.
 test: web check process-tests web-test vm-test ## everything that guards data (allow half an hour when cold)
 
-check: rust-tools ## format, lints, layering and tidy rules, unit tests: before every commit
+check: rust-tools deny ## format, lints, dependencies, tidy rules, unit tests: before every commit
 	cargo fmt --all --check
 	cargo clippy --workspace $(LONG_FEATURE) --all-targets --quiet -- --deny warnings
-	cargo test --workspace --quiet --test layering --test pages --test prose --test sources
+	cargo test --workspace --quiet --test labels --test layering --test pages \
+		--test prose --test sources
 	$(MAKE) --no-print-directory units
+
+deny: ## licences, duplicate versions and sources of all dependencies
+	@.ci/install --deny
+	$${CARGO_TARGET_DIR:-target}/deny/bin/cargo-deny --offline check bans licenses sources
 
 units: rust-tools
 	cargo test --workspace --quiet --lib --bins

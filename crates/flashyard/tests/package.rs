@@ -1,5 +1,5 @@
 //! The Debian package holds a program that runs, what its service names, and settings that are
-//! right.
+//! right; a release holds it once more, with symbols, a bill of materials and checksums.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -69,5 +69,82 @@ fn the_package_is_whole() {
     assert!(
         root.join("usr/share/man/man1/flashyard-serve.1.gz")
             .exists()
+    );
+}
+
+/// Sections of lines and symbols in a program, and the identifier that tells whose they are.
+fn debug_sections(program: &Path) -> (usize, String) {
+    let sections = output(
+        "readelf",
+        &[Path::new("--sections"), Path::new("--wide"), program],
+    );
+    let notes = output("readelf", &[Path::new("--notes"), program]);
+    let id = notes
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Build ID: "));
+    let names = [" .debug_info ", " .debug_line ", " .symtab "];
+    let count = names.iter().filter(|name| sections.contains(*name)).count();
+    (count, id.unwrap().to_owned())
+}
+
+#[test]
+fn a_release_is_small_has_its_symbols_apart_and_names_everything_in_it() {
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+    let directory = tempfile::tempdir().unwrap();
+    let made = directory.path().join("made");
+    let program = Path::new(env!("CARGO_BIN_EXE_flashyard"));
+    let script = deploy.join("release");
+    output(script.to_str().unwrap(), &[program, &made]);
+
+    let sums = std::fs::read_to_string(made.join("SHA256SUMS")).unwrap();
+    let names: Vec<&str> = sums.lines().map(|line| &line[66..]).collect();
+    let files = std::fs::read_dir(&made).unwrap().count();
+    assert_eq!((names.len(), files), (4, 5), "{sums}");
+    let mut check = Command::new("sha256sum");
+    check.args(["--check", "--quiet", "SHA256SUMS"]);
+    assert!(check.current_dir(&made).status().unwrap().success());
+
+    let unpacked = |end: &str| {
+        let name = names.iter().find(|name| name.ends_with(end)).unwrap();
+        let archive = made.join(name);
+        output(
+            "tar",
+            &[
+                Path::new("--extract"),
+                Path::new("--directory"),
+                directory.path(),
+                Path::new("--file"),
+                &archive,
+            ],
+        );
+        directory.path().join(name.strip_suffix(".tar.gz").unwrap())
+    };
+    let small = unpacked("-linux.tar.gz").join("usr/bin/flashyard");
+    let (sections, id) = debug_sections(&small);
+    assert_eq!(sections, 0, "the program has symbols");
+    let symbols = unpacked("-symbols.tar.gz").join("usr/lib/debug/.build-id");
+    let symbols = symbols.join(&id[..2]).join(format!("{}.debug", &id[2..]));
+    let (sections, same) = debug_sections(&symbols);
+    assert!(sections == 3 && same == id, "{sections} {same}");
+    let bytes = |path: &Path| std::fs::metadata(path).unwrap().len();
+    assert!(bytes(&small) < bytes(program) / 2, "{}", bytes(&small));
+
+    let bill = names
+        .iter()
+        .find(|name| name.ends_with(".cdx.json"))
+        .unwrap();
+    let bill = std::fs::read_to_string(made.join(bill)).unwrap();
+    let bill: serde_json::Value = serde_json::from_str(&bill).unwrap();
+    let parts = bill["components"].as_array().unwrap();
+    for name in ["redb", "s2n-tls", "react", "pool"] {
+        let part = parts.iter().find(|part| part["name"] == name).unwrap();
+        assert!(
+            part["version"].is_string() && part["licenses"][0].is_object(),
+            "{part}"
+        );
+    }
+    assert!(
+        parts.iter().all(|part| part["name"] != "proptest"),
+        "for tests only"
     );
 }
