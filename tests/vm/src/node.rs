@@ -142,6 +142,19 @@ impl Node {
         Ok(())
     }
 
+    /// Takes a drive's file out of the way, or brings it back.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn set_aside(&self, drive: &str, aside: bool) -> Result<()> {
+        let (there, away) = (drive.to_owned(), format!("{drive}.aside"));
+        let (from, to) = if aside { (there, away) } else { (away, there) };
+        Ok(fs::rename(
+            self.directory.join(from),
+            self.directory.join(to),
+        )?)
+    }
+
     /// Makes an emulated drive of 768 MB, whose namespaces the guest manages.
     ///
     /// # Errors

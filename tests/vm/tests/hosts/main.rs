@@ -2,6 +2,7 @@
 
 mod administration;
 mod arrays;
+mod attaching;
 mod authentication;
 mod changes;
 mod data;
@@ -13,6 +14,7 @@ mod queries;
 mod reservations;
 mod restart;
 mod tls;
+mod unready;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -120,6 +122,16 @@ macro_rules! scenarios {
             fn namespaces() {
                 let (devices, scenario) = (super::namespaces::devices, super::namespaces::scenario);
                 super::run_with($suite, "namespaces", devices, scenario);
+            }
+
+            #[test]
+            fn attaching() {
+                super::run($suite, "attaching", super::attaching::scenario);
+            }
+
+            #[test]
+            fn unready() {
+                super::run($suite, "unready", super::unready::scenario);
             }
 
             #[test]
