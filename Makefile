@@ -7,8 +7,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build deb release demo test check units deny process-tests vm-test bench lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
-	ansible-tools cinder-tools postgres-tools test-long restarts-long xfstests-long postgres-long fsx-long api-long soak \
-	check-release
+	ansible-tools package-tools cinder-tools postgres-tools test-long restarts-long xfstests-long postgres-long fsx-long api-long \
+	soak check-release
 
 ARGS ?=
 # The simulator also tries worlds that nobody has seen: the commit says which.
@@ -38,6 +38,8 @@ LAB_PACKAGES := fio xfsprogs mount mariadb-server-core mariadb-client-core \
 export FLASHYARD_LAB_TOOLS ?= $(CURDIR)/target/lab-tools
 # Receivers of what a node tells about itself.
 TELEMETRY_PACKAGES := prometheus rsyslog rsyslog-gnutls
+# What judges the package.
+PACKAGE_PACKAGES := systemd
 # What builds for aarch64 and runs it here.
 NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 # Programs that tests of xfstests call.
@@ -92,7 +94,7 @@ deny: ## licences, duplicate versions and sources of all dependencies
 units: rust-tools
 	cargo test --workspace --quiet --lib --bins
 
-process-tests: rust-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools cinder-tools ## whole processes, connections, drives on files; fuzz corpora
+process-tests: rust-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools package-tools cinder-tools ## whole processes, connections, drives on files; fuzz corpora
 	cargo test --workspace --exclude vm --test '*'
 
 web: web/dist/index.html ## the web page, which `make build` embeds
@@ -176,6 +178,9 @@ rust-tools:
 
 telemetry-tools:
 	@.ci/install --packages $(TELEMETRY_PACKAGES)
+
+package-tools:
+	@.ci/install --packages $(PACKAGE_PACKAGES)
 
 drive-tools:
 	@.ci/install --packages $(DRIVE_PACKAGES)

@@ -13,6 +13,25 @@ fn output(program: &str, arguments: &[&Path]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// systemd itself knows every word of the service, and calls it well confined: 10 is "unsafe", and
+/// up to 3 is what it calls OK.
+fn systemd_takes(unit: &str, root: &Path, directory: &Path) {
+    let installed = root.join("usr/bin/flashyard");
+    let unit = unit.replace("=/usr/bin/flashyard", &format!("={}", installed.display()));
+    let path = directory.join("flashyard.service");
+    std::fs::write(&path, unit).unwrap();
+    let analyze = |arguments: &[&str]| {
+        let mut command = Command::new("systemd-analyze");
+        let output = command.args(arguments).arg(&path).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {said}{output:?}");
+        said
+    };
+    // A word that it does not know is no error to it.
+    assert_eq!(analyze(&["verify"]), "");
+    analyze(&["security", "--offline=true", "--threshold=30"]);
+}
+
 #[test]
 fn the_package_is_whole() {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
@@ -66,6 +85,7 @@ fn the_package_is_whole() {
     for path in named {
         assert!(root.join(&path[1..]).exists(), "the service names {path}");
     }
+    systemd_takes(&unit, &root, directory.path());
     assert!(
         root.join("usr/share/man/man1/flashyard-serve.1.gz")
             .exists()
