@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use api::{ErrorCode, HostSpec, Name, Role, TokenSpec};
+use api::{ErrorCode, HostKeyRequest, HostSpec, Name, Role, TokenSpec};
 use client::{Client, ClientError, Login};
 use support::{Node, flashyard, name, text};
 
@@ -160,20 +160,17 @@ fn a_tenant_sees_its_own_and_nothing_else() {
     assert_eq!(code(acme.events(0)), forbidden);
     assert_eq!(code(acme.settings()), forbidden);
 
-    let stolen = HostSpec {
+    // It has the hosts that it was given, and says what these have to prove.
+    let claimed = HostSpec {
         nqn: NQN.replace("5c1a9b1e", "7c1a9b1e"),
-        tenant: Some(name("rival")),
-    };
-    assert_eq!(
-        code(acme.add_host(&name("h"), &stolen)),
-        Some(ErrorCode::InvalidArgument)
-    );
-    let own = HostSpec {
         tenant: None,
-        ..stolen
     };
-    let added = acme.add_host(&name("h"), &own).unwrap();
-    assert_eq!(added.tenant, Some(name("acme")));
+    assert_eq!(code(acme.add_host(&name("h"), &claimed)), forbidden);
+    assert_eq!(code(acme.remove_host(&name("ours"))), forbidden);
+    let request = HostKeyRequest::default();
+    assert_eq!(code(acme.generate_host_key(&name("ours"), &request)), None);
+    let refused = acme.generate_host_key(&name("theirs"), &request);
+    assert_eq!(code(refused), missing);
     assert_eq!(code(acme.delete_volume(&name("a"), false)), None);
     assert_eq!(node.client().volumes().unwrap().items.len(), 2);
 }

@@ -193,9 +193,9 @@ fn a_tenant_touches_nothing_of_another() {
     let (acme, rival) = (operator(&node, "acme"), operator(&node, "rival"));
     let host = HostSpec {
         nqn: NQN.into(),
-        tenant: None,
+        tenant: Some(name("rival")),
     };
-    rival.add_host(&name("theirs"), &host).unwrap();
+    admin.add_host(&name("theirs"), &host).unwrap();
     let grouped = VolumeSpec {
         subsystem: Some(name("group")),
         hosts: vec![name("theirs")],

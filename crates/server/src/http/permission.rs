@@ -85,7 +85,9 @@ fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &
             Subject::Owned(..),
         ) => true,
         (["v1", "volumes", _, "hosts", _], Subject::Owned(..)) => true,
-        (["v1", "hosts", _] | ["v1", "hosts", _, "key" | "tls-key"], Subject::Owned(..)) => true,
+        // A name of a host is whatever anybody says: the node's people say whose it is.
+        (["v1", "hosts", _], Subject::Owned(..)) => method.is_safe(),
+        (["v1", "hosts", _, "key" | "tls-key"], Subject::Owned(..)) => true,
         (["v1", "snapshots"] | ["v1", "snapshots", _], _) => true,
         (["v1", "pools", _, "snapshots", _], _) => true,
         (["v1", "tenants", name], _) => method.is_safe() && *name == tenant.as_str(),
@@ -163,7 +165,10 @@ mod tests {
         ] {
             assert!(allowed(&tenant, Method::GET, path), "{path}");
         }
-        assert!(allowed(&tenant, Method::PUT, "/v1/hosts/h"));
+        for method in [Method::PUT, Method::DELETE] {
+            assert!(!allowed(&tenant, method, "/v1/hosts/h"));
+        }
+        assert!(allowed(&tenant, Method::PUT, "/v1/hosts/h/key"));
         assert!(allowed(&tenant, Method::DELETE, "/v1/volumes/v"));
         assert!(allowed(&tenant, Method::PUT, "/v1/volumes/v"));
         assert!(!allowed(&tenant, Method::PUT, "/v1/volumes/%64emo"));
