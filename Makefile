@@ -7,7 +7,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build deb release demo test check units deny process-tests vm-test bench lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
-	ansible-tools package-tools cinder-tools postgres-tools test-long restarts-long xfstests-long postgres-long fsx-long api-long \
+	ansible-tools package-tools cinder-tools postgres-tools \
+	test-long attacks-long restarts-long xfstests-long postgres-long fsx-long api-long \
 	soak check-release
 
 ARGS ?=
@@ -49,7 +50,7 @@ XFSTESTS_PACKAGES := xfsprogs e2fsprogs mount util-linux acl attr bc dump fio ga
 BENCH_PACKAGES := libisal2
 
 # Targets that take hours, or tools that not every machine has; each can be run alone.
-LONG := restarts-long xfstests-long postgres-long fsx-long api-long soak neon-test fuzz
+LONG := attacks-long restarts-long xfstests-long postgres-long fsx-long api-long soak neon-test fuzz
 # Without the feature the target has no tests, so that `make test` does not run them.
 LONG_FEATURE := --features flashyard/long
 LONG_TESTS := cargo test --workspace $(LONG_FEATURE) --test long -- --nocapture --test-threads=1
@@ -130,6 +131,9 @@ neon-test: rust-tools ## parity's kernels for aarch64, in QEMU
 
 test-long: ## what is too long for `make test`: suites, databases, soaks; all of it, whatever fails
 	$(MAKE) --no-print-directory --keep-going $(LONG)
+
+attacks-long: rust-tools ## all attacks of peers without a key at once, for ATTACK_SECONDS; what they cost a host
+	$(LONG_TESTS) attacked::
 
 # XFSTESTS names the folder; XFSTESTS_TESTS what to run there, else `-g generic/auto`.
 xfstests-long: rust-tools ## xfstests on attached volumes, beside plain loop devices; needs XFSTESTS

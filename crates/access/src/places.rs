@@ -5,6 +5,7 @@
 //! the one that has been idle for longest first. What has proved something keeps its place.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// How many places there are.
@@ -27,6 +28,12 @@ pub struct Places {
     /// Signs of life so far, which put connections in order.
     signs: u64,
     held: BTreeMap<u64, Held>,
+    /// How many connections there are of each address.
+    addresses: BTreeMap<IpAddr, usize>,
+    /// Those that have proved nothing, the one that was idle for longest first.
+    unproven: BTreeMap<u64, u64>,
+    /// The same of each address.
+    unproven_of: BTreeMap<IpAddr, BTreeMap<u64, u64>>,
 }
 
 #[derive(Debug)]
@@ -43,6 +50,9 @@ impl Places {
             shares,
             signs: 0,
             held: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            unproven: BTreeMap::new(),
+            unproven_of: BTreeMap::new(),
         }
     }
 
@@ -50,16 +60,18 @@ impl Places {
     /// connection may have to end for it, which has no place any more.
     pub fn take(&mut self, number: u64, address: IpAddr) -> Option<Option<u64>> {
         let address = origin(address);
-        let own = |held: &Held| held.address == address;
-        let unproven = |held: &Held| !held.proven;
+        let unproven_of = self.unproven_of.get(&address);
         let mut displaced = None;
-        if self.count(own) >= self.shares.of_address
-            || self.count(|held| own(held) && unproven(held)) >= self.shares.unproven_of_address
+        if self.addresses.get(&address).copied().unwrap_or(0) >= self.shares.of_address
+            || unproven_of.map_or(0, BTreeMap::len) >= self.shares.unproven_of_address
         {
-            displaced = Some(self.displace(|held| own(held) && unproven(held))?);
-        } else if self.held.len() >= self.shares.all || self.count(unproven) >= self.shares.unproven
+            displaced = Some(*unproven_of?.first_key_value()?.1);
+        } else if self.held.len() >= self.shares.all || self.unproven.len() >= self.shares.unproven
         {
-            displaced = Some(self.displace(unproven)?);
+            displaced = Some(*self.unproven.first_key_value()?.1);
+        }
+        if let Some(displaced) = displaced {
+            self.free(displaced);
         }
         self.signs += 1;
         let held = Held {
@@ -67,6 +79,8 @@ impl Places {
             proven: false,
             heard: self.signs,
         };
+        self.enter(number, &held);
+        *self.addresses.entry(address).or_default() += 1;
         self.held.insert(number, held);
         Some(displaced)
     }
@@ -79,34 +93,59 @@ impl Places {
     /// Connection `number` has shown a sign of life.
     pub fn heard(&mut self, number: u64) {
         self.signs += 1;
-        if let Some(held) = self.held.get_mut(&number) {
-            held.heard = self.signs;
+        if let Some(mut held) = self.held.remove(&number) {
+            if !held.proven {
+                self.strike(&held);
+                held.heard = self.signs;
+                self.enter(number, &held);
+            }
+            self.held.insert(number, held);
         }
     }
 
     /// Connection `number` has proved that it may be here: it keeps its place.
     pub fn prove(&mut self, number: u64) {
-        if let Some(held) = self.held.get_mut(&number) {
-            held.proven = true;
+        if let Some(mut held) = self.held.remove(&number) {
+            if !held.proven {
+                self.strike(&held);
+                held.proven = true;
+            }
+            self.held.insert(number, held);
         }
     }
 
     /// Connection `number` is gone.
     pub fn free(&mut self, number: u64) {
-        self.held.remove(&number);
+        let Some(held) = self.held.remove(&number) else {
+            return;
+        };
+        if !held.proven {
+            self.strike(&held);
+        }
+        if let Entry::Occupied(mut count) = self.addresses.entry(held.address) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 
-    fn count(&self, which: impl Fn(&Held) -> bool) -> usize {
-        self.held.values().filter(|held| which(held)).count()
+    /// Enters a connection that has proved nothing among those.
+    fn enter(&mut self, number: u64, held: &Held) {
+        self.unproven.insert(held.heard, number);
+        let own = self.unproven_of.entry(held.address).or_default();
+        own.insert(held.heard, number);
     }
 
-    /// Takes the place of the connection that has been idle for longest of those.
-    fn displace(&mut self, which: impl Fn(&Held) -> bool) -> Option<u64> {
-        let those = self.held.iter().filter(|(_, held)| which(held));
-        let (number, _) = those.min_by_key(|(_, held)| held.heard)?;
-        let number = *number;
-        self.held.remove(&number);
-        Some(number)
+    /// Strikes it out there.
+    fn strike(&mut self, held: &Held) {
+        self.unproven.remove(&held.heard);
+        if let Entry::Occupied(mut own) = self.unproven_of.entry(held.address) {
+            own.get_mut().remove(&held.heard);
+            if own.get().is_empty() {
+                own.remove();
+            }
+        }
     }
 }
 
@@ -169,7 +208,7 @@ mod tests {
         for number in 0..200 {
             assert!(places.take(number, address(number as u32)).is_some());
         }
-        assert_eq!(places.count(|_| true), 16);
+        assert_eq!(places.held.len(), 16);
         for number in 200..248 {
             assert!(places.take(number, GREEDY).is_some());
             places.prove(number);

@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use access::{HostKeys, Nqn};
 use block::{BlockDevice, Buffer};
@@ -17,7 +18,11 @@ use crate::per_core::Core;
 use crate::refusals::Refused;
 use crate::report::{CloseReason, RefusalReason, TargetEvent};
 use crate::session::{Role, Session};
+use crate::strangers::Lane;
 use crate::transport::{Command, Reply};
+
+/// A computation's price: that of the usual group.
+const PROOF_PRICE: Duration = Duration::from_micros(1500);
 
 /// What a host has to prove on one queue.
 pub(crate) struct Gate {
@@ -127,6 +132,8 @@ pub(crate) async fn authenticate<D: BlockDevice + 'static>(
             refuse(session, gate, RefusalReason::TooManyProofs);
             return Reply::status(Status::COMMAND_INTERRUPTED);
         };
+        let strangers = &session.core.strangers;
+        strangers.step(Lane::Proofs, session.id, PROOF_PRICE).await;
         if session.closing().is_some() {
             return Reply::status(Status::COMMAND_INTERRUPTED);
         }

@@ -41,6 +41,7 @@ mod room;
 mod secure;
 mod session;
 mod settings;
+mod strangers;
 mod subsystem;
 mod tally;
 mod target;

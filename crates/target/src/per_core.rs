@@ -29,6 +29,7 @@ use crate::reservation::ReservationKeeper;
 use crate::room::Room;
 use crate::session::{Role, Session};
 use crate::settings::TargetSettings;
+use crate::strangers::Strangers;
 use crate::subsystem::Subsystem;
 
 /// Events kept for the node until it takes them; older ones go.
@@ -67,6 +68,8 @@ pub(crate) struct Core<D> {
     pub hosts_refused: Cell<u64>,
     /// What connections have taken.
     pub room: Room,
+    /// What is done for those who have proved nothing.
+    pub strangers: Rc<Strangers>,
     /// Who has its turn to authenticate.
     pub proofs: Proofs,
     pub stopping: Cell<bool>,
@@ -114,6 +117,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             keep_alive_expirations: Cell::new(0),
             hosts_refused: Cell::new(0),
             room: Room::new(&settings),
+            strangers: Strangers::new(),
             proofs: Proofs::default(),
             stopping: Cell::new(false),
             events: RefCell::default(),

@@ -3,6 +3,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use access::Nqn;
 use block::BlockDevice;
@@ -19,6 +20,7 @@ use crate::port::PathState;
 use crate::report::CloseReason;
 use crate::reservation::command as reservation;
 use crate::secure::Secured;
+use crate::strangers::Lane;
 use crate::transport::{Command, Connection, End, PRESSED_BYTES, Ready, Reply, Tag, Trust};
 use crate::unready;
 
@@ -140,6 +142,7 @@ impl<D: BlockDevice + 'static> Session<D> {
             if let Some(Role::Io(queue)) = self.role.get() {
                 queue.gone.set(true);
             }
+            self.core.strangers.leave(self.id);
             self.closed.notify_one();
             self.transmit.notify_one();
             self.sent.notify_one();
@@ -204,6 +207,19 @@ impl<D: BlockDevice + 'static> Session<D> {
         self.trust.get() == Trust::Host
     }
 
+    /// Waits until something is done for the connection, which has this price; a host's never
+    /// waits.
+    pub async fn step(&self, price: Duration) {
+        let lane = match self.trust.get() {
+            Trust::Unproven => Lane::Unproven,
+            Trust::Guest => Lane::Guests,
+            Trust::Host => return,
+        };
+        if self.closing().is_none() {
+            self.core.strangers.step(lane, self.id, price).await;
+        }
+    }
+
     /// Bytes that may wait to be sent, those that reads in execution will add included.
     fn unsent_max(&self, pressed: bool) -> usize {
         let most = self.core.settings.read_bytes_max;
@@ -248,6 +264,9 @@ impl<D: BlockDevice + 'static> Session<D> {
     /// true says that commands are left, or that so much waits to be sent that nothing more is to
     /// be received.
     pub fn dispatch(self: &Rc<Self>) -> bool {
+        if self.is_trusted() {
+            self.core.strangers.note_host();
+        }
         let pressed = self.core.room.is_pressed();
         self.machine.borrow_mut().set_pressed(pressed);
         let is_left = self.hand_out(self.unsent_max(pressed));

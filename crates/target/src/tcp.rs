@@ -29,6 +29,13 @@ const DIRECT_BYTES_MIN: usize = 8 << 10;
 /// One send carries about this much.
 const SEND_BYTES: usize = 512 << 10;
 const SEND_BYTES_UNTRUSTED: usize = 16 << 10;
+/// What one receive brings at most of those who may have a small share of the core only.
+const STEP_BYTES_UNTRUSTED: usize = 4 << 10;
+/// What a receive and what is in it costs, about: a command for each 72 bytes, at worst.
+const RECEIVE_PRICE: Duration = Duration::from_micros(10);
+const BYTE_PRICE: Duration = Duration::from_nanos(20);
+/// What a send of [`SEND_BYTES_UNTRUSTED`] costs, about.
+const SEND_PRICE: Duration = Duration::from_micros(20);
 /// How long a last word (C2HTermReq, the reply to Disconnect) may take to reach the host.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 /// How long to wait after an accept that failed, when descriptors are used up, say.
@@ -182,11 +189,18 @@ async fn receive<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Stre
                     enlarge(&mut buffer, &mut filled);
                 }
                 make_room(&mut buffer, &mut filled);
-                let room = buffer.len() - filled.end;
+                let room = match session.is_trusted() {
+                    true => buffer.len() - filled.end,
+                    false => (buffer.len() - filled.end).min(STEP_BYTES_UNTRUSTED),
+                };
                 let end = filled.end + session.machine.borrow().receive_hint(room);
                 let (back, received) = stream.recv(buffer, filled.end..end).await;
                 buffer = back;
-                filled.end += *received.as_ref().unwrap_or(&0);
+                let count = *received.as_ref().unwrap_or(&0);
+                session
+                    .step(RECEIVE_PRICE + BYTE_PRICE * count as u32)
+                    .await;
+                filled.end += count;
                 let bytes = buffer.get(filled.clone()).unwrap_or_default();
                 filled.start += session.machine.borrow_mut().receive(bytes);
                 received
@@ -273,6 +287,7 @@ async fn transmit<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Str
             continue;
         }
         session.sending.set(batch.len_bytes());
+        session.step(SEND_PRICE).await;
         let (back, result) = stream.send(batch).await;
         batch = back;
         batch.clear();

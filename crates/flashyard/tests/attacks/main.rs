@@ -2,25 +2,32 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod everything;
+mod flood;
 mod peer;
 #[path = "../support/mod.rs"]
 mod support;
 
 use std::io::Write;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use access::Secret;
+use api::{HostKeyRequest, HostSpec, Role, TokenSpec};
+use client::{Client, Login};
 use initiator::{ConnectOptions, Controller, Credentials};
+use nvme::authentication::{Authentication, Negotiate};
 use nvme::command::SglDescriptor;
 use nvme::log::{GetLogPage, LogPage};
 use nvme::pdu::PduType;
 use nvme::{AdminOpcode, IoOpcode, SubmissionEntry};
 use reactor::{Reactor, ReactorConfig};
+use zerocopy::IntoBytes;
 
-use peer::{Claim, Peer, capsule, status};
+use everything::VICTIM;
+use peer::{Claim, Peer, capsule, connected_from, status};
 use support::{Node, http, name, wait_until};
 
-const VICTIM: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
 const MIB: u64 = 1 << 20;
 /// Of the answer to Connect: the host has to authenticate.
 const AUTHENTICATE: u64 = 1 << 17;
@@ -114,6 +121,84 @@ fn a_queue_without_a_proof_touches_nobodys_association() {
         assert_eq!(victim.active_namespaces().await.unwrap(), [1]);
         victim.disconnect().await;
     });
+}
+
+/// Whoever operates a tenant cannot say that a host is its own, and cut it off so from others.
+#[test]
+fn a_tenant_claims_no_host_of_others() {
+    let node = Node::develop(&["--cores", "0"]);
+    let address = node.endpoints().nvme[0];
+    let nqn = node.client().volume(&name("demo")).unwrap().nqn;
+    let spec = TokenSpec {
+        role: Role::Operator,
+        tenant: Some(name("acme")),
+        expires: None,
+    };
+    let made = node.client().create_token(&name("acme"), &spec).unwrap();
+    let acme = Client::with(&Login {
+        url: node.endpoints().api.clone(),
+        token: made.secret,
+        certificate: None,
+    });
+    let acme = acme.unwrap();
+    let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
+    reactor.run(async {
+        let options = ConnectOptions::new(VICTIM);
+        let victim = Controller::connect(address, &nqn, options).await.unwrap();
+        let host = HostSpec {
+            nqn: VICTIM.into(),
+            tenant: None,
+        };
+        let claimed = acme.add_host(&name("mine"), &host);
+        assert!(claimed.is_err(), "{claimed:?}");
+        let keyed = acme.generate_host_key(&name("mine"), &HostKeyRequest::default());
+        assert!(keyed.is_err(), "{keyed:?}");
+        // The refusal is the same whether somebody has the host or not.
+        node.answer(&["host", "add", "victim", "--nqn", VICTIM]);
+        let known = acme.add_host(&name("mine"), &host);
+        assert_eq!(
+            claimed.unwrap_err().to_string(),
+            known.unwrap_err().to_string()
+        );
+        assert_eq!(victim.active_namespaces().await.unwrap(), [1]);
+        victim.disconnect().await;
+    });
+}
+
+/// Whoever asks for arithmetic in a host's name, from many addresses, leaves the host its turn.
+#[test]
+fn arithmetic_for_strangers_leaves_a_host_its_turn() {
+    let node = Node::develop(&["--cores", "0"]);
+    let secret = key_of_victim(&node);
+    let address = node.endpoints().nvme[0];
+    let nqn = node.client().volume(&name("demo")).unwrap().nqn;
+    let offer = Negotiate::new(7, &[1, 2, 3], &[0, 1, 2, 3, 4, 5]);
+    let send = Authentication::send(offer.as_bytes().len() as u32);
+    let asking = (0..400_u32).filter_map(|number| {
+        let source = IpAddr::from([127, 0, 0, 2 + (number % 8) as u8]);
+        let mut stranger = Peer::initialized_over(connected_from(source, address).ok()?)?;
+        let claim = Claim {
+            host_nqn: VICTIM,
+            ..Claim::default()
+        };
+        let answer = stranger.connect(&claim)?;
+        assert_ne!(answer.entry.result.get() & AUTHENTICATE, 0);
+        stranger.send(&capsule(send.entry(), offer.as_bytes()));
+        Some(stranger)
+    });
+    let asking: Vec<Peer> = asking.collect();
+    assert!(asking.len() > 200, "{}", asking.len());
+    let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
+    reactor.run(async {
+        let options = ConnectOptions {
+            credentials: Some(Credentials::new(secret.parse::<Secret>().unwrap(), None)),
+            ..ConnectOptions::new(VICTIM)
+        };
+        let victim = Controller::connect(address, &nqn, options).await.unwrap();
+        assert_eq!(victim.active_namespaces().await.unwrap(), [1]);
+        victim.disconnect().await;
+    });
+    drop(asking);
 }
 
 /// Whoever is not admitted to a drive leaves nothing behind in the node.
@@ -212,4 +297,12 @@ fn whoever_does_not_read_is_not_read_from() {
     assert!(sent < 4000, "the node took everything");
     assert!(grown < 16 * MIB, "{} MiB", grown / MIB);
     wait_until("others are served", || serves(&node));
+}
+
+/// Everything above and more, at once and at full speed, from one address and from eight: the node
+/// takes little memory for it, goes on serving, loses no event and no entry of its audit log, and
+/// keeps nothing of it.
+#[test]
+fn everything_at_once_costs_little_and_leaves_nothing() {
+    everything::withstand(Duration::from_secs(5));
 }

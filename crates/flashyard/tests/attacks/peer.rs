@@ -1,7 +1,8 @@
 //! [`Peer`]: a stranger on the network that says what no host would.
+#![allow(dead_code, reason = "each test uses what it needs")]
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use nvme::SubmissionEntry;
@@ -10,6 +11,7 @@ use nvme::fabrics::{Configuration, Property, PropertyOffset};
 use nvme::pdu::{
     CommandCapsule, CommonHeader, InitializeRequest, InitializeResponse, PduType, ResponseCapsule,
 };
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Longer than any answer takes on the slowest machine.
@@ -47,7 +49,11 @@ pub struct Peer {
 impl Peer {
     /// A connection that has been initialized; `None` when the node does not have it.
     pub fn initialized(address: SocketAddr) -> Option<Peer> {
-        let stream = TcpStream::connect(address).ok()?;
+        Peer::initialized_over(TcpStream::connect(address).ok()?)
+    }
+
+    /// The same over a connection that there is.
+    pub fn initialized_over(stream: TcpStream) -> Option<Peer> {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut peer = Peer { stream };
         peer.send(InitializeRequest::new(0, 0, 0).as_bytes());
@@ -58,16 +64,20 @@ impl Peer {
 
     /// A connection to the discovery controller, ready for commands.
     pub fn discovering(address: SocketAddr, keep_alive_ms: u32) -> Option<Peer> {
-        let mut peer = Peer::initialized(address)?;
+        Peer::initialized(address)?.discover(keep_alive_ms)
+    }
+
+    /// Connects to the discovery controller.
+    pub fn discover(mut self, keep_alive_ms: u32) -> Option<Peer> {
         let claim = Claim {
             keep_alive_ms,
             ..Claim::default()
         };
-        let answer = peer.connect(&claim)?;
+        let answer = self.connect(&claim)?;
         assert_eq!(status(&answer), 0, "discovery is for everybody");
         let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
-        peer.command(enable.entry(), &[])?;
-        Some(peer)
+        self.command(enable.entry(), &[])?;
+        Some(self)
     }
 
     /// The node may have closed: that is for what comes next to see.
@@ -122,6 +132,18 @@ impl Peer {
         }
         kinds
     }
+}
+
+/// A connection that comes from this address of the machine's.
+pub fn connected_from(source: IpAddr, address: SocketAddr) -> io::Result<TcpStream> {
+    let flags = SocketFlags::CLOEXEC;
+    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, flags, Some(ipproto::TCP))?;
+    // Ports of connections that have just ended are taken again.
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(socket.into())
 }
 
 /// The status of an answer, without its phase.

@@ -1,16 +1,24 @@
-//! Other people's suites and databases on attached volumes, while nodes die and drives fail: too
-//! long for `make test`. `make test-long` runs them. Without the feature `long` this target has no
-//! test at all, so that nothing counts as passed that did not run. Needs root, as attaching does.
+//! Other people's suites and databases on attached volumes, while nodes die and drives fail, and
+//! attacks that last: too long for `make test`. `make test-long` runs them. Without the feature
+//! `long` this target has no test at all, so that nothing counts as passed that did not run. Needs
+//! root, as attaching does.
 
 #![cfg(feature = "long")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../support/attached.rs"]
 mod attached;
+mod attacked;
 #[path = "../support/database.rs"]
 mod database;
+#[path = "../attacks/everything.rs"]
+mod everything;
+#[path = "../attacks/flood.rs"]
+mod flood;
 mod fsx;
 mod outcomes;
+#[path = "../attacks/peer.rs"]
+mod peer;
 #[path = "../support/postgres.rs"]
 mod postgres;
 mod postgresql;
