@@ -322,6 +322,7 @@ fn what_an_earlier_version_kept_goes_to_the_pool() {
             kind: ReservationType::WriteExclusive,
             host: [HOLDER; 16],
         }),
+        ..node::Reservations::default()
     };
     let on_node = |node: &Node| {
         let state = State::open(node.path()).unwrap();

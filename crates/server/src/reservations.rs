@@ -120,6 +120,7 @@ impl TryFrom<InPool> for Reservations {
             persistent: true,
             registrants: registrants.map(|one| (one.host, one.key)).collect(),
             held: held.transpose()?,
+            ..Reservations::default()
         })
     }
 }
@@ -203,6 +204,7 @@ fn restored(record: &Record) -> Reservations {
             .map(|(host, key)| (*host.as_bytes(), *key))
             .collect(),
         held,
+        ..Reservations::default()
     }
 }
 
@@ -221,6 +223,7 @@ mod tests {
                 kind: ReservationType::ExclusiveAccessAllRegistrants,
                 host: host(last),
             }),
+            ..Reservations::default()
         }
     }
 

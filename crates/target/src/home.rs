@@ -191,6 +191,7 @@ pub(crate) enum Message {
         subsystem_nqn: Nqn,
         nsid: u32,
         host: HostId,
+        name: Nqn,
         request: Request,
     },
     /// Serve by these reservations from now on, and say so.

@@ -315,9 +315,10 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         }
     }
 
-    fn by(&self, access: Access) -> By {
+    fn by(&self, access: Access) -> By<'_> {
         By {
             host: self.host_id,
+            name: &self.host_nqn,
             access,
         }
     }
@@ -453,7 +454,7 @@ fn range_of<D: BlockDevice>(
     }
 }
 
-async fn flush_one<D: BlockDevice>(namespace: &Namespace<D>, by: By) -> Result<(), Refused> {
+async fn flush_one<D: BlockDevice>(namespace: &Namespace<D>, by: By<'_>) -> Result<(), Refused> {
     let _entered = namespace.enter(BlockRange::new(Lba(0), 0), by).await?;
     add(&namespace.counters.flushes, 1);
     namespace.device.flush().await?;

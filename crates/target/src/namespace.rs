@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use access::Nqn;
 use block::{BlockDevice, BlockRange, Geometry};
 use nvme::Status;
 use reactor::sync::Mutex;
@@ -35,8 +36,9 @@ pub(crate) struct Namespace<D> {
 
 /// Who does something, and what.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct By {
+pub(crate) struct By<'a> {
     pub host: HostId,
+    pub name: &'a Nqn,
     pub access: Access,
 }
 
@@ -79,26 +81,26 @@ impl<D: BlockDevice> Namespace<D> {
 
     /// Counts a command in, once nobody has `range` to himself. `Err` when the namespace is being
     /// removed or a reservation forbids it.
-    pub async fn enter(&self, range: BlockRange, by: By) -> Result<Entered<'_>, Status> {
+    pub async fn enter(&self, range: BlockRange, by: By<'_>) -> Result<Entered<'_>, Status> {
         self.in_flight.free(range).await;
         self.enter_locked(by)
     }
 
     /// As [`Namespace::enter`], for a command that has its blocks to itself.
-    pub fn enter_locked(&self, by: By) -> Result<Entered<'_>, Status> {
+    pub fn enter_locked(&self, by: By<'_>) -> Result<Entered<'_>, Status> {
         self.admit(by)?;
         Ok(self.in_flight.enter())
     }
 
     /// `Err` when the namespace is being removed, or a reservation forbids it or may do so.
-    fn admit(&self, by: By) -> Result<(), Status> {
+    fn admit(&self, by: By<'_>) -> Result<(), Status> {
         if self.removed.get() {
             return Err(Status::INVALID_NAMESPACE.do_not_retry());
         }
         if self.reserved.get() {
             let known = self.reservations.borrow();
             let known = known.as_ref().ok_or(Status::NAMESPACE_NOT_READY)?;
-            if !known.allows(&by.host, by.access) {
+            if !known.allows(&by.host, by.name, by.access) {
                 return Err(Status::RESERVATION_CONFLICT.do_not_retry());
             }
         }

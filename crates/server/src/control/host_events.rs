@@ -29,8 +29,8 @@ impl HostEvents {
         if let Some(other) = self.ids.note(id, host) {
             let id = u128::from_be_bytes(id);
             let message = format!(
-                "{host} at {address} has the host identifier of {other} ({id:032x}): reservations \
-                 take the two for one host; give one of them another (/etc/nvme/hostid)"
+                "{host} at {address} has the host identifier of {other} ({id:032x}): only one of \
+                 them can reserve a namespace; give one of them another (/etc/nvme/hostid)"
             );
             self.tell(Severity::Warning, &of(subsystem), &message);
         }

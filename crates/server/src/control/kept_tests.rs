@@ -134,7 +134,7 @@ fn registered(hosts: usize) -> Reservations {
         generation: 9,
         persistent: true,
         registrants: (0..hosts).map(|number| (host(number), u64::MAX)).collect(),
-        held: None,
+        ..Reservations::default()
     }
 }
 
@@ -257,6 +257,7 @@ fn the_page_has_every_field_and_its_sample_is_what_is_written_and_read() {
             kind: ReservationType::WriteExclusiveRegistrantsOnly,
             host: [2; 16],
         }),
+        ..Reservations::default()
     };
     let identity = encode(&record, &objects).unwrap();
     let written = with_reservations(&identity, Some(&some)).unwrap();

@@ -63,7 +63,8 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 notices.set_mask(nsid, value & MASKABLE);
             } else {
                 let request = Request::Persist(value & 1 != 0);
-                core.reserve(&self.subsystem_nqn, nsid, self.host_id, request)
+                let host = (self.host_id, &self.host_nqn);
+                core.reserve(&self.subsystem_nqn, nsid, host, request)
                     .await?;
             }
         }

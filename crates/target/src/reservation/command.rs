@@ -53,7 +53,8 @@ pub(crate) async fn execute<D: BlockDevice + 'static>(
         Err(status) => return Reply::status(status.do_not_retry()),
     };
     let nqn = &queue.subsystem.settings.nqn;
-    match core.reserve(nqn, nsid, queue.host_id, request).await {
+    let host = (queue.host_id, &queue.host_nqn);
+    match core.reserve(nqn, nsid, host, request).await {
         Ok(()) => Reply::success(),
         Err(status) => Reply::status(status),
     }

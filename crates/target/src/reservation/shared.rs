@@ -51,9 +51,11 @@ impl<D: BlockDevice + 'static> Core<D> {
                 subsystem_nqn,
                 nsid,
                 host,
+                name,
                 request,
             } => drop(reactor::spawn(async move {
-                let result = core.decide(&subsystem_nqn, nsid, host, request).await;
+                let decided = core.decide(&subsystem_nqn, nsid, (host, &name), request);
+                let result = decided.await;
                 core.post(from, Message::Done { token, result });
             })),
             Message::Reservations { token, from, news } => drop(reactor::spawn(async move {
@@ -65,15 +67,17 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    /// Has the owner of a namespace's reservations decide on a request.
+    /// Has the owner of a namespace's reservations decide on a request of a host, by its identifier
+    /// and its name.
     pub async fn reserve(
         &self,
         subsystem_nqn: &Nqn,
         nsid: u32,
-        host: HostId,
+        (host, name): (HostId, &Nqn),
         request: Request,
     ) -> Result<(), Status> {
         if self.identifiers.index == OWNER {
+            let host = (host, name);
             return self.decide(subsystem_nqn, nsid, host, request).await;
         }
         let (token, receiver) = self.ask(OWNER, |token| Message::Reserve {
@@ -82,6 +86,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             subsystem_nqn: subsystem_nqn.clone(),
             nsid,
             host,
+            name: name.clone(),
             request,
         });
         let answer = reactor::timeout(APPLY_TIMEOUT * 2, receiver).await;
@@ -97,14 +102,14 @@ impl<D: BlockDevice + 'static> Core<D> {
         &self,
         subsystem_nqn: &Nqn,
         nsid: u32,
-        host: HostId,
+        (host, name): (HostId, &Nqn),
         request: Request,
     ) -> Result<(), Status> {
         let subsystem = self.subsystem(subsystem_nqn).ok_or(GONE)?;
         let namespace = subsystem.namespace(nsid).ok_or(GONE)?;
         let _turn = namespace.changing.lock().await;
         let before = namespace.reservations()?;
-        let change = before.execute(host, request)?;
+        let change = before.execute(host, name, request)?;
         if change.state == *before {
             return Ok(());
         }

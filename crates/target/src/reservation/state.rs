@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use access::Nqn;
 use nvme::Status;
 use nvme::reservation::{NotificationType, ReservationType};
 
@@ -25,6 +26,10 @@ pub struct Reservations {
     pub persistent: bool,
     /// Keys by host.
     pub registrants: BTreeMap<HostId, u64>,
+    /// Under which names they came. An identifier is whatever a host says, so while it is
+    /// registered it is good under that name only. Unknown of those that were kept through a power
+    /// loss, until they ask for something.
+    pub names: BTreeMap<HostId, Nqn>,
     /// The reservation, if there is one.
     pub held: Option<Held>,
 }
@@ -87,8 +92,8 @@ const CONFLICT: Status = Status::RESERVATION_CONFLICT.do_not_retry();
 pub(super) const NO_ROOM: Status = Status::INTERNAL_ERROR.do_not_retry();
 
 impl Reservations {
-    /// Whether a host may access the data this way.
-    pub fn allows(&self, host: &HostId, access: Access) -> bool {
+    /// Whether a host of this name may access the data this way.
+    pub fn allows(&self, host: &HostId, name: &Nqn, access: Access) -> bool {
         let Some(held) = &self.held else {
             return true;
         };
@@ -97,6 +102,7 @@ impl Reservations {
         }
         // What an earlier version let such hosts reserve holds for none of them.
         *host != NO_HOST
+            && self.is_named(host, name)
             && (held.host == *host
                 || held.kind.admits_registrants() && self.registrants.contains_key(host))
     }
@@ -108,8 +114,31 @@ impl Reservations {
         })
     }
 
-    /// What becomes of the request of `host`; `Err` with the status when nothing changes.
-    pub fn execute(&self, host: HostId, request: Request) -> Result<Change, Status> {
+    /// Whether an identifier is good under this name.
+    fn is_named(&self, host: &HostId, name: &Nqn) -> bool {
+        self.names
+            .get(host)
+            .is_none_or(|registered| registered == name)
+    }
+
+    /// What becomes of the request of `host`, which came under `name`; `Err` with the status when
+    /// nothing changes.
+    pub fn execute(&self, host: HostId, name: &Nqn, request: Request) -> Result<Change, Status> {
+        if !self.is_named(&host, name) {
+            return Err(CONFLICT);
+        }
+        let mut change = self.changed(host, request)?;
+        let Reservations {
+            registrants, names, ..
+        } = &mut change.state;
+        names.retain(|host, _| registrants.contains_key(host));
+        if registrants.contains_key(&host) && !names.contains_key(&host) {
+            names.insert(host, name.clone());
+        }
+        Ok(change)
+    }
+
+    fn changed(&self, host: HostId, request: Request) -> Result<Change, Status> {
         let mut change = Change {
             state: self.clone(),
             notices: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use access::Nqn;
 use nvme::Status;
 use nvme::reservation::{NotificationType, ReservationType};
 use proptest::prelude::*;
@@ -20,16 +21,22 @@ fn held(kind: ReservationType) -> Reservations {
         generation: 3,
         persistent: false,
         registrants,
+        names: HOSTS.map(|host| (host, name())).into(),
         held: Some(Held { kind, host: A }),
     }
 }
 
+/// Of all hosts of these tests, unless they say otherwise.
+fn name() -> Nqn {
+    "nqn.2026-11.example:host".parse().unwrap()
+}
+
 fn done(state: &Reservations, host: HostId, request: Request) -> Change {
-    state.execute(host, request).unwrap()
+    state.execute(host, &name(), request).unwrap()
 }
 
 fn refused(state: &Reservations, host: HostId, request: Request) -> Status {
-    state.execute(host, request).unwrap_err().code()
+    state.execute(host, &name(), request).unwrap_err().code()
 }
 
 #[test]
@@ -94,12 +101,19 @@ fn access_is_by_type_and_role() {
         state.registrants.remove(&C);
         for access in [Access::Read, Access::Write] {
             let reads = access == Access::Read && !kind.forbids_reads();
-            assert!(state.allows(&A, access));
-            assert_eq!(state.allows(&B, access), reads || kind.admits_registrants());
-            assert_eq!(state.allows(&C, access), reads);
+            assert!(state.allows(&A, &name(), access));
+            assert_eq!(
+                state.allows(&B, &name(), access),
+                reads || kind.admits_registrants()
+            );
+            assert_eq!(state.allows(&C, &name(), access), reads);
         }
         state.held = None;
-        assert!(HOSTS.iter().all(|host| state.allows(host, Access::Write)));
+        assert!(
+            HOSTS
+                .iter()
+                .all(|host| state.allows(host, &name(), Access::Write))
+        );
     }
 }
 
@@ -116,7 +130,7 @@ fn acquiring_and_releasing_keep_the_rules_of_the_holder() {
         assert_eq!(state, held(kind), "acquiring does not count");
         assert_eq!(done(&state, A, Request::Acquire(1, kind)).state, state);
         let all = kind.is_held_by_all();
-        let again = state.execute(B, Request::Acquire(2, kind));
+        let again = state.execute(B, &name(), Request::Acquire(2, kind));
         assert_eq!(again.is_ok(), all);
         let other = ReservationType::ALL[(usize::from(kind.number()) + 1) % 6];
         assert_eq!(refused(&state, A, Request::Acquire(1, other)), conflict);
@@ -245,7 +259,7 @@ proptest! {
         let mut state = Reservations::default();
         for (host, request) in requests {
             let host = HOSTS[host];
-            let Ok(change) = state.execute(host, request) else {
+            let Ok(change) = state.execute(host, &name(), request) else {
                 continue;
             };
             let new = change.state;
@@ -257,7 +271,8 @@ proptest! {
             prop_assert_eq!(told.len(), change.notices.len(), "one notification a host");
             if let Some(held) = new.held {
                 prop_assert!(new.registrants.contains_key(&held.host));
-                let writers = HOSTS.iter().filter(|host| new.allows(host, Access::Write)).count();
+                let writes = |host: &&HostId| new.allows(host, &name(), Access::Write);
+                let writers = HOSTS.iter().filter(writes).count();
                 let all = held.kind.admits_registrants();
                 let admitted = if all { new.registrants.len() } else { 1 };
                 prop_assert_eq!(writers, admitted);
@@ -269,4 +284,39 @@ proptest! {
             state = new;
         }
     }
+}
+
+/// While an identifier is registered it is good under the name under which it came: nobody else
+/// passes for that host, whatever it says of itself.
+#[test]
+fn a_registered_identifier_is_good_under_one_name() {
+    let other: Nqn = "nqn.2026-11.example:other".parse().unwrap();
+    let kind = ReservationType::WriteExclusive;
+    let registered = done(&Reservations::default(), A, Request::Register(7, None)).state;
+    let state = done(&registered, A, Request::Acquire(7, kind)).state;
+    assert!(state.allows(&A, &name(), Access::Write));
+    assert!(!state.allows(&A, &other, Access::Write));
+    for request in [
+        Request::Register(7, None),
+        Request::Unregister(None, None),
+        Request::Replace(None, 8, None),
+        Request::Release(7, kind),
+        Request::Clear(7),
+        Request::Persist(true),
+    ] {
+        let refused = state.execute(A, &other, request).unwrap_err();
+        assert_eq!(refused.code(), Status::RESERVATION_CONFLICT, "{request:?}");
+    }
+    // Once it is registered no more, anybody may come under it.
+    let left = done(&state, A, Request::Unregister(Some(7), None)).state;
+    assert!(left.names.is_empty());
+    let taken = left.execute(A, &other, Request::Register(9, None));
+    assert_eq!(taken.unwrap().state.names, [(A, other)].into());
+    // What was kept through a power loss is the one's who asks for something first.
+    let kept = Reservations {
+        names: BTreeMap::new(),
+        ..state
+    };
+    let again = done(&kept, A, Request::Register(7, None)).state;
+    assert_eq!(again.names, [(A, name())].into());
 }

@@ -529,3 +529,32 @@ fn nothing_is_promised_that_cannot_be_kept() {
         }
     });
 }
+
+/// Whoever comes under another name with the identifier of a registrant is not that host: neither
+/// what it reserved lets the other in, nor can the other give it up.
+#[test]
+fn nobody_passes_for_a_registrant_by_its_identifier() {
+    simulate(80, async {
+        let cores = start();
+        let honest = host(cores.addresses[0], "honest").await;
+        let exclusive = ReservationType::ExclusiveAccess;
+        assert!(register(&honest, 7).await.is_success());
+        let acquired = acquire(&honest, action::ACQUIRE, exclusive, [7, 0]).await;
+        assert!(acquired.is_success());
+        for address in &cores.addresses {
+            let mut options = ConnectOptions::new("nqn.2014-08.org.example:impostor");
+            options.host_id = ConnectOptions::new("nqn.2014-08.org.example:honest").host_id;
+            let impostor = Controller::connect(*address, SUBSYSTEM, options);
+            let impostor = impostor.await.unwrap();
+            let conflict = Status::RESERVATION_CONFLICT;
+            assert_eq!(access(&impostor, IoOpcode::READ).await, conflict);
+            assert_eq!(access(&impostor, IoOpcode::WRITE).await, conflict);
+            assert_eq!(register(&impostor, 7).await, conflict);
+            let opcode = IoOpcode::RESERVATION_RELEASE;
+            let cleared = ask(&impostor, opcode, action::CLEAR, 0, [7, 0]).await;
+            assert_eq!(cleared, conflict);
+            impostor.disconnect().await;
+        }
+        assert!(access(&honest, IoOpcode::WRITE).await.is_success());
+    });
+}
