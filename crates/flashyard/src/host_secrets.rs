@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use access::Secret;
-use api::SecretText;
+use api::{KeyGroup, KeyHash, SecretText};
 use clap::Args;
 use initiator::{ConnectOptions, Credentials, TlsKey};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::secret::read_secret;
 
 /// Secrets of a host, checked when they are read; given to another process as they are.
-#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Args, Clone, Debug, Serialize, Deserialize)]
 pub struct HostSecrets {
     /// Prove the secret in this file, of the form DHHC-1:TT:BASE64:, to a node that asks; - is
     /// standard input
@@ -22,9 +22,28 @@ pub struct HostSecrets {
     #[arg(long, value_name = "FILE", value_parser = read::<Secret>,
         requires = "dhchap_secret_file")]
     controller_secret_file: Option<SecretText>,
+    /// Of the groups, the weakest that the node may demand: null (none), ffdhe2048, ffdhe3072,
+    /// ffdhe4096, ffdhe6144 or ffdhe8192
+    #[arg(long, value_name = "GROUP", default_value_t = KeyGroup::Ffdhe2048,
+        requires = "dhchap_secret_file")]
+    #[serde(default = "least_group")]
+    dhchap_group_min: KeyGroup,
+    /// Of the hashes, the weakest that the node may demand: sha256, sha384 or sha512
+    #[arg(
+        long,
+        value_name = "HASH",
+        default_value_t,
+        requires = "dhchap_secret_file"
+    )]
+    #[serde(default)]
+    dhchap_hash_min: KeyHash,
     /// Connect under TLS, with the key in this file, of the form NVMeTLSkey-1:HH:BASE64:
     #[arg(long, value_name = "FILE", value_parser = read::<TlsKey>, alias = "tls-key")]
     tls_key_file: Option<SecretText>,
+}
+
+fn least_group() -> KeyGroup {
+    KeyGroup::Ffdhe2048
 }
 
 /// Reads what must be a `T`.
@@ -56,7 +75,10 @@ impl HostSecrets {
         let (host, controller) = self.dhchap();
         if let Some(host) = host {
             let controller = controller.map(parsed).transpose()?;
-            options.credentials = Some(Credentials::new(parsed(host)?, controller));
+            let credentials = Credentials::new(parsed(host)?, controller);
+            let hash = parsed(&self.dhchap_hash_min.to_string())?;
+            let group = parsed(&self.dhchap_group_min.to_string())?;
+            options.credentials = Some(credentials.at_least(hash, group));
         }
         let key = self.tls_key_file.as_ref().map(SecretText::reveal);
         options.tls_key = key.map(parsed).transpose()?;

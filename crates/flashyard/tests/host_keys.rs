@@ -119,7 +119,7 @@ fn a_key_is_taken_from_a_file() {
     let unknown = node.ask(&["host", "key", "nobody", "--generate"]);
     assert_eq!(unknown.status.code(), Some(1));
 
-    node.answer(&[&set[..], &["--controller", &second, "--group", "null"]].concat());
+    node.answer(&[&set[..], &["--controller", &second, "--group", "ffdhe2048"]].concat());
     let address = node.endpoints().nvme[0];
     assert!(connect(address, &nqn, options(Some(&secret), Some(&other))).is_ok());
     let unproved = connect(address, &nqn, options(Some(&secret), Some(&secret)));

@@ -23,13 +23,26 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Offers every hash and every group.
+    /// Offers every hash, and every group that is one: whoever answers for the controller chooses.
     pub fn new(host: Secret, controller: Option<Secret>) -> Credentials {
-        Credentials {
+        let none = Credentials {
             host,
             controller,
-            hashes: ChapHash::ALL.into_iter().rev().collect(),
-            groups: DhGroup::ALL.into_iter().rev().collect(),
+            hashes: Vec::new(),
+            groups: Vec::new(),
+        };
+        none.at_least(ChapHash::Sha256, DhGroup::Ffdhe2048)
+    }
+
+    /// Offers the hashes and the groups that are not weaker than these.
+    #[must_use]
+    pub fn at_least(self, hash: ChapHash, group: DhGroup) -> Credentials {
+        let hashes = ChapHash::ALL.into_iter().rev();
+        let groups = DhGroup::ALL.into_iter().rev();
+        Credentials {
+            hashes: hashes.filter(|offered| *offered >= hash).collect(),
+            groups: groups.filter(|offered| *offered >= group).collect(),
+            ..self
         }
     }
 }

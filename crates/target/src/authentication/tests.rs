@@ -41,7 +41,8 @@ fn prover(credentials: Credentials) -> Prover {
 
 fn honest(keys: &HostKeys, mutual: bool) -> Prover {
     let controller = keys.controller.clone().filter(|_| mutual);
-    prover(Credentials::new(keys.host.clone(), controller))
+    let credentials = Credentials::new(keys.host.clone(), controller);
+    prover(credentials.at_least(ChapHash::Sha256, DhGroup::Null))
 }
 
 /// The whole exchange, with `change` applied to the host's reply.
@@ -87,6 +88,7 @@ fn every_hash_and_group_authenticates_both_ends() {
 fn who_does_not_know_the_secret_is_refused_and_told() {
     let keys = keys(ChapHash::Sha256, DhGroup::Null);
     let stranger = Credentials::new(Secret::generate(None), None);
+    let stranger = stranger.at_least(ChapHash::Sha256, DhGroup::Null);
     let mut machine = authenticator(&keys);
     let refused = exchange(&mut machine, prover(stranger.clone()), |_| ());
     assert_eq!(refused, Err(Refusal::OfHost(Failure::FAILED)));
@@ -121,6 +123,35 @@ fn a_host_that_distrusts_the_controller_is_let_go() {
     let mut machine = authenticator(&keys);
     let refused = exchange(&mut machine, prover(distrustful), |_| ());
     assert_eq!(refused, Err(Refusal::OfHost(Failure::FAILED)));
+}
+
+/// A host says how weak a group may be that a controller demands: a rogue one would choose none.
+#[test]
+fn a_host_takes_no_weaker_group_than_it_says() {
+    let weak = keys(ChapHash::Sha256, DhGroup::Null);
+    let usual = Credentials::new(weak.host.clone(), None);
+    let mut machine = authenticator(&weak);
+    machine.receive(&prover(usual.clone()).offer());
+    let refused = machine.transmit(ROOM).unwrap();
+    assert_eq!(
+        prover(usual).reply(&refused),
+        Err(Refusal::OfHost(Failure::GROUP_UNUSABLE))
+    );
+    // Nor does it follow a controller that chooses what was not on offer.
+    let strong = honest(&weak, false);
+    let mut machine = authenticator(&weak);
+    machine.receive(&strong.offer());
+    let challenge = machine.transmit(ROOM).unwrap();
+    let strict = Credentials::new(weak.host.clone(), None);
+    for (hash, group) in [
+        (ChapHash::Sha256, DhGroup::Ffdhe2048),
+        (ChapHash::Sha384, DhGroup::Null),
+    ] {
+        let mut host = prover(strict.clone().at_least(hash, group));
+        let mut mine = challenge.clone();
+        mine[4..6].copy_from_slice(&host.offer()[4..6]);
+        assert!(matches!(host.reply(&mine), Err(Refusal::OfController(_))));
+    }
 }
 
 #[test]

@@ -29,7 +29,10 @@ fn keys(group: DhGroup) -> HostKeys {
 
 fn with(host: &Secret, controller: Option<&Secret>) -> ConnectOptions {
     ConnectOptions {
-        credentials: Some(Credentials::new(host.clone(), controller.cloned())),
+        credentials: Some(
+            Credentials::new(host.clone(), controller.cloned())
+                .at_least(ChapHash::Sha256, DhGroup::Null),
+        ),
         io_queues: 2,
         ..options()
     }
