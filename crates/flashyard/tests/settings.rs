@@ -83,6 +83,12 @@ const WRONG: &[(&str, &str)] = &[
     ("state_directory = \"DIR/file/state\"", "state_directory"),
     ("state_directory = \"/proc/state\"", "state_directory"),
     ("state_directory = \"DIR/a\\nb\"", "state_directory"),
+    ("STATEstate_key_file = \"/nowhere/key\"", "state_key_file"),
+    ("STATEstate_key_file = \"DIR/file\"", "state_key_file"),
+    (
+        "STATEstate_key_file_previous = \"credential\"",
+        "state_key_file",
+    ),
     ("STATE[node]\nname = \"-\"", "name"),
     ("STATE[node]\ncores = [4095]", "node.cores"),
     ("STATE[node]\ncores = [-1]", "cores"),

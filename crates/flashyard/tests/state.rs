@@ -203,3 +203,79 @@ fn the_limit_of_open_files_is_raised_or_said_to_be_low() {
     assert!(events("1024"), "too few, and nothing is said");
     assert!(!events("16384"), "enough");
 }
+
+const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+/// A node over `directory` whose settings name the key so, with the credentials there.
+fn keyed(directory: &Path, state_key_file: &str) -> Command {
+    let settings = directory.join("flashyard.toml");
+    let state = directory.join("state");
+    let written = format!(
+        "state_directory = {state:?}\nstate_key_file = {state_key_file:?}\napi.protocol = \"http\"\n"
+    );
+    std::fs::write(&settings, written).unwrap();
+    let mut program = Command::new(PROGRAM);
+    program.args(["serve", "--config"]).arg(settings);
+    program.args(["--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0"]);
+    program.env("CREDENTIALS_DIRECTORY", directory.join("credentials"));
+    program
+}
+
+/// Has the node run for as long as `ask` asks it something.
+fn while_it_runs<T>(mut program: Command, state: &Path, ask: impl FnOnce(&[&str]) -> T) -> T {
+    let quiet = program.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut process = quiet.spawn().unwrap();
+    let url = wait_for("the node starts", || {
+        let endpoints = Endpoints::read(state).ok()?;
+        (endpoints.pid == process.id()).then_some(endpoints.api)
+    });
+    let token = state.join(ADMIN_TOKEN_FILE);
+    let answer = ask(&["--node", &url, "--token-file", token.to_str().unwrap()]);
+    process.kill().unwrap();
+    process.wait().unwrap();
+    answer
+}
+
+/// The state is encrypted with a credential of systemd's; without it, and with another, a start is
+/// refused with the reason, and nothing is lost.
+#[test]
+fn a_credential_encrypts_the_state() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, state) = (directory.path(), directory.path().join("state"));
+    let credential = path.join("credentials/state-key");
+    std::fs::create_dir(path.join("credentials")).unwrap();
+    std::fs::write(&credential, format!("{KEY}\n")).unwrap();
+    let secret = while_it_runs(keyed(path, "state-key"), &state, |login| {
+        let nqn = "nqn.2026-11.example:h";
+        let added = flashyard(&[login, &["host", "add", "h", "--nqn", nqn]].concat());
+        assert!(added.status.success(), "{added:?}");
+        let make = ["host", "key", "h", "--generate", "-o", "json"];
+        let made = flashyard(&[login, &make].concat());
+        let made: api::NewHostKey = serde_json::from_slice(&made.stdout).unwrap();
+        made.secret.reveal().to_owned()
+    });
+    let file = std::fs::read(state.join("state.redb")).unwrap();
+    let mut parts = file.windows(secret.len());
+    assert!(!parts.any(|part| part == secret.as_bytes()));
+
+    let refused = |mut program: Command, said: &str| {
+        let output = program.output().unwrap();
+        let message = text(&output.stderr);
+        assert!(
+            !output.status.success() && message.contains(said),
+            "{message}"
+        );
+        assert!(!message.contains("0011"), "{message}");
+    };
+    refused(keyed(path, ""), "no key was given");
+    let mut without = keyed(path, "state-key");
+    without.env_remove("CREDENTIALS_DIRECTORY");
+    refused(without, "LoadCredential=");
+    std::fs::write(&credential, KEY.replace('0', "a")).unwrap();
+    refused(keyed(path, "state-key"), "not with the key");
+    std::fs::write(&credential, KEY).unwrap();
+    let there = while_it_runs(keyed(path, credential.to_str().unwrap()), &state, |login| {
+        flashyard(&[login, &["host", "list"]].concat())
+    });
+    assert!(text(&there.stdout).contains("sha256"), "{there:?}");
+}

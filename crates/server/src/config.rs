@@ -12,6 +12,8 @@ use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 pub use toml::Spanned;
 
+use crate::state::{State, StateError, StateKeys};
+
 /// The documented sample: every setting with its default.
 pub const DEFAULT_CONFIG: &str = include_str!("../../../deploy/flashyard.toml");
 
@@ -22,6 +24,12 @@ pub const DEFAULT_CONFIG: &str = include_str!("../../../deploy/flashyard.toml");
 pub struct Config {
     /// Where the node keeps what it must remember.
     pub state_directory: PathBuf,
+    /// The key that it is encrypted with; none: it is not.
+    #[serde(deserialize_with = "empty_is_no_path")]
+    pub state_key_file: Option<PathBuf>,
+    /// The key that it was encrypted with before.
+    #[serde(deserialize_with = "empty_is_no_path")]
+    pub state_key_file_previous: Option<PathBuf>,
     /// The node itself.
     pub node: NodeConfig,
     /// The NVMe/TCP side.
@@ -34,6 +42,22 @@ pub struct Config {
     pub log: LogConfig,
     /// Stopping.
     pub shutdown: ShutdownConfig,
+}
+
+impl Config {
+    /// Opens the state.
+    pub(crate) fn open_state(&self) -> Result<State, StateError> {
+        State::open_with(&self.state_directory, self.state_keys()?)
+    }
+
+    /// Reads the keys of the state.
+    ///
+    /// # Errors
+    /// Which of them cannot be used, and why.
+    pub fn state_keys(&self) -> Result<StateKeys, StateError> {
+        let (current, previous) = (&self.state_key_file, &self.state_key_file_previous);
+        StateKeys::read(current.as_deref(), previous.as_deref())
+    }
 }
 
 /// `[node]`
@@ -272,6 +296,8 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             state_directory: "/var/lib/flashyard".into(),
+            state_key_file: None,
+            state_key_file_previous: None,
             node: NodeConfig::default(),
             nvme: NvmeConfig::default(),
             api: ApiConfig::default(),

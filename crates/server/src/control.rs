@@ -149,7 +149,7 @@ impl Control {
     /// cannot connect before [`Control::listen`].
     pub async fn start(config: &Config, set_log_level: SetLogLevel) -> Result<Control, StartError> {
         let started = SystemTime::now();
-        let state = Arc::new(State::open(&config.state_directory)?);
+        let state = Arc::new(config.open_state()?);
         let configured = config.node.name.clone();
         let identity = state.identity(|| configured.clone().unwrap_or_else(host_name))?;
         let (syslog, queue) = Syslog::new();

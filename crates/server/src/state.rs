@@ -7,6 +7,7 @@ mod audit;
 mod backend;
 mod change;
 mod read;
+mod seal;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,13 +23,18 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use self::read::{all_in, one_in};
+use self::seal::Seal;
+pub use self::seal::{StateKey, StateKeys};
 use self::store::{Found, Store};
 use crate::control::PathRecord;
 use crate::private;
 use crate::tokens::TokenRecord;
 
 /// Raised when a record's meaning changes; a newer file is refused rather than misread.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+
+/// Of a state whose records are in the clear, which earlier versions read as well.
+const FORMAT_CLEAR: u32 = 1;
 
 pub(crate) const FILE_NAME: &str = "state.redb";
 
@@ -286,6 +292,34 @@ pub enum StateError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// A key for the state cannot be used.
+    #[error("key of the state {path}: {problem}", path = path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The state is encrypted, and no key fits.
+    #[error("state file {path} is encrypted, {}; allowed: the key that it was encrypted with, in \
+             state_key_file, or in state_key_file_previous beside a new one",
+        if *given { "and not with the key that was given" } else { "and no key was given" },
+        path = path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+        /// A key was given.
+        given: bool,
+    },
+    /// A record does not decrypt.
+    #[error("state record {name:?} does not decrypt: it was changed, or is of another state")]
+    Sealed {
+        /// The record's name.
+        name: String,
+    },
+    /// Nothing can be encrypted.
+    #[error("the system has no random bytes")]
+    Random,
     /// The database failed.
     #[error("state file: {0}")]
     Database(#[from] redb::Error),
@@ -299,20 +333,26 @@ pub struct State {
 }
 
 impl State {
-    /// Opens the state under `directory`, which is made, with its database, if it is missing. A
-    /// state that cannot be written is opened to be read.
+    /// Opens a state that has no key.
     pub fn open(directory: &Path) -> Result<State, StateError> {
+        State::open_with(directory, StateKeys::default())
+    }
+
+    /// Opens the state under `directory`, which is made, with its database, if it is missing. A
+    /// state that cannot be written is opened to be read. One that is not encrypted as `keys` say
+    /// is written anew.
+    pub fn open_with(directory: &Path, keys: StateKeys) -> Result<State, StateError> {
         private::make_directory(directory).map_err(|source| StateError::Directory {
             path: directory.to_owned(),
             source,
         })?;
         let path = directory.join(FILE_NAME);
-        let (store, found) = Store::open(&path)?;
+        let (store, found) = Store::open(&path, keys)?;
         let new = found == Found::Made;
         let state = State { store, new };
         let format = state
             .identity_record()?
-            .map_or(FORMAT, |record| record.format);
+            .map_or(FORMAT_CLEAR, |record| record.format);
         if format > FORMAT {
             return Err(StateError::Newer {
                 path,
@@ -320,6 +360,11 @@ impl State {
             });
         }
         Ok(state)
+    }
+
+    /// Whether its records are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.store.seal().is_closed()
     }
 
     /// Whether there was no state before this was opened.
@@ -346,7 +391,7 @@ impl State {
             return Ok(identity);
         }
         let identity = Identity {
-            format: FORMAT,
+            format: format_of(self.store.seal()),
             name: name(),
             uuid: Uuid::new_v4(),
         };
@@ -426,7 +471,9 @@ impl State {
         table: Table,
         name: &str,
     ) -> Result<Option<T>, StateError> {
-        self.store.read(|database| one_in(database, table, name))
+        let seal = self.store.seal();
+        let read = |database: &_| one_in((database, seal), table, name);
+        self.store.read(read)
     }
 
     pub(crate) fn put_in<'a, T: Serialize + 'a>(
@@ -457,7 +504,16 @@ impl State {
         N: DeserializeOwned + Ord,
         T: DeserializeOwned,
     {
-        self.store.read(|database| all_in(database, table))
+        let seal = self.store.seal();
+        self.store.read(|database| all_in((database, seal), table))
+    }
+}
+
+/// The format of a state that is written so.
+fn format_of(seal: &Seal) -> u32 {
+    match seal.is_closed() {
+        true => FORMAT,
+        false => FORMAT_CLEAR,
     }
 }
 

@@ -8,9 +8,10 @@ use std::ops::Bound;
 use api::AuditEntry;
 use redb::{
     Database, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
-    TableDefinition, TableError, WriteTransaction,
+    TableDefinition, TableError, TableHandle, WriteTransaction,
 };
 
+use super::seal::Seal;
 use super::{META, State, StateError};
 
 type Entries = TableDefinition<'static, u64, &'static [u8]>;
@@ -26,7 +27,7 @@ struct Ring {
 
 /// Changes that were made, or failed: months of them.
 const MADE: Ring = Ring {
-    entries: TableDefinition::new("audit"),
+    entries: TableDefinition::new(TABLES[0]),
     bytes_key: "audit_bytes",
     entries_max: 50_000,
     bytes_max: 64 << 20,
@@ -34,11 +35,17 @@ const MADE: Ring = Ring {
 
 /// Changes that were refused.
 const REFUSED: Ring = Ring {
-    entries: TableDefinition::new("audit_refused"),
+    entries: TableDefinition::new(TABLES[1]),
     bytes_key: "audit_refused_bytes",
     entries_max: 5_000,
     bytes_max: 4 << 20,
 };
+
+/// Tables of entries, by their numbers.
+pub const TABLES: [&str; 2] = ["audit", "audit_refused"];
+
+/// Under which names the state keeps how many bytes they have.
+pub const BYTES_KEYS: [&str; 2] = [MADE.bytes_key, REFUSED.bytes_key];
 
 impl State {
     /// Adds entries to the audit log, which gives them their identifiers; the oldest ones of their
@@ -49,13 +56,18 @@ impl State {
 
     /// At most `count` entries of the audit log after the one with the identifier `after`.
     pub fn audit_after(&self, after: u64, count: usize) -> Result<Vec<AuditEntry>, StateError> {
+        let seal = self.store.seal();
         self.store
-            .read(|database| audit_after(database, after, count))
+            .read(|database| audit_after((database, seal), after, count))
     }
 }
 
 /// Adds an entry, and returns its new identifier.
-pub fn append(transaction: &WriteTransaction, entry: &AuditEntry) -> Result<u64, StateError> {
+pub fn append(
+    transaction: &WriteTransaction,
+    seal: &Seal,
+    entry: &AuditEntry,
+) -> Result<u64, StateError> {
     let (own, other) = match entry.is_refused() {
         true => (REFUSED, MADE),
         false => (MADE, REFUSED),
@@ -65,7 +77,7 @@ pub fn append(transaction: &WriteTransaction, entry: &AuditEntry) -> Result<u64,
         id,
         ..entry.clone()
     };
-    own.append(transaction, &entry)?;
+    own.append(transaction, seal, &entry)?;
     Ok(id)
 }
 
@@ -79,13 +91,13 @@ pub fn forget(transaction: &WriteTransaction, id: u64) -> Result<(), StateError>
 
 /// At most `count` entries after the one with the identifier `after`.
 pub fn audit_after(
-    database: &Database,
+    (database, seal): (&Database, &Seal),
     after: u64,
     count: usize,
 ) -> Result<Vec<AuditEntry>, StateError> {
     let transaction = database.begin_read().map_err(redb::Error::from)?;
-    let mut entries = MADE.after(&transaction, after, count)?;
-    entries.extend(REFUSED.after(&transaction, after, count)?);
+    let mut entries = MADE.after((&transaction, seal), after, count)?;
+    entries.extend(REFUSED.after((&transaction, seal), after, count)?);
     entries.sort_by_key(|entry| entry.id);
     entries.truncate(count);
     Ok(entries)
@@ -100,17 +112,24 @@ impl Ring {
         Ok(last.map_or(0, |(id, _)| id.value()))
     }
 
-    fn append(&self, transaction: &WriteTransaction, entry: &AuditEntry) -> Result<(), StateError> {
+    fn append(
+        &self,
+        transaction: &WriteTransaction,
+        seal: &Seal,
+        entry: &AuditEntry,
+    ) -> Result<(), StateError> {
         let record = serde_json::to_vec(entry).map_err(|source| StateError::Record {
             name: entry.id.to_string(),
             source,
         })?;
+        let bound = entry.id.to_le_bytes();
+        let record = seal.close(self.entries.name(), &bound, &record)?;
         let table = transaction.open_table(self.entries);
         let mut table = table.map_err(redb::Error::from)?;
         let mut meta = transaction.open_table(META).map_err(redb::Error::from)?;
         let mut bytes = self.bytes(&table, &meta)?;
         table
-            .insert(entry.id, record.as_slice())
+            .insert(entry.id, &*record)
             .map_err(redb::Error::from)?;
         bytes += record.len() as u64;
         while bytes > self.bytes_max || table.len().map_err(redb::Error::from)? > self.entries_max {
@@ -164,7 +183,7 @@ impl Ring {
 
     fn after(
         &self,
-        transaction: &ReadTransaction,
+        (transaction, seal): (&ReadTransaction, &Seal),
         after: u64,
         count: usize,
     ) -> Result<Vec<AuditEntry>, StateError> {
@@ -177,7 +196,9 @@ impl Ring {
         let mut entries = Vec::new();
         for entry in table.range(later).map_err(redb::Error::from)?.take(count) {
             let (id, record) = entry.map_err(redb::Error::from)?;
-            let entry = serde_json::from_slice(record.value());
+            let bound = id.value().to_le_bytes();
+            let record = seal.open(self.entries.name(), &bound, record.value())?;
+            let entry = serde_json::from_slice(&record);
             entries.push(entry.map_err(|source| StateError::Record {
                 name: id.value().to_string(),
                 source,
@@ -223,7 +244,7 @@ mod tests {
             id,
             ..entry(403, path_bytes)
         };
-        ring.append(&transaction, &entry).unwrap();
+        ring.append(&transaction, &Seal::default(), &entry).unwrap();
         let table = transaction.open_table(ring.entries).unwrap();
         let (count, bytes) = (table.len().unwrap(), size_of_all(&table).unwrap());
         drop(table);
@@ -274,21 +295,32 @@ mod tests {
         let database = database();
         let transaction = database.begin_write().unwrap();
         for status in [200, 403, 403, 403, 204] {
-            append(&transaction, &entry(status, 1)).unwrap();
+            append(&transaction, &Seal::default(), &entry(status, 1)).unwrap();
         }
         transaction.commit().unwrap();
-        let listed = audit_after(&database, 0, 9).unwrap();
+        let listed = audit_after((&database, &Seal::default()), 0, 9).unwrap();
         let ids: Vec<(u64, u16)> = listed
             .iter()
             .map(|entry| (entry.id, entry.status))
             .collect();
         assert_eq!(ids, [(1, 200), (2, 403), (3, 403), (4, 403), (5, 204)]);
-        let part = audit_after(&database, 1, 2).unwrap();
+        let part = audit_after((&database, &Seal::default()), 1, 2).unwrap();
         let ids: Vec<u64> = part.iter().map(|entry| entry.id).collect();
         assert_eq!(ids, [2, 3]);
         let transaction = database.begin_read().unwrap();
-        assert_eq!(MADE.after(&transaction, 0, 9).unwrap().len(), 2);
-        assert_eq!(REFUSED.after(&transaction, 0, 9).unwrap().len(), 3);
+        assert_eq!(
+            MADE.after((&transaction, &Seal::default()), 0, 9)
+                .unwrap()
+                .len(),
+            2
+        );
+        assert_eq!(
+            REFUSED
+                .after((&transaction, &Seal::default()), 0, 9)
+                .unwrap()
+                .len(),
+            3
+        );
     }
 
     /// Its bytes make room as well.
@@ -297,7 +329,7 @@ mod tests {
         let database = database();
         let transaction = database.begin_write().unwrap();
         for status in [200, 403] {
-            let id = append(&transaction, &entry(status, 100)).unwrap();
+            let id = append(&transaction, &Seal::default(), &entry(status, 100)).unwrap();
             forget(&transaction, id).unwrap();
         }
         for ring in [MADE, REFUSED] {
@@ -306,7 +338,10 @@ mod tests {
             assert_eq!(ring.bytes(&table, &meta).unwrap(), 0);
         }
         transaction.commit().unwrap();
-        assert_eq!(audit_after(&database, 0, 9).unwrap(), []);
+        assert_eq!(
+            audit_after((&database, &Seal::default()), 0, 9).unwrap(),
+            []
+        );
     }
 
     /// What an earlier version wrote counts as well.

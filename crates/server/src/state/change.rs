@@ -3,13 +3,15 @@
 use std::fmt;
 
 use api::AuditEntry;
-use redb::WriteTransaction;
+use redb::{TableHandle, WriteTransaction};
 
+use super::seal::Seal;
 use super::{StateError, Table, audit};
 
 /// Changes of one transaction, until that is committed.
 pub struct Change<'t> {
     transaction: &'t WriteTransaction,
+    seal: &'t Seal,
     before: Vec<Before>,
 }
 
@@ -21,7 +23,7 @@ pub enum Before {
         table: Table,
         /// Its name.
         name: String,
-        /// What it was.
+        /// What it was, as it was written.
         record: Option<Vec<u8>>,
     },
     /// That there was no such entry of the audit log.
@@ -43,10 +45,11 @@ impl fmt::Debug for Before {
 
 impl<'t> Change<'t> {
     /// Nothing yet.
-    pub fn new(transaction: &'t WriteTransaction) -> Change<'t> {
+    pub fn new(transaction: &'t WriteTransaction, seal: &'t Seal) -> Change<'t> {
         let before = Vec::new();
         Change {
             transaction,
+            seal,
             before,
         }
     }
@@ -58,6 +61,11 @@ impl<'t> Change<'t> {
 
     /// Puts a record under a name.
     pub fn put(&mut self, table: Table, name: &str, record: &[u8]) -> Result<(), StateError> {
+        let written = self.seal.close(table.name(), name.as_bytes(), record)?;
+        self.write(table, name, &written)
+    }
+
+    fn write(&mut self, table: Table, name: &str, record: &[u8]) -> Result<(), StateError> {
         let before = {
             let mut table = self
                 .transaction
@@ -95,7 +103,7 @@ impl<'t> Change<'t> {
     /// Adds entries to the audit log, which gives them their identifiers; the oldest make room.
     pub fn append_audit(&mut self, entries: &[AuditEntry]) -> Result<(), StateError> {
         for entry in entries {
-            let id = audit::append(self.transaction, entry)?;
+            let id = audit::append(self.transaction, self.seal, entry)?;
             self.before.push(Before::NoAuditEntry { id });
         }
         Ok(())
@@ -108,7 +116,7 @@ impl<'t> Change<'t> {
                 table,
                 name,
                 record: Some(record),
-            } => self.put(*table, name, record),
+            } => self.write(*table, name, record),
             Before::Record { table, name, .. } => self.remove(*table, name),
             Before::NoAuditEntry { id } => audit::forget(self.transaction, *id),
         }

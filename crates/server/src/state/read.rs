@@ -2,38 +2,47 @@
 
 use std::collections::BTreeMap;
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableError};
+use redb::{Database, ReadableDatabase, ReadableTable, TableError, TableHandle};
 use serde::de::DeserializeOwned;
 
+use super::seal::Seal;
 use super::{StateError, Table};
 
 /// A record, if it is there.
 pub fn one_in<T: DeserializeOwned>(
-    database: &Database,
+    (database, seal): (&Database, &Seal),
     table: Table,
     name: &str,
 ) -> Result<Option<T>, StateError> {
     let transaction = database.begin_read().map_err(redb::Error::from)?;
+    let table_name = table.name();
     let table = match transaction.open_table(table) {
         Ok(table) => table,
         Err(TableError::TableDoesNotExist(_)) => return Ok(None),
         Err(other) => return Err(StateError::Database(other.into())),
     };
-    let record = table.get(name).map_err(redb::Error::from)?;
-    let parsed = record.map(|record| serde_json::from_slice(record.value()));
-    parsed.transpose().map_err(|source| StateError::Record {
+    let Some(record) = table.get(name).map_err(redb::Error::from)? else {
+        return Ok(None);
+    };
+    let record = seal.open(table_name, name.as_bytes(), record.value())?;
+    let parsed = serde_json::from_slice(&record);
+    parsed.map(Some).map_err(|source| StateError::Record {
         name: name.to_owned(),
         source,
     })
 }
 
 /// Every record of a table, by its name.
-pub fn all_in<N, T>(database: &Database, table: Table) -> Result<BTreeMap<N, T>, StateError>
+pub fn all_in<N, T>(
+    (database, seal): (&Database, &Seal),
+    table: Table,
+) -> Result<BTreeMap<N, T>, StateError>
 where
     N: DeserializeOwned + Ord,
     T: DeserializeOwned,
 {
     let transaction = database.begin_read().map_err(redb::Error::from)?;
+    let table_name = table.name();
     let table = match transaction.open_table(table) {
         Ok(table) => table,
         Err(TableError::TableDoesNotExist(_)) => return Ok(BTreeMap::new()),
@@ -47,7 +56,8 @@ where
             source,
         };
         let key = serde_json::from_value(name.value().into()).map_err(wrong)?;
-        records.insert(key, serde_json::from_slice(record.value()).map_err(wrong)?);
+        let record = seal.open(table_name, name.value().as_bytes(), record.value())?;
+        records.insert(key, serde_json::from_slice(&record).map_err(wrong)?);
     }
     Ok(records)
 }

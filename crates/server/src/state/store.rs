@@ -17,6 +17,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::StateError;
 use super::backend::{Overlaid, Whole};
 use super::change::{Before, Change};
+use super::seal::{self, Seal, StateKeys};
 use crate::private;
 
 /// The open database, the file that it is in, and what is wrong with either.
@@ -27,6 +28,8 @@ pub struct Store {
     writer: Mutex<Writer>,
     opened: RwLock<Opened>,
     problem: Mutex<Option<String>>,
+    /// How records are written.
+    seal: Seal,
 }
 
 /// One at a time writes or opens.
@@ -59,11 +62,11 @@ pub enum Found {
 
 impl Store {
     /// Opens the database in the file `path`, which is made if it is missing. One that cannot be
-    /// written is opened to be read.
-    pub fn open(path: &Path) -> Result<(Store, Found), StateError> {
+    /// written is opened to be read; another is written anew if its records are not as `keys` say.
+    pub fn open(path: &Path, keys: StateKeys) -> Result<(Store, Found), StateError> {
         let (file, reading, found) = open_or_make(path)?;
         let file = Arc::new(file);
-        let store = Store {
+        let mut store = Store {
             path: path.to_owned(),
             writer: Mutex::new(Writer {
                 file,
@@ -72,6 +75,7 @@ impl Store {
             }),
             opened: RwLock::new(Opened::Closed),
             problem: Mutex::default(),
+            seal: Seal::default(),
         };
         let mut writer = store.writer();
         if let Err(error) = store.open_again(&mut writer)
@@ -80,7 +84,42 @@ impl Store {
             return Err(error);
         }
         drop(writer);
+        store.unlock(keys)?;
         Ok((store, found))
+    }
+
+    /// How records are written.
+    pub fn seal(&self) -> &Seal {
+        &self.seal
+    }
+
+    /// Finds the key that fits, and writes the file anew if another is to.
+    fn unlock(&mut self, keys: StateKeys) -> Result<(), StateError> {
+        let (seal, wanted) = match &*self.opened() {
+            Opened::Whole(database) | Opened::Overlaid(database) => {
+                seal::fitting(database, keys, &self.path)?
+            }
+            Opened::Closed => return Err(redb::Error::DatabaseClosed.into()),
+        };
+        self.seal = seal;
+        let Some(wanted) = wanted else {
+            return Ok(());
+        };
+        let mut writer = self.writer();
+        let file = {
+            let mut opened = self.opened_guard();
+            let Opened::Whole(database) = &*opened else {
+                return Ok(());
+            };
+            let copied = copied(&self.path, (database, &self.seal), &wanted)?;
+            *opened = Opened::Closed;
+            copied
+        };
+        writer.file = Arc::new(file);
+        self.open_again(&mut writer)?;
+        drop(writer);
+        self.seal = wanted;
+        Ok(())
     }
 
     /// Why changes are refused, if they are.
@@ -145,7 +184,7 @@ impl Store {
             return Err(redb::Error::DatabaseClosed.into());
         };
         let transaction = database.begin_write().map_err(redb::Error::from)?;
-        let mut made = Change::new(&transaction);
+        let mut made = Change::new(&transaction, &self.seal);
         change(&mut made)?;
         let before = made.before();
         let committed = transaction.commit().map_err(redb::Error::from);
@@ -197,7 +236,7 @@ impl Store {
         let database = database.map_err(redb::Error::from)?;
         if !writer.undo.is_empty() {
             let transaction = database.begin_write().map_err(redb::Error::from)?;
-            let mut change = Change::new(&transaction);
+            let mut change = Change::new(&transaction, &self.seal);
             for before in writer.undo.iter().rev() {
                 change.put_back(before)?;
             }
@@ -272,6 +311,26 @@ fn open_to_write(path: &Path) -> io::Result<File> {
 /// Makes a file with an empty database. It has its name once that is in it, so that a start that
 /// is cut short leaves no empty file.
 fn make(path: &Path) -> Result<File, StateError> {
+    made_anew(path, RenameFlags::NOREPLACE, |_| Ok(()))
+}
+
+/// Puts a file with what is in `database` in its place, written by another seal. What the old file
+/// holds in pages that are free, records in the clear among it, goes with it.
+fn copied(
+    path: &Path,
+    (database, seal): (&Database, &Seal),
+    wanted: &Seal,
+) -> Result<File, StateError> {
+    let copy = |new: &Database| seal::copy((database, seal), (new, wanted));
+    made_anew(path, RenameFlags::empty(), copy)
+}
+
+/// Makes a file with what `fill` puts into its database, which gets its name when all is in it.
+fn made_anew(
+    path: &Path,
+    flags: RenameFlags,
+    fill: impl FnOnce(&Database) -> Result<(), StateError>,
+) -> Result<File, StateError> {
     let new = private::beside(path);
     let failed = |source| StateError::File {
         path: path.to_owned(),
@@ -285,13 +344,14 @@ fn make(path: &Path) -> Result<File, StateError> {
     let made = lock(&file, path).and_then(|()| {
         let whole = Whole(Arc::new(file.try_clone().map_err(failed)?));
         let created = Database::builder().create_with_backend(whole);
-        drop(created.map_err(|error| match redb::Error::from(error) {
+        let created = created.map_err(|error| match redb::Error::from(error) {
             redb::Error::Io(source) => failed(source),
             other => StateError::Database(other),
-        })?);
+        })?;
+        fill(&created)?;
+        drop(created);
         file.sync_all().map_err(failed)?;
-        renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE)
-            .map_err(|error| failed(error.into()))?;
+        renameat_with(CWD, &new, CWD, path, flags).map_err(|error| failed(error.into()))?;
         let directory = path.parent().unwrap_or(Path::new("."));
         File::open(directory)
             .and_then(|directory| directory.sync_all())
