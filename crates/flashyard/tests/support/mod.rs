@@ -79,6 +79,8 @@ pub type Refused<'a> = (&'a [&'a str], i32, &'a [&'a str]);
 /// A node over a directory that outlives its processes.
 pub struct Node {
     directory: TempDir,
+    /// What starts the program, with arguments, if it is not started by itself.
+    launcher: Vec<String>,
     arguments: Vec<String>,
     process: Option<Child>,
     endpoints: Endpoints,
@@ -92,13 +94,28 @@ impl Node {
 
     /// The same in this directory.
     pub fn develop_in(directory: TempDir, extra: &[&str]) -> Node {
+        let mut node = Node::stopped(directory, extra);
+        node.start();
+        node
+    }
+
+    fn stopped(directory: TempDir, extra: &[&str]) -> Node {
         let path = directory.path().to_str().unwrap().to_owned();
         let mut arguments = vec!["serve".to_owned(), "--dev".into(), path];
         arguments.extend(["--drive-size".into(), "16MiB".into()]);
         arguments.extend(["--listen".into(), "127.0.0.1:0".into()]);
         arguments.extend(["--api-listen".into(), "127.0.0.1:0".into()]);
         arguments.extend(extra.iter().map(|argument| (*argument).to_owned()));
-        Node::start_with(directory, arguments)
+        Node::over(directory, arguments)
+    }
+
+    /// Starts `serve --dev` in a new directory, through `launcher` with its arguments.
+    pub fn develop_under(launcher: &[&str], extra: &[&str]) -> Node {
+        let directory = tempfile::tempdir().unwrap();
+        let mut node = Node::stopped(directory, extra);
+        node.launcher = launcher.iter().map(|part| (*part).to_owned()).collect();
+        node.start();
+        node
     }
 
     /// Starts `serve --config` with `settings` beside a state directory and free ports, and an API
@@ -117,24 +134,25 @@ impl Node {
         arguments.push(path.to_str().unwrap().to_owned());
         arguments.extend(["--listen".into(), "127.0.0.1:0".into()]);
         arguments.extend(["--api-listen".into(), "127.0.0.1:0".into()]);
-        Node::start_with(directory, arguments)
+        let mut node = Node::over(directory, arguments);
+        node.start();
+        node
     }
 
-    fn start_with(directory: TempDir, arguments: Vec<String>) -> Node {
+    fn over(directory: TempDir, arguments: Vec<String>) -> Node {
         let endpoints = Endpoints {
             api: String::new(),
             certificate: None,
             nvme: Vec::new(),
             pid: 0,
         };
-        let mut node = Node {
+        Node {
             directory,
+            launcher: Vec::new(),
             arguments,
             process: None,
             endpoints,
-        };
-        node.start();
-        node
+        }
     }
 
     /// Starts the process again after it ended, on other cores.
@@ -166,8 +184,10 @@ impl Node {
     /// Starts the process again after it ended; its log goes to `log` in the directory.
     pub fn start(&mut self) {
         let log = std::fs::File::create(self.log_path()).unwrap();
-        let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
-        program.args(&self.arguments).stdin(Stdio::null());
+        let itself = env!("CARGO_BIN_EXE_flashyard").to_owned();
+        let all = [&self.launcher[..], &[itself], &self.arguments].concat();
+        let mut program = Command::new(&all[0]);
+        program.args(&all[1..]).stdin(Stdio::null());
         program.env("XDG_CONFIG_HOME", self.directory.path());
         program.stdout(log.try_clone().unwrap()).stderr(log);
         let mut process = program.spawn().unwrap();
