@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build deb release demo test check units deny process-tests vm-test bench lab fuzz clean \
+.PHONY: help build deb release demo test check units doc deny process-tests vm-test bench lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
 	ansible-tools package-tools cinder-tools postgres-tools \
 	test-long attacks-long restarts-long xfstests-long postgres-long fsx-long api-long \
@@ -87,6 +87,13 @@ check: rust-tools deny ## format, lints, dependencies, tidy rules, unit tests: b
 	cargo test --workspace --quiet --test labels --test layering --test pages \
 		--test prose --test sources
 	$(MAKE) --no-print-directory units
+
+# Beside `check` and `test`: it checks every crate and dependency in a way of its own, for minutes.
+# Private items are documented too, so links to them lead somewhere.
+doc: export RUSTDOCFLAGS := --deny warnings --allow rustdoc::private_intra_doc_links
+doc: rust-tools ## documentation of all crates, warnings denied, links checked, examples run
+	cargo doc --workspace --no-deps --document-private-items
+	cargo test --workspace --quiet --doc
 
 deny: ## licences, duplicate versions and sources of all dependencies
 	@.ci/install --deny

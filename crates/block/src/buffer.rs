@@ -26,6 +26,16 @@ const POOLED_BYTES_PER_CLASS: usize = 16 << 20;
 ///
 /// A transfer that goes to several places is cut with [`split_off`](Buffer::split_off) and put
 /// together again with [`rejoin`](Buffer::rejoin): no byte is copied.
+///
+/// ```
+/// use block::Buffer;
+///
+/// let mut first = Buffer::zeroed(12_288);
+/// let rest = first.split_off(4096);
+/// assert_eq!((first.len(), rest.len()), (4096, 8192));
+/// let whole = first.rejoin(rest).ok().expect("they are parts of one buffer");
+/// assert_eq!(whole.len(), 12_288);
+/// ```
 pub struct Buffer {
     memory: NonNull<u8>,
     capacity: usize,

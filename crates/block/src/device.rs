@@ -36,6 +36,7 @@ pub enum Durability {
 /// - No operation panics on any argument, and none blocks the thread.
 ///
 /// There are no default methods: a wrapper that forgets one would silently change behaviour.
+/// `examples/own_device.rs` is a small device, served over NVMe/TCP.
 #[allow(
     async_fn_in_trait,
     reason = "one reactor per core: futures are never sent"

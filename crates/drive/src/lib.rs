@@ -4,7 +4,7 @@
 //! keeps nothing, an emulated one (a model of `ssd` with real data, paced in real time), and a
 //! faulty one for tests; the namespaces of this machine's own drives ([`NvmeDrive`]);
 //! [`Emulate512`], which shows any device of 4 KiB blocks as one of 512-byte blocks; what a drive
-//! holds that something else wrote ([`contents`]), and how that is made to go ([`wipe`]). Not in
+//! holds that something else wrote ([`contents()`]), and how that is made to go ([`wipe`]). Not in
 //! this room: anything that knows more than one drive. Every drive here implements
 //! [`BlockDevice`](block::BlockDevice) and passes its conformance test on both drivers of the
 //! reactor.

@@ -1,7 +1,7 @@
 //! Files that are replaced whole: who reads one sees the old contents or the new, never a part.
 //!
-//! In this room: [`replace`], by which every file is written that the program replaces. Not in this
-//! room: what is in the files, and files that drives are made of.
+//! In this room: [`replace()`], by which every file is written that the program replaces. Not in
+//! this room: what is in the files, and files that drives are made of.
 
 mod replace;
 

@@ -2,7 +2,7 @@
 //!
 //! [`Cores`] owns the threads; a [`CoreHandle`] may go anywhere, also to another runtime. What is
 //! submitted costs a few allocations, a lock and perhaps a wake-up: right for control operations.
-//! For a message per I/O use a [`mailbox`](crate::mailbox).
+//! For a message per I/O use a [`mailbox`].
 
 use std::future::Future;
 use std::pin::Pin;

@@ -31,6 +31,23 @@ pub enum Fidelity {
 }
 
 /// One load on one namespace of one drive.
+///
+/// ```
+/// use ssd::{Fidelity, Load, Study, profiles};
+///
+/// # fn main() -> Result<(), ssd::ProfileError> {
+/// let profile = profiles::named("cm7-r-7.68")?;
+/// let load = Load::new("randwrite", 0, 4096)?.with_depth(8, 4);
+/// let iops = |namespace_bytes| {
+///     let mut study = Study::new(&profile, namespace_bytes, load);
+///     study.fidelity = Fidelity::ClosedForm;
+///     study.run(&mut |_| true).map(|outcome| outcome.map_or(0.0, |it| it.iops))
+/// };
+/// // Flash that no namespace has makes random writes cheaper.
+/// assert!(iops(6_400_000_000_000)? > 1.5 * iops(7_680_000_000_000)?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Study<'a> {
     /// The drive.

@@ -21,7 +21,8 @@ pub struct OpenOptions {
     pub create: bool,
     /// Make the file; fail if it exists.
     pub create_new: bool,
-    /// Bypass the page cache where the file system can; [`File::is_direct`] says whether it does.
+    /// Bypass the page cache where the file system can; [`is_direct`](super::File::is_direct) says
+    /// whether it does.
     pub direct: bool,
     /// Fail on a block device that is mounted, or that someone else has claimed.
     pub claim: bool,
