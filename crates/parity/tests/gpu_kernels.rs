@@ -91,14 +91,38 @@ fn expected(job: Job, batch: Batch, input: &[u8]) -> Vec<u8> {
     results
 }
 
+/// Runs the job as the benchmark does, and compares all that it leaves.
 fn agrees(program: &Path, job: Job, batch: Batch) {
     let input = random(batch.bytes() as u64, batch.bytes());
     let launch = kernels::columns(job, batch);
     let found = run(program, &launch, &[], &input, batch.result_bytes(job));
     assert!(
         found == expected(job, batch, &input),
-        "{job:?} of {batch:?} differs"
+        "{} of {batch:?} differs",
+        job.name()
     );
+    if job == Job::PqAndChecksums {
+        sums_agree(program, &input);
+        sums_agree(program, &found);
+    }
+}
+
+fn sums_agree(program: &Path, bytes: &[u8]) {
+    let tables: Vec<u8> = kernels::tables()
+        .iter()
+        .flat_map(|entry| entry.to_le_bytes())
+        .collect();
+    let blocks = bytes.len() / BLOCK_BYTES;
+    let found = run(
+        program,
+        &kernels::checksums(bytes.len()),
+        &tables,
+        bytes,
+        4 * blocks,
+    );
+    let sums = bytes.chunks_exact(BLOCK_BYTES).map(kernels::checksum);
+    let expected: Vec<u8> = sums.flat_map(u32::to_le_bytes).collect();
+    assert_eq!(found, expected, "of {blocks} blocks");
 }
 
 /// Columns of one block of threads, of several, and of a part of one.
@@ -154,19 +178,17 @@ fn every_two_lost_columns_come_back() {
 #[test]
 fn checksums_are_those_of_the_pool() {
     let program = program("checksums");
-    let tables: Vec<u8> = kernels::tables()
-        .iter()
-        .flat_map(|entry| entry.to_le_bytes())
-        .collect();
     for blocks in [1, 7, 8, 9, 40] {
         let mut input = random(blocks as u64, blocks * BLOCK_BYTES);
         input[..BLOCK_BYTES].fill(if blocks == 7 { 0 } else { 0xff });
-        let launch = kernels::checksums(input.len());
-        let found = run(&program, &launch, &tables, &input, 4 * blocks);
-        let sums = input.chunks_exact(BLOCK_BYTES).map(kernels::checksum);
-        let expected: Vec<u8> = sums.flat_map(u32::to_le_bytes).collect();
-        assert_eq!(found, expected, "of {blocks} blocks");
+        sums_agree(&program, &input);
     }
+    let batch = Batch {
+        data: 4,
+        column_bytes: 8192,
+        stripes: 2,
+    };
+    agrees(&program, Job::PqAndChecksums, batch);
 }
 
 #[test]

@@ -74,8 +74,9 @@ impl Figure {
     }
 }
 
-/// One core's rates, from memory, which the GPU's are counted in.
-type OneCore = Vec<((Job, usize, usize), f64)>;
+/// One core's rate from memory, by job, data columns and bytes of a column: the GPU's are counted
+/// in these.
+type OneCore = ((Job, usize, usize), f64);
 
 fn main() {
     // `cargo test --all-targets` runs this too, without `--bench`: nothing to measure then.
@@ -108,7 +109,7 @@ fn main() {
     }
 }
 
-fn of_processors() -> (Vec<Value>, OneCore) {
+fn of_processors() -> (Vec<Value>, Vec<OneCore>) {
     let most = thread::available_parallelism().unwrap().get();
     let mut counts: Vec<usize> = (0..)
         .map(|nth| 1 << nth)
@@ -159,7 +160,7 @@ fn shapes() -> impl Iterator<Item = (Job, Batch)> {
     })
 }
 
-fn of_gpu(device: &Device, most_bytes: usize, one_core: &OneCore) -> Result<Value, DriverError> {
+fn of_gpu(device: &Device, most_bytes: usize, one_core: &[OneCore]) -> Result<Value, DriverError> {
     let mut rows = Vec::new();
     let mut most = (f64::NEG_INFINITY, String::new());
     println!(
