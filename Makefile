@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .PHONY: help build deb release demo test check units doc deny process-tests vm-test bench lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
 	ansible-tools package-tools cinder-tools postgres-tools \
-	test-long attacks-long restarts-long xfstests-long postgres-long fsx-long api-long \
+	report-pictures test-long attacks-long restarts-long xfstests-long postgres-long fsx-long api-long \
 	soak check-release
 
 ARGS ?=
@@ -172,8 +172,13 @@ lab: build lab-tools ## the published experiments at size small; results and pag
 	mkdir -p target/lab
 	for plan in $$($(FLASHYARD) lab list --output json | sed -nE 's/.*"name": "(.*)".*/\1/p'); do \
 		$(FLASHYARD) lab run $$plan --size small --restart --results target/lab/$$plan.json || exit; \
-		$(FLASHYARD) lab report target/lab/$$plan.json --html target/lab/$$plan.html >/dev/null || exit; \
+		$(FLASHYARD) lab report target/lab/$$plan.json --format html --to target/lab/$$plan.html || exit; \
 	done
+
+report-pictures: ## the first screens of the committed results' reports, in docs/results
+	@.ci/install --packages chromium pngquant
+	$(DEBUG_FLASHYARD)
+	.ci/report-pictures $${CARGO_TARGET_DIR:-target}/debug/flashyard docs/results
 
 fuzz: ## every fuzz target for FUZZ_SECONDS each (needs a nightly toolchain and cargo-fuzz)
 	for target in $$(cd fuzz && cargo +nightly fuzz list); do \

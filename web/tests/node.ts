@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** The program under test. */
-function program(): string {
+export function program(): string {
   const target = process.env.CARGO_TARGET_DIR ?? "../target";
   return process.env.FLASHYARD ?? join(target, "debug", "flashyard");
 }

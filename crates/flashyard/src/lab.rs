@@ -5,6 +5,7 @@ mod compare;
 mod display;
 mod list;
 mod nodes;
+mod report;
 mod run;
 mod table;
 
@@ -24,7 +25,7 @@ pub enum Verb {
     /// Run a plan, or go on with one that was interrupted
     Run(run::Run),
     /// Show results beside what was published
-    Report(table::Report),
+    Report(report::Report),
     /// Tell whether two results differ by more than their repetitions do
     Compare(compare::Compare),
 }

@@ -180,7 +180,7 @@ fn the_network_plan_runs_on_nodes_of_its_own_and_makes_a_page() {
         processors["node of networked-4"].is_number(),
         "{processors}"
     );
-    let report = flashyard(&["lab", "report", results, "--html", page]);
+    let report = flashyard(&["lab", "report", results, "--format", "html", "--to", page]);
     assert!(report.status.success(), "{}", text(&report.stderr));
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("How much network a node needs") && page.contains("<svg"));

@@ -55,6 +55,11 @@ impl Sample {
         self.values.is_empty()
     }
 
+    /// The repetitions' values, in order.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
     /// How many repetitions.
     pub fn count(&self) -> usize {
         self.values.len()
@@ -86,21 +91,43 @@ impl Sample {
     /// has fewer than two repetitions.
     pub fn difference(&self, other: &Sample) -> Option<Interval> {
         let (own, theirs) = (self.variance_of_mean()?, other.variance_of_mean()?);
-        let variance = own + theirs;
-        let share = |variance: f64, count: usize| variance.powi(2) / (count - 1) as f64;
-        let spread = share(own, self.count()) + share(theirs, other.count());
-        let degrees = if spread > 0.0 {
-            variance.powi(2) / spread
-        } else {
-            1.0
-        };
-        let half = student(degrees) * variance.sqrt();
+        let half = welch((own, self.count()), (theirs, other.count()));
         let difference = other.mean() - self.mean();
         Some(Interval {
             low: difference - half,
             high: difference + half,
         })
     }
+
+    /// Where the true ratio of the means is, this over `base`: Welch's interval of the difference
+    /// of their logarithms, whose variances are the means' relative ones. `None` when either has
+    /// fewer than two repetitions, or a mean is not above zero.
+    pub fn ratio(&self, base: &Sample) -> Option<Interval> {
+        let relative = |sample: &Sample| {
+            let mean = Some(sample.mean()).filter(|mean| *mean > 0.0)?;
+            Some((sample.variance_of_mean()? / mean.powi(2), sample.count()))
+        };
+        let half = welch(relative(self)?, relative(base)?).exp();
+        let ratio = self.mean() / base.mean();
+        Some(Interval {
+            low: ratio / half,
+            high: ratio * half,
+        })
+    }
+}
+
+/// Half the interval of a difference of two means, of which each is given as its variance and the
+/// number of repetitions.
+fn welch((own, own_count): (f64, usize), (theirs, their_count): (f64, usize)) -> f64 {
+    let variance = own + theirs;
+    let share = |variance: f64, count: usize| variance.powi(2) / (count - 1) as f64;
+    let spread = share(own, own_count) + share(theirs, their_count);
+    let degrees = if spread > 0.0 {
+        variance.powi(2) / spread
+    } else {
+        1.0
+    };
+    student(degrees) * variance.sqrt()
 }
 
 #[cfg(test)]
@@ -136,6 +163,24 @@ mod tests {
         assert!((interval.low + half - 2.3).abs() < 1e-9, "{interval:?}");
         assert!((half - 4.31).abs() < 0.15, "{interval:?}");
         assert!(interval.low < 0.0 && interval.high > 0.0);
+    }
+
+    #[test]
+    fn the_interval_of_a_ratio_is_that_of_the_logarithms() {
+        let base = Sample::new([90.0, 100.0, 110.0]);
+        let twice = Sample::new([180.0, 200.0, 220.0]);
+        // Both means are good to 5.77%: by hand, 4 degrees of freedom, 2.776 * 0.0816 = 0.2267.
+        let interval = twice.ratio(&base).unwrap();
+        assert!(
+            (interval.high / 2.0 - 0.2267_f64.exp()).abs() < 1e-3,
+            "{interval:?}"
+        );
+        assert!(
+            (interval.low * interval.high - 4.0).abs() < 1e-9,
+            "{interval:?}"
+        );
+        assert_eq!(twice.ratio(&Sample::new([1.0])), None);
+        assert_eq!(twice.ratio(&Sample::new([0.0, 0.0])), None);
     }
 
     #[test]

@@ -91,11 +91,12 @@ fn the_namespace_experiment_meets_every_published_figure() {
     assert!(claim.to_string().contains("wear:"));
     let page = html(&plan, &results).unwrap();
     for part in [
-        "Question",
+        "With a 6.4 TB namespace the CM7-R makes 1.8",
+        "; published 1.88, ",
         "EPYC 9534",
         "<svg",
-        "582 published",
-        "What limits it",
+        "published 582",
+        "What it cannot tell",
         "wear:",
     ] {
         assert!(page.contains(part), "{part}");

@@ -1,49 +1,19 @@
-//! `flashyard lab report`, and the table that `run` ends with.
+//! The tables of `flashyard lab report`, with which `run` ends, too.
 
-use std::path::PathBuf;
-
-use clap::Args;
-use files::Access;
-use lab::experiment::{Claim, Figure, NetworkNeed, Results, claim, figures, sizing};
+use lab::experiment::{
+    Answered, Claim, Figure, NetworkNeed, Results, answered, claim, figures, sizing,
+};
 use lab::plan::{Metric, Plan, Unit};
-use lab::report::html;
 use serde::Serialize;
 
-use super::Error;
 use crate::output::{Output, table};
-
-/// Show results beside what was published.
-#[derive(Args)]
-pub struct Report {
-    /// What `lab run` left
-    results: PathBuf,
-    /// Write a page with charts here, to read or to print
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-}
-
-impl Report {
-    pub fn run(&self, output: Output) -> Result<(), Error> {
-        let results = Results::load(&self.results)?;
-        let plan = results.plan()?;
-        if let Some(path) = &self.html {
-            let page = html(&plan, &results)?;
-            let written = files::replace(path, page.as_bytes(), Access::AsBefore);
-            written.map_err(|source| Error::File {
-                path: path.clone(),
-                source,
-            })?;
-        }
-        show(&plan, &results, output);
-        Ok(())
-    }
-}
 
 /// What a program gets.
 #[derive(Serialize)]
 struct Answer<'a> {
     plan: &'a str,
     complete: bool,
+    answers: Vec<Answered>,
     figures: Vec<Row>,
     claim: Option<Claim>,
     network: Vec<NetworkNeed>,
@@ -142,6 +112,7 @@ pub fn show(plan: &Plan, results: &Results, output: Output) {
     let answer = Answer {
         plan: &plan.name,
         complete: results.ended.is_some(),
+        answers: answered(plan, results),
         figures: rows,
         claim: claim(plan, results),
         network: sizing(plan),
@@ -151,8 +122,11 @@ pub fn show(plan: &Plan, results: &Results, output: Output) {
         let rates = answer.figures.iter().filter(shown);
         let others = answer.figures.iter().filter(|row| !shown(row));
         let others = others.map(|row| row.cells().drain(..4).collect());
+        let said = answer.answers.iter().filter_map(|one| one.said.as_ref());
+        let said: Vec<String> = said.map(ToString::to_string).collect();
         let mut parts = vec![
             format!("{}\n{}", plan.title, plan.question),
+            format!("Answer:\n{}", said.join("\n")),
             table(&HEADER, rates.map(Row::cells)),
             table(&HEADER[..4], others),
             network(&answer.network),

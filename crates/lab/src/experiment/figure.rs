@@ -75,7 +75,7 @@ pub fn figures<'a>(plan: &'a Plan, results: &Results) -> Vec<Figure<'a>> {
     found
 }
 
-fn sample(results: &Results, case: &Case, target: &str, metric: Metric) -> Sample {
+pub(super) fn sample(results: &Results, case: &Case, target: &str, metric: Metric) -> Sample {
     let runs = results.runs.iter();
     let runs = runs.filter(|run| run.workload == case.name && run.target == target);
     Sample::new(runs.filter_map(|run| run.measured.metric(metric, case.unit)))

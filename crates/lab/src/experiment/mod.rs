@@ -4,6 +4,7 @@
 //! spreads over all that is compared. After every load the results are complete as far as they
 //! go: an interrupted experiment goes on where it was.
 
+mod answered;
 mod claim;
 mod compare;
 mod database;
@@ -19,6 +20,7 @@ mod results;
 mod sizing;
 mod steady;
 
+pub use answered::{Answered, Standing, answered, two_digits};
 pub use claim::{Claim, claim};
 pub use compare::{Change, Comparison, Ratio, Verdict, compare};
 pub use error::LabError;

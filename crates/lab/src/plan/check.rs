@@ -327,6 +327,7 @@ impl Plan {
             workload(&published.workload, &["published", &index, "workload"])?;
             target(&published.target, &["published", &index, "target"])?;
         }
+        self.check_answers(&workload, &target)?;
         if let Some(claim) = &self.endurance {
             workload(&claim.workload, &["endurance", "workload"])?;
             for (key, name) in [("target", &claim.target), ("beside", &claim.beside)] {
@@ -336,6 +337,34 @@ impl Plan {
                     .iter()
                     .any(|target| target.name == *name && target.kind == TargetKind::Model);
                 hold(modelled, &["endurance", key], "has to be of the kind model")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+type ByName<'a> = &'a dyn Fn(&str, &[&str]) -> Checked;
+
+impl Plan {
+    fn check_answers(&self, workload: ByName<'_>, target: ByName<'_>) -> Checked {
+        for (index, answer) in self.answers.iter().enumerate() {
+            let index = index.to_string();
+            let at = |key| ["answer", index.as_str(), key];
+            let says = answer.says.as_deref().unwrap_or("{ratio}");
+            let message = "has to hold {ratio} once";
+            let once = says.matches("{ratio}").count() == 1;
+            hold(once, &at("says"), message)?;
+            let over = answer.over(self.baseline.as_deref());
+            let message = "is needed where the plan has no baseline";
+            hold(over.is_some(), &at("over_target"), message)?;
+            let sides = [
+                (Some(answer.own()), ["workload", "target"]),
+                (over, ["over_workload", "over_target"]),
+            ];
+            for (side, [load, on]) in sides {
+                let Some(side) = side else { continue };
+                workload(side.workload, &at(load))?;
+                target(side.target, &at(on))?;
             }
         }
         Ok(())

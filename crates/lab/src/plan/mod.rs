@@ -5,6 +5,7 @@
 //! those of the command line are put into them ([`change`]), and what the types cannot say is
 //! checked ([`check`]). Every refusal names its line and column, or the `--set` that caused it.
 
+mod answer;
 mod change;
 mod check;
 mod error;
@@ -18,6 +19,7 @@ mod tests;
 mod words;
 mod ycsb;
 
+pub use answer::{Answer, Side};
 pub use change::Change;
 pub use error::PlanError;
 pub use expand::{Case, DatabaseLoad};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::answer::Answer;
 use super::metric::{Metric, Unit};
 use super::words::{many, optional, word};
 use super::ycsb::{Cassandra, Ycsb};
@@ -54,6 +55,9 @@ pub struct Plan {
     /// What was published.
     #[serde(default)]
     pub published: Vec<Published>,
+    /// What answers the question; without it, every ratio to the baseline.
+    #[serde(default, rename = "answer")]
+    pub answers: Vec<Answer>,
     /// What TPC-C is run on.
     #[serde(default)]
     pub tpcc: Tpcc,

@@ -1,4 +1,4 @@
-//! Charts as SVG: bars beside published bars, lines over time, latency percentiles, heat maps.
+//! Charts as SVG: lines over time, latency percentiles, heat maps.
 
 use std::fmt::Display;
 
@@ -21,21 +21,7 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(110, 110, 110),
 ];
 
-/// What was published is drawn beside ours in this.
-const PUBLISHED: RGBColor = RGBColor(190, 190, 190);
-
-/// Share of a bar's place that the bar takes.
-const BAR: f64 = 0.8;
-
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-/// One variant's bar: its mean, half its confidence interval, and what was published.
-pub struct Bar {
-    pub label: String,
-    pub value: f64,
-    pub half: Option<f64>,
-    pub published: Option<f64>,
-}
 
 /// Points with a name: one variant's line, for one.
 pub struct Line {
@@ -71,77 +57,6 @@ fn drawn(
 
 fn highest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, f64::max).max(1e-9)
-}
-
-/// Bars of one load, a variant each, with what was published beside them.
-pub fn bars(title: &str, unit: &str, bars: &[Bar]) -> Result<String, ReportError> {
-    let values = bars.iter().flat_map(|bar| {
-        [
-            bar.value + bar.half.unwrap_or(0.0),
-            bar.published.unwrap_or(0.0),
-        ]
-    });
-    let top = highest(values) * 1.15;
-    let height = 90 + 46 * bars.len() as u32;
-    let rows = bars.len() as f64;
-    drawn(height, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .caption(title, ("sans-serif", 17))
-            .margin(10)
-            .x_label_area_size(34)
-            .y_label_area_size(230)
-            .build_cartesian_2d(0.0..top, 0.0..rows)
-            .map_err(failed)?;
-        let label = |at: &f64| {
-            let row = rows - at;
-            let bar = bars.get(row as usize);
-            bar.filter(|_| (row.fract() - 0.5).abs() < 0.01)
-                .map_or_else(String::new, |bar| bar.label.clone())
-        };
-        chart
-            .configure_mesh()
-            .disable_y_mesh()
-            .y_labels(bars.len() * 2 + 1)
-            .y_label_formatter(&label)
-            .x_desc(unit)
-            .light_line_style(WHITE)
-            .draw()
-            .map_err(failed)?;
-        for (index, bar) in bars.iter().enumerate() {
-            let foot = rows - index as f64 - 1.0 + (1.0 - BAR) / 2.0;
-            let middle = foot + BAR / 2.0;
-            let (ours, theirs) = match bar.published {
-                Some(_) => ((middle, foot + BAR), (foot, middle)),
-                None => ((foot, foot + BAR), (foot, foot)),
-            };
-            let shape = |from: (f64, f64), value: f64, colour: RGBColor| {
-                Rectangle::new([(0.0, from.0), (value, from.1)], colour.filled())
-            };
-            let mut shapes = vec![shape(ours, bar.value, colour(index))];
-            shapes.extend(bar.published.map(|value| shape(theirs, value, PUBLISHED)));
-            chart.draw_series(shapes).map_err(failed)?;
-            if let Some(half) = bar.half {
-                let at = (ours.0 + ours.1) / 2.0;
-                let ends = vec![(bar.value - half, at), (bar.value + half, at)];
-                let line = PathElement::new(ends, BLACK.stroke_width(2));
-                chart.draw_series([line]).map_err(failed)?;
-            }
-            let mut texts = vec![(bar.value, (ours.0 + ours.1) / 2.0, short(bar.value))];
-            texts.extend(bar.published.map(|value| {
-                (
-                    value,
-                    (theirs.0 + theirs.1) / 2.0,
-                    format!("{} published", short(value)),
-                )
-            }));
-            let texts = texts.into_iter().map(|(x, y, text)| {
-                let style = ("sans-serif", 12).into_font().color(&BLACK);
-                Text::new(text, (x + top * 0.008, y + 0.1), style)
-            });
-            chart.draw_series(texts).map_err(failed)?;
-        }
-        Ok(())
-    })
 }
 
 /// A line a variant over seconds.
@@ -363,46 +278,9 @@ fn latency(microseconds: f64) -> String {
     }
 }
 
-/// Three or four digits.
-pub fn short(value: f64) -> String {
-    match value.abs() {
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bars_show_ours_theirs_and_how_sure_we_are() {
-        let bar = |label: &str, published| Bar {
-            label: label.to_owned(),
-            value: 300.0,
-            half: Some(12.0),
-            published,
-        };
-        let svg = bars(
-            "Writes",
-            "K IOPS",
-            &[bar("small", Some(309.0)), bar("large", None)],
-        );
-        let svg = svg.unwrap();
-        for part in [
-            "<svg",
-            "Writes",
-            "small",
-            "large",
-            "309 published",
-            "K IOPS",
-        ] {
-            assert!(svg.contains(part), "{part}");
-        }
-        // The background, two bars of ours, one of theirs.
-        assert!(svg.matches("<rect").count() >= 4, "{svg}");
-    }
 
     #[test]
     fn every_chart_draws_without_data_and_with_one_point() {
@@ -424,6 +302,5 @@ mod tests {
                 .contains("latency from")
         );
         assert!(heat("t", &[]).is_ok());
-        assert!(bars("t", "u", &[]).is_ok());
     }
 }

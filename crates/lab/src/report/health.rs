@@ -1,6 +1,6 @@
 //! Rows of the page that say what drives and nodes told before and after a load.
 
-use super::chart::short;
+use super::text::number;
 use crate::experiment::{DriveDuring, Observed, Results, RunResult};
 use crate::plan::Plan;
 
@@ -66,8 +66,8 @@ fn drive(during: &DriveDuring) -> [String; 8] {
         after.percentage_used.to_string(),
         before.data_units_written.to_string(),
         after.data_units_written.to_string(),
-        short(during.read_bytes() as f64 / 1e6),
-        short(written / 1e6),
+        number(during.read_bytes() as f64 / 1e6),
+        number(written / 1e6),
         amplification.map_or_else(|| "-".to_owned(), |media| format!("{:.2}", media / written)),
     ]
 }
@@ -84,7 +84,7 @@ pub(super) fn nodes(plan: &Plan, results: &Results) -> Vec<Vec<String>> {
             grown.map(|(_, grown)| grown).sum()
         };
         let core = "flashyard_core_seconds_total";
-        let share = |activity: &str| short(100.0 * sum(core, activity) / sum(core, "").max(1e-9));
+        let share = |activity: &str| number(100.0 * sum(core, activity) / sum(core, "").max(1e-9));
         let mut row = names.to_vec();
         row.extend([share("\"busy\""), share("\"polling\"")]);
         for count in [

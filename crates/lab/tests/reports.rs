@@ -1,0 +1,179 @@
+//! The reports of the committed results, in every form: the question and the answer come first, no
+//! figure of several repetitions stands without its interval, and nothing is markup that should not
+//! be.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use lab::experiment::Results;
+use lab::plan::{Plan, names};
+use lab::report::{csv, html, markdown};
+
+fn committed(name: &str) -> (Plan, Results) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
+    let results = Results::load(&folder.join(format!("{name}.json"))).unwrap();
+    (results.plan().unwrap(), results)
+}
+
+/// What a page says before what is folded, without its styles.
+fn front(page: &str) -> &str {
+    let from = page.find("<body>").unwrap();
+    &page[from..page.find("<details").unwrap()]
+}
+
+#[test]
+fn each_page_begins_with_the_question_and_its_answer() {
+    for name in names() {
+        let (plan, results) = committed(name);
+        let page = html(&plan, &results).unwrap();
+        let front = front(&page);
+        let at = |text: &str| {
+            front
+                .find(text)
+                .unwrap_or_else(|| panic!("{name}: no {text}"))
+        };
+        let question = at("class=question");
+        let answer = at("class=answer");
+        assert!(question < answer && answer < at("class=setup"), "{name}");
+        assert!(
+            at("Ratios, measured and published") < at("class=setup"),
+            "{name}"
+        );
+        assert!(
+            front[answer..].starts_with("class=answer aria-label=Answer>\n<p><span"),
+            "{name}"
+        );
+        // The page is whole, and does nothing by itself.
+        for fetched in ["src=", "<link", "<script", "@import", "url("] {
+            assert!(!page.contains(fetched), "{name}: {fetched}");
+        }
+    }
+}
+
+#[test]
+fn what_a_run_cannot_tell_is_said_in_the_answer() {
+    let once = "(one repetition, so no interval)";
+    for (name, said) in [
+        (
+            "tpcc",
+            format!("1.54 times the transactions of the PCIe 3.0 drive {once}; published 1.90"),
+        ),
+        (
+            "tpcc",
+            format!("with all of it {once}; published 1.18, in the opposite direction."),
+        ),
+        (
+            "cassandra",
+            "Not settled: The XD7P drives take 1.43 times the inserts".to_owned(),
+        ),
+        (
+            "cassandra",
+            "published 1.12, which this run neither confirms nor refutes.".to_owned(),
+        ),
+        (
+            "cassandra",
+            "up to 58% of the I/O was late and processors were".to_owned(),
+        ),
+        (
+            "network",
+            "Not settled: They make 0.88 times their local rate of 4 KiB reads".to_owned(),
+        ),
+        (
+            "network",
+            "one of 10 drives 500 Gb/s (arithmetic; 6 of 6 rows as".to_owned(),
+        ),
+        ("raid6", "published 14.9, in the same direction.".to_owned()),
+        (
+            "namespace",
+            "(modelled: each run gives the same); published 1.88, the same.".to_owned(),
+        ),
+        ("namespace", "drive writes per day there, not 3".to_owned()),
+    ] {
+        let (plan, results) = committed(name);
+        let page = html(&plan, &results).unwrap();
+        let text = front(&page).replace("<b>", "").replace("</b>", "");
+        assert!(text.contains(&said), "{name}: {said}\n{text}");
+    }
+}
+
+#[test]
+fn no_measured_figure_of_several_repetitions_is_without_its_interval() {
+    for name in ["raid6", "network", "cassandra"] {
+        let (plan, results) = committed(name);
+        let page = html(&plan, &results).unwrap();
+        let cells = page.split("<td class=n style=\"--share:").skip(1);
+        let mut count = 0;
+        for cell in cells {
+            let cell = &cell[..cell.find("</td>").unwrap()];
+            assert!(cell.contains('±'), "{name}: {cell}");
+            count += 1;
+        }
+        assert!(count > 10, "{name}: {count}");
+    }
+    let (plan, results) = committed("tpcc");
+    let page = html(&plan, &results).unwrap();
+    assert!(page.contains("One repetition: there are no intervals."));
+}
+
+#[test]
+fn absolutes_of_this_machine_never_share_an_axis_with_published_ones() {
+    for name in names() {
+        let (plan, results) = committed(name);
+        let page = html(&plan, &results).unwrap();
+        let charts = page.split("<svg class=chart").skip(2);
+        for chart in charts {
+            let chart = &chart[..chart.find("</svg>").unwrap()];
+            assert!(!chart.contains("published"), "{name}: {chart}");
+        }
+    }
+}
+
+#[test]
+fn text_from_a_plan_is_text_in_every_form() {
+    let (_, mut results) = committed("tpcc");
+    let hostile = r#"<img src=x onerror=\"alert(1)\">|`*"#;
+    results.plan = results.plan.replace("CD6-R\"", &format!("{hostile}\""));
+    results.machine.processor = "=cmd|<b>".to_owned();
+    let plan = results.plan().unwrap();
+    let page = html(&plan, &results).unwrap();
+    assert!(page.contains("&lt;img") && !page.contains("<img"));
+    let text = markdown(&plan, &results);
+    assert!(text.contains("\\<img") && !text.contains(" <img"), "{text}");
+}
+
+#[test]
+fn markdown_has_the_answer_the_ratios_and_a_table_a_metric() {
+    let (plan, results) = committed("tpcc");
+    let text = markdown(&plan, &results);
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some(format!("# {}", plan.title).as_str()));
+    assert!(
+        text.contains("**With the full buffer pool the CD6-R makes 1.54 times"),
+        "{text}"
+    );
+    assert!(
+        text.contains("| ratio | measured | how sure | published |\n|---|---|---|---|\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("## Rate\n\n| load | in | PCIe 3.0 drive | CD6-R |"),
+        "{text}"
+    );
+}
+
+#[test]
+fn csv_has_a_line_for_each_figure_and_as_many_cells_in_each() {
+    let (plan, results) = committed("raid6");
+    let text = csv(&plan, &results);
+    let lines: Vec<&str> = text.split("\r\n").filter(|line| !line.is_empty()).collect();
+    let figures = lab::experiment::figures(&plan, &results);
+    assert_eq!(lines.len(), 1 + figures.len());
+    for line in &lines {
+        assert_eq!(line.split(',').count(), 12, "{line}");
+    }
+    let found = lines
+        .iter()
+        .find(|line| line.starts_with("raid6,random-write,log,rate,K IOPS,2,"));
+    assert!(found.unwrap().contains(",1487,"), "{found:?}");
+}
