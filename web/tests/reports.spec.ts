@@ -43,6 +43,8 @@ for (const plan of plans) {
   });
 
   test(`the report of ${plan} is accessible, light and dark, wide and narrow`, async ({ page }) => {
+    // Two minutes are short for axe where builds run beside it.
+    test.slow();
     for (const [colorScheme, width] of [["light", 390], ["dark", 1440]] as const) {
       await page.setViewportSize({ width, height: 900 });
       await page.emulateMedia({ colorScheme });

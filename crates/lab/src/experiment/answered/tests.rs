@@ -76,12 +76,13 @@ fn one(old: &[f64], new: &[f64]) -> Answered {
 
 #[test]
 fn an_interval_beyond_one_settles_it() {
+    // Means good to 0.58% and 0.36%: by hand, 3 degrees of freedom, 3.182 * 0.0068 = 2.2%.
     let found = one(&[100.0, 101.0, 99.0], &[160.0, 161.0, 159.0]);
     assert_eq!(found.standing, Standing::Settled);
     let sentence = found.said.unwrap().to_string();
     assert_eq!(
         sentence,
-        "New makes 1.60 times (95%: 1.57 to 1.63); published 1.50, in the same direction."
+        "New makes 1.60 times (95%: 1.57 to 1.64); published 1.50, in the same direction."
     );
 }
 
@@ -195,7 +196,7 @@ fn committed_results_are_answered_as_far_as_they_go() {
         ),
         (
             "network",
-            &[Standing::Open, Standing::Settled, Standing::Settled],
+            &[Standing::Settled, Standing::Open, Standing::Settled],
         ),
         ("cassandra", &[Standing::Open, Standing::Open]),
         ("tpcc", &[Standing::Once, Standing::Once, Standing::Once]),
