@@ -211,7 +211,8 @@ fn keyed(directory: &Path, state_key_file: &str) -> Command {
     let settings = directory.join("flashyard.toml");
     let state = directory.join("state");
     let written = format!(
-        "state_directory = {state:?}\nstate_key_file = {state_key_file:?}\napi.protocol = \"http\"\n"
+        "state_directory = {state:?}\nstate_key_file = {state_key_file:?}\n\
+         api.protocol = \"http\"\n"
     );
     std::fs::write(&settings, written).unwrap();
     let mut program = Command::new(PROGRAM);
