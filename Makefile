@@ -119,7 +119,7 @@ web-test: rust-tools web ## the web page in a real browser, against a real node
 	$(DEBUG_FLASHYARD)
 	cd web && CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-../target} npm test
 
-vm-test: rust-tools vm-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
+vm-test: rust-tools vm-tools cinder-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
 	$(DEBUG_FLASHYARD)
 	cargo test --workspace --test hosts -- --test-threads=2 --nocapture
 

@@ -21,7 +21,7 @@ def refuse_others(group):
 
 
 def updates(objects, status):
-    """What Cinder notes of volumes or snapshots."""
+    """Statuses of volumes or snapshots, for Cinder to note."""
     return [{"id": found.id, "status": status} for found in objects]
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 Flashyard contributors
 # SPDX-License-Identifier: Apache-2.0
 
-"""What Cinder offers beyond single volumes, by its manager, against a real node."""
+"""Features of Cinder beyond single volumes, by its manager, against a real node."""
 
 from cinder import exception, objects
 from cinder.scheduler.evaluator import evaluator

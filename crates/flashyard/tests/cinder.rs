@@ -154,7 +154,8 @@ fn code_is_formatted_and_without_lint() {
         run(ruff
             .arg(arguments[0])
             .args(&arguments[1..])
-            .args(["--no-cache", "openstack", "clients/python"])
+            .args(["--no-cache", "--line-length", "100"])
+            .args(["openstack", "clients/python", "tests/vm/os_brick"])
             .current_dir(root()));
     }
 }

@@ -180,14 +180,19 @@ impl Node {
     /// # Errors
     /// The node refuses, or does not run.
     pub fn command(&self, words: &str) -> Result<String> {
+        self.answer(Command::new(&self.program).args(words.split_whitespace()))
+    }
+
+    /// Runs a client, told where the node is and which token it takes, and returns what it printed.
+    ///
+    /// # Errors
+    /// It fails, or the node does not run.
+    pub fn answer(&self, client: &mut Command) -> Result<String> {
         let api = self.endpoints()?;
         let api = api["api"].as_str().context("endpoints.json names no API")?;
-        let mut command = Command::new(&self.program);
-        command.env(
-            "FLASHYARD_TOKEN_FILE",
-            self.directory.join("state/admin.token"),
-        );
-        output_of(command.args(["--node", api]).args(words.split_whitespace()))
+        let token = self.directory.join("state/admin.token");
+        let client = client.env("FLASHYARD_NODE", api);
+        output_of(client.env("FLASHYARD_TOKEN_FILE", token))
     }
 
     /// Ends the node as a crash would, with SIGKILL.

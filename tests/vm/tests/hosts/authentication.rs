@@ -38,6 +38,7 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         );
     }
     attached(guest, &node, &make("sha512", "ffdhe3072"));
+    as_os_brick(guest, &node, &make("sha256", "ffdhe3072").0);
     again_and_again(guest, &node, &connect);
     guest.refused(
         "discovery without the secret",
@@ -70,6 +71,42 @@ fn attached(guest: &mut Guest, node: &Node, (secret, controller): &(String, Stri
             nqn = node.shared(),
         ),
     );
+}
+
+/// Writes what the page about OpenStack has in `config.json`, with this guest's name and secret.
+pub fn documented_settings(secret: &str) -> String {
+    let page = include_str!("../../../../docs/openstack.md");
+    let settings = page.split("```json\n").nth(1).expect("an example");
+    let settings = settings.split("```").next().expect("its end");
+    let key = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
+    let host = "5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
+    assert!(
+        settings.contains(key) && settings.contains(host),
+        "{settings}"
+    );
+    let settings = settings.replace(key, secret).replace(host, "HOST");
+    format!(
+        "
+        cat >/etc/nvme/config.json <<'SETTINGS'\n{settings}\nSETTINGS
+        sed -i \"s/HOST/$(cat /etc/nvme/hostid)/\" /etc/nvme/config.json"
+    )
+}
+
+/// `nvme connect` as OpenStack's os-brick runs it, without a secret, which the documented file has.
+fn as_os_brick(guest: &mut Guest, node: &Node, secret: &str) {
+    let nqn = node.shared();
+    let connect = format!(
+        "nvme connect {} -n {nqn} -Q 128 -l -1 -q $(cat /etc/nvme/hostnqn)",
+        node.over_ipv4()
+    );
+    guest.refused("connect as os-brick does", &connect, "");
+    let settings = documented_settings(secret);
+    guest.check(
+        "the same with the secret in config.json",
+        &format!("{settings}\n{connect}\nrm /etc/nvme/config.json"),
+    );
+    guest.eventually("the namespace appears", 20, &format!("nvme-device {nqn} 1"));
+    guest.check("disconnect", &format!("nvme disconnect -n {nqn}"));
 }
 
 fn one_way_and_both(
@@ -145,7 +182,7 @@ fn again_and_again(guest: &mut Guest, node: &Node, connect: &str) {
 }
 
 /// A new key for the guest; gives the secrets of host and node.
-fn make_key(node: &Node, hash: &str, group: &str) -> (String, String) {
+pub fn make_key(node: &Node, hash: &str, group: &str) -> (String, String) {
     let words = format!("host key guest --generate --mutual --hash {hash} --group {group} -o json");
     let made = node.command(&words).expect("the node makes a key");
     let made: Value = serde_json::from_str(&made).expect("the answer is JSON");

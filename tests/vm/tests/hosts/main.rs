@@ -8,6 +8,7 @@ mod changes;
 mod data;
 mod file_systems;
 mod namespaces;
+mod os_brick;
 mod paths;
 mod pools;
 mod queries;
@@ -146,6 +147,17 @@ macro_rules! scenarios {
 #[test]
 fn linux_6_12_tls() {
     run_with(Suite::Trixie, "tls", tls::devices, tls::scenario);
+}
+
+/// One kernel is enough for what os-brick does.
+#[test]
+fn linux_6_12_os_brick() {
+    run_with(
+        Suite::Trixie,
+        "os brick",
+        os_brick::devices,
+        os_brick::scenario,
+    );
 }
 
 scenarios!(linux_6_1, vm::Suite::Bookworm);
