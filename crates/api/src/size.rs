@@ -253,7 +253,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_multiples_survive_printing(count in 1u64..1024, suffix in 0usize..BINARY_SUFFIXES) {
+        fn whole_multiples_survive_printing(
+            count in 1u64..1024,
+            suffix in 0..BINARY_SUFFIXES,
+        ) {
             let size = Size(count << (10 * suffix));
             prop_assert_eq!(size.to_string().parse::<Size>(), Ok(size));
         }

@@ -1,5 +1,5 @@
-//! Hosts that connect, discover, read, write and ask, each millisecond: whatever becomes of the node,
-//! they are told nothing that would have them never come again.
+//! Hosts that connect, discover, read, write and ask, each millisecond: whatever becomes of the
+//! node, they are told nothing that would have them never come again.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,0 +1,62 @@
+//! A pool that goes to another node and comes back: no host is told anything by either that would
+//! have it never come again.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/polling.rs"]
+mod polling;
+mod support;
+
+use api::PoolState;
+use polling::{Polling, Random};
+use support::{Node, name, wait_until};
+
+#[test]
+fn hosts_come_again_while_a_pool_is_taken_over_and_given_back() {
+    let mut first = Node::configured("");
+    let mut second = Node::configured("[node]\nname = \"second\"\n");
+    for drive in ["a", "b"] {
+        let path = first.path().canonicalize().unwrap().join(drive);
+        let path = path.to_str().unwrap();
+        first.answer(&["drive", "add", drive, path, "--size", "32MiB"]);
+    }
+    let create = ["pool", "create", "p", "--level", "raid1", "--drives", "a,b"];
+    first.answer(&create);
+    let create = ["volume", "create", "v", "--pool", "p", "--size", "8MiB"];
+    first.answer(&[&create[..], &["--allow", "any"]].concat());
+    let nqn = first.client().volume(&name("v")).unwrap().nqn;
+    for node in [&mut first, &mut second] {
+        node.keep_ports();
+    }
+    let addresses = [&first, &second].map(|node| node.endpoints().nvme[0]);
+    let polling = Polling::start(&addresses, &[nqn], &[]);
+    let mut random = Random(4);
+    random.pause(1000);
+    first.kill();
+    random.pause(1000);
+    for drive in ["a", "b"] {
+        let path = first.path().canonicalize().unwrap().join(drive);
+        second.answer(&["drive", "add", drive, path.to_str().unwrap()]);
+    }
+    second.answer(&["pool", "import", "p", "--force"]);
+    random.pause(1000);
+    // It finds its pool taken.
+    first.start();
+    wait_until("the first node has it no more", || {
+        let pool = first.client().pool(&name("p"));
+        pool.is_ok_and(|pool| pool.state == PoolState::Offline)
+    });
+    random.pause(1000);
+    second.answer(&["pool", "export", "p", "--force"]);
+    random.pause(1000);
+    for drive in ["a", "b"] {
+        second.answer(&["drive", "remove", drive]);
+    }
+    // It waits for the drives, and has them by and by.
+    wait_until("the first node has it again", || {
+        let pool = first.client().pool(&name("p"));
+        pool.is_ok_and(|pool| pool.state == PoolState::Online)
+    });
+    random.pause(1000);
+    polling.end();
+}
