@@ -36,7 +36,8 @@ const FORMAT: u32 = 2;
 /// Of a state whose records are in the clear, which earlier versions read as well.
 const FORMAT_CLEAR: u32 = 1;
 
-pub(crate) const FILE_NAME: &str = "state.redb";
+/// The name of the database in the state directory.
+pub const FILE_NAME: &str = "state.redb";
 
 const META: Table = TableDefinition::new("meta");
 const IDENTITY: &str = "identity";

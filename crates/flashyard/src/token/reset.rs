@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use server::config::Config;
 use server::endpoints::Endpoints;
+use server::state;
 use server::tokens::{ADMIN_TOKEN_FILE, ask_for_admin_reset};
 
 use crate::{exit, output};
@@ -39,7 +40,11 @@ impl ResetAdmin {
         let token = token.display();
         // One that waits for the address of its REST API does not say so, and takes it as well.
         let says_so = is_running(&directory);
-        let patience = if says_so { PATIENCE } else { PATIENCE_UNTOLD };
+        let patience = match says_so {
+            true => PATIENCE,
+            false if directory.join(state::FILE_NAME).exists() => PATIENCE_UNTOLD,
+            false => Duration::ZERO,
+        };
         let started = Instant::now();
         while asked.exists() {
             if started.elapsed() > patience && !says_so {
