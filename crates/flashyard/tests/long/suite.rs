@@ -165,8 +165,12 @@ impl PlainLoop {
         let (path, block) = (file.path().to_str().unwrap(), block_bytes.to_string());
         let options = ["--find", "--show", "--direct-io=on", "--sector-size"];
         let device = tool("losetup", &[&options[..], &[&block, path]].concat());
+        let device = PathBuf::from(device.trim());
+        // As attached volumes are, whatever the file is on: ext4 allocates blocks otherwise there.
+        let queue = Path::new("/sys/block").join(device.file_name().unwrap());
+        std::fs::write(queue.join("queue/rotational"), "0").unwrap();
         PlainLoop {
-            device: PathBuf::from(device.trim()),
+            device,
             _file: file,
         }
     }
