@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// Hides the volume from `host` (or no longer shows it to `any`); ends sessions that rested
-    /// on it.
+    /// on it, and answers once their last commands have ended.
     pub fn deny_host(&self, volume: &Name, host: &Name) -> Result<Volume, ClientError> {
         self.delete(&format!("/v1/volumes/{volume}/hosts/{host}"))
     }

@@ -346,6 +346,12 @@ impl Core {
         Ok(self.target.set_allowed_hosts(nqn, allowed)?)
     }
 
+    /// Whether hosts that may not use a subsystem have nothing under way here, within `limit`. One
+    /// that is not served is used by nobody.
+    pub async fn is_fenced(&self, nqn: &Nqn, limit: Duration) -> bool {
+        self.target.is_fenced(nqn, limit).await.unwrap_or(true)
+    }
+
     /// Sessions whose admin queue is on this core.
     pub fn sessions(&self) -> Vec<SessionFacts> {
         let sessions = self.target.sessions().into_iter();

@@ -82,6 +82,12 @@ pub enum NodeError {
     /// The subsystem is there, for other hosts than the volume.
     #[error("subsystem {0} is served to other hosts than this volume of it")]
     OtherHosts(Nqn),
+    /// A host that was denied has commands under way.
+    #[error(
+        "commands of hosts that may no longer use {0} are still under way on a drive that is slow \
+         to answer; ask again"
+    )]
+    Unfenced(Nqn),
     /// The drive holds something that taking it would destroy.
     #[error(
         "drive {drive} carries {contents}: --force takes it all the same, and what it carries is \

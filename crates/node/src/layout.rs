@@ -41,6 +41,9 @@ thread_local! {
     static LAYOUTS: RefCell<HashMap<u64, Rc<Layout>>> = RefCell::default();
 }
 
+/// Longer than drives take for commands in flight; a client waits longer still.
+const FENCED_WITHIN: Duration = Duration::from_secs(20);
+
 /// What is where in a node.
 pub struct Layout {
     node: u64,
@@ -322,6 +325,20 @@ impl Layout {
             async move { core.set_allowed_hosts(&nqn, to) }
         };
         self.everywhere(work).await
+    }
+
+    /// Returns when hosts that may not use a subsystem have nothing under way on any core. Changes
+    /// of other things do not wait for it.
+    pub async fn await_fence(&self, nqn: Nqn) -> Result<(), NodeError> {
+        for index in 0..self.cores.len() {
+            let nqn = nqn.clone();
+            let ask = move |core: Rc<Core>| async move {
+                let fenced = core.is_fenced(&nqn, FENCED_WITHIN).await;
+                fenced.then_some(()).ok_or(NodeError::Unfenced(nqn))
+            };
+            self.on(index, ask).await?;
+        }
+        Ok(())
     }
 
     /// These terms hold for a volume, on all cores together.

@@ -242,6 +242,16 @@ impl Node {
             .await
     }
 
+    /// Returns when hosts that may not use a subsystem can no longer change anything behind it.
+    ///
+    /// # Errors
+    /// [`NodeError::Unfenced`] when commands of theirs take long on their drive.
+    pub async fn await_fence(&self, nqn: &Nqn) -> Result<(), NodeError> {
+        let nqn = nqn.clone();
+        self.run(|layout| async move { layout.await_fence(nqn).await })
+            .await
+    }
+
     /// Makes the port that is the `index`th of the specification a better or a worse path to
     /// everything behind it; connected hosts are told.
     pub async fn set_path_state(&self, index: usize, state: PathState) -> Result<(), NodeError> {

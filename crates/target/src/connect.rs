@@ -216,6 +216,12 @@ async fn connect_io<D: BlockDevice + 'static>(
         joins: keys.is_none(),
     };
     let keeps_delays = core.attach(request).await?;
+    // Who was denied meanwhile gets no queue that a fence has not seen.
+    if !subsystem.allowed.borrow().admits(&host_nqn) {
+        core.detach(controller_id, queue_id, session.id);
+        let status = Status::CONNECT_INVALID_HOST;
+        return Err(Refusal::lasting(status, RefusalReason::NotAllowed));
+    }
     let queue = IoQueue {
         controller_id,
         queue_id,

@@ -55,6 +55,8 @@ pub(crate) struct Core<D> {
     /// Hosts that come under TLS.
     pub tls_keys: RefCell<BTreeMap<Nqn, Arc<TlsKey>>>,
     pub sessions: RefCell<BTreeMap<u64, Rc<Session<D>>>>,
+    /// Those, and connections that are closed and whose last commands are under way.
+    pub served: RefCell<BTreeMap<u64, Rc<Session<D>>>>,
     pub session_count: Cell<u64>,
     /// Connections whose last command has not ended yet, closed ones included.
     pub serving: Cell<u64>,
@@ -109,6 +111,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             host_keys: RefCell::default(),
             tls_keys: RefCell::default(),
             sessions: RefCell::default(),
+            served: RefCell::default(),
             session_count: Cell::new(0),
             serving: Cell::new(0),
             generation: Cell::new(1),

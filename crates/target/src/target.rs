@@ -18,6 +18,7 @@ use crate::per_core::Core;
 use crate::port::Door;
 use crate::report::{CloseReason, Counters, NamespaceCounters, SessionInfo, TargetEvent};
 use crate::reservation::{ReservationKeeper, Reservations};
+use crate::session::{Role, Session};
 use crate::settings::{NAMESPACE_ID_MAX, NamespaceSettings, SubsystemSettings, TargetSettings};
 use crate::subsystem::Subsystem;
 use crate::tcp;
@@ -196,6 +197,27 @@ impl<D: BlockDevice + 'static> Target<D> {
         subsystem.allowed.replace(allowed);
         self.0.discovery_changed();
         Ok(())
+    }
+
+    /// Returns when no host that may not use the subsystem has a command under way here, or a
+    /// connection that could bring one: true, or false after `limit`. To be asked for on every core
+    /// once [`Target::set_allowed_hosts`] holds on all of them.
+    pub async fn is_fenced(&self, nqn: &Nqn, limit: Duration) -> Result<bool, TargetError> {
+        let subsystem = self.subsystem(nqn)?;
+        let is_strange = |session: &Rc<Session<D>>| match session.role.get() {
+            Some(Role::Io(queue)) => {
+                queue.subsystem.settings.nqn == *nqn
+                    && !subsystem.allowed.borrow().admits(&queue.host_nqn)
+            }
+            _ => false,
+        };
+        for session in self.0.served.borrow().values() {
+            if is_strange(session) {
+                session.close(CloseReason::Controller);
+            }
+        }
+        let is_alone = || !self.0.served.borrow().values().any(is_strange);
+        Ok(wait_until(limit, is_alone).await)
     }
 
     /// Adds a namespace; connected hosts are told.

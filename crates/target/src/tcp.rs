@@ -105,6 +105,8 @@ pub(crate) async fn accept<D: BlockDevice + 'static>(
 async fn serve<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: TcpStream) {
     let core = &session.core;
     core.serving.set(core.serving.get() + 1);
+    let served = Rc::clone(&session);
+    core.served.borrow_mut().insert(session.id, served);
     if core.stopping.get() {
         session.close(CloseReason::Shutdown);
     }
@@ -113,6 +115,7 @@ async fn serve<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: TcpStr
     } else {
         session.forget(session.closing().unwrap_or(CloseReason::Network));
     }
+    core.served.borrow_mut().remove(&session.id);
     core.serving.set(core.serving.get() - 1);
 }
 

@@ -307,7 +307,7 @@ fn differs(name: &Name, existing: &DriveSpec) -> ErrorBody {
 /// What a client is told when the data path refuses.
 pub(super) fn refused(error: &NodeError) -> ErrorBody {
     let code = match error {
-        NodeError::Stopped => ErrorCode::NotReady,
+        NodeError::Stopped | NodeError::Unfenced(_) => ErrorCode::NotReady,
         NodeError::DriveInUse { .. }
         | NodeError::DriveOwes { .. }
         | NodeError::Carries { .. }

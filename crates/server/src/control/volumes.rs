@@ -184,10 +184,15 @@ impl Control {
     /// Hides the volume from `host`, or takes back that every host may see it.
     pub async fn deny_host(&self, volume: &Name, host: &Name) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.change().await;
-        self.change_hosts(&mut objects, volume, |hosts| {
+        let changed = self.change_hosts(&mut objects, volume, |hosts| {
             hosts.retain(|other| other != host)
-        })
-        .await
+        });
+        let shown = changed.await?;
+        drop(objects);
+        // Whether this call changed it or an earlier one that gave up here.
+        let fenced = self.node.await_fence(&parsed(&shown.nqn)?).await;
+        fenced.map_err(|error| refused(&error))?;
+        Ok(shown)
     }
 
     /// Changes the list that all volumes of one subsystem share.

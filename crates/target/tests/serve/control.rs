@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use access::AllowedHosts;
-use block::{BlockDevice, Buffer, Lba};
-use initiator::{Controller, discover};
+use block::{BlockDevice, Buffer, Durability, Lba};
+use initiator::{ConnectOptions, Controller, discover};
 use nvme::event::AsyncEvent;
 use nvme::fabrics::DISCOVERY_NQN;
 use nvme::log::LogPage;
@@ -113,6 +113,36 @@ fn only_allowed_hosts_connect_and_see() {
         assert!(fixture.target.sessions().is_empty());
         assert!(controller.active_namespaces().await.is_err());
         assert!(discover(fixture.address, &options()).await.unwrap().len() < seen.len());
+    });
+}
+
+/// A host that was denied is fenced once its last command has ended on the device, and no sooner;
+/// others are not concerned.
+#[test]
+fn a_host_that_was_denied_is_fenced_when_its_last_write_has_ended() {
+    simulate(15, async {
+        let fixture = Fixture::start(TargetSettings::default(), geometry(4096, 64));
+        let other = "nqn.2024-01.io.example:other";
+        let stays = fixture.connect(ConnectOptions::new(other)).await;
+        let goes = fixture.connect(options()).await;
+        let namespace = goes.namespace(1).await.unwrap();
+        fixture.device.delay.set(Duration::from_secs(9));
+        let block = Buffer::new(4096);
+        drop(reactor::spawn(async move {
+            namespace.write(Lba(0), block, Durability::Cached).await
+        }));
+        reactor::sleep(Duration::from_secs(1)).await;
+        let (target, name) = (&fixture.target, nqn(SUBSYSTEM));
+        let hosts = AllowedHosts::list([nqn(other)]);
+        target.set_allowed_hosts(&name, hosts).unwrap();
+        let asked = reactor::now();
+        let fenced = |seconds| target.is_fenced(&name, Duration::from_secs(seconds));
+        assert!(!fenced(5).await.unwrap(), "its write is still under way");
+        assert!(fenced(60).await.unwrap());
+        let waited = reactor::now() - asked;
+        assert!(waited >= Duration::from_secs(8), "fenced after {waited:?}");
+        fixture.device.delay.set(Duration::ZERO);
+        assert!(stays.namespace(1).await.is_ok());
     });
 }
 
