@@ -37,7 +37,7 @@ use self::state::{Attached, Place, Requests, Way};
 use crate::connection::{Connection, ended};
 use crate::host_secrets::HostSecrets;
 use crate::itself::itself;
-use crate::reach::first_that_answers;
+use crate::reach::{first_that_answers, those_that_answer};
 use crate::{exit, output};
 
 /// How the serving process tells that it serves, with which block size, and how requests come.
@@ -53,11 +53,18 @@ const ENDS: Duration = Duration::from_secs(15);
 #[derive(Args)]
 pub struct Attach {
     /// A volume of the node, or tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N, with a host's name, an IPv4
-    /// address, or an IPv6 address in brackets
-    volume: String,
+    /// address, or an IPv6 address in brackets; several addresses of one volume are paths to it
+    #[arg(required = true)]
+    volume: Vec<String>,
+    /// What to call it here, instead of the volume's name
+    #[arg(long)]
+    name: Option<api::Name>,
     /// Method: the kernel's NVMe/TCP host, or FUSE
     #[arg(long, value_enum, default_value_t = Method::Auto)]
     method: Method,
+    /// I/O queues to ask the node for; the kernel's host has one for each core otherwise
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=128))]
+    queues: Option<u16>,
     /// This host's name, instead of the one in /etc/nvme/hostnqn
     #[arg(long, value_name = "NQN")]
     host_nqn: Option<String>,
@@ -70,7 +77,7 @@ pub struct Attach {
 /// Take an attached volume away from this host, even after a crash of what served it.
 #[derive(Args)]
 pub struct Detach {
-    /// As `attach` named it: the volume's name, or its address
+    /// As `attach` named it: the volume's name, its address, or its --name
     volume: String,
     #[command(flatten)]
     directory: Directory,
@@ -95,7 +102,7 @@ struct Connecting {
 pub struct Directory {
     /// Where what is attached is remembered
     #[arg(long, value_name = "DIR", default_value = "/run/flashyard/attached")]
-    directory: PathBuf,
+    pub directory: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -119,6 +126,8 @@ pub enum AttachError {
     Address(#[from] initiator::AddressError),
     #[error("'{0}' is neither a volume's name nor an address")]
     Name(String),
+    #[error("{0} and {1} are no paths to one volume; allowed: several addresses of one namespace")]
+    Paths(String, String),
     #[error("the node serves no NVMe/TCP address that this host could use{0}")]
     NoAddress(&'static str),
     #[error("{host}: {source}")]
@@ -162,7 +171,38 @@ pub enum AttachError {
     Ended(String),
 }
 
-/// The addresses, under TLS or not, and a name for what the user calls `volume`.
+/// What this host is called, or `given`; made where nothing says it.
+pub fn host_nqn(given: Option<&str>) -> Result<String, AttachError> {
+    Ok(Identity::of(given, Path::new(identity::DIRECTORY))?.nqn)
+}
+
+/// The addresses, under TLS or not, and a name for what the user calls `volumes`.
+fn resolve_all(
+    volumes: &[String],
+    tls: bool,
+    node: &Connection,
+) -> Result<(Vec<TargetAddress>, String), AttachError> {
+    let mut all: Option<(Vec<TargetAddress>, String)> = None;
+    for volume in volumes {
+        let (found, name) = resolve(volume, tls, node)?;
+        let Some((addresses, _)) = &mut all else {
+            all = Some((found, name));
+            continue;
+        };
+        let same = |one: &TargetAddress, other: &TargetAddress| {
+            one.subsystem_nqn == other.subsystem_nqn && one.namespace_id == other.namespace_id
+        };
+        if let (Some(one), Some(other)) = (addresses.first(), found.first())
+            && !same(one, other)
+        {
+            return Err(AttachError::Paths(one.to_string(), other.to_string()));
+        }
+        addresses.extend(found);
+    }
+    all.ok_or(AttachError::NoAddress(""))
+}
+
+/// The same of one of them.
 fn resolve(
     volume: &str,
     tls: bool,
@@ -215,8 +255,10 @@ impl Attach {
 
     fn attach(&self, node: &Connection) -> Result<PathBuf, AttachError> {
         let tls = self.secrets.has_tls_key();
-        let (addresses, name) = resolve(&self.volume, tls, node)?;
+        let (addresses, name) = resolve_all(&self.volume, tls, node)?;
+        let name = self.name.as_ref().map_or(name, api::Name::to_string);
         let place = Place::new(&self.directory.directory, &name)?;
+        let _lock = place.lock()?;
         if let Some(attached) = place.load()? {
             if is_served(&attached, &place) {
                 return Err(AttachError::AlreadyAttached {
@@ -226,8 +268,9 @@ impl Attach {
                 });
             }
             detach(&place, &attached)?;
+        } else {
+            clear_remains(&place)?;
         }
-        let address = first_that_answers(addresses).ok_or(AttachError::NoAddress(""))?;
         let connecting = Connecting {
             identity: Identity::of(self.host_nqn.as_deref(), Path::new(identity::DIRECTORY))?,
             secrets: self.secrets.clone(),
@@ -240,8 +283,10 @@ impl Attach {
             Method::Fuse => false,
         };
         let attached = if kernel {
-            attach_by_kernel(&address, &connecting, &place)?
+            let paths = those_that_answer(addresses);
+            attach_by_kernel(&paths, &connecting, &place, self.queues)?
         } else {
+            let address = first_that_answers(addresses).ok_or(AttachError::NoAddress(""))?;
             serve_apart(&address, &connecting, &place)?
         };
         place.save(&attached)?;
@@ -252,20 +297,24 @@ impl Attach {
     }
 }
 
-/// Has the kernel connect, unless it is connected: a subsystem's volumes share one connection.
+/// Has the kernel connect by every path, unless it is connected: a subsystem's volumes share one
+/// connection.
 fn attach_by_kernel(
-    address: &TargetAddress,
+    paths: &[TargetAddress],
     connecting: &Connecting,
     place: &Place,
+    queues: Option<u16>,
 ) -> Result<Attached, AttachError> {
-    let nqn = address.subsystem_nqn.clone();
-    let shared = place.shares(&nqn)?;
-    let (device, connected) = kernel::attach(address, connecting)?;
-    let ours = connected || shared.unwrap_or(false);
+    let made = kernel::attach(paths, connecting, queues).inspect_err(|_| place.clear())?;
+    let ours = made.ours || place.shares(&made.nqn)?.unwrap_or(false);
+    let addresses = paths.iter().map(TargetAddress::to_string);
     Ok(Attached {
-        address: address.to_string(),
-        device,
-        way: Way::Kernel { nqn, ours },
+        address: addresses.collect::<Vec<_>>().join(" "),
+        device: made.device,
+        way: Way::Kernel {
+            nqn: made.nqn,
+            ours,
+        },
     })
 }
 
@@ -377,8 +426,11 @@ impl Detach {
             Err(_) => self.volume.clone(),
         };
         let place = Place::new(&self.directory.directory, &name)?;
-        let attached = place.load()?;
-        let attached = attached.ok_or(AttachError::NotAttached(name))?;
+        let _lock = place.lock()?;
+        let Some(attached) = place.load()? else {
+            place.clear();
+            return Err(AttachError::NotAttached(name));
+        };
         detach(&place, &attached)
     }
 }
@@ -404,16 +456,31 @@ fn detach(place: &Place, attached: &Attached) -> Result<(), AttachError> {
     Ok(())
 }
 
-/// Unmounts the file system, if it is mounted; the one of a dead process comes off lazily.
-fn unmount(mount: &Path) -> Result<(), AttachError> {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let path = mount.display().to_string();
-    if !mounts
-        .lines()
-        .any(|line| line.split(' ').nth(1) == Some(&path))
-    {
+/// Ends what an attach has left that was interrupted before it could remember it.
+fn clear_remains(place: &Place) -> Result<(), AttachError> {
+    if !is_mounted(&place.mount()) {
         return Ok(());
     }
+    for device in tools::loops_over(&place.mount().join(file_system::FILE))? {
+        tools::refuse_if_used(&device)?;
+        tools::detach_loop(&device)?;
+    }
+    unmount(&place.mount())
+}
+
+fn is_mounted(mount: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let path = mount.display().to_string();
+    let mut lines = mounts.lines();
+    lines.any(|line| line.split(' ').nth(1) == Some(&path))
+}
+
+/// Unmounts the file system, if it is mounted; the one of a dead process comes off lazily.
+fn unmount(mount: &Path) -> Result<(), AttachError> {
+    if !is_mounted(mount) {
+        return Ok(());
+    }
+    let path = mount.display().to_string();
     let again = |_| tools::run("umount", &["--lazy", &path]);
     tools::run("umount", &[&path]).or_else(again).map(drop)
 }

@@ -8,15 +8,32 @@ use initiator::TargetAddress;
 /// How long an address may take to answer before the next is tried.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
+fn answers(target: &TargetAddress) -> bool {
+    TcpStream::connect_timeout(&target.address, ANSWERS_WITHIN).is_ok()
+}
+
 /// The first address that takes a connection, or the first of all if none does: connecting to it
 /// tells why. A single one is not tried.
 pub fn first_that_answers(addresses: Vec<TargetAddress>) -> Option<TargetAddress> {
-    let answers = |target: &TargetAddress| {
-        TcpStream::connect_timeout(&target.address, ANSWERS_WITHIN).is_ok()
-    };
     let chosen = match addresses.len() {
         0 | 1 => 0,
         _ => addresses.iter().position(answers).unwrap_or(0),
     };
     addresses.into_iter().nth(chosen)
+}
+
+/// The addresses that take a connection, or all of them if none does.
+pub fn those_that_answer(addresses: Vec<TargetAddress>) -> Vec<TargetAddress> {
+    if addresses.len() < 2 {
+        return addresses;
+    }
+    let answering: Vec<_> = addresses
+        .iter()
+        .filter(|one| answers(one))
+        .cloned()
+        .collect();
+    match answering.is_empty() {
+        true => addresses,
+        false => answering,
+    }
 }

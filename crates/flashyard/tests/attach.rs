@@ -310,6 +310,56 @@ fn an_aborted_connection_ends_what_serves_it() {
     }
 }
 
+/// Of what an attach made that was killed before it could remember it, nothing is left, and the
+/// volume is attached once.
+#[test]
+fn what_an_interrupted_attach_left_is_taken_away() {
+    let host = Host::new(false);
+    host.attach();
+    let left = host.way()["pid"].as_i64().unwrap();
+    std::fs::remove_file(host.directory.path().join("attached/data.json")).unwrap();
+    host.attach();
+    let loops = tool("losetup", &["--noheadings", "--output", "BACK-FILE"]);
+    let directory = host.directory.path().to_str().unwrap();
+    let ours = loops.lines().filter(|line| line.contains(directory));
+    assert_eq!(ours.count(), 1, "{loops}");
+    while Path::new(&format!("/proc/{left}/fd")).exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(host.run(&["detach", "data"]).status.success());
+    host.assert_gone();
+}
+
+/// Of several that attach one volume at once, one does, and the others are told.
+#[test]
+fn those_who_attach_one_volume_at_once_take_turns() {
+    let host = Host::new(false);
+    let api = host.node.client().volume(&support::name("data")).unwrap();
+    let address = host.node.endpoints().nvme[0];
+    let target = format!("tcp://{address}/{}?nsid={}", api.nqn, api.nsid);
+    // Two addresses of one volume are paths to it.
+    let call = [
+        "attach", &target, &target, "--name", "disk", "--method", "fuse",
+    ];
+    let outputs: Vec<Output> = std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..4).map(|_| scope.spawn(|| host.run(&call))).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    let attached = outputs.iter().filter(|output| output.status.success());
+    assert_eq!(attached.count(), 1, "{outputs:?}");
+    for output in outputs.iter().filter(|output| !output.status.success()) {
+        let said = text(&output.stderr);
+        assert!(said.contains("disk is attached as /dev/loop"), "{said}");
+    }
+    let other = format!("tcp://{address}/{}?nsid=2", api.nqn);
+    let refused = host.run(&["attach", &target, &other, "--method", "fuse"]);
+    assert!(text(&refused.stderr).contains("no paths to one volume"));
+    assert!(host.run(&["detach", "disk"]).status.success());
+    let left = std::fs::read_dir(host.directory.path().join("attached")).unwrap();
+    assert_eq!(left.count(), 0);
+    host.assert_gone();
+}
+
 #[test]
 fn what_cannot_be_attached_is_said() {
     let host = Host::new(false);

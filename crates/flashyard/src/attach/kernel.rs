@@ -11,6 +11,7 @@ use reactor::net::display_ip;
 use rustix::io::Errno;
 
 use super::{AttachError, Connecting, tools};
+use crate::output;
 
 /// Takes options for a connection, and answers with the controller.
 const FABRICS: &str = "/dev/nvme-fabrics";
@@ -34,30 +35,54 @@ pub fn is_there() -> bool {
     loaded() || tools::run("modprobe", &["nvme-tcp"]).is_ok() && loaded()
 }
 
-/// Connects; gives the block device, and whether the kernel was not connected already.
+/// A subsystem that the kernel is connected to.
+pub struct Connected {
+    /// The block device: one for all paths where the kernel has native multipath.
+    pub device: PathBuf,
+    /// The subsystem.
+    pub nqn: String,
+    /// No path to it was connected before.
+    pub ours: bool,
+}
+
+/// Connects by every path, or by those that can be.
 pub fn attach(
-    address: &TargetAddress,
+    paths: &[TargetAddress],
     connecting: &Connecting,
-) -> Result<(PathBuf, bool), AttachError> {
+    queues: Option<u16>,
+) -> Result<Connected, AttachError> {
+    let first = paths.first().ok_or(AttachError::NoAddress(""))?;
     let (nqn, nsid) = (
-        address.subsystem_nqn.as_str(),
-        address.namespace_id.unwrap_or(1),
+        first.subsystem_nqn.as_str(),
+        first.namespace_id.unwrap_or(1),
     );
-    let connected = match connect(address, connecting) {
-        Ok(()) => true,
-        Err(error) if error.raw_os_error() == Some(Errno::ALREADY.raw_os_error()) => false,
-        Err(source) => {
-            let address = address.to_string();
-            return Err(AttachError::Kernel { address, source });
+    let (mut refused, mut ours) = (Vec::new(), true);
+    for address in paths {
+        match connect(address, connecting, queues) {
+            Ok(made) => ours &= made,
+            Err(source) => refused.push(AttachError::Kernel {
+                address: address.to_string(),
+                source,
+            }),
         }
-    };
+    }
+    if refused.len() == paths.len() {
+        return Err(refused.swap_remove(0));
+    }
+    for error in refused {
+        output::tell(&format_args!("flashyard: a path is left out: {error}"));
+    }
     let started = Instant::now();
     loop {
         if let Some(device) = device_of(Path::new(SUBSYSTEMS), nqn, nsid) {
-            return Ok((device, connected));
+            return Ok(Connected {
+                device,
+                nqn: nqn.to_owned(),
+                ours,
+            });
         }
         if started.elapsed() > APPEARS {
-            if connected {
+            if ours {
                 detach(nqn)?;
             }
             return Err(AttachError::NoDevice(nqn.to_owned(), nsid));
@@ -67,17 +92,27 @@ pub fn attach(
 }
 
 /// Has the kernel connect, as `nvme connect` does: in its own words and without another program,
-/// whose command line would show the secrets.
-fn connect(address: &TargetAddress, connecting: &Connecting) -> io::Result<()> {
+/// whose command line would show the secrets. Gives whether it did: a path that is connected
+/// already stays so.
+fn connect(
+    address: &TargetAddress,
+    connecting: &Connecting,
+    queues: Option<u16>,
+) -> io::Result<bool> {
     let mut fabrics = File::options().read(true).write(true).open(FABRICS)?;
-    fabrics.write_all(options(address, connecting).as_bytes())?;
+    match fabrics.write_all(options(address, connecting, queues).as_bytes()) {
+        Err(error) if error.raw_os_error() == Some(Errno::ALREADY.raw_os_error()) => {
+            return Ok(false);
+        }
+        written => written?,
+    }
     // The answer names the controller. Until it is read, the kernel keeps it for this handle.
     let _bytes = fabrics.read(&mut [0; 128])?;
-    Ok(())
+    Ok(true)
 }
 
 /// The kernel's options for a connection.
-fn options(address: &TargetAddress, connecting: &Connecting) -> String {
+fn options(address: &TargetAddress, connecting: &Connecting, queues: Option<u16>) -> String {
     let Connecting { identity, secrets } = connecting;
     let mut options = format!(
         "transport=tcp,traddr={},trsvcid={},nqn={},hostnqn={},hostid={},ctrl_loss_tmo={},\
@@ -90,6 +125,9 @@ fn options(address: &TargetAddress, connecting: &Connecting) -> String {
         CONTROLLER_LOSS_SECONDS,
         RECONNECT_SECONDS
     );
+    if let Some(queues) = queues {
+        let _ = write!(options, ",nr_io_queues={queues}");
+    }
     let (host, controller) = secrets.dhchap();
     for (option, secret) in [("dhchap_secret", host), ("dhchap_ctrl_secret", controller)] {
         if let Some(secret) = secret {
@@ -111,13 +149,11 @@ pub fn detach(nqn: &str) -> Result<(), AttachError> {
     Ok(())
 }
 
-/// Whether a path to the subsystem takes I/O; `None` where the kernel has none.
-pub fn is_live(nqn: &str) -> Option<bool> {
+/// How many paths to the subsystem take I/O, and how many there are.
+pub fn paths(nqn: &str) -> (usize, usize) {
     let files = controllers_of(Path::new(SUBSYSTEMS), nqn);
     let states = files.iter().map(|file| read(&file.with_file_name("state")));
-    states
-        .map(|state| state == "live")
-        .reduce(|one, other| one || other)
+    (states.filter(|state| state == "live").count(), files.len())
 }
 
 /// The file of each of the subsystem's controllers that deletes it.
@@ -188,11 +224,11 @@ mod tests {
                 "controller_secret_file": "DHHC-1:00:b:" },
         }))
         .unwrap();
-        let said = options(&address.parse().unwrap(), &connecting);
+        let said = options(&address.parse().unwrap(), &connecting, Some(4));
         let expected = format!(
             "transport=tcp,traddr=fe80::1%lo,trsvcid=4420,nqn=nqn.2014-08.org.example:v,\
              hostnqn=nqn.2014-08.org.example:h,hostid={id},ctrl_loss_tmo=600,reconnect_delay=2,\
-             dhchap_secret=DHHC-1:00:a:,dhchap_ctrl_secret=DHHC-1:00:b:"
+             nr_io_queues=4,dhchap_secret=DHHC-1:00:a:,dhchap_ctrl_secret=DHHC-1:00:b:"
         );
         assert_eq!(said, expected);
     }

@@ -21,6 +21,8 @@ use crate::output::{Output, table};
 pub enum Condition {
     /// It does.
     Connected,
+    /// It does, and some paths to the node are lost.
+    Degraded,
     /// The node is lost, and I/O waits for it.
     Reconnecting,
     /// The node says that the volume is not ready, and I/O waits for it.
@@ -37,6 +39,7 @@ impl Condition {
     fn words(self) -> &'static str {
         match self {
             Condition::Connected => "connected",
+            Condition::Degraded => "degraded",
             Condition::Reconnecting => "reconnecting",
             Condition::NotReady => "not ready",
             Condition::GaveUp => "gave up",
@@ -72,13 +75,17 @@ impl Standing {
     /// How the attachment stands that is remembered at `place`.
     fn of(attached: &Attached, place: &Place) -> Standing {
         if let Way::Kernel { nqn, .. } = &attached.way {
-            return match kernel::is_live(nqn) {
-                Some(true) => Standing::unnoted(Condition::Connected, None),
-                Some(false) => Standing::unnoted(Condition::Reconnecting, None),
-                None => Standing::unnoted(
+            return match kernel::paths(nqn) {
+                (_, 0) => Standing::unnoted(
                     Condition::Gone,
                     Some("the kernel's host has given the node up, or was told to disconnect"),
                 ),
+                (0, _) => Standing::unnoted(Condition::Reconnecting, None),
+                (live, all) if live < all => {
+                    let why = format!("{live} of {all} paths");
+                    Standing::unnoted(Condition::Degraded, Some(&why))
+                }
+                _ => Standing::unnoted(Condition::Connected, None),
             };
         }
         if !is_served(attached, place) {

@@ -1,7 +1,8 @@
 //! What is attached on this host: a small file each, in one directory.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use files::Access;
@@ -133,6 +134,22 @@ impl Place {
         Ok(None)
     }
 
+    /// Keeps others from attaching and detaching it, until what this gives is dropped.
+    pub fn lock(&self) -> Result<File, AttachError> {
+        let path = self.with("lock");
+        loop {
+            let failed = || self.failed(&path);
+            let file = File::options().create(true).append(true).open(&path);
+            let file = file.map_err(failed())?;
+            file.lock().map_err(failed())?;
+            let own = file.metadata().map_err(failed())?.ino();
+            // Who had the lock before may have removed the file with the rest.
+            if fs::metadata(&path).is_ok_and(|there| there.ino() == own) {
+                return Ok(file);
+            }
+        }
+    }
+
     fn with(&self, extension: &str) -> PathBuf {
         self.directory.join(format!("{}.{extension}", self.name))
     }
@@ -193,6 +210,7 @@ impl Place {
         let _ = fs::remove_file(self.log());
         let _ = fs::remove_file(self.standing());
         let _ = fs::remove_dir(self.mount());
+        let _ = fs::remove_file(self.with("lock"));
     }
 }
 
