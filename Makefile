@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build deb release demo test check units doc deny process-tests vm-test bench lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
-	ansible-tools package-tools cinder-tools postgres-tools \
+	ansible-tools package-tools cinder-tools csi-tools postgres-tools \
 	report-pictures test-long attacks-long restarts-long xfstests-long postgres-long fsx-long api-long \
 	soak check-release
 
@@ -102,7 +102,7 @@ deny: ## licences, duplicate versions and sources of all dependencies
 units: rust-tools
 	cargo test --workspace --quiet --lib --bins
 
-process-tests: rust-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools package-tools cinder-tools ## whole processes, connections, drives on files; fuzz corpora
+process-tests: rust-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools package-tools cinder-tools csi-tools ## whole processes, connections, drives on files; fuzz corpora
 	cargo test --workspace --exclude vm --test '*'
 
 web: web/dist/index.html ## the web page, which `make build` embeds
@@ -220,6 +220,10 @@ ansible-tools:
 
 cinder-tools:
 	@.ci/install --cinder
+
+csi-tools:
+	@.ci/install --packages e2fsprogs xfsprogs mount
+	@.ci/install --csi-sanity $(FLASHYARD_LAB_TOOLS)
 
 node-tools:
 	@.ci/install --node

@@ -13,6 +13,9 @@ const PREFIX: &str = "DHHC-1:";
 /// What a name is followed by where a key is bound to it (NVMe 2.0 §8.13.5.7).
 const BINDING: &[u8] = b"NVMe-over-Fabrics";
 
+/// What a name is preceded by where a secret is derived for it.
+const DERIVED: &[u8] = b"flashyard host secret\0";
+
 /// A secret of DH-HMAC-CHAP: `DHHC-1:TT:BASE64:` with the transformation and, in base 64, the key
 /// and its CRC-32. Never shown: only [`Secret::reveal`] gives the text back.
 #[derive(Clone, PartialEq, Eq)]
@@ -44,6 +47,16 @@ impl Secret {
         Secret {
             key: random(transformation.map_or(32, ChapHash::digest_bytes)),
             transformation,
+        }
+    }
+
+    /// The secret of the host called `nqn` that follows from what its keeper knows: always the
+    /// same, and nothing of what it follows from.
+    pub fn derived(from: &[u8], nqn: &Nqn) -> Secret {
+        let hash = ChapHash::Sha256;
+        Secret {
+            key: hash.hmac(from, &[DERIVED, nqn.as_str().as_bytes()]),
+            transformation: Some(hash),
         }
     }
 
@@ -136,6 +149,16 @@ mod tests {
             assert_eq!(secret.reveal().parse(), Ok(secret.clone()));
             assert_ne!(secret, Secret::generate(transformation));
         }
+    }
+
+    #[test]
+    fn a_derived_secret_is_that_of_one_host_and_one_keeper() {
+        let nqn = |text: &str| text.parse::<Nqn>().unwrap();
+        let derived = Secret::derived(b"keeper", &nqn(HOST));
+        assert_eq!(derived, Secret::derived(b"keeper", &nqn(HOST)));
+        assert_ne!(derived, Secret::derived(b"keeper", &nqn(SUBSYSTEM)));
+        assert_ne!(derived, Secret::derived(b"another", &nqn(HOST)));
+        assert_eq!(derived.reveal().parse(), Ok(derived.clone()));
     }
 
     #[test]

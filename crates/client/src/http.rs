@@ -147,6 +147,18 @@ impl Client {
         }
     }
 
+    /// One page of a collection: at most `limit` objects after `after`.
+    pub(crate) fn page<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<List<T>, ClientError> {
+        let request = self.allowed(self.agent.get(self.at(path)));
+        let request = request.query("after", after);
+        self.read(request.query("limit", limit.to_string()).call())
+    }
+
     pub(crate) fn patch<T: DeserializeOwned>(
         &self,
         path: &str,

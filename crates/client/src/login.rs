@@ -25,6 +25,31 @@ pub struct Login {
     pub certificate: Option<Fingerprint>,
 }
 
+impl Login {
+    /// Logins that are kept in `directory`, one file each, in the order of the files' names.
+    ///
+    /// # Errors
+    /// When the directory or a file cannot be read, or a file has no login.
+    pub fn all_in(directory: &Path) -> io::Result<Vec<Login>> {
+        let entries = fs::read_dir(directory)?;
+        let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+        let mut paths = paths.collect::<io::Result<Vec<PathBuf>>>()?;
+        paths.retain(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        });
+        paths.sort_unstable();
+        let login = |path: &PathBuf| {
+            let text = fs::read(path);
+            let login = text.and_then(|text| Ok(serde_json::from_slice(&text)?));
+            login.map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })
+        };
+        paths.iter().map(login).collect()
+    }
+}
+
 /// Logins of a user, one file each, in the user's configuration directory.
 #[derive(Clone, Debug)]
 pub struct Logins {
@@ -112,6 +137,11 @@ mod tests {
         assert!(logins.find("https://other:4400").is_none());
         assert_eq!(logins.current(), None);
         logins.make_current(&login.url).unwrap();
-        assert_eq!(logins.current(), Some(login.url));
+        assert_eq!(logins.current(), Some(login.url.clone()));
+        let nodes = path.parent().unwrap();
+        assert!(Login::all_in(nodes).unwrap() == [login]);
+        fs::write(nodes.join("other.json"), "{}").unwrap();
+        let error = Login::all_in(nodes).err().unwrap().to_string();
+        assert!(error.contains("other.json"), "{error}");
     }
 }

@@ -116,6 +116,11 @@ impl Client {
         self.list("/v1/snapshots")
     }
 
+    /// At most `limit` of the snapshots that come after `after` by name.
+    pub fn snapshots_after(&self, after: &str, limit: u32) -> Result<List<Snapshot>, ClientError> {
+        self.page("/v1/snapshots", after, limit)
+    }
+
     /// One snapshot.
     pub fn snapshot(&self, name: &SnapshotName) -> Result<Snapshot, ClientError> {
         self.get(&path(name))

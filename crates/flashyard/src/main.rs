@@ -6,6 +6,7 @@
 mod attach;
 mod audit;
 mod connection;
+mod csi;
 mod demo;
 mod documentation;
 mod drive;
@@ -128,6 +129,8 @@ enum Command {
     /// Serve a volume as a file
     #[command(hide = true)]
     AttachServe(attach::Serve),
+    /// Serve volumes to Kubernetes, or another orchestrator
+    Csi(csi::Csi),
     /// Put load on a volume over NVMe/TCP and measure, in fio's words
     Perf(Box<perf::Perf>),
     /// The drive model in virtual time: a drive, a namespace and a load
@@ -180,6 +183,7 @@ fn run(arguments: Arguments) -> ExitCode {
         Command::Detach(detach) => detach.run(),
         Command::Attached(list) => list.run(connection.output),
         Command::AttachServe(serve) => serve.run(),
+        Command::Csi(csi) => csi.run(&connection),
         Command::Perf(perf) => perf.run(connection.output),
         Command::Demo(demo) => demo.run(connection.output),
         Command::Lab(verb) => verb.run(connection.output),

@@ -59,7 +59,7 @@ const NUMBERS: [&str; 25] = [
 ];
 
 /// Words in the help for what is text, and is tried as text.
-const WORDS: [&str; 34] = [
+const WORDS: [&str; 35] = [
     "ADDRESS:PORT",
     "DIGITS",
     "DIR",
@@ -77,6 +77,7 @@ const WORDS: [&str; 34] = [
     "KEY=VALUE",
     "LEVEL",
     "METHOD",
+    "MODE",
     "NAME",
     "NQN",
     "PATH",
@@ -138,6 +139,10 @@ const CALLS: [(&str, &[&str]); 39] = [
     ("attach", &["tcp://nowhere"]),
     ("attached", &[]),
     ("detach", &["nothing"]),
+    (
+        "csi",
+        &["--endpoint=unix:///nowhere/csi.sock", "--mode=controller"],
+    ),
     ("perf", &["TARGET", "--runtime=10ms", "--size=64k"]),
     ("ssd simulate", &["cm7-r-7.68", "--fidelity=closed-form"]),
     (

@@ -71,6 +71,10 @@ const COMMANDS: &[(&str, Shows)] = &[
     ),
     ("attached --directory {dir}/attached", Answer),
     ("detach v{n} --directory {dir}/attached", Nothing),
+    (
+        "csi --endpoint unix://{dir}/none/csi.sock --mode controller",
+        Refused(1),
+    ),
     ("perf {volume} --number-ios 8", Answer),
     ("volume resize v{n} 12MiB", Answer),
     ("volume allow v{n} g{n}", Answer),

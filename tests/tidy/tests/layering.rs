@@ -27,7 +27,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ("api", &[]),
     ("client", &["api", "files"]),
     ("server", &["node", "api", "files"]),
-    ("csi", &["client"]),
+    ("csi", &["access", "client"]),
     (
         "lab",
         &["initiator", "pool", "drive", "ssd", "parity", "files"],

@@ -1,0 +1,117 @@
+//! The controller service: volumes and snapshots on nodes, and who may use them.
+
+mod capabilities;
+mod capacity;
+mod create;
+mod health;
+mod list;
+mod publish;
+mod snapshots;
+mod source;
+
+pub(crate) use self::health::wrong;
+pub(crate) use self::snapshots::{delete, no_parameters, now, shown};
+
+use std::sync::Arc;
+
+use access::{Nqn, Secret};
+use client::Client;
+use tonic::{Request, Response, Status};
+use zeroize::Zeroizing;
+
+use crate::lookup::Nodes;
+use crate::proto::controller_server::Controller;
+use crate::proto::*;
+use crate::turns::Turns;
+
+/// What a controller needs to know.
+pub struct ControllerSettings {
+    /// Clients of the nodes that volumes are made on.
+    pub nodes: Vec<Client>,
+    /// What hosts' secrets follow from; none: hosts prove nothing.
+    pub host_secret: Option<Zeroizing<Vec<u8>>>,
+}
+
+/// The work of the controller, call by call.
+pub struct Work {
+    pub(crate) nodes: Nodes,
+    pub(crate) turns: Turns,
+    host_secret: Option<Zeroizing<Vec<u8>>>,
+}
+
+impl Work {
+    /// With these settings.
+    pub fn new(settings: ControllerSettings) -> Work {
+        Work {
+            nodes: Nodes::new(settings.nodes),
+            turns: Turns::default(),
+            host_secret: settings.host_secret,
+        }
+    }
+
+    /// What the host called `nqn` has to prove.
+    fn secret_of(&self, nqn: &Nqn) -> Option<Secret> {
+        let from = self.host_secret.as_ref()?;
+        Some(Secret::derived(from, nqn))
+    }
+}
+
+/// The service: each call is work that waits, so it has a thread of its own.
+#[derive(Clone)]
+pub struct Service(pub Arc<Work>);
+
+impl Service {
+    pub(crate) async fn ask<Q: Send + 'static, A: Send + 'static>(
+        &self,
+        request: Request<Q>,
+        work: fn(&Work, Q) -> Result<A, Status>,
+    ) -> Result<Response<A>, Status> {
+        let worker = Arc::clone(&self.0);
+        let asked = request.into_inner();
+        crate::server::apart(move || work(&worker, asked)).await
+    }
+}
+
+/// The service's calls, each with what does its work.
+macro_rules! calls {
+    ($($call:ident: $request:ident -> $response:ident = $work:path,)+) => {
+        #[tonic::async_trait]
+        impl Controller for Service {
+            $(async fn $call(
+                &self,
+                request: Request<$request>,
+            ) -> Result<Response<$response>, Status> {
+                self.ask(request, $work).await
+            })+
+        }
+    };
+}
+
+calls! {
+    create_volume: CreateVolumeRequest -> CreateVolumeResponse = Work::create_volume,
+    delete_volume: DeleteVolumeRequest -> DeleteVolumeResponse = Work::delete_volume,
+    controller_publish_volume: ControllerPublishVolumeRequest
+        -> ControllerPublishVolumeResponse = Work::publish,
+    controller_unpublish_volume: ControllerUnpublishVolumeRequest
+        -> ControllerUnpublishVolumeResponse = Work::unpublish,
+    validate_volume_capabilities: ValidateVolumeCapabilitiesRequest
+        -> ValidateVolumeCapabilitiesResponse = Work::validate,
+    list_volumes: ListVolumesRequest -> ListVolumesResponse = Work::list_volumes,
+    controller_list_volume_health: ControllerListVolumeHealthRequest
+        -> ControllerListVolumeHealthResponse = Work::list_health,
+    controller_get_volume_health: ControllerGetVolumeHealthRequest
+        -> ControllerGetVolumeHealthResponse = Work::health,
+    get_capacity: GetCapacityRequest -> GetCapacityResponse = Work::capacity,
+    controller_get_capabilities: ControllerGetCapabilitiesRequest
+        -> ControllerGetCapabilitiesResponse = Work::capabilities,
+    create_snapshot: CreateSnapshotRequest -> CreateSnapshotResponse = Work::create_snapshot,
+    delete_snapshot: DeleteSnapshotRequest -> DeleteSnapshotResponse = Work::delete_snapshot,
+    list_snapshots: ListSnapshotsRequest -> ListSnapshotsResponse = Work::list_snapshots,
+    get_snapshot: GetSnapshotRequest -> GetSnapshotResponse = Work::snapshot,
+    controller_expand_volume: ControllerExpandVolumeRequest
+        -> ControllerExpandVolumeResponse = Work::expand,
+    controller_get_volume: ControllerGetVolumeRequest
+        -> ControllerGetVolumeResponse = Work::volume,
+    controller_modify_volume: ControllerModifyVolumeRequest
+        -> ControllerModifyVolumeResponse = Work::modify,
+}

@@ -1,0 +1,172 @@
+//! Who may use a volume: publishing lets one host connect, unpublishing is the fence.
+
+use std::collections::HashMap;
+
+use access::Nqn;
+use api::{ANY_HOST, Host, HostKeySpec, HostSpec, Name, ObjectState, Volume};
+use client::Client;
+use tonic::Status;
+
+use super::Work;
+use crate::access_mode::Use;
+use crate::lookup::At;
+use crate::names::host_name;
+use crate::node::connection;
+use crate::proto::{
+    ControllerPublishVolumeRequest, ControllerPublishVolumeResponse,
+    ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse,
+};
+use crate::refusal::{given, is_absent, status};
+
+impl Work {
+    pub(super) fn publish(
+        &self,
+        request: ControllerPublishVolumeRequest,
+    ) -> Result<ControllerPublishVolumeResponse, Status> {
+        let identifier = given("volume_id", &request.volume_id)?;
+        let node = given("node_id", &request.node_id)?;
+        let asked = Use::of(request.volume_capability.as_ref())?;
+        if request.readonly {
+            return Err(Status::invalid_argument(
+                "readonly is true, and nodes protect no volume from writes; allowed: false",
+            ));
+        }
+        let _turn = self.turns.take(identifier)?;
+        let at = self.nodes.volume(identifier)?;
+        let nqn: Nqn = node.parse().map_err(|error| {
+            Status::not_found(format!("node_id {node:?} is no host NQN: {error}"))
+        })?;
+        if at.found.state == ObjectState::Offline {
+            let why = at.found.reason.as_deref().unwrap_or("its pool is offline");
+            return Err(Status::unavailable(format!("the volume is offline: {why}")));
+        }
+        let secret = self.secret_of(&nqn);
+        let requires = request.volume_context.get("hostAuth").map(String::as_str);
+        if requires == Some("dhchap") && secret.is_none() {
+            return Err(Status::failed_precondition(
+                "the volume's class has hostAuth dhchap, and the controller has no \
+                 --host-secret-file",
+            ));
+        }
+        let hosts = at.client.hosts().map_err(|error| status(&error))?.items;
+        let own = hosts.iter().find(|host| host.nqn == nqn.as_str());
+        alone(&at.found, &hosts, own.map(|host| &host.name), &asked)?;
+        let host = match own {
+            Some(host) => host.name.clone(),
+            None => introduced(&at.client, &nqn)?,
+        };
+        if let Some(secret) = &secret {
+            let spec = HostKeySpec {
+                secret: secret.reveal().as_str().into(),
+                controller_secret: None,
+                hash: Default::default(),
+                group: Default::default(),
+            };
+            let set = at.client.set_host_key(&host, &spec);
+            set.map_err(|error| status(&error))?;
+        }
+        let allowed = at.client.allow_host(&at.found.name, &host);
+        let allowed = allowed.map_err(|error| status(&error))?;
+        if let Err(other) = alone(&allowed, &hosts, Some(&host), &asked)
+            && !at.found.hosts.contains(&host)
+        {
+            // Another controller was as quick: neither host gets the volume before one is asked
+            // for again.
+            let denied = at.client.deny_host(&at.found.name, &host);
+            denied.map_err(|error| status(&error))?;
+            return Err(other);
+        }
+        let mut publish_context = context(&at)?;
+        if let Some(secret) = secret {
+            let secret = secret.reveal().as_str().to_owned();
+            publish_context.insert(connection::SECRET.to_owned(), secret);
+        }
+        Ok(ControllerPublishVolumeResponse { publish_context })
+    }
+
+    pub(super) fn unpublish(
+        &self,
+        request: ControllerUnpublishVolumeRequest,
+    ) -> Result<ControllerUnpublishVolumeResponse, Status> {
+        let identifier = given("volume_id", &request.volume_id)?;
+        let _turn = self.turns.take(identifier)?;
+        let at = match self.nodes.volume(identifier) {
+            // Nobody writes to what is gone.
+            Err(absent) if absent.code() == tonic::Code::NotFound => {
+                return Ok(ControllerUnpublishVolumeResponse {});
+            }
+            found => found?,
+        };
+        let hosts = at.client.hosts().map_err(|error| status(&error))?.items;
+        let mut names: Vec<Name> = match request.node_id.as_str() {
+            "" => at.found.hosts.clone(),
+            nqn => hosts
+                .into_iter()
+                .filter(|host| host.nqn == nqn)
+                .map(|host| host.name)
+                .collect(),
+        };
+        if request.node_id.is_empty() && names.is_empty() {
+            names.extend(ANY_HOST.parse());
+        }
+        // Also of a host that is off the list: an earlier call may not have waited for its end.
+        for host in &names {
+            // Answers once the host's connections have ended, with the last command on them.
+            match at.client.deny_host(&at.found.name, host) {
+                Err(error) if !is_absent(&error) => return Err(status(&error)),
+                _ => {}
+            }
+        }
+        Ok(ControllerUnpublishVolumeResponse {})
+    }
+}
+
+/// Whether nobody but the host called `own` has the volume, where only one may.
+fn alone(volume: &Volume, hosts: &[Host], own: Option<&Name>, asked: &Use) -> Result<(), Status> {
+    let mut others = volume.hosts.iter().filter(|name| Some(*name) != own);
+    let Some(name) = others.next().filter(|_| !asked.is_shared()) else {
+        return Ok(());
+    };
+    let mode = asked.mode.as_str_name();
+    let message = match hosts.iter().find(|host| host.name == *name) {
+        Some(Host { nqn, .. }) => {
+            format!("the volume is published to {nqn}: access mode {mode} is of one node")
+        }
+        None if name.as_str() == ANY_HOST => format!(
+            "every host may connect to the volume: `flashyard volume deny {} any` takes that back",
+            volume.name
+        ),
+        None => format!("the volume is published to {name}: access mode {mode} is of one node"),
+    };
+    Err(Status::failed_precondition(message))
+}
+
+/// Has the node know the host called `nqn`; gives the name it gets.
+fn introduced(client: &Client, nqn: &Nqn) -> Result<Name, Status> {
+    let name = host_name(nqn.as_str())?;
+    let spec = HostSpec {
+        nqn: nqn.as_str().to_owned(),
+        tenant: None,
+    };
+    let added = client.add_host(&name, &spec);
+    Ok(added.map_err(|error| status(&error))?.name)
+}
+
+/// What a host needs to know to connect.
+fn context(at: &At<Volume>) -> Result<HashMap<String, String>, Status> {
+    let told = at.client.status().map_err(|error| status(&error))?;
+    let plain = told.nvme_addresses.iter();
+    let plain = plain.filter(|address| !told.nvme_tls_addresses.contains(address));
+    let addresses: Vec<&str> = plain.map(String::as_str).collect();
+    if addresses.is_empty() {
+        return Err(Status::failed_precondition(format!(
+            "node {} has no port without TLS that hosts could use",
+            told.name
+        )));
+    }
+    Ok(HashMap::from([
+        (connection::NQN.to_owned(), at.found.nqn.clone()),
+        (connection::NSID.to_owned(), at.found.nsid.to_string()),
+        (connection::ADDRESSES.to_owned(), addresses.join(" ")),
+    ]))
+}

@@ -1,0 +1,95 @@
+//! The node service: volumes on a host, as block devices and as mounted file systems.
+
+mod attachment;
+mod block_device;
+mod capabilities;
+pub mod connection;
+mod file_system;
+mod grow;
+mod health;
+mod mounts;
+mod program;
+mod publish;
+mod stage;
+mod stats;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use access::Nqn;
+use tonic::{Request, Response, Status};
+
+use crate::proto::node_server::Node;
+use crate::proto::*;
+use crate::turns::Turns;
+
+/// What the service of a host needs to know.
+pub struct NodeSettings {
+    /// The host's name, which nodes know it by.
+    pub host_nqn: Nqn,
+    /// `flashyard`, which attaches volumes.
+    pub program: PathBuf,
+    /// Where it remembers what is attached.
+    pub attached: PathBuf,
+}
+
+/// The work of the service, call by call.
+pub struct Work {
+    settings: NodeSettings,
+    turns: Turns,
+}
+
+/// The service: each call is work that waits, so it has a thread of its own.
+pub struct Service(Arc<Work>);
+
+impl Service {
+    /// With these settings.
+    pub fn new(settings: NodeSettings) -> Service {
+        Service(Arc::new(Work {
+            settings,
+            turns: Turns::default(),
+        }))
+    }
+
+    async fn ask<Q: Send + 'static, A: Send + 'static>(
+        &self,
+        request: Request<Q>,
+        work: fn(&Work, Q) -> Result<A, Status>,
+    ) -> Result<Response<A>, Status> {
+        let worker = Arc::clone(&self.0);
+        let asked = request.into_inner();
+        crate::server::apart(move || work(&worker, asked)).await
+    }
+}
+
+/// The service's calls, each with what does its work.
+macro_rules! calls {
+    ($($call:ident: $request:ident -> $response:ident = $work:path,)+) => {
+        #[tonic::async_trait]
+        impl Node for Service {
+            $(async fn $call(
+                &self,
+                request: Request<$request>,
+            ) -> Result<Response<$response>, Status> {
+                self.ask(request, $work).await
+            })+
+        }
+    };
+}
+
+calls! {
+    node_stage_volume: NodeStageVolumeRequest -> NodeStageVolumeResponse = Work::stage,
+    node_unstage_volume: NodeUnstageVolumeRequest -> NodeUnstageVolumeResponse = Work::unstage,
+    node_publish_volume: NodePublishVolumeRequest -> NodePublishVolumeResponse = Work::publish,
+    node_unpublish_volume: NodeUnpublishVolumeRequest
+        -> NodeUnpublishVolumeResponse = Work::unpublish,
+    node_get_volume_stats: NodeGetVolumeStatsRequest -> NodeGetVolumeStatsResponse = Work::stats,
+    node_get_volume_health: NodeGetVolumeHealthRequest
+        -> NodeGetVolumeHealthResponse = Work::health,
+    node_get_storage_health: NodeGetStorageHealthRequest
+        -> NodeGetStorageHealthResponse = Work::storage_health,
+    node_expand_volume: NodeExpandVolumeRequest -> NodeExpandVolumeResponse = Work::expand,
+    node_get_capabilities: NodeGetCapabilitiesRequest
+        -> NodeGetCapabilitiesResponse = Work::capabilities,
+    node_get_info: NodeGetInfoRequest -> NodeGetInfoResponse = Work::information,
+}

@@ -1,0 +1,84 @@
+//! Attached volumes: what `flashyard attach` makes and remembers.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use tonic::Status;
+
+use super::Work;
+use super::connection::Connection;
+use super::program::run;
+
+/// A line of `flashyard attached`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Attachment {
+    /// What it is called: the volume's identifier.
+    pub name: String,
+    /// The block device.
+    pub device: PathBuf,
+    /// Whether its I/O reaches the volume, in a word.
+    pub condition: String,
+    /// Why not.
+    #[serde(default)]
+    pub why: Option<String>,
+}
+
+impl Attachment {
+    /// Nobody serves it any more.
+    pub fn is_gone(&self) -> bool {
+        self.condition == "gone"
+    }
+}
+
+impl Work {
+    fn flashyard(&self, arguments: &[&str], input: Option<&str>) -> Result<String, Status> {
+        let directory = self.settings.attached.display().to_string();
+        let all = [arguments, &["--directory", &directory]].concat();
+        run(&self.settings.program, &all, input)?.succeeded()
+    }
+
+    /// Everything that is attached to this host.
+    pub(super) fn attachments(&self) -> Result<Vec<Attachment>, Status> {
+        let listed = self.flashyard(&["attached", "--output", "json"], None)?;
+        serde_json::from_str(&listed)
+            .map_err(|error| Status::internal(format!("flashyard attached: {error}")))
+    }
+
+    /// The volume, if it is attached.
+    pub(super) fn attachment(&self, volume: &str) -> Result<Option<Attachment>, Status> {
+        let mut all = self.attachments()?.into_iter();
+        Ok(all.find(|attachment| attachment.name == volume))
+    }
+
+    /// The volume's block device, which is made if there is none.
+    pub(super) fn attach(&self, volume: &str, to: &Connection) -> Result<PathBuf, Status> {
+        if let Some(there) = self.attachment(volume)?.filter(|one| !one.is_gone()) {
+            return Ok(there.device);
+        }
+        let queues = to.queues.map(|queues| queues.to_string());
+        let mut arguments = vec!["attach"];
+        arguments.extend(to.targets.iter().map(String::as_str));
+        arguments.extend([
+            "--name",
+            volume,
+            "--host-nqn",
+            self.settings.host_nqn.as_str(),
+        ]);
+        if let Some(queues) = &queues {
+            arguments.extend(["--queues", queues]);
+        }
+        if to.secret.is_some() {
+            arguments.extend(["--dhchap-secret-file", "-"]);
+        }
+        let device = self.flashyard(&arguments, to.secret.as_deref())?;
+        Ok(PathBuf::from(device))
+    }
+
+    /// Takes the volume's block device away, if there is one.
+    pub(super) fn detach(&self, volume: &str) -> Result<(), Status> {
+        match self.attachment(volume)? {
+            Some(_) => self.flashyard(&["detach", volume], None).map(drop),
+            None => Ok(()),
+        }
+    }
+}

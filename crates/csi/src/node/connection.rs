@@ -1,0 +1,80 @@
+//! What publishing a volume tells the host that is to connect to it.
+
+use std::collections::HashMap;
+
+use tonic::Status;
+
+use crate::parameters::queues;
+
+/// The subsystem's NQN.
+pub const NQN: &str = "nqn";
+/// The namespace in it.
+pub const NSID: &str = "nsid";
+/// Addresses of the node, the better paths first.
+pub const ADDRESSES: &str = "addresses";
+/// What the host has to prove.
+pub const SECRET: &str = "hostSecret";
+
+/// How a volume is reached.
+pub struct Connection {
+    /// Every path, as `flashyard attach` takes it.
+    pub targets: Vec<String>,
+    /// What the host has to prove.
+    pub secret: Option<String>,
+    /// I/O queues to ask for.
+    pub queues: Option<u16>,
+}
+
+impl Connection {
+    /// What the contexts of a call say.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when the volume was not published.
+    pub fn of(
+        published: &HashMap<String, String>,
+        volume: &HashMap<String, String>,
+    ) -> Result<Connection, Status> {
+        let part = |key: &str| {
+            let value = published.get(key).filter(|value| !value.is_empty());
+            let message = || format!("publish_context has no {key}: the volume is not published");
+            value.ok_or_else(|| Status::invalid_argument(message()))
+        };
+        let (nqn, nsid) = (part(NQN)?, part(NSID)?);
+        let paths = part(ADDRESSES)?.split_whitespace();
+        let queues = volume.get("queues").map(|text| queues(text)).transpose()?;
+        Ok(Connection {
+            targets: paths
+                .map(|path| format!("tcp://{path}/{nqn}?nsid={nsid}"))
+                .collect(),
+            secret: published.get(SECRET).cloned(),
+            queues,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_is_a_target() {
+        let pairs = [
+            (NQN, "nqn.2026-11.example:v"),
+            (NSID, "1"),
+            (ADDRESSES, "192.0.2.1:4420 [2001:db8::1]:4420"),
+        ];
+        let mut published: HashMap<_, _> = pairs
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        let found = Connection::of(&published, &HashMap::new()).unwrap();
+        assert_eq!(found.targets.len(), 2);
+        assert_eq!(
+            found.targets[1],
+            "tcp://[2001:db8::1]:4420/nqn.2026-11.example:v?nsid=1"
+        );
+        published.remove(ADDRESSES);
+        let refused = Connection::of(&published, &HashMap::new()).err().unwrap();
+        assert!(refused.message().contains(ADDRESSES), "{refused}");
+    }
+}

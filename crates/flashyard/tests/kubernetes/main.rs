@@ -1,0 +1,15 @@
+//! The CSI driver against real nodes: csi-sanity, what the interface's own suite leaves out, and
+//! processes that are killed. Volumes are attached by FUSE and loop devices. Needs root, as
+//! attaching does.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod calls;
+mod cluster;
+mod kills;
+#[path = "../support/raid6.rs"]
+mod raid6;
+mod rules;
+mod sanity;
+#[path = "../support/mod.rs"]
+mod support;
