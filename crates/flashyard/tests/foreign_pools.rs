@@ -18,7 +18,7 @@ use connected::connected;
 use support::{Node, Refused, name, text};
 
 /// The first version of the format of pools that this program does not know.
-const LATER: u32 = 3;
+const LATER: u32 = 4;
 
 fn fill(node: &Node, volume: &str, byte: u8) {
     connected(node, volume, async |device, _controller| {
@@ -84,7 +84,7 @@ fn a_pool_with_drives_of_a_later_format_is_not_opened_without_them() {
         label::set_version(&drives[number], LATER);
     }
     let before = contents(&drives);
-    let words = ["version 3", "versions up to 2", "newer"];
+    let words = ["version 4", "versions up to 3", "newer"];
 
     // At the start of a node that has it, which without them would be degraded.
     let mut own = Node::develop(&[]);
@@ -143,7 +143,7 @@ fn a_pool_that_is_all_of_a_later_format_is_called_that() {
     let code = import_refused(
         &second,
         "pool",
-        &["version 7", "versions up to 2", "newer", "e0, e1"],
+        &["version 7", "versions up to 3", "newer", "e0, e1"],
     );
     assert_eq!(code, ErrorCode::InvalidArgument);
     let listed = second.answer(&["pool", "import"]);

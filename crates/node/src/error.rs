@@ -330,6 +330,19 @@ fn without_all<'a>(error: &PoolError, name: impl Fn(usize) -> &'a str) -> String
              with --accept-loss, and what was written last may be lost",
             name(*index)
         ),
+        PoolError::LatestLabelDamaged { index, older, lost } => format!(
+            "the latest label of drive {}, number {lost}, is damaged, and the one before is number \
+             {older}: volumes and snapshots that were made or changed last, and what was written \
+             to them, would be missing or old; import the pool with the drives that have the \
+             latest label, or with --accept-loss as it was before",
+            name(*index)
+        ),
+        PoolError::RolledBack { opened, found } => format!(
+            "the latest label of the drives is number {opened}, and the log was written after \
+             number {found}: volumes and snapshots that were made or changed between the two, and \
+             what was written to them, would be missing or old; import the pool with the drives \
+             that have the latest label, or with --accept-loss as it was before"
+        ),
         PoolError::LogUnreadable { drives } => format!(
             "{drives} drives cannot be read where the log ends, and it may go on there: see to \
              them and try again, or import the pool with --accept-loss, and what was written \

@@ -11,6 +11,7 @@ use crate::volumes::{Snapshot, Volume};
 use block::BlockDevice;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::{Duration, SystemTime};
 
 /// Identifies a volume; never given twice in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +63,8 @@ pub struct SnapshotInfo {
     pub bytes: u64,
     /// The volume it was taken of; that one may be gone.
     pub volume: VolumeId,
+    /// When it was taken, by the clock of its node; nothing where that was not noted yet.
+    pub taken: Option<SystemTime>,
 }
 
 /// Names of volumes and snapshots are no longer.
@@ -321,6 +324,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     ) -> Result<Vec<SnapshotId>, PoolError> {
         let promises = volumes.iter().any(|(id, _)| self.reserves(*id));
         let volumes = volumes.to_vec();
+        let taken = self.core.entropy.milliseconds();
         self.change(promises, move |state| {
             let mut names = std::collections::BTreeSet::new();
             for (id, name) in &volumes {
@@ -332,7 +336,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             }
             volumes
                 .iter()
-                .map(|(id, name)| take_snapshot(state, *id, name))
+                .map(|(id, name)| take_snapshot(state, *id, name, taken))
                 .collect()
         })
         .await
@@ -416,6 +420,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
             name: snapshot.name.clone(),
             bytes: snapshot.blocks * BLOCK_BYTES as u64,
             volume: VolumeId(snapshot.volume),
+            taken: snapshot
+                .taken
+                .and_then(|taken| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(taken))),
         };
         state.tables.snapshots.iter().map(info).collect()
     }
@@ -434,7 +441,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
 }
 
 /// Freezes a volume's layer under the snapshot and puts an empty one on top.
-fn take_snapshot(state: &mut State, id: VolumeId, name: &str) -> Result<SnapshotId, PoolError> {
+fn take_snapshot(
+    state: &mut State,
+    id: VolumeId,
+    name: &str,
+    taken: Option<u64>,
+) -> Result<SnapshotId, PoolError> {
     let (frozen, blocks) = {
         let volume = volume_mut(state, id)?;
         (volume.layer, volume.blocks)
@@ -447,6 +459,7 @@ fn take_snapshot(state: &mut State, id: VolumeId, name: &str) -> Result<Snapshot
         blocks,
         layer: frozen,
         volume: id.0,
+        taken,
     };
     state.tables.snapshots.insert(snapshot, entry);
     Ok(SnapshotId(snapshot))

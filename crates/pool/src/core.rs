@@ -179,6 +179,8 @@ pub(crate) struct Core<D> {
     pub settings: Settings,
     pub secret: [u8; 16],
     pub incarnation: Cell<u64>,
+    /// What was new in the superblocks last, of those that every drive has: stripes tell of it.
+    pub newest: Cell<u64>,
     pub width: usize,
     /// Rows of every zone.
     pub zone_rows: u32,

@@ -50,14 +50,33 @@ impl DriveLayout {
         FIRST_SLOT + slot..self.blocks - slot
     }
 
-    /// Where a slot starts, `body_blocks` of tables included: the one for even sequence numbers
-    /// near the drive's start, superblock first; the odd one at its very end, superblock last.
-    /// Overwriting either end of a drive leaves the other.
-    pub fn slot(&self, odd: bool, body_blocks: u64) -> u64 {
-        match odd {
-            false => FIRST_SLOT,
-            true => self.blocks - 1 - body_blocks,
+    /// Where the superblock of a slot lies: in the slot for even sequence numbers in the drive's
+    /// second block, in the odd one in its last. Overwriting either end of a drive leaves the
+    /// other. A copy is at the other end of the slot.
+    pub fn superblock(&self, odd: bool, copy: bool) -> u64 {
+        let slot = u64::from(self.slot_blocks);
+        match (odd, copy) {
+            (false, false) => FIRST_SLOT,
+            (false, true) => FIRST_SLOT + slot - 1,
+            (true, true) => self.blocks - slot,
+            (true, false) => self.blocks - 1,
         }
+    }
+
+    /// Where tables of so many blocks begin, beside the superblock or beside its copy.
+    pub fn tables(&self, odd: bool, copy: bool, blocks: u64) -> u64 {
+        let superblock = self.superblock(odd, copy);
+        match odd == copy {
+            true => superblock + 1,
+            false => superblock - blocks,
+        }
+    }
+
+    /// Whether a slot has room for a copy of the superblock beside tables of so many blocks, and
+    /// for a copy of these as well.
+    pub fn has_room_for_copies(&self, blocks: u64) -> (bool, bool) {
+        let slot = u64::from(self.slot_blocks);
+        (blocks + 2 <= slot, 2 * blocks + 2 <= slot)
     }
 }
 

@@ -132,7 +132,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
             next.members[index] = Member {
                 id,
                 state: MEMBER_ACTIVE,
-                reserved: [0; 7],
+                reserved0: 0,
+                domain: 0.into(),
+                reserved1: [0; 4],
                 blocks: layout.blocks.into(),
                 joined: next.epoch.number,
             };

@@ -1,6 +1,7 @@
-//! [`Entropy`]: where identifiers and secrets come from.
+//! [`Entropy`]: where identifiers, secrets and the time of day come from.
 
 use std::cell::Cell;
+use std::time::SystemTime;
 
 /// A source of identifiers: the kernel's, or a seed so that a simulation replays.
 #[derive(Clone, Debug)]
@@ -27,6 +28,18 @@ impl Entropy {
                 mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
                 Ok(mixed ^ (mixed >> 31))
             }
+        }
+    }
+
+    /// The time of day in milliseconds since 1970; nothing where a clock is set to before that. In
+    /// a simulation it begins in 1970, and is as virtual as other time.
+    pub(crate) fn milliseconds(&self) -> Option<u64> {
+        match self {
+            Entropy::System => {
+                let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                u64::try_from(since.ok()?.as_millis()).ok()
+            }
+            Entropy::Seeded(_) => Some(reactor::now().as_nanos() / 1_000_000),
         }
     }
 

@@ -84,6 +84,35 @@ pub enum PoolError {
         /// Position among the drives given.
         index: usize,
     },
+    /// The latest superblock of a drive, or its tables, are damaged, and nothing else says what
+    /// they said.
+    #[error(
+        "the latest label of drive {index}, number {lost}, is damaged, and the one before is \
+         number {older}: volumes and snapshots that were made or changed last, and what was \
+         written to them, would be missing or old; give the drives that have the latest label, \
+         or accept the loss"
+    )]
+    LatestLabelDamaged {
+        /// Position among the drives given.
+        index: usize,
+        /// What the pool would be opened as.
+        older: u64,
+        /// What it was last, as far as can be told.
+        lost: u64,
+    },
+    /// The log tells of a later superblock than any that was found.
+    #[error(
+        "the latest label of these drives is number {opened}, and the log was written after \
+         number {found}: volumes and snapshots that were made or changed between the two, and \
+         what was written to them, would be missing or old; give the drives that have the latest \
+         label, or accept the loss"
+    )]
+    RolledBack {
+        /// The number of the newest superblock that was found.
+        opened: u64,
+        /// The largest that the log tells of.
+        found: u64,
+    },
     /// Drives would not read the end of the log, and there may be acknowledged writes.
     #[error(
         "{drives} drives cannot be read where the log ends, and it may go on there: see to them \

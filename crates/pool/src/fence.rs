@@ -123,13 +123,21 @@ impl Survey {
         }
     }
 
+    /// What was later than what is gone on from, by labels that have decayed.
+    fn lost(&self) -> Option<u64> {
+        let slots = self.slots.iter().flatten();
+        let later = slots.filter_map(|slot| slot.later_beside).max();
+        later.filter(|later| *later > self.newest.superblock.content())
+    }
+
     /// Members with one label where there should be two. A pool that is being made has no second
     /// one yet, and who died while writing one leaves it torn.
     fn halved(&self) -> Vec<(usize, [u8; 16])> {
         let current = self.slots.iter().zip(&self.choice.current);
         let current = current.filter_map(|(slot, index)| slot.as_deref().zip(*index));
         let halved = current.filter(|(slot, _)| {
-            slot.alone && !slot.torn_beside && slot.superblock.sequence.get() > 0
+            let alone = slot.alone && !slot.torn_beside && slot.superblock.sequence.get() > 0;
+            alone || slot.by_copy
         });
         let placed = halved.map(|(slot, index)| (index, slot.superblock.drive_id));
         placed.collect()
@@ -164,6 +172,8 @@ pub(crate) struct Entered {
     pub late_until: Instant,
     /// When the drives were looked at.
     pub looked: Instant,
+    /// A later superblock that a label told of which has decayed: that loss is accepted.
+    pub lost: Option<u64>,
     /// Members, and their identifiers, of which one of the two labels was not there or not whole:
     /// by now it is.
     pub halved: Vec<(usize, [u8; 16])>,
@@ -191,7 +201,7 @@ pub(crate) async fn enter<D: BlockDevice>(
     // Nothing is written to drives whose tables cannot be used.
     survey.newest.tables()?;
     let found_at = survey.last_sequence;
-    let halved = survey.halved();
+    let (halved, lost) = (survey.halved(), survey.lost());
     // Where drives are slow others take as long to see a claim, or to write theirs.
     let least = (reactor::now() - looked) * 4;
     let wait = match (forced, own) {
@@ -199,6 +209,7 @@ pub(crate) async fn enter<D: BlockDevice>(
         (false, true) => ENTRY_AGAIN.max(least).min(TAKEOVER),
         (false, false) => ENTRY.max(least).min(TAKEOVER),
     };
+    let mut yielded = false;
     for _ in 0..CLAIMS_MAX {
         if forced || options.accept_loss {
             // Who had the pool, or drives that tell nothing, may know better.
@@ -223,16 +234,36 @@ pub(crate) async fn enter<D: BlockDevice>(
                     forced,
                     late_until,
                     looked,
+                    lost,
                     halved,
                 });
             }
-            Standing::Lost(other) => return Err(held(&other)),
+            Standing::Lost(other) if yielded || !is_earlier_life(&other, &former, options) => {
+                return Err(held(&other));
+            }
+            Standing::Lost(other) => {
+                // Who lives goes on meanwhile; of who has died nothing comes any more.
+                yielded = true;
+                reactor::sleep(wait.max(ENTRY)).await;
+                let (silent, claimed) = (survey.silent.clone(), other.superblock.claim);
+                (looked, survey) = Survey::timely(drives, options, silent).await?;
+                if survey.has_gone_on(claimed.get(), other.rank()) {
+                    return Err(held(&other));
+                }
+            }
             Standing::Alone | Standing::Contested => {}
         }
     }
     Err(PoolError::StillInUse {
         holder: hexadecimal(&survey.newest.superblock.holder),
     })
+}
+
+/// Says that a claim may be what a process of this very host had begun to write when it died. A
+/// process that lives says more when it has the pool.
+fn is_earlier_life(other: &Slot, former: &Superblock, options: &OpenOptions) -> bool {
+    let theirs = &other.superblock;
+    theirs.holder == options.host.0 && theirs.incarnation == former.incarnation
 }
 
 /// What has become of a claim.
@@ -246,6 +277,12 @@ enum Standing {
 }
 
 impl Survey {
+    /// Whether who has claimed the pool so has written anything after a superblock of this rank.
+    fn has_gone_on(&self, claim: u64, rank: (u64, u64, u64)) -> bool {
+        let mut slots = self.slots.iter().flatten();
+        slots.any(|slot| slot.superblock.claim.get() == claim && slot.rank() > rank)
+    }
+
     /// What has become of `claim`, which was to be the superblock of this `number`, since the
     /// newest one was `former`. Who had the pool before may have written once more: what that says
     /// is gone on from.

@@ -83,6 +83,8 @@ impl DamagedLabel {
 pub struct NewerFormat {
     /// The version that a drive has.
     pub version: u32,
+    /// Features of a version that is known, each a bit, that are not.
+    pub features: u64,
     /// The pool.
     pub pool: PoolId,
     /// What it is called.
@@ -91,12 +93,19 @@ pub struct NewerFormat {
 
 impl fmt::Display for NewerFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "pool {:?} has format version {}; this program knows versions up to {VERSION}: use a \
-             newer one",
-            self.pool_name, self.version
-        )
+        let (name, version, features) = (&self.pool_name, self.version, self.features);
+        match features {
+            0 => write!(
+                f,
+                "pool {name:?} has format version {version}; this program knows versions up to \
+                 {VERSION}: use a newer one"
+            ),
+            _ => write!(
+                f,
+                "pool {name:?} has features {features:#x} of format version {version} that this \
+                 program does not know: use a newer one"
+            ),
+        }
     }
 }
 
@@ -104,6 +113,7 @@ impl From<Newer> for NewerFormat {
     fn from(found: Newer) -> NewerFormat {
         NewerFormat {
             version: found.version,
+            features: found.features,
             pool: PoolId(found.pool_id),
             pool_name: found.name(),
         }

@@ -19,7 +19,7 @@ use crate::read::put_together;
 use crate::volumes::Volume;
 use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
-use layout::{Source, give_back, lay_out};
+use layout::{Source, When, give_back, lay_out};
 use patience::Patience;
 use reactor::sync::Signal;
 use std::cell::{Cell, RefCell};
@@ -356,7 +356,11 @@ impl<D: BlockDevice + 'static> Core<D> {
             state.moved_in_flight += usize::from(batch.moved);
         }
         drop(reactor::spawn(async move {
-            let mut stripe = lay_out(&mut batch, &self.secret, self.incarnation.get());
+            let when = When {
+                incarnation: self.incarnation.get(),
+                newest: self.newest.get(),
+            };
+            let mut stripe = lay_out(&mut batch, &self.secret, when);
             if Mutation::AnswersEarly.is_planted() {
                 give_back(std::mem::take(&mut stripe.owners), copies(&stripe.columns));
                 for (request, parts) in batch.requests.drain(..) {

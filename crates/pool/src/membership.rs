@@ -61,10 +61,10 @@ fn quorate(head: &Superblock, slots: &[Option<&Slot>]) -> bool {
     present > 0 && present + lost_max(head) >= members(head)
 }
 
-/// Decides as [`choose`] does, where drives would not read one of their slots: what that one says
-/// may be the pool's latest state. Such a drive counts where that cannot be, or is taken for
-/// absent: nothing is written to it then. Where the pool cannot do without, it is opened only if
-/// what is lost is to be `accepted`.
+/// Decides as [`choose`] does, where drives would not read one of their slots, or have it damaged:
+/// what that one says, or said, may be the pool's latest state. Such a drive counts where that
+/// cannot be, or is taken for absent: nothing is written to it then. Where the pool cannot do
+/// without, it is opened only if what is lost is to be `accepted`.
 pub(crate) fn choose_safely(
     slots: &[Option<&Slot>],
     damaged: &[(usize, DamagedLabel)],
@@ -79,10 +79,17 @@ pub(crate) fn choose_safely(
     for position in doubtful {
         certain[position] = None;
     }
-    choose(&certain, damaged).map_err(|_| PoolError::LabelUnreadable { index })
+    choose(&certain, damaged).map_err(|_| {
+        let slot = slots.get(index).copied().flatten();
+        match slot.and_then(|slot| Some((slot.superblock.content(), slot.later_beside?))) {
+            Some((older, lost)) => PoolError::LatestLabelDamaged { index, older, lost },
+            None => PoolError::LabelUnreadable { index },
+        }
+    })
 }
 
-/// Positions of drives that may hold a later state than the chosen one, where they would not read.
+/// Positions of drives that may hold a later state than the chosen one, where they would not read,
+/// or that had one.
 ///
 /// Slots take turns, so that state is the very next one, and no drive holds one of the same number
 /// or a later one. And it counts only if every drive has it but for as many as may be lost: not
@@ -91,17 +98,17 @@ fn doubtful(choice: &Choice, slots: &[Option<&Slot>]) -> Vec<usize> {
     let Some(newest) = slots[choice.newest].map(|slot| &slot.superblock) else {
         return Vec::new();
     };
-    let unread = |slot: &Slot| slot.unread_beside;
+    let later = |slot: &Slot| slot.later_beside.is_some_and(|it| it > newest.content());
+    let unread = |slot: &Slot| slot.unread_beside && slot.superblock.sequence >= newest.sequence;
+    let hides = |slot: &Slot| slot.unread_beside || slot.later_beside.is_some();
     let current = slots.iter().zip(&choice.current);
     let certain =
-        current.filter(|(slot, index)| index.is_some() && slot.is_some_and(|slot| !unread(slot)));
+        current.filter(|(slot, index)| index.is_some() && slot.is_some_and(|slot| !hides(slot)));
     if certain.count() > lost_max(newest) {
         return Vec::new();
     }
     let slots = slots.iter().enumerate();
-    let doubtful = slots.filter(|(_, slot)| {
-        slot.is_some_and(|slot| unread(slot) && slot.superblock.sequence >= newest.sequence)
-    });
+    let doubtful = slots.filter(|(_, slot)| slot.is_some_and(|slot| unread(slot) || later(slot)));
     doubtful.map(|(position, _)| position).collect()
 }
 
@@ -296,9 +303,11 @@ mod tests {
                     superblock,
                     body: Vec::new(),
                     odd: false,
+                    by_copy: false,
                     torn_beside: false,
                     alone: false,
                     unread_beside: false,
+                    later_beside: None,
                     last_sequence: 0,
                 }
             })
@@ -483,6 +492,32 @@ mod tests {
             decide(&slots, &ALL),
             Err(PoolError::SplitBrain { .. })
         ));
+    }
+
+    /// What a decayed label said is nothing later where others tell of it, or enough would.
+    #[test]
+    fn a_later_label_that_has_decayed_is_missed_where_no_other_drive_has_it() {
+        let mut slots = pool(Level::Raid1, 2);
+        for slot in &mut slots {
+            slot.superblock.version = 3.into();
+            slot.superblock.content = 4.into();
+            slot.superblock.sequence = 5.into();
+        }
+        slots[0].later_beside = Some(6);
+        let decide = |slots: &[Option<&Slot>]| choose_safely(slots, &[], false);
+        let both = decide(&[Some(&slots[0]), Some(&slots[1])]).unwrap();
+        assert_eq!(both.current, [None, Some(1)], "the other one may be behind");
+        let refused = PoolError::LatestLabelDamaged {
+            index: 0,
+            older: 4,
+            lost: 6,
+        };
+        assert_eq!(decide(&[Some(&slots[0]), None]).unwrap_err(), refused);
+        assert!(choose_safely(&[Some(&slots[0]), None], &[], true).is_ok());
+        slots[1].superblock.content = 6.into();
+        slots[1].superblock.sequence = 6.into();
+        let both = decide(&[Some(&slots[0]), Some(&slots[1])]).unwrap();
+        assert_eq!((both.newest, both.current), (1, vec![Some(0), Some(1)]));
     }
 
     #[test]

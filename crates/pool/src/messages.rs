@@ -48,6 +48,7 @@ pub(crate) struct Begin {
     pub level: Level,
     pub secret: [u8; 16],
     pub incarnation: u64,
+    pub newest: u64,
     pub width: usize,
     pub zone_rows: u32,
     pub members: Vec<MemberDrive>,
@@ -150,6 +151,8 @@ pub(crate) enum Order {
     Look,
     /// Nobody else has the pool before this time.
     Lease(Instant),
+    /// Every drive has a superblock in which this was new.
+    Newest(u64),
     /// The writes that wait for a segment do so in vain.
     Refuse,
     /// Move a window of your blocks out of a segment.

@@ -40,6 +40,8 @@ pub enum Mutation {
     PublishesBeforeFlush,
     /// Superblocks are not flushed.
     SuperblockStaysCached,
+    /// Labels that have decayed are passed over for those before them, and have no copies.
+    TakesOlderLabels,
     /// A torn stripe counts.
     TakesTornStripes,
     /// Recovery passes over deallocations.

@@ -146,6 +146,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             level: self.array.level,
             secret: self.secret,
             incarnation: self.incarnation.get(),
+            newest: self.newest.get(),
             width: self.width,
             zone_rows: self.zone_rows,
             members,

@@ -149,7 +149,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
         fence::check_fresh(&newest, entered.looked)?;
         let given = drives.into_iter().zip(&slots).zip(&choice.current);
         let (members, positions) = bring_up_all(given, &newest).await;
-        let before = before(&body, options.accept_loss);
+        let before = Before {
+            accept_loss: options.accept_loss,
+            content: newest.superblock.content(),
+            lost: entered.lost,
+            slice_blocks: u64::from(body.slice_blocks),
+            sequences: body.sequences.clone(),
+            decided: body.decided.clone(),
+        };
         let share = Share {
             slice_blocks: slice,
             shards: 1 + orders.len() as u64,
@@ -261,6 +268,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
     }
 }
 
+/// Where superblocks are lost there may have been so many openings of which none is left to tell:
+/// what they wrote is not to be taken for what is written from now on.
+const INCARNATIONS_APART: u64 = 1 << 20;
+
 /// How a host came by the pool.
 struct Entry {
     /// Tells this opening from every other.
@@ -337,8 +348,8 @@ pub(crate) async fn bring_up<D: BlockDevice>(
     newest: &Slot,
 ) -> Result<(), PoolError> {
     if slot.torn_beside {
-        // For good: the next tables written there may be the very same, and must not make that
-        // superblock count after all.
+        // For good: the next tables written there may be the very same, and must not make what is
+        // there count after all, be it a copy of what was never finished.
         slots::wipe_slot(device, slot.layout(), !slot.odd).await?;
     }
     let behind = slot.rank() < newest.rank();
@@ -363,20 +374,11 @@ pub(crate) fn zones(superblock: &Superblock) -> Vec<u32> {
     zones.collect()
 }
 
-/// What shards were when they wrote what may lie beyond the tables.
-fn before(body: &Body, accept_loss: bool) -> Before {
-    Before {
-        accept_loss,
-        slice_blocks: u64::from(body.slice_blocks),
-        sequences: body.sequences.clone(),
-        decided: body.decided.clone(),
-    }
-}
-
 /// What this opening publishes is of this version of the format, and so are the tables.
 fn as_of_now(newest: Slot, body: &Body, claim: u64) -> Published {
     let mut superblock = newest.superblock;
     superblock.claim = claim.into();
+    superblock.content = superblock.content().into();
     let bytes = match superblock.version.get() {
         VERSION => newest.body,
         _ => body.encode(),
@@ -416,6 +418,7 @@ fn assemble<D: BlockDevice + 'static>(
         zone_blocks,
         state,
     ));
+    shard.newest.set(superblock.content.get());
     Ok(Rc::new_cyclic(|this| {
         let _ = shard.link.set(Link::Home(this.clone()));
         Coordinator {
@@ -509,7 +512,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let held = self.state.borrow().segments.zones().are_held();
         self.free_dead();
         let decided = self.recover(before).await?;
-        self.incarnation.set(self.incarnation.get() + 1);
+        let next = decided.lost.map_or(1, |_| INCARNATIONS_APART);
+        self.incarnation.set(self.incarnation.get() + next);
+        if let Some(lost) = decided.lost {
+            self.published.borrow_mut().superblock.go_beyond(lost);
+        }
+        let decided = decided.log;
         self.seal_map();
         let mut dealt = VecDeque::new();
         if again || self.state.borrow().overlay.is_empty() && !held {

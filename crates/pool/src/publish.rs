@@ -22,6 +22,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Writes the next superblock, changed by `change`, to every live drive, with new tables or
     /// the last ones again. With neither it only settles the membership, if that is needed.
+    ///
+    /// What a process has left on its way that died may land on a slot. While it may, each is
+    /// written to both.
     pub async fn publish(
         &self,
         mut change: Option<impl FnOnce(&mut Superblock)>,
@@ -29,6 +32,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     ) -> Result<(), PoolError> {
         let _alone = self.publishing.lock().await;
         let mut settled = tables.is_none() && change.is_none();
+        let (mut new_tables, mut once_more) = (tables.is_some(), false);
         // Only now: another task may have published later tables while this one waited.
         let body = tables.unwrap_or_else(|| self.published.borrow().body.clone());
         loop {
@@ -36,7 +40,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 return Err(PoolError::Offline(reason));
             }
             let failed = self.array.newly_failed.borrow().clone();
-            if failed.is_empty() && settled {
+            if failed.is_empty() && settled && !std::mem::take(&mut once_more) {
+                self.tell_newest();
                 return Ok(());
             }
             let mut next = self.published.borrow().superblock.clone();
@@ -52,6 +57,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             self.verify().await?;
             self.outrank_intruder(&mut next)?;
+            let is_new = std::mem::take(&mut new_tables)
+                || !next.says_as(&self.published.borrow().superblock);
+            if is_new {
+                next.content = next.sequence;
+                once_more = reactor::now() < self.late_until;
+            }
             let written = self.write_everywhere(&next, &body).await;
             settled = written;
             {
@@ -66,6 +77,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             if self.array.serving.get() {
                 self.watch_state();
             }
+        }
+    }
+
+    /// Every drive has the last superblock: stripes tell of it from now on.
+    fn tell_newest(&self) {
+        let content = self.published.borrow().superblock.content();
+        if self.newest.replace(content) != content {
+            self.tell_all(|| Order::Newest(content));
         }
     }
 

@@ -30,8 +30,20 @@ pub(crate) struct Before {
     pub sequences: Vec<u64>,
     /// What was written before that, and is not in the maps either.
     pub decided: Option<Decided>,
-    /// What drives do not read counts as never written.
+    /// What was new in the superblocks last, as far as was found.
+    pub content: u64,
+    /// A later superblock that is lost: that is accepted.
+    pub lost: Option<u64>,
+    /// What drives do not read counts as never written, and what stripes tell of as lost.
     pub accept_loss: bool,
+}
+
+/// What was decided, and what is lost.
+pub(crate) struct Recovered {
+    pub log: Decided,
+    /// The largest number of a superblock of which stripes tell, where it is later than what was
+    /// opened.
+    pub lost: Option<u64>,
 }
 
 /// Headers of stripes by incarnation, shard and sequence number.
@@ -42,6 +54,20 @@ fn take_log(found: &mut Found, incarnation: u64, shard: u32) -> BTreeMap<u64, He
     let mut own = found.split_off(&(incarnation, shard, 0));
     found.append(&mut own.split_off(&(incarnation, shard + 1, 0)));
     own.into_iter().map(|((_, _, at), it)| (at, it)).collect()
+}
+
+/// Refuses to go on from a state of which stripes say that it is not the last one, unless that is
+/// accepted: then the largest number of a superblock of which they tell.
+fn lost_in(before: &Before, found: &Found) -> Result<Option<u64>, PoolError> {
+    let newest = found.values().map(|header| header.newest).max();
+    let passes = Mutation::TakesOlderLabels.is_planted();
+    match newest.filter(|number| *number > before.content && !passes) {
+        Some(found) if !before.accept_loss => Err(PoolError::RolledBack {
+            opened: before.content,
+            found,
+        }),
+        found => Ok(found.max(before.lost)),
+    }
 }
 
 fn key(header: &Header) -> (u64, u32, u64) {
@@ -59,7 +85,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Rolls the logs forward from the checkpoint that has been loaded; returns what was decided
     /// about those of the last incarnation.
-    pub async fn recover(&self, before: Before) -> Result<Decided, PoolError> {
+    pub async fn recover(&self, before: Before) -> Result<Recovered, PoolError> {
         let mut found = Found::new();
         let incarnation = self.incarnation.get();
         let earlier = before.decided.iter().map(|decided| decided.incarnation);
@@ -76,6 +102,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             self.scan(*number, (&incarnations, before.accept_loss), &mut found)
                 .await?;
         }
+        let lost = lost_in(&before, &found)?;
         if let Some(decided) = &before.decided {
             self.repeat(decided, &mut found).await?;
         }
@@ -100,11 +127,12 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         state.sequence = last;
         state.applied = last;
-        Ok(Decided {
+        let log = Decided {
             incarnation,
             slice_blocks: before.slice_blocks as u32,
             logs,
-        })
+        };
+        Ok(Recovered { log, lost })
     }
 
     /// Applies logs once more about which everything was decided by an earlier recovery.

@@ -136,6 +136,7 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 core.array.lease.extend(until);
                 core.tell_changes();
             }
+            Order::Newest(content) => core.newest.set(content),
             Order::Refuse => {
                 let starved = core.state.borrow().starved;
                 if starved {
@@ -308,6 +309,7 @@ fn assemble<D: BlockDevice>(begin: Begin, drives: Vec<D>) -> Result<Core<D>, Poo
         begin.zone_rows,
         state,
     );
+    core.newest.set(begin.newest);
     // The coordinator watches the space of the whole pool.
     core.look_at_blocks.set(u64::MAX);
     Ok(core)

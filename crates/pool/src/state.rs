@@ -163,6 +163,7 @@ impl<D> Core<D> {
             settings,
             secret,
             incarnation: Cell::new(incarnation),
+            newest: Cell::new(0),
             width,
             zone_rows,
             shards: state.share.shards,

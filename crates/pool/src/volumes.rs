@@ -74,6 +74,8 @@ pub(crate) struct Snapshot {
     pub blocks: u64,
     pub layer: u32,
     pub volume: u32,
+    /// Milliseconds since 1970; nothing of one that was taken before that was noted.
+    pub taken: Option<u64>,
 }
 
 /// All of them. Identifiers come from one counter that starts at 1 and never goes back.

@@ -1,9 +1,11 @@
 //! Drives as a stranger could make them: numbers in what lies on a drive are others, and every
 //! checksum is right. The places are those of `docs/formats/pool.md`.
 
+mod newest;
 mod places;
 mod using;
 
+pub use newest::{NewestLabel, newest_label};
 pub use places::{Place, header_places, label_places, node_places, table_places};
 pub use using::open_and_use;
 
@@ -16,6 +18,8 @@ const BLOCK: usize = 4096;
 const LABEL: &[u8] = b"FLSHYARD";
 const HEADER: &[u8] = b"FYST";
 const NODE: &[u8] = b"FYMN";
+const DRIVE_BLOCKS: Place = places::field("drive_blocks", 112, 8);
+const SLOT_BLOCKS: Place = places::field("slot_blocks", 128, 4);
 const BODY_BYTES: Place = places::field("body_bytes", 132, 4);
 const BODY_CHECKSUM: Place = places::field("body_checksum", 136, 4);
 const CHECKSUM: Place = places::field("checksum", 12, 4);
@@ -35,12 +39,27 @@ fn labels(drive: &SimDrive) -> Vec<u64> {
     places
 }
 
+/// The blocks in which copies of these are.
+fn copies(drive: &SimDrive) -> Vec<u64> {
+    let blocks = drive.geometry().block_count;
+    let label = labels(drive).first().map(|at| drive.content(*at));
+    let slot = label.map_or(0, |label| SLOT_BLOCKS.read(&label));
+    let mut places = match slot > 1 && slot < blocks {
+        true => vec![slot, blocks - slot],
+        false => Vec::new(),
+    };
+    places.retain(|at| drive.content(*at).starts_with(LABEL));
+    places
+}
+
+/// Where the tables of a label, or of a copy, are: on the inner side of its slot.
 fn tables_at(label: &[u8], at: u64) -> (u64, usize) {
     let bytes = BODY_BYTES.read(label) as usize;
     let blocks = bytes.div_ceil(BLOCK) as u64;
-    let start = match at {
-        1 => at + 1,
-        _ => at.saturating_sub(blocks),
+    let end = DRIVE_BLOCKS.read(label);
+    let start = match at == 1 || at + SLOT_BLOCKS.read(label) == end {
+        true => at + 1,
+        false => at.saturating_sub(blocks),
     };
     (start, bytes)
 }
@@ -69,9 +88,10 @@ pub fn tables(drive: &SimDrive) -> Vec<u8> {
     newest.map_or_else(Vec::new, |at| tables_of(drive, &drive.content(at), at))
 }
 
-/// Changes every label of a drive.
+/// Changes every label of a drive, and every copy.
 pub fn alter_labels(drive: &SimDrive, change: impl Fn(&mut [u8])) {
-    for at in labels(drive) {
+    let copies = copies(drive);
+    for at in labels(drive).into_iter().chain(copies) {
         let mut label = drive.content(at);
         change(&mut label);
         seal(&mut label);
@@ -79,18 +99,27 @@ pub fn alter_labels(drive: &SimDrive, change: impl Fn(&mut [u8])) {
     }
 }
 
-/// Changes the tables behind every label of a drive; they stay as long as they are.
+/// Changes the tables behind every label of a drive, and behind copies that have some; they stay as
+/// long as they are.
 pub fn alter_tables(drive: &SimDrive, change: impl Fn(&mut [u8])) {
-    for at in labels(drive) {
+    let mut changed = std::collections::BTreeMap::new();
+    let copies = copies(drive);
+    for at in labels(drive).into_iter().chain(copies.iter().copied()) {
         let mut label = drive.content(at);
         let mut tables = tables_of(drive, &label, at);
-        change(&mut tables);
-        BODY_CHECKSUM.write(&mut label, crc_fast::crc32_iscsi(&tables).into());
-        let (start, _) = tables_at(&label, at);
-        for (block, content) in (start..).zip(tables.chunks(BLOCK)) {
-            let mut content = content.to_vec();
-            content.resize(BLOCK, 0);
-            drive.put(block, content);
+        let (old, said) = (crc_fast::crc32_iscsi(&tables), BODY_CHECKSUM.read(&label));
+        if !copies.contains(&at) || u64::from(old) == said {
+            change(&mut tables);
+            changed.insert(said, crc_fast::crc32_iscsi(&tables));
+            let (start, _) = tables_at(&label, at);
+            for (block, content) in (start..).zip(tables.chunks(BLOCK)) {
+                let mut content = content.to_vec();
+                content.resize(BLOCK, 0);
+                drive.put(block, content);
+            }
+        }
+        if let Some(checksum) = changed.get(&said) {
+            BODY_CHECKSUM.write(&mut label, (*checksum).into());
         }
         seal(&mut label);
         drive.put(at, label);

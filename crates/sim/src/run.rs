@@ -13,6 +13,7 @@
 //!   blocks, not be ready for a while, or answer nothing for a life. The others do nothing
 //!   wrong but lose what was not flushed. Once the pool has rebuilt what bad drives held and
 //!   has forgotten them, others may become bad.
+//! - Where one drive is left that is current, a bit of its newest label may be wrong.
 //! - The pool is opened with another number of shards each time, where several are asked for.
 //! - A drive may answer many times more slowly than the others, and single requests of any
 //!   drive may take many times as long as others.
@@ -63,7 +64,8 @@ pub struct Options {
     pub rivals: bool,
     /// What worlds did not have when seeds of some tests were found, which are to find them again:
     /// reads of snapshots, requests that are given up, drives that answer nothing,
-    /// requests that outlast the process which began them, single requests that take long.
+    /// requests that outlast the process which began them, single requests that take long, wrong
+    /// bits in labels.
     pub latecomers: bool,
 }
 
@@ -205,6 +207,7 @@ fn chance_of(seed: u64, [random, extra, later]: [Random; 3]) -> Chance {
         patience: of(0x9a71_0000_0000),
         silences: of(0x511e_0000_0000),
         lates: of(0x1a7e_5000_0000),
+        bits: of(0xb175_0000_0000),
     }
 }
 

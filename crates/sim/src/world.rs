@@ -2,6 +2,7 @@
 
 mod changes;
 mod clients;
+mod labels;
 mod misfortunes;
 mod refusals;
 mod rivals;
@@ -66,6 +67,8 @@ pub(crate) struct Chance {
     pub silences: Random,
     /// Decides which requests outlast their process, and how long.
     pub lates: Random,
+    /// Decides which bits of labels are wrong.
+    pub bits: Random,
 }
 
 pub(crate) struct World {
@@ -87,6 +90,9 @@ pub(crate) struct World {
     patience: Random,
     silences: Random,
     lates: Random,
+    bits: Random,
+    /// Since a bit of a label was wrong the pool has been open.
+    labels_whole: Cell<bool>,
     /// Drives that may be about to join, or not.
     undecided: RefCell<BTreeSet<usize>>,
     /// Columns of its segments.
@@ -135,6 +141,7 @@ impl World {
             patience,
             silences,
             lates,
+            bits,
         } = chance;
         World {
             crowded: options.crowded.unwrap_or(random.once_in(4)),
@@ -154,6 +161,8 @@ impl World {
             patience,
             silences,
             lates,
+            bits,
+            labels_whole: Cell::new(true),
             undecided: RefCell::default(),
             bad: RefCell::new(bad),
             model: RefCell::default(),
@@ -293,6 +302,7 @@ impl World {
     pub fn live(self: &Rc<Self>, _life: u64, last: bool) -> Result<(), String> {
         let absent = self.misfortune(last);
         self.silence();
+        self.spoil_last_label();
         let fuse = match last {
             true => OPERATIONS_MAX,
             false => self.random.below(16 << self.random.below(10)),
@@ -346,6 +356,7 @@ impl World {
         let opening = reactor::timeout(PATIENCE, self.open(drives, force));
         let pool = opening.await.map_err(|_| "the pool is not opened")??;
         self.serving.replace(Some(pool.clone()));
+        self.labels_whole.set(true);
         self.fuller.borrow_mut().clear();
         self.reconcile(&pool)?;
         self.compare(&pool).await?;
@@ -386,13 +397,12 @@ impl World {
         let mut opened = Served::open(shards, drives.clone(), options.clone()).await;
         self.still_holds()?;
         while let Err(PoolError::Held { holder }) = &opened {
-            // The one that was to have it died before it could say so, or a request of a dead one
-            // came late and says that it is to have it.
-            let holder = holder.get(..2).unwrap_or_default();
-            let holder = u8::from_str_radix(holder, 16).map_err(|error| error.to_string())?;
-            if !self.options.rivals && holder != self.host.get() {
+            // The one that was to have it died before it could say so.
+            if !self.options.rivals {
                 break;
             }
+            let holder = holder.get(..2).unwrap_or_default();
+            let holder = u8::from_str_radix(holder, 16).map_err(|error| error.to_string())?;
             self.host.set(holder);
             let host = self.host();
             let options = OpenOptions {

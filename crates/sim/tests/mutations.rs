@@ -57,6 +57,13 @@ fn raid6(seed: u64) -> Options {
     }
 }
 
+fn raid0(seed: u64) -> Options {
+    Options {
+        level: Some(Level::Raid0),
+        ..any(seed)
+    }
+}
+
 /// One test for each fault: they run side by side, and each says its name.
 macro_rules! found {
     ($($test:ident: $mutation:ident within $within:literal of $world:ident;)*) => {$(
@@ -82,6 +89,7 @@ found! {
     gate_is_local: GateIsLocal within 20 of sharded;
     publishes_before_flush: PublishesBeforeFlush within 300 of any;
     superblock_stays_cached: SuperblockStaysCached within 20 of any;
+    takes_older_labels: TakesOlderLabels within 300 of raid0;
     takes_torn_stripes: TakesTornStripes within 60 of any;
     forgets_holes: ForgetsHoles within 20 of any;
     forgets_torn_stripes: ForgetsTornStripes within 300 of any;

@@ -105,6 +105,17 @@ fn what_was_freed_while_it_was_read_is_not_refused() {
     run(&options).unwrap_or_else(|found| panic!("{found}"));
 }
 
+/// Worlds in which one wrong bit in the newest label of the only current drive once took the pool
+/// back: snapshots and volumes that had been acknowledged were gone.
+#[test]
+fn no_wrong_bit_in_a_label_takes_a_pool_back() {
+    for seed in [
+        135, 481, 653, 674, 716, 848, 877, 907, 1163, 1349, 1379, 1498,
+    ] {
+        run(&Options::new(seed)).unwrap_or_else(|found| panic!("{found}"));
+    }
+}
+
 /// More lives than others, so that drives are lost, replaced, and lost again.
 #[test]
 fn pools_that_may_lose_two_drives_survive_the_loss_of_many_one_after_the_other() {

@@ -11,6 +11,7 @@ const BLOCK: u64 = 4096;
 const VERSION: usize = 8;
 const CHECKSUM: usize = 12;
 const POOL: usize = 16;
+const SLOT_BLOCKS: usize = 128;
 const BODY_BYTES: usize = 132;
 const BODY_CHECKSUM: usize = 136;
 
@@ -34,7 +35,14 @@ fn put(block: &mut [u8], at: usize, number: u32) {
     block[at..at + 4].copy_from_slice(&number.to_le_bytes());
 }
 
-/// Changes both superblocks of a drive, and their tables; the checksums follow.
+/// Where the copy of a superblock is: at the other end of its slot.
+fn copy_of(block: &[u8], last: u64, odd: bool) -> u64 {
+    let slot = u64::from(number(block, SLOT_BLOCKS));
+    if odd { last + 1 - slot } else { slot }
+}
+
+/// Changes both superblocks of a drive, and their tables; the checksums follow. Copies go: what is
+/// changed is not to be mended by them.
 fn change(drive: &Path, change: impl Fn(&mut [u8], &mut Vec<u8>)) {
     let file = File::options().read(true).write(true).open(drive).unwrap();
     let last = file.metadata().unwrap().len() / BLOCK - 1;
@@ -50,7 +58,12 @@ fn change(drive: &Path, change: impl Fn(&mut [u8], &mut Vec<u8>)) {
         let start = if odd { at - blocks } else { at + 1 };
         let mut body = vec![0; bytes];
         file.read_exact_at(&mut body, start * BLOCK).unwrap();
+        let (copy, before) = (copy_of(&block, last, odd), (block.clone(), body.clone()));
         change(&mut block, &mut body);
+        if (&block, &body) != (&before.0, &before.1) {
+            file.write_all_at(&[0; BLOCK as usize], copy * BLOCK)
+                .unwrap();
+        }
         assert_eq!(body.len(), bytes, "the tables stay where they are");
         put(&mut block, BODY_CHECKSUM, crc32c(&body));
         put(&mut block, CHECKSUM, 0);
@@ -63,11 +76,13 @@ fn change(drive: &Path, change: impl Fn(&mut [u8], &mut Vec<u8>)) {
     assert!(changed > 0, "{} carries a pool", drive.display());
 }
 
-/// Copies a drive but for a bit in each of its two superblocks.
+/// Copies a drive but for a bit in each of its two superblocks, and in their copies.
 pub fn damage(whole: &Path, to: &Path) {
     let mut content = std::fs::read(whole).unwrap();
     let last = content.len() - BLOCK as usize;
-    for superblock in [BLOCK as usize, last] {
+    let slot = number(&content[BLOCK as usize..], SLOT_BLOCKS) as usize * BLOCK as usize;
+    let copies = [slot, content.len() - slot];
+    for superblock in [BLOCK as usize, last].into_iter().chain(copies) {
         content[superblock + 200] ^= 4;
     }
     std::fs::write(to, content).unwrap();

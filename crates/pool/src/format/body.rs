@@ -130,6 +130,7 @@ impl Body {
             write_segment(&mut out, *number, segment);
         }
         write_tables(&mut out, &self.tables);
+        write_later_lists(&mut out, &self.tables);
         if let Some(decided) = &self.decided {
             write_decided(&mut out, decided);
         }
@@ -162,6 +163,9 @@ impl Body {
         }
         body.tables = read_tables(&mut from)?;
         body.tables.folding = folding;
+        if version >= LATER_LISTS_SINCE {
+            read_later_lists(&mut from, &mut body.tables)?;
+        }
         if !from.0.is_empty() {
             body.decided = Some(read_decided(&mut from)?);
         }
@@ -178,6 +182,43 @@ fn read_fold(from: &mut Reader<'_>) -> Result<Option<Fold>, Malformed> {
     Ok((layer != 0).then_some(Fold { layer, child }))
 }
 
+/// The first version that has lists behind the snapshots.
+const LATER_LISTS_SINCE: u32 = 3;
+/// Lists that have no entries before a feature says so: further members, failure domains, and keys
+/// of layers.
+const EMPTY_LISTS: usize = 3;
+/// Bytes that the time of a snapshot takes.
+const TIME_BYTES: usize = 12;
+
+fn write_later_lists(out: &mut Writer, tables: &Tables) {
+    let snapshots = tables.snapshots.iter();
+    let times: Vec<(u32, u64)> = snapshots
+        .filter_map(|(id, snapshot)| Some((*id, snapshot.taken?)))
+        .collect();
+    out.count(times.len());
+    for (id, taken) in times {
+        out.number(u64::from(id), 4);
+        out.number(taken, 8);
+    }
+    for _ in 0..EMPTY_LISTS {
+        out.count(0);
+    }
+}
+
+fn read_later_lists(from: &mut Reader<'_>, tables: &mut Tables) -> Result<(), Malformed> {
+    for _ in 0..from.word()? {
+        let (id, taken) = (from.word()?, from.number(8)?);
+        let snapshot = tables.snapshots.get_mut(&id).ok_or(Malformed)?;
+        once(snapshot.taken.replace(taken))?;
+    }
+    for _ in 0..EMPTY_LISTS {
+        if from.word()? != 0 {
+            return Err(Malformed);
+        }
+    }
+    Ok(())
+}
+
 /// Bytes that a redirect takes.
 pub(crate) const REDIRECT_BYTES: usize = 12;
 
@@ -191,8 +232,12 @@ pub(crate) fn tables_bytes(tables: &Tables) -> usize {
     let volumes = tables.volumes.values();
     let volumes = volumes.map(|volume| 25 + volume.name.len() + volume.attributes.len());
     let snapshots = tables.snapshots.values();
-    let snapshots = snapshots.map(|snapshot| 22 + snapshot.name.len());
-    let lists = 4 + 4 * 4 + 28 * tables.layers.len() + REDIRECT_BYTES * tables.redirects.len();
+    let times = |taken: Option<u64>| taken.map_or(0, |_| TIME_BYTES);
+    let snapshots = snapshots.map(|it| 22 + it.name.len() + times(it.taken));
+    let lists = 4
+        + 4 * (4 + 1 + EMPTY_LISTS)
+        + 28 * tables.layers.len()
+        + REDIRECT_BYTES * tables.redirects.len();
     lists + volumes.sum::<usize>() + snapshots.sum::<usize>()
 }
 
@@ -337,6 +382,7 @@ fn read_tables(from: &mut Reader<'_>) -> Result<Tables, Malformed> {
             blocks: from.number(8)?,
             layer: from.word()?,
             volume: from.word()?,
+            taken: None,
         };
         once(tables.snapshots.insert(id, snapshot))?;
     }
@@ -449,6 +495,7 @@ mod tests {
             blocks: 9,
             layer: 1,
             volume: 3,
+            taken: Some(1_700_000_000_000),
         };
         tables.snapshots.insert(4, snapshot);
         body
@@ -468,13 +515,36 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_the_first_version_are_read_too() {
+    fn tables_of_earlier_versions_are_read_too() {
         let mut body = sample();
         body.tables.folding = None;
+        for snapshot in body.tables.snapshots.values_mut() {
+            snapshot.taken = None;
+        }
         let mut bytes = body.encode();
+        // Four lists that are empty.
+        bytes.truncate(bytes.len() - 16);
+        assert_eq!(Body::decode(&bytes, 2).as_ref(), Ok(&body));
         // Behind the head's other fields, of which two are by shard.
         bytes.drain(36..44);
         assert_eq!(Body::decode(&bytes, 1), Ok(body));
+    }
+
+    #[test]
+    fn lists_that_are_for_later_are_empty_and_times_are_of_snapshots() {
+        let bytes = sample().encode();
+        let refused = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = bytes.clone();
+            change(&mut bytes);
+            Body::decode(&bytes, VERSION).is_err()
+        };
+        assert!(!refused(&|_| ()));
+        for list in 1..=EMPTY_LISTS {
+            let at = bytes.len() - 4 * list;
+            assert!(refused(&|bytes| bytes[at] = 1), "{list}");
+        }
+        let time = bytes.len() - 4 * EMPTY_LISTS - TIME_BYTES;
+        assert!(refused(&|bytes| bytes[time] ^= 1), "of no snapshot");
     }
 
     #[test]

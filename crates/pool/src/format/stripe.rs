@@ -33,7 +33,8 @@ pub(crate) struct Fixed {
     pub sequence: U64,
     pub durable_through: U64,
     pub checksum: [u8; 16],
-    pub reserved2: [u8; 8],
+    /// The newest superblock when this was written; 0 where that was not noted yet.
+    pub newest: U64,
 }
 
 const _: () = assert!(FIXED_BYTES == 80);
@@ -133,7 +134,10 @@ impl Bounds {
             .iter()
             .filter(|record| record.crc().is_some());
         let full = owning.count() + 1 == header.rows as usize * self.data;
-        let counted = header.durable_through < header.sequence && header.sequence <= COUNT_MAX;
+        let counted = header.durable_through < header.sequence
+            && [header.sequence, header.newest]
+                .iter()
+                .all(|it| *it <= COUNT_MAX / 2);
         lies && full && counted && header.records.iter().all(is_within_volumes)
     }
 }
@@ -157,6 +161,9 @@ pub(crate) struct Header {
     pub sequence: u64,
     /// Every stripe up to this sequence number was durable when this one was built.
     pub durable_through: u64,
+    /// [`content`](super::superblock::Superblock::content) of the newest superblock that every
+    /// drive had by then.
+    pub newest: u64,
     pub records: Vec<Record>,
 }
 
@@ -223,7 +230,7 @@ impl Header {
             sequence: self.sequence.into(),
             durable_through: self.durable_through.into(),
             checksum: [0; 16],
-            reserved2: [0; 8],
+            newest: self.newest.into(),
         };
         block[..FIXED_BYTES].copy_from_slice(fixed.as_bytes());
         let checksum = keyed_checksum(block, secret);
@@ -276,6 +283,7 @@ impl Header {
             shard: fixed.shard.get(),
             sequence: fixed.sequence.get(),
             durable_through: fixed.durable_through.get(),
+            newest: fixed.newest.get(),
             records,
         };
         bounds.allow(&header).then_some(header)
@@ -339,6 +347,7 @@ mod tests {
             shard: 1,
             sequence: 77,
             durable_through: 70,
+            newest: 9,
             records: vec![
                 Record::Data {
                     layer: 1,

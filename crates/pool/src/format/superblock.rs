@@ -4,12 +4,17 @@ use crate::error::PoolError;
 use crate::format::plausible::{self, Implausible, is_printable, printable};
 use crate::location::BLOCK_BYTES;
 use crate::zones::Zone;
-use zerocopy::little_endian::{U32, U64};
+use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 pub(crate) const MAGIC: [u8; 8] = *b"FLSHYARD";
-/// What is written. Version 1 has no runs in its maps and folds layers in one go.
-pub(crate) const VERSION: u32 = 2;
+/// What is written. Version 1 has no runs in its maps and folds layers in one go. Version 2 writes a
+/// superblock and its tables in one go, and does not say what is new in which.
+pub(crate) const VERSION: u32 = 3;
+/// The first version whose superblocks say what is [new](Superblock::content) in them.
+pub(crate) const TELLING_VERSION: u32 = 3;
+/// What a program has to know to open a pool: there is nothing yet.
+pub(crate) const FEATURES: u64 = 0;
 pub(crate) const ANCESTORS: usize = 64;
 pub(crate) const MEMBERS: usize = crate::level::DRIVES_MAX;
 pub(crate) const NAME_BYTES: usize = 64;
@@ -28,7 +33,10 @@ pub(crate) struct Epoch {
 pub(crate) struct Member {
     pub id: [u8; 16],
     pub state: u8,
-    pub reserved: [u8; 7],
+    pub reserved0: u8,
+    /// The failure domain that it is in; 0 for none.
+    pub domain: U16,
+    pub reserved1: [u8; 4],
     pub blocks: U64,
     pub joined: U64,
 }
@@ -78,7 +86,11 @@ pub(crate) struct Superblock {
     /// The number of the next superblock, if `apart` counts.
     pub apart_at: U64,
     pub apart: [U32; APART_MAX],
-    pub reserved: [u8; 536],
+    /// The first superblock that said what this one says: see [`content`](Superblock::content).
+    pub content: U64,
+    /// What else a program has to know.
+    pub features: U64,
+    pub reserved: [u8; 520],
 }
 
 const _: () = assert!(size_of::<Superblock>() == BLOCK_BYTES);
@@ -100,6 +112,8 @@ pub(crate) enum NotSuperblock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Newer {
     pub version: u32,
+    /// What else a program has to know, of those that this one does not.
+    pub features: u64,
     pub pool_id: [u8; 16],
     name: [u8; NAME_BYTES],
 }
@@ -142,9 +156,15 @@ impl Superblock {
         if found.checksum.get() != crc_fast::crc32_iscsi(unsealed.as_bytes()) {
             return Err(NotSuperblock::Damaged);
         }
-        if !(1..=VERSION).contains(&found.version.get()) {
+        let known = (1..=VERSION).contains(&found.version.get());
+        let features = match known {
+            true => found.features.get() & !FEATURES,
+            false => 0,
+        };
+        if !known || features != 0 {
             return Err(NotSuperblock::Newer(Newer {
                 version: found.version.get(),
+                features,
                 pool_id: found.pool_id,
                 name: found.name,
             }));
@@ -165,6 +185,35 @@ impl Superblock {
             self.incarnation.get(),
             self.sequence.get(),
         )
+    }
+
+    /// The number of the first superblock that said what this one says, tables included. Claims,
+    /// and others that are written once more, are numbered on and say nothing new. Before there
+    /// was such a number every superblock counted as new.
+    pub fn content(&self) -> u64 {
+        match self.version.get() < TELLING_VERSION {
+            true => self.sequence.get(),
+            false => self.content.get(),
+        }
+    }
+
+    /// Whether it says the same as another one of the same drive's, but for its number.
+    pub fn says_as(&self, other: &Superblock) -> bool {
+        let bare = |superblock: &Superblock| Superblock {
+            checksum: U32::ZERO,
+            sequence: U64::ZERO,
+            content: U64::ZERO,
+            closed: U64::ZERO,
+            apart_at: U64::ZERO,
+            ..superblock.clone()
+        };
+        bare(self).as_bytes() == bare(other).as_bytes()
+    }
+
+    /// Numbers it, and what comes after it, behind a number that was found. Slots go on in turn.
+    pub fn go_beyond(&mut self, number: u64) {
+        let ahead = number.saturating_sub(self.sequence.get());
+        self.sequence = (self.sequence.get() + ahead.next_multiple_of(2)).into();
     }
 
     pub fn name(&self) -> String {
@@ -277,7 +326,7 @@ mod tests {
     #[test]
     fn a_superblock_that_no_pool_writes_is_refused_in_words_that_can_be_printed() {
         type Craft = fn(&mut Superblock);
-        let crafts: [(Craft, &str); 14] = [
+        let crafts: [(Craft, &str); 16] = [
             (
                 |it| it.zone_blocks = 0.into(),
                 "zone_blocks is 0; allowed: 32 to",
@@ -312,6 +361,11 @@ mod tests {
                 "id of member 9 is another's",
             ),
             (|it| it.sequence = u64::MAX.into(), "sequence is 1844674407"),
+            (|it| it.content = 1.into(), "content is 1; allowed: 0 to 0"),
+            (
+                |it| it.members[0].domain = 1.into(),
+                "domain of member 0 is 1; allowed: 0 to 0",
+            ),
             (|it| it.name[1] = 0x1b, "name is \"t\\u{1b}nk\""),
         ];
         assert_eq!(
@@ -371,7 +425,34 @@ mod tests {
             panic!("it is of a later version");
         };
         assert_eq!((found.version, found.pool_id), (VERSION + 1, [7; 16]));
-        assert_eq!(found.name(), "tank");
+        assert_eq!((found.name(), found.features), ("tank".into(), 0));
+        newer.version = VERSION.into();
+        newer.features = 6.into();
+        let Err(NotSuperblock::Newer(found)) = Superblock::parse(&newer.seal()) else {
+            panic!("it has features");
+        };
+        assert_eq!((found.version, found.features), (VERSION, 6));
+    }
+
+    #[test]
+    fn what_is_written_once_more_says_nothing_new() {
+        let mut first = sample();
+        first.sequence = 7.into();
+        first.content = 7.into();
+        let mut again = first.clone();
+        again.sequence = 8.into();
+        again.set_apart(&[]);
+        assert!(again.says_as(&first));
+        assert_eq!(again.content(), 7);
+        again.holder = [1; 16];
+        assert!(!again.says_as(&first));
+        again.version = 2.into();
+        assert_eq!(again.content(), 8, "it did not say yet");
+        for (number, sequence) in [(3, 8), (8, 8), (9, 10), (10, 10), (11, 12)] {
+            let mut beyond = again.clone();
+            beyond.go_beyond(number);
+            assert_eq!(beyond.sequence.get(), sequence);
+        }
     }
 
     #[test]

@@ -62,21 +62,22 @@ fn the_page_has_the_superblock_as_it_is() {
     let fields = offsets!(superblock::Superblock: magic, version, checksum, pool_id, secret,
         drive_id, sequence, incarnation, epoch, holder, drive_blocks, zone_base, zone_blocks,
         slot_blocks, body_bytes, body_checksum, level, width, drive_index, reserved0, name,
-        ancestors, members, claim, closed, apart_at, apart,
-        reserved);
+        ancestors, members, claim, closed, apart_at, apart, content,
+        features, reserved);
     check(
         "## Superblock",
         &fields,
         size_of::<superblock::Superblock>(),
     );
-    let fields = offsets!(superblock::Member: id, state, reserved, blocks, joined);
+    let fields =
+        offsets!(superblock::Member: id, state, reserved0, domain, reserved1, blocks, joined);
     check("### Member (", &fields, size_of::<superblock::Member>());
 }
 
 #[test]
 fn the_page_has_the_stripe_header_as_it_is() {
     let fields = offsets!(stripe::Fixed: magic, version, rows, records, reserved0, segment,
-        generation, row, shard, incarnation, sequence, durable_through, checksum, reserved2);
+        generation, row, shard, incarnation, sequence, durable_through, checksum, newest);
     check("## Stripe", &fields, size_of::<stripe::Fixed>());
 }
 
@@ -185,6 +186,7 @@ fn sample() -> Body {
         blocks: 98,
         layer: 1,
         volume: 3,
+        taken: Some(1 << 40),
     };
     tables.snapshots.insert(4, snapshot);
     body
@@ -322,6 +324,12 @@ fn names_as_the_page_says() -> Vec<u8> {
                 ("volume", Number(3)),
             ],
         ),
+        count(1),
+        as_the_page_says(
+            "### Time",
+            &[("snapshot", Number(4)), ("taken", Number(1 << 40))],
+        ),
+        [0; 12].to_vec(),
     ];
     parts.concat()
 }
@@ -384,6 +392,7 @@ fn the_page_has_the_records_of_a_stripe_as_they_are() {
         rows: 2,
         sequence: 5,
         durable_through: 4,
+        newest: 3,
         records: vec![
             Record::Data {
                 layer: 21,

@@ -8,6 +8,13 @@ use crate::redundancy;
 use block::Buffer;
 use std::rc::Rc;
 
+/// In which life of the pool a stripe is written, and behind which superblock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct When {
+    pub incarnation: u64,
+    pub newest: u64,
+}
+
 /// Blocks of a stripe that lie together in memory.
 pub(crate) struct Source {
     pub buffer: Buffer,
@@ -32,7 +39,7 @@ pub(super) struct Stripe {
 }
 
 /// Lays a stripe out: checksums the blocks, writes the header, makes the redundancy.
-pub(super) fn lay_out(batch: &mut Batch, secret: &[u8; 16], incarnation: u64) -> Stripe {
+pub(super) fn lay_out(batch: &mut Batch, secret: &[u8; 16], when: When) -> Stripe {
     let mut stripe = cut(batch);
     let (data, rows) = (batch.shape.data, batch.rows as usize);
     let mut redundant: Vec<Buffer> = (data..batch.shape.width())
@@ -59,7 +66,7 @@ pub(super) fn lay_out(batch: &mut Batch, secret: &[u8; 16], incarnation: u64) ->
             redundancy::generate(batch.shape, &row_blocks, &mut redundant, at);
         }
     }
-    let header = header(batch, secret, incarnation);
+    let header = header(batch, secret, when);
     row_blocks.insert(0, &header);
     redundancy::generate(batch.shape, &row_blocks, &mut redundant, 0);
     stripe.columns[0].insert(0, header);
@@ -99,18 +106,19 @@ fn cut(batch: &mut Batch) -> Stripe {
     Stripe { columns, owners }
 }
 
-fn header(batch: &mut Batch, secret: &[u8; 16], incarnation: u64) -> Buffer {
+fn header(batch: &mut Batch, secret: &[u8; 16], when: When) -> Buffer {
     let header = Header {
         place: Place {
             segment: batch.segment,
             generation: batch.generation,
             row: batch.row,
-            incarnation,
+            incarnation: when.incarnation,
         },
         rows: batch.rows,
         shard: batch.shard,
         sequence: batch.sequence,
         durable_through: batch.durable_through,
+        newest: when.newest,
         records: std::mem::take(&mut batch.records),
     };
     let mut block = Buffer::new(BLOCK_BYTES);
@@ -200,7 +208,11 @@ mod tests {
             let (mut batch, requests) = batch(level, width, rows, lengths);
             let places = [0, 1].map(|nth: usize| batch.sources[nth].buffer.as_ptr());
             let shape = batch.shape;
-            let stripe = lay_out(&mut batch, &SECRET, 2);
+            let when = When {
+                incarnation: 2,
+                newest: 5,
+            };
+            let stripe = lay_out(&mut batch, &SECRET, when);
             let place = Place {
                 segment: 3,
                 generation: 4,
@@ -225,6 +237,7 @@ mod tests {
             };
             let head = &columns[0][..BLOCK_BYTES];
             let header = Header::decode(&SECRET, place, false, bounds, head).unwrap();
+            assert_eq!(header.newest, 5);
             let all = columns[..shape.data].concat();
             let owning = header
                 .records

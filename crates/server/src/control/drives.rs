@@ -365,6 +365,8 @@ fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
         | PoolError::MembersAbsent { .. }
         | PoolError::DriveShrank { .. }
         | PoolError::LabelUnreadable { .. }
+        | PoolError::LatestLabelDamaged { .. }
+        | PoolError::RolledBack { .. }
         | PoolError::LogUnreadable { .. }
         | PoolError::SplitBrain { .. }
         | PoolError::Offline(_)

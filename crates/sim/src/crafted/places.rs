@@ -81,12 +81,15 @@ pub fn label_places() -> Vec<Place> {
         field("ancestor", 208, 8),
         field("claim", 2512, 8),
         field("closed", 2520, 8),
+        field("content", 3560, 8),
+        field("features", 3568, 8),
     ];
     for member in [0, 1, 31] {
         let at = 1232 + 40 * member;
         places.extend([
             field("member's id", at, 8),
             field("member's state", at + 16, 1),
+            field("member's domain", at + 18, 2),
             field("member's blocks", at + 24, 8),
             field("member's joined", at + 32, 8),
         ]);
@@ -106,6 +109,7 @@ pub fn header_places() -> Vec<Place> {
         field("incarnation", 32, 8),
         field("sequence", 40, 8),
         field("durable_through", 48, 8),
+        field("newest", 72, 8),
     ];
     for record in 0..3 {
         let at = 80 + 16 * record;
@@ -138,7 +142,7 @@ pub fn node_places() -> Vec<Place> {
     places
 }
 
-/// Walks through tables of version 2 and notes every number.
+/// Walks through tables of version 3 and notes every number.
 struct Walk<'a> {
     tables: &'a [u8],
     at: usize,
@@ -223,7 +227,7 @@ impl Walk<'_> {
     }
 }
 
-/// Every number of some tables of version 2.
+/// Every number of some tables of version 3.
 pub fn table_places(tables: &[u8]) -> Vec<Place> {
     let mut walk = Walk {
         tables,
@@ -260,6 +264,10 @@ pub fn table_places(tables: &[u8]) -> Vec<Place> {
     for _ in 0..walk.number("snapshots", 4) {
         walk.snapshot();
     }
+    for _ in 0..walk.number("times", 4) {
+        walk.numbers(&[("time snapshot", 4), ("time taken", 8)]);
+    }
+    walk.numbers(&[("further members", 4), ("domains", 4), ("keys", 4)]);
     if walk.at < tables.len() {
         walk.decided();
     }

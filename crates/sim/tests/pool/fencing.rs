@@ -61,7 +61,14 @@ fn a_holder_stops_before_the_one_that_takes_the_pool_begins() {
         );
         let second = taking.await.expect("taken");
         assert!(reactor::now() - begun >= TAKEOVER);
-        assert_eq!(read(&second, id, 0, 1).await, vec![last; BLOCK]);
+        // What was refused may have been written all the same.
+        let found = read(&second, id, 0, 1).await;
+        let either = [last, last + 1].map(|byte| vec![byte; BLOCK]);
+        assert!(
+            either.contains(&found),
+            "{last} was acknowledged: {}",
+            found[0]
+        );
         second.close().await.expect("closed");
     });
 }

@@ -7,7 +7,7 @@ use sim::golden;
 
 /// Each image and the checksum of its file: to change one, this line has to be changed too, and
 /// with it the promise that what is on disk stays readable.
-const IMAGES: [(&str, &[u8], u64); 6] = [
+pub const IMAGES: [(&str, &[u8], u64); 6] = [
     (
         "v1-raid6-exported",
         include_bytes!("../../../../tests/golden/v1-raid6-exported.image"),

@@ -1,7 +1,8 @@
 //! Labels of drives that have changed their size, and labels that are damaged.
 
 use crate::support::{
-    HOST, OTHER, assert_runs, create, heads, open, settle, take, volume, with_drives, write_runs,
+    HOST, OTHER, assert_runs, copies, create, heads, open, settle, take, volume, with_drives,
+    write_runs,
 };
 use pool::{
     CreateOptions, DriveChange, Entropy, Level, OpenOptions, Pool, PoolError, PoolEvent, PoolState,
@@ -114,7 +115,7 @@ fn a_drive_that_became_smaller_is_refused_and_left_alone() {
 
 /// Flips bits of a drive's superblocks, behind what tells that they are such.
 fn damage(drive: &SimDrive) {
-    for at in heads(drive) {
+    for at in heads(drive).into_iter().chain(copies(drive)) {
         let mut content = drive.content(at);
         content[200] ^= 4;
         drive.put(at, content);

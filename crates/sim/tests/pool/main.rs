@@ -32,6 +32,7 @@ mod redirects;
 mod refusals;
 mod regressions;
 mod reuse;
+mod rolled_back;
 mod scrubs;
 mod sharded;
 mod shards;

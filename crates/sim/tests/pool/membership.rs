@@ -2,7 +2,8 @@
 //! did nothing wrong, and what was never whole never counts.
 
 use crate::support::{
-    BLOCK, Machine, assert_runs, create, heads, put_back, read, settle, volume, write, write_runs,
+    BLOCK, Machine, assert_runs, copies, create, heads, put_back, read, settle, volume, write,
+    write_runs,
 };
 use pool::{Level, PoolState};
 use sim::SimDrive;
@@ -25,7 +26,7 @@ async fn before_the_last_change(drive: &SimDrive, block: u64, work: impl Future)
     }
 }
 
-/// Of a superblock that says which drive is lost only the first block came, and of the next
+/// Of a superblock that says which drive is lost only the copy came, and of the next
 /// attempt, which had the very same tables, only those: together they passed for a membership that
 /// nobody else knew of, and the pool did not open.
 #[test]
@@ -45,7 +46,7 @@ fn two_torn_superblocks_do_not_make_a_whole_one() {
         .collect();
     machine.live(1, u64::MAX, machine.open(survivors, 1));
     let changed = |at: &u64| !images[1].contains(&(*at, torn.content(*at)));
-    let head = heads(torn).into_iter().find(changed).expect("a superblock");
+    let head = copies(torn).into_iter().find(changed).expect("a copy");
     let first = torn.content(head);
     // All that is left of this attempt is one block of one drive.
     for (drive, image) in machine.drives.iter().zip(&images) {
@@ -81,8 +82,11 @@ fn a_superblock_is_never_written_over_the_only_one() {
         made.expect("the power stays on");
         for drive in members {
             let newest = |at: &u64| u64::from_le_bytes(sequence_of(&drive.content(*at)));
-            let older = heads(drive).into_iter().min_by_key(newest);
-            drive.put(older.expect("a superblock"), vec![0; BLOCK]);
+            let both = heads(drive).into_iter().zip(copies(drive));
+            let older = both.min_by_key(|(head, _)| newest(head));
+            let (head, copy) = older.expect("a superblock");
+            drive.put(copy, vec![0; BLOCK]);
+            drive.put(head, vec![0; BLOCK]);
         }
         machine.live(1, fuse, machine.open(&machine.drives, 1));
         let status = machine.live(2, u64::MAX, async {

@@ -1,6 +1,8 @@
 //! What a pool refuses to be opened from, and how it says so. Nothing is written meanwhile.
 
-use crate::support::{BLOCK, HOST, assert_runs, create, open, volume, with_drives, write_runs};
+use crate::support::{
+    BLOCK, HOST, assert_runs, copies, create, heads, open, volume, with_drives, write_runs,
+};
 use block::{BlockDevice, Buffer, Durability, Lba};
 use pool::{CreateOptions, Entropy, HostId, Level, NewerFormat, OpenOptions, Pool, PoolError};
 use sim::SimDrive;
@@ -43,8 +45,8 @@ async fn overwrite(drive: &SimDrive, at: u64, content: u8) {
 }
 
 /// The superblocks of a drive: the first in block 1, the other in its last block.
-fn slots(drive: &SimDrive) -> [u64; 2] {
-    [1, drive.geometry().block_count - 1]
+fn slots(drive: &SimDrive) -> Vec<u64> {
+    heads(drive).into_iter().chain(copies(drive)).collect()
 }
 
 async fn opens_and_reads(drives: &[SimDrive]) {
@@ -161,7 +163,7 @@ fn a_pool_of_a_newer_version_is_refused_and_left_alone() {
             let (buffer, read) = drives[1].read(Lba(slot), Buffer::new(BLOCK)).await;
             read.expect("read");
             let mut newer = buffer.to_vec();
-            newer[8] = 3;
+            newer[8] = 4;
             newer[12..16].fill(0);
             let checksum = crc_fast::crc32_iscsi(&newer);
             newer[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -169,12 +171,13 @@ fn a_pool_of_a_newer_version_is_refused_and_left_alone() {
         }
         assert_eq!(
             refused(&drives).await,
-            "pool \"tank\" has format version 3; this program knows versions up to 2: use a newer \
+            "pool \"tank\" has format version 4; this program knows versions up to 3: use a newer \
              one"
         );
         let pool = pool::probe(&drives[0]).await.unwrap().unwrap().pool;
         let newer = PoolError::NewerFormat(NewerFormat {
-            version: 3,
+            version: 4,
+            features: 0,
             pool,
             pool_name: "tank".into(),
         });

@@ -207,6 +207,18 @@ pub fn heads(drive: &SimDrive) -> [u64; 2] {
     [1, drive.geometry().block_count - 1]
 }
 
+/// Where their copies are, in the same order, of a drive that has a superblock.
+pub fn copies(drive: &SimDrive) -> [u64; 2] {
+    let heads = heads(drive).map(|at| drive.content(at));
+    let head = heads.iter().find(|head| head.starts_with(b"FLSHYARD"));
+    let slot = head.map(|head| &head[128..132]).expect("a superblock");
+    let slot = u32::from_le_bytes(slot.try_into().expect("four bytes"));
+    [
+        u64::from(slot),
+        drive.geometry().block_count - u64::from(slot),
+    ]
+}
+
 /// Gives a drive the content that it had.
 pub fn put_back(drive: &SimDrive, image: &[(u64, Vec<u8>)]) {
     for (block, _) in drive.blocks_written() {

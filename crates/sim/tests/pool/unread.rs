@@ -1,7 +1,7 @@
 //! Drives that do not read for a moment, more of them than redundancy allows for: what cannot be
 //! read now must not be taken for never written.
 
-use crate::support::{BLOCK, HOST, create, volume, write};
+use crate::support::{BLOCK, HOST, copies, create, volume, write};
 use block::{BlockDevice, Buffer, Lba};
 use pool::{Entropy, Level, OpenOptions, Pool, PoolError};
 use reactor::Reactor;
@@ -130,7 +130,9 @@ fn a_label_that_is_never_read_is_not_taken_for_older_unless_that_is_accepted() {
         cut_power(&power, &drives);
         for drive in &drives {
             let last = drive.geometry().block_count - 1;
-            drive.make_unreadable(if at_end { last } else { 1 });
+            let nth = usize::from(at_end);
+            drive.make_unreadable([1, last][nth]);
+            drive.make_unreadable(copies(drive)[nth]);
         }
         Reactor::simulated(3).run(async {
             let refused = Some(PoolError::LabelUnreadable { index: 0 });

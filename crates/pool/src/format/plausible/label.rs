@@ -21,6 +21,8 @@ pub(crate) fn label(found: &Superblock) -> Result<(), Implausible> {
     ] {
         within(field, count.get(), 0..=COUNT_MAX)?;
     }
+    let content = found.content.get();
+    within("content", content, 0..=found.sequence.get())?;
     width(found)?;
     sizes(found)?;
     members(found)?;
@@ -65,6 +67,7 @@ fn members(found: &Superblock) -> Result<(), Implausible> {
             continue;
         }
         right(ids.insert(member.id), field("id"), "another's", "its own")?;
+        within(field("domain"), member.domain.get(), 0..=0)?;
         let blocks = member.blocks.get();
         let zones = DriveLayout::new(blocks, zone, slot).zones();
         let some = u64::from(ZONES_MIN)..=ZONES_MAX;
