@@ -132,6 +132,10 @@ pub struct Snapshot {
     pub volume: Option<Name>,
     /// The size that the volume had.
     pub bytes: u64,
+    /// When it was taken, in UTC (RFC 3339); nothing of one that an earlier version took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub taken: Option<String>,
 }
 
 #[cfg(test)]

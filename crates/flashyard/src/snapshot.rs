@@ -63,8 +63,9 @@ pub fn list(snapshots: &[Snapshot]) -> String {
             volume.map_or("-".to_owned(), Name::to_string),
             snapshot.pool.to_string(),
             Size(snapshot.bytes).to_string(),
+            snapshot.taken.clone().unwrap_or_else(|| "-".to_owned()),
         ]
     };
-    let header = ["name", "volume", "pool", "size"];
+    let header = ["name", "volume", "pool", "size", "taken"];
     table(&header, snapshots.iter().map(row))
 }

@@ -9,6 +9,7 @@ use node::{NodeError, SnapshotInfo, VolumeId};
 use super::drives::refused;
 use super::grants::{Asker, is_hidden, volume_of};
 use super::{Control, Objects, not_found};
+use crate::events::timestamp;
 use crate::state::Place;
 
 /// A snapshot, and the pool that holds it.
@@ -308,5 +309,6 @@ fn shown(objects: &Objects, pool: &Name, info: &SnapshotInfo) -> Snapshot {
         pool: pool.clone(),
         volume: volume_of(objects, pool, info).map(|(name, _)| name.clone()),
         bytes: info.bytes,
+        taken: info.taken.map(timestamp),
     }
 }
