@@ -57,6 +57,14 @@ impl Drive {
         }
     }
 
+    /// Has flushes succeed again once one has failed: for a new user, who relies on nothing that
+    /// was written before.
+    pub fn forget_failed_flush(&self) {
+        if let Drive::File(drive) = self {
+            drive.forget_failed_flush();
+        }
+    }
+
     /// Which file or block device it is. Others do nothing that nobody waits for.
     pub fn identity(&self) -> Option<FileIdentity> {
         match self {

@@ -66,7 +66,7 @@ impl SharedFileDrive {
             file: self.file.open().await?,
             path: self.path.clone(),
             geometry: self.geometry,
-            flushes: FlushGroup::beside(FlushFailure::clone(&self.flush_failure)),
+            flushes: FlushGroup::beside(self.flush_failure.clone()),
             _lock_below: None,
         })
     }
@@ -143,6 +143,12 @@ impl FileDrive {
     /// Which file or block device it is; `None` under simulation.
     pub fn identity(&self) -> Option<FileIdentity> {
         self.file.identity()
+    }
+
+    /// Has flushes succeed again once one has failed: for a new user, who relies on nothing that
+    /// was written before.
+    pub fn forget_failed_flush(&self) {
+        self.flushes.failure().forget();
     }
 
     /// The path that was opened.

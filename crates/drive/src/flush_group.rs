@@ -1,7 +1,7 @@
 //! [`FlushGroup`]: many flushes at once cost one or two.
 
 use std::cell::Cell;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::IoError;
 use reactor::sync::Notify;
@@ -19,8 +19,29 @@ pub(crate) struct FlushGroup {
 }
 
 /// How a flush of a drive has failed, on whichever core. What it covered may be lost, and the
-/// system says so only once: so every flush fails from then on.
-pub(crate) type FlushFailure = Arc<OnceLock<IoError>>;
+/// system says so only once: so every flush fails from then on, until the drive has another user.
+#[derive(Clone, Default)]
+pub(crate) struct FlushFailure(Arc<Mutex<Option<IoError>>>);
+
+impl FlushFailure {
+    fn lock(&self) -> MutexGuard<'_, Option<IoError>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self) -> Option<IoError> {
+        *self.lock()
+    }
+
+    /// If a flush on another core failed before, its error stays.
+    fn set(&self, error: IoError) {
+        self.lock().get_or_insert(error);
+    }
+
+    /// What may be lost concerns nobody any more.
+    pub(crate) fn forget(&self) {
+        self.lock().take();
+    }
+}
 
 /// Lets others begin a flush, also when the one that runs is given up.
 struct Running<'a>(&'a FlushGroup);
@@ -43,7 +64,7 @@ impl FlushGroup {
 
     /// What groups on other cores share with this one.
     pub(crate) fn failure(&self) -> FlushFailure {
-        Arc::clone(&self.failed)
+        self.failed.clone()
     }
 
     /// Waits for a flush that begins from now on, if need be by calling `flush`.
@@ -54,7 +75,7 @@ impl FlushGroup {
         let wanted = self.begun.get() + 1;
         loop {
             if let Some(error) = self.failed.get() {
-                return Err(*error);
+                return Err(error);
             }
             if self.ended.get() >= wanted {
                 return Ok(());
@@ -69,8 +90,7 @@ impl FlushGroup {
             let running = Running(self);
             match flush().await {
                 Ok(()) => self.ended.set(number),
-                // If a flush on another core failed meanwhile, its error stays.
-                Err(error) => drop(self.failed.set(error)),
+                Err(error) => self.failed.set(error),
             }
             drop(running);
         }

@@ -88,8 +88,17 @@ fn goes_on_through(mood: Mood, cores: &str) {
     node.answer(&["pool", "scrub", "pool", "--wait"]);
     clean(&verified_load(target(&node, "v"), 4096, 500), "afterwards");
 
-    // It works again, but what it holds is of the past: the pool does not take it for its own.
+    // It works again, and the pool takes it as another member. A flush that failed is forgotten.
     drive.set(Mood::Works);
+    let whole = |members: usize| {
+        let pool = client.pool(&name("pool")).unwrap();
+        pool.state == PoolState::Online && pool.members.len() == members
+    };
+    node.answer(&["pool", "add-drive", "pool", "fickle"]);
+    wait_until("the pool has it again", || whole(6));
+    node.answer(&["pool", "fail-drive", "pool", "fickle"]);
+    wait_until("the pool is whole without it", || whole(5));
+    // What it holds is of the past: the pool does not take it for its own.
     node.kill();
     node.start();
     let pool = node.client().pool(&name("pool")).unwrap();

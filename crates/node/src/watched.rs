@@ -64,6 +64,11 @@ impl WatchedDrive {
         self.watch(self.0.drive.wipe().await)
     }
 
+    /// Has flushes succeed again once one has failed, for a new user.
+    pub fn forget_failed_flush(&self) {
+        self.0.drive.forget_failed_flush();
+    }
+
     /// Which file or block device it is, if it is one.
     pub fn identity(&self) -> Option<FileIdentity> {
         self.0.drive.identity()

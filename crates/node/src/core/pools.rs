@@ -105,6 +105,13 @@ impl Core {
         self.drives.borrow().get(drive)?.identity()
     }
 
+    /// Gives a drive of this core to a new user, who relies on nothing that was written before.
+    pub fn forget_failed_flush(&self, drive: &str) {
+        if let Some(drive) = self.drives.borrow().get(drive) {
+            drive.forget_failed_flush();
+        }
+    }
+
     /// What a drive of this core carries.
     pub async fn label(&self, drive: &str) -> Result<DriveLabel, NodeError> {
         let found = pool::probe(&self.drive(drive)?).await;

@@ -1,9 +1,11 @@
 //! Drives that still owe answers to who used them before.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Layout, Places};
 use crate::NodeError;
+use crate::core::Core;
 
 /// How long such a drive is waited for: what works answers within moments.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -14,7 +16,14 @@ impl Layout {
     /// Refuses a drive that cannot be used yet, though nothing uses it.
     pub(super) async fn check_usable(&self, places: &Places, drive: &str) -> Result<(), NodeError> {
         self.check_unattached(places, drive).await?;
-        self.check_settled(places, drive).await
+        self.check_settled(places, drive).await?;
+        // A drive that failed its last user and is back works for the next.
+        let (home, name) = (places.drive_core(drive)?, drive.to_owned());
+        let forget = |core: Rc<Core>| async move {
+            core.forget_failed_flush(&name);
+            Ok(())
+        };
+        self.on(home, forget).await
     }
 
     /// Refuses a drive that the system has requests for. A pool that a drive failed waits for none
