@@ -185,7 +185,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         gone
     }
 
-    /// As [`checkpoint_with`](Core::checkpoint_with), for who holds the upkeep lock.
+    /// As [`checkpoint_with`](Coordinator::checkpoint_with), for who holds the upkeep lock.
     pub async fn checkpoint_locked<T>(
         self: &Rc<Self>,
         resume: Resume,
