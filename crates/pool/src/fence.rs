@@ -242,14 +242,9 @@ pub(crate) async fn enter<D: BlockDevice>(
                 return Err(held(&other));
             }
             Standing::Lost(other) => {
-                // Who lives goes on meanwhile; of who has died nothing comes any more.
                 yielded = true;
-                reactor::sleep(wait.max(ENTRY)).await;
-                let (silent, claimed) = (survey.silent.clone(), other.superblock.claim);
-                (looked, survey) = Survey::timely(drives, options, silent).await?;
-                if survey.has_gone_on(claimed.get(), other.rank()) {
-                    return Err(held(&other));
-                }
+                let look = survey.unless_gone_on(drives, options, &other, wait.max(ENTRY));
+                (looked, survey) = look.await?;
             }
             Standing::Alone | Standing::Contested => {}
         }
@@ -277,10 +272,25 @@ enum Standing {
 }
 
 impl Survey {
-    /// Whether who has claimed the pool so has written anything after a superblock of this rank.
-    fn has_gone_on(&self, claim: u64, rank: (u64, u64, u64)) -> bool {
-        let mut slots = self.slots.iter().flatten();
-        slots.any(|slot| slot.superblock.claim.get() == claim && slot.rank() > rank)
+    /// Looks again after a while, unless who has written `other` has written anything since. Who
+    /// lives goes on meanwhile; of who has died nothing comes any more.
+    async fn unless_gone_on<D: BlockDevice>(
+        &self,
+        drives: &[D],
+        options: &OpenOptions,
+        other: &Slot,
+        after: Duration,
+    ) -> Result<(Instant, Survey), PoolError> {
+        reactor::sleep(after).await;
+        let (looked, survey) = Survey::timely(drives, options, self.silent.clone()).await?;
+        let mut slots = survey.slots.iter().flatten();
+        let gone_on = slots.any(|slot| {
+            slot.superblock.claim == other.superblock.claim && slot.rank() > other.rank()
+        });
+        match gone_on {
+            true => Err(held(other)),
+            false => Ok((looked, survey)),
+        }
     }
 
     /// What has become of `claim`, which was to be the superblock of this `number`, since the

@@ -418,7 +418,6 @@ fn assemble<D: BlockDevice + 'static>(
         zone_blocks,
         state,
     ));
-    shard.newest.set(superblock.content.get());
     Ok(Rc::new_cyclic(|this| {
         let _ = shard.link.set(Link::Home(this.clone()));
         Coordinator {
@@ -508,6 +507,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// recovery found that was not followed by a merge is merged before.
     async fn start(self: &Rc<Self>, before: Before) -> Result<VecDeque<Overlay>, PoolError> {
         let again = before.decided.is_some();
+        self.newest.set(before.content);
         // Without zones nothing can be merged, but that can be left for later.
         let held = self.state.borrow().segments.zones().are_held();
         self.free_dead();

@@ -8,8 +8,8 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 pub(crate) const MAGIC: [u8; 8] = *b"FLSHYARD";
-/// What is written. Version 1 has no runs in its maps and folds layers in one go. Version 2 writes a
-/// superblock and its tables in one go, and does not say what is new in which.
+/// What is written. Version 1 has no runs in its maps and folds layers in one go. Version 2 writes
+/// superblocks and their tables in one go, and does not say what is new in which.
 pub(crate) const VERSION: u32 = 3;
 /// The first version whose superblocks say what is [new](Superblock::content) in them.
 pub(crate) const TELLING_VERSION: u32 = 3;
