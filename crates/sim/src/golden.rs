@@ -2,7 +2,7 @@
 
 mod packed;
 
-pub use packed::drives;
+pub use packed::{drives, drives_on};
 
 use crate::drive::{Power, SimDrive};
 use crate::random::Random;
@@ -258,6 +258,9 @@ pub async fn verify(pool: &Pool<SimDrive>) -> Result<(), String> {
     let [snapshot] = &snapshots[..] else {
         return Err(format!("other snapshots: {snapshots:?}"));
     };
+    if snapshot.volume != volumes[0].id {
+        return Err(format!("of another volume: {snapshot:?}"));
+    }
     let base = |block: u64| if block < 200 { fill(1, block) } else { 0 };
     let first = |block: u64| match block {
         0..10 => fill(5, block),

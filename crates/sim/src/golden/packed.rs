@@ -7,6 +7,7 @@
 use super::BLOCK;
 use crate::drive::{Power, SimDrive};
 use block::BlockDevice;
+use std::rc::Rc;
 
 const WORD: usize = 8;
 
@@ -37,6 +38,11 @@ pub(super) fn drive_bytes(drive: &SimDrive) -> Vec<u8> {
 pub fn drives(image: &[u8]) -> Option<Vec<SimDrive>> {
     let power = Power::new(1);
     power.switch_on(u64::MAX);
+    drives_on(&power, image)
+}
+
+/// The same, of a machine whose power may fail.
+pub fn drives_on(power: &Rc<Power>, image: &[u8]) -> Option<Vec<SimDrive>> {
     let mut rest = image;
     let mut drives = Vec::new();
     while !rest.is_empty() {

@@ -45,3 +45,4 @@ mod third_loss;
 mod together;
 mod trims;
 mod unread;
+mod upgrade;
