@@ -99,7 +99,7 @@ const WORDS: [&str; 35] = [
 
 /// How each command that takes a value is called otherwise; `NODE` stands for the node's address
 /// and token, `TARGET` for a volume of it.
-const CALLS: [(&str, &[&str]); 39] = [
+const CALLS: [(&str, &[&str]); 40] = [
     (
         "serve",
         &["--dev=dev", "--profile=cm7-r-7.68", "--check-config"],

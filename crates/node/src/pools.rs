@@ -107,7 +107,7 @@ impl Pools {
                 taking::wipe(drive, member).await?;
             }
         }
-        let made = Pool::create_on(wiring, devices(&seated), options).await;
+        let made = Box::pin(Pool::create_on(wiring, devices(&seated), options)).await;
         let pool = made.map_err(|error| match spec.taking {
             Taking::Wiped => refused(error).after_wiping(),
             Taking::Blank | Taking::AsItIs => refused(error),
@@ -130,7 +130,7 @@ impl Pools {
             settings: self.settings,
             ..OpenOptions::new(host)
         };
-        let opened = Pool::open_on(wiring, devices(&seated), options).await;
+        let opened = Box::pin(Pool::open_on(wiring, devices(&seated), options)).await;
         let pool = opened.map_err(|error| NodeError::pool(name, error, &named(&seated)))?;
         Ok(self.insert(name, pool, &seated).await)
     }

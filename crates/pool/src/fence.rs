@@ -202,13 +202,7 @@ pub(crate) async fn enter<D: BlockDevice>(
     survey.newest.tables()?;
     let found_at = survey.last_sequence;
     let (halved, lost) = (survey.halved(), survey.lost());
-    // Where drives are slow others take as long to see a claim, or to write theirs.
-    let least = (reactor::now() - looked) * 4;
-    let wait = match (forced, own) {
-        (true, _) => TAKEOVER,
-        (false, true) => ENTRY_AGAIN.max(least).min(TAKEOVER),
-        (false, false) => ENTRY.max(least).min(TAKEOVER),
-    };
+    let wait = claim_stands_for(forced, own, looked);
     let mut yielded = false;
     for _ in 0..CLAIMS_MAX {
         if forced || options.accept_loss {
@@ -252,6 +246,17 @@ pub(crate) async fn enter<D: BlockDevice>(
     Err(PoolError::StillInUse {
         holder: hexadecimal(&survey.newest.superblock.holder),
     })
+}
+
+/// How long a claim has to stand before the pool is this host's.
+fn claim_stands_for(forced: bool, own: bool, looked: Instant) -> Duration {
+    // Where drives are slow others take as long to see a claim, or to write theirs.
+    let least = (reactor::now() - looked) * 4;
+    match (forced, own) {
+        (true, _) => TAKEOVER,
+        (false, true) => ENTRY_AGAIN.max(least).min(TAKEOVER),
+        (false, false) => ENTRY.max(least).min(TAKEOVER),
+    }
 }
 
 /// Says that a claim may be what a process of this very host had begun to write when it died. A

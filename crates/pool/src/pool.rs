@@ -124,7 +124,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             return Err(PoolError::Invalid("a slice is a multiple of 16 blocks"));
         }
         let claim = options.entropy.word()?;
-        let entered = fence::enter(&drives, &options, claim).await?;
+        let entered = Box::pin(fence::enter(&drives, &options, claim)).await?;
         let Survey {
             slots,
             damaged,

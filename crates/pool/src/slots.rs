@@ -41,7 +41,7 @@ pub(crate) struct Slot {
     pub body: Vec<u8>,
     /// It is the one at the drive's end.
     pub odd: bool,
-    /// Only a copy told what it says.
+    /// Only a copy told what this one or the other one says.
     pub by_copy: bool,
     /// The other one has a superblock and is not whole.
     pub torn_beside: bool,
@@ -180,10 +180,11 @@ pub(crate) async fn find<D: BlockDevice>(device: &D, tables: Tables) -> Result<F
         // There is no place for one.
         return Ok(Found::Blank);
     }
-    let sides = read_sides(device).await;
+    // Superblocks are large, and opening a pool is deep: apart, they leave the stack small.
+    let sides = Box::pin(read_sides(device)).await;
     let mut failure = None;
     let mut best: Option<Slot> = None;
-    let (mut torn, mut whole, mut later) = ([false; 2], 0, None);
+    let (mut torn, mut whole, mut later, mut by_copy) = ([false; 2], 0, None, false);
     let mut last_sequence = 0;
     let (mut newer, mut damaged) = (None, None);
     for (side, odd) in sides.into_iter().zip([false, true]) {
@@ -193,9 +194,10 @@ pub(crate) async fn find<D: BlockDevice>(device: &D, tables: Tables) -> Result<F
             newer = Some(*found);
         }
         let had_one = side.has_superblock();
-        match side.whole(device, odd, tables).await {
+        match Box::pin(side.whole(device, odd, tables)).await {
             Seen::Whole(slot) => {
                 whole += 1;
+                by_copy |= slot.by_copy;
                 let is_later = best.as_ref().is_none_or(|best| slot.rank() > best.rank());
                 best = Some(*slot).filter(|_| is_later).or(best);
             }
@@ -217,6 +219,7 @@ pub(crate) async fn find<D: BlockDevice>(device: &D, tables: Tables) -> Result<F
         (Some(mut slot), ..) => {
             slot.torn_beside = torn[usize::from(!slot.odd)];
             slot.alone = whole == 1;
+            slot.by_copy = by_copy;
             slot.unread_beside = failure.is_some();
             slot.later_beside = later.filter(|later| *later > slot.superblock.content());
             slot.last_sequence = last_sequence;

@@ -2,9 +2,9 @@
 //!
 //! In this room: drives with a volatile cache whose power can be cut, that die, vanish, return and
 //! decay ([`SimDrive`]), or that somebody has forged ([`crafted`]); a model of what every block may
-//! read as ([`model`]); and [`run()`], which lets clients work, cuts the power at a chosen operation,
-//! and compares. Not in this room: any code of the product. A failure names its seed, and the seed
-//! is all it takes to see it again.
+//! read as ([`model`]); and [`run()`], which lets clients work, cuts the power at a chosen
+//! operation, and compares. Not in this room: any code of the product. A failure names its seed,
+//! and the seed is all it takes to see it again.
 //!
 //! The fault model is stated at the top of `run.rs`.
 

@@ -7,8 +7,11 @@ use std::path::Path;
 
 use tidy::{Page, labels};
 
+/// Finds the labels in a file's text.
+type Labels = fn(&str) -> Vec<String>;
+
 fn shown() -> BTreeSet<String> {
-    let ways: [(&str, &str, fn(&str) -> Vec<String>); 2] = [
+    let ways: [(&str, &str, Labels); 2] = [
         ("rs", "crates/flashyard/src", labels::of_tables),
         ("tsx", "web/src", labels::of_page),
     ];

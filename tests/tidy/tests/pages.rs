@@ -98,11 +98,11 @@ fn every_file_that_the_design_of_the_pool_names_exists() {
 fn every_decision_has_a_number_a_date_and_a_status() {
     let folder = Path::new("docs/decisions");
     let index = Page::read(&tidy::root(), folder.join("README.md")).expect("the index is readable");
-    let columns = ["number", "date", "status", "page"].map(|name| index.column(name));
+    let [numbers, dates, states, links] =
+        ["number", "date", "status", "page"].map(|name| index.column(name).into_iter());
     let mut listed = BTreeSet::new();
-    for row in 0..columns[3].len() {
-        let [number, date, status] = [0, 1, 2].map(|column: usize| columns[column][row]);
-        let link = columns[3][row];
+    let rows = numbers.zip(dates).zip(states).zip(links);
+    for (row, (((number, date), status), link)) in rows.enumerate() {
         let file = link
             .rsplit_once('(')
             .map_or(link, |(_, file)| file.trim_end_matches(')'));

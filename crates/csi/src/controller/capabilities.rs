@@ -64,7 +64,7 @@ impl Work {
             Ok(()) => String::new(),
             Err(refused) => refused.message().to_owned(),
         };
-        let confirmed = valid.is_ok().then(|| Confirmed {
+        let confirmed = valid.is_ok().then_some(Confirmed {
             volume_context: request.volume_context,
             volume_capabilities: request.volume_capabilities,
             parameters: request.parameters,

@@ -21,9 +21,9 @@ const PIECE_BLOCKS: usize = 256;
 
 /// A block in which a superblock belongs.
 pub(super) struct Head {
-    pub parsed: Result<Superblock, NotSuperblock>,
+    pub parsed: Result<Box<Superblock>, NotSuperblock>,
     /// What is there, though it may not be whole.
-    raw: Superblock,
+    raw: Box<Superblock>,
 }
 
 impl Head {
@@ -38,7 +38,7 @@ impl Head {
 pub(super) struct Side {
     pub near: Option<Head>,
     /// A copy, where it is one of what is or was beside it.
-    far: Option<Superblock>,
+    far: Option<Box<Superblock>>,
     /// The drive would not read the superblock.
     unread: Option<IoError>,
 }
@@ -53,11 +53,11 @@ pub(super) enum Seen {
 
 impl Side {
     fn near(&self) -> Option<&Superblock> {
-        self.near.as_ref()?.parsed.as_ref().ok()
+        self.near.as_ref()?.parsed.as_deref().ok()
     }
 
     pub fn last_sequence(&self) -> u64 {
-        let all = self.near().into_iter().chain(&self.far);
+        let all = self.near().into_iter().chain(self.far.as_deref());
         all.map(|it| it.sequence.get()).max().unwrap_or(0)
     }
 
@@ -97,14 +97,14 @@ impl Side {
         let near_is_whole = near.is_some();
         let near = near.map(|superblock| (superblock, false));
         let far = self.far.map(|superblock| (superblock, true));
-        let mut all: Vec<(Superblock, bool)> = near.into_iter().chain(far).collect();
+        let mut all: Vec<(Box<Superblock>, bool)> = near.into_iter().chain(far).collect();
         all.sort_by_key(|(superblock, copy)| (std::cmp::Reverse(superblock.rank()), *copy));
         for (superblock, copy) in all {
             match read_tables(device, &superblock, odd, tables).await {
                 Ok(Some((body, from_copy))) => {
                     return Seen::Whole(Box::new(Slot {
                         by_copy: from_copy || copy && !near_is_whole,
-                        superblock,
+                        superblock: *superblock,
                         body,
                         odd,
                         torn_beside: false,
@@ -144,8 +144,9 @@ async fn read_patiently<D: BlockDevice>(
 async fn read_head<D: BlockDevice>(device: &D, at: u64) -> Result<Head, IoError> {
     let buffer = read_patiently(device, at, BLOCK_BYTES).await?;
     Ok(Head {
-        parsed: Superblock::parse(&buffer),
-        raw: Superblock::read_from_bytes(&buffer).unwrap_or_else(|_| Superblock::zeroed()),
+        parsed: Superblock::parse(&buffer).map(Box::new),
+        raw: Superblock::read_from_bytes(&buffer)
+            .map_or_else(|_| Box::new(Superblock::zeroed()), Box::new),
     })
 }
 
@@ -215,12 +216,12 @@ pub(super) async fn read_sides<D: BlockDevice>(device: &D) -> [Side; 2] {
     let heads = sides.iter().filter_map(|side| side.near.as_ref());
     let heads: Vec<(&Superblock, bool)> = heads
         .filter(|head| head.is_one())
-        .map(|head| (&head.raw, head.parsed.is_ok()))
+        .map(|head| (&*head.raw, head.parsed.is_ok()))
         .collect();
     // One that is whole knows where the copies are.
     let whole = heads.iter().any(|(_, whole)| *whole);
     let told = heads.iter().filter(|(_, is_whole)| *is_whole || !whole);
-    let told: Vec<Superblock> = told.map(|(raw, _)| (*raw).clone()).collect();
+    let told: Vec<Box<Superblock>> = told.map(|(raw, _)| Box::new((*raw).clone())).collect();
     for raw in told {
         for (side, odd) in sides.iter_mut().zip([false, true]) {
             if side.far.is_none() {
@@ -233,7 +234,11 @@ pub(super) async fn read_sides<D: BlockDevice>(device: &D) -> [Side; 2] {
 
 /// The copy of a superblock of the same drive, by where one says that it is. One that cannot be
 /// read tells nothing.
-async fn read_copy<D: BlockDevice>(device: &D, raw: &Superblock, odd: bool) -> Option<Superblock> {
+async fn read_copy<D: BlockDevice>(
+    device: &D,
+    raw: &Superblock,
+    odd: bool,
+) -> Option<Box<Superblock>> {
     let layout = layout_within(raw, device_blocks(device))?;
     if Mutation::TakesOlderLabels.is_planted() {
         return None;
