@@ -191,11 +191,13 @@ fn smoke(plan: &str) -> (serde_json::Value, String, String) {
     smoke.assert_nothing_is_left();
     let page = smoke.results.path().join("a.html");
     let (results, page) = (smoke.results(), page.to_str().unwrap());
-    let report = ["lab", "report", results.to_str().unwrap(), "--html", page];
-    let report = flashyard(&report);
-    assert!(report.status.success(), "{}", text(&report.stderr));
+    let report = ["lab", "report", results.to_str().unwrap()];
+    let tables = flashyard(&report);
+    assert!(tables.status.success(), "{}", text(&tables.stderr));
+    let written = flashyard(&[&report[..], &["--format", "html", "--to", page]].concat());
+    assert!(written.status.success(), "{}", text(&written.stderr));
     let page = std::fs::read_to_string(page).unwrap();
-    (smoke.kept(), text(&report.stdout), page)
+    (smoke.kept(), text(&tables.stdout), page)
 }
 
 /// Interrupts the plan as a terminal would, when it has results of one load and `program` is at

@@ -218,7 +218,7 @@ fn a_label_that_cannot_be_read_may_be_given_up() {
     let drive = FickleDrive::new(32 * MIB);
     let mut node = pool_of(&drive);
     node.kill();
-    drive.set(Mood::FailsLastBlock);
+    drive.set(Mood::FailsLastLabel);
     node.start();
     accepts_loss(&node, "a label of drive fickle cannot be read");
     let pool = node.client().pool(&name("pool")).unwrap();

@@ -22,6 +22,8 @@ use tempfile::TempDir;
 const NAME: &str = "drive";
 const DRIVE: INodeNo = INodeNo(2);
 const BLOCK_BYTES: u64 = 4096;
+/// Where a pool's first superblock says how many blocks a label has.
+const SLOT_BLOCKS_AT: u64 = BLOCK_BYTES + 128;
 /// The kernel asks again at once: nothing here changes by itself.
 const NO_TIME: Duration = Duration::ZERO;
 
@@ -34,9 +36,9 @@ pub enum Mood {
     FailsWrites,
     /// Every request ends in an I/O error.
     Fails,
-    /// Every read of its last block, in which a pool has one of its labels, ends in an I/O error,
-    /// until that is written.
-    FailsLastBlock,
+    /// Every read of its last block, in which a pool has one of its superblocks, and of the block
+    /// in which that has its copy ends in an I/O error, until the last one is written.
+    FailsLastLabel,
     /// Every read of what has never been written ends in an I/O error, but for the first block.
     FailsUnwritten,
     /// No flush is answered until it is in another mood; everything else is.
@@ -166,6 +168,16 @@ impl Contents {
         offset + bytes as u64 > self.bytes - BLOCK_BYTES
     }
 
+    /// Whether it is where the superblock in the last block has its copy, by what the first
+    /// superblock says (`docs/formats/pool.md`).
+    fn is_copy(&self, offset: u64, bytes: usize) -> bool {
+        let mut slot_blocks = [0; 4];
+        let told = self.file.read_exact_at(&mut slot_blocks, SLOT_BLOCKS_AT);
+        let back = u64::from(u32::from_le_bytes(slot_blocks)) * BLOCK_BYTES;
+        let copy = self.bytes.saturating_sub(back) / BLOCK_BYTES;
+        told.is_ok() && back > 0 && Contents::blocks(offset, bytes).contains(&copy)
+    }
+
     fn blocks(offset: u64, bytes: usize) -> std::ops::Range<u64> {
         offset / BLOCK_BYTES..(offset + bytes as u64).div_ceil(BLOCK_BYTES)
     }
@@ -178,10 +190,10 @@ impl Contents {
     }
 
     fn read(&self, offset: u64, size: usize, reply: ReplyData) {
-        let last = self.is_last(offset, size);
+        let label = self.is_last(offset, size) || self.is_copy(offset, size);
         match self.shared.mood() {
             Mood::Fails => return reply.error(Errno::EIO),
-            Mood::FailsLastBlock if last => return reply.error(Errno::EIO),
+            Mood::FailsLastLabel if label => return reply.error(Errno::EIO),
             Mood::FailsUnwritten if !self.has_all(offset, size) => {
                 return reply.error(Errno::EIO);
             }
@@ -196,7 +208,7 @@ impl Contents {
 
     fn write(&self, offset: u64, data: &[u8], reply: ReplyWrite) {
         let works = !matches!(self.shared.mood(), Mood::Fails | Mood::FailsWrites);
-        if self.shared.mood() == Mood::FailsLastBlock && self.is_last(offset, data.len()) {
+        if self.shared.mood() == Mood::FailsLastLabel && self.is_last(offset, data.len()) {
             self.shared.set(Mood::Works);
         }
         match works && self.file.write_all_at(data, offset).is_ok() {
@@ -289,7 +301,7 @@ impl Filesystem for Served {
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let shared = Arc::clone(&self.0.shared);
         std::thread::spawn(move || match shared.mood_of_answer(true) {
-            Mood::Works | Mood::FailsLastBlock | Mood::FailsUnwritten => reply.ok(),
+            Mood::Works | Mood::FailsLastLabel | Mood::FailsUnwritten => reply.ok(),
             _ => reply.error(Errno::EIO),
         });
     }
