@@ -97,6 +97,7 @@ doc: rust-tools ## documentation of all crates, warnings denied, links checked, 
 
 deny: ## licences, duplicate versions and sources of all dependencies
 	@.ci/install --deny
+	cargo fetch --locked --quiet
 	$${CARGO_TARGET_DIR:-target}/deny/bin/cargo-deny --offline check bans licenses sources
 
 units: rust-tools
