@@ -230,8 +230,8 @@ fn refused_hosts_of_a_drive_leave_nothing() {
             }
         }
     };
-    // As many connections as linger at a time, which are more where the machine is busy: what is left
-    // behind for good is left each time.
+    // As many connections as linger at a time, which are more where the machine is busy. A leak
+    // grows in each round.
     refuse(0, 4000);
     let rounds = [4000, 8000, 12_000, 16_000];
     let grown = rounds.map(|from| growth(&node, || refuse(from, from + 4000)).0);
