@@ -12,13 +12,11 @@ mod source;
 pub(crate) use self::health::wrong;
 pub(crate) use self::snapshots::{delete, no_parameters, now, shown};
 
-use std::sync::Arc;
-
 use access::{Nqn, Secret};
 use client::Client;
-use tonic::{Request, Response, Status};
 use zeroize::Zeroizing;
 
+use crate::calls::calls;
 use crate::lookup::Nodes;
 use crate::proto::controller_server::Controller;
 use crate::proto::*;
@@ -56,38 +54,8 @@ impl Work {
     }
 }
 
-/// The service: each call is work that waits, so it has a thread of its own.
-#[derive(Clone)]
-pub struct Service(pub Arc<Work>);
-
-impl Service {
-    pub(crate) async fn ask<Q: Send + 'static, A: Send + 'static>(
-        &self,
-        request: Request<Q>,
-        work: fn(&Work, Q) -> Result<A, Status>,
-    ) -> Result<Response<A>, Status> {
-        let worker = Arc::clone(&self.0);
-        let asked = request.into_inner();
-        crate::server::apart(move || work(&worker, asked)).await
-    }
-}
-
-/// The service's calls, each with what does its work.
-macro_rules! calls {
-    ($($call:ident: $request:ident -> $response:ident = $work:path,)+) => {
-        #[tonic::async_trait]
-        impl Controller for Service {
-            $(async fn $call(
-                &self,
-                request: Request<$request>,
-            ) -> Result<Response<$response>, Status> {
-                self.ask(request, $work).await
-            })+
-        }
-    };
-}
-
 calls! {
+    Controller:
     create_volume: CreateVolumeRequest -> CreateVolumeResponse = Work::create_volume,
     delete_volume: DeleteVolumeRequest -> DeleteVolumeResponse = Work::delete_volume,
     controller_publish_volume: ControllerPublishVolumeRequest

@@ -1,11 +1,11 @@
 //! The group controller service: snapshots of several volumes at one instant.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use api::{NamedSnapshot, Snapshot, SnapshotGroup};
-use tonic::{Request, Response, Status};
+use tonic::Status;
 
+use crate::calls::calls;
 use crate::controller::Work;
 use crate::controller::{delete, no_parameters, now, shown};
 use crate::lookup::At;
@@ -15,58 +15,16 @@ use crate::proto::group_controller_service_capability::{Rpc, Type, rpc};
 use crate::proto::*;
 use crate::refusal::{given, status};
 
-/// The service, over the same work as the controller's.
-pub struct Service(pub Arc<Work>);
-
-impl Service {
-    async fn ask<Q: Send + 'static, A: Send + 'static>(
-        &self,
-        request: Request<Q>,
-        work: fn(&Work, Q) -> Result<A, Status>,
-    ) -> Result<Response<A>, Status> {
-        let worker = Arc::clone(&self.0);
-        let asked = request.into_inner();
-        crate::server::apart(move || work(&worker, asked)).await
-    }
-}
-
-#[tonic::async_trait]
-impl GroupController for Service {
-    async fn group_controller_get_capabilities(
-        &self,
-        _request: Request<GroupControllerGetCapabilitiesRequest>,
-    ) -> Result<Response<GroupControllerGetCapabilitiesResponse>, Status> {
-        let kind = rpc::Type::CreateDeleteGetVolumeGroupSnapshot;
-        let capability = GroupControllerServiceCapability {
-            r#type: Some(Type::Rpc(Rpc {
-                r#type: kind.into(),
-            })),
-        };
-        Ok(Response::new(GroupControllerGetCapabilitiesResponse {
-            capabilities: vec![capability],
-        }))
-    }
-
-    async fn create_volume_group_snapshot(
-        &self,
-        request: Request<CreateVolumeGroupSnapshotRequest>,
-    ) -> Result<Response<CreateVolumeGroupSnapshotResponse>, Status> {
-        self.ask(request, Work::create_group).await
-    }
-
-    async fn delete_volume_group_snapshot(
-        &self,
-        request: Request<DeleteVolumeGroupSnapshotRequest>,
-    ) -> Result<Response<DeleteVolumeGroupSnapshotResponse>, Status> {
-        self.ask(request, Work::delete_group).await
-    }
-
-    async fn get_volume_group_snapshot(
-        &self,
-        request: Request<GetVolumeGroupSnapshotRequest>,
-    ) -> Result<Response<GetVolumeGroupSnapshotResponse>, Status> {
-        self.ask(request, Work::group).await
-    }
+calls! {
+    GroupController:
+    group_controller_get_capabilities: GroupControllerGetCapabilitiesRequest
+        -> GroupControllerGetCapabilitiesResponse = Work::group_capabilities,
+    create_volume_group_snapshot: CreateVolumeGroupSnapshotRequest
+        -> CreateVolumeGroupSnapshotResponse = Work::create_group,
+    delete_volume_group_snapshot: DeleteVolumeGroupSnapshotRequest
+        -> DeleteVolumeGroupSnapshotResponse = Work::delete_group,
+    get_volume_group_snapshot: GetVolumeGroupSnapshotRequest
+        -> GetVolumeGroupSnapshotResponse = Work::group,
 }
 
 /// A group of snapshots as the orchestrator sees it; none without members.
@@ -81,6 +39,21 @@ fn shown_group(members: &[At<Snapshot>]) -> Option<VolumeGroupSnapshot> {
 }
 
 impl Work {
+    fn group_capabilities(
+        &self,
+        _request: GroupControllerGetCapabilitiesRequest,
+    ) -> Result<GroupControllerGetCapabilitiesResponse, Status> {
+        let kind = rpc::Type::CreateDeleteGetVolumeGroupSnapshot;
+        let capability = GroupControllerServiceCapability {
+            r#type: Some(Type::Rpc(Rpc {
+                r#type: kind.into(),
+            })),
+        };
+        Ok(GroupControllerGetCapabilitiesResponse {
+            capabilities: vec![capability],
+        })
+    }
+
     fn create_group(
         &self,
         request: CreateVolumeGroupSnapshotRequest,

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod access_mode;
+mod calls;
 mod controller;
 mod group;
 mod identity;

@@ -14,11 +14,10 @@ mod stage;
 mod stats;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use access::Nqn;
-use tonic::{Request, Response, Status};
 
+use crate::calls::calls;
 use crate::proto::node_server::Node;
 use crate::proto::*;
 use crate::turns::Turns;
@@ -39,45 +38,18 @@ pub struct Work {
     turns: Turns,
 }
 
-/// The service: each call is work that waits, so it has a thread of its own.
-pub struct Service(Arc<Work>);
-
-impl Service {
+impl Work {
     /// With these settings.
-    pub fn new(settings: NodeSettings) -> Service {
-        Service(Arc::new(Work {
+    pub fn new(settings: NodeSettings) -> Work {
+        Work {
             settings,
             turns: Turns::default(),
-        }))
-    }
-
-    async fn ask<Q: Send + 'static, A: Send + 'static>(
-        &self,
-        request: Request<Q>,
-        work: fn(&Work, Q) -> Result<A, Status>,
-    ) -> Result<Response<A>, Status> {
-        let worker = Arc::clone(&self.0);
-        let asked = request.into_inner();
-        crate::server::apart(move || work(&worker, asked)).await
-    }
-}
-
-/// The service's calls, each with what does its work.
-macro_rules! calls {
-    ($($call:ident: $request:ident -> $response:ident = $work:path,)+) => {
-        #[tonic::async_trait]
-        impl Node for Service {
-            $(async fn $call(
-                &self,
-                request: Request<$request>,
-            ) -> Result<Response<$response>, Status> {
-                self.ask(request, $work).await
-            })+
         }
-    };
+    }
 }
 
 calls! {
+    Node:
     node_stage_volume: NodeStageVolumeRequest -> NodeStageVolumeResponse = Work::stage,
     node_unstage_volume: NodeUnstageVolumeRequest -> NodeUnstageVolumeResponse = Work::unstage,
     node_publish_volume: NodePublishVolumeRequest -> NodePublishVolumeResponse = Work::publish,

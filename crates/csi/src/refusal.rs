@@ -45,6 +45,17 @@ pub fn is_absent(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(body) if body.code == ErrorCode::NotFound)
 }
 
+/// What was asked for, or none where no node has it.
+///
+/// # Errors
+/// Those of `asked` but `NOT_FOUND`.
+pub fn if_there<T>(asked: Result<T, Status>) -> Result<Option<T>, Status> {
+    match asked {
+        Err(absent) if absent.code() == tonic::Code::NotFound => Ok(None),
+        asked => asked.map(Some),
+    }
+}
+
 /// A field of a request that must not be empty.
 ///
 /// # Errors

@@ -12,10 +12,9 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
-use tonic::{Response, Status};
 
-use crate::controller::{self, ControllerSettings, Work};
-use crate::group;
+use crate::calls::Service;
+use crate::controller::{ControllerSettings, Work};
 use crate::identity::Plugin;
 use crate::node::{self, NodeSettings};
 use crate::proto::controller_server::ControllerServer;
@@ -78,9 +77,10 @@ async fn answer(path: &Path, services: Services) -> io::Result<()> {
     let work = services
         .controller
         .map(|settings| Arc::new(Work::new(settings)));
-    let calls = work.clone().map(controller::Service);
-    let groups = work.map(group::Service);
-    let hosts = services.node.map(node::Service::new);
+    let calls = work.clone().map(Service);
+    let groups = work.map(Service);
+    let hosts = services.node.map(node::Work::new);
+    let hosts = hosts.map(|work| Service(Arc::new(work)));
     tracing::info!(socket = %path.display(), "serving");
     let served = Server::builder()
         .add_service(IdentityServer::new(Plugin { has_controller }))
@@ -103,15 +103,6 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
         fs::remove_file(path)?;
     }
     UnixListener::bind(path)
-}
-
-/// Does work that waits, on a thread of its own; it goes on when the caller has gone.
-pub(crate) async fn apart<A: Send + 'static>(
-    work: impl FnOnce() -> Result<A, Status> + Send + 'static,
-) -> Result<Response<A>, Status> {
-    let done = tokio::task::spawn_blocking(work).await;
-    let failed = |error| Status::internal(format!("the call's thread failed: {error}"));
-    done.map_err(failed)?.map(Response::new)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::proto;
 use crate::proto::{
     CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, DeleteVolumeResponse,
 };
-use crate::refusal::{given, is_absent, status};
+use crate::refusal::{given, if_there, is_absent, status};
 
 /// A volume as it is asked for.
 struct Asked {
@@ -136,12 +136,9 @@ impl Work {
     ) -> Result<DeleteVolumeResponse, Status> {
         let identifier = given("volume_id", &request.volume_id)?;
         let _turn = self.turns.take(identifier)?;
-        let at = match self.nodes.volume(identifier) {
+        let Some(at) = if_there(self.nodes.volume(identifier))? else {
             // Nothing that nodes have could be called that, or it is gone.
-            Err(absent) if absent.code() == tonic::Code::NotFound => {
-                return Ok(DeleteVolumeResponse {});
-            }
-            found => found?,
+            return Ok(DeleteVolumeResponse {});
         };
         if let Some(host) = at.found.hosts.first() {
             let message = format!("the volume is published to {host}: unpublish it first");

@@ -16,7 +16,7 @@ use crate::proto::{
     ControllerPublishVolumeRequest, ControllerPublishVolumeResponse,
     ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse,
 };
-use crate::refusal::{given, is_absent, status};
+use crate::refusal::{given, if_there, is_absent, status};
 
 impl Work {
     pub(super) fn publish(
@@ -90,12 +90,9 @@ impl Work {
     ) -> Result<ControllerUnpublishVolumeResponse, Status> {
         let identifier = given("volume_id", &request.volume_id)?;
         let _turn = self.turns.take(identifier)?;
-        let at = match self.nodes.volume(identifier) {
+        let Some(at) = if_there(self.nodes.volume(identifier))? else {
             // Nobody writes to what is gone.
-            Err(absent) if absent.code() == tonic::Code::NotFound => {
-                return Ok(ControllerUnpublishVolumeResponse {});
-            }
-            found => found?,
+            return Ok(ControllerUnpublishVolumeResponse {});
         };
         let hosts = at.client.hosts().map_err(|error| status(&error))?.items;
         let mut names: Vec<Name> = match request.node_id.as_str() {

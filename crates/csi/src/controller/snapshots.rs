@@ -19,7 +19,7 @@ use crate::proto::{
     CreateSnapshotRequest, CreateSnapshotResponse, DeleteSnapshotRequest, DeleteSnapshotResponse,
     GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
 };
-use crate::refusal::{given, is_absent, status};
+use crate::refusal::{given, if_there, is_absent, status};
 
 /// Seconds since 1970.
 pub(crate) fn now() -> Result<u32, Status> {
@@ -116,9 +116,8 @@ impl Work {
     ) -> Result<DeleteSnapshotResponse, Status> {
         let identifier = given("snapshot_id", &request.snapshot_id)?;
         let _turn = self.turns.take(identifier)?;
-        match self.nodes.snapshot(identifier) {
-            Err(absent) if absent.code() == tonic::Code::NotFound => {}
-            found => delete(&found?)?,
+        if let Some(at) = if_there(self.nodes.snapshot(identifier))? {
+            delete(&at)?;
         }
         Ok(DeleteSnapshotResponse {})
     }
@@ -148,14 +147,8 @@ impl Work {
                 let (snapshots, volumes) = at.found;
                 found.extend(snapshots.iter().map(|one| shown(one, &volumes)));
             }
-        } else {
-            match self.nodes.snapshot(&request.snapshot_id) {
-                Err(absent) if absent.code() == tonic::Code::NotFound => {}
-                at => {
-                    let at = at?;
-                    found.push(shown(&at.found, &volumes(&at)?));
-                }
-            }
+        } else if let Some(at) = if_there(self.nodes.snapshot(&request.snapshot_id))? {
+            found.push(shown(&at.found, &volumes(&at)?));
         }
         let of = request.source_volume_id.as_str();
         found.retain(|snapshot| of.is_empty() || snapshot.source_volume_id == of);
