@@ -92,6 +92,23 @@ fn an_empty_file_is_refused_and_what_was_cut_short_is_no_state() {
     assert_eq!(file.metadata().unwrap().len(), 0);
 }
 
+/// What is noted of a change at `path`.
+fn audited(path: &str) -> AuditEntry {
+    AuditEntry {
+        id: 0,
+        time: "2026-11-26T00:00:00Z".into(),
+        token: name("t"),
+        from: "-".into(),
+        request: "-".into(),
+        method: "PUT".into(),
+        path: path.into(),
+        body: None,
+        status: 200,
+        code: None,
+        others: 0,
+    }
+}
+
 /// A change whose commit failed may be in the file all the same: it is taken back.
 #[test]
 fn what_a_change_did_away_with_is_put_back() {
@@ -99,19 +116,7 @@ fn what_a_change_did_away_with_is_put_back() {
     let database = redb::Database::builder().create_with_backend(memory);
     let database = database.unwrap();
     let (table, seal) = (Kind::Host.table(), Seal::default());
-    let entry = AuditEntry {
-        id: 0,
-        time: "2026-11-26T00:00:00Z".into(),
-        token: name("t"),
-        from: "-".into(),
-        request: "-".into(),
-        method: "PUT".into(),
-        path: "/".into(),
-        body: None,
-        status: 200,
-        code: None,
-        others: 0,
-    };
+    let entry = audited("/");
     let commit = |make: &dyn Fn(&mut Change) -> Result<(), StateError>| {
         let transaction = database.begin_write().unwrap();
         let mut change = Change::new(&transaction, &seal);
@@ -182,19 +187,7 @@ fn a_state_is_encrypted_with_the_key_that_is_given() {
         hash: api::KeyHash::default(),
         group: api::KeyGroup::default(),
     };
-    let entry = AuditEntry {
-        id: 0,
-        time: "2026-11-26T00:00:00Z".into(),
-        token: name("t"),
-        from: "-".into(),
-        request: "-".into(),
-        method: "PUT".into(),
-        path: "/v1/hosts/somebody".into(),
-        body: None,
-        status: 200,
-        code: None,
-        others: 0,
-    };
+    let entry = audited("/v1/hosts/somebody");
     let state = State::open(path).unwrap();
     let uuid = state.identity(|| name("n1")).unwrap().uuid;
     state.put(Kind::HostKey, &name("h"), &key).unwrap();

@@ -1,25 +1,12 @@
 //! The newest label of a pool is damaged, or gone: the pool opens as it was last, or not at all.
 
-use crate::support::{BLOCK, HOST, copies, create, heads, open, read, volume, write};
-use pool::{Entropy, Level, OpenOptions, Pool, PoolError};
+use crate::support::{BLOCK, copies, create, heads, open, read, try_open, volume, write};
+use pool::{Level, Pool, PoolError};
 use reactor::Reactor;
 use sim::{Power, SimDrive};
 
 /// Levels, how many drives, and whether one of them has failed.
 const ALONE: [(Level, usize, bool); 2] = [(Level::Raid0, 1, false), (Level::Raid1, 2, true)];
-
-async fn try_open(
-    drives: &[SimDrive],
-    seed: u64,
-    accept_loss: bool,
-) -> Result<Pool<SimDrive>, PoolError> {
-    let options = OpenOptions {
-        accept_loss,
-        entropy: Entropy::seeded(seed),
-        ..OpenOptions::new(HOST)
-    };
-    Pool::open(drives.to_vec(), options).await
-}
 
 fn number(block: &[u8], at: usize, bytes: usize) -> u64 {
     let bytes = block[at..at + bytes].iter().rev();

@@ -71,6 +71,20 @@ pub async fn create(drives: &[SimDrive], level: Level) -> Pool<SimDrive> {
         .expect("a pool")
 }
 
+/// Opens a pool, or says why not.
+pub async fn try_open(
+    drives: &[SimDrive],
+    seed: u64,
+    accept_loss: bool,
+) -> Result<Pool<SimDrive>, PoolError> {
+    let options = OpenOptions {
+        accept_loss,
+        entropy: Entropy::seeded(seed),
+        ..OpenOptions::new(HOST)
+    };
+    Pool::open(drives.to_vec(), options).await
+}
+
 pub async fn volume(pool: &Pool<SimDrive>, name: &str, blocks: u64) -> VolumeId {
     let options = VolumeOptions {
         bytes: blocks * BLOCK as u64,

@@ -1,27 +1,14 @@
 //! Drives that do not read for a moment, more of them than redundancy allows for: what cannot be
 //! read now must not be taken for never written.
 
-use crate::support::{BLOCK, HOST, copies, create, volume, write};
+use crate::support::{BLOCK, copies, create, try_open, volume, write};
 use block::{BlockDevice, Buffer, Lba};
-use pool::{Entropy, Level, OpenOptions, Pool, PoolError};
+use pool::{Level, Pool, PoolError};
 use reactor::Reactor;
 use sim::{Power, SimDrive};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
-
-async fn open(
-    drives: &[SimDrive],
-    seed: u64,
-    accept_loss: bool,
-) -> Result<Pool<SimDrive>, PoolError> {
-    let options = OpenOptions {
-        accept_loss,
-        entropy: Entropy::seeded(seed),
-        ..OpenOptions::new(HOST)
-    };
-    Pool::open(drives.to_vec(), options).await
-}
 
 fn switched_on(count: usize) -> (Rc<Power>, Vec<SimDrive>) {
     let power = Power::new(5);
@@ -98,7 +85,7 @@ fn a_label_that_is_not_read_at_once_does_not_take_the_pool_back() {
                     begun + from,
                     1,
                 )));
-                match open(&given, 4, false).await {
+                match try_open(&given, 4, false).await {
                     Ok(pool) => assert_eq!(names(&pool), ["a", "b"], "{level} {absent:?} {from}"),
                     // What a drive would not write or flush is known.
                     Err(error) => assert!(
@@ -110,7 +97,7 @@ fn a_label_that_is_not_read_at_once_does_not_take_the_pool_back() {
             given.iter().for_each(|drive| drive.not_ready_for(0));
             cut_power(&power, &drives);
             Reactor::simulated(3).run(async {
-                let pool = open(&given, 7, false).await.expect("opens");
+                let pool = try_open(&given, 7, false).await.expect("opens");
                 assert_eq!(names(&pool), ["a", "b"], "{level} {absent:?} {from}");
             });
         }
@@ -138,15 +125,17 @@ fn a_label_that_is_never_read_is_not_taken_for_older_unless_that_is_accepted() {
             let refused = Some(PoolError::LabelUnreadable { index: 0 });
             // Whichever it is: nobody knows that it is not the latest.
             for drive in &drives {
-                let alone = open(std::slice::from_ref(drive), 4, false).await;
+                let alone = try_open(std::slice::from_ref(drive), 4, false).await;
                 assert_eq!(alone.err(), refused);
             }
-            assert_eq!(open(&drives, 5, false).await.err(), refused);
-            let pool = open(&drives, 6, true).await.expect("the loss is accepted");
+            assert_eq!(try_open(&drives, 5, false).await.err(), refused);
+            let pool = try_open(&drives, 6, true)
+                .await
+                .expect("the loss is accepted");
             lost += usize::from(names(&pool) == ["a"]);
             pool.close().await.expect("closed");
             // It has been written again.
-            open(&drives, 7, false).await.expect("opens");
+            try_open(&drives, 7, false).await.expect("opens");
         });
     }
     assert_eq!(lost, 1, "one of them was the latest");
@@ -175,7 +164,7 @@ fn drives_that_are_not_ready_do_not_end_the_log() {
                     let flaky = given.clone();
                     let hiccup = hiccup(power.clone(), flaky, begun + from, operations);
                     drop(reactor::spawn(hiccup));
-                    match open(&given, 4, false).await {
+                    match try_open(&given, 4, false).await {
                         Ok(pool) => {
                             let found = contents(&pool, 64).await;
                             let right = found.iter().flatten().all(|found| *found == 2);
@@ -187,7 +176,7 @@ fn drives_that_are_not_ready_do_not_end_the_log() {
                 given.iter().for_each(|drive| drive.not_ready_for(0));
                 cut_power(&power, &drives);
                 Reactor::simulated(3).run(async {
-                    let pool = open(&given, 7, false)
+                    let pool = try_open(&given, 7, false)
                         .await
                         .expect("nothing is wrong any more");
                     let found = contents(&pool, 64).await;
@@ -213,7 +202,7 @@ fn a_map_is_not_given_up_for_drives_that_are_not_ready_for_a_moment() {
             pool.close().await.expect("closed");
         });
         Reactor::simulated(2).run(async {
-            let pool = open(&drives, 4, false).await.expect("opens");
+            let pool = try_open(&drives, 4, false).await.expect("opens");
             reactor::sleep(Duration::from_secs(2)).await;
             let id = pool.volumes()[0].id;
             write(&pool, id, 0, 1, 1).await;
@@ -228,7 +217,7 @@ fn a_map_is_not_given_up_for_drives_that_are_not_ready_for_a_moment() {
         });
         cut_power(&power, &drives);
         Reactor::simulated(3).run(async {
-            let pool = open(&drives, 6, false).await.expect("opens");
+            let pool = try_open(&drives, 6, false).await.expect("opens");
             reactor::sleep(Duration::from_secs(2)).await;
             let found = contents(&pool, 400).await;
             assert_eq!(found, BTreeSet::from([Some(1)]), "{operations}");
@@ -250,7 +239,7 @@ fn a_checkpoint_that_nobody_goes_on_with_loses_nothing() {
         });
         cut_power(&power, &drives);
         Reactor::simulated(2).run(async {
-            let pool = open(&drives, 4, false).await.expect("opens");
+            let pool = try_open(&drives, 4, false).await.expect("opens");
             let found = contents(&pool, 16).await;
             assert_eq!(found, BTreeSet::from([Some(1)]), "{micros}");
         });

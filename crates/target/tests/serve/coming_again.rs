@@ -8,13 +8,12 @@ use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::{Connect, ConnectData, DISCOVERY_NQN};
 use nvme::pdu::InitializeRequest;
 use nvme::{FatalErrorStatus, SglDescriptor, Status};
-use target::{Links, PortSettings, RefusalReason, Target, TargetEvent, TargetSettings};
+use target::{Links, PortSettings, RefusalReason, TargetEvent, TargetSettings};
 use zerocopy::IntoBytes;
 
-use crate::device::Memory;
 use crate::io::geometry;
 use crate::raw::{Raw, connect_data};
-use crate::{Fixture, HOST, SUBSYSTEM, nqn, options, simulate, subsystem};
+use crate::{Fixture, HOST, SUBSYSTEM, nqn, on, options, simulate, subsystem};
 
 fn start() -> Fixture {
     Fixture::start(TargetSettings::default(), geometry(4096, 64))
@@ -70,17 +69,7 @@ fn a_target_without_free_controllers_is_busy() {
     simulate(39, async {
         // So many cores leave few identifiers for each.
         let links = Links::connect(1024).swap_remove(0);
-        let target: Target<Memory> = Target::start(TargetSettings::default(), links);
-        let port = PortSettings {
-            id: 1,
-            listen: "127.0.0.1:4420".parse().unwrap(),
-            advertise: None,
-            reuse_port: false,
-            tls: false,
-        };
-        let address = target.add_port(port).unwrap();
-        let settings = subsystem(SUBSYSTEM, AllowedHosts::Any);
-        target.add_subsystem(settings).unwrap();
+        let (_target, address) = on(links, TargetSettings::default());
         let mut open = Vec::new();
         let refused = loop {
             let raw = Raw::initialized(address).await;

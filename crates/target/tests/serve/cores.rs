@@ -19,7 +19,7 @@ use zerocopy::FromBytes;
 use crate::device::Memory;
 use crate::io::geometry;
 use crate::raw::{Raw, capsule, connect_data};
-use crate::{SUBSYSTEM, namespace, nqn, simulate, subsystem};
+use crate::{SUBSYSTEM, namespace, nqn, on, simulate, subsystem};
 
 /// Targets of several cores, each with a port of its own so that a test can choose the core.
 pub fn start(cores: usize) -> Vec<(Target<Memory>, SocketAddr, Rc<Memory>)> {
@@ -123,18 +123,7 @@ fn a_core_that_does_not_answer_in_time_is_busy() {
         let mut links = Links::connect(2);
         // The second core is there, and takes no message.
         let _silent = links.pop();
-        let target: Target<Memory> = Target::start(TargetSettings::default(), links.pop().unwrap());
-        let port = PortSettings {
-            id: 1,
-            listen: SocketAddr::from(([127, 0, 0, 1], 4420)),
-            advertise: None,
-            reuse_port: true,
-            tls: false,
-        };
-        let address = target.add_port(port).unwrap();
-        target
-            .add_subsystem(subsystem(SUBSYSTEM, AllowedHosts::Any))
-            .unwrap();
+        let (_target, address) = on(links.pop().unwrap(), TargetSettings::default());
         let queue = Raw::initialized(address).await;
         let refused = queue
             .connect(&Connect::new(1, 31, 0), &connect_data(2))

@@ -51,6 +51,22 @@ pub(crate) fn nqn(text: &str) -> Nqn {
     text.parse().unwrap()
 }
 
+/// A target on the core that `links` belong to, which anybody may use.
+pub(crate) fn on(links: Links, settings: TargetSettings) -> (Target<Memory>, SocketAddr) {
+    let target: Target<Memory> = Target::start(settings, links);
+    let port = PortSettings {
+        id: 1,
+        listen: SocketAddr::from(([127, 0, 0, 1], 4420)),
+        advertise: None,
+        reuse_port: true,
+        tls: false,
+    };
+    let address = target.add_port(port).unwrap();
+    let settings = subsystem(SUBSYSTEM, AllowedHosts::Any);
+    target.add_subsystem(settings).unwrap();
+    (target, address)
+}
+
 pub(crate) fn subsystem(name: &str, allowed: AllowedHosts) -> SubsystemSettings {
     SubsystemSettings {
         nqn: nqn(name),

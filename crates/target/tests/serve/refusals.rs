@@ -1,6 +1,5 @@
 //! Each reason for which a host is refused, or its connection cut, is told once with who it was.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use access::AllowedHosts;
@@ -8,13 +7,13 @@ use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::{Configuration, Connect, ConnectData, Property, PropertyOffset};
 use nvme::pdu::InitializeRequest;
 use nvme::{FatalErrorStatus, SglDescriptor};
-use target::{Links, PortSettings, RefusalReason, Target, TargetEvent, TargetSettings};
+use target::{Links, RefusalReason, Target, TargetEvent, TargetSettings};
 use zerocopy::IntoBytes;
 
 use crate::device::Memory;
 use crate::io::geometry;
 use crate::raw::{Raw, capsule, connect_data};
-use crate::{Fixture, HOST, SUBSYSTEM, nqn, options, simulate, subsystem};
+use crate::{Fixture, HOST, nqn, on, options, simulate, subsystem};
 
 /// Where it is seen that a reason is told. A new reason has to have a place here.
 fn seen_elsewhere(reason: RefusalReason) -> Option<&'static str> {
@@ -58,22 +57,6 @@ fn told(target: &Target<Memory>) -> Vec<(RefusalReason, Option<String>)> {
 /// That this was told, of [`HOST`], and nothing else.
 fn of_the_host(target: &Target<Memory>, reason: RefusalReason) {
     assert_eq!(told(target), [(reason, Some(HOST.to_owned()))]);
-}
-
-/// A target on the core that `links` belong to, which anybody may use.
-fn on(links: Links, settings: TargetSettings) -> (Target<Memory>, SocketAddr) {
-    let target: Target<Memory> = Target::start(settings, links);
-    let port = PortSettings {
-        id: 1,
-        listen: SocketAddr::from(([127, 0, 0, 1], 4420)),
-        advertise: None,
-        reuse_port: true,
-        tls: false,
-    };
-    let address = target.add_port(port).unwrap();
-    let settings = subsystem(SUBSYSTEM, AllowedHosts::Any);
-    target.add_subsystem(settings).unwrap();
-    (target, address)
 }
 
 #[test]
