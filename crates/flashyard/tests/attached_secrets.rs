@@ -112,7 +112,6 @@ fn this_host_is_what_nvme_cli_calls_it_unless_it_is_told_otherwise() {
 #[test]
 fn secrets_are_proved_both_ways_again_after_the_node_died_and_shown_to_nobody() {
     let mut host = Host::new(&[]);
-    host.node.keep_ports();
     host.allow_this_host_alone();
     let generate = [
         "host",
@@ -187,7 +186,6 @@ fn secrets_are_proved_both_ways_again_after_the_node_died_and_shown_to_nobody() 
 #[test]
 fn a_key_makes_the_connection_one_under_tls() {
     let mut host = Host::new(&["--tls"]);
-    host.node.keep_ports();
     let status = host.node.client().status().unwrap();
     assert_eq!(status.nvme_tls_addresses, status.nvme_addresses);
     let refused = host.attach(&[]).unwrap_err();

@@ -36,8 +36,7 @@ impl Disk {
     /// is a file's, and taken when it is written.
     fn new(io_uring: bool, block_size: &str, size: &str) -> Disk {
         let offer = Offer::set(io_uring);
-        let mut node = Node::configured("");
-        node.keep_ports();
+        let node = Node::configured("");
         let drive = node.path().join("drive").display().to_string();
         node.answer(&["drive", "add", "d", &drive, "--size", "640MiB"]);
         node.answer(&["pool", "create", "p", "--level", "raid0", "--drives", "d"]);

@@ -34,8 +34,7 @@ use tempfile::TempDir;
 
 /// A node whose volume `data` is a drive, on a file.
 fn on_a_drive() -> Node {
-    let mut node = Node::configured("");
-    node.keep_ports();
+    let node = Node::configured("");
     let image = node.path().join("drive.img");
     let image = image.to_str().unwrap();
     node.answer(&["drive", "add", "disk", image, "--size", "600MiB"]);
@@ -46,8 +45,7 @@ fn on_a_drive() -> Node {
 
 /// A node whose volume `data` is one of a raid6 pool.
 fn in_a_pool() -> Node {
-    let mut node = Node::configured("");
-    node.keep_ports();
+    let node = Node::configured("");
     make_pool(&node, 4, "800MiB", &[]);
     let create = ["volume", "create", "data", "--pool", "pool"];
     node.answer(&[&create[..], &["--size", "600MiB", "--allow", "any"]].concat());

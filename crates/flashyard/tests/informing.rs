@@ -7,13 +7,13 @@ mod support;
 
 use std::fs::File;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use client::{Client, Login};
 use server::tokens::{ADMIN_TOKEN_FILE, read_admin_token};
-use support::{flashyard, name, text, tool, wait_for, wait_until};
+use support::{flashyard, free_address, name, text, tool, wait_for, wait_until};
 use tempfile::TempDir;
 
 /// A small file system, which is gone with this.
@@ -71,11 +71,6 @@ impl Drop for Small {
             .arg(self.path())
             .status();
     }
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap()
 }
 
 /// A node whose state is in one directory, at addresses that need no file to be known.

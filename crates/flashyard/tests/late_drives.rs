@@ -56,7 +56,6 @@ fn a_connected_host_waits_for_a_pool_that_waits() {
     let (mut node, file, aside) = with_a_late_drive(3600);
     std::fs::rename(&aside, &file).unwrap();
     node.start();
-    node.keep_ports();
     node.answer(&["volume", "allow", "v-late", "any"]);
     let address = node.endpoints().nvme[0];
     let nqn = node.client().volume(&name("v-late")).unwrap().nqn;

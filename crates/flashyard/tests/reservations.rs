@@ -205,7 +205,6 @@ fn every_type_holds_on_every_kind_of_volume_whatever_happens() {
 #[test]
 fn nobody_writes_before_reservations_are_known() {
     let mut node = with_all_kinds();
-    node.keep_ports();
     let volumes = ["thin1", "whole1"].map(|called| volume(&node, called));
     for of in &volumes {
         reserve(&node, of, ReservationType::WriteExclusive);

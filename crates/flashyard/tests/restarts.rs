@@ -30,7 +30,7 @@ fn restarts() -> u32 {
 /// A node with a raid5 pool of files, a volume `data` of it, and a volume `whole` that is a drive,
 /// which serves on the same ports after every start.
 fn node() -> Node {
-    let mut node = Node::configured("");
+    let node = Node::configured("");
     for drive in ["a", "b", "c", "d"] {
         let path = node.path().canonicalize().unwrap().join(drive);
         let path = path.to_str().unwrap();
@@ -43,7 +43,6 @@ fn node() -> Node {
     node.answer(&[&data[..], &allowed].concat());
     let whole = ["volume", "create", "whole", "--drive", "d"];
     node.answer(&[&whole[..], &allowed].concat());
-    node.keep_ports();
     node
 }
 

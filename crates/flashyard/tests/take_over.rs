@@ -14,7 +14,7 @@ use support::{Node, name, wait_until};
 #[test]
 fn hosts_come_again_while_a_pool_is_taken_over_and_given_back() {
     let mut first = Node::configured("");
-    let mut second = Node::configured("[node]\nname = \"second\"\n");
+    let second = Node::configured("[node]\nname = \"second\"\n");
     for drive in ["a", "b"] {
         let path = first.path().canonicalize().unwrap().join(drive);
         let path = path.to_str().unwrap();
@@ -25,9 +25,6 @@ fn hosts_come_again_while_a_pool_is_taken_over_and_given_back() {
     let create = ["volume", "create", "v", "--pool", "p", "--size", "8MiB"];
     first.answer(&[&create[..], &["--allow", "any"]].concat());
     let nqn = first.client().volume(&name("v")).unwrap().nqn;
-    for node in [&mut first, &mut second] {
-        node.keep_ports();
-    }
     let addresses = [&first, &second].map(|node| node.endpoints().nvme[0]);
     let polling = Polling::start(&addresses, &[nqn], &[]);
     let mut random = Random(4);

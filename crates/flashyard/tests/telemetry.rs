@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use api::HostKeyRequest;
 use serde_json::Value;
-use support::{Node, name, text, wait_for, wait_until};
+use support::{Node, free_port, name, text, wait_for, wait_until};
 
 /// The body of an answer with status 200.
 fn get(address: &str, path: &str, token: Option<&str>) -> Option<String> {
@@ -63,11 +63,6 @@ impl Drop for Receiver {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub mod inplace_raid6;
 mod join;
 pub mod load;
 pub mod plan;
+pub mod ports;
 pub mod processor;
 pub mod program;
 pub mod report;

@@ -2,13 +2,14 @@
 //! files.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use lab::ports::free_port;
 use serde_json::Value;
 
 use crate::command::output_of;
@@ -319,12 +320,9 @@ fn remove(directory: &Path) -> Result<()> {
 
 /// Two ports that nobody listens on now. Discovery has to name them, so they are chosen up front.
 fn free_ports() -> Result<[u16; 2]> {
-    let listeners = [
-        TcpListener::bind("127.0.0.1:0")?,
-        TcpListener::bind("[::1]:0")?,
-    ];
+    let port = |address: IpAddr| free_port(&[address]);
     Ok([
-        listeners[0].local_addr()?.port(),
-        listeners[1].local_addr()?.port(),
+        port(Ipv4Addr::LOCALHOST.into())?,
+        port(Ipv6Addr::LOCALHOST.into())?,
     ])
 }

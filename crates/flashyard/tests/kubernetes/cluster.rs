@@ -25,8 +25,7 @@ impl Cluster {
         let logins = directory.path().join("nodes");
         fs::create_dir(&logins).unwrap();
         let start = |index: usize| {
-            let mut node = Node::configured(&format!("node.name = \"node-{index}\"\n"));
-            node.keep_ports();
+            let node = Node::configured(&format!("node.name = \"node-{index}\"\n"));
             make_pool(&node, 4, "1GiB", &[]);
             let login = serde_json::json!({
                 "url": node.endpoints().api, "token": node.admin_token(),

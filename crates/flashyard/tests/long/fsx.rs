@@ -76,7 +76,6 @@ fn exercise(place: &TempDir, settings: &str, path: &Path, seed: u64) {
 /// On a file and on the device, while the node is killed now and then.
 fn with_blocks_of(block_bytes: u32) {
     let mut node = Node::configured("");
-    node.keep_ports();
     make_pool(&node, 6, "512MiB", &[]);
     let attached = ["file", "device"].map(|volume| {
         let create = [

@@ -74,8 +74,7 @@ impl Load {
 
 impl World {
     fn new() -> World {
-        let mut node = Node::configured("");
-        node.keep_ports();
+        let node = Node::configured("");
         make_pool(&node, 6, "2GiB", &[]);
         let create = ["volume", "create", "data", "--pool", "pool"];
         node.answer(&[&create[..], &["--size", "2GiB", "--allow", "any"]].concat());

@@ -123,7 +123,6 @@ impl Case {
         let drive = fails.then(|| FickleDrive::new(DRIVE_BYTES));
         let path = drive.as_ref().map(FickleDrive::path);
         let mut node = Node::configured("[pools]\ndrive_wait_seconds = 0\n");
-        node.keep_ports();
         let others: Vec<(&str, &Path)> =
             path.iter().map(|path| ("fickle", path.as_path())).collect();
         let files = 7 - others.len() as u32;

@@ -4,6 +4,7 @@
 
 pub mod http;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -73,6 +74,22 @@ pub fn wait_until_or_tell(told: impl Fn() -> String, mut holds: impl FnMut() -> 
     wait_for_or_tell(told, || holds().then_some(()));
 }
 
+/// A port that nobody has, and that the system gives to nobody: a server may come back to it.
+pub fn free_port() -> u16 {
+    lab::ports::free_port(&[Ipv4Addr::LOCALHOST.into()]).unwrap()
+}
+
+/// An address with such a port.
+pub fn free_address() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()))
+}
+
+/// Where a node listens at every start, as hosts expect of it.
+fn listen() -> [String; 4] {
+    let [nvme, api] = [free_address(), free_address()].map(|it| it.to_string());
+    ["--listen".into(), nvme, "--api-listen".into(), api]
+}
+
 /// The arguments of a request, its exit code, and what its message says.
 pub type Refused<'a> = (&'a [&'a str], i32, &'a [&'a str]);
 
@@ -103,8 +120,7 @@ impl Node {
         let path = directory.path().to_str().unwrap().to_owned();
         let mut arguments = vec!["serve".to_owned(), "--dev".into(), path];
         arguments.extend(["--drive-size".into(), "16MiB".into()]);
-        arguments.extend(["--listen".into(), "127.0.0.1:0".into()]);
-        arguments.extend(["--api-listen".into(), "127.0.0.1:0".into()]);
+        arguments.extend(listen());
         arguments.extend(extra.iter().map(|argument| (*argument).to_owned()));
         Node::over(directory, arguments)
     }
@@ -132,8 +148,7 @@ impl Node {
         std::fs::write(&path, format!("state_directory = \"{state}\"\n{settings}")).unwrap();
         let mut arguments = vec!["serve".to_owned(), "--config".into()];
         arguments.push(path.to_str().unwrap().to_owned());
-        arguments.extend(["--listen".into(), "127.0.0.1:0".into()]);
-        arguments.extend(["--api-listen".into(), "127.0.0.1:0".into()]);
+        arguments.extend(listen());
         let mut node = Node::over(directory, arguments);
         node.start();
         node
@@ -162,23 +177,6 @@ impl Node {
         self.arguments.truncate(option);
         self.arguments.extend(["--cores".into(), cores.into()]);
         self.start();
-    }
-
-    /// Makes later starts serve on the ports that this one found, as hosts expect of a node.
-    pub fn keep_ports(&mut self) {
-        let api = self.endpoints.api.trim_start_matches("http://").to_owned();
-        let found = [
-            ("--listen", self.endpoints.nvme[0].to_string()),
-            ("--api-listen", api),
-        ];
-        for (option, address) in found {
-            let at = self
-                .arguments
-                .iter()
-                .position(|argument| argument == option)
-                .unwrap();
-            self.arguments[at + 1] = address;
-        }
     }
 
     /// Starts the process again after it ended; its log goes to `log` in the directory.

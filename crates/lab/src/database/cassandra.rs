@@ -1,16 +1,16 @@
 //! [`Cluster`]: Cassandra nodes of our own on 127.0.0.1, 127.0.0.2 and so on, from the jars that
 //! `make lab-tools` fetches.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::DatabaseError;
 use super::cql::Cql;
-use super::ports::free_port;
 use crate::load::Stop;
 use crate::plan::Cassandra;
+use crate::ports::free_port;
 use crate::program::{Companion, system, tool};
 
 /// Longer than a node takes to start on a busy machine of two processors.
@@ -110,7 +110,8 @@ impl Cluster {
         stop: &Stop,
     ) -> Result<Option<Cluster>, DatabaseError> {
         let addresses: Vec<Ipv4Addr> = (0..data.len()).map(address).collect();
-        let free = || free_port(&addresses).map_err(system("looking for a free port"));
+        let listening: Vec<IpAddr> = addresses.iter().copied().map(IpAddr::V4).collect();
+        let free = || free_port(&listening).map_err(system("looking for a free port"));
         let (port, storage_port) = (free()?, free()?);
         let mut cluster = Cluster {
             nodes: Vec::new(),

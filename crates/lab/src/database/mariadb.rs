@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::ports::free_port;
 use crate::load::Stop;
+use crate::ports::free_port;
 use crate::program::{Companion, ProgramError, answer, system};
 
 /// Longer than recovery takes on a drive slowed down two hundred times.
@@ -61,7 +61,8 @@ impl Server {
     ) -> Result<Option<Server>, ProgramError> {
         let directory = tempfile::Builder::new().prefix("flashyard-lab-").tempdir();
         let directory = directory.map_err(system("making a directory"))?;
-        let port = free_port(&[Ipv4Addr::LOCALHOST]).map_err(system("looking for a free port"))?;
+        let port =
+            free_port(&[Ipv4Addr::LOCALHOST.into()]).map_err(system("looking for a free port"))?;
         let socket = directory.path().join("mariadb.sock");
         let mut command = Command::new("mariadbd");
         // Nothing of the machine's own configuration, and nothing beside the data directory.

@@ -7,7 +7,6 @@ mod cql;
 mod mariadb;
 mod mounted;
 mod operations;
-mod ports;
 mod tpcc;
 mod transactions;
 mod ycsb;

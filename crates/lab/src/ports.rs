@@ -1,7 +1,7 @@
 //! Ports for servers that start later, some of them minutes later.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, TcpListener};
 use std::ops::RangeInclusive;
 
 /// Ports below belong to services with a name.
@@ -9,7 +9,11 @@ const FIRST: u16 = 10_000;
 
 /// A port that nobody listens on now at any of the addresses, and that the system gives to nobody
 /// who asks for just any: such a one may be somebody else's by the time the last server starts.
-pub(super) fn free_port(addresses: &[Ipv4Addr]) -> std::io::Result<u16> {
+///
+/// # Errors
+///
+/// The system's range of ports cannot be read, or no port is free at all the addresses.
+pub fn free_port(addresses: &[IpAddr]) -> std::io::Result<u16> {
     let given = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")?;
     let given = range(&given).ok_or_else(|| {
         let found = given.trim();
@@ -51,7 +55,7 @@ mod tests {
         let told = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
         let told = range(&told).unwrap();
         assert!(told.contains(&given), "{given} of {told:?}");
-        let addresses = [Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 0, 2)];
+        let addresses = ["127.0.0.1", "127.0.0.2", "::1"].map(|it| it.parse::<IpAddr>().unwrap());
         for _ in 0..20 {
             let port = free_port(&addresses).unwrap();
             assert!(port >= FIRST && !told.contains(&port), "{port} of {told:?}");
