@@ -3,7 +3,7 @@
 use crate::coordinator::Coordinator;
 use crate::core::State;
 use crate::level::{Level, Shape};
-use crate::segments::{Kind, State as SegmentState};
+use crate::segments::{Kind, SegmentState};
 use crate::space::LAST_RESORT;
 use crate::zones::formable;
 use block::BlockDevice;

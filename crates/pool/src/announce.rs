@@ -14,7 +14,7 @@ use crate::format::body::{Body, Decided};
 use crate::format::superblock::{Superblock, VERSION};
 use crate::messages::Order;
 use crate::mutation::Mutation;
-use crate::segments::State as SegmentState;
+use crate::segments::SegmentState;
 use crate::volumes::Tables;
 use block::BlockDevice;
 use std::rc::Rc;

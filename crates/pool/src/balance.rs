@@ -11,7 +11,7 @@ use crate::copy::Copied;
 use crate::core::State;
 use crate::events::PoolEvent;
 use crate::pace::Pace;
-use crate::segments::{ColumnMove, Kind, Segment, State as SegmentState};
+use crate::segments::{ColumnMove, Kind, Segment, SegmentState};
 use crate::zones::{Zone, formable};
 use block::BlockDevice;
 use std::rc::Rc;

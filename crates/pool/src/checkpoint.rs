@@ -13,7 +13,7 @@ use crate::map_writer::MapWriter;
 use crate::messages::{Order, Turnover, Written};
 use crate::mutation::Mutation;
 use crate::overlay::{self, Overlay};
-use crate::segments::{Kind, Segment, State as SegmentState};
+use crate::segments::{Kind, Segment, SegmentState};
 use crate::space::{Size, formed_width};
 use crate::tree;
 use crate::volumes::Tables;

@@ -8,7 +8,7 @@ use crate::core::{Core, State};
 use crate::format::body::REDIRECT_BYTES;
 use crate::gather::Emptied;
 use crate::messages::Order;
-use crate::segments::{Kind, Segment, State as SegmentState};
+use crate::segments::{Kind, Segment, SegmentState};
 use crate::window::Window;
 use block::BlockDevice;
 use std::cell::Cell;

@@ -16,7 +16,7 @@ use crate::moving::Moving;
 use crate::mutation::Mutation;
 use crate::overlay::Overlay;
 use crate::readers::Readers;
-use crate::segments::{Kind, Segment, Segments, State as SegmentState};
+use crate::segments::{Kind, Segment, SegmentState, Segments};
 use crate::slices::{SLICE_BLOCKS, Share};
 use crate::space::{Size, SizeOf};
 use crate::status::PoolState;

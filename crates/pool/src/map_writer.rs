@@ -7,7 +7,7 @@ use crate::format::node::Node;
 use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::messages::Turnover;
 use crate::redundancy;
-use crate::segments::{Kind, LiveChanges, State as SegmentState};
+use crate::segments::{Kind, LiveChanges, SegmentState};
 use crate::tree::{NodeSink, Nodes};
 use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};

@@ -15,7 +15,7 @@ use crate::location::Entry;
 use crate::log::Class;
 use crate::overlay::Overlay;
 use crate::runs::Live;
-use crate::segments::{Segment, State as SegmentState};
+use crate::segments::{Segment, SegmentState};
 use crate::silence::Silent;
 use crate::slices::{SHARDS_MAX, Share};
 use crate::volumes::{Holder, Tables};

@@ -6,7 +6,7 @@ use crate::error::PoolError;
 use crate::log::{Class, Rules};
 use crate::messages::{Begin, MemberDrive, Order, Outbox, Report, Standing, View};
 use crate::overlay::Overlay;
-use crate::segments::{Kind, Segment, State as SegmentState};
+use crate::segments::{Kind, Segment, SegmentState};
 use crate::slices::Share;
 use block::BlockDevice;
 use reactor::mailbox::{Receiver, Sender};

@@ -23,7 +23,7 @@ use crate::overlay::Overlay;
 use crate::quiet::Quiet;
 use crate::rebuild::STUCK_FOR;
 use crate::recovery::Before;
-use crate::segments::{Kind, Segments, State as SegmentState};
+use crate::segments::{Kind, SegmentState, Segments};
 use crate::silence::watch_silence;
 use crate::slices::Share;
 use crate::slots::{self, ANSWERS_WITHIN, Slot};

@@ -14,7 +14,7 @@ use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::log::{Completed, ROWS_MAX, place};
 use crate::mutation::Mutation;
 use crate::redundancy;
-use crate::segments::{Kind, State as SegmentState};
+use crate::segments::{Kind, SegmentState};
 use crate::slices::Share;
 use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};

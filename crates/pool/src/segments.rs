@@ -32,7 +32,7 @@ impl Kind {
 
 /// Where a segment is in its life. A free segment is not in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum SegmentState {
     /// Has zones and may be written from now on: recovery looks into it.
     Ready,
     /// Takes stripes (or nodes) behind its last row.
@@ -41,15 +41,21 @@ pub(crate) enum State {
     Sealed,
 }
 
-impl State {
-    const ALL: [State; 3] = [State::Ready, State::Open, State::Sealed];
+impl SegmentState {
+    const ALL: [SegmentState; 3] = [
+        SegmentState::Ready,
+        SegmentState::Open,
+        SegmentState::Sealed,
+    ];
 
     pub fn code(self) -> u8 {
         self as u8 + 1
     }
 
-    pub fn from_code(code: u8) -> Option<State> {
-        State::ALL.into_iter().find(|state| state.code() == code)
+    pub fn from_code(code: u8) -> Option<SegmentState> {
+        SegmentState::ALL
+            .into_iter()
+            .find(|state| state.code() == code)
     }
 }
 
@@ -57,7 +63,7 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub kind: Kind,
-    pub state: State,
+    pub state: SegmentState,
     pub generation: u32,
     /// `None`: the column was never written, for want of a drive, or its drive failed and is no
     /// member any more. Without any column its zones are others' by now: what the maps have there
@@ -81,7 +87,7 @@ impl Segment {
     pub fn new(kind: Kind, generation: u32, columns: Vec<Option<Zone>>) -> Segment {
         Segment {
             kind,
-            state: State::Ready,
+            state: SegmentState::Ready,
             generation,
             columns,
             rows: 0,
@@ -429,7 +435,7 @@ impl Segments {
         self.whole_on.set(None);
         let own = std::mem::replace(&mut self.table, table.into());
         for segment in self.table.values_mut() {
-            segment.state = State::Sealed;
+            segment.state = SegmentState::Sealed;
             segment.writer = None;
         }
         for (number, segment) in own.iter() {
@@ -456,10 +462,10 @@ impl Segments {
         for (number, segment) in placed.filter(|(_, found)| !found.columns.is_empty()) {
             let counter = match (busy(*number), segment.kind, segment.state) {
                 (_, Kind::Map, _) => &mut all.map,
-                (Some(Busy::Filling), ..) | (None, _, State::Open) => &mut all.open,
+                (Some(Busy::Filling), ..) | (None, _, SegmentState::Open) => &mut all.open,
                 (Some(Busy::Emptying), ..) => &mut all.cleaning,
-                (None, _, State::Ready) => &mut all.ready,
-                (None, _, State::Sealed) => {
+                (None, _, SegmentState::Ready) => &mut all.ready,
+                (None, _, SegmentState::Sealed) => {
                     let tenth = segment.live() * 10 / blocks(segment.columns.len()).max(1);
                     &mut all.closed[tenth.min(9) as usize]
                 }
@@ -469,7 +475,7 @@ impl Segments {
         all
     }
 
-    pub fn numbers(&self, kind: Kind, state: State) -> impl Iterator<Item = u32> + '_ {
+    pub fn numbers(&self, kind: Kind, state: SegmentState) -> impl Iterator<Item = u32> + '_ {
         self.table
             .iter()
             .filter(move |(_, segment)| segment.kind == kind && segment.state == state)
@@ -621,10 +627,10 @@ mod tests {
             .collect();
         for (number, live) in numbers.iter().zip([0, 9, 10, 99, 100]) {
             let segment = segments.get_mut(*number).unwrap();
-            segment.state = State::Sealed;
+            segment.state = SegmentState::Sealed;
             segment.live_tree = live;
         }
-        segments.get_mut(numbers[5]).unwrap().state = State::Open;
+        segments.get_mut(numbers[5]).unwrap().state = SegmentState::Open;
         segments.allocate(Kind::Map, 3, 0, |_| true).unwrap();
         let busy = |number: u32| match number {
             0 => Some(Busy::Emptying),

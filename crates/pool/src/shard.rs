@@ -14,7 +14,7 @@ use crate::messages::{
     Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Turnover, Usage, View, Wiring,
 };
 use crate::mutation::Mutation;
-use crate::segments::{Segments, State as SegmentState};
+use crate::segments::{SegmentState, Segments};
 use crate::silence::watch_silence;
 use crate::volume::{PoolVolume, Target};
 use block::{BlockDevice, IoError};

@@ -7,7 +7,7 @@ use crate::location::BLOCK_BYTES;
 use crate::log::Class;
 use crate::overlay::Overlay;
 use crate::readers::Readers;
-use crate::segments::{Segments, State as SegmentState};
+use crate::segments::{SegmentState, Segments};
 use crate::slices::Share;
 use crate::volumes::Tables;
 use reactor::sync::Notify;

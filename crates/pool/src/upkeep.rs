@@ -9,7 +9,7 @@ use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
 use crate::log::{Class, Rules};
 use crate::messages::Order;
-use crate::segments::{Kind, State as SegmentState};
+use crate::segments::{Kind, SegmentState};
 use crate::space::{Action, Situation, plan};
 use crate::window::Window;
 use block::{BlockDevice, IoError};

@@ -1,7 +1,7 @@
 //! The checkpoint's tables: segments, layers, volumes, snapshots; a run of little-endian fields.
 
 use crate::location::{Entry, Location, Mapping};
-use crate::segments::{Kind, Segment, State};
+use crate::segments::{Kind, Segment, SegmentState};
 use crate::slices::{SHARDS_MAX, SLICE_BLOCKS};
 use crate::volumes::{Fold, Layer, Redirect, Root, Snapshot, Tables, Volume};
 use crate::zones::Zone;
@@ -261,7 +261,7 @@ fn read_segment(from: &mut Reader<'_>) -> Result<(u32, Segment), Malformed> {
     let number = from.word()?;
     let generation = from.word()?;
     let kind = Kind::from_code(from.number(1)? as u8).ok_or(Malformed)?;
-    let state = State::from_code(from.number(1)? as u8).ok_or(Malformed)?;
+    let state = SegmentState::from_code(from.number(1)? as u8).ok_or(Malformed)?;
     let rows = from.word()?;
     let live_tree = from.word()?;
     let sequence = from.number(8)?;
@@ -435,7 +435,7 @@ mod tests {
     fn sample() -> Body {
         let zone = Some(Zone { drive: 3, index: 9 });
         let mut segment = Segment::new(Kind::Map, 5, vec![zone, None]);
-        segment.state = State::Sealed;
+        segment.state = SegmentState::Sealed;
         segment.rows = 4;
         segment.live_tree = 2;
         let at = Location {

@@ -4,7 +4,7 @@ use super::body::{Body, Decided, DecidedLog};
 use super::node::{Node, NodeRecord};
 use super::{stripe, superblock};
 use crate::location::{Entry, Location, Mapping};
-use crate::segments::{Kind, Segment, State};
+use crate::segments::{Kind, Segment, SegmentState};
 use crate::volumes::{Fold, Layer, Redirect, Root, Snapshot, Volume};
 use crate::zones::Zone;
 use std::mem::offset_of;
@@ -146,7 +146,7 @@ fn sample() -> Body {
         6,
         vec![Some(Zone { drive: 3, index: 9 }), None],
     );
-    segment.state = State::Sealed;
+    segment.state = SegmentState::Sealed;
     segment.rows = 4;
     segment.live_tree = 2;
     segment.sequence = 77;

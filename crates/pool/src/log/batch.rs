@@ -6,7 +6,7 @@ use crate::core::State;
 use crate::format::stripe::{RECORDS, Record};
 use crate::level::{Level, Shape};
 use crate::location::BLOCK_BYTES;
-use crate::segments::{Kind, Segment, State as SegmentState};
+use crate::segments::{Kind, Segment, SegmentState};
 use crate::volumes::Volume;
 use crate::zones::Zone;
 use block::{Buffer, IoError};
