@@ -5,10 +5,10 @@
 //! of all of them would keep what is freed meanwhile from who writes, for minutes in a large pool;
 //! so what changes while it is counted may be in the account as it was or as it has become.
 
-use crate::control::{SnapshotId, VolumeId};
 use crate::core::Core;
 use crate::error::PoolError;
 use crate::format::node::NodeRecord;
+use crate::ids::{SnapshotId, VolumeId};
 use crate::location::{BLOCK_BYTES, Mapping};
 use crate::pool::Pool;
 use crate::tree;

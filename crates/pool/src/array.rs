@@ -431,7 +431,7 @@ fn passes(error: IoError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::DriveLayout;
+    use crate::format::drive_layout::DriveLayout;
     use block::{BlockRange, Geometry, Lba};
     use reactor::sync::Signal;
 

@@ -3,7 +3,6 @@
 use crate::coordinator::Coordinator;
 use crate::core::{Core, Freed, State};
 use crate::error::PoolError;
-use crate::fold;
 use crate::format::body::Body;
 use crate::format::superblock::Superblock;
 use crate::join::join;
@@ -15,8 +14,8 @@ use crate::mutation::Mutation;
 use crate::overlay::{self, Overlay};
 use crate::segments::{Kind, Segment, SegmentState};
 use crate::space::{Size, formed_width};
-use crate::tree;
 use crate::volumes::Tables;
+use crate::{fold, tree};
 use block::BlockDevice;
 use reactor::mailbox::Receiver;
 use std::collections::{BTreeMap, BTreeSet};

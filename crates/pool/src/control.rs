@@ -4,22 +4,15 @@ use crate::checkpoint::Resume;
 use crate::core::State;
 use crate::error::PoolError;
 use crate::format::plausible::is_printable;
+use crate::ids::{SnapshotId, VolumeId};
 use crate::location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
 use crate::pool::Pool;
 use crate::volume::{PoolVolume, Target};
-use crate::volumes::{Snapshot, Volume};
+use crate::volumes::{ATTRIBUTES_BYTES_MAX, NAME_BYTES_MAX, Snapshot, Volume};
 use block::BlockDevice;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
-
-/// Identifies a volume; never given twice in a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VolumeId(pub u32);
-
-/// Identifies a snapshot; never given twice in a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SnapshotId(pub u32);
 
 /// What a new volume is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,11 +59,6 @@ pub struct SnapshotInfo {
     /// When it was taken, by the clock of its node; nothing where that was not noted yet.
     pub taken: Option<SystemTime>,
 }
-
-/// Names of volumes and snapshots are no longer.
-pub(crate) const NAME_BYTES_MAX: usize = 255;
-/// What a pool keeps for the user of one volume, at most: names of some eighty hosts.
-pub const ATTRIBUTES_BYTES_MAX: usize = 8 << 10;
 
 fn check_name(state: &State, name: &str) -> Result<(), PoolError> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {

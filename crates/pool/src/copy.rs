@@ -2,11 +2,10 @@
 //! rebuilt where it is wrong; parity is made anew.
 
 use crate::coordinator::Coordinator;
-use crate::format::stripe::{Header, Place, Record};
+use crate::format::stripe::{Header, Place, ROWS_MAX, Record};
 use crate::image::Image;
 use crate::level::Shape;
 use crate::location::BLOCK_BYTES;
-use crate::log::ROWS_MAX;
 use crate::pace::Pace;
 use crate::segments::{ColumnMove, Segment};
 use crate::zones::Zone;

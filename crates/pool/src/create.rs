@@ -1,26 +1,23 @@
 //! Making a pool: options, sizes, the first superblock.
 
 use crate::core::Settings;
-use crate::drive::{DriveLayout, device_blocks, forget};
+use crate::drive::{device_blocks, forget};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
 use crate::format::body::Body;
+use crate::format::drive_layout::DriveLayout;
 use crate::format::plausible::ZONES_MAX;
 use crate::format::superblock::{MAGIC, MEMBER_ACTIVE, Superblock, VERSION};
+use crate::ids::HostId;
 use crate::join::join_all;
-use crate::labels::{self, HostId};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{BLOCK_BYTES, ROWS_MAX};
 use crate::messages::Wiring;
 use crate::pool::{MayLack, OpenOptions, Pool, alone};
-use crate::slots;
 use crate::table_room::slot_blocks_for;
+use crate::zones::{ZONE_BLOCKS_MIN, ZONES_MIN};
+use crate::{labels, slots};
 use block::BlockDevice;
-
-/// Zones have at least so many blocks: the largest atomic write fits even one column.
-pub(crate) const ZONE_BLOCKS_MIN: u32 = 32;
-/// A drive has at least so many zones.
-pub(crate) const ZONES_MIN: u32 = 24;
 
 /// What a new pool is to be.
 #[derive(Clone, Debug)]
@@ -171,7 +168,9 @@ fn shape<D: BlockDevice>(drives: &[D], options: &CreateOptions) -> Result<Superb
     superblock.slot_blocks = slot_blocks.into();
     superblock.level = level.code();
     superblock.width = width as u8;
-    superblock.set_name(&options.name)?;
+    superblock
+        .set_name(&options.name)
+        .map_err(PoolError::Invalid)?;
     superblock.holder = options.host.0;
     for (index, device) in drives.iter().enumerate() {
         let blocks = device_blocks(device);

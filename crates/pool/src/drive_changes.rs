@@ -2,15 +2,17 @@
 //! was on one that leaves moves as in a `rebuild`.
 
 use crate::coordinator::Coordinator;
-use crate::create::{ZONES_MIN, check_zones};
-use crate::drive::{Drive, DriveLayout, device_blocks, forget};
+use crate::create::check_zones;
+use crate::drive::{Drive, device_blocks, forget};
 use crate::error::PoolError;
 use crate::events::DriveChange;
+use crate::format::drive_layout::{DriveLayout, zones};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member, Superblock};
-use crate::labels::{self, DriveId};
+use crate::ids::DriveId;
 use crate::messages::{MemberDrive, Order};
-use crate::pool::{Pool, zones};
-use crate::slots;
+use crate::pool::Pool;
+use crate::zones::ZONES_MIN;
+use crate::{labels, slots};
 use block::BlockDevice;
 use std::rc::Rc;
 use std::time::Duration;

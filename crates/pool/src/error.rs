@@ -1,7 +1,9 @@
 //! [`PoolError`]: why a pool cannot be made, opened or changed.
 
 use crate::format::plausible::Implausible;
-use crate::labels::{DriveId, NewerFormat};
+use crate::ids::DriveId;
+use crate::labels::NewerFormat;
+use crate::volumes::IdsUsedUp;
 use block::IoError;
 
 /// A member of a pool that works as far as the pool knows, and that it cannot be opened with now.
@@ -270,6 +272,12 @@ pub enum PoolError {
 impl From<Implausible> for PoolError {
     fn from(found: Implausible) -> PoolError {
         PoolError::Implausible(found)
+    }
+}
+
+impl From<IdsUsedUp> for PoolError {
+    fn from(_: IdsUsedUp) -> PoolError {
+        PoolError::IdsUsedUp
     }
 }
 

@@ -3,7 +3,7 @@
 //! What waits is bounded: an event replaces an earlier one about the same thing that nobody has
 //! taken, so what is lost is never the latest state of anything.
 
-use crate::labels::DriveId;
+use crate::ids::DriveId;
 use crate::pool::Pool;
 use crate::scrub::LostBlock;
 use crate::status::PoolState;

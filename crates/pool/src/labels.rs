@@ -1,9 +1,10 @@
 //! Labels: whose a drive is, for people and programs that have not opened the pool.
 
-use crate::drive::FIRST_SLOT;
 use crate::error::PoolError;
+use crate::format::drive_layout::FIRST_SLOT;
 use crate::format::plausible::Implausible;
 use crate::format::superblock::{MEMBER_ACTIVE, Newer, VERSION};
+use crate::ids::{DriveId, HostId, PoolId};
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
 use crate::slots::{self, Found, Tables};
@@ -12,23 +13,6 @@ use std::fmt;
 
 /// The byte of a drive where its first label begins. A pool uses nothing before it.
 pub const FIRST_LABEL_AT: u64 = FIRST_SLOT * BLOCK_BYTES as u64;
-
-/// Identifies a pool for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PoolId(pub [u8; 16]);
-
-/// Identifies a drive of a pool for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DriveId(pub [u8; 16]);
-
-/// Identifies a host that holds pools; all zeroes stands for none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HostId(pub [u8; 16]);
-
-/// Sixteen bytes in hexadecimal.
-pub(crate) fn hexadecimal(bytes: &[u8; 16]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// What a drive's label says.
 #[derive(Clone, Debug, PartialEq, Eq)]

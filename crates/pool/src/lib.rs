@@ -46,6 +46,7 @@ mod gather;
 mod hashing;
 mod health;
 mod holes;
+mod ids;
 mod image;
 mod join;
 mod labels;
@@ -99,18 +100,16 @@ mod zones;
 
 pub use accounting::{Accounting, SpaceUse};
 pub use array::Counters;
-pub use control::{
-    ATTRIBUTES_BYTES_MAX, SnapshotId, SnapshotInfo, VolumeId, VolumeInfo, VolumeOptions,
-};
+pub use control::{SnapshotInfo, VolumeInfo, VolumeOptions};
 pub use core::Settings;
 pub use create::CreateOptions;
 pub use entropy::Entropy;
 pub use error::{AbsentMember, PoolError};
 pub use events::{DriveChange, PoolEvent};
 pub use format::plausible::Implausible;
-pub use labels::{
-    DamagedLabel, DriveId, FIRST_LABEL_AT, HostId, Label, NewerFormat, PoolId, probe, wipe,
-};
+pub use ids::{DriveId, HostId, PoolId};
+pub use ids::{SnapshotId, VolumeId};
+pub use labels::{DamagedLabel, FIRST_LABEL_AT, Label, NewerFormat, probe, wipe};
 pub use level::{DRIVES_MAX, Level, UnknownLevel};
 pub use location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
 pub use messages::{Wiring, wire};
@@ -124,4 +123,5 @@ pub use shard::Shard;
 pub use sliced::Sliced;
 pub use status::{DriveHealth, DriveStatus, PoolState, PoolStatus};
 pub use volume::PoolVolume;
+pub use volumes::ATTRIBUTES_BYTES_MAX;
 pub use volumes::Holder;

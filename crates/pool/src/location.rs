@@ -12,6 +12,8 @@ const COLUMN_BITS: u32 = 5;
 pub(crate) const SEGMENTS_MAX: u32 = 1 << 24;
 /// Rows in a zone are at most this many.
 pub(crate) const ROWS_MAX: u32 = 1 << ROW_BITS;
+/// Writes up to this many blocks go into one stripe.
+pub(crate) const ATOMIC_BLOCKS: u64 = 16;
 
 /// A block's place: which row of which column of which segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

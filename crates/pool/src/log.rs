@@ -5,8 +5,7 @@ mod layout;
 mod patience;
 
 pub(crate) use batch::{
-    ATOMIC_BLOCKS, Class, Next, ROWS_MAX, Rules, moved_batch, moved_room, moved_stripe_blocks,
-    next_batch,
+    Class, Next, Rules, moved_batch, moved_room, moved_stripe_blocks, next_batch,
 };
 
 use crate::admission::Backing;
@@ -14,13 +13,13 @@ use crate::core::{Core, State};
 use crate::format::stripe::Record;
 use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Location};
+use crate::log::layout::{Source, When, give_back, lay_out};
+use crate::log::patience::Patience;
 use crate::mutation::Mutation;
 use crate::read::put_together;
 use crate::volumes::Volume;
 use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
-use layout::{Source, When, give_back, lay_out};
-use patience::Patience;
 use reactor::sync::Signal;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -2,7 +2,8 @@
 
 use crate::error::{AbsentMember, PoolError};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
-use crate::labels::{DamagedLabel, DriveId, hexadecimal};
+use crate::ids::{DriveId, hexadecimal};
+use crate::labels::DamagedLabel;
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
 use crate::slots::{Given, Slot};

@@ -6,9 +6,9 @@
 use crate::array::Counters;
 use crate::cleaner::Cleaned;
 use crate::core::Settings;
-use crate::drive::DriveLayout;
 use crate::error::PoolError;
 use crate::events::PoolEvent;
+use crate::format::drive_layout::DriveLayout;
 use crate::format::node::Node;
 use crate::level::Level;
 use crate::location::Entry;

@@ -9,6 +9,8 @@
 //!
 //! [`docs/mutations.md`]: ../../../docs/mutations.md
 
+pub use planted::{Planted, plant};
+
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
@@ -96,9 +98,6 @@ mod planted {
         }
     }
 }
-
-#[cfg(debug_assertions)]
-pub use planted::{Planted, plant};
 
 #[cfg(not(debug_assertions))]
 impl Mutation {

@@ -4,18 +4,20 @@ use crate::array::Array;
 use crate::checkpoint::Resume;
 use crate::coordinator::{Coordinator, Published};
 use crate::core::{Core, Link, Settings, State};
-use crate::drive::{Drive, DriveLayout};
+use crate::drive::Drive;
 use crate::entropy::Entropy;
 use crate::error::PoolError;
 use crate::events::DriveChange;
 use crate::fence::{self, Survey};
 use crate::format::body::Body;
-use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock, VERSION};
+use crate::format::drive_layout::zones;
+use crate::format::superblock::{MEMBER_ACTIVE, Superblock, VERSION};
+use crate::ids::{DriveId, HostId};
 use crate::join::join_all;
-use crate::labels::{self, DamagedLabel, DriveId, HostId};
+use crate::labels::{self, DamagedLabel};
 use crate::lease::{LEASE, QUARANTINE};
 use crate::level::{DRIVES_MAX, Level};
-use crate::log::ATOMIC_BLOCKS;
+use crate::location::ATOMIC_BLOCKS;
 use crate::membership::is_damaged;
 use crate::messages::{End, Order, Wiring, wire};
 use crate::mutation::Mutation;
@@ -243,7 +245,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Calls the pool otherwise from now on, on its drives.
     pub async fn rename(&self, name: &str) -> Result<(), PoolError> {
         let mut named = self.core.published.borrow().superblock.clone();
-        named.set_name(name)?;
+        named.set_name(name).map_err(PoolError::Invalid)?;
         let rename = move |next: &mut Superblock| next.name = named.name;
         self.wholly(async move |pool: Pool<D>| pool.core.publish(Some(rename), None).await)
             .await
@@ -361,17 +363,6 @@ pub(crate) async fn bring_up<D: BlockDevice>(
         slots::write_in(device, &superblock, layout, !slot.odd, body).await?;
     }
     Ok(())
-}
-
-/// Zones of each member.
-pub(crate) fn zones(superblock: &Superblock) -> Vec<u32> {
-    let (zone_blocks, slot_blocks) = (superblock.zone_blocks.get(), superblock.slot_blocks.get());
-    let members = superblock.members.iter();
-    let zones = members.map(|member| match member.state {
-        MEMBER_NONE => 0,
-        _ => DriveLayout::new(member.blocks.get(), zone_blocks, slot_blocks).zones(),
-    });
-    zones.collect()
 }
 
 /// What this opening publishes is of this version of the format, and so are the tables.

@@ -15,18 +15,18 @@ use crate::checkpoint::Resume;
 use crate::coordinator::Coordinator;
 use crate::error::PoolError;
 use crate::events::PoolEvent;
-use crate::format::stripe::{Header, Place};
+use crate::format::stripe::{Header, Place, ROWS_MAX};
 use crate::image::Image;
 use crate::location::{BLOCK_BYTES, Entry};
-use crate::log::{ROWS_MAX, place};
+use crate::log::place;
 use crate::messages::Order;
 use crate::pace::Pace;
 use crate::pool::Pool;
+use crate::scrub::lost::Losses;
+use crate::scrub::strays::Gaps;
 use crate::segments::{Kind, Segment};
 use crate::volumes::Holder;
 use block::{BlockDevice, Buffer};
-use lost::Losses;
-use strays::Gaps;
 
 /// Rows that are checked in one go, while hosts on the same core wait: two of the largest stripes.
 const WINDOW_ROWS: u32 = 2 * ROWS_MAX;

@@ -2,16 +2,15 @@
 //! tells it.
 
 use crate::array::Array;
-use crate::control::{SnapshotId, VolumeId};
 use crate::core::{AtFreeze, Core, Link, State};
 use crate::drive::Drive;
 use crate::error::PoolError;
 use crate::events::PoolEvent;
 use crate::format::node::Node;
+use crate::ids::{SnapshotId, VolumeId};
 use crate::labels;
-use crate::messages::Written;
 use crate::messages::{
-    Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Turnover, Usage, View, Wiring,
+    Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Turnover, Usage, View, Wiring, Written,
 };
 use crate::mutation::Mutation;
 use crate::segments::{SegmentState, Segments};

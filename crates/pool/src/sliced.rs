@@ -1,10 +1,9 @@
 //! [`Sliced`]: the parts of a volume that different shards serve, as one device.
 
-use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
-
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
 use crate::slices::Share;
+use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 
 /// A range that is no transfer goes to the devices in pieces of no more slices: a checkpoint that
 /// comes between their parts of one has each of these slices by itself in memory.

@@ -2,7 +2,7 @@
 
 use crate::array::Counters;
 use crate::format::superblock::MEMBER_NONE;
-use crate::labels::{DriveId, PoolId};
+use crate::ids::{DriveId, PoolId};
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
 use crate::pool::Pool;

@@ -6,10 +6,11 @@ use crate::coordinator::Coordinator;
 use crate::core::{Core, State};
 use crate::error::PoolError;
 use crate::format::body::{segment_bytes, tables_bytes};
+use crate::format::drive_layout::zones;
 use crate::format::plausible::TABLES_BYTES_MAX;
 use crate::level::{DRIVES_MAX, Shape};
 use crate::location::BLOCK_BYTES;
-use crate::pool::{Pool, zones};
+use crate::pool::Pool;
 use crate::volumes::Tables;
 use block::BlockDevice;
 

@@ -1,8 +1,8 @@
 //! [`PoolVolume`]: a volume or a snapshot as a block device.
 
 use crate::core::Core;
-use crate::location::BLOCK_BYTES;
-use crate::log::{ATOMIC_BLOCKS, Item, Request};
+use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
+use crate::log::{Item, Request};
 use block::{
     BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, Revised, write_joined,
 };

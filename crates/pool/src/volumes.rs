@@ -1,13 +1,21 @@
 //! The tables of layers, volumes and snapshots, and the pure rules about them.
 
-use crate::control::{SnapshotId, VolumeId};
-use crate::error::PoolError;
+use crate::ids::{SnapshotId, VolumeId};
 use crate::location::Mapping;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Volumes, snapshots and layers have lower numbers. What is left is for a tool that moves a pool
 /// to a format with longer ones.
 pub(crate) const IDS_END: u32 = u32::MAX - (1 << 20);
+
+/// Names of volumes and snapshots are no longer.
+pub(crate) const NAME_BYTES_MAX: usize = 255;
+/// What a pool keeps for the user of one volume, at most: names of some eighty hosts.
+pub const ATTRIBUTES_BYTES_MAX: usize = 8 << 10;
+
+/// Every number below [`IDS_END`] has been given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IdsUsedUp;
 
 /// The top node of a layer's map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,16 +128,16 @@ pub(crate) struct Top<'a> {
 impl Tables {
     /// A number that nothing has had before. They are never given twice: one that a header still
     /// names would stand for another layer.
-    pub fn take_id(&mut self) -> Result<u32, PoolError> {
+    pub fn take_id(&mut self) -> Result<u32, IdsUsedUp> {
         let id = self.next_id.max(1);
         if id >= IDS_END {
-            return Err(PoolError::IdsUsedUp);
+            return Err(IdsUsedUp);
         }
         self.next_id = id + 1;
         Ok(id)
     }
 
-    pub fn add_layer(&mut self, parent: Option<u32>) -> Result<u32, PoolError> {
+    pub fn add_layer(&mut self, parent: Option<u32>) -> Result<u32, IdsUsedUp> {
         let id = self.take_id()?;
         let layer = Layer {
             parent,
@@ -400,8 +408,8 @@ mod tests {
         let layer = tables.add_layer(None).unwrap();
         assert_eq!((layer, tables.take_id()), (IDS_END - 2, Ok(IDS_END - 1)));
         for _ in 0..2 {
-            assert_eq!(tables.take_id(), Err(PoolError::IdsUsedUp));
-            assert_eq!(tables.add_layer(None), Err(PoolError::IdsUsedUp));
+            assert_eq!(tables.take_id(), Err(IdsUsedUp));
+            assert_eq!(tables.add_layer(None), Err(IdsUsedUp));
         }
         assert_eq!((tables.layers.len(), tables.next_id), (1, IDS_END));
     }

@@ -7,7 +7,7 @@ use crate::drive::Drive;
 use crate::events::{DriveChange, PoolEvent};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member};
 use crate::health::{Kind as Request, Verdict};
-use crate::labels::DriveId;
+use crate::ids::DriveId;
 use crate::location::BLOCK_BYTES;
 use crate::scrub::LostBlock;
 use crate::status::{DriveHealth, PoolState};

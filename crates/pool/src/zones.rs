@@ -1,8 +1,16 @@
 //! [`Zones`]: the zones of a pool's drives that are no segment's, and which of them a new segment
 //! takes. No I/O.
 
-use crate::format::superblock::ZONE_BITS;
 use std::cmp::Reverse;
+
+/// Bits of a zone's number where a superblock names zones that are set apart: later zones of a
+/// drive never are.
+pub(crate) const ZONE_BITS: u32 = 24;
+
+/// Zones have at least so many blocks: the largest atomic write fits even one column.
+pub(crate) const ZONE_BLOCKS_MIN: u32 = 32;
+/// A drive has at least so many zones.
+pub(crate) const ZONES_MIN: u32 = 24;
 
 /// A fixed run of blocks on one drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,7 @@
 //! What is on disk, byte by byte; `docs/formats/pool.md` is its specification.
 
 pub(crate) mod body;
+pub(crate) mod drive_layout;
 pub(crate) mod node;
 pub(crate) mod plausible;
 pub(crate) mod stripe;

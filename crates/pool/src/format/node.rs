@@ -20,6 +20,9 @@ const RUN_LOST: u64 = 1 << 54;
 /// What format version 1 writes of a hole, always of one block.
 const HOLE_OF_ONE: u64 = PLACE_MASK;
 
+/// Trees higher than this do not exist: 254^6 is more than a volume's blocks.
+pub(crate) const LEVELS_MAX: u8 = 8;
+
 /// In a leaf: a block and where it is, or a run of blocks that are in no place. Above: the first
 /// block of a child and where the child is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

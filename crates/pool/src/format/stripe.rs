@@ -2,7 +2,6 @@
 
 use crate::format::plausible::COUNT_MAX;
 use crate::location::{BLOCK_BYTES, Location, VOLUME_BLOCKS_MAX};
-use crate::log::ROWS_MAX;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -15,6 +14,9 @@ pub(crate) const RECORDS: usize = (BLOCK_BYTES - FIXED_BYTES) / RECORD_BYTES;
 const FIXED_BYTES: usize = size_of::<Fixed>();
 const RECORD_BYTES: usize = 16;
 const CHECKSUM: std::ops::Range<usize> = 56..72;
+
+/// A stripe has at most so many rows; recovery looks so far past a torn one.
+pub(crate) const ROWS_MAX: u32 = 32;
 
 /// The fixed part of the header block.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]

@@ -1,9 +1,8 @@
 //! The superblock: who the pool and this drive are, and the checkpoint that follows it.
 
-use crate::error::PoolError;
 use crate::format::plausible::{self, Implausible, is_printable, printable};
 use crate::location::BLOCK_BYTES;
-use crate::zones::Zone;
+use crate::zones::{ZONE_BITS, Zone};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -43,8 +42,6 @@ pub(crate) struct Member {
 
 /// Zones that a superblock can name as set apart.
 pub(crate) const APART_MAX: usize = 256;
-/// Bits of a zone's number there: later zones of a drive are never set apart.
-pub(crate) const ZONE_BITS: u32 = 24;
 
 /// [`Member::state`]: no drive has this index.
 pub(crate) const MEMBER_NONE: u8 = 0;
@@ -220,14 +217,14 @@ impl Superblock {
         text(&self.name)
     }
 
-    /// Calls the pool otherwise.
-    pub fn set_name(&mut self, name: &str) -> Result<(), PoolError> {
+    /// Calls the pool otherwise, or says why it cannot be called so.
+    pub fn set_name(&mut self, name: &str) -> Result<(), &'static str> {
         let bytes = name.as_bytes();
         if bytes.is_empty() || bytes.len() > NAME_BYTES {
-            return Err(PoolError::Invalid("a pool's name has 1 to 64 bytes"));
+            return Err("a pool's name has 1 to 64 bytes");
         }
         if !is_printable(name) {
-            return Err(PoolError::Invalid("names have no control characters"));
+            return Err("names have no control characters");
         }
         self.name = [0; NAME_BYTES];
         self.name[..bytes.len()].copy_from_slice(bytes);
@@ -300,7 +297,7 @@ impl Superblock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::DriveLayout;
+    use crate::format::drive_layout::DriveLayout;
 
     /// Of a pool on one drive.
     fn sample() -> Superblock {

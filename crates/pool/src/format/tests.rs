@@ -1,12 +1,13 @@
 //! The structs and `docs/formats/pool.md` say the same, byte for byte.
 
-use super::body::{Body, Decided, DecidedLog};
-use super::node::{Node, NodeRecord};
-use super::{stripe, superblock};
+use crate::format::body::{Body, Decided, DecidedLog};
+use crate::format::node::{Node, NodeRecord};
+use crate::format::{stripe, superblock};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::{Kind, Segment, SegmentState};
 use crate::volumes::{Fold, Layer, Redirect, Root, Snapshot, Volume};
 use crate::zones::Zone;
+use Value::{Number, Text};
 use std::mem::offset_of;
 use stripe::{Header, Place, Record};
 
@@ -86,7 +87,6 @@ enum Value<'a> {
     Number(u64),
     Text(&'a [u8]),
 }
-use Value::{Number, Text};
 
 /// The bytes of one structure, field after field as the page has them, of the values given.
 fn as_the_page_says(heading: &str, values: &[(&str, Value<'_>)]) -> Vec<u8> {

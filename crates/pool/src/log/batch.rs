@@ -1,11 +1,11 @@
 //! Which stripe comes next: how wide, in which segment, and with how much of the queue. No I/O.
 
-use super::layout::{Owner, Source};
-use super::{Batch, Item, Move};
 use crate::core::State;
-use crate::format::stripe::{RECORDS, Record};
+use crate::format::stripe::{RECORDS, ROWS_MAX, Record};
 use crate::level::{Level, Shape};
-use crate::location::BLOCK_BYTES;
+use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
+use crate::log::layout::{Owner, Source};
+use crate::log::{Batch, Item, Move};
 use crate::segments::{Kind, Segment, SegmentState};
 use crate::volumes::Volume;
 use crate::zones::Zone;
@@ -13,12 +13,8 @@ use block::{Buffer, IoError};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A stripe has at most so many rows; recovery looks so far past a torn one.
-pub(crate) const ROWS_MAX: u32 = 32;
 /// With so much waiting, a stripe starts although others are in flight.
 pub(super) const FULL_BLOCKS: u64 = 64;
-/// Writes up to this many blocks go into one stripe.
-pub(crate) const ATOMIC_BLOCKS: u64 = 16;
 
 /// Who wants a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

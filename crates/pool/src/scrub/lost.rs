@@ -203,7 +203,7 @@ impl<D: BlockDevice> Core<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::VolumeId;
+    use crate::ids::VolumeId;
 
     #[test]
     fn however_much_is_lost_the_total_is_true_and_what_is_told_is_bounded() {

@@ -14,8 +14,6 @@
 //! say the same of the same maps, however long the walk takes and whatever becomes of layers
 //! meanwhile.
 
-use super::Scrub;
-use super::recount::Recount;
 use crate::coordinator::Coordinator;
 use crate::core::State;
 use crate::error::PoolError;
@@ -24,6 +22,8 @@ use crate::image::Image;
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::redundancy;
 use crate::runs::Live;
+use crate::scrub::Scrub;
+use crate::scrub::recount::Recount;
 use crate::segments::{Kind, LiveChanges, Segment};
 use crate::tree::Nodes;
 use crate::volumes::Tables;

@@ -12,10 +12,10 @@
 //! `nodes`). Where the walk could not read a node nothing is known of what is below, and nothing is
 //! changed.
 
-use super::nodes::LiveNodes;
 use crate::coordinator::Coordinator;
 use crate::core::State;
 use crate::location::Entry;
+use crate::scrub::nodes::LiveNodes;
 use crate::segments::{Kind, LiveChanges, Segment};
 use block::BlockDevice;
 use std::collections::BTreeMap;

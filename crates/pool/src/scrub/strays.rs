@@ -5,12 +5,12 @@
 //! rows that no header tells of is read there and then, lost or moved, so memory holds only the
 //! rows. Torn stripes, which never counted, leave such rows behind as well, and nothing is in them.
 
-use super::Scrub;
-use super::lost::LostBlock;
 use crate::coordinator::Coordinator;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::messages::Order;
 use crate::runs::Live;
+use crate::scrub::Scrub;
+use crate::scrub::lost::LostBlock;
 use block::{BlockDevice, Buffer};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,11 +1,12 @@
 //! Looking at the two slots of a drive: superblocks, their copies, and the tables beside them.
 
-use super::{Slot, Tables};
-use crate::drive::{DriveLayout, FIRST_SLOT, device_blocks, read_blocks};
+use crate::drive::{device_blocks, read_blocks};
+use crate::format::drive_layout::{DriveLayout, FIRST_SLOT};
 use crate::format::superblock::{MAGIC, NotSuperblock, Superblock, TELLING_VERSION};
 use crate::labels::DamagedLabel;
 use crate::location::BLOCK_BYTES;
 use crate::mutation::Mutation;
+use crate::slots::{Slot, Tables};
 use block::{BlockDevice, Buffer, IoError};
 use crc_fast::{CrcAlgorithm, Digest};
 use std::time::Duration;

@@ -3,12 +3,13 @@
 //! Tables and copies are durable before the superblock is written that names them. So one that is
 //! there with other tables, or that is damaged beside a copy that is too, was whole once.
 
-use super::look::places;
-use crate::drive::{DriveLayout, write_blocks};
+use crate::drive::write_blocks;
+use crate::format::drive_layout::DriveLayout;
 use crate::format::superblock::{MEMBER_ACTIVE, Superblock, TELLING_VERSION};
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
 use crate::mutation::Mutation;
+use crate::slots::look::places;
 use block::{BlockDevice, Buffer, Durability, IoError};
 
 /// Writes a superblock and its tables to the slot of its sequence number, durably.

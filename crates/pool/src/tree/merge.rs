@@ -1,11 +1,11 @@
 //! Changing a tree: a batch of changes goes down once, new nodes come up packed.
 
-use super::records::{merge_above, merge_below};
-use super::{LEVELS_MAX, NodeSink, check_span, load_level};
-use crate::format::node::{NODE_RECORDS, Node, NodeRecord};
+use crate::format::node::{LEVELS_MAX, NODE_RECORDS, Node, NodeRecord};
 use crate::join::join_all;
 use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
 use crate::overlay::Change;
+use crate::tree::records::{merge_above, merge_below};
+use crate::tree::{NodeSink, check_span, load_level};
 use crate::volumes::Root;
 use block::IoError;
 use std::borrow::Cow;

@@ -10,15 +10,12 @@ mod tests;
 pub(crate) use merge::{Laid, compact, merge};
 
 use crate::cache::NodeCache;
-use crate::format::node::{Node, NodeRecord};
+use crate::format::node::{LEVELS_MAX, Node, NodeRecord};
 use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
 use crate::volumes::Root;
 use block::IoError;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Trees higher than this do not exist: 254^6 is more than a volume's blocks.
-pub(crate) const LEVELS_MAX: u8 = 8;
 
 /// Where nodes are read from.
 #[allow(

@@ -1,9 +1,9 @@
 //! The records of a leaf and a batch of changes laid above or below them. No I/O.
 
-use super::NodeSink;
 use crate::format::node::{NODE_RECORDS, NodeRecord};
 use crate::location::Mapping;
 use crate::overlay::Change;
+use crate::tree::NodeSink;
 use std::iter::Peekable;
 use std::ops::Range;
 

@@ -1,11 +1,13 @@
 //! Labels: a superblock by itself, and beside the newest one of its pool.
 
-use super::{COUNT_MAX, Implausible, Of, TABLES_BYTES_MAX, ZONES_MAX, is_printable, right, within};
-use crate::create::{ZONE_BLOCKS_MIN, ZONES_MIN};
-use crate::drive::{DriveLayout, FIRST_SLOT};
+use crate::format::drive_layout::{DriveLayout, FIRST_SLOT};
+use crate::format::plausible::{
+    COUNT_MAX, Implausible, Of, TABLES_BYTES_MAX, ZONES_MAX, is_printable, right, within,
+};
 use crate::format::superblock::{MEMBER_FAILED, MEMBER_NONE, MEMBERS, Member, Superblock};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{BLOCK_BYTES, ROWS_MAX};
+use crate::zones::{ZONE_BLOCKS_MIN, ZONES_MIN};
 use std::collections::BTreeSet;
 
 /// Blocks of a slot: one for the superblock and one for tables at least. No pool of so many zones

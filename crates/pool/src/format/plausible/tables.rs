@@ -1,16 +1,16 @@
 //! Tables: by themselves, and beside the superblock that they belong to.
 
-use super::{COUNT_MAX, Implausible, Of, ZONES_MAX, is_printable, right, within};
-use crate::control::{ATTRIBUTES_BYTES_MAX, NAME_BYTES_MAX};
 use crate::format::body::{Body, Decided};
+use crate::format::drive_layout::zones;
+use crate::format::node::LEVELS_MAX;
+use crate::format::plausible::{
+    COUNT_MAX, Implausible, Of, ZONES_MAX, is_printable, right, within,
+};
 use crate::format::superblock::Superblock;
 use crate::level::{DRIVES_MAX, Level};
-use crate::location::{ROWS_MAX, SEGMENTS_MAX, VOLUME_BLOCKS_MAX};
-use crate::log::ATOMIC_BLOCKS;
-use crate::pool::zones;
+use crate::location::{ATOMIC_BLOCKS, ROWS_MAX, SEGMENTS_MAX, VOLUME_BLOCKS_MAX};
 use crate::segments::{Kind, Segment};
-use crate::tree::LEVELS_MAX;
-use crate::volumes::{IDS_END, Layer, Tables};
+use crate::volumes::{ATTRIBUTES_BYTES_MAX, IDS_END, Layer, NAME_BYTES_MAX, Tables};
 use crate::zones::Zone;
 use std::collections::BTreeSet;
 
