@@ -1,7 +1,6 @@
 //! The drives of a pool as columns and rows: reading with reconstruction and repair, writing.
 
 use crate::drive::Drive;
-use crate::events::Events;
 use crate::health::Kind;
 use crate::join::join_all;
 use crate::lease::Lease;
@@ -9,56 +8,13 @@ use crate::level::{Level, Shape};
 use crate::location::{BLOCK_BYTES, Entry};
 use crate::mutation::Mutation;
 use crate::redundancy;
+use crate::reporting::event::Events;
+use crate::reporting::status::Counters;
 use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
-
-/// Running totals; plain numbers, read at leisure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Blocks of 4 KiB that hosts wrote and had acknowledged.
-    pub host_blocks_written: u64,
-    /// Blocks that hosts deallocated, mapped or not.
-    pub host_blocks_deallocated: u64,
-    /// Blocks that went to the drives for stripes: data, headers, padding, redundancy.
-    pub stripe_blocks_written: u64,
-    /// Blocks that went to the drives for the map, redundancy included.
-    pub map_blocks_written: u64,
-    /// Live blocks that the cleaner moved.
-    pub relocated_blocks: u64,
-    /// Blocks that were copied to another drive, redundancy included, for each to have its share.
-    pub rebalanced_blocks: u64,
-    /// Stripes written.
-    pub stripes: u64,
-    /// Checkpoints taken.
-    pub checkpoints: u64,
-    /// Blocks of hosts and of the map that had to be rebuilt from the rest of their row to be read;
-    /// what the cleaner, a rebuild or a scrub of data reads does not count.
-    pub reconstructed_reads: u64,
-    /// Blocks found bad, rebuilt and written back to their place.
-    pub repaired_blocks: u64,
-    /// Reads that failed with all the redundancy there is.
-    pub unrecovered_reads: u64,
-}
-
-impl Counters {
-    /// Adds the totals of another shard.
-    pub(crate) fn add(&mut self, other: Counters) {
-        self.host_blocks_written += other.host_blocks_written;
-        self.host_blocks_deallocated += other.host_blocks_deallocated;
-        self.stripe_blocks_written += other.stripe_blocks_written;
-        self.map_blocks_written += other.map_blocks_written;
-        self.relocated_blocks += other.relocated_blocks;
-        self.rebalanced_blocks += other.rebalanced_blocks;
-        self.stripes += other.stripes;
-        self.checkpoints += other.checkpoints;
-        self.reconstructed_reads += other.reconstructed_reads;
-        self.repaired_blocks += other.repaired_blocks;
-        self.unrecovered_reads += other.unrecovered_reads;
-    }
-}
 
 /// The member drives, by their index in the member list.
 pub(crate) struct Array<D> {

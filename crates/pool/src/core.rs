@@ -1,10 +1,9 @@
 //! [`Core`]: what the parts of an open pool share, and the rules by which its state changes.
 
 use crate::admission::Admitted;
-use crate::array::{Array, Counters};
+use crate::array::Array;
 use crate::cache::NodeCache;
 use crate::coordinator::Coordinator;
-use crate::events::PoolEvent;
 use crate::fence::TAKEN_OVER;
 use crate::format::node::Node;
 use crate::format::stripe::Record;
@@ -14,12 +13,14 @@ use crate::log::{Class, Completed, Item};
 use crate::messages::{Outbox, Report};
 use crate::moving::Moving;
 use crate::mutation::Mutation;
+use crate::options::Settings;
 use crate::overlay::Overlay;
 use crate::readers::Readers;
+use crate::reporting::event::PoolEvent;
+use crate::reporting::status::{Counters, PoolState};
 use crate::segments::{Kind, Segment, SegmentState, Segments};
-use crate::slices::{SLICE_BLOCKS, Share};
+use crate::slices::Share;
 use crate::space::{Size, SizeOf};
-use crate::status::PoolState;
 use crate::together::Together;
 use crate::tree::Nodes;
 use crate::volumes::Tables;
@@ -32,47 +33,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::rc::Weak;
 use std::sync::Arc;
-
-/// What an operator may tune; none of it is on disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Memory for map nodes, of all shards together. A map takes about 4.4 GiB on the drives for
-    /// each TiB mapped; what does not fit here is read from there again.
-    pub map_cache_bytes: usize,
-    /// A checkpoint is taken when so many updates wait for the map (about 80 bytes of memory each),
-    /// or fewer while hosts write nothing.
-    pub checkpoint_updates: usize,
-    /// Blocks of a slice: the unit in which volumes are dealt to cores, within which writes of up
-    /// to 64 KiB are atomic. A multiple of 16.
-    pub slice_blocks: u32,
-    /// Stripes that may be on their way to the drives at once.
-    pub stripes_in_flight: usize,
-    /// The cleaner looks at so many blocks of a segment while it writes what it found among those
-    /// before: memory holds no more than twice as many.
-    pub cleaner_piece_blocks: u32,
-    /// Leaves of the maps of deleted volumes and snapshots that go at one checkpoint.
-    pub leaves_removed_at_once: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            map_cache_bytes: 64 << 20,
-            checkpoint_updates: 100_000,
-            slice_blocks: SLICE_BLOCKS as u32,
-            stripes_in_flight: 4,
-            cleaner_piece_blocks: 1024,
-            leaves_removed_at_once: 4096,
-        }
-    }
-}
-
-impl Settings {
-    /// Nodes that a merge passes on to other shards: as many as the caches of all of them keep.
-    pub(crate) fn nodes_passed_on(&self) -> usize {
-        self.map_cache_bytes / BLOCK_BYTES / 2
-    }
-}
 
 /// What is free when nobody reads there any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Making a pool: options, sizes, the first superblock.
 
-use crate::core::Settings;
 use crate::drive::{device_blocks, forget};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
@@ -13,7 +12,8 @@ use crate::join::join_all;
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{BLOCK_BYTES, ROWS_MAX};
 use crate::messages::Wiring;
-use crate::pool::{MayLack, OpenOptions, Pool, alone};
+use crate::options::{MayLack, OpenOptions, Settings};
+use crate::pool::{Pool, alone};
 use crate::table_room::slot_blocks_for;
 use crate::zones::{ZONE_BLOCKS_MIN, ZONES_MIN};
 use crate::{labels, slots};

@@ -1,8 +1,10 @@
 //! [`PoolError`]: why a pool cannot be made, opened or changed.
 
+pub(crate) mod label;
+
+use crate::error::label::NewerFormat;
 use crate::format::plausible::Implausible;
 use crate::ids::DriveId;
-use crate::labels::NewerFormat;
 use crate::volumes::IdsUsedUp;
 use block::IoError;
 

@@ -7,17 +7,18 @@
 
 use crate::coordinator::Coordinator;
 use crate::drive::Drive;
+use crate::error::label::DamagedLabel;
 use crate::error::{AbsentMember, PoolError};
 use crate::format::plausible;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
 use crate::ids::hexadecimal;
 use crate::join::{first_good, join_all};
-use crate::labels::DamagedLabel;
 use crate::lease::{CHECK_EVERY, ENTRY, ENTRY_AGAIN, LATE, LEASE, TAKEOVER};
 use crate::membership::{self, Choice, lost_max};
 use crate::messages::Order;
 use crate::mutation::Mutation;
-use crate::pool::{MayLack, OpenOptions, bring_up};
+use crate::options::{MayLack, OpenOptions};
+use crate::pool::bring_up;
 use crate::slots::{self, ANSWERS_WITHIN, Given, Slot};
 use block::{BlockDevice, IoError};
 use reactor::Instant;

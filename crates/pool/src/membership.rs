@@ -1,9 +1,9 @@
 //! Which superblock counts, which drives are current, and whether they are enough. No I/O.
 
+use crate::error::label::DamagedLabel;
 use crate::error::{AbsentMember, PoolError};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
 use crate::ids::{DriveId, hexadecimal};
-use crate::labels::DamagedLabel;
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
 use crate::slots::{Given, Slot};

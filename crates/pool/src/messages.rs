@@ -3,17 +3,17 @@
 //! Everything that goes one way goes in one mailbox, so it arrives in the order in which it was
 //! sent. Nobody waits while an order or a report is carried out that may itself have to wait.
 
-use crate::array::Counters;
 use crate::cleaner::Cleaned;
-use crate::core::Settings;
 use crate::error::PoolError;
-use crate::events::PoolEvent;
 use crate::format::drive_layout::DriveLayout;
 use crate::format::node::Node;
 use crate::level::Level;
 use crate::location::Entry;
 use crate::log::Class;
+use crate::options::Settings;
 use crate::overlay::Overlay;
+use crate::reporting::event::PoolEvent;
+use crate::reporting::status::Counters;
 use crate::runs::Live;
 use crate::segments::{Segment, SegmentState};
 use crate::silence::Silent;

@@ -1,11 +1,11 @@
 //! The coordinator's side of the wires: telling the other shards, and hearing them.
 
-use crate::array::Counters;
 use crate::coordinator::Coordinator;
 use crate::error::PoolError;
 use crate::log::{Class, Rules};
 use crate::messages::{Begin, MemberDrive, Order, Outbox, Report, Standing, View};
 use crate::overlay::Overlay;
+use crate::reporting::status::Counters;
 use crate::segments::{Kind, Segment, SegmentState};
 use crate::slices::Share;
 use block::BlockDevice;

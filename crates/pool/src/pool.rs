@@ -3,28 +3,29 @@
 use crate::array::Array;
 use crate::checkpoint::Resume;
 use crate::coordinator::{Coordinator, Published};
-use crate::core::{Core, Link, Settings, State};
+use crate::core::{Core, Link, State};
 use crate::drive::Drive;
-use crate::entropy::Entropy;
 use crate::error::PoolError;
-use crate::events::DriveChange;
+use crate::error::label::DamagedLabel;
 use crate::fence::{self, Survey};
 use crate::format::body::Body;
 use crate::format::drive_layout::zones;
 use crate::format::superblock::{MEMBER_ACTIVE, Superblock, VERSION};
-use crate::ids::{DriveId, HostId};
+use crate::ids::DriveId;
 use crate::join::join_all;
-use crate::labels::{self, DamagedLabel};
+use crate::labels;
 use crate::lease::{LEASE, QUARANTINE};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::ATOMIC_BLOCKS;
 use crate::membership::is_damaged;
 use crate::messages::{End, Order, Wiring, wire};
 use crate::mutation::Mutation;
+use crate::options::OpenOptions;
 use crate::overlay::Overlay;
 use crate::quiet::Quiet;
 use crate::rebuild::STUCK_FOR;
 use crate::recovery::Before;
+use crate::reporting::event::DriveChange;
 use crate::segments::{Kind, SegmentState, Segments};
 use crate::silence::watch_silence;
 use crate::slices::Share;
@@ -35,49 +36,6 @@ use reactor::sync::{Mutex, Notify};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
-
-/// Members that a pool may be opened without, as far as its redundancy goes: it goes on without
-/// them from then on, and what they hold is rebuilt on the others.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum MayLack {
-    /// Whichever are absent.
-    #[default]
-    Any,
-    /// These.
-    Only(BTreeSet<DriveId>),
-}
-
-/// How a pool is to be opened.
-#[derive(Clone, Debug)]
-pub struct OpenOptions {
-    /// The host that will hold it.
-    pub host: HostId,
-    /// Take it even if another host holds it.
-    pub force: bool,
-    /// Go on from what can be read, although drives that do not read may hold what was written
-    /// last.
-    pub accept_loss: bool,
-    /// Which members may be absent that the pool has not gone on without before.
-    pub may_lack: MayLack,
-    /// Tuning; not on disk.
-    pub settings: Settings,
-    /// Where identifiers come from.
-    pub entropy: Entropy,
-}
-
-impl OpenOptions {
-    /// Everything by default.
-    pub fn new(host: HostId) -> OpenOptions {
-        OpenOptions {
-            host,
-            force: false,
-            accept_loss: false,
-            may_lack: MayLack::Any,
-            settings: Settings::default(),
-            entropy: Entropy::System,
-        }
-    }
-}
 
 /// An open pool; a handle that may be cloned. Must be closed: its tasks hold it open.
 pub struct Pool<D: BlockDevice + 'static> {

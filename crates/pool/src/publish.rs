@@ -2,11 +2,11 @@
 
 use crate::coordinator::Coordinator;
 use crate::error::PoolError;
-use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Superblock};
 use crate::join::join_all;
 use crate::membership::lost_max;
 use crate::messages::Order;
+use crate::reporting::event::DriveChange;
 use crate::slots;
 use block::{BlockDevice, IoError};
 use std::rc::Rc;

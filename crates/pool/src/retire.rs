@@ -3,10 +3,10 @@
 use crate::coordinator::Coordinator;
 use crate::core::State;
 use crate::error::PoolError;
-use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Member, Superblock};
 use crate::membership;
 use crate::messages::Order;
+use crate::reporting::event::DriveChange;
 use crate::segments::Segment;
 use crate::zones::Zone;
 use block::BlockDevice;

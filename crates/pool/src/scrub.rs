@@ -8,13 +8,12 @@ mod nodes;
 mod recount;
 mod strays;
 
-pub use lost::{Lost, LostBlock, LostNode, ScrubReport};
+pub use crate::reporting::lost::{LostBlock, ScrubReport};
 pub(crate) use nodes::LiveNodes;
 
 use crate::checkpoint::Resume;
 use crate::coordinator::Coordinator;
 use crate::error::PoolError;
-use crate::events::PoolEvent;
 use crate::format::stripe::{Header, Place, ROWS_MAX};
 use crate::image::Image;
 use crate::location::{BLOCK_BYTES, Entry};
@@ -22,6 +21,7 @@ use crate::log::place;
 use crate::messages::Order;
 use crate::pace::Pace;
 use crate::pool::Pool;
+use crate::reporting::event::PoolEvent;
 use crate::scrub::lost::Losses;
 use crate::scrub::strays::Gaps;
 use crate::segments::{Kind, Segment};

@@ -5,7 +5,6 @@ use crate::array::Array;
 use crate::core::{AtFreeze, Core, Link, State};
 use crate::drive::Drive;
 use crate::error::PoolError;
-use crate::events::PoolEvent;
 use crate::format::node::Node;
 use crate::ids::{SnapshotId, VolumeId};
 use crate::labels;
@@ -13,6 +12,7 @@ use crate::messages::{
     Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Turnover, Usage, View, Wiring, Written,
 };
 use crate::mutation::Mutation;
+use crate::reporting::event::PoolEvent;
 use crate::segments::{SegmentState, Segments};
 use crate::silence::watch_silence;
 use crate::volume::{PoolVolume, Target};

@@ -3,10 +3,10 @@
 
 use crate::coordinator::Coordinator;
 use crate::core::Core;
-use crate::events::DriveChange;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
 use crate::membership::lost_max;
 use crate::messages::Report;
+use crate::reporting::event::DriveChange;
 use block::BlockDevice;
 use reactor::Instant;
 use std::cell::Cell;

@@ -13,13 +13,13 @@ pub(crate) use writing::{wipe_all, wipe_slot, write, write_in};
 
 use crate::drive::{device_blocks, read_blocks};
 use crate::error::PoolError;
+use crate::error::label::DamagedLabel;
 use crate::format::body::Body;
 use crate::format::drive_layout::{DriveLayout, FIRST_SLOT};
 use crate::format::plausible::{self, Implausible};
 use crate::format::superblock::{Newer, NotSuperblock, Superblock};
 use crate::ids::{DriveId, PoolId};
 use crate::join::join_answers;
-use crate::labels::DamagedLabel;
 use crate::location::BLOCK_BYTES;
 use crate::slots::look::{Seen, layout_of, read_sides};
 use block::{BlockDevice, Buffer, IoError};

@@ -2,9 +2,10 @@
 
 use crate::array::Array;
 use crate::cache::NodeCache;
-use crate::core::{Core, Settings, State};
+use crate::core::{Core, State};
 use crate::location::BLOCK_BYTES;
 use crate::log::Class;
+use crate::options::Settings;
 use crate::overlay::Overlay;
 use crate::readers::Readers;
 use crate::segments::{SegmentState, Segments};

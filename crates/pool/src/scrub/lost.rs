@@ -4,6 +4,7 @@
 use crate::core::Core;
 use crate::holes::{Runs, add_run};
 use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
+use crate::reporting::lost::{Lost, LostBlock, LostNode, ScrubReport};
 use crate::volumes::{Holder, Tables};
 use block::{BlockDevice, BlockRange, Lba};
 use std::collections::BTreeMap;
@@ -14,62 +15,6 @@ const RANGES_TOLD: usize = 64;
 const RANGES_KEPT: usize = 1024;
 /// Map nodes that are told one by one.
 const NODES_TOLD: usize = 64;
-
-/// A block that could not be read with all the redundancy there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LostBlock {
-    /// The layer that holds it: of a volume, or of a snapshot below it.
-    pub layer: u32,
-    /// Which block of it.
-    pub block: u64,
-}
-
-/// What one volume or snapshot has lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// Which one.
-    pub holder: Holder,
-    /// How many of its blocks.
-    pub blocks: u64,
-    /// Where: the first 64 ranges of them.
-    pub ranges: Vec<BlockRange>,
-}
-
-/// A node of the map that is lost: what it said of some blocks nobody knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LostNode {
-    /// The layer whose map it was in.
-    pub layer: u32,
-    /// The blocks that it was about, of which each may be lost.
-    pub blocks: BlockRange,
-    /// Who may read them.
-    pub holders: Vec<Holder>,
-}
-
-/// What a scrub found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ScrubReport {
-    /// Stripes checked, redundancy included.
-    pub stripes: u64,
-    /// Map nodes checked.
-    pub nodes: u64,
-    /// Blocks that were wrong and are right now.
-    pub repaired: u64,
-    /// Blocks of stripes whose header is lost, and that are elsewhere now.
-    pub moved: u64,
-    /// Blocks and nodes that segments were counted to hold and no map has: nodes that told of them
-    /// were lost before. Their space is free now.
-    pub recounted: u64,
-    /// Blocks of data that are lost, whoever reads them.
-    pub lost_blocks: u64,
-    /// Whose they are. What several read is with each of them; what nobody reads any more that
-    /// has a name, with none.
-    pub lost: Vec<Lost>,
-    /// Map nodes that are lost, and everything below them.
-    pub lost_nodes: u64,
-    /// The first 64 of them.
-    pub nodes_lost: Vec<LostNode>,
-}
 
 /// Blocks that were found one by one, as ranges; behind too many of them only their number.
 #[derive(Default)]

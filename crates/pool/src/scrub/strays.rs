@@ -8,9 +8,9 @@
 use crate::coordinator::Coordinator;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::messages::Order;
+use crate::reporting::lost::LostBlock;
 use crate::runs::Live;
 use crate::scrub::Scrub;
-use crate::scrub::lost::LostBlock;
 use block::{BlockDevice, Buffer};
 use std::collections::BTreeMap;
 use std::ops::Range;

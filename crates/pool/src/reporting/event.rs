@@ -4,10 +4,8 @@
 //! taken, so what is lost is never the latest state of anything.
 
 use crate::ids::DriveId;
-use crate::pool::Pool;
-use crate::scrub::LostBlock;
-use crate::status::PoolState;
-use block::BlockDevice;
+use crate::reporting::lost::LostBlock;
+use crate::reporting::status::PoolState;
 use reactor::sync::Notify;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -252,17 +250,9 @@ impl Events {
     }
 }
 
-impl<D: BlockDevice + 'static> Pool<D> {
-    /// The next event, earliest first; `None` once the pool is closed and all have been taken.
-    /// Events go to one reader.
-    pub async fn next_event(&self) -> Option<PoolEvent> {
-        self.core.array.events.next().await
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::reporting::event::*;
 
     fn space(mark_percent: u8) -> PoolEvent {
         PoolEvent::Space {
