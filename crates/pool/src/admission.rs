@@ -4,7 +4,7 @@
 use crate::checkpoint::Resume;
 use crate::core::{Core, State};
 use crate::location::Mapping;
-use crate::volumes::{Tables, Volume};
+use crate::segments::admitted::Backing;
 use block::{BlockDevice, BlockRange, IoError};
 use reactor::Instant;
 use std::time::Duration;
@@ -40,87 +40,6 @@ impl Looks {
     }
 }
 
-/// Blocks that writes may have added to what lives since the last checkpoint.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Admitted {
-    /// Of writes under way.
-    under_way: u64,
-    /// Those of them that were taken for new blocks, all of them, without a look at the map.
-    guessed: u64,
-    /// Writers that wait until none is: nobody guesses meanwhile.
-    without_guesses: usize,
-    /// Of writes answered since the updates were last set aside.
-    answered: u64,
-    /// Of writes whose updates are being merged.
-    frozen: u64,
-    /// Blocks that hosts wrote since the updates were last set aside, new or not, and those whose
-    /// updates are being merged.
-    written: u64,
-    written_frozen: u64,
-}
-
-impl Admitted {
-    pub fn blocks(&self) -> u64 {
-        self.under_way + self.answered + self.frozen
-    }
-
-    /// True when nothing counts but writes under way, by what they add.
-    pub fn is_exact(&self) -> bool {
-        self.blocks() == self.under_way && self.guessed == 0
-    }
-
-    /// Blocks were written before the pool was opened, and are not in the maps.
-    pub fn recovered(&mut self, blocks: u64) {
-        self.answered += blocks;
-        self.written += blocks;
-    }
-
-    /// A block of a host is durable.
-    pub fn wrote(&mut self) {
-        self.written += 1;
-    }
-
-    /// Blocks of hosts that the maps do not have yet, each as often as it was written.
-    fn written(&self) -> u64 {
-        self.written + self.written_frozen
-    }
-
-    /// The updates are set aside.
-    pub fn freeze(&mut self) {
-        self.frozen = std::mem::take(&mut self.answered);
-        self.written_frozen = std::mem::take(&mut self.written);
-    }
-
-    /// They are merged: the maps have them. Returns how many blocks they had been taken for.
-    pub fn merged(&mut self) -> u64 {
-        self.written_frozen = 0;
-        std::mem::take(&mut self.frozen)
-    }
-}
-
-/// Where an admitted write has its space from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Backing {
-    /// Every block of it counts as a new one.
-    Counted,
-    /// It is promised to the volume.
-    Promised,
-    /// The layer on top of the volume holds some of the blocks, which do not count.
-    Held { layer: u32 },
-}
-
-impl Backing {
-    /// False if the volume has changed since, so that the space might be somebody else's by now: a
-    /// snapshot keeps what the layer holds, and takes the layer with it.
-    pub fn stands(self, volume: &Volume) -> bool {
-        match self {
-            Backing::Counted => true,
-            Backing::Promised => volume.reserved,
-            Backing::Held { layer } => volume.layer == layer,
-        }
-    }
-}
-
 /// An admitted write, until it is part of what lives.
 pub(crate) struct Admission<'a, D: BlockDevice + 'static> {
     core: &'a Core<D>,
@@ -133,10 +52,7 @@ pub(crate) struct Admission<'a, D: BlockDevice + 'static> {
 impl<D: BlockDevice + 'static> Drop for Admission<'_, D> {
     fn drop(&mut self) {
         let admitted = &mut self.core.state.borrow_mut().admitted;
-        admitted.under_way -= self.blocks;
-        admitted.answered += self.blocks;
-        admitted.guessed -= self.guessed;
-        if admitted.guessed == 0 && admitted.without_guesses > 0 {
+        if admitted.end(self.blocks, self.guessed) {
             self.core.looked_up.notify_all();
         }
     }
@@ -147,19 +63,7 @@ pub(crate) struct WithoutGuesses<'a, D: BlockDevice + 'static>(&'a Core<D>);
 
 impl<D: BlockDevice + 'static> Drop for WithoutGuesses<'_, D> {
     fn drop(&mut self) {
-        self.0.state.borrow_mut().admitted.without_guesses -= 1;
-    }
-}
-
-impl Tables {
-    /// Blocks promised to volumes that reserve space, beyond those that they hold.
-    pub fn promised_blocks(&self) -> u64 {
-        let reserving = self.volumes.values().filter(|volume| volume.reserved);
-        let promised = reserving.map(|volume| {
-            let mapped = self.layers.get(&volume.layer).map_or(0, |top| top.mapped);
-            volume.blocks.saturating_sub(mapped)
-        });
-        promised.sum()
+        self.0.state.borrow_mut().admitted.allow_guesses();
     }
 }
 
@@ -204,11 +108,11 @@ impl State {
 impl<D: BlockDevice + 'static> Core<D> {
     /// Lets a write to a volume that reserves no space pass, or says that there is no space for it.
     pub async fn admit(&self, volume: u32, range: BlockRange) -> Result<Admission<'_, D>, IoError> {
-        let may_guess = self.state.borrow().admitted.without_guesses == 0;
+        let may_guess = self.state.borrow().admitted.may_guess();
         if may_guess && self.fits(range.blocks) {
             let mut admission = self.admission(range.blocks, Backing::Counted);
             admission.guessed = range.blocks;
-            self.state.borrow_mut().admitted.guessed += range.blocks;
+            self.state.borrow_mut().admitted.guess(range.blocks);
             return Ok(admission);
         }
         // Seldom: on the heap, and not in the future of every write.
@@ -267,7 +171,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     fn admission(&self, blocks: u64, backing: Backing) -> Admission<'_, D> {
-        self.state.borrow_mut().admitted.under_way += blocks;
+        self.state.borrow_mut().admitted.begin(blocks);
         Admission {
             core: self,
             blocks,
@@ -278,9 +182,9 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Waits until no write is under way that was admitted without a look at the map.
     pub async fn outlast_guesses(&self) -> WithoutGuesses<'_, D> {
-        self.state.borrow_mut().admitted.without_guesses += 1;
+        self.state.borrow_mut().admitted.forbid_guesses();
         let exactly = WithoutGuesses(self);
-        while self.state.borrow().admitted.guessed > 0 {
+        while self.state.borrow().admitted.has_guesses() {
             self.looked_up.notified().await;
         }
         exactly

@@ -3,9 +3,9 @@
 use crate::coordinator::Coordinator;
 use crate::core::State;
 use crate::level::{Level, Shape};
+use crate::segments::space::LAST_RESORT;
+use crate::segments::zones::formable;
 use crate::segments::{Kind, SegmentState};
-use crate::space::LAST_RESORT;
-use crate::zones::formable;
 use block::BlockDevice;
 
 /// Wide segments that are not in use.

@@ -10,7 +10,7 @@ use crate::core::State;
 use crate::error::PoolError;
 use crate::format::superblock::{APART_MAX, Superblock};
 use crate::mutation::Mutation;
-use crate::zones::Zone;
+use crate::segments::zones::Zone;
 use block::BlockDevice;
 
 /// Of the segments that space is not short without, one in so many is set apart at most.

@@ -10,7 +10,7 @@ use crate::mutation::Mutation;
 use crate::redundancy;
 use crate::reporting::event::Events;
 use crate::reporting::status::Counters;
-use crate::zones::Zone;
+use crate::segments::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

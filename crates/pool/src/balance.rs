@@ -11,8 +11,8 @@ use crate::copy::Copied;
 use crate::core::State;
 use crate::pace::Pace;
 use crate::reporting::event::PoolEvent;
+use crate::segments::zones::{Zone, formable};
 use crate::segments::{ColumnMove, Kind, Segment, SegmentState};
-use crate::zones::{Zone, formable};
 use block::BlockDevice;
 use std::rc::Rc;
 

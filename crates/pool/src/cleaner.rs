@@ -6,10 +6,11 @@
 use crate::coordinator::Coordinator;
 use crate::core::{Core, State};
 use crate::format::body::REDIRECT_BYTES;
-use crate::gather::Emptied;
 use crate::messages::Order;
+use crate::segments::cleaned::{Cleaned, Cleaning, Window};
+use crate::segments::space::Aged;
+use crate::segments::victim::{Emptied, Victim};
 use crate::segments::{Kind, Segment, SegmentState};
-use crate::window::Window;
 use block::BlockDevice;
 use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
@@ -42,51 +43,13 @@ fn score(segment: &Segment, zone_rows: u32, moved: Moved, now: u64) -> Option<f6
     (frees > takes).then(|| age * (1.0 / left - 1.0 + left.ln()) / -left.ln())
 }
 
-/// A segment that several shards empty, one after the other.
-pub(crate) struct Cleaning {
-    number: u32,
-    /// Shards that still have blocks there.
-    shards: VecDeque<u64>,
-    /// What those before them have found out.
-    emptied: Emptied,
-    tables_version: u64,
-    /// Up to which stripe each has.
-    through: Vec<(u64, u64)>,
-}
-
-impl Cleaning {
-    /// A shard is through with it.
-    fn note(&mut self, shard: u64, emptied: Emptied, through: u64) {
-        let all = &mut self.emptied;
-        let both = all.accounted.zip(emptied.accounted);
-        all.accounted = both.map(|(before, own)| before + own);
-        all.whole &= emptied.whole;
-        all.unmapped.extend(emptied.unmapped);
-        self.through.push((shard, through));
-    }
-
-    /// All shards are through with it.
-    fn end(mut self, state: &mut State) {
-        let same = self.tables_version == state.tables_version;
-        self.emptied.accounted.take_if(|_| !same);
-        state.note_empty(self.number, self.emptied, self.through);
-    }
-}
-
-/// What came of a window at one shard.
-pub(crate) struct Cleaned {
-    pub window: Window,
-    /// There is more to move.
-    pub half_way: bool,
-    /// Something cannot be moved.
-    pub stuck: bool,
-    /// What it knows of the segment, once there is no more.
-    pub emptied: Emptied,
-    /// The shard's stripes up to this one are durable.
-    pub through: u64,
-}
-
 impl State {
+    /// All rows of a victim have been looked at, and what was taken out has been moved.
+    fn end_victim(&self, victim: Victim) -> Emptied {
+        let stays = self.stuck.contains(&victim.number);
+        victim.end(&self.segments, self.tables_version, stays)
+    }
+
     /// Everything that could be moved out of a segment was. What is certain to have been replaced
     /// was by each shard's stripes up to the one in `through`.
     fn note_empty(&mut self, number: u32, emptied: Emptied, through: Vec<(u64, u64)>) {
@@ -157,22 +120,12 @@ impl<D: BlockDevice + 'static> Core<D> {
             window,
             half_way: state.cleaning.is_some(),
             stuck: state.stuck.contains(&number),
-            emptied: victim.map(|victim| victim.end(&state)).unwrap_or_default(),
+            emptied: victim
+                .map(|victim| state.end_victim(victim))
+                .unwrap_or_default(),
             through: state.applied,
         }
     }
-}
-
-/// What is to be done about segments that are so old that too many redirects are kept for them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Aged {
-    /// Nothing, or nothing more before the next checkpoint.
-    #[default]
-    No,
-    /// The oldest is still written: the next checkpoint is to seal it.
-    Open,
-    /// It is to be moved, although that frees nothing.
-    Victim(u32),
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
@@ -216,7 +169,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let through = vec![(0, state.applied)];
             for victim in emptied {
                 let number = victim.number;
-                let emptied = victim.end(&state);
+                let emptied = state.end_victim(victim);
                 state.note_empty(number, emptied, through.clone());
             }
             return window;
@@ -249,7 +202,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             false => task.note(shard, cleaned.emptied, cleaned.through),
         }
         if task.shards.is_empty() {
-            task.end(&mut state);
+            let (number, through) = (task.number, std::mem::take(&mut task.through));
+            let emptied = task.end(state.tables_version);
+            state.note_empty(number, emptied, through);
         } else {
             self.cleaning.set(Some(task));
         }
@@ -290,7 +245,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zones::Zone;
+    use crate::segments::zones::Zone;
 
     /// A segment with a column on each of four drives.
     fn segment(live: u32) -> Segment {

@@ -1,6 +1,5 @@
 //! [`Coordinator`]: what an open pool has once, however many shards serve it.
 
-use crate::cleaner::Cleaning;
 use crate::core::Core;
 use crate::entropy::Entropy;
 use crate::fold::Towards;
@@ -8,7 +7,8 @@ use crate::format::superblock::Superblock;
 use crate::overlay::Change;
 use crate::peers::Peer;
 use crate::quiet::Quiet;
-use crate::scrub::LiveNodes;
+use crate::segments::cleaned::Cleaning;
+use crate::segments::live_nodes::LiveNodes;
 use crate::watch::Watch;
 use reactor::Instant;
 use reactor::sync::{Mutex, Notify};

@@ -1,30 +1,30 @@
 //! [`Core`]: what the parts of an open pool share, and the rules by which its state changes.
 
-use crate::admission::Admitted;
 use crate::array::Array;
 use crate::cache::NodeCache;
 use crate::coordinator::Coordinator;
 use crate::fence::TAKEN_OVER;
 use crate::format::node::Node;
 use crate::format::stripe::Record;
-use crate::gather::{Unmapped, Victim};
 use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::log::{Class, Completed, Item};
 use crate::messages::{Outbox, Report};
-use crate::moving::Moving;
 use crate::mutation::Mutation;
 use crate::options::Settings;
 use crate::overlay::Overlay;
-use crate::readers::Readers;
 use crate::reporting::event::PoolEvent;
 use crate::reporting::status::{Counters, PoolState};
+use crate::segments::admitted::Admitted;
+use crate::segments::moving::Moving;
+use crate::segments::readers::Readers;
+use crate::segments::slices::Share;
+use crate::segments::space::{Size, SizeOf};
+use crate::segments::victim::{Unmapped, Victim};
+use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState, Segments};
-use crate::slices::Share;
-use crate::space::{Size, SizeOf};
 use crate::together::Together;
 use crate::tree::Nodes;
 use crate::volumes::Tables;
-use crate::zones::Zone;
 use block::{BlockDevice, Buffer, IoError};
 use reactor::mailbox::Sender;
 use reactor::sync::Notify;

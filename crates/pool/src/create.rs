@@ -14,8 +14,8 @@ use crate::location::{BLOCK_BYTES, ROWS_MAX};
 use crate::messages::Wiring;
 use crate::options::{MayLack, OpenOptions, Settings};
 use crate::pool::{Pool, alone};
+use crate::segments::zones::{ZONE_BLOCKS_MIN, ZONES_MIN};
 use crate::table_room::slot_blocks_for;
-use crate::zones::{ZONE_BLOCKS_MIN, ZONES_MIN};
 use crate::{labels, slots};
 use block::BlockDevice;
 

@@ -11,7 +11,7 @@ use crate::ids::DriveId;
 use crate::messages::{MemberDrive, Order};
 use crate::pool::Pool;
 use crate::reporting::event::DriveChange;
-use crate::zones::ZONES_MIN;
+use crate::segments::zones::ZONES_MIN;
 use crate::{labels, slots};
 use block::BlockDevice;
 use std::rc::Rc;

@@ -1,16 +1,14 @@
 //! What still lives in a segment that is being cleaned: found by its headers, read in runs.
 
-use crate::core::{Core, State};
+use crate::core::Core;
 use crate::format::stripe::{Header, Place, Record};
 use crate::join::{join, join_all};
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::log::{Move, place};
-use crate::mutation::Mutation;
-use crate::runs::{Live, Rows, cut, runs};
-use crate::segments::Segment;
+use crate::segments::runs::{Live, Rows, cut, runs};
+use crate::segments::victim::{Unmapped, Victim};
 use crate::tree;
 use crate::volumes::Root;
-use crate::zones::Zone;
 use block::{BlockDevice, Buffer, IoError};
 use std::collections::BTreeSet;
 
@@ -18,90 +16,6 @@ use std::collections::BTreeSet;
 const ROWS_MAX: u32 = 512;
 /// So many map nodes are read at once.
 const LOOKUPS: usize = 32;
-/// So many blocks are named at most of which the map does not tell where they are.
-const UNMAPPED_MAX: usize = 64;
-
-/// A block of a layer of which no node tells where it is: the one that did cannot be read.
-pub(crate) type Unmapped = (u32, u64);
-
-/// A segment that is being cleaned, and how far that has got.
-pub(crate) struct Victim {
-    pub number: u32,
-    pub generation: u32,
-    pub columns: Vec<Option<Zone>>,
-    /// What is in it was moved there.
-    pub moved: bool,
-    /// Rows to look at, and the one to go on from.
-    pub rows: u32,
-    pub row: u32,
-    /// Blocks that still count as live in the rows to come, or more.
-    pub live: u64,
-    /// Blocks that the maps of these tables have here and that are on their way, or have been
-    /// replaced since.
-    accounted: u64,
-    tables_version: u64,
-    /// Headers of the rows to come.
-    ahead: Option<Rows>,
-    /// So far every header could be read, and where the maps have each block that they tell of.
-    whole: bool,
-    /// Some of the blocks of which that is not so.
-    unmapped: BTreeSet<Unmapped>,
-}
-
-/// What is known of a segment of which one shard has looked at all rows.
-#[derive(Default)]
-pub(crate) struct Emptied {
-    /// How many blocks the maps have there that the shard has replaced for certain, now that what
-    /// it took out has been moved. `None` if they have changed since, or something stays.
-    pub accounted: Option<u64>,
-    /// As of the next merge the maps have nothing of the shard's there, whatever they had.
-    pub whole: bool,
-    /// Some of the blocks of which that cannot be said.
-    pub unmapped: BTreeSet<Unmapped>,
-}
-
-impl Victim {
-    pub fn new(number: u32, segment: &Segment, tables_version: u64) -> Victim {
-        Victim {
-            number,
-            generation: segment.generation,
-            columns: segment.columns.clone(),
-            moved: segment.moved,
-            rows: segment.rows,
-            row: 0,
-            live: segment.live(),
-            accounted: 0,
-            tables_version,
-            ahead: None,
-            whole: true,
-            unmapped: BTreeSet::new(),
-        }
-    }
-
-    /// All rows have been looked at, and what was taken out has been moved.
-    pub fn end(self, state: &State) -> Emptied {
-        let stays = state.stuck.contains(&self.number);
-        let segment = state.segments.get(self.number);
-        let same = self.tables_version == state.tables_version
-            && segment.is_some_and(|segment| segment.live_overlay == 0);
-        let all = segment.map(|segment| u64::from(segment.live_tree));
-        let accounted = match Mutation::CleansHalf.is_planted() {
-            true => all,
-            false => Some(self.accounted),
-        };
-        Emptied {
-            accounted: accounted.filter(|_| same && !stays),
-            whole: self.whole && !stays,
-            unmapped: self.unmapped,
-        }
-    }
-
-    fn note_unmapped(&mut self, blocks: Vec<Unmapped>) {
-        self.whole &= blocks.is_empty();
-        let room = UNMAPPED_MAX - self.unmapped.len();
-        self.unmapped.extend(blocks.into_iter().take(room));
-    }
-}
 
 impl<D: BlockDevice + 'static> Core<D> {
     /// Takes some rows of a victim: marks the blocks that live as moving and reads them. Returns

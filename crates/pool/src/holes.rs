@@ -2,7 +2,7 @@
 //! however many slices it crosses, and stands for those of its blocks that are one shard's: the
 //! whole of a large volume takes one entry. No I/O.
 
-use crate::slices::Share;
+use crate::segments::slices::Share;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -7,7 +7,7 @@ use crate::level::Shape;
 use crate::location::BLOCK_BYTES;
 use crate::log::place;
 use crate::redundancy;
-use crate::zones::Zone;
+use crate::segments::zones::Zone;
 use block::{BlockDevice, Buffer, IoError};
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -8,7 +8,6 @@ pub(crate) use batch::{
     Class, Next, Rules, moved_batch, moved_room, moved_stripe_blocks, next_batch,
 };
 
-use crate::admission::Backing;
 use crate::core::{Core, State};
 use crate::format::stripe::Record;
 use crate::level::Shape;
@@ -17,8 +16,9 @@ use crate::log::layout::{Source, When, give_back, lay_out};
 use crate::log::patience::Patience;
 use crate::mutation::Mutation;
 use crate::read::put_together;
+use crate::segments::admitted::Backing;
+use crate::segments::zones::Zone;
 use crate::volumes::Volume;
-use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use reactor::sync::Signal;
 use std::cell::{Cell, RefCell};

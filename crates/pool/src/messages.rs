@@ -3,7 +3,6 @@
 //! Everything that goes one way goes in one mailbox, so it arrives in the order in which it was
 //! sent. Nobody waits while an order or a report is carried out that may itself have to wait.
 
-use crate::cleaner::Cleaned;
 use crate::error::PoolError;
 use crate::format::drive_layout::DriveLayout;
 use crate::format::node::Node;
@@ -14,10 +13,11 @@ use crate::options::Settings;
 use crate::overlay::Overlay;
 use crate::reporting::event::PoolEvent;
 use crate::reporting::status::Counters;
-use crate::runs::Live;
+use crate::segments::cleaned::Cleaned;
+use crate::segments::runs::Live;
+use crate::segments::slices::{SHARDS_MAX, Share};
 use crate::segments::{Segment, SegmentState};
 use crate::silence::Silent;
-use crate::slices::{SHARDS_MAX, Share};
 use crate::volumes::{Holder, Tables};
 use block::IoError;
 use reactor::Instant;

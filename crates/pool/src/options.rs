@@ -3,7 +3,7 @@
 use crate::entropy::Entropy;
 use crate::ids::{DriveId, HostId};
 use crate::location::BLOCK_BYTES;
-use crate::slices::SLICE_BLOCKS;
+use crate::segments::slices::SLICE_BLOCKS;
 use std::collections::BTreeSet;
 
 /// What an operator may tune; none of it is on disk.

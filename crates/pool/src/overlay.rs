@@ -3,7 +3,7 @@
 use crate::hashing::NearSeed;
 use crate::holes::{self, Holes};
 use crate::location::{Entry, Location, Mapping};
-use crate::slices::Share;
+use crate::segments::slices::Share;
 use indexmap::IndexMap;
 use std::collections::BTreeMap;
 use std::ops::Range;

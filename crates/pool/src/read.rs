@@ -4,9 +4,9 @@ use crate::core::Core;
 use crate::join::join_all;
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::mutation::Mutation;
+use crate::segments::zones::Zone;
 use crate::together::Found;
 use crate::volume::PoolVolume;
-use crate::zones::Zone;
 use block::{BlockDevice, BlockRange, Buffer, IoError};
 use std::ops::Range;
 

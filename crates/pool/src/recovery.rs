@@ -14,9 +14,9 @@ use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::log::{Completed, place};
 use crate::mutation::Mutation;
 use crate::redundancy;
+use crate::segments::slices::Share;
+use crate::segments::zones::Zone;
 use crate::segments::{Kind, SegmentState};
-use crate::slices::Share;
-use crate::zones::Zone;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::collections::{BTreeMap, BTreeSet};
 

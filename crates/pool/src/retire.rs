@@ -8,7 +8,7 @@ use crate::membership;
 use crate::messages::Order;
 use crate::reporting::event::DriveChange;
 use crate::segments::Segment;
-use crate::zones::Zone;
+use crate::segments::zones::Zone;
 use block::BlockDevice;
 use std::rc::Rc;
 

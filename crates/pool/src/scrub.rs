@@ -9,7 +9,7 @@ mod recount;
 mod strays;
 
 pub use crate::reporting::lost::{LostBlock, ScrubReport};
-pub(crate) use nodes::LiveNodes;
+pub(crate) use crate::segments::live_nodes::LiveNodes;
 
 use crate::checkpoint::Resume;
 use crate::coordinator::Coordinator;
@@ -132,7 +132,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         let state = self.state.borrow();
         let table = state.segments.table().iter();
-        self.live_nodes.replace(Some(LiveNodes::new(&state)));
+        self.live_nodes.replace(Some(LiveNodes::new(
+            &state.segments,
+            &state.tables,
+            &state.settled,
+        )));
         let segments = table.map(|(number, found)| (*number, found.clone()));
         Ok((Watch(self), segments.collect()))
     }

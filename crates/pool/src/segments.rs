@@ -1,9 +1,21 @@
 //! The segment table: zones, states and live counts.
 
+pub(crate) mod admitted;
+pub(crate) mod cleaned;
+pub(crate) mod live_nodes;
+pub(crate) mod moving;
+pub(crate) mod readers;
+pub(crate) mod runs;
+pub(crate) mod slices;
+pub(crate) mod space;
+pub(crate) mod table;
+pub(crate) mod victim;
+pub(crate) mod zones;
+
 use crate::hashing::Unseeded;
 use crate::location::{Entry, Location, SEGMENTS_MAX};
-use crate::segment_table::Table;
-use crate::zones::{Zone, Zones};
+use crate::segments::table::Table;
+use crate::segments::zones::{Zone, Zones};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 
@@ -486,7 +498,7 @@ impl Segments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zones::formable;
+    use crate::segments::zones::formable;
     use proptest::prelude::*;
 
     fn discard(segments: &mut Segments) {

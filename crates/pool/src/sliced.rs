@@ -2,7 +2,7 @@
 
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
-use crate::slices::Share;
+use crate::segments::slices::Share;
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 
 /// A range that is no transfer goes to the devices in pieces of no more slices: a checkpoint that

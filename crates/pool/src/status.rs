@@ -6,8 +6,8 @@ use crate::location::BLOCK_BYTES;
 use crate::pool::Pool;
 use crate::reporting::event::PoolEvent;
 use crate::reporting::status::{Counters, DriveStatus, PoolStatus};
+use crate::segments::zones::formable;
 use crate::segments::{Busy, Kind, Occupancy};
-use crate::zones::formable;
 use block::BlockDevice;
 
 impl<D: BlockDevice + 'static> Pool<D> {

@@ -1,7 +1,6 @@
 //! Upkeep: the task that checkpoints and cleans when it is time, and refuses writes when it must.
 
 use crate::checkpoint::Resume;
-use crate::cleaner::Aged;
 use crate::coordinator::Coordinator;
 use crate::core::{Freed, State};
 use crate::error::PoolError;
@@ -9,9 +8,9 @@ use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
 use crate::log::{Class, Rules};
 use crate::messages::Order;
+use crate::segments::cleaned::Window;
+use crate::segments::space::{Action, Aged, Situation, plan};
 use crate::segments::{Kind, SegmentState};
-use crate::space::{Action, Situation, plan};
-use crate::window::Window;
 use block::{BlockDevice, IoError};
 use std::rc::Rc;
 use std::time::Duration;

@@ -335,6 +335,16 @@ impl Tables {
                 .values()
                 .any(|snapshot| snapshot.name == name)
     }
+
+    /// Blocks promised to volumes that reserve space, beyond those that they hold.
+    pub fn promised_blocks(&self) -> u64 {
+        let reserving = self.volumes.values().filter(|volume| volume.reserved);
+        let promised = reserving.map(|volume| {
+            let mapped = self.layers.get(&volume.layer).map_or(0, |top| top.mapped);
+            volume.blocks.saturating_sub(mapped)
+        });
+        promised.sum()
+    }
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 //! is read the one before it is written, so that neither waits for the other.
 
 use crate::core::Core;
-use crate::gather::Victim;
 use crate::join::join;
 use crate::log::{Class, Move, moved_batch, moved_room, moved_stripe_blocks};
 use crate::mutation::Mutation;
-use crate::runs::Live;
+use crate::segments::cleaned::Window;
+use crate::segments::runs::Live;
+use crate::segments::victim::Victim;
 use block::BlockDevice;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -24,14 +25,6 @@ const PIECES_LEAST: u32 = 4;
 /// recovery looks.
 const IN_FLIGHT_GENTLE: usize = 1;
 const IN_FLIGHT_MAX: usize = 8;
-
-/// What came of a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Window {
-    Moved,
-    /// There was no segment to move blocks to.
-    NoRoom,
-}
 
 /// How far the gathering of a window has got.
 struct Gathering {

@@ -1,10 +1,10 @@
 //! The checkpoint's tables: segments, layers, volumes, snapshots; a run of little-endian fields.
 
 use crate::location::{Entry, Location, Mapping};
+use crate::segments::slices::{SHARDS_MAX, SLICE_BLOCKS};
+use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState};
-use crate::slices::{SHARDS_MAX, SLICE_BLOCKS};
 use crate::volumes::{Fold, Layer, Redirect, Root, Snapshot, Tables, Volume};
-use crate::zones::Zone;
 use std::collections::BTreeMap;
 
 /// Everything that a checkpoint says besides the superblock itself.

@@ -2,7 +2,7 @@
 
 use crate::format::plausible::{self, Implausible, is_printable, printable};
 use crate::location::BLOCK_BYTES;
-use crate::zones::{ZONE_BITS, Zone};
+use crate::segments::zones::{ZONE_BITS, Zone};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 

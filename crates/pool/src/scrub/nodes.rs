@@ -15,105 +15,19 @@
 //! meanwhile.
 
 use crate::coordinator::Coordinator;
-use crate::core::State;
 use crate::error::PoolError;
 use crate::format::node::Node;
 use crate::image::Image;
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::redundancy;
-use crate::runs::Live;
 use crate::scrub::Scrub;
-use crate::scrub::recount::Recount;
-use crate::segments::{Kind, LiveChanges, Segment};
+use crate::segments::Segment;
+use crate::segments::live_nodes::LiveNodes;
+use crate::segments::runs::Live;
 use crate::tree::Nodes;
-use crate::volumes::Tables;
 use block::{BlockDevice, Buffer, IoError};
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// What is known of the map segments that a scrub checks: about 24 MiB for each TiB mapped, while
-/// it runs.
-pub(crate) struct LiveNodes {
-    /// The segments that there were when it began. What is written to others is new.
-    segments: BTreeSet<u32>,
-    /// Nodes there that live, and their checksums.
-    nodes: BTreeMap<Location, u32>,
-    /// Layers that have yet to be walked through.
-    unwalked: BTreeSet<u32>,
-    walking: Option<u32>,
-    /// What the walk and merges say of data.
-    pub recount: Recount,
-}
-
-impl LiveNodes {
-    /// Nothing has been walked through; no merge is under way.
-    pub(super) fn new(state: &State) -> LiveNodes {
-        let table = state.segments.table().iter();
-        let maps = table.filter(|(_, segment)| segment.kind == Kind::Map);
-        LiveNodes {
-            segments: maps.map(|(number, _)| *number).collect(),
-            nodes: BTreeMap::new(),
-            unwalked: state.tables.layers.keys().copied().collect(),
-            walking: None,
-            recount: Recount::new(state),
-        }
-    }
-
-    /// Whether a segment is one of those that are checked.
-    pub fn checks(&self, segment: u32) -> bool {
-        self.segments.contains(&segment)
-    }
-
-    /// A merge is in place: nodes that it made (true) and replaced, in their order, blocks that it
-    /// handed on, and what it has made of layers.
-    pub fn merged(
-        &mut self,
-        nodes: &[(Entry, bool)],
-        blocks: &LiveChanges,
-        before: &Tables,
-        after: &Tables,
-    ) {
-        self.recount.handed_on(blocks);
-        for (entry, made) in nodes {
-            match made {
-                true => self.nodes.insert(entry.at, entry.crc),
-                false => self.nodes.remove(&entry.at),
-            };
-        }
-        let gone = before.layers.keys();
-        for id in gone.filter(|id| !after.layers.contains_key(id)) {
-            // Who has its blocks now may have been walked through without them.
-            if self.unwalked.remove(id) || self.walking == Some(*id) {
-                self.unwalked.extend(after.resolve(*id));
-            }
-        }
-    }
-
-    fn walk_next(&mut self) -> Option<u32> {
-        self.walking = self.unwalked.pop_first();
-        self.walking
-    }
-
-    fn knows(&self, entry: Entry) -> bool {
-        self.nodes.get(&entry.at) == Some(&entry.crc)
-    }
-
-    /// How many nodes of a segment are known to live.
-    pub(super) fn nodes_in(&self, number: u32) -> usize {
-        let at = |segment| Location {
-            segment,
-            column: 0,
-            row: 0,
-        };
-        self.nodes.range(at(number)..at(number + 1)).count()
-    }
-
-    /// Whether every node of a segment that lives is known.
-    fn is_complete(&self, number: u32, segment: &Segment) -> bool {
-        self.nodes_in(number) == segment.live_tree as usize
-    }
-}
 
 /// What one step of the walk found: the way from a layer's root to a leaf.
 #[derive(Default)]
@@ -218,8 +132,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     fn note(&self, layer: u32, step: &Step, scrub: &mut Scrub) {
         self.with_live(|live| {
-            let seen = step.seen.iter().map(|entry| (entry.at, entry.crc));
-            live.nodes.extend(seen);
+            live.came_to(&step.seen);
             step.blocks
                 .iter()
                 .for_each(|entry| live.recount.met(*entry));
@@ -254,8 +167,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                         column: column as u8,
                         row,
                     };
-                    self.with_live(|live| live.nodes.get(&at).copied())
-                        .flatten()
+                    self.with_live(|live| live.checksum_at(at)).flatten()
                 })
                 .collect();
             let certain = complete == Some(true) || nodes.iter().all(Option::is_some);

@@ -14,69 +14,9 @@
 
 use crate::coordinator::Coordinator;
 use crate::core::State;
-use crate::location::Entry;
-use crate::scrub::nodes::LiveNodes;
-use crate::segments::{Kind, LiveChanges, Segment};
+use crate::segments::live_nodes::{LiveNodes, Recount};
+use crate::segments::{Kind, Segment};
 use block::BlockDevice;
-use std::collections::BTreeMap;
-
-/// A data segment of which blocks only die.
-struct Counted {
-    generation: u32,
-    /// Blocks that the maps have there, at most, once the walk has ended.
-    blocks: u32,
-}
-
-/// What the maps have in data segments, as far as the walk has come.
-pub(crate) struct Recount {
-    segments: BTreeMap<u32, Counted>,
-    /// Every node so far could be read.
-    whole: bool,
-}
-
-impl Recount {
-    /// Nothing has been walked through; no merge is under way.
-    pub(super) fn new(state: &State) -> Recount {
-        let settled = state.settled.iter().filter_map(|number| {
-            let segment = state.segments.get(*number)?;
-            let generation = segment.generation;
-            let blocks = 0;
-            Some((*number, Counted { generation, blocks }))
-        });
-        Recount {
-            segments: settled.collect(),
-            whole: true,
-        }
-    }
-
-    /// Whether merges are to say what they hand on in a segment.
-    pub fn counts(&self, segment: u32) -> bool {
-        self.segments.contains_key(&segment)
-    }
-
-    /// The walk has met a block.
-    pub(super) fn met(&mut self, entry: Entry) {
-        self.add(entry.at.segment, 1);
-    }
-
-    /// The walk could not read a node.
-    pub(super) fn missed_some(&mut self) {
-        self.whole = false;
-    }
-
-    /// A merge that is in place has handed blocks on.
-    pub(super) fn handed_on(&mut self, blocks: &LiveChanges) {
-        for (segment, blocks) in blocks {
-            self.add(*segment, u32::try_from(*blocks).unwrap_or(u32::MAX));
-        }
-    }
-
-    fn add(&mut self, segment: u32, blocks: u32) {
-        if let Some(counted) = self.segments.get_mut(&segment) {
-            counted.blocks = counted.blocks.saturating_add(blocks);
-        }
-    }
-}
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Takes off the counts of segments what no map has there, now that all maps have been walked

@@ -7,7 +7,7 @@ use crate::format::plausible::{
 use crate::format::superblock::{MEMBER_FAILED, MEMBER_NONE, MEMBERS, Member, Superblock};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{BLOCK_BYTES, ROWS_MAX};
-use crate::zones::{ZONE_BLOCKS_MIN, ZONES_MIN};
+use crate::segments::zones::{ZONE_BLOCKS_MIN, ZONES_MIN};
 use std::collections::BTreeSet;
 
 /// Blocks of a slot: one for the superblock and one for tables at least. No pool of so many zones

@@ -9,9 +9,9 @@ use crate::format::plausible::{
 use crate::format::superblock::Superblock;
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{ATOMIC_BLOCKS, ROWS_MAX, SEGMENTS_MAX, VOLUME_BLOCKS_MAX};
+use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment};
 use crate::volumes::{ATTRIBUTES_BYTES_MAX, IDS_END, Layer, NAME_BYTES_MAX, Tables};
-use crate::zones::Zone;
 use std::collections::BTreeSet;
 
 /// Lives of segments: with none left for its map a pool can do nothing any more, and no pool comes

@@ -1,9 +1,8 @@
 //! How much a pool can hold, what is kept back, and what upkeep has to do next. No I/O.
 
-use crate::cleaner::Aged;
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
-use crate::zones::formable;
+use crate::segments::zones::formable;
 
 /// Of what is not reserved, so much may be live; the rest is what keeps cleaning cheap.
 const FILL_MAX_PERCENT: u64 = 90;
@@ -282,9 +281,21 @@ pub(crate) fn plan(seen: Situation) -> Action {
     }
 }
 
+/// What is to be done about segments that are so old that too many redirects are kept for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Aged {
+    /// Nothing, or nothing more before the next checkpoint.
+    #[default]
+    No,
+    /// The oldest is still written: the next checkpoint is to seal it.
+    Open,
+    /// It is to be moved, although that frees nothing.
+    Victim(u32),
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::segments::space::*;
 
     #[test]
     fn a_starved_writer_gets_a_segment_or_an_answer() {

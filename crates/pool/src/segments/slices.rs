@@ -56,7 +56,7 @@ impl Share {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::segments::slices::*;
     use proptest::prelude::*;
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::hashing::Seed;
 use crate::location::Location;
-use crate::slices::Share;
+use crate::segments::slices::Share;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
@@ -75,7 +75,7 @@ impl Moving {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::segments::moving::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
