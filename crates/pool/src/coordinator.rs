@@ -2,9 +2,9 @@
 
 use crate::core::Core;
 use crate::entropy::Entropy;
-use crate::fold::Towards;
 use crate::format::superblock::Superblock;
-use crate::overlay::Change;
+use crate::map::fold::Towards;
+use crate::map::overlay::Change;
 use crate::peers::Peer;
 use crate::quiet::Quiet;
 use crate::segments::cleaned::Cleaning;

@@ -1,17 +1,18 @@
 //! [`Core`]: what the parts of an open pool share, and the rules by which its state changes.
 
-use crate::array::Array;
-use crate::cache::NodeCache;
 use crate::coordinator::Coordinator;
+use crate::drives::array::Array;
 use crate::fence::TAKEN_OVER;
 use crate::format::node::Node;
 use crate::format::stripe::Record;
 use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::log::{Class, Completed, Item};
+use crate::map::cache::NodeCache;
+use crate::map::overlay::Overlay;
+use crate::map::tree::Nodes;
 use crate::messages::{Outbox, Report};
 use crate::mutation::Mutation;
 use crate::options::Settings;
-use crate::overlay::Overlay;
 use crate::reporting::event::PoolEvent;
 use crate::reporting::status::{Counters, PoolState};
 use crate::segments::admitted::Admitted;
@@ -23,7 +24,6 @@ use crate::segments::victim::{Unmapped, Victim};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState, Segments};
 use crate::together::Together;
-use crate::tree::Nodes;
 use crate::volumes::Tables;
 use block::{BlockDevice, Buffer, IoError};
 use reactor::mailbox::Sender;

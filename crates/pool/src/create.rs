@@ -1,6 +1,6 @@
 //! Making a pool: options, sizes, the first superblock.
 
-use crate::drive::{device_blocks, forget};
+use crate::drives::drive::{device_blocks, forget};
 use crate::entropy::Entropy;
 use crate::error::PoolError;
 use crate::format::body::Body;

@@ -3,7 +3,7 @@
 
 use crate::coordinator::Coordinator;
 use crate::create::check_zones;
-use crate::drive::{Drive, device_blocks, forget};
+use crate::drives::drive::{Drive, device_blocks, forget};
 use crate::error::PoolError;
 use crate::format::drive_layout::{DriveLayout, zones};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member, Superblock};

@@ -6,14 +6,14 @@
 //! [`docs/decisions/fencing.md`]: ../../../docs/decisions/fencing.md
 
 use crate::coordinator::Coordinator;
-use crate::drive::Drive;
+use crate::drives::drive::Drive;
+use crate::drives::lease::{CHECK_EVERY, ENTRY, ENTRY_AGAIN, LATE, LEASE, TAKEOVER};
 use crate::error::label::DamagedLabel;
 use crate::error::{AbsentMember, PoolError};
 use crate::format::plausible;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
 use crate::ids::hexadecimal;
 use crate::join::{first_good, join_all};
-use crate::lease::{CHECK_EVERY, ENTRY, ENTRY_AGAIN, LATE, LEASE, TAKEOVER};
 use crate::membership::{self, Choice, lost_max};
 use crate::messages::Order;
 use crate::mutation::Mutation;

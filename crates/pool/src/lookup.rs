@@ -3,8 +3,8 @@
 use crate::core::{Core, State};
 use crate::join::join_all;
 use crate::location::Mapping;
+use crate::map::tree;
 use crate::mutation::Mutation;
-use crate::tree;
 use crate::volumes::Root;
 use block::{BlockDevice, IoError};
 

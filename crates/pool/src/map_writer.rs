@@ -2,14 +2,14 @@
 
 use crate::coordinator::Coordinator;
 use crate::core::State;
-use crate::fold::Ledger;
+use crate::drives::redundancy;
 use crate::format::node::Node;
 use crate::location::{BLOCK_BYTES, Entry, Location};
+use crate::map::fold::Ledger;
+use crate::map::tree::{NodeSink, Nodes};
 use crate::messages::Turnover;
-use crate::redundancy;
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, LiveChanges, SegmentState};
-use crate::tree::{NodeSink, Nodes};
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

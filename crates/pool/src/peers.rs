@@ -3,8 +3,8 @@
 use crate::coordinator::Coordinator;
 use crate::error::PoolError;
 use crate::log::{Class, Rules};
+use crate::map::overlay::Overlay;
 use crate::messages::{Begin, MemberDrive, Order, Outbox, Report, Standing, View};
-use crate::overlay::Overlay;
 use crate::reporting::status::Counters;
 use crate::segments::slices::Share;
 use crate::segments::{Kind, Segment, SegmentState};

@@ -1,10 +1,11 @@
 //! [`Pool`]: opened and closed.
 
-use crate::array::Array;
 use crate::checkpoint::Resume;
 use crate::coordinator::{Coordinator, Published};
 use crate::core::{Core, Link, State};
-use crate::drive::Drive;
+use crate::drives::array::Array;
+use crate::drives::drive::Drive;
+use crate::drives::lease::{LEASE, QUARANTINE};
 use crate::error::PoolError;
 use crate::error::label::DamagedLabel;
 use crate::fence::{self, Survey};
@@ -14,14 +15,13 @@ use crate::format::superblock::{MEMBER_ACTIVE, Superblock, VERSION};
 use crate::ids::DriveId;
 use crate::join::join_all;
 use crate::labels;
-use crate::lease::{LEASE, QUARANTINE};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::ATOMIC_BLOCKS;
+use crate::map::overlay::Overlay;
 use crate::membership::is_damaged;
 use crate::messages::{End, Order, Wiring, wire};
 use crate::mutation::Mutation;
 use crate::options::OpenOptions;
-use crate::overlay::Overlay;
 use crate::quiet::Quiet;
 use crate::rebuild::STUCK_FOR;
 use crate::recovery::Before;

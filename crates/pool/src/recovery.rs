@@ -5,6 +5,7 @@
 //! decided stands beside them until the next merge, and is replayed again after a crash.
 
 use crate::core::Core;
+use crate::drives::redundancy;
 use crate::error::PoolError;
 use crate::format::body::{Decided, DecidedLog};
 use crate::format::plausible::UNDER_WAY_MAX;
@@ -13,7 +14,6 @@ use crate::image::{Image, READ_AGAIN_AFTER, READS_MAX, hidden_in};
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::log::{Completed, place};
 use crate::mutation::Mutation;
-use crate::redundancy;
 use crate::segments::slices::Share;
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, SegmentState};

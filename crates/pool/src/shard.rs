@@ -1,9 +1,9 @@
 //! [`Shard`]: a part of an open pool on a core of its own, and how it does what the coordinator
 //! tells it.
 
-use crate::array::Array;
 use crate::core::{AtFreeze, Core, Link, State};
-use crate::drive::Drive;
+use crate::drives::array::Array;
+use crate::drives::drive::Drive;
 use crate::error::PoolError;
 use crate::format::node::Node;
 use crate::ids::{SnapshotId, VolumeId};

@@ -11,7 +11,7 @@ mod writing;
 
 pub(crate) use writing::{wipe_all, wipe_slot, write, write_in};
 
-use crate::drive::{device_blocks, read_blocks};
+use crate::drives::drive::{device_blocks, read_blocks};
 use crate::error::PoolError;
 use crate::error::label::DamagedLabel;
 use crate::format::body::Body;

@@ -1,12 +1,12 @@
 //! How the state of a shard begins, and what a checkpoint does to it. No I/O.
 
-use crate::array::Array;
-use crate::cache::NodeCache;
 use crate::core::{Core, State};
+use crate::drives::array::Array;
 use crate::location::BLOCK_BYTES;
 use crate::log::Class;
+use crate::map::cache::NodeCache;
+use crate::map::overlay::Overlay;
 use crate::options::Settings;
-use crate::overlay::Overlay;
 use crate::segments::readers::Readers;
 use crate::segments::slices::Share;
 use crate::segments::{SegmentState, Segments};

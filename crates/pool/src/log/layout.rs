@@ -1,10 +1,10 @@
 //! A stripe as its columns' buffers: those of hosts, and what the cleaner has read, are cut where a
 //! column ends and written from where they lie. No I/O.
 
+use crate::drives::redundancy;
 use crate::format::stripe::{Header, Place, Record};
 use crate::location::BLOCK_BYTES;
 use crate::log::{Batch, Request};
-use crate::redundancy;
 use block::Buffer;
 use std::rc::Rc;
 

@@ -2,8 +2,8 @@
 //! report has a bound however much is lost.
 
 use crate::core::Core;
-use crate::holes::{Runs, add_run};
 use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
+use crate::map::holes::{Runs, add_run};
 use crate::reporting::lost::{Lost, LostBlock, LostNode, ScrubReport};
 use crate::volumes::{Holder, Tables};
 use block::{BlockDevice, BlockRange, Lba};

@@ -15,16 +15,16 @@
 //! meanwhile.
 
 use crate::coordinator::Coordinator;
+use crate::drives::redundancy;
 use crate::error::PoolError;
 use crate::format::node::Node;
 use crate::image::Image;
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
-use crate::redundancy;
+use crate::map::tree::Nodes;
 use crate::scrub::Scrub;
 use crate::segments::Segment;
 use crate::segments::live_nodes::LiveNodes;
 use crate::segments::runs::Live;
-use crate::tree::Nodes;
 use block::{BlockDevice, Buffer, IoError};
 use std::ops::Range;
 use std::sync::Arc;

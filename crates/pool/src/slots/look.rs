@@ -1,6 +1,6 @@
 //! Looking at the two slots of a drive: superblocks, their copies, and the tables beside them.
 
-use crate::drive::{device_blocks, read_blocks};
+use crate::drives::drive::{device_blocks, read_blocks};
 use crate::error::label::DamagedLabel;
 use crate::format::drive_layout::{DriveLayout, FIRST_SLOT};
 use crate::format::superblock::{MAGIC, NotSuperblock, Superblock, TELLING_VERSION};

@@ -3,7 +3,7 @@
 //! Tables and copies are durable before the superblock is written that names them. So one that is
 //! there with other tables, or that is damaged beside a copy that is too, was whole once.
 
-use crate::drive::write_blocks;
+use crate::drives::drive::write_blocks;
 use crate::format::drive_layout::DriveLayout;
 use crate::format::superblock::{MEMBER_ACTIVE, Superblock, TELLING_VERSION};
 use crate::join::join_all;

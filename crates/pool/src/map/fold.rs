@@ -8,8 +8,8 @@
 
 use crate::format::node::{NODE_RECORDS, NodeRecord};
 use crate::location::{Mapping, VOLUME_BLOCKS_MAX};
-use crate::overlay::{Change, Run};
-use crate::tree::{self, Laid, NodeSink};
+use crate::map::overlay::{Change, Run};
+use crate::map::tree::{self, Laid, NodeSink};
 use crate::volumes::{Fold, Layer, Redirect, Root, Tables, Unneeded};
 use block::IoError;
 

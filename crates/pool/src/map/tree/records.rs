@@ -2,8 +2,8 @@
 
 use crate::format::node::{NODE_RECORDS, NodeRecord};
 use crate::location::Mapping;
-use crate::overlay::Change;
-use crate::tree::NodeSink;
+use crate::map::overlay::Change;
+use crate::map::tree::NodeSink;
 use std::iter::Peekable;
 use std::ops::Range;
 

@@ -82,7 +82,7 @@ impl Lease {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::drives::lease::*;
     use std::rc::Rc;
 
     #[test]

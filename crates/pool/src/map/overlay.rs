@@ -1,8 +1,8 @@
 //! The updates that a map does not hold yet: blocks and holes by layer, in log order.
 
 use crate::hashing::NearSeed;
-use crate::holes::{self, Holes};
 use crate::location::{Entry, Location, Mapping};
+use crate::map::holes::{self, Holes};
 use crate::segments::slices::Share;
 use indexmap::IndexMap;
 use std::collections::BTreeMap;
@@ -318,8 +318,8 @@ fn clear_around(puts: &[Change], run: Range<u64>, clears: &mut Vec<Change>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::location::Location;
+    use crate::map::overlay::*;
     use proptest::prelude::*;
 
     fn entry(number: u32) -> Entry {

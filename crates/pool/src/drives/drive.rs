@@ -1,9 +1,9 @@
 //! One member drive in units of pool blocks, and where its superblocks and zones lie.
 
+use crate::drives::health::Health;
+use crate::drives::owed::Owed;
 use crate::format::drive_layout::DriveLayout;
-use crate::health::Health;
 use crate::location::BLOCK_BYTES;
-use crate::silence::Owed;
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use reactor::sync::Notify;
 use std::cell::Cell;

@@ -143,7 +143,7 @@ fn covered(shares: &[Share], blocks: Range<u64>) -> Vec<Range<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::map::holes::*;
     use proptest::prelude::*;
 
     fn share(slice_blocks: u64, shards: u64, shard: u64) -> Share {

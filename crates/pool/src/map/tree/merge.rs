@@ -3,9 +3,9 @@
 use crate::format::node::{LEVELS_MAX, NODE_RECORDS, Node, NodeRecord};
 use crate::join::join_all;
 use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
-use crate::overlay::Change;
-use crate::tree::records::{merge_above, merge_below};
-use crate::tree::{NodeSink, check_span, load_level};
+use crate::map::overlay::Change;
+use crate::map::tree::records::{merge_above, merge_below};
+use crate::map::tree::{NodeSink, check_span, load_level};
 use crate::volumes::Root;
 use block::IoError;
 use std::borrow::Cow;

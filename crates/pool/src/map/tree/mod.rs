@@ -9,9 +9,9 @@ mod tests;
 
 pub(crate) use merge::{Laid, compact, merge};
 
-use crate::cache::NodeCache;
 use crate::format::node::{LEVELS_MAX, Node, NodeRecord};
 use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
+use crate::map::cache::NodeCache;
 use crate::volumes::Root;
 use block::IoError;
 use std::ops::Range;

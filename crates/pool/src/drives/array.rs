@@ -1,13 +1,13 @@
 //! The drives of a pool as columns and rows: reading with reconstruction and repair, writing.
 
-use crate::drive::Drive;
-use crate::health::Kind;
+use crate::drives::drive::Drive;
+use crate::drives::health::Kind;
+use crate::drives::lease::Lease;
+use crate::drives::redundancy;
 use crate::join::join_all;
-use crate::lease::Lease;
 use crate::level::{Level, Shape};
 use crate::location::{BLOCK_BYTES, Entry};
 use crate::mutation::Mutation;
-use crate::redundancy;
 use crate::reporting::event::Events;
 use crate::reporting::status::Counters;
 use crate::segments::zones::Zone;
@@ -386,7 +386,7 @@ fn passes(error: IoError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::drives::array::*;
     use crate::format::drive_layout::DriveLayout;
     use block::{BlockRange, Geometry, Lba};
     use reactor::sync::Signal;

@@ -1,0 +1,8 @@
+//! Where blocks are: the updates since the last checkpoint ([`overlay`]) and the [trees](tree) of
+//! nodes below them. Pure over the loading and storing of nodes.
+
+pub(crate) mod cache;
+pub(crate) mod fold;
+pub(crate) mod holes;
+pub(crate) mod overlay;
+pub(crate) mod tree;
