@@ -9,6 +9,7 @@ use crate::format::plausible::ZONES_MAX;
 use crate::format::superblock::{MAGIC, MEMBER_ACTIVE, Superblock, VERSION};
 use crate::ids::HostId;
 use crate::join::join_all;
+use crate::labels::{self, slots};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{BLOCK_BYTES, ROWS_MAX};
 use crate::messages::Wiring;
@@ -16,7 +17,6 @@ use crate::options::{MayLack, OpenOptions, Settings};
 use crate::pool::{Pool, alone};
 use crate::segments::zones::{ZONE_BLOCKS_MIN, ZONES_MIN};
 use crate::table_room::slot_blocks_for;
-use crate::{labels, slots};
 use block::BlockDevice;
 
 /// What a new pool is to be.

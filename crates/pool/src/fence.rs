@@ -14,12 +14,11 @@ use crate::format::plausible;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
 use crate::ids::hexadecimal;
 use crate::join::{first_good, join_all};
-use crate::membership::{self, Choice, lost_max};
+use crate::labels::quorum::{self, Choice, lost_max};
+use crate::labels::slots::{self, ANSWERS_WITHIN, Given, Slot, bring_up};
 use crate::messages::Order;
 use crate::mutation::Mutation;
 use crate::options::{MayLack, OpenOptions};
-use crate::pool::bring_up;
-use crate::slots::{self, ANSWERS_WITHIN, Given, Slot};
 use block::{BlockDevice, IoError};
 use reactor::Instant;
 use std::collections::BTreeSet;
@@ -58,11 +57,11 @@ impl Survey {
         silent: &BTreeSet<usize>,
     ) -> Result<Survey, PoolError> {
         let enough = |slots: &[Option<&Slot>], damaged: &[(usize, DamagedLabel)]| {
-            membership::choose_safely(slots, damaged, options.accept_loss).is_ok()
+            quorum::choose_safely(slots, damaged, options.accept_loss).is_ok()
         };
         let given = Given::of(drives, silent, enough).await?;
         let slots: Vec<Option<&Slot>> = given.slots.iter().map(Option::as_deref).collect();
-        let choice = membership::choose_safely(&slots, &given.damaged, options.accept_loss)?;
+        let choice = quorum::choose_safely(&slots, &given.damaged, options.accept_loss)?;
         let newest = given.slots[choice.newest].as_deref().cloned();
         let newest = newest.ok_or(PoolError::NoPool)?;
         for (slot, index) in slots.iter().zip(&choice.current) {
@@ -70,7 +69,7 @@ impl Survey {
                 plausible::member(&newest.superblock, index, &slot.superblock)?;
             }
         }
-        let absent = membership::absent(&newest.superblock, &choice.current, &given);
+        let absent = quorum::absent(&newest.superblock, &choice.current, &given);
         let sequences = slots.iter().flatten().map(|slot| slot.last_sequence);
         let last_sequence = sequences.max().unwrap_or(0);
         let Given {
@@ -119,7 +118,7 @@ impl Survey {
         match absent.is_empty() {
             true => Ok(()),
             false => Err(PoolError::MembersAbsent {
-                members: membership::members(&self.newest.superblock),
+                members: quorum::members(&self.newest.superblock),
                 absent,
             }),
         }
@@ -346,7 +345,7 @@ async fn write_claim<D: BlockDevice>(
     superblock.set_apart(&apart);
     superblock.holder = host;
     superblock.claim = claim.into();
-    let listed = membership::members(&claimed.superblock);
+    let listed = quorum::members(&claimed.superblock);
     let given = drives.iter().zip(&survey.slots).zip(&survey.choice.current);
     let writes = given
         .enumerate()

@@ -1,12 +1,15 @@
 //! Labels: whose a drive is, for people and programs that have not opened the pool.
 
+pub(crate) mod quorum;
+pub(crate) mod slots;
+
 use crate::error::PoolError;
 use crate::format::drive_layout::FIRST_SLOT;
 use crate::format::superblock::MEMBER_ACTIVE;
 use crate::ids::{DriveId, HostId, PoolId};
+use crate::labels::slots::{Found, Tables};
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
-use crate::slots::{self, Found, Tables};
 use block::BlockDevice;
 
 /// The byte of a drive where its first label begins. A pool uses nothing before it.

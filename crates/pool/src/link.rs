@@ -3,9 +3,9 @@
 
 use crate::coordinator::Coordinator;
 use crate::core::{Core, Link};
-use crate::log::Class;
 use crate::messages::{Order, Report, Standing};
 use crate::segments::Kind;
+use crate::stripes::class::Class;
 use block::{BlockDevice, IoError};
 use reactor::mailbox::Sender;
 use std::rc::Rc;
@@ -155,7 +155,11 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         let gives_back = {
             let state = self.state.borrow();
-            state.starved && state.queue.front().is_some_and(crate::log::Item::is_hole)
+            state.starved
+                && state
+                    .queue
+                    .front()
+                    .is_some_and(crate::stripes::item::Item::is_hole)
         };
         // Deallocations free space, so they may use the last of it.
         if gives_back && !given {

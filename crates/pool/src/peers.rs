@@ -2,12 +2,12 @@
 
 use crate::coordinator::Coordinator;
 use crate::error::PoolError;
-use crate::log::{Class, Rules};
 use crate::map::overlay::Overlay;
 use crate::messages::{Begin, MemberDrive, Order, Outbox, Report, Standing, View};
 use crate::reporting::status::Counters;
 use crate::segments::slices::Share;
 use crate::segments::{Kind, Segment, SegmentState};
+use crate::stripes::class::{Class, Rules};
 use block::BlockDevice;
 use reactor::mailbox::{Receiver, Sender};
 use std::cell::Cell;

@@ -15,10 +15,11 @@ use crate::format::superblock::{MEMBER_ACTIVE, Superblock, VERSION};
 use crate::ids::DriveId;
 use crate::join::join_all;
 use crate::labels;
+use crate::labels::quorum::is_damaged;
+use crate::labels::slots::{ANSWERS_WITHIN, Slot, bring_up};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::ATOMIC_BLOCKS;
 use crate::map::overlay::Overlay;
-use crate::membership::is_damaged;
 use crate::messages::{End, Order, Wiring, wire};
 use crate::mutation::Mutation;
 use crate::options::OpenOptions;
@@ -29,7 +30,6 @@ use crate::reporting::event::DriveChange;
 use crate::segments::slices::Share;
 use crate::segments::{Kind, SegmentState, Segments};
 use crate::silence::watch_silence;
-use crate::slots::{self, ANSWERS_WITHIN, Slot};
 use block::BlockDevice;
 use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
@@ -296,31 +296,6 @@ async fn bring_up_all<'a, D: BlockDevice>(
         positions.push((index, position));
     }
     (members, positions)
-}
-
-/// Gives a drive that missed the last superblock exactly that one, beside the one that it has: a
-/// drive that this tears must not be left with none. One that has it, but nothing beside it, gets
-/// it twice: the next one goes where its number says.
-pub(crate) async fn bring_up<D: BlockDevice>(
-    device: &D,
-    index: usize,
-    slot: &Slot,
-    newest: &Slot,
-) -> Result<(), PoolError> {
-    if slot.torn_beside {
-        // For good: the next tables written there may be the very same, and must not make what is
-        // there count after all, be it a copy of what was never finished.
-        slots::wipe_slot(device, slot.layout(), !slot.odd).await?;
-    }
-    let behind = slot.rank() < newest.rank();
-    if behind || slot.alone && slot.rank() == newest.rank() {
-        let mut superblock = newest.superblock.clone();
-        superblock.drive_index = index as u8;
-        superblock.drive_id = slot.superblock.drive_id;
-        let (layout, body) = (slot.layout(), &newest.body);
-        slots::write_in(device, &superblock, layout, !slot.odd, body).await?;
-    }
-    Ok(())
 }
 
 /// What this opening publishes is of this version of the format, and so are the tables.

@@ -4,10 +4,10 @@ use crate::coordinator::Coordinator;
 use crate::error::PoolError;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Superblock};
 use crate::join::join_all;
-use crate::membership::lost_max;
+use crate::labels::quorum::lost_max;
+use crate::labels::slots;
 use crate::messages::Order;
 use crate::reporting::event::DriveChange;
-use crate::slots;
 use block::{BlockDevice, IoError};
 use std::rc::Rc;
 

@@ -5,6 +5,7 @@ use crate::join::join_all;
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::mutation::Mutation;
 use crate::segments::zones::Zone;
+use crate::stripes::buffers::put_together;
 use crate::together::Found;
 use crate::volume::PoolVolume;
 use block::{BlockDevice, BlockRange, Buffer, IoError};
@@ -47,23 +48,6 @@ fn cut(mut buffer: Buffer, pieces: &[Range<usize>]) -> Vec<Buffer> {
     parts.push(buffer);
     parts.reverse();
     parts
-}
-
-/// Puts parts together again: without a copy, unless a drive gave another buffer back than it was
-/// given.
-pub(crate) fn put_together(parts: Vec<Buffer>) -> Buffer {
-    let mut parts = parts.into_iter();
-    let Some(first) = parts.next() else {
-        return Buffer::new(0);
-    };
-    parts.fold(first, |whole, part| {
-        whole.rejoin(part).unwrap_or_else(|(whole, part)| {
-            let mut copy = Buffer::new(whole.len() + part.len());
-            copy[..whole.len()].copy_from_slice(&whole);
-            copy[whole.len()..].copy_from_slice(&part);
-            copy
-        })
-    })
 }
 
 impl<D: BlockDevice + 'static> PoolVolume<D> {

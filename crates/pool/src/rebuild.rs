@@ -2,8 +2,8 @@
 
 use crate::coordinator::Coordinator;
 use crate::core::{Core, State};
+use crate::labels::quorum;
 use crate::level::Level;
-use crate::membership;
 use crate::messages::Order;
 use crate::segments::{Kind, Segment};
 use block::BlockDevice;
@@ -126,7 +126,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if level == Level::Raid1 || !self.array.leaving.borrow().is_empty() {
             return None;
         }
-        let members = membership::members(&self.published.borrow().superblock);
+        let members = quorum::members(&self.published.borrow().superblock);
         let width = level.shape(self.width.min(members)).width();
         let missing = width.saturating_sub(self.array.taking());
         let allowed = 1..=level.drives_lost_max(width);

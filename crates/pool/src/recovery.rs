@@ -12,11 +12,11 @@ use crate::format::plausible::UNDER_WAY_MAX;
 use crate::format::stripe::{Bounds, Header, Place, ROWS_MAX, Record};
 use crate::image::{Image, READ_AGAIN_AFTER, READS_MAX, hidden_in};
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
-use crate::log::{Completed, place};
 use crate::mutation::Mutation;
 use crate::segments::slices::Share;
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, SegmentState};
+use crate::stripes::item::{Completed, place};
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::collections::{BTreeMap, BTreeSet};
 

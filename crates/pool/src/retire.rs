@@ -4,7 +4,7 @@ use crate::coordinator::Coordinator;
 use crate::core::State;
 use crate::error::PoolError;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Member, Superblock};
-use crate::membership;
+use crate::labels::quorum;
 use crate::messages::Order;
 use crate::reporting::event::DriveChange;
 use crate::segments::Segment;
@@ -106,7 +106,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let members = superblock.members.iter().enumerate();
         let lacking = members
             .filter(|(index, member)| member.state != MEMBER_NONE && !self.works(*index, member));
-        (lacking.count(), membership::lost_max(superblock))
+        (lacking.count(), quorum::lost_max(superblock))
     }
 
     /// Members that the pool can lose from now on, whichever they are.

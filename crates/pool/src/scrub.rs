@@ -17,7 +17,6 @@ use crate::error::PoolError;
 use crate::format::stripe::{Header, Place, ROWS_MAX};
 use crate::image::Image;
 use crate::location::{BLOCK_BYTES, Entry};
-use crate::log::place;
 use crate::messages::Order;
 use crate::pace::Pace;
 use crate::pool::Pool;
@@ -25,6 +24,7 @@ use crate::reporting::event::PoolEvent;
 use crate::scrub::lost::Losses;
 use crate::scrub::strays::Gaps;
 use crate::segments::{Kind, Segment};
+use crate::stripes::item::place;
 use crate::volumes::Holder;
 use block::{BlockDevice, Buffer};
 

@@ -5,7 +5,7 @@ use crate::coordinator::Coordinator;
 use crate::core::Core;
 use crate::drives::owed::TOLD_AFTER;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
-use crate::membership::lost_max;
+use crate::labels::quorum::lost_max;
 use crate::messages::Report;
 use crate::reporting::event::DriveChange;
 use block::BlockDevice;

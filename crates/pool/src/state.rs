@@ -3,13 +3,13 @@
 use crate::core::{Core, State};
 use crate::drives::array::Array;
 use crate::location::BLOCK_BYTES;
-use crate::log::Class;
 use crate::map::cache::NodeCache;
 use crate::map::overlay::Overlay;
 use crate::options::Settings;
 use crate::segments::readers::Readers;
 use crate::segments::slices::Share;
 use crate::segments::{SegmentState, Segments};
+use crate::stripes::class::Class;
 use crate::volumes::Tables;
 use reactor::sync::Notify;
 use std::cell::{Cell, OnceCell, RefCell};

@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
-use crate::log::{Item, Request};
+use crate::stripes::item::{Item, Request};
 use block::{
     BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, Revised, write_joined,
 };

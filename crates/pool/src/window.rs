@@ -3,11 +3,13 @@
 
 use crate::core::Core;
 use crate::join::join;
-use crate::log::{Class, Move, moved_batch, moved_room, moved_stripe_blocks};
+use crate::log::batch::{moved_batch, moved_room, moved_stripe_blocks};
 use crate::mutation::Mutation;
 use crate::segments::cleaned::Window;
 use crate::segments::runs::Live;
 use crate::segments::victim::Victim;
+use crate::stripes::class::Class;
+use crate::stripes::item::Move;
 use block::BlockDevice;
 use std::collections::VecDeque;
 use std::rc::Rc;

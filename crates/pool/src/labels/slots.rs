@@ -9,7 +9,7 @@
 mod look;
 mod writing;
 
-pub(crate) use writing::{wipe_all, wipe_slot, write, write_in};
+pub(crate) use writing::{bring_up, wipe_all, wipe_slot, write, write_in};
 
 use crate::drives::drive::{device_blocks, read_blocks};
 use crate::error::PoolError;
@@ -20,8 +20,8 @@ use crate::format::plausible::{self, Implausible};
 use crate::format::superblock::{Newer, NotSuperblock, Superblock};
 use crate::ids::{DriveId, PoolId};
 use crate::join::join_answers;
+use crate::labels::slots::look::{Seen, layout_of, read_sides};
 use crate::location::BLOCK_BYTES;
-use crate::slots::look::{Seen, layout_of, read_sides};
 use block::{BlockDevice, Buffer, IoError};
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -4,9 +4,9 @@ use crate::error::label::DamagedLabel;
 use crate::error::{AbsentMember, PoolError};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
 use crate::ids::{DriveId, hexadecimal};
+use crate::labels::slots::{Given, Slot};
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
-use crate::slots::{Given, Slot};
 use std::collections::BTreeSet;
 
 /// The decision: the slot to go on from, and which of the drives given may be used.
@@ -282,8 +282,8 @@ fn too_few(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::format::superblock::MEMBER_FAILED;
+    use crate::labels::quorum::*;
 
     /// Slots of a fresh pool on `drives` drives.
     fn pool(level: Level, drives: usize) -> Vec<Slot> {

@@ -3,15 +3,15 @@
 
 /// A write of as many blocks takes longer to arrive than the event loop to turn round: those that a
 /// host sends at once come one by one.
-pub(super) const LARGE_WRITE_BLOCKS: u64 = 16;
+pub(crate) const LARGE_WRITE_BLOCKS: u64 = 16;
 /// How many turns of the event loop it waits at most.
-pub(super) const TURNS: u32 = 6;
+pub(crate) const TURNS: u32 = 6;
 /// One write in 16 waits where it is always in vain, as with a host that sends one at a time.
 const VAIN_MAX: u32 = 4;
 
 /// What waiting has led to of late.
 #[derive(Default)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// Waits in vain since the last that was not.
     vain: u32,
     /// So many do not wait now.
@@ -39,7 +39,7 @@ impl Patience {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::stripes::patience::*;
 
     /// How many of `writes` wait, when something comes while the nth does if `comes(n)`.
     fn waiting(patience: &mut Patience, writes: usize, comes: impl Fn(usize) -> bool) -> usize {

@@ -4,34 +4,18 @@
 use crate::drives::redundancy;
 use crate::format::stripe::{Header, Place, Record};
 use crate::location::BLOCK_BYTES;
-use crate::log::{Batch, Request};
+use crate::stripes::item::{Batch, Owner, Source};
 use block::Buffer;
-use std::rc::Rc;
 
 /// In which life of the pool a stripe is written, and behind which superblock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct When {
+pub(crate) struct When {
     pub incarnation: u64,
     pub newest: u64,
 }
 
-/// Blocks of a stripe that lie together in memory.
-pub(crate) struct Source {
-    pub buffer: Buffer,
-    /// Who waits for the buffer; nobody for what the cleaner moves.
-    pub owner: Option<Owner>,
-}
-
-/// Where a buffer goes back to.
-#[derive(Clone)]
-pub(crate) struct Owner {
-    pub request: Rc<Request>,
-    /// Block number of what is first in it.
-    pub start: u64,
-}
-
 /// A stripe in memory.
-pub(super) struct Stripe {
+pub(crate) struct Stripe {
     /// The buffers of each column, one behind the other.
     pub columns: Vec<Vec<Buffer>>,
     /// Of the buffers behind the header, column after column.
@@ -39,7 +23,7 @@ pub(super) struct Stripe {
 }
 
 /// Lays a stripe out: checksums the blocks, writes the header, makes the redundancy.
-pub(super) fn lay_out(batch: &mut Batch, secret: &[u8; 16], when: When) -> Stripe {
+pub(crate) fn lay_out(batch: &mut Batch, secret: &[u8; 16], when: When) -> Stripe {
     let mut stripe = cut(batch);
     let (data, rows) = (batch.shape.data, batch.rows as usize);
     let mut redundant: Vec<Buffer> = (data..batch.shape.width())
@@ -128,7 +112,7 @@ fn header(batch: &mut Batch, secret: &[u8; 16], when: When) -> Buffer {
 }
 
 /// Gives the buffers of a stripe's columns back to those who wait for them.
-pub(super) fn give_back(owners: Vec<Option<Owner>>, columns: Vec<Vec<Buffer>>) {
+pub(crate) fn give_back(owners: Vec<Option<Owner>>, columns: Vec<Vec<Buffer>>) {
     let behind_header = columns.into_iter().flatten().skip(1);
     for (owner, buffer) in owners.into_iter().zip(behind_header) {
         if let Some(Owner { request, start }) = owner {
@@ -139,9 +123,11 @@ pub(super) fn give_back(owners: Vec<Option<Owner>>, columns: Vec<Vec<Buffer>>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::format::stripe::Bounds;
     use crate::level::Level;
+    use crate::stripes::item::Request;
+    use crate::stripes::layout::*;
+    use std::rc::Rc;
 
     const SECRET: [u8; 16] = [5; 16];
 

@@ -4,12 +4,14 @@
 //! there with other tables, or that is damaged beside a copy that is too, was whole once.
 
 use crate::drives::drive::write_blocks;
+use crate::error::PoolError;
 use crate::format::drive_layout::DriveLayout;
 use crate::format::superblock::{MEMBER_ACTIVE, Superblock, TELLING_VERSION};
 use crate::join::join_all;
+use crate::labels::slots::Slot;
+use crate::labels::slots::look::places;
 use crate::location::BLOCK_BYTES;
 use crate::mutation::Mutation;
-use crate::slots::look::places;
 use block::{BlockDevice, Buffer, Durability, IoError};
 
 /// Writes a superblock and its tables to the slot of its sequence number, durably.
@@ -129,6 +131,31 @@ async fn wipe_block<D: BlockDevice>(device: &D, at: u64) -> Result<(), IoError> 
 pub(crate) async fn wipe_all<D: BlockDevice>(device: &D) -> Result<(), IoError> {
     for at in places(device).await {
         wipe_block(device, at).await?;
+    }
+    Ok(())
+}
+
+/// Gives a drive that missed the last superblock exactly that one, beside the one that it has: a
+/// drive that this tears must not be left with none. One that has it, but nothing beside it, gets
+/// it twice: the next one goes where its number says.
+pub(crate) async fn bring_up<D: BlockDevice>(
+    device: &D,
+    index: usize,
+    slot: &Slot,
+    newest: &Slot,
+) -> Result<(), PoolError> {
+    if slot.torn_beside {
+        // For good: the next tables written there may be the very same, and must not make what is
+        // there count after all, be it a copy of what was never finished.
+        wipe_slot(device, slot.layout(), !slot.odd).await?;
+    }
+    let behind = slot.rank() < newest.rank();
+    if behind || slot.alone && slot.rank() == newest.rank() {
+        let mut superblock = newest.superblock.clone();
+        superblock.drive_index = index as u8;
+        superblock.drive_id = slot.superblock.drive_id;
+        let (layout, body) = (slot.layout(), &newest.body);
+        write_in(device, &superblock, layout, !slot.odd, body).await?;
     }
     Ok(())
 }
