@@ -5,13 +5,13 @@
 //! of all of them would keep what is freed meanwhile from who writes, for minutes in a large pool;
 //! so what changes while it is counted may be in the account as it was or as it has become.
 
-use crate::core::Core;
 use crate::error::PoolError;
 use crate::format::node::NodeRecord;
 use crate::ids::{SnapshotId, VolumeId};
 use crate::location::{BLOCK_BYTES, Mapping};
 use crate::map::tree;
 use crate::pool::Pool;
+use crate::shard::core::Core;
 use crate::volumes::{Holder, Root, Tables, Top};
 use block::{BlockDevice, IoError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

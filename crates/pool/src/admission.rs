@@ -2,9 +2,10 @@
 //! that reserve space, stays within what the pool can hold. Overwriting needs no new space.
 
 use crate::checkpoint::Resume;
-use crate::core::{Core, State};
 use crate::location::Mapping;
 use crate::segments::admitted::Backing;
+use crate::shard::core::Core;
+use crate::shard::state::State;
 use block::{BlockDevice, BlockRange, IoError};
 use reactor::Instant;
 use std::time::Duration;
@@ -64,44 +65,6 @@ pub(crate) struct WithoutGuesses<'a, D: BlockDevice + 'static>(&'a Core<D>);
 impl<D: BlockDevice + 'static> Drop for WithoutGuesses<'_, D> {
     fn drop(&mut self) {
         self.0.state.borrow_mut().admitted.allow_guesses();
-    }
-}
-
-impl State {
-    /// Whoever changes the tables of volumes or layers calls this before anybody else looks.
-    pub fn tables_changed(&mut self) {
-        self.promised = self.tables.promised_blocks();
-        self.unneeded = self.tables.unneeded().is_some();
-        self.tables_version += 1;
-    }
-
-    /// Blocks that live as of the last checkpoint, exactly, or are promised.
-    pub fn held_blocks(&self) -> u64 {
-        debug_assert_eq!(self.promised, self.tables.promised_blocks(), "counted anew");
-        self.segments.live_in_maps() + self.promised
-    }
-
-    /// The same, and what may have come since. What was overwritten since counts twice, unless
-    /// somebody looked.
-    pub fn committed_blocks(&self) -> u64 {
-        self.held_blocks() + self.admitted.blocks()
-    }
-
-    /// No more blocks than these can be new since the last merge: what the cleaner moved is not.
-    pub fn new_at_most(&self) -> u64 {
-        let written = self.admitted.written();
-        self.segments.live_overlay().min(written)
-    }
-
-    /// No more blocks than these can live, in the maps and since the last merge.
-    pub fn live_at_most(&self) -> u64 {
-        self.segments.live_in_maps() + self.new_at_most()
-    }
-
-    /// What is committed when a change of the tables has been checkpointed.
-    pub fn committed_blocks_next(&self) -> u64 {
-        let doomed = self.tables.doomed_blocks();
-        self.committed_blocks().saturating_sub(doomed)
     }
 }
 

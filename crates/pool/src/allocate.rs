@@ -1,11 +1,9 @@
 //! Taking free zones for new segments, and how many may be taken.
 
-use crate::coordinator::Coordinator;
-use crate::core::State;
-use crate::level::{Level, Shape};
 use crate::segments::space::LAST_RESORT;
-use crate::segments::zones::formable;
 use crate::segments::{Kind, SegmentState};
+use crate::shard::coordinator::Coordinator;
+use crate::shard::state::State;
 use block::BlockDevice;
 
 /// Wide segments that are not in use.
@@ -18,26 +16,6 @@ pub(crate) struct Free {
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
-    /// The shape that a new segment gets, and how many of its columns will lack a zone: it is
-    /// narrower than usual if drives are missing or full, but for a cramped pool.
-    fn shape_of_new(&self, free: &[usize], kind: Kind) -> (Shape, usize) {
-        let available = free.iter().filter(|zones| **zones > 0).count();
-        let rules = self.rules();
-        let cramped = self.array.cramped.get();
-        let shape = match kind {
-            Kind::Narrow => rules.narrow(),
-            // A mirror keeps its copies: narrower would be less redundant.
-            Kind::Wide | Kind::Map if self.array.level == Level::Raid1 => rules.wide(),
-            Kind::Wide | Kind::Map => {
-                let width = cramped.unwrap_or(self.width.min(available));
-                self.array.level.shape(width)
-            }
-        };
-        // A column may lack a zone only for want of a drive, never for want of space.
-        let missing = shape.width().saturating_sub(self.array.taking());
-        (shape, missing.min(shape.redundant))
-    }
-
     /// Takes zones for a segment.
     pub fn allocate(&self, state: &mut State, kind: Kind) -> Option<u32> {
         let usable = |drive: usize| self.array.takes_data(drive);
@@ -46,26 +24,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         state
             .segments
             .allocate(kind, shape.width(), missing, usable)
-    }
-
-    /// How many nodes find room in segments of the map that could be formed now.
-    pub fn nodes_storable(&self, state: &State) -> u64 {
-        let (shape, formable) = self.formable_now(state, Kind::Map);
-        formable as u64 * shape.data as u64 * u64::from(self.zone_rows)
-    }
-
-    /// The shape of a new segment, and how many the free zones and the tables have room for.
-    fn formable_now(&self, state: &State, kind: Kind) -> (Shape, usize) {
-        let takes = |drive| self.array.takes_data(drive);
-        self.formable_of(state, kind, &state.segments.free_zones(takes))
-    }
-
-    /// The same, of so many zones of each drive.
-    fn formable_of(&self, state: &State, kind: Kind, free: &[usize]) -> (Shape, usize) {
-        let (shape, missing) = self.shape_of_new(free, kind);
-        let formable = formable(free, shape.width() - missing);
-        let by_tables = self.segments_by_tables(state, shape.width());
-        (shape, formable.min(by_tables))
     }
 
     /// Makes segments ready for the time after this checkpoint.

@@ -7,14 +7,14 @@
 //! volumes and snapshots: the log goes on, for every layer that it names is in the new tables too.
 
 use crate::checkpoint::{Gate, Resume};
-use crate::coordinator::Coordinator;
-use crate::core::State;
 use crate::error::PoolError;
 use crate::format::body::{Body, Decided};
 use crate::format::superblock::{Superblock, VERSION};
-use crate::messages::Order;
 use crate::mutation::Mutation;
 use crate::segments::SegmentState;
+use crate::shard::coordinator::Coordinator;
+use crate::shard::messages::Order;
+use crate::shard::state::State;
 use crate::volumes::Tables;
 use block::BlockDevice;
 use std::rc::Rc;

@@ -5,12 +5,12 @@
 //! them: the first segments after a crash are cut from these, and hosts do not wait. Before they
 //! are used for anything else, a superblock that does not name them is durable.
 
-use crate::coordinator::Coordinator;
-use crate::core::State;
 use crate::error::PoolError;
 use crate::format::superblock::{APART_MAX, Superblock};
 use crate::mutation::Mutation;
 use crate::segments::zones::Zone;
+use crate::shard::coordinator::Coordinator;
+use crate::shard::state::State;
 use block::BlockDevice;
 
 /// Of the segments that space is not short without, one in so many is set apart at most.

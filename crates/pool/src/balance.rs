@@ -6,13 +6,13 @@
 //! checkpoint, behind which nothing looks into the old zone but who looked it up before.
 
 use crate::checkpoint::Resume;
-use crate::coordinator::Coordinator;
 use crate::copy::Copied;
-use crate::core::State;
-use crate::pace::Pace;
 use crate::reporting::event::PoolEvent;
 use crate::segments::zones::{Zone, formable};
 use crate::segments::{ColumnMove, Kind, Segment, SegmentState};
+use crate::shard::coordinator::Coordinator;
+use crate::shard::pace::Pace;
+use crate::shard::state::State;
 use block::BlockDevice;
 use std::rc::Rc;
 
@@ -86,11 +86,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             self.unbalanced.notified().await;
         }
-    }
-
-    /// There is no more work to be done.
-    pub fn ends(&self) -> bool {
-        self.stopping.get() || self.offline.get().is_some()
     }
 
     /// Moves some columns, and says how many. `None` when there is nothing to move.

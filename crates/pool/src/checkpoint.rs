@@ -1,7 +1,5 @@
 //! The checkpoint: updates go into the maps, tables into the superblock; then space is free.
 
-use crate::coordinator::Coordinator;
-use crate::core::{Core, Freed, State};
 use crate::error::PoolError;
 use crate::format::body::Body;
 use crate::format::superblock::Superblock;
@@ -11,10 +9,12 @@ use crate::lost_nodes::LostNodes;
 use crate::map::overlay::{self, Overlay};
 use crate::map::{fold, tree};
 use crate::map_writer::MapWriter;
-use crate::messages::{Order, Turnover, Written};
 use crate::mutation::Mutation;
-use crate::segments::space::{Size, formed_width};
 use crate::segments::{Kind, Segment, SegmentState};
+use crate::shard::coordinator::Coordinator;
+use crate::shard::core::Core;
+use crate::shard::messages::{Order, Turnover, Written};
+use crate::shard::state::{Freed, State};
 use crate::volumes::Tables;
 use block::BlockDevice;
 use reactor::mailbox::Receiver;
@@ -73,50 +73,6 @@ impl<D: BlockDevice + 'static> Drop for Gate<'_, D> {
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// Zones of every live drive.
-    pub fn zones(&self) -> Vec<usize> {
-        let mut zones = vec![0; self.array.slots()];
-        let live = self.array.live().into_iter();
-        for (index, drive) in live.filter(|(index, _)| self.array.takes_data(*index)) {
-            zones[index] = drive.layout.zones() as usize;
-        }
-        zones
-    }
-
-    /// The width at which segments are formed now, be it that they lack drives.
-    pub fn formed_width(&self) -> usize {
-        let whole = || formed_width(self.array.level, self.width, self.array.taking());
-        self.array.cramped.get().unwrap_or_else(whole)
-    }
-
-    /// How many columns of such a segment have a drive.
-    pub fn formed_columns(&self) -> usize {
-        self.formed_width().min(self.array.taking())
-    }
-
-    /// The size of the pool on the drives that take data now; every write asks for it.
-    pub fn size(&self) -> Size {
-        let cramped = self.array.cramped.get();
-        let drives = (self.array.taking_mask(), self.array.changes.get(), cramped);
-        if let Some((known, size)) = self.known_size.get()
-            && known == drives
-        {
-            return size;
-        }
-        let zones = self.zones();
-        let (level, width, rows) = (self.array.level, self.width, self.zone_rows);
-        let size = match cramped {
-            Some(width) => Size::short(level, width, rows, &zones),
-            None => Size::of(level, width, rows, &zones),
-        };
-        let size = size.for_shards(self.shards);
-        let by_tables = self.table_room_with(&zones);
-        let by_tables = by_tables.segments_most(self.formed_width());
-        let size = size.at_most(by_tables);
-        self.known_size.set(Some((drives, size)));
-        size
-    }
-
     /// Seals every segment of this shard, or of none, that is open or ready and lacks a drive.
     pub fn drop_dead_segments(&self, state: &mut State) {
         let rules = self.rules();

@@ -3,14 +3,15 @@
 //! It works in [windows](crate::window): so many blocks are looked at and moved, then upkeep
 //! decides anew, so that a checkpoint need not wait for a whole segment.
 
-use crate::coordinator::Coordinator;
-use crate::core::{Core, State};
 use crate::format::body::REDIRECT_BYTES;
-use crate::messages::Order;
 use crate::segments::cleaned::{Cleaned, Cleaning, Window};
 use crate::segments::space::Aged;
 use crate::segments::victim::{Emptied, Victim};
 use crate::segments::{Kind, Segment, SegmentState};
+use crate::shard::coordinator::Coordinator;
+use crate::shard::core::Core;
+use crate::shard::messages::Order;
+use crate::shard::state::State;
 use block::BlockDevice;
 use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};

@@ -1,12 +1,12 @@
 //! Volumes and snapshots: a change is new tables, published while no stripe is in flight.
 
 use crate::checkpoint::Resume;
-use crate::core::State;
 use crate::error::PoolError;
 use crate::format::plausible::is_printable;
 use crate::ids::{SnapshotId, VolumeId};
 use crate::location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
 use crate::pool::Pool;
+use crate::shard::state::State;
 use crate::volume::{PoolVolume, Target};
 use crate::volumes::{ATTRIBUTES_BYTES_MAX, NAME_BYTES_MAX, Snapshot, Volume};
 use block::BlockDevice;

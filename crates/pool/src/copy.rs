@@ -1,14 +1,14 @@
 //! Copying a column of a segment to another zone. Every block is checked by its checksum, and
 //! rebuilt where it is wrong; parity is made anew.
 
-use crate::coordinator::Coordinator;
 use crate::format::stripe::{Header, Place, ROWS_MAX, Record};
 use crate::image::Image;
 use crate::level::Shape;
 use crate::location::BLOCK_BYTES;
-use crate::pace::Pace;
 use crate::segments::zones::Zone;
 use crate::segments::{ColumnMove, Segment};
+use crate::shard::coordinator::Coordinator;
+use crate::shard::pace::Pace;
 use block::{BlockDevice, Buffer, Durability};
 use std::ops::Range;
 use std::time::Duration;

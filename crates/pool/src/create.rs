@@ -12,11 +12,11 @@ use crate::join::join_all;
 use crate::labels::{self, slots};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{BLOCK_BYTES, ROWS_MAX};
-use crate::messages::Wiring;
 use crate::options::{MayLack, OpenOptions, Settings};
 use crate::pool::{Pool, alone};
 use crate::segments::zones::{ZONE_BLOCKS_MIN, ZONES_MIN};
-use crate::table_room::slot_blocks_for;
+use crate::shard::messages::Wiring;
+use crate::shard::table_room::slot_blocks_for;
 use block::BlockDevice;
 
 /// What a new pool is to be.

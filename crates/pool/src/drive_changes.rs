@@ -1,7 +1,6 @@
 //! Drives join a pool and leave it. What one that joins takes of the others is `balance`'s; what
 //! was on one that leaves moves as in a `rebuild`.
 
-use crate::coordinator::Coordinator;
 use crate::create::check_zones;
 use crate::drives::drive::{Drive, device_blocks, forget};
 use crate::error::PoolError;
@@ -9,10 +8,11 @@ use crate::format::drive_layout::{DriveLayout, zones};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member, Superblock};
 use crate::ids::DriveId;
 use crate::labels::{self, slots};
-use crate::messages::{MemberDrive, Order};
 use crate::pool::Pool;
 use crate::reporting::event::DriveChange;
 use crate::segments::zones::ZONES_MIN;
+use crate::shard::coordinator::Coordinator;
+use crate::shard::messages::{MemberDrive, Order};
 use block::BlockDevice;
 use std::rc::Rc;
 use std::time::Duration;
@@ -23,11 +23,6 @@ const FORGOTTEN_AT_ONCE: u32 = 16;
 const REMOVAL_POLL: Duration = Duration::from_millis(20);
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
-    /// Tells the other shards which drives take no new segments.
-    pub fn tell_leaving(&self) {
-        self.tell_all(|| Order::Leaving(self.array.leaving.borrow().clone()));
-    }
-
     /// Has the other shards take the handles of a new drive that were offered to them.
     async fn place_at_others(&self, drive: MemberDrive) -> Result<(), PoolError> {
         let placed = self.ask_all(|reply| Order::Place { drive, reply }).await?;

@@ -5,7 +5,6 @@
 //!
 //! [`docs/decisions/fencing.md`]: ../../../docs/decisions/fencing.md
 
-use crate::coordinator::Coordinator;
 use crate::drives::drive::Drive;
 use crate::drives::lease::{CHECK_EVERY, ENTRY, ENTRY_AGAIN, LATE, LEASE, TAKEOVER};
 use crate::error::label::DamagedLabel;
@@ -16,9 +15,10 @@ use crate::ids::hexadecimal;
 use crate::join::{first_good, join_all};
 use crate::labels::quorum::{self, Choice, lost_max};
 use crate::labels::slots::{self, ANSWERS_WITHIN, Given, Slot, bring_up};
-use crate::messages::Order;
 use crate::mutation::Mutation;
 use crate::options::{MayLack, OpenOptions};
+use crate::shard::coordinator::Coordinator;
+use crate::shard::messages::Order;
 use block::{BlockDevice, IoError};
 use reactor::Instant;
 use std::collections::BTreeSet;

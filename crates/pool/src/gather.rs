@@ -1,12 +1,12 @@
 //! What still lives in a segment that is being cleaned: found by its headers, read in runs.
 
-use crate::core::Core;
 use crate::format::stripe::{Header, Place, Record};
 use crate::join::{join, join_all};
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::map::tree;
 use crate::segments::runs::{Live, Rows, cut, runs};
 use crate::segments::victim::{Unmapped, Victim};
+use crate::shard::core::Core;
 use crate::stripes::item::{Move, place};
 use crate::volumes::Root;
 use block::{BlockDevice, Buffer, IoError};

@@ -1,12 +1,12 @@
 //! [`Image`]: some rows of a segment in memory, and what can be told from them.
 
-use crate::core::Core;
 use crate::drives::redundancy;
 use crate::error::PoolError;
 use crate::format::stripe::{Header, MAGIC, Record};
 use crate::level::Shape;
 use crate::location::BLOCK_BYTES;
 use crate::segments::zones::Zone;
+use crate::shard::core::Core;
 use crate::stripes::item::place;
 use block::{BlockDevice, Buffer, IoError};
 use std::collections::BTreeSet;

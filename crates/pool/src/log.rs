@@ -2,11 +2,11 @@
 
 pub(crate) mod batch;
 
-use crate::core::{Core, State};
 use crate::location::Location;
 use crate::log::batch::{Next, next_batch};
 use crate::mutation::Mutation;
-use crate::stripes::class::Rules;
+use crate::shard::core::Core;
+use crate::shard::state::State;
 use crate::stripes::item::{Batch, Completed, Item};
 use crate::stripes::layout::{When, give_back, lay_out};
 use crate::stripes::patience::{self, Patience};
@@ -103,17 +103,6 @@ impl<D: BlockDevice + 'static> Core<D> {
         let state = self.state.borrow();
         let head = state.queue.front();
         head.is_some_and(|item| item.parts() >= patience::LARGE_WRITE_BLOCKS)
-    }
-
-    pub fn rules(&self) -> Rules {
-        Rules {
-            level: self.array.level,
-            width: self.width,
-            zone_rows: self.zone_rows,
-            taking: self.array.taking_mask(),
-            kept: self.size().kept_for_cleaner(),
-            columns_without: self.columns_without(),
-        }
     }
 
     fn next_host_batch(&self) -> Next {

@@ -1,10 +1,11 @@
 //! Where blocks are: what memory knows, and the map's nodes on the drives where it does not.
 
-use crate::core::{Core, State};
 use crate::join::join_all;
 use crate::location::Mapping;
 use crate::map::tree;
 use crate::mutation::Mutation;
+use crate::shard::core::Core;
+use crate::shard::state::State;
 use crate::volumes::Root;
 use block::{BlockDevice, IoError};
 
@@ -20,15 +21,6 @@ enum Lookup {
 }
 
 impl State {
-    /// What the updates in memory say about a block of `layer` itself.
-    pub fn recent(&self, layer: u32, block: u64) -> Option<Mapping> {
-        let frozen = || match Mutation::ForgetsWhatIsMerged.is_planted() {
-            true => None,
-            false => self.frozen.get(layer, block),
-        };
-        self.overlay.get(layer, block).or_else(frozen)
-    }
-
     /// Looks a block up through the layers below `layer`, at one instant.
     fn lookup(&self, layer: u32, block: u64) -> Lookup {
         let mut trees = Vec::new();

@@ -18,12 +18,12 @@
 //! would be a sign of damage. After a restart a [scrub](crate::scrub) counts anew what is still to
 //! be taken off.
 
-use crate::coordinator::Coordinator;
-use crate::core::State;
 use crate::error::PoolError;
 use crate::location::Location;
 use crate::map::tree;
 use crate::map_writer::MapWriter;
+use crate::shard::coordinator::Coordinator;
+use crate::shard::state::State;
 use block::BlockDevice;
 use std::collections::BTreeSet;
 use std::ops::Range;

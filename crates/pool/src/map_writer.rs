@@ -1,15 +1,15 @@
 //! [`MapWriter`]: new map nodes on their way into map segments, and what a merge changes.
 
-use crate::coordinator::Coordinator;
-use crate::core::State;
 use crate::drives::redundancy;
 use crate::format::node::Node;
 use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::map::fold::Ledger;
 use crate::map::tree::{NodeSink, Nodes};
-use crate::messages::Turnover;
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, LiveChanges, SegmentState};
+use crate::shard::coordinator::Coordinator;
+use crate::shard::messages::Turnover;
+use crate::shard::state::State;
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

@@ -1,8 +1,9 @@
 //! [`Pool`]: opened and closed.
 
+pub(crate) mod shard;
+pub(crate) mod tables;
+
 use crate::checkpoint::Resume;
-use crate::coordinator::{Coordinator, Published};
-use crate::core::{Core, Link, State};
 use crate::drives::array::Array;
 use crate::drives::drive::Drive;
 use crate::drives::lease::{LEASE, QUARANTINE};
@@ -20,15 +21,18 @@ use crate::labels::slots::{ANSWERS_WITHIN, Slot, bring_up};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::ATOMIC_BLOCKS;
 use crate::map::overlay::Overlay;
-use crate::messages::{End, Order, Wiring, wire};
 use crate::mutation::Mutation;
 use crate::options::OpenOptions;
-use crate::quiet::Quiet;
 use crate::rebuild::STUCK_FOR;
 use crate::recovery::Before;
 use crate::reporting::event::DriveChange;
 use crate::segments::slices::Share;
 use crate::segments::{Kind, SegmentState, Segments};
+use crate::shard::coordinator::{Coordinator, Published};
+use crate::shard::core::{Core, Link};
+use crate::shard::messages::{End, Order, Wiring, wire};
+use crate::shard::quiet::Quiet;
+use crate::shard::state::State;
 use crate::silence::watch_silence;
 use block::BlockDevice;
 use reactor::Instant;

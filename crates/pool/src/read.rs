@@ -1,15 +1,18 @@
 //! Reads of volumes: which blocks of a transfer lie together, each such run read to its place.
 
-use crate::core::Core;
+use crate::format::node::Node;
 use crate::join::join_all;
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
+use crate::map::tree::Nodes;
 use crate::mutation::Mutation;
 use crate::segments::zones::Zone;
+use crate::shard::core::Core;
+use crate::shard::together::Found;
 use crate::stripes::buffers::put_together;
-use crate::together::Found;
 use crate::volume::PoolVolume;
 use block::{BlockDevice, BlockRange, Buffer, IoError};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// True when one read of a drive brings both, or neither needs one.
 fn follows(last: Option<Entry>, next: Option<Entry>) -> bool {
@@ -223,5 +226,20 @@ impl<D: BlockDevice> Core<D> {
             buffer[range].copy_from_slice(&block);
         }
         (buffer, Ok(()))
+    }
+}
+
+impl<D: BlockDevice> Nodes for Core<D> {
+    async fn load(&self, entry: Entry) -> Result<Arc<Node>, IoError> {
+        if let Some(node) = self.cache.borrow().get(entry) {
+            return Ok(node.clone());
+        }
+        let (buffer, result) = self
+            .read_run([entry].into_iter(), Buffer::new(BLOCK_BYTES))
+            .await;
+        result?;
+        let node = Arc::new(Node::parse(buffer).ok_or(IoError::Internal)?);
+        self.cache.borrow_mut().insert(entry, node.clone());
+        Ok(node)
     }
 }

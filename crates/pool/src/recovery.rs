@@ -4,7 +4,6 @@
 //! after a crash half way is harmless. The maps need not have what was found by then: what was
 //! decided stands beside them until the next merge, and is replayed again after a crash.
 
-use crate::core::Core;
 use crate::drives::redundancy;
 use crate::error::PoolError;
 use crate::format::body::{Decided, DecidedLog};
@@ -16,6 +15,7 @@ use crate::mutation::Mutation;
 use crate::segments::slices::Share;
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, SegmentState};
+use crate::shard::core::Core;
 use crate::stripes::item::{Completed, place};
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::collections::{BTreeMap, BTreeSet};

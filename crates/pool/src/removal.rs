@@ -2,8 +2,8 @@
 //! else asks for, and gives way to hosts between them.
 
 use crate::checkpoint::Resume;
-use crate::coordinator::Coordinator;
-use crate::pace::Pace;
+use crate::shard::coordinator::Coordinator;
+use crate::shard::pace::Pace;
 use block::BlockDevice;
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,14 +1,14 @@
 //! Members that failed or leave are forgotten, when the pool can do without them.
 
-use crate::coordinator::Coordinator;
-use crate::core::State;
 use crate::error::PoolError;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Member, Superblock};
 use crate::labels::quorum;
-use crate::messages::Order;
 use crate::reporting::event::DriveChange;
 use crate::segments::Segment;
 use crate::segments::zones::Zone;
+use crate::shard::coordinator::Coordinator;
+use crate::shard::messages::Order;
+use crate::shard::state::State;
 use block::BlockDevice;
 use std::rc::Rc;
 

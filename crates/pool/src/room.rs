@@ -5,10 +5,10 @@
 
 use crate::admission::Looks;
 use crate::checkpoint::Resume;
-use crate::coordinator::Coordinator;
-use crate::core::Core;
 use crate::error::PoolError;
-use crate::messages::{Order, Usage};
+use crate::shard::coordinator::Coordinator;
+use crate::shard::core::Core;
+use crate::shard::messages::{Order, Usage};
 use block::{BlockDevice, IoError};
 use std::rc::Rc;
 
@@ -43,14 +43,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         self.refused();
         Err(IoError::CapacityExceeded)
-    }
-
-    /// A merge is done: upkeep deals what it gave back, where there is anybody to deal it to.
-    pub fn room_came_back(&self) {
-        if !self.peers().is_empty() {
-            self.room_due.set(true);
-            self.upkeep.notify_one();
-        }
     }
 
     /// Deals the room that a merge gave back: what hosts overwrote took room and is nothing new.

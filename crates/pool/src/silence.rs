@@ -1,13 +1,13 @@
 //! Drives that answer nothing: told, and taken out of use where the pool can do without them, so
 //! that hosts need not wait as long as a kernel does.
 
-use crate::coordinator::Coordinator;
-use crate::core::Core;
 use crate::drives::owed::TOLD_AFTER;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE};
 use crate::labels::quorum::lost_max;
-use crate::messages::Report;
 use crate::reporting::event::DriveChange;
+use crate::shard::coordinator::Coordinator;
+use crate::shard::core::Core;
+use crate::shard::messages::{Report, Silent};
 use block::BlockDevice;
 use std::rc::Weak;
 use std::time::Duration;
@@ -16,9 +16,6 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A drive is taken out of use that has answered nothing for so long: Linux hosts give a request up after 30 seconds.
 const FAILED_AFTER: Duration = Duration::from_secs(20);
-
-/// A drive that one core waits for: its place, its identifier and for how long.
-pub(crate) type Silent = (usize, [u8; 16], Duration);
 
 /// Looks at a core's handles of the drives until the pool is closed, for what it writes last may be
 /// waited for as well; does not keep them.

@@ -1,15 +1,15 @@
 //! Upkeep: the task that checkpoints and cleans when it is time, and refuses writes when it must.
 
 use crate::checkpoint::Resume;
-use crate::coordinator::Coordinator;
-use crate::core::{Freed, State};
 use crate::error::PoolError;
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
-use crate::messages::Order;
 use crate::segments::cleaned::Window;
 use crate::segments::space::{Action, Aged, Situation, plan};
 use crate::segments::{Kind, SegmentState};
+use crate::shard::coordinator::Coordinator;
+use crate::shard::messages::Order;
+use crate::shard::state::{Freed, State};
 use crate::stripes::class::{Class, Rules};
 use block::{BlockDevice, IoError};
 use std::rc::Rc;

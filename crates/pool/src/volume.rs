@@ -1,7 +1,7 @@
 //! [`PoolVolume`]: a volume or a snapshot as a block device.
 
-use crate::core::Core;
 use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
+use crate::shard::core::Core;
 use crate::stripes::item::{Item, Request};
 use block::{
     BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, Revised, write_joined,

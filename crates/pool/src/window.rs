@@ -1,13 +1,13 @@
 //! A window of cleaning: piece by piece what lives is gathered out of segments, and while one piece
 //! is read the one before it is written, so that neither waits for the other.
 
-use crate::core::Core;
 use crate::join::join;
 use crate::log::batch::{moved_batch, moved_room, moved_stripe_blocks};
 use crate::mutation::Mutation;
 use crate::segments::cleaned::Window;
 use crate::segments::runs::Live;
 use crate::segments::victim::Victim;
+use crate::shard::core::Core;
 use crate::stripes::class::Class;
 use crate::stripes::item::Move;
 use block::BlockDevice;

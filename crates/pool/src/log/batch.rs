@@ -1,10 +1,10 @@
 //! Which stripe comes next: how wide, in which segment, and with how much of the queue. No I/O.
 
-use crate::core::State;
 use crate::format::stripe::{RECORDS, ROWS_MAX, Record};
 use crate::level::Shape;
 use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
 use crate::segments::{Kind, Segment, SegmentState};
+use crate::shard::state::State;
 use crate::stripes::class::{Class, Rules};
 use crate::stripes::item::{Batch, Item, Move, Owner, Source};
 use crate::volumes::Volume;

@@ -1,10 +1,10 @@
 //! What a scrub says it found: totals that are true, and the first places of each kind, so that a
 //! report has a bound however much is lost.
 
-use crate::core::Core;
 use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
 use crate::map::holes::{Runs, add_run};
 use crate::reporting::lost::{Lost, LostBlock, LostNode, ScrubReport};
+use crate::shard::core::Core;
 use crate::volumes::{Holder, Tables};
 use block::{BlockDevice, BlockRange, Lba};
 use std::collections::BTreeMap;

@@ -14,7 +14,6 @@
 //! say the same of the same maps, however long the walk takes and whatever becomes of layers
 //! meanwhile.
 
-use crate::coordinator::Coordinator;
 use crate::drives::redundancy;
 use crate::error::PoolError;
 use crate::format::node::Node;
@@ -25,6 +24,7 @@ use crate::scrub::Scrub;
 use crate::segments::Segment;
 use crate::segments::live_nodes::LiveNodes;
 use crate::segments::runs::Live;
+use crate::shard::coordinator::Coordinator;
 use block::{BlockDevice, Buffer, IoError};
 use std::ops::Range;
 use std::sync::Arc;

@@ -12,10 +12,10 @@
 //! `nodes`). Where the walk could not read a node nothing is known of what is below, and nothing is
 //! changed.
 
-use crate::coordinator::Coordinator;
-use crate::core::State;
 use crate::segments::live_nodes::{LiveNodes, Recount};
 use crate::segments::{Kind, Segment};
+use crate::shard::coordinator::Coordinator;
+use crate::shard::state::State;
 use block::BlockDevice;
 
 impl<D: BlockDevice + 'static> Coordinator<D> {

@@ -5,12 +5,12 @@
 //! rows that no header tells of is read there and then, lost or moved, so memory holds only the
 //! rows. Torn stripes, which never counted, leave such rows behind as well, and nothing is in them.
 
-use crate::coordinator::Coordinator;
 use crate::location::{BLOCK_BYTES, Location};
-use crate::messages::Order;
 use crate::reporting::lost::LostBlock;
 use crate::scrub::Scrub;
 use crate::segments::runs::Live;
+use crate::shard::coordinator::Coordinator;
+use crate::shard::messages::Order;
 use block::{BlockDevice, Buffer};
 use std::collections::BTreeMap;
 use std::ops::Range;

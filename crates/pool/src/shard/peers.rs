@@ -1,13 +1,13 @@
 //! The coordinator's side of the wires: telling the other shards, and hearing them.
 
-use crate::coordinator::Coordinator;
 use crate::error::PoolError;
 use crate::map::overlay::Overlay;
-use crate::messages::{Begin, MemberDrive, Order, Outbox, Report, Standing, View};
 use crate::reporting::status::Counters;
 use crate::segments::slices::Share;
-use crate::segments::{Kind, Segment, SegmentState};
-use crate::stripes::class::{Class, Rules};
+use crate::segments::{Kind, Segment};
+use crate::shard::coordinator::Coordinator;
+use crate::shard::messages::{Begin, MemberDrive, Order, Outbox, Report, Standing, View};
+use crate::stripes::class::Class;
 use block::BlockDevice;
 use reactor::mailbox::{Receiver, Sender};
 use std::cell::Cell;
@@ -303,6 +303,19 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         Some((number, given))
     }
+
+    /// A merge is done: upkeep deals what it gave back, where there is anybody to deal it to.
+    pub fn room_came_back(&self) {
+        if !self.peers().is_empty() {
+            self.room_due.set(true);
+            self.upkeep.notify_one();
+        }
+    }
+
+    /// Tells the other shards which drives take no new segments.
+    pub fn tell_leaving(&self) {
+        self.tell_all(|| Order::Leaving(self.array.leaving.borrow().clone()));
+    }
 }
 
 /// Hears the other shards while the pool is open.
@@ -315,29 +328,5 @@ async fn hear<D: BlockDevice + 'static>(
             return;
         };
         coordinator.hear(report);
-    }
-}
-
-impl crate::core::State {
-    /// Segments that have been made ready and belong to no shard yet.
-    pub fn ready_or_unannounced(&self, kind: Kind) -> impl Iterator<Item = (u32, &Segment)> {
-        let ready = self.segments.numbers(kind, SegmentState::Ready);
-        ready
-            .filter(|number| !self.lent.contains_key(number))
-            .filter_map(|number| Some((number, self.segments.get(number)?)))
-    }
-
-    /// Wide ones that hosts leave to the cleaner. It rests while zones are held back.
-    pub fn kept_for_cleaner(&self, rules: &Rules) -> usize {
-        match self.segments.zones().are_held() {
-            true => 0,
-            false => rules.kept,
-        }
-    }
-
-    /// Those of them that may be written: a checkpoint that is durable names them.
-    pub fn ready(&self, kind: Kind) -> impl Iterator<Item = (u32, &Segment)> {
-        let made = self.ready_or_unannounced(kind);
-        made.filter(|(number, _)| !self.unannounced.contains(number))
     }
 }

@@ -16,7 +16,6 @@ use crate::segments::cleaned::Cleaned;
 use crate::segments::runs::Live;
 use crate::segments::slices::{SHARDS_MAX, Share};
 use crate::segments::{Segment, SegmentState};
-use crate::silence::Silent;
 use crate::stripes::class::Class;
 use crate::volumes::{Holder, Tables};
 use block::IoError;
@@ -27,9 +26,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Orders and reports that fit into a mailbox before they wait at their sender.
 const MAILBOX_MESSAGES: usize = 64;
+
+/// A drive that one core waits for: its place, its identifier and for how long.
+pub(crate) type Silent = (usize, [u8; 16], Duration);
 
 #[derive(Clone, Copy)]
 /// A drive as another shard finds it among the handles that it was given.

@@ -2,16 +2,14 @@
 //! come and go by themselves, and a pool whose table of them does not fit any more could publish
 //! nothing: so room for all that its zones can make up is kept free of volumes and snapshots.
 
-use crate::coordinator::Coordinator;
-use crate::core::{Core, State};
-use crate::error::PoolError;
 use crate::format::body::{segment_bytes, tables_bytes};
 use crate::format::drive_layout::zones;
 use crate::format::plausible::TABLES_BYTES_MAX;
 use crate::level::{DRIVES_MAX, Shape};
 use crate::location::BLOCK_BYTES;
-use crate::pool::Pool;
-use crate::volumes::Tables;
+use crate::shard::coordinator::Coordinator;
+use crate::shard::core::Core;
+use crate::shard::state::State;
 use block::BlockDevice;
 
 /// Kept for the head of the tables, and for what a recovery decides about every shard's log.
@@ -70,7 +68,7 @@ impl TableRoom {
     }
 
     /// Bytes that the tables of volumes may take.
-    fn for_volumes(&self) -> u64 {
+    pub fn for_volumes(&self) -> u64 {
         self.bytes - self.segments
     }
 
@@ -113,7 +111,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         planned_bytes(self.published.borrow().superblock.slot_blocks.get()) as usize
     }
 
-    fn table_room(&self) -> TableRoom {
+    pub fn table_room(&self) -> TableRoom {
         let published = self.published.borrow();
         let superblock = &published.superblock;
         let zones = zones(superblock).into_iter().map(u64::from).sum();
@@ -132,23 +130,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let volumes = tables_bytes(&state.tables) as u64;
         let left = room.segments_left(used.sum(), volumes, width);
         left.map_or(usize::MAX, |left| left as usize)
-    }
-}
-
-impl<D: BlockDevice + 'static> Pool<D> {
-    /// Refuses a change of volumes or snapshots with which their tables would take what is kept for
-    /// segments. What makes them smaller passes, however full they are.
-    pub(crate) fn check_table_room(
-        &self,
-        before: &Tables,
-        after: &Tables,
-    ) -> Result<(), PoolError> {
-        let (before, bytes) = (tables_bytes(before), tables_bytes(after) as u64);
-        let allowed = self.core.table_room().for_volumes();
-        match bytes > before as u64 && bytes > allowed {
-            true => Err(PoolError::TablesFull { bytes, allowed }),
-            false => Ok(()),
-        }
     }
 }
 

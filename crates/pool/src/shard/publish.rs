@@ -1,13 +1,13 @@
 //! Publishing a superblock: on every live drive before it counts, and never without a quorum.
 
-use crate::coordinator::Coordinator;
 use crate::error::PoolError;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Superblock};
 use crate::join::join_all;
 use crate::labels::quorum::lost_max;
 use crate::labels::slots;
-use crate::messages::Order;
 use crate::reporting::event::DriveChange;
+use crate::shard::coordinator::Coordinator;
+use crate::shard::messages::Order;
 use block::{BlockDevice, IoError};
 use std::rc::Rc;
 

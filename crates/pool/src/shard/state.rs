@@ -1,47 +1,23 @@
-//! [`Core`]: what the parts of an open pool share, and the rules by which its state changes.
+//! [`State`]: everything of a shard that changes, and the rules by which it does. No I/O.
 
-use crate::coordinator::Coordinator;
-use crate::drives::array::Array;
-use crate::fence::TAKEN_OVER;
-use crate::format::node::Node;
 use crate::format::stripe::Record;
-use crate::location::{BLOCK_BYTES, Entry, Location};
-use crate::map::cache::NodeCache;
+use crate::location::{Entry, Location, Mapping};
 use crate::map::overlay::Overlay;
-use crate::map::tree::Nodes;
-use crate::messages::{Outbox, Report};
 use crate::mutation::Mutation;
-use crate::options::Settings;
-use crate::reporting::event::PoolEvent;
-use crate::reporting::status::{Counters, PoolState};
 use crate::segments::admitted::Admitted;
 use crate::segments::moving::Moving;
 use crate::segments::readers::Readers;
 use crate::segments::slices::Share;
-use crate::segments::space::{Size, SizeOf};
 use crate::segments::victim::{Unmapped, Victim};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState, Segments};
-use crate::stripes::class::Class;
+use crate::stripes::class::{Class, Rules};
 use crate::stripes::item::{Completed, Item};
-use crate::together::Together;
 use crate::volumes::Tables;
-use block::{BlockDevice, Buffer, IoError};
 use reactor::mailbox::Sender;
-use reactor::sync::Notify;
-use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use std::rc::Weak;
 use std::sync::Arc;
-
-/// What is free when nobody reads there any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Freed {
-    Segment(u32),
-    /// A zone that a segment has left for another.
-    Zone(Zone),
-}
 
 /// Everything that changes.
 pub(crate) struct State {
@@ -134,52 +110,12 @@ pub(crate) struct State {
     pub retiring: Vec<(u64, Sender<()>)>,
 }
 
-/// One shard of an open pool: the log, the latest updates and the cache of one core.
-pub(crate) struct Core<D> {
-    pub array: Array<D>,
-    pub settings: Settings,
-    pub secret: [u8; 16],
-    pub incarnation: Cell<u64>,
-    /// What was new in the superblocks last, of those that every drive has: stripes tell of it.
-    pub newest: Cell<u64>,
-    pub width: usize,
-    /// Rows of every zone.
-    pub zone_rows: u32,
-    /// How many shards the pool has.
-    pub shards: u64,
-    /// The pool's size on certain drives: the bits of their indices, and how often they changed.
-    pub known_size: Cell<Option<(SizeOf, Size)>>,
-    pub state: RefCell<State>,
-    pub cache: RefCell<NodeCache>,
-    pub together: RefCell<Together>,
-    /// The writer has something to look at.
-    pub work: Notify,
-    /// The upkeep task has something to look at.
-    pub upkeep: Notify,
-    /// A stripe landed.
-    pub landed: Notify,
-    /// No write is under way that was admitted without a look at the map.
-    pub looked_up: Notify,
-    pub offline: Cell<Option<&'static str>>,
-    pub stopping: Cell<bool>,
-    /// How often other shards were told to look for segments; at another shard, how often it was.
-    pub looks: Cell<u64>,
-    /// The totals that the coordinator was told last, at another shard.
-    pub told: Cell<Counters>,
-    /// Requests of hosts so far, of every kind.
-    pub requests: Cell<u64>,
-    /// Live blocks at which the space in use is worth a look.
-    pub look_at_blocks: Cell<u64>,
-    /// Who decides for the whole pool.
-    pub link: OnceCell<Link<D>>,
-}
-
-/// How a shard reaches who decides for the whole pool.
-pub(crate) enum Link<D> {
-    /// It is the first shard: the coordinator is here.
-    Home(Weak<Coordinator<D>>),
-    /// It is another: reports go out.
-    Away(Outbox<Report>),
+/// What is free when nobody reads there any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freed {
+    Segment(u32),
+    /// A zone that a segment has left for another.
+    Zone(Zone),
 }
 
 /// What the shards are to do besides when they set their updates aside.
@@ -192,6 +128,135 @@ pub(crate) struct AtFreeze {
 }
 
 impl State {
+    /// A state in which nothing has happened since the checkpoint.
+    pub fn new(segments: Segments, tables: Tables, share: Share, sequence: u64) -> State {
+        State {
+            promised: tables.promised_blocks(),
+            unneeded: tables.unneeded().is_some(),
+            tables_version: 1,
+            segments,
+            overlay: Default::default(),
+            frozen: Default::default(),
+            spare: Default::default(),
+            tables,
+            share,
+            sequence,
+            applied: sequence,
+            open: [None; Class::COUNT],
+            map_open: None,
+            completed: BTreeMap::new(),
+            in_flight: 0,
+            moved_in_flight: 0,
+            frugal: false,
+            segment_opened: false,
+            queue: VecDeque::new(),
+            queued_blocks: 0,
+            admitted: Default::default(),
+            starved: false,
+            urgent: false,
+            moving: Default::default(),
+            cleaning: None,
+            gate: 0,
+            unannounced: BTreeSet::new(),
+            map_nodes: 0,
+            era: 0,
+            readers: Readers::default(),
+            limbo: VecDeque::new(),
+            vacated: Vec::new(),
+            settled: BTreeSet::new(),
+            stuck: BTreeSet::new(),
+            emptied: BTreeMap::new(),
+            unmapped: BTreeSet::new(),
+            replaced: BTreeMap::new(),
+            covered: sequence,
+            attempts: BTreeMap::new(),
+            quarantined: BTreeSet::new(),
+            lent: BTreeMap::new(),
+            for_moves: BTreeSet::new(),
+            room: 0,
+            at_freeze: Default::default(),
+            retiring: Vec::new(),
+        }
+    }
+
+    /// Blocks that this shard has added to what lives, or is about to, since the last merge.
+    pub fn room_used(&self) -> u64 {
+        self.admitted.blocks()
+    }
+
+    /// Takes over updates from before the pool was opened, as if they had just been written.
+    pub fn take_over(&mut self, recovered: Overlay) {
+        let mut blocks = 0;
+        for entry in recovered.entries() {
+            self.segments.overlay_gained(entry);
+            blocks += 1;
+        }
+        self.overlay = recovered;
+        self.admitted.recovered(blocks);
+        self.room = self.room_used();
+    }
+
+    /// Hands out the updates that recovery found: to each shard those of its blocks.
+    pub fn deal_recovered(&mut self) -> VecDeque<Overlay> {
+        let found = std::mem::take(&mut self.overlay);
+        for entry in found.entries() {
+            self.segments.overlay_lost(entry);
+        }
+        let Share {
+            slice_blocks,
+            shards,
+            ..
+        } = self.share;
+        found.deal(slice_blocks, shards).into()
+    }
+
+    /// True when a checkpoint may show that less lives, or is about to, than is counted.
+    pub fn may_hold_less(&self) -> bool {
+        let merging = !self.overlay.is_empty() || !self.frozen.is_empty();
+        merging || !self.admitted.is_exact() || self.unneeded
+    }
+
+    /// Seals every open data segment.
+    pub fn seal_open(&mut self) {
+        for number in self.open.iter_mut().filter_map(Option::take) {
+            if let Some(segment) = self.segments.get_mut(number) {
+                segment.state = SegmentState::Sealed;
+            }
+        }
+    }
+
+    /// Sets the updates aside for a merge.
+    pub fn set_aside(&mut self) {
+        let empty = std::mem::take(&mut self.spare);
+        self.frozen = Arc::new(std::mem::replace(&mut self.overlay, empty));
+        self.admitted.freeze();
+    }
+
+    /// The updates that were set aside are in the maps: the room they took is taken for good.
+    pub fn drop_frozen(&mut self) {
+        let frozen = std::mem::take(&mut self.frozen);
+        for entry in frozen.entries() {
+            self.segments.overlay_lost(entry);
+        }
+        // Another core may still hold it.
+        self.spare = Arc::into_inner(frozen).map_or_else(Overlay::default, Overlay::emptied);
+        self.room = self.room.saturating_sub(self.admitted.merged());
+    }
+
+    /// Puts the tables as of a merge in place, and forgets updates of layers that are gone.
+    pub fn replace_tables(&mut self, tables: Tables) {
+        let before = std::mem::replace(&mut self.tables, tables);
+        self.tables_changed();
+        for layer in before.layers.keys() {
+            if self.tables.layers.contains_key(layer) {
+                continue;
+            }
+            for entry in self.overlay.remove_layer(*layer) {
+                self.segments.overlay_lost(entry);
+            }
+        }
+    }
+
     /// Maps a block that a stripe brought.
     pub fn map_block(&mut self, layer: u32, block: u64, entry: Entry) {
         if let Some(old) = self.overlay.put(layer, block, entry) {
@@ -322,91 +387,42 @@ impl State {
         let mut freed = self.limbo.iter().map(|(_, freed)| *freed);
         freed.any(|freed| freed == Freed::Segment(number))
     }
-}
 
-/// While it lives, no block that was mapped when it was made is overwritten.
-pub(crate) struct Reading<'a, D> {
-    core: &'a Core<D>,
-    era: u64,
-}
-
-impl<D> Drop for Reading<'_, D> {
-    fn drop(&mut self) {
-        self.core.leave(self.era);
-    }
-}
-
-impl<D> Core<D> {
-    /// A reader begins; returns its era.
-    pub fn enter(&self) -> u64 {
-        let mut state = self.state.borrow_mut();
-        let era = state.era;
-        state.readers.enter(era);
-        era
+    /// Segments that have been made ready and belong to no shard yet.
+    pub fn ready_or_unannounced(&self, kind: Kind) -> impl Iterator<Item = (u32, &Segment)> {
+        let ready = self.segments.numbers(kind, SegmentState::Ready);
+        ready
+            .filter(|number| !self.lent.contains_key(number))
+            .filter_map(|number| Some((number, self.segments.get(number)?)))
     }
 
-    /// A reader of `era` has ended.
-    pub fn leave(&self, era: u64) {
-        let mut state = self.state.borrow_mut();
-        if state.readers.leave(era) {
-            let waiting = state.limbo.len();
-            state.release_limbo();
-            if state.limbo.len() < waiting {
-                self.upkeep.notify_one();
-            }
-        }
+    /// Those of them that may be written: a checkpoint that is durable names them.
+    pub fn ready(&self, kind: Kind) -> impl Iterator<Item = (u32, &Segment)> {
+        let made = self.ready_or_unannounced(kind);
+        made.filter(|(number, _)| !self.unannounced.contains(number))
     }
-}
 
-impl<D: BlockDevice> Core<D> {
-    pub fn reading(&self) -> Reading<'_, D> {
-        Reading {
-            core: self,
-            era: self.enter(),
+    /// Wide ones that hosts leave to the cleaner. It rests while zones are held back.
+    pub fn kept_for_cleaner(&self, rules: &Rules) -> usize {
+        match self.segments.zones().are_held() {
+            true => 0,
+            false => rules.kept,
         }
     }
 
-    /// Takes the pool out of service: everything waiting fails.
-    pub fn go_offline(&self, reason: &'static str) {
-        if self.offline.get().is_none() {
-            self.offline.set(Some(reason));
-            if reason == TAKEN_OVER {
-                self.array.lease.end();
-            }
-            tracing::error!(reason, "pool offline");
-            let state = PoolState::Offline;
-            self.array.events.push(PoolEvent::State {
-                state,
-                reason: Some(reason),
-            });
-            self.array.events.close();
-            self.pass_on_offline(reason);
-        }
-        self.work.notify_one();
-        self.upkeep.notify_one();
-        self.landed.notify_all();
+    /// What the updates in memory say about a block of `layer` itself.
+    pub fn recent(&self, layer: u32, block: u64) -> Option<Mapping> {
+        let frozen = || match Mutation::ForgetsWhatIsMerged.is_planted() {
+            true => None,
+            false => self.frozen.get(layer, block),
+        };
+        self.overlay.get(layer, block).or_else(frozen)
     }
 
-    pub fn columns(&self, segment: u32) -> Option<Vec<Option<Zone>>> {
-        Some(self.state.borrow().segments.get(segment)?.columns.clone())
-    }
-
-    pub fn zone_of(&self, at: Location) -> Option<Zone> {
-        self.state.borrow().segments.zone_of(at)
-    }
-}
-
-impl<D: BlockDevice> Nodes for Core<D> {
-    async fn load(&self, entry: Entry) -> Result<Arc<Node>, IoError> {
-        if let Some(node) = self.cache.borrow().get(entry) {
-            return Ok(node.clone());
-        }
-        let (buffer, result) = self
-            .read_run([entry].into_iter(), Buffer::new(BLOCK_BYTES))
-            .await;
-        result?;
-        let node = Arc::new(Node::parse(buffer).ok_or(IoError::Internal)?);
-        self.cache.borrow_mut().insert(entry, node.clone());
-        Ok(node)
+    /// Whoever changes the tables of volumes or layers calls this before anybody else looks.
+    pub fn tables_changed(&mut self) {
+        self.promised = self.tables.promised_blocks();
+        self.unneeded = self.tables.unneeded().is_some();
+        self.tables_version += 1;
     }
 }

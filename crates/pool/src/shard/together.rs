@@ -2,12 +2,13 @@
 //! for all of them. Each step of a look-up needs memory that the one before it named and that is in
 //! no cache; the processor waits for that of many blocks at once as long as for that of one.
 
-use crate::core::{Core, State};
 use crate::format::node::Node;
 use crate::location::Mapping;
 use crate::map::cache::NodeCache;
 use crate::map::tree;
 use crate::segments::zones::Zone;
+use crate::shard::core::Core;
+use crate::shard::state::State;
 use block::BlockDevice;
 use std::future::poll_fn;
 use std::ops::ControlFlow;

@@ -1,6 +1,6 @@
 //! [`Pace`]: background work that gives way to hosts.
 
-use crate::core::Core;
+use crate::shard::core::Core;
 use reactor::Instant;
 use std::time::Duration;
 

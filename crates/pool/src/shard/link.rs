@@ -1,10 +1,10 @@
 //! What a shard asks of the coordinator: membership, segments, room. Where the coordinator is on
 //! the same core it is called, else it is sent a report.
 
-use crate::coordinator::Coordinator;
-use crate::core::{Core, Link};
-use crate::messages::{Order, Report, Standing};
 use crate::segments::Kind;
+use crate::shard::coordinator::Coordinator;
+use crate::shard::core::{Core, Link};
+use crate::shard::messages::{Order, Report, Standing};
 use crate::stripes::class::Class;
 use block::{BlockDevice, IoError};
 use reactor::mailbox::Sender;

@@ -1,12 +1,12 @@
 //! What becomes an event: space, the state of the pool, drives, rebuilds, lost blocks.
 
-use crate::coordinator::Coordinator;
-use crate::core::Core;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member};
 use crate::location::BLOCK_BYTES;
 use crate::reporting::event::PoolEvent;
 use crate::reporting::lost::LostBlock;
 use crate::reporting::status::PoolState;
+use crate::shard::coordinator::Coordinator;
+use crate::shard::core::Core;
 use crate::volumes::Tables;
 use block::BlockDevice;
 use std::cell::Cell;

@@ -1,15 +1,16 @@
 //! [`Coordinator`]: what an open pool has once, however many shards serve it.
 
-use crate::core::Core;
 use crate::entropy::Entropy;
 use crate::format::superblock::Superblock;
 use crate::map::fold::Towards;
 use crate::map::overlay::Change;
-use crate::peers::Peer;
-use crate::quiet::Quiet;
 use crate::segments::cleaned::Cleaning;
 use crate::segments::live_nodes::LiveNodes;
-use crate::watch::Watch;
+use crate::shard::core::Core;
+use crate::shard::peers::Peer;
+use crate::shard::quiet::Quiet;
+use crate::shard::watch::Watch;
+use block::BlockDevice;
 use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -90,7 +91,7 @@ pub(crate) struct Coordinator<D> {
     pub intruder: Cell<Option<u64>>,
     /// Until then no zone is used that was free when the pool was opened, or has become so.
     pub late_until: Instant,
-    /// When the zones of [`State::quarantined`](crate::core::State) may be used again.
+    /// When the zones of [`State::quarantined`](crate::shard::state::State) may be used again.
     pub quarantine_until: Cell<Instant>,
 }
 
@@ -99,5 +100,12 @@ impl<D> Deref for Coordinator<D> {
 
     fn deref(&self) -> &Core<D> {
         &self.shard
+    }
+}
+
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// There is no more work to be done.
+    pub fn ends(&self) -> bool {
+        self.stopping.get() || self.offline.get().is_some()
     }
 }
