@@ -1,14 +1,21 @@
 //! The checkpoint: updates go into the maps, tables into the superblock; then space is free.
 
+pub(crate) mod allocate;
+pub(crate) mod announce;
+pub(crate) mod apart;
+pub(crate) mod lost_nodes;
+pub(crate) mod map_writer;
+pub(crate) mod removal;
+
+use crate::checkpoint::lost_nodes::LostNodes;
+use crate::checkpoint::map_writer::MapWriter;
 use crate::error::PoolError;
 use crate::format::body::Body;
 use crate::format::superblock::Superblock;
 use crate::join::join;
 use crate::location::Entry;
-use crate::lost_nodes::LostNodes;
 use crate::map::overlay::{self, Overlay};
 use crate::map::{fold, tree};
-use crate::map_writer::MapWriter;
 use crate::mutation::Mutation;
 use crate::segments::{Kind, Segment, SegmentState};
 use crate::shard::coordinator::Coordinator;

@@ -1,7 +1,14 @@
 //! [`Pool`]: opened and closed.
 
+pub(crate) mod accounting;
+pub(crate) mod control;
+pub(crate) mod create;
+pub(crate) mod drive_changes;
 pub(crate) mod shard;
+pub(crate) mod sliced;
+pub(crate) mod status;
 pub(crate) mod tables;
+pub(crate) mod volume;
 
 use crate::checkpoint::Resume;
 use crate::drives::array::Array;
@@ -9,7 +16,6 @@ use crate::drives::drive::Drive;
 use crate::drives::lease::{LEASE, QUARANTINE};
 use crate::error::PoolError;
 use crate::error::label::DamagedLabel;
-use crate::fence::{self, Survey};
 use crate::format::body::Body;
 use crate::format::drive_layout::zones;
 use crate::format::superblock::{MEMBER_ACTIVE, Superblock, VERSION};
@@ -21,11 +27,14 @@ use crate::labels::slots::{ANSWERS_WITHIN, Slot, bring_up};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::ATOMIC_BLOCKS;
 use crate::map::overlay::Overlay;
+use crate::membership::fence::{self, Survey};
+use crate::membership::rebuild::STUCK_FOR;
+use crate::membership::silence::watch_silence;
 use crate::mutation::Mutation;
 use crate::options::OpenOptions;
-use crate::rebuild::STUCK_FOR;
 use crate::recovery::Before;
 use crate::reporting::event::DriveChange;
+use crate::reporting::lost::ScrubReport;
 use crate::segments::slices::Share;
 use crate::segments::{Kind, SegmentState, Segments};
 use crate::shard::coordinator::{Coordinator, Published};
@@ -33,7 +42,6 @@ use crate::shard::core::{Core, Link};
 use crate::shard::messages::{End, Order, Wiring, wire};
 use crate::shard::quiet::Quiet;
 use crate::shard::state::State;
-use crate::silence::watch_silence;
 use block::BlockDevice;
 use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
@@ -229,6 +237,23 @@ impl<D: BlockDevice + 'static> Pool<D> {
             .await?;
         self.core.upkeep.notify_one();
         Ok(())
+    }
+
+    /// Checks every stripe and every node of the map, and repairs what redundancy allows. Gives
+    /// way to hosts.
+    ///
+    /// # Errors
+    /// [`PoolError::ScrubStopped`] after [`stop_scrub`](Pool::stop_scrub) or when the pool closes.
+    pub async fn scrub(&self) -> Result<ScrubReport, PoolError> {
+        // What it repairs is not to be under way when the segment has become another.
+        self.wholly(async |pool: Pool<D>| pool.core.scrub().await)
+            .await
+    }
+
+    /// Ends a scrub that is under way: what it has repaired stays so, and the next one begins
+    /// anew.
+    pub fn stop_scrub(&self) {
+        self.core.scrub_unwanted.set(true);
     }
 }
 

@@ -4,14 +4,16 @@
 //! after a crash half way is harmless. The maps need not have what was found by then: what was
 //! decided stands beside them until the next merge, and is replayed again after a crash.
 
+pub(crate) mod image;
+
 use crate::drives::redundancy;
 use crate::error::PoolError;
 use crate::format::body::{Decided, DecidedLog};
 use crate::format::plausible::UNDER_WAY_MAX;
 use crate::format::stripe::{Bounds, Header, Place, ROWS_MAX, Record};
-use crate::image::{Image, READ_AGAIN_AFTER, READS_MAX, hidden_in};
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::mutation::Mutation;
+use crate::recovery::image::{Image, READ_AGAIN_AFTER, READS_MAX, hidden_in};
 use crate::segments::slices::Share;
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, SegmentState};

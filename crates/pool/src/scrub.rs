@@ -14,9 +14,8 @@ pub(crate) use crate::segments::live_nodes::LiveNodes;
 use crate::checkpoint::Resume;
 use crate::error::PoolError;
 use crate::format::stripe::{Header, Place, ROWS_MAX};
-use crate::image::Image;
 use crate::location::{BLOCK_BYTES, Entry};
-use crate::pool::Pool;
+use crate::recovery::image::Image;
 use crate::reporting::event::PoolEvent;
 use crate::scrub::lost::Losses;
 use crate::scrub::strays::Gaps;
@@ -27,6 +26,7 @@ use crate::shard::pace::Pace;
 use crate::stripes::item::place;
 use crate::volumes::Holder;
 use block::{BlockDevice, Buffer};
+use std::rc::Rc;
 
 /// Rows that are checked in one go, while hosts on the same core wait: two of the largest stripes.
 const WINDOW_ROWS: u32 = 2 * ROWS_MAX;
@@ -39,31 +39,20 @@ struct Scrub {
     gaps: Gaps,
 }
 
-impl<D: BlockDevice + 'static> Pool<D> {
-    /// Checks every stripe and every node of the map, and repairs what redundancy allows. Gives
-    /// way to hosts.
-    ///
-    /// # Errors
-    /// [`PoolError::ScrubStopped`] after [`stop_scrub`](Pool::stop_scrub) or when the pool closes.
-    pub async fn scrub(&self) -> Result<ScrubReport, PoolError> {
-        // What it repairs is not to be under way when the segment has become another.
-        self.wholly(async |pool: Pool<D>| pool.scrub_now().await)
-            .await
-    }
-
-    async fn scrub_now(&self) -> Result<ScrubReport, PoolError> {
-        let core = &self.core;
-        core.scrub_unwanted.set(false);
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Checks every stripe and every node of the map, and repairs what redundancy allows.
+    pub async fn scrub(self: &Rc<Self>) -> Result<ScrubReport, PoolError> {
+        self.scrub_unwanted.set(false);
         // What hosts have written so far is checked as well.
-        let sealed = core.checkpoint_with(Resume::AtFreeze, |state| {
+        let sealed = self.checkpoint_with(Resume::AtFreeze, |state| {
             state.at_freeze.seal = true;
             Ok(())
         });
         sealed.await?;
-        let (_watch, segments) = core.begin_scrub().await?;
-        let before = core.array.counters.get().repaired_blocks;
+        let (_watch, segments) = self.begin_scrub().await?;
+        let before = self.array.counters.get().repaired_blocks;
         let mut scrub = Scrub {
-            pace: Pace::new(core),
+            pace: Pace::new(self),
             report: ScrubReport::default(),
             losses: Losses::default(),
             gaps: Gaps::default(),
@@ -73,34 +62,28 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let (maps, data): (Vec<_>, Vec<_>) = segments.into_iter().partition(is_map);
         let mut done_segments = 0;
         for (number, segment) in &data {
-            core.tell_scrub(&mut done_segments, total_segments);
-            core.scrub_segment(*number, segment, &mut scrub).await?;
+            self.tell_scrub(&mut done_segments, total_segments);
+            self.scrub_segment(*number, segment, &mut scrub).await?;
         }
-        core.walk_maps(&mut scrub).await?;
-        scrub.report.recounted = core.recount(&maps).await;
+        self.walk_maps(&mut scrub).await?;
+        scrub.report.recounted = self.recount(&maps).await;
         for (number, segment) in &maps {
-            core.tell_scrub(&mut done_segments, total_segments);
-            core.scrub_segment(*number, segment, &mut scrub).await?;
+            self.tell_scrub(&mut done_segments, total_segments);
+            self.scrub_segment(*number, segment, &mut scrub).await?;
         }
-        if scrub.report.recounted > 0 || !core.state.borrow().unmapped.is_empty() {
+        if scrub.report.recounted > 0 || !self.state.borrow().unmapped.is_empty() {
             // What holds nothing is free, and nodes that are lost are given up.
-            core.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await?;
+            self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await?;
         }
         let mut report = scrub.report;
-        report.repaired = core.array.counters.get().repaired_blocks - before;
+        report.repaired = self.array.counters.get().repaired_blocks - before;
         scrub.losses.tell(&mut report);
-        core.array.events.push(PoolEvent::ScrubEnded {
+        self.array.events.push(PoolEvent::ScrubEnded {
             repaired_blocks: report.repaired,
             lost_blocks: report.lost_blocks,
             lost_nodes: report.lost_nodes,
         });
         Ok(report)
-    }
-
-    /// Ends a scrub that is under way: what it has repaired stays so, and the next one begins
-    /// anew.
-    pub fn stop_scrub(&self) {
-        self.core.scrub_unwanted.set(true);
     }
 }
 

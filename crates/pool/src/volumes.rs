@@ -195,6 +195,14 @@ impl Tables {
         }
     }
 
+    /// The top layer of a volume or snapshot, if there is such a one.
+    pub fn layer_of(&self, holder: Holder) -> Option<u32> {
+        match holder {
+            Holder::Volume(VolumeId(id)) => self.volumes.get(&id).map(|volume| volume.layer),
+            Holder::Snapshot(SnapshotId(id)) => self.snapshots.get(&id).map(|found| found.layer),
+        }
+    }
+
     pub fn parent(&self, layer: u32) -> Option<u32> {
         self.layers.get(&layer)?.parent
     }

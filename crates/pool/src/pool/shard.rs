@@ -7,7 +7,9 @@ use crate::error::PoolError;
 use crate::format::node::Node;
 use crate::ids::{SnapshotId, VolumeId};
 use crate::labels;
+use crate::membership::silence::watch_silence;
 use crate::mutation::Mutation;
+use crate::pool::volume::PoolVolume;
 use crate::reporting::event::PoolEvent;
 use crate::segments::{SegmentState, Segments};
 use crate::shard::core::{Core, Link};
@@ -15,8 +17,7 @@ use crate::shard::messages::{
     Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Turnover, Usage, View, Wiring, Written,
 };
 use crate::shard::state::{AtFreeze, State};
-use crate::silence::watch_silence;
-use crate::volume::{PoolVolume, Target};
+use crate::volumes::Holder;
 use block::{BlockDevice, IoError};
 use reactor::mailbox::{Receiver, Sender};
 use std::cell::RefCell;
@@ -84,13 +85,12 @@ impl<D: BlockDevice + 'static> Shard<D> {
 
     /// This shard's part of a volume; see [`Sliced`](crate::Sliced).
     pub fn volume(&self, id: VolumeId) -> Result<PoolVolume<D>, PoolError> {
-        PoolVolume::new(self.core.clone(), Target::Volume(id.0))
-            .ok_or(PoolError::NotFound("volume"))
+        PoolVolume::new(self.core.clone(), Holder::Volume(id)).ok_or(PoolError::NotFound("volume"))
     }
 
     /// This shard's part of a snapshot.
     pub fn snapshot_device(&self, id: SnapshotId) -> Result<PoolVolume<D>, PoolError> {
-        PoolVolume::new(self.core.clone(), Target::Snapshot(id.0))
+        PoolVolume::new(self.core.clone(), Holder::Snapshot(id))
             .ok_or(PoolError::NotFound("snapshot"))
     }
 

@@ -17,9 +17,9 @@
 use crate::drives::redundancy;
 use crate::error::PoolError;
 use crate::format::node::Node;
-use crate::image::Image;
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::map::tree::Nodes;
+use crate::recovery::image::Image;
 use crate::scrub::Scrub;
 use crate::segments::Segment;
 use crate::segments::live_nodes::LiveNodes;

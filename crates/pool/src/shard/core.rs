@@ -1,9 +1,9 @@
 //! [`Core`]: what the parts of an open pool share, and the rules by which its state changes.
 
 use crate::drives::array::Array;
-use crate::fence::TAKEN_OVER;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::map::cache::NodeCache;
+use crate::membership::fence::TAKEN_OVER;
 use crate::mutation::Mutation;
 use crate::options::Settings;
 use crate::reporting::event::PoolEvent;

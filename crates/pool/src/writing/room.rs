@@ -3,12 +3,12 @@
 //! What the maps hold, and what all shards together may add to it, never exceeds what the pool can
 //! hold. A merge turns room that was used into blocks that the maps hold.
 
-use crate::admission::Looks;
 use crate::checkpoint::Resume;
 use crate::error::PoolError;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::core::Core;
 use crate::shard::messages::{Order, Usage};
+use crate::writing::admission::Looks;
 use block::{BlockDevice, IoError};
 use std::rc::Rc;
 

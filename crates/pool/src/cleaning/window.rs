@@ -2,7 +2,6 @@
 //! is read the one before it is written, so that neither waits for the other.
 
 use crate::join::join;
-use crate::log::batch::{moved_batch, moved_room, moved_stripe_blocks};
 use crate::mutation::Mutation;
 use crate::segments::cleaned::Window;
 use crate::segments::runs::Live;
@@ -10,6 +9,7 @@ use crate::segments::victim::Victim;
 use crate::shard::core::Core;
 use crate::stripes::class::Class;
 use crate::stripes::item::Move;
+use crate::writing::batch::{moved_batch, moved_room, moved_stripe_blocks};
 use block::BlockDevice;
 use std::collections::VecDeque;
 use std::rc::Rc;

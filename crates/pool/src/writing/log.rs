@@ -1,15 +1,13 @@
 //! The log: requests queue up, batches become stripes, stripes land and are applied in order.
 
-pub(crate) mod batch;
-
 use crate::location::Location;
-use crate::log::batch::{Next, next_batch};
 use crate::mutation::Mutation;
 use crate::shard::core::Core;
 use crate::shard::state::State;
 use crate::stripes::item::{Batch, Completed, Item};
 use crate::stripes::layout::{When, give_back, lay_out};
 use crate::stripes::patience::{self, Patience};
+use crate::writing::batch::{self, Next, next_batch};
 use block::{BlockDevice, Buffer, Durability, IoError};
 use std::collections::BTreeMap;
 use std::rc::Rc;

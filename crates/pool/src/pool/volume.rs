@@ -1,19 +1,15 @@
 //! [`PoolVolume`]: a volume or a snapshot as a block device.
 
+use crate::ids::{SnapshotId, VolumeId};
 use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
 use crate::shard::core::Core;
 use crate::stripes::item::{Item, Request};
+use crate::volumes::Holder;
 use block::{
     BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, Revised, write_joined,
 };
 use std::cell::Cell;
 use std::rc::Rc;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    Volume(u32),
-    Snapshot(u32),
-}
 
 /// A volume, or a snapshot that cannot be written; 4 KiB blocks.
 ///
@@ -21,7 +17,7 @@ pub(crate) enum Target {
 /// that do not cross from one slice to the next are whole or absent after a power loss.
 pub struct PoolVolume<D: BlockDevice + 'static> {
     pub(crate) core: Rc<Core<D>>,
-    target: Target,
+    target: Holder,
     seen: Cell<Seen>,
 }
 
@@ -48,7 +44,7 @@ impl<D: BlockDevice + 'static> Clone for PoolVolume<D> {
 }
 
 impl<D: BlockDevice + 'static> PoolVolume<D> {
-    pub(crate) fn new(core: Rc<Core<D>>, target: Target) -> Option<PoolVolume<D>> {
+    pub(crate) fn new(core: Rc<Core<D>>, target: Holder) -> Option<PoolVolume<D>> {
         let volume = PoolVolume {
             core,
             target,
@@ -76,12 +72,12 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             return seen;
         }
         let found = match self.target {
-            Target::Volume(id) => state
+            Holder::Volume(VolumeId(id)) => state
                 .tables
                 .volumes
                 .get(&id)
                 .map(|volume| (volume.layer, volume.blocks, volume.reserved)),
-            Target::Snapshot(id) => state
+            Holder::Snapshot(SnapshotId(id)) => state
                 .tables
                 .snapshots
                 .get(&id)
@@ -105,8 +101,8 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             return Err(IoError::NotReady);
         }
         match self.target {
-            Target::Volume(id) => self.layer().map(|_| id),
-            Target::Snapshot(_) => Err(IoError::WriteProtected),
+            Holder::Volume(VolumeId(id)) => self.layer().map(|_| id),
+            Holder::Snapshot(_) => Err(IoError::WriteProtected),
         }
     }
 
@@ -232,7 +228,10 @@ impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
             .and_then(|layer| Ok((layer, self.range(start, buffer.len())?)));
         match checked {
             Ok((layer, range)) => {
-                let (buffer, result) = self.read_blocks(layer, range, buffer).await;
+                let (buffer, result) = self
+                    .core
+                    .read_blocks(self.target, layer, range, buffer)
+                    .await;
                 // Somebody else may have written meanwhile.
                 let held = self.core.array.lease.hold().await;
                 (buffer, result.and(held))

@@ -6,7 +6,7 @@
 //! checkpoint, behind which nothing looks into the old zone but who looked it up before.
 
 use crate::checkpoint::Resume;
-use crate::copy::Copied;
+use crate::cleaning::copy::Copied;
 use crate::reporting::event::PoolEvent;
 use crate::segments::zones::{Zone, formable};
 use crate::segments::{ColumnMove, Kind, Segment, SegmentState};
@@ -258,7 +258,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::cleaning::balance::*;
 
     fn room(free: &[usize], zones: usize, width: usize) -> Room {
         Room {

@@ -18,10 +18,10 @@
 //! would be a sign of damage. After a restart a [scrub](crate::scrub) counts anew what is still to
 //! be taken off.
 
+use crate::checkpoint::map_writer::MapWriter;
 use crate::error::PoolError;
 use crate::location::Location;
 use crate::map::tree;
-use crate::map_writer::MapWriter;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::state::State;
 use block::BlockDevice;

@@ -214,7 +214,7 @@ impl<V: BlockDevice> BlockDevice for Sliced<V> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::pool::sliced::*;
     use std::cell::RefCell;
 
     /// Notes what is deallocated on it.

@@ -1,6 +1,6 @@
 //! The cleaner: moves what still lives out of a segment, so that the segment can be freed.
 //!
-//! It works in [windows](crate::window): so many blocks are looked at and moved, then upkeep
+//! It works in [windows](crate::cleaning::window): so many blocks are looked at and moved, then upkeep
 //! decides anew, so that a checkpoint need not wait for a whole segment.
 
 use crate::format::body::REDIRECT_BYTES;
@@ -245,7 +245,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::cleaning::cleaner::*;
     use crate::segments::zones::Zone;
 
     /// A segment with a column on each of four drives.

@@ -6,9 +6,9 @@ use crate::format::plausible::is_printable;
 use crate::ids::{SnapshotId, VolumeId};
 use crate::location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
 use crate::pool::Pool;
+use crate::pool::volume::PoolVolume;
 use crate::shard::state::State;
-use crate::volume::{PoolVolume, Target};
-use crate::volumes::{ATTRIBUTES_BYTES_MAX, NAME_BYTES_MAX, Snapshot, Volume};
+use crate::volumes::{ATTRIBUTES_BYTES_MAX, Holder, NAME_BYTES_MAX, Snapshot, Volume};
 use block::BlockDevice;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -417,13 +417,13 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// A volume to read and write.
     pub fn volume(&self, id: VolumeId) -> Result<PoolVolume<D>, PoolError> {
-        PoolVolume::new(self.core.shard.clone(), Target::Volume(id.0))
+        PoolVolume::new(self.core.shard.clone(), Holder::Volume(id))
             .ok_or(PoolError::NotFound("volume"))
     }
 
     /// A snapshot to read.
     pub fn snapshot_device(&self, id: SnapshotId) -> Result<PoolVolume<D>, PoolError> {
-        PoolVolume::new(self.core.shard.clone(), Target::Snapshot(id.0))
+        PoolVolume::new(self.core.shard.clone(), Holder::Snapshot(id))
             .ok_or(PoolError::NotFound("snapshot"))
     }
 }

@@ -2,9 +2,9 @@
 //! rebuilt where it is wrong; parity is made anew.
 
 use crate::format::stripe::{Header, Place, ROWS_MAX, Record};
-use crate::image::Image;
 use crate::level::Shape;
 use crate::location::BLOCK_BYTES;
+use crate::recovery::image::Image;
 use crate::segments::zones::Zone;
 use crate::segments::{ColumnMove, Segment};
 use crate::shard::coordinator::Coordinator;

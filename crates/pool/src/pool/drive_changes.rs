@@ -1,7 +1,6 @@
 //! Drives join a pool and leave it. What one that joins takes of the others is `balance`'s; what
 //! was on one that leaves moves as in a `rebuild`.
 
-use crate::create::check_zones;
 use crate::drives::drive::{Drive, device_blocks, forget};
 use crate::error::PoolError;
 use crate::format::drive_layout::{DriveLayout, zones};
@@ -9,6 +8,7 @@ use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member, Superblock};
 use crate::ids::DriveId;
 use crate::labels::{self, slots};
 use crate::pool::Pool;
+use crate::pool::create::check_zones;
 use crate::reporting::event::DriveChange;
 use crate::segments::zones::ZONES_MIN;
 use crate::shard::coordinator::Coordinator;

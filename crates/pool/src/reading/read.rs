@@ -9,7 +9,7 @@ use crate::segments::zones::Zone;
 use crate::shard::core::Core;
 use crate::shard::together::Found;
 use crate::stripes::buffers::put_together;
-use crate::volume::PoolVolume;
+use crate::volumes::Holder;
 use block::{BlockDevice, BlockRange, Buffer, IoError};
 use std::ops::Range;
 use std::sync::Arc;
@@ -53,57 +53,66 @@ fn cut(mut buffer: Buffer, pieces: &[Range<usize>]) -> Vec<Buffer> {
     parts
 }
 
-impl<D: BlockDevice + 'static> PoolVolume<D> {
-    /// Reads blocks of `layer`, which is the volume's at this moment.
-    pub(crate) async fn read_blocks(
+impl<D: BlockDevice + 'static> Core<D> {
+    /// Reads blocks of a volume or snapshot, of which `layer` is the top layer at this moment.
+    pub async fn read_blocks(
         &self,
+        of: Holder,
         layer: u32,
         range: BlockRange,
         buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
-        let _reading = self.core.reading();
+        let _reading = self.reading();
         if range.blocks == 1 {
-            return match self.find_one(layer, range.start.0).await {
+            return match self.find_one(of, layer, range.start.0).await {
                 Ok(found) => {
                     let mapping = [found.mapping];
-                    let piece = self.read_piece(range.start.0, &mapping, found.zone, buffer);
+                    let piece = self.read_piece(of, range.start.0, &mapping, found.zone, buffer);
                     piece.await
                 }
                 Err(error) => (buffer, Err(error)),
             };
         }
         let mut found = vec![None; range.blocks as usize];
-        if let Err(error) = self.core.find(layer, range.start.0, &mut found).await {
+        if let Err(error) = self.find(layer, range.start.0, &mut found).await {
             return (buffer, Err(error));
         }
         let pieces = pieces(&found);
         if pieces.len() == 1 {
-            let zone = self.core.zone_of_run(&found);
-            return self.read_piece(range.start.0, &found, zone, buffer).await;
+            let zone = self.zone_of_run(&found);
+            return self
+                .read_piece(of, range.start.0, &found, zone, buffer)
+                .await;
         }
         let parts = cut(buffer, &pieces);
         let reads = pieces.iter().zip(parts).map(|(piece, part)| {
             let start = range.start.0 + piece.start as u64;
             let run = &found[piece.clone()];
-            self.read_piece(start, run, self.core.zone_of_run(run), part)
+            self.read_piece(of, start, run, self.zone_of_run(run), part)
         });
         let (parts, results): (Vec<_>, Vec<_>) = join_all(reads).await.into_iter().unzip();
         (put_together(parts), results.into_iter().collect())
     }
 
+    fn layer_of(&self, of: Holder) -> Result<u32, IoError> {
+        let layer = self.state.borrow().tables.layer_of(of);
+        layer.ok_or(IoError::DeviceGone)
+    }
+
     /// Where a block is, with the help of those who ask at the same time.
-    async fn find_one(&self, layer: u32, block: u64) -> Result<Found, IoError> {
-        if let Some(found) = self.core.find_together(layer, block).await {
+    async fn find_one(&self, of: Holder, layer: u32, block: u64) -> Result<Found, IoError> {
+        if let Some(found) = self.find_together(layer, block).await {
             return Ok(found);
         }
         let mut found = [None];
-        self.core.find(self.layer()?, block, &mut found).await?;
-        Ok(Found::of(&self.core.state.borrow(), found[0]))
+        self.find(self.layer_of(of)?, block, &mut found).await?;
+        Ok(Found::of(&self.state.borrow(), found[0]))
     }
 
     /// Reads blocks from `start` on that lie in one piece, in `zone` if anywhere.
     async fn read_piece(
         &self,
+        of: Holder,
         start: u64,
         found: &[Option<Mapping>],
         zone: Option<Zone>,
@@ -122,24 +131,23 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             );
         }
         let (buffer, result) = self
-            .core
             .read_run_in(zone, found.iter().filter_map(entry), buffer)
             .await;
         if result == Err(IoError::UnrecoveredRead) {
-            Box::pin(self.tell_lost(start, found)).await;
+            Box::pin(self.tell_lost(of, start, found)).await;
         }
         (buffer, result)
     }
 
     /// Finds out which blocks of a run are lost.
-    async fn tell_lost(&self, start: u64, run: &[Option<Mapping>]) {
+    async fn tell_lost(&self, of: Holder, start: u64, run: &[Option<Mapping>]) {
         for (block, one) in (start..).zip(run) {
             let entry = entry(one).into_iter();
-            let read = self.core.read_run(entry, Buffer::new(BLOCK_BYTES));
+            let read = self.read_run(entry, Buffer::new(BLOCK_BYTES));
             if read.await.1.is_err()
-                && let Ok(layer) = self.layer()
+                && let Ok(layer) = self.layer_of(of)
             {
-                self.core.lose_block(layer, block);
+                self.lose_block(layer, block);
             }
         }
     }

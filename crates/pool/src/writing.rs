@@ -1,0 +1,6 @@
+//! Writes: whether there is [space](admission) for them, and the [log](log) that takes them.
+
+pub(crate) mod admission;
+pub(crate) mod batch;
+pub(crate) mod log;
+pub(crate) mod room;
