@@ -43,8 +43,9 @@ pub use nvme::reservation::ReservationType;
 pub use pool::{
     ATTRIBUTES_BYTES_MAX, AbsentMember, Accounting, Counters, DamagedLabel, DriveChange,
     DriveHealth, DriveId, DriveStatus, Holder, HostId, Label, Level, Lost, LostNode, MayLack,
-    NewerFormat, Occupancy, PoolError, PoolEvent, PoolId, PoolState, PoolStatus, ScrubReport,
-    SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel, VolumeId, VolumeInfo, VolumeOptions,
+    NewerFormat, Occupancy, OfflineReason, PoolError, PoolEvent, PoolId, PoolState, PoolStatus,
+    ScrubReport, SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel, VolumeId, VolumeInfo,
+    VolumeOptions,
 };
 pub use pools::{PoolOpening, PoolSpec};
 pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};

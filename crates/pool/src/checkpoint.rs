@@ -17,6 +17,7 @@ use crate::location::Entry;
 use crate::map::overlay::{self, Overlay};
 use crate::map::{fold, tree};
 use crate::mutation::Mutation;
+use crate::offline::OfflineReason;
 use crate::segments::{Kind, Segment, SegmentState};
 use crate::shard::coordinator::Coordinator;
 use crate::shard::core::Core;
@@ -111,7 +112,7 @@ struct Unfinished<'a, D: BlockDevice + 'static>(Option<&'a Coordinator<D>>);
 impl<D: BlockDevice + 'static> Drop for Unfinished<'_, D> {
     fn drop(&mut self) {
         if let Some(core) = self.0 {
-            core.go_offline("a checkpoint was not finished");
+            core.go_offline(OfflineReason::CheckpointUnfinished);
         }
     }
 }
@@ -176,7 +177,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let result = self.merge_and_publish(&cut, removed).await;
         if let Err(error) = result {
             tracing::error!(%error, "checkpoint failed");
-            self.go_offline("a checkpoint failed");
+            self.go_offline(OfflineReason::CheckpointFailed);
             return Err(error);
         }
         unfinished.0 = None;

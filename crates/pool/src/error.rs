@@ -5,6 +5,7 @@ pub(crate) mod label;
 use crate::error::label::NewerFormat;
 use crate::format::plausible::Implausible;
 use crate::ids::DriveId;
+use crate::offline::OfflineReason;
 use crate::volumes::IdsUsedUp;
 use block::IoError;
 
@@ -209,7 +210,7 @@ pub enum PoolError {
     LogDamaged(u64),
     /// Too many drives are gone; nothing more can be written.
     #[error("the pool is offline: {0}")]
-    Offline(&'static str),
+    Offline(OfflineReason),
     /// Too many members are out of use already for one more to be taken out of it.
     #[error(
         "the pool cannot do without that drive: {lacking} of its members are out of use already, \

@@ -34,6 +34,7 @@ mod location;
 mod map;
 mod membership;
 mod mutation;
+mod offline;
 mod options;
 mod pool;
 mod reading;
@@ -58,6 +59,7 @@ pub use location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use mutation::{Mutation, Planted, plant};
+pub use offline::OfflineReason;
 pub use options::Settings;
 pub use options::{MayLack, OpenOptions};
 pub use pool::Pool;

@@ -31,6 +31,7 @@ use crate::membership::fence::{self, Survey};
 use crate::membership::rebuild::STUCK_FOR;
 use crate::membership::silence::watch_silence;
 use crate::mutation::Mutation;
+use crate::offline::OfflineReason;
 use crate::options::OpenOptions;
 use crate::recovery::Before;
 use crate::reporting::event::DriveChange;
@@ -201,7 +202,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             for (_, drive) in pool.core.array.live() {
                 labels::wipe(drive.device()).await?;
             }
-            pool.core.go_offline("destroyed");
+            pool.core.go_offline(OfflineReason::Destroyed);
             Ok(())
         })
         .await

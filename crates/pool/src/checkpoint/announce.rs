@@ -11,6 +11,7 @@ use crate::error::PoolError;
 use crate::format::body::{Body, Decided};
 use crate::format::superblock::{Superblock, VERSION};
 use crate::mutation::Mutation;
+use crate::offline::OfflineReason;
 use crate::segments::SegmentState;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::Order;
@@ -27,14 +28,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return Err(PoolError::Offline(reason));
         }
         if self.stopping.get() {
-            return Err(PoolError::Offline("closing"));
+            return Err(PoolError::Offline(OfflineReason::Closing));
         }
         let body = Rc::new(self.body_with_ready()?.encode());
         if !self.state.borrow().unannounced.is_empty() {
             let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;
             if let Err(error) = published {
                 tracing::error!(%error, "segments could not be announced");
-                self.go_offline("segments could not be announced");
+                self.go_offline(OfflineReason::AnnouncementFailed);
                 return Err(error);
             }
             self.state.borrow_mut().unannounced.clear();
@@ -98,7 +99,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;
         if let Err(error) = published {
             tracing::error!(%error, "a change of volumes could not be published");
-            self.go_offline("a change of volumes could not be published");
+            self.go_offline(OfflineReason::ChangeFailed);
             return Err(error);
         }
         self.state.borrow_mut().unannounced.clear();

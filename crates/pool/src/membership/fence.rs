@@ -16,6 +16,7 @@ use crate::join::{first_good, join_all};
 use crate::labels::quorum::{self, Choice, lost_max};
 use crate::labels::slots::{self, ANSWERS_WITHIN, Given, Slot, bring_up};
 use crate::mutation::Mutation;
+use crate::offline::OfflineReason;
 use crate::options::{MayLack, OpenOptions};
 use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::Order;
@@ -25,11 +26,8 @@ use std::collections::BTreeSet;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-pub(crate) const TAKEN_OVER: &str = "another host has taken the pool over";
 /// The holder of a pool that any host may open.
 const NOBODY: [u8; 16] = [0; 16];
-const CLOSED: &str = "it has been closed";
-const NO_DRIVES: &str = "too many drives failed";
 
 /// How often a pool is claimed whose holder goes on publishing, or that others claim as well.
 const CLAIMS_MAX: usize = 8;
@@ -377,7 +375,7 @@ async fn write_claim<D: BlockDevice>(
     }
     match written.len() + lost_max(&claimed.superblock) >= listed {
         true => Ok(true),
-        false => Err(PoolError::Offline(NO_DRIVES)),
+        false => Err(PoolError::Offline(OfflineReason::TooManyDrivesFailed)),
     }
 }
 
@@ -405,7 +403,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         loop {
             // Nothing that is seen from now on makes the pool this host's again.
             if self.array.lease.has_ended() {
-                return Err(PoolError::Offline(self.offline.get().unwrap_or(CLOSED)));
+                return Err(PoolError::Offline(
+                    self.offline.get().unwrap_or(OfflineReason::Closed),
+                ));
             }
             let begun = reactor::now();
             let look = self.look_around().await;
@@ -414,13 +414,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             if look.taken && !Mutation::GoesOnUnfenced.is_planted() {
                 self.array.lease.end();
-                self.go_offline(TAKEN_OVER);
-                return Err(PoolError::Offline(TAKEN_OVER));
+                self.go_offline(OfflineReason::TakenOver);
+                return Err(PoolError::Offline(OfflineReason::TakenOver));
             }
             if look.asked == 0 {
                 self.array.lease.end();
-                self.go_offline(NO_DRIVES);
-                return Err(PoolError::Offline(NO_DRIVES));
+                self.go_offline(OfflineReason::TooManyDrivesFailed);
+                return Err(PoolError::Offline(OfflineReason::TooManyDrivesFailed));
             }
             if look.told >= look.needed {
                 self.extend_lease(begun + LEASE);

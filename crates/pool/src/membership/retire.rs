@@ -3,6 +3,7 @@
 use crate::error::PoolError;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Member, Superblock};
 use crate::labels::quorum;
+use crate::offline::OfflineReason;
 use crate::reporting::event::DriveChange;
 use crate::segments::Segment;
 use crate::segments::zones::Zone;
@@ -74,7 +75,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return Ok(false);
         };
         if self.stopping.get() {
-            return Err(PoolError::Offline("closing"));
+            return Err(PoolError::Offline(OfflineReason::Closing));
         }
         let word = self.entropy.word()?;
         let id = self.published.borrow().superblock.members[index].id;

@@ -7,6 +7,7 @@ use crate::format::drive_layout::{DriveLayout, zones};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member, Superblock};
 use crate::ids::DriveId;
 use crate::labels::{self, slots};
+use crate::offline::OfflineReason;
 use crate::pool::Pool;
 use crate::pool::create::check_zones;
 use crate::reporting::event::DriveChange;
@@ -78,7 +79,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 return Err(PoolError::Offline(reason));
             }
             if self.stopping.get() {
-                return Err(PoolError::Offline("closing"));
+                return Err(PoolError::Offline(OfflineReason::Closing));
             }
             if drive.is_failed() {
                 return Err(PoolError::DriveFailed);
@@ -163,7 +164,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         core.state.borrow_mut().set_drive(index, layout.zones());
         if let Err(error) = core.publish(Some(join), None).await {
             // It has zones that no membership knows of.
-            core.go_offline("a drive that joins could not be made known");
+            core.go_offline(OfflineReason::JoiningFailed);
             return Err(error);
         }
         core.array.tell(index, id, DriveChange::Joined);

@@ -9,6 +9,7 @@ use crate::ids::{SnapshotId, VolumeId};
 use crate::labels;
 use crate::membership::silence::watch_silence;
 use crate::mutation::Mutation;
+use crate::offline::OfflineReason;
 use crate::pool::volume::PoolVolume;
 use crate::reporting::event::PoolEvent;
 use crate::segments::{SegmentState, Segments};
@@ -58,7 +59,7 @@ impl<D: BlockDevice + 'static> Shard<D> {
             ));
         };
         let Some(Order::Begin(begin, reply)) = orders.recv().await else {
-            return Err(PoolError::Offline("the pool was not opened"));
+            return Err(PoolError::Offline(OfflineReason::NotOpened));
         };
         let core = match assemble(*begin, drives) {
             Ok(core) => Rc::new(core),
@@ -114,8 +115,7 @@ impl<D: BlockDevice + 'static> Shard<D> {
             }
             self.carry_out(order);
         }
-        self.core
-            .go_offline("the core that opened the pool has let it go");
+        self.core.go_offline(OfflineReason::LetGo);
     }
 
     /// Starts what may take time in a task of its own.

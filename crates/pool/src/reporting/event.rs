@@ -4,6 +4,7 @@
 //! taken, so what is lost is never the latest state of anything.
 
 use crate::ids::DriveId;
+use crate::offline::OfflineReason;
 use crate::reporting::lost::LostBlock;
 use crate::reporting::status::PoolState;
 use reactor::sync::Notify;
@@ -30,7 +31,7 @@ pub enum PoolEvent {
         /// How well it is.
         state: PoolState,
         /// Why it is offline, if it is.
-        reason: Option<&'static str>,
+        reason: Option<OfflineReason>,
     },
     /// A member drive failed, came, went, or behaves in another way.
     Drive {

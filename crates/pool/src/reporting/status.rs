@@ -2,6 +2,7 @@
 
 use crate::ids::{DriveId, PoolId};
 use crate::level::Level;
+use crate::offline::OfflineReason;
 use crate::segments::Occupancy;
 
 /// How well a pool is.
@@ -61,7 +62,7 @@ pub struct PoolStatus {
     /// How well it is.
     pub state: PoolState,
     /// Why it is offline, if it is.
-    pub reason: Option<&'static str>,
+    pub reason: Option<OfflineReason>,
     /// Drives that it can lose from now on, whichever they are, and go on.
     pub drives_to_spare: usize,
     /// What it can hold, redundancy and reserves taken off.

@@ -3,8 +3,8 @@
 use crate::drives::array::Array;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::map::cache::NodeCache;
-use crate::membership::fence::TAKEN_OVER;
 use crate::mutation::Mutation;
+use crate::offline::OfflineReason;
 use crate::options::Settings;
 use crate::reporting::event::PoolEvent;
 use crate::reporting::status::{Counters, PoolState};
@@ -45,7 +45,7 @@ pub(crate) struct Core<D> {
     pub landed: Notify,
     /// No write is under way that was admitted without a look at the map.
     pub looked_up: Notify,
-    pub offline: Cell<Option<&'static str>>,
+    pub offline: Cell<Option<OfflineReason>>,
     pub stopping: Cell<bool>,
     /// How often other shards were told to look for segments; at another shard, how often it was.
     pub looks: Cell<u64>,
@@ -148,13 +148,13 @@ impl<D: BlockDevice> Core<D> {
     }
 
     /// Takes the pool out of service: everything waiting fails.
-    pub fn go_offline(&self, reason: &'static str) {
+    pub fn go_offline(&self, reason: OfflineReason) {
         if self.offline.get().is_none() {
             self.offline.set(Some(reason));
-            if reason == TAKEN_OVER {
+            if reason == OfflineReason::TakenOver {
                 self.array.lease.end();
             }
-            tracing::error!(reason, "pool offline");
+            tracing::error!(reason = reason.as_str(), "pool offline");
             let state = PoolState::Offline;
             self.array.events.push(PoolEvent::State {
                 state,

@@ -1,6 +1,7 @@
 //! What a shard asks of the coordinator: membership, segments, room. Where the coordinator is on
 //! the same core it is called, else it is sent a report.
 
+use crate::offline::OfflineReason;
 use crate::segments::Kind;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::core::{Core, Link};
@@ -45,7 +46,7 @@ impl<D> Core<D> {
     }
 
     /// Tells the others that the pool is out of service.
-    pub fn pass_on_offline(&self, reason: &'static str) {
+    pub fn pass_on_offline(&self, reason: OfflineReason) {
         self.report(Report::Offline(reason));
         if let Some(coordinator) = self.coordinator() {
             coordinator.tell_all(|| Order::Offline(reason));

@@ -9,6 +9,7 @@ use crate::format::node::Node;
 use crate::level::Level;
 use crate::location::Entry;
 use crate::map::overlay::Overlay;
+use crate::offline::OfflineReason;
 use crate::options::Settings;
 use crate::reporting::event::PoolEvent;
 use crate::reporting::status::Counters;
@@ -198,7 +199,7 @@ pub(crate) enum Order {
     },
     /// There is no drive at this index any more.
     Remove(usize),
-    Offline(&'static str),
+    Offline(OfflineReason),
     /// Accept no writes any more.
     Stop,
     /// The pool is closed.
@@ -230,7 +231,7 @@ pub(crate) enum Report {
     /// A drive does not answer.
     Silent(Silent),
     Event(PoolEvent),
-    Offline(&'static str),
+    Offline(OfflineReason),
 }
 
 /// Messages on their way out: telling never waits, and nothing overtakes.

@@ -2,6 +2,7 @@
 
 use crate::error::PoolError;
 use crate::map::overlay::Overlay;
+use crate::offline::OfflineReason;
 use crate::reporting::status::Counters;
 use crate::segments::slices::Share;
 use crate::segments::{Kind, Segment};
@@ -82,10 +83,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Waits for an answer; a shard that has gone takes the pool with it.
     pub async fn answer<A: Send>(&self, mut answer: Receiver<A>) -> Result<A, PoolError> {
-        let gone = "a core of the pool has stopped";
+        let gone = OfflineReason::CoreStopped;
         match answer.recv().await {
             Some(answer) => Ok(answer),
-            None if self.array.lease.has_ended() => Err(PoolError::Offline("closing")),
+            None if self.array.lease.has_ended() => Err(PoolError::Offline(OfflineReason::Closing)),
             None => {
                 self.go_offline(gone);
                 Err(PoolError::Offline(self.offline.get().unwrap_or(gone)))

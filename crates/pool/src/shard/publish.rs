@@ -5,6 +5,7 @@ use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Super
 use crate::join::join_all;
 use crate::labels::quorum::lost_max;
 use crate::labels::slots;
+use crate::offline::OfflineReason;
 use crate::reporting::event::DriveChange;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::Order;
@@ -123,8 +124,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             next.members.len() - count(MEMBER_NONE),
         );
         if active == 0 || active + lost_max(next) < listed {
-            self.go_offline("too many drives failed");
-            return Err(PoolError::Offline("too many drives failed"));
+            self.go_offline(OfflineReason::TooManyDrivesFailed);
+            return Err(PoolError::Offline(OfflineReason::TooManyDrivesFailed));
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use crate::location::Location;
 use crate::mutation::Mutation;
+use crate::offline::OfflineReason;
 use crate::shard::core::Core;
 use crate::shard::state::State;
 use crate::stripes::item::{Batch, Completed, Item};
@@ -163,7 +164,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 // Nobody may learn of a stripe that misses a column before the membership says so.
                 Ok(()) => self.settle_membership().await,
                 Err(error) => {
-                    self.go_offline("too many drives failed");
+                    self.go_offline(OfflineReason::TooManyDrivesFailed);
                     Err(error)
                 }
             };

@@ -1,7 +1,7 @@
 //! What happens to a pool, as events and as the progress of jobs.
 
 use api::{JobKind, Severity};
-use node::{DriveChange, PoolEvent, PoolState};
+use node::{DriveChange, OfflineReason, PoolEvent, PoolState};
 
 use crate::events::Events;
 use crate::jobs::Jobs;
@@ -92,7 +92,7 @@ fn said(drive: Option<&str>, event: &PoolEvent) -> Option<(Severity, String)> {
                 (Severity::Warning, message.to_owned())
             }
             (PoolState::Offline, reason) => {
-                let reason = reason.unwrap_or("it was closed");
+                let reason = reason.map_or("it was closed", OfflineReason::as_str);
                 (Severity::Error, format!("offline: {reason}"))
             }
         },

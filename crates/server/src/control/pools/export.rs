@@ -1,7 +1,7 @@
 //! Letting go of a pool, so that any node may take it.
 
 use api::{ErrorBody, Name, Severity};
-use node::{NodeError, PoolState};
+use node::{NodeError, OfflineReason, PoolState};
 
 use super::{PoolEntry, refused, volumes_of};
 use crate::control::{Control, Objects, not_found};
@@ -81,5 +81,10 @@ impl Control {
 pub(super) fn lost(entry: &PoolEntry) -> Option<&'static str> {
     let facts = entry.facts.as_ref().filter(|_| entry.offline.is_none())?;
     let gone = facts.status.state == PoolState::Offline;
-    gone.then(|| facts.status.reason.unwrap_or("it is offline"))
+    gone.then(|| {
+        facts
+            .status
+            .reason
+            .map_or("it is offline", OfflineReason::as_str)
+    })
 }

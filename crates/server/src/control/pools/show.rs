@@ -27,7 +27,10 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         name: name.clone(),
         id: entry.record.id.clone(),
         state: state_of(status.state),
-        reason: status.reason.map(str::to_owned).or_else(|| instead(entry)),
+        reason: status
+            .reason
+            .map(|reason| reason.to_string())
+            .or_else(|| instead(entry)),
         level: status.level.to_string().parse().ok(),
         width: u8::try_from(status.width).ok(),
         drives_to_spare: u8::try_from(status.drives_to_spare).ok(),
