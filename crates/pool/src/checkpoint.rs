@@ -207,7 +207,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 self.note_written(state, &written);
             }
         }
-        self.quiet.merging(self.host_blocks_changed());
+        self.idle_merge.merging(self.host_blocks_changed());
         self.others_dirty
             .set(others.iter().any(|overlay| !overlay.is_empty()));
         if orders.seal {

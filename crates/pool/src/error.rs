@@ -2,11 +2,12 @@
 
 pub(crate) mod label;
 
-use crate::error::label::NewerFormat;
+use crate::error::label::{DamagedLabel, NewerFormat};
 use crate::format::plausible::Implausible;
 use crate::ids::DriveId;
+use crate::level::Level;
 use crate::offline::OfflineReason;
-use crate::volumes::IdsUsedUp;
+use crate::volumes::{IDS_END, IdsUsedUp};
 use block::IoError;
 
 /// A member of a pool that works as far as the pool knows, and that it cannot be opened with now.
@@ -30,7 +31,7 @@ pub enum PoolError {
     #[error("{level} needs {min} to {max} drives; there are {found}")]
     DriveCount {
         /// The level asked for.
-        level: crate::Level,
+        level: Level,
         /// Fewest drives it needs.
         min: usize,
         /// Most drives a pool may have.
@@ -42,7 +43,7 @@ pub enum PoolError {
     #[error("width of {level} on {drives} drives: {width}; allowed: {allowed}")]
     Width {
         /// The level asked for.
-        level: crate::Level,
+        level: Level,
         /// The width asked for.
         width: usize,
         /// Drives given.
@@ -77,7 +78,7 @@ pub enum PoolError {
         /// Position among the drives given.
         index: usize,
         /// What can be told of it.
-        label: crate::DamagedLabel,
+        label: DamagedLabel,
     },
     /// A drive would not read one of its two superblocks, and that may be the latest.
     #[error(
@@ -258,7 +259,7 @@ pub enum PoolError {
     #[error(
         "a pool can make {} volumes and snapshots in its life, and this one has: move its volumes \
          to a new pool",
-        crate::volumes::IDS_END / 2
+        IDS_END / 2
     )]
     IdsUsedUp,
     /// Not enough space for what was asked.

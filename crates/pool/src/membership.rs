@@ -4,4 +4,4 @@
 pub(crate) mod fence;
 pub(crate) mod rebuild;
 pub(crate) mod retire;
-pub(crate) mod silence;
+pub(crate) mod unresponsive_drives;

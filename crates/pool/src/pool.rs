@@ -1,7 +1,6 @@
 //! [`Pool`]: opened and closed.
 
 pub(crate) mod accounting;
-pub(crate) mod control;
 pub(crate) mod create;
 pub(crate) mod drive_changes;
 pub(crate) mod shard;
@@ -9,6 +8,7 @@ pub(crate) mod sliced;
 pub(crate) mod status;
 pub(crate) mod tables;
 pub(crate) mod volume;
+pub(crate) mod volume_operations;
 
 use crate::checkpoint::Resume;
 use crate::drives::array::Array;
@@ -29,7 +29,7 @@ use crate::location::ATOMIC_BLOCKS;
 use crate::map::overlay::Overlay;
 use crate::membership::fence::{self, Survey};
 use crate::membership::rebuild::STUCK_FOR;
-use crate::membership::silence::watch_silence;
+use crate::membership::unresponsive_drives::watch_silence;
 use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
 use crate::options::OpenOptions;
@@ -40,8 +40,8 @@ use crate::segments::slices::Share;
 use crate::segments::{Kind, SegmentState, Segments};
 use crate::shard::coordinator::{Coordinator, Published};
 use crate::shard::core::{Core, Link};
+use crate::shard::idle_merge::IdleMerge;
 use crate::shard::messages::{End, Order, Wiring, wire};
-use crate::shard::quiet::Quiet;
 use crate::shard::state::State;
 use block::BlockDevice;
 use reactor::Instant;
@@ -381,7 +381,7 @@ fn assemble<D: BlockDevice + 'static>(
             publishing: Mutex::new(()),
             upkeep_lock: Mutex::new(()),
             holder: Cell::new(options.host.0),
-            watch: Default::default(),
+            alerts: Default::default(),
             peers: OnceCell::new(),
             room_lock: Mutex::new(()),
             joining_lock: Mutex::new(()),
@@ -401,7 +401,7 @@ fn assemble<D: BlockDevice + 'static>(
             map_waits: Cell::new(None),
             stuck_until: Cell::new(None),
             stuck_for: Cell::new(STUCK_FOR),
-            quiet: Quiet::default(),
+            idle_merge: IdleMerge::default(),
             opened_at: entry.opened_at,
             found_at: entry.found_at,
             former_claim: entry.former_claim,

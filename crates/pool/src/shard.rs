@@ -2,16 +2,16 @@
 //! [coordinator](coordinator), which a pool has once. What both know and how they speak to each
 //! other is here; what they do is in the rooms above.
 
+pub(crate) mod alerts;
+pub(crate) mod batched_lookup;
 pub(crate) mod coordinator;
 pub(crate) mod core;
-pub(crate) mod link;
+pub(crate) mod idle_merge;
 pub(crate) mod messages;
 pub(crate) mod pace;
-pub(crate) mod peers;
 pub(crate) mod publish;
-pub(crate) mod quiet;
 pub(crate) mod size;
 pub(crate) mod state;
 pub(crate) mod table_room;
-pub(crate) mod together;
-pub(crate) mod watch;
+pub(crate) mod to_coordinator;
+pub(crate) mod to_shards;

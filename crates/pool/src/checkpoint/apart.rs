@@ -7,8 +7,6 @@
 
 use crate::error::PoolError;
 use crate::format::superblock::{APART_MAX, Superblock};
-use crate::mutation::Mutation;
-use crate::segments::zones::Zone;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::state::State;
 use block::BlockDevice;
@@ -40,16 +38,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let wanted = self.apart_wanted(state);
         let zones = state.segments.zones_mut();
         zones.set_apart(wanted, |drive| self.array.takes_data(drive));
-    }
-
-    /// Zones that the next superblock names.
-    pub fn named_apart(&self) -> Vec<Zone> {
-        let state = self.state.borrow();
-        let zones = state.segments.zones();
-        match Mutation::NamesWhatItUses.is_planted() {
-            true => zones.used_next(),
-            false => zones.apart(),
-        }
     }
 
     /// Has zones used that were set apart, if space has become short.

@@ -96,7 +96,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let drives = self.array.changes.get();
         let same = || self.array.changes.get() == drives;
         while copied.len() < AT_ONCE && same() {
-            let Some(next) = self.begin_move(&copied).await else {
+            let Some(next) = self.begin_column_move(&copied).await else {
                 break;
             };
             let end = self.copy(&next, &mut pace).await;
@@ -139,7 +139,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Chooses a column, and takes the zone to which it is to move.
-    async fn begin_move(&self, copied: &[ColumnMove]) -> Option<ColumnMove> {
+    async fn begin_column_move(&self, copied: &[ColumnMove]) -> Option<ColumnMove> {
         let _alone = self.upkeep_lock.lock().await;
         let rebuilds = self.degraded(&self.state.borrow()).next().is_some();
         // Redundancy that is missing comes first, but for who waits for space.

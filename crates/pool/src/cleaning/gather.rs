@@ -204,7 +204,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 {
                     return Err(error);
                 }
-                match self.begin_move(found).await {
+                match self.begin_block_move(found).await {
                     Ok(true) => live.push(*found),
                     Ok(false) => {}
                     Err(IoError::UnrecoveredRead) => unmapped.push((found.0, found.1)),
@@ -224,7 +224,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Marks a block as moving if it lives at `entry`. The mark comes before the look, so that a
     /// write that lands in between takes it off again.
-    async fn begin_move(&self, found: &Live) -> Result<bool, IoError> {
+    async fn begin_block_move(&self, found: &Live) -> Result<bool, IoError> {
         let (layer, block, entry) = *found;
         if !self.mark(found) {
             return Ok(false);

@@ -22,10 +22,6 @@ const CHEAP_FILL: f64 = 0.9;
 const PATIENCE: usize = 8;
 /// Segments are freed without a checkpoint while the tables leave so much of their place.
 const TABLES_SPARE_BYTES: usize = 4 * BLOCK_BYTES;
-/// Where that is less than for which a merge is due, this share of the usable space decides when a
-/// merge is worth its while: what was overwritten or deallocated since the last one still counts as
-/// used, which a small pool's users see.
-const SMALL_POOL: u64 = 8;
 /// What failed without taking the pool offline is tried again after this time.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -161,22 +157,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.unbalanced.notify_one();
         }
         self.upkeep.notified().await;
-    }
-
-    /// A look at regular intervals: has what waits for the maps merged when hosts are quiet.
-    pub fn look_for_quiet(&self) {
-        // A cramped pool may have room as soon as the maps know what it holds.
-        let updates = match self.array.cramped.get() {
-            Some(_) => 0,
-            None => {
-                let small = self.size().usable_blocks() / SMALL_POOL;
-                small.min(self.settings.checkpoint_updates as u64)
-            }
-        };
-        if self.quiet.wants_merge(self.host_blocks_changed(), updates) {
-            self.merge_due.set(true);
-            self.upkeep.notify_one();
-        }
     }
 
     /// Windows in which so many segments are emptied.
@@ -320,7 +300,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             overlay_full: others_full
                 || self.merge_due.get()
                 || self.overlay_full()
-                || self.space_wants_a_look() && !state.overlay.is_empty(),
+                || self.space_may_pass_a_mark() && !state.overlay.is_empty(),
             freeable,
             read: state.limbo.len(),
             replaced,

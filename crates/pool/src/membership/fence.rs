@@ -525,7 +525,7 @@ pub(crate) async fn keep_lease<D: BlockDevice + 'static>(coordinator: Weak<Coord
             return;
         }
         coordinator.end_quarantine();
-        coordinator.look_for_quiet();
+        coordinator.merge_when_idle();
         coordinator.look_for_stuck();
         if coordinator.intruder.get().is_some() {
             // Ours again, everywhere; a failure has taken the pool offline.

@@ -7,7 +7,7 @@ use crate::error::PoolError;
 use crate::format::node::Node;
 use crate::ids::{SnapshotId, VolumeId};
 use crate::labels;
-use crate::membership::silence::watch_silence;
+use crate::membership::unresponsive_drives::watch_silence;
 use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
 use crate::pool::volume::PoolVolume;

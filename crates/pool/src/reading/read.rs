@@ -6,8 +6,8 @@ use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::map::tree::Nodes;
 use crate::mutation::Mutation;
 use crate::segments::zones::Zone;
+use crate::shard::batched_lookup::Found;
 use crate::shard::core::Core;
-use crate::shard::together::Found;
 use crate::stripes::buffers::put_together;
 use crate::volumes::Holder;
 use block::{BlockDevice, BlockRange, Buffer, IoError};
@@ -101,7 +101,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Where a block is, with the help of those who ask at the same time.
     async fn find_one(&self, of: Holder, layer: u32, block: u64) -> Result<Found, IoError> {
-        if let Some(found) = self.find_together(layer, block).await {
+        if let Some(found) = self.find_batched(layer, block).await {
             return Ok(found);
         }
         let mut found = [None];

@@ -6,10 +6,10 @@ use crate::map::fold::Towards;
 use crate::map::overlay::Change;
 use crate::segments::cleaned::Cleaning;
 use crate::segments::live_nodes::LiveNodes;
+use crate::shard::alerts::Alerts;
 use crate::shard::core::Core;
-use crate::shard::peers::Peer;
-use crate::shard::quiet::Quiet;
-use crate::shard::watch::Watch;
+use crate::shard::idle_merge::IdleMerge;
+use crate::shard::to_shards::Peer;
 use block::BlockDevice;
 use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
@@ -38,7 +38,7 @@ pub(crate) struct Coordinator<D> {
     /// The host that is to be the holder as of the next checkpoint.
     pub holder: Cell<[u8; 16]>,
     /// What has been told.
-    pub watch: Watch,
+    pub alerts: Alerts,
     /// The other shards, once the pool is open.
     pub peers: OnceCell<Vec<Peer>>,
     /// Held by whoever deals room to the shards.
@@ -78,7 +78,7 @@ pub(crate) struct Coordinator<D> {
     /// When what could not be read is tried again, and how long it is then left alone.
     pub stuck_until: Cell<Option<Instant>>,
     pub stuck_for: Cell<Duration>,
-    pub quiet: Quiet,
+    pub idle_merge: IdleMerge,
     /// No superblock had a larger number when the pool was opened.
     pub opened_at: u64,
     /// The same before this host wrote that it opens it.

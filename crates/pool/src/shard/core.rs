@@ -10,10 +10,10 @@ use crate::reporting::event::PoolEvent;
 use crate::reporting::status::{Counters, PoolState};
 use crate::segments::space::{Size, SizeOf};
 use crate::segments::zones::Zone;
+use crate::shard::batched_lookup::BatchedLookup;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::{Outbox, Report};
 use crate::shard::state::State;
-use crate::shard::together::Together;
 use block::BlockDevice;
 use reactor::sync::Notify;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -36,7 +36,7 @@ pub(crate) struct Core<D> {
     pub known_size: Cell<Option<(SizeOf, Size)>>,
     pub state: RefCell<State>,
     pub cache: RefCell<NodeCache>,
-    pub together: RefCell<Together>,
+    pub batched_lookup: RefCell<BatchedLookup>,
     /// The writer has something to look at.
     pub work: Notify,
     /// The upkeep task has something to look at.
@@ -123,7 +123,7 @@ impl<D> Core<D> {
             known_size: Cell::new(None),
             state: RefCell::new(state),
             cache: RefCell::new(NodeCache::new(cache_bytes / BLOCK_BYTES)),
-            together: RefCell::default(),
+            batched_lookup: RefCell::default(),
             work: Notify::new(),
             upkeep: Notify::new(),
             landed: Notify::new(),

@@ -5,8 +5,10 @@ use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Super
 use crate::join::join_all;
 use crate::labels::quorum::lost_max;
 use crate::labels::slots;
+use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
 use crate::reporting::event::DriveChange;
+use crate::segments::zones::Zone;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::Order;
 use block::{BlockDevice, IoError};
@@ -159,5 +161,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
         });
         join_all(writes).await.into_iter().all(|written| written)
+    }
+
+    /// Zones that the next superblock names.
+    pub fn named_apart(&self) -> Vec<Zone> {
+        let state = self.state.borrow();
+        let zones = state.segments.zones();
+        match Mutation::NamesWhatItUses.is_planted() {
+            true => zones.used_next(),
+            false => zones.apart(),
+        }
     }
 }

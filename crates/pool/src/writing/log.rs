@@ -223,7 +223,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         self.landed.notify_all();
         self.work.notify_one();
         let full = self.overlay_full();
-        if full || frees_segments || self.report_is_due() || self.space_wants_a_look() {
+        if full || frees_segments || self.report_is_due() || self.own_space_may_pass_a_mark() {
             self.upkeep.notify_one();
         }
     }

@@ -24,7 +24,7 @@ const REBUILD_STEPS: u64 = 100;
 
 /// What was told last.
 #[derive(Default)]
-pub(crate) struct Watch {
+pub(crate) struct Alerts {
     mark_percent: Cell<u8>,
     /// Blocks that were held when a write was refused for the first time.
     refused_at: Cell<u64>,
@@ -67,8 +67,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             (state.held_blocks(), state.live_at_most())
         };
         let usable = self.size().usable_blocks();
-        let before = self.watch.mark_percent.get();
-        let now = mark(used, usable, before, self.watch.refused_at.get());
+        let before = self.alerts.mark_percent.get();
+        let now = mark(used, usable, before, self.alerts.refused_at.get());
         let next = MARKS.iter().find(|mark| **mark > now);
         let next = next.map_or(u64::MAX, |mark| usable * u64::from(*mark) / 100);
         // Blocks that were overwritten count twice until a checkpoint: not at every one of them,
@@ -81,15 +81,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// A write was refused for want of space.
     pub fn refused(&self) {
-        if self.watch.mark_percent.get() != FULL {
+        if self.alerts.mark_percent.get() != FULL {
             let held = self.state.borrow().held_blocks();
-            self.watch.refused_at.set(held);
+            self.alerts.refused_at.set(held);
         }
         self.tell_space(FULL);
     }
 
     fn tell_space(&self, mark_percent: u8) {
-        if self.watch.mark_percent.replace(mark_percent) == mark_percent {
+        if self.alerts.mark_percent.replace(mark_percent) == mark_percent {
             return;
         }
         let bytes = |blocks: u64| blocks * BLOCK_BYTES as u64;
@@ -122,7 +122,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Tells of the pool's state if it changed.
     pub fn watch_state(&self) {
         let state = self.state_now();
-        let before = self.watch.state.replace(Some(state));
+        let before = self.alerts.state.replace(Some(state));
         // A pool is online unless it says otherwise.
         if before.unwrap_or(PoolState::Online) != state {
             let reason = self.offline.get();
@@ -156,7 +156,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 total_blocks,
             });
         };
-        let before = self.watch.rebuild.get();
+        let before = self.alerts.rebuild.get();
         let next = match before {
             _ if left == 0 && waiting > 0 => {
                 if !matches!(before, Some(Rebuild::Waits)) {
@@ -201,13 +201,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             None | Some(Rebuild::Waits) => None,
         };
-        self.watch.rebuild.set(next);
+        self.alerts.rebuild.set(next);
     }
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// True when the space in use may have passed a mark.
-    pub fn space_wants_a_look(&self) -> bool {
+    /// True when the space in use of this shard alone may have passed a mark.
+    pub fn own_space_may_pass_a_mark(&self) -> bool {
         self.state.borrow().live_at_most() >= self.look_at_blocks.get()
     }
 
@@ -226,7 +226,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::shard::alerts::*;
 
     #[test]
     fn a_mark_is_passed_at_once_and_left_with_some_slack() {

@@ -1,4 +1,4 @@
-//! [`Together`]: blocks that reads ask for in one turn of the loop, looked up one step at a time
+//! [`BatchedLookup`]: blocks that reads ask for in one turn of the loop, looked up one step at a time
 //! for all of them. Each step of a look-up needs memory that the one before it named and that is in
 //! no cache; the processor waits for that of many blocks at once as long as for that of one.
 
@@ -103,7 +103,7 @@ impl Sought {
 
 /// Blocks that were asked for and not looked up yet, and the answers to those before.
 #[derive(Default)]
-pub(crate) struct Together {
+pub(crate) struct BatchedLookup {
     /// Counts the times that blocks were looked up.
     round: u64,
     /// By which tables `answers` are.
@@ -120,7 +120,7 @@ struct Ticket {
     index: usize,
 }
 
-impl Together {
+impl BatchedLookup {
     fn ask(&mut self, layer: u32, block: u64) -> Ticket {
         let index = self.sought.len();
         let node = None;
@@ -182,16 +182,16 @@ impl<D: BlockDevice> Core<D> {
     /// `None` where it is to be looked up alone, from the volume on: memory does not know, or the
     /// tables have changed meanwhile. As of an instant while this runs. The caller counts as a
     /// reader.
-    pub async fn find_together(&self, layer: u32, block: u64) -> Option<Found> {
+    pub async fn find_batched(&self, layer: u32, block: u64) -> Option<Found> {
         let tables_version = self.state.borrow().tables_version;
-        let ticket = self.together.borrow_mut().ask(layer, block);
+        let ticket = self.batched_lookup.borrow_mut().ask(layer, block);
         after_those_that_are_ready().await;
-        let mut together = self.together.borrow_mut();
-        if together.round == ticket.round {
-            together.look_up(&self.state.borrow(), &self.cache.borrow());
+        let mut lookup = self.batched_lookup.borrow_mut();
+        if lookup.round == ticket.round {
+            lookup.look_up(&self.state.borrow(), &self.cache.borrow());
         }
-        let is_last = together.round == ticket.round + 1;
-        let answer = is_last && together.tables_version == tables_version;
-        answer.then(|| together.answers[ticket.index])?
+        let is_last = lookup.round == ticket.round + 1;
+        let answer = is_last && lookup.tables_version == tables_version;
+        answer.then(|| lookup.answers[ticket.index])?
     }
 }

@@ -1,21 +1,26 @@
-//! [`Quiet`]: when hosts have stopped writing and deallocating, the updates that wait for the maps
+//! [`IdleMerge`]: when hosts have stopped writing and deallocating, the updates that wait for the maps
 //! had better be merged. Reads need not look among them then, a crash leaves next to nothing to
 //! replay, and deallocated space counts as free. No I/O.
 
+use crate::shard::coordinator::Coordinator;
+use block::BlockDevice;
 use std::cell::Cell;
 
 /// A merge is worth its while when hosts have written or deallocated this share of what would be
 /// merged anyway: one of fewer updates writes nearly a node for each.
 const WORTH_A_MERGE: u64 = 8;
+/// In a small pool this share of the usable space decides when a merge is worth its while: what was
+/// overwritten or deallocated since the last one still counts as used, which its users see.
+const SMALL_POOL: u64 = 8;
 
 /// Blocks that hosts had written or deallocated at certain times, since the pool was opened.
 #[derive(Default)]
-pub(crate) struct Quiet {
+pub(crate) struct IdleMerge {
     at_merge: Cell<u64>,
     at_look: Cell<u64>,
 }
 
-impl Quiet {
+impl IdleMerge {
     /// All blocks that hosts have `changed` are merged now.
     pub fn merging(&self, changed: u64) {
         self.at_merge.set(changed);
@@ -31,13 +36,34 @@ impl Quiet {
     }
 }
 
+impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// A look at regular intervals: has what waits for the maps merged when hosts are quiet.
+    pub fn merge_when_idle(&self) {
+        // A cramped pool may have room as soon as the maps know what it holds.
+        let updates = match self.array.cramped.get() {
+            Some(_) => 0,
+            None => {
+                let small = self.size().usable_blocks() / SMALL_POOL;
+                small.min(self.settings.checkpoint_updates as u64)
+            }
+        };
+        if self
+            .idle_merge
+            .wants_merge(self.host_blocks_changed(), updates)
+        {
+            self.merge_due.set(true);
+            self.upkeep.notify_one();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::shard::idle_merge::*;
 
     #[test]
     fn merges_once_when_hosts_fall_silent_after_enough() {
-        let quiet = Quiet::default();
+        let quiet = IdleMerge::default();
         assert!(!quiet.wants_merge(0, 800), "nothing was ever written");
         assert!(!quiet.wants_merge(99, 800), "they write");
         assert!(!quiet.wants_merge(99, 800), "too little");
@@ -57,7 +83,7 @@ mod tests {
 
     #[test]
     fn nothing_is_never_worth_a_merge() {
-        let quiet = Quiet::default();
+        let quiet = IdleMerge::default();
         assert!(!quiet.wants_merge(0, 1));
         assert!(!quiet.wants_merge(1, 1));
         assert!(quiet.wants_merge(1, 1));

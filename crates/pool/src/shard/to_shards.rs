@@ -213,8 +213,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         counters
     }
 
-    /// True when the space in use may have passed a mark.
-    pub fn space_wants_a_look(&self) -> bool {
+    /// True when the space in use of all shards may have passed a mark.
+    pub fn space_may_pass_a_mark(&self) -> bool {
         let others = self.peers().iter().map(|peer| peer.standing.get());
         let others: u64 = others.map(|standing| standing.new_blocks_most).sum();
         let at_most = self.state.borrow().live_at_most();
@@ -261,7 +261,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     peer.standing.set(*standing);
                 }
                 let frees = !self.state.borrow().replaced.is_empty();
-                if standing.starved || standing.overlay_full || frees || self.space_wants_a_look() {
+                if standing.starved
+                    || standing.overlay_full
+                    || frees
+                    || self.space_may_pass_a_mark()
+                {
                     self.upkeep.notify_one();
                 }
                 let dirty = self.others_dirty.get() || standing.dirty;
