@@ -84,8 +84,8 @@ test: web check process-tests web-test vm-test ## everything that guards data (a
 check: rust-tools deny ## format, lints, dependencies, tidy rules, unit tests: before every commit
 	cargo fmt --all --check
 	cargo clippy --workspace $(LONG_FEATURE) --all-targets --quiet -- --deny warnings
-	cargo test --workspace --quiet --test labels --test layering --test pages \
-		--test prose --test sources
+	cargo test --workspace --quiet --test floors --test labels --test layering \
+		--test pages --test prose --test sources
 	$(MAKE) --no-print-directory units
 
 # Beside `check` and `test`: it checks every crate and dependency in a way of its own, for minutes.

@@ -1,7 +1,7 @@
 //! The cleaner: moves what still lives out of a segment, so that the segment can be freed.
 //!
-//! It works in [windows](crate::cleaning::window): so many blocks are looked at and moved, then upkeep
-//! decides anew, so that a checkpoint need not wait for a whole segment.
+//! It works in [windows](crate::cleaning::window): so many blocks are looked at and moved, then
+//! upkeep decides anew, so that a checkpoint need not wait for a whole segment.
 
 use crate::format::body::REDIRECT_BYTES;
 use crate::segments::cleaned::{Cleaned, Cleaning, Window};

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 /// How often a core looks whether its drives answer.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A drive is taken out of use that has answered nothing for so long: Linux hosts give a request up after 30 seconds.
+/// A drive is taken out of use that has answered nothing for so long: Linux hosts give a request up
+/// after 30 seconds.
 const FAILED_AFTER: Duration = Duration::from_secs(20);
 
 /// Looks at a core's handles of the drives until the pool is closed, for what it writes last may be

@@ -1,6 +1,6 @@
-//! [`BatchedLookup`]: blocks that reads ask for in one turn of the loop, looked up one step at a time
-//! for all of them. Each step of a look-up needs memory that the one before it named and that is in
-//! no cache; the processor waits for that of many blocks at once as long as for that of one.
+//! [`BatchedLookup`]: blocks that reads ask for in one turn of the loop, looked up one step at a
+//! time for all of them. Each step of a look-up needs memory that the one before it named and that
+//! is in no cache; the processor waits for that of many blocks at once as long as for that of one.
 
 use crate::format::node::Node;
 use crate::location::Mapping;

@@ -1,6 +1,6 @@
-//! [`IdleMerge`]: when hosts have stopped writing and deallocating, the updates that wait for the maps
-//! had better be merged. Reads need not look among them then, a crash leaves next to nothing to
-//! replay, and deallocated space counts as free. No I/O.
+//! [`IdleMerge`]: when hosts have stopped writing and deallocating, the updates that wait for the
+//! maps had better be merged. Reads need not look among them then, a crash leaves next to nothing
+//! to replay, and deallocated space counts as free. No I/O.
 
 use crate::shard::coordinator::Coordinator;
 use block::BlockDevice;
