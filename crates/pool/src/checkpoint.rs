@@ -200,7 +200,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut sequences = vec![state.applied; state.share.shards as usize];
         let mut others = Vec::with_capacity(frozen.len());
         for (peer, found) in self.peers().iter().zip(frozen) {
-            sequences[peer.shard as usize] = found.sequence;
+            sequences[peer.shard.index()] = found.sequence;
             others.push(found.overlay);
             peer.heard_frozen(found.counters);
             for written in found.segments {

@@ -20,6 +20,20 @@ pub struct DriveId(pub [u8; 16]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub [u8; 16]);
 
+/// A shard of a pool: the part that one core serves. They are numbered from 0 without a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ShardId(pub u64);
+
+impl ShardId {
+    /// The one with which the coordinator lives.
+    pub const FIRST: ShardId = ShardId(0);
+
+    /// Its place in a list of all.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Sixteen bytes in hexadecimal.
 pub(crate) fn hexadecimal(bytes: &[u8; 16]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -19,7 +19,7 @@ use crate::error::label::DamagedLabel;
 use crate::format::body::Body;
 use crate::format::drive_layout::zones;
 use crate::format::superblock::{MEMBER_ACTIVE, Superblock, VERSION};
-use crate::ids::DriveId;
+use crate::ids::{DriveId, ShardId};
 use crate::join::join_all;
 use crate::labels;
 use crate::labels::quorum::is_damaged;
@@ -133,7 +133,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let share = Share {
             slice_blocks: slice,
             shards: 1 + orders.len() as u64,
-            shard: 0,
+            shard: ShardId::FIRST,
         };
         let core = assemble(members, newest, body, share, options, entry)?;
         core.hold_pool();

@@ -11,6 +11,7 @@ use crate::error::PoolError;
 use crate::format::body::{Decided, DecidedLog};
 use crate::format::plausible::UNDER_WAY_MAX;
 use crate::format::stripe::{Bounds, Header, Place, ROWS_MAX, Record};
+use crate::ids::ShardId;
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::mutation::Mutation;
 use crate::recovery::image::{Image, READ_AGAIN_AFTER, READS_MAX, hidden_in};
@@ -49,12 +50,12 @@ pub(crate) struct Recovered {
 }
 
 /// Headers of stripes by incarnation, shard and sequence number.
-type Found = BTreeMap<(u64, u32, u64), Header>;
+type Found = BTreeMap<(u64, ShardId, u64), Header>;
 
 /// Takes the log of one shard out of what was found.
-fn take_log(found: &mut Found, incarnation: u64, shard: u32) -> BTreeMap<u64, Header> {
+fn take_log(found: &mut Found, incarnation: u64, shard: ShardId) -> BTreeMap<u64, Header> {
     let mut own = found.split_off(&(incarnation, shard, 0));
-    found.append(&mut own.split_off(&(incarnation, shard + 1, 0)));
+    found.append(&mut own.split_off(&(incarnation, ShardId(shard.0 + 1), 0)));
     own.into_iter().map(|((_, _, at), it)| (at, it)).collect()
 }
 
@@ -72,7 +73,7 @@ fn lost_in(before: &Before, found: &Found) -> Result<Option<u64>, PoolError> {
     }
 }
 
-fn key(header: &Header) -> (u64, u32, u64) {
+fn key(header: &Header) -> (u64, ShardId, u64) {
     (header.place.incarnation, header.shard, header.sequence)
 }
 
@@ -109,13 +110,13 @@ impl<D: BlockDevice + 'static> Core<D> {
             self.repeat(decided, &mut found).await?;
         }
         let mut logs = Vec::with_capacity(before.sequences.len());
-        for (shard, since) in (0..).zip(&before.sequences) {
+        for (shard, since) in (0..).map(ShardId).zip(&before.sequences) {
             let mut log = take_log(&mut found, incarnation, shard);
             log.retain(|at, _| at > since);
             let share = Share {
                 slice_blocks: before.slice_blocks,
                 shards: before.sequences.len() as u64,
-                shard: u64::from(shard),
+                shard,
             };
             let rolled = self.roll_forward(share, *since, log, before.accept_loss);
             logs.push(rolled.await?);
@@ -139,11 +140,11 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Applies logs once more about which everything was decided by an earlier recovery.
     async fn repeat(&self, decided: &Decided, found: &mut Found) -> Result<(), PoolError> {
-        for (shard, log) in (0..).zip(&decided.logs) {
+        for (shard, log) in (0..).map(ShardId).zip(&decided.logs) {
             let share = Share {
                 slice_blocks: u64::from(decided.slice_blocks),
                 shards: decided.logs.len() as u64,
-                shard: u64::from(shard),
+                shard,
             };
             let mut own = take_log(found, decided.incarnation, shard);
             let counts =

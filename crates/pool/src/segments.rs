@@ -13,6 +13,7 @@ pub(crate) mod victim;
 pub(crate) mod zones;
 
 use crate::hashing::Unseeded;
+use crate::ids::ShardId;
 use crate::location::{Entry, Location, SEGMENTS_MAX};
 use crate::segments::table::Table;
 use crate::segments::zones::{Zone, Zones};
@@ -90,7 +91,7 @@ pub(crate) struct Segment {
     /// Sequence number of the log when the segment was opened: its age.
     pub sequence: u64,
     /// The shard that opened it since the pool was opened; all of them may have before.
-    pub writer: Option<u64>,
+    pub writer: Option<ShardId>,
     /// It was opened, since the pool was, for what the cleaner moves.
     pub moved: bool,
 }
@@ -443,7 +444,7 @@ impl Segments {
 
     /// Takes over the coordinator's table: of the segments that `shard` writes it keeps what it
     /// knows better, and the others it only reads.
-    pub fn replace(&mut self, shard: u64, table: BTreeMap<u32, Segment>) {
+    pub fn replace(&mut self, shard: ShardId, table: BTreeMap<u32, Segment>) {
         self.whole_on.set(None);
         let own = std::mem::replace(&mut self.table, table.into());
         for segment in self.table.values_mut() {

@@ -258,7 +258,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
 #[cfg(test)]
 mod tests {
-    use crate::cleaning::balance::*;
+    use super::*;
 
     fn room(free: &[usize], zones: usize, width: usize) -> Room {
         Room {

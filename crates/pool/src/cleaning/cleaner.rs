@@ -4,6 +4,7 @@
 //! upkeep decides anew, so that a checkpoint need not wait for a whole segment.
 
 use crate::format::body::REDIRECT_BYTES;
+use crate::ids::ShardId;
 use crate::segments::cleaned::{Cleaned, Cleaning, Window};
 use crate::segments::space::Aged;
 use crate::segments::victim::{Emptied, Victim};
@@ -53,7 +54,7 @@ impl State {
 
     /// Everything that could be moved out of a segment was. What is certain to have been replaced
     /// was by each shard's stripes up to the one in `through`.
-    fn note_empty(&mut self, number: u32, emptied: Emptied, through: Vec<(u64, u64)>) {
+    fn note_empty(&mut self, number: u32, emptied: Emptied, through: Vec<(ShardId, u64)>) {
         self.settled.remove(&number);
         let segment = self.segments.get(number);
         let all = segment.map(|segment| u64::from(segment.live_tree));
@@ -167,7 +168,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if self.peers().is_empty() {
             let (window, emptied) = self.shard.clean(wanted, || self.attempt(&choose)).await;
             let mut state = self.state.borrow_mut();
-            let through = vec![(0, state.applied)];
+            let through = vec![(ShardId::FIRST, state.applied)];
             for victim in emptied {
                 let number = victim.number;
                 let emptied = state.end_victim(victim);
@@ -218,7 +219,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let shards = match writer {
             Some(shard) => VecDeque::from([shard]),
             // Before the pool was opened blocks may have been dealt in another way.
-            None => (0..self.state.borrow().share.shards).collect(),
+            None => (0..self.state.borrow().share.shards).map(ShardId).collect(),
         };
         Some(Cleaning {
             number,
@@ -234,7 +235,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Has a shard move a window of its blocks out of a segment. `None` if the shard has gone.
-    async fn clean_at(&self, shard: u64, number: u32) -> Option<Cleaned> {
+    async fn clean_at(&self, shard: ShardId, number: u32) -> Option<Cleaned> {
         let Some(peer) = self.peer(shard) else {
             return Some(self.shard.clean_one(number).await);
         };
@@ -245,7 +246,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
 #[cfg(test)]
 mod tests {
-    use crate::cleaning::cleaner::*;
+    use super::*;
     use crate::segments::zones::Zone;
 
     /// A segment with a column on each of four drives.

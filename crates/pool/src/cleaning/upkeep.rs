@@ -2,6 +2,7 @@
 
 use crate::checkpoint::Resume;
 use crate::error::PoolError;
+use crate::ids::ShardId;
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
 use crate::segments::cleaned::Window;
@@ -178,7 +179,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let own = state.covered;
-        let covers = |(shard, through): &(u64, u64)| match self.peer(*shard) {
+        let covers = |(shard, through): &(ShardId, u64)| match self.peer(*shard) {
             Some(peer) => peer.standing.get().covered >= *through,
             None => own >= *through,
         };

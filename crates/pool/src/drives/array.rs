@@ -386,7 +386,7 @@ fn passes(error: IoError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::drives::array::*;
+    use super::*;
     use crate::format::drive_layout::DriveLayout;
     use block::{BlockRange, Geometry, Lba};
     use reactor::sync::Signal;

@@ -187,7 +187,7 @@ impl Health {
 
 #[cfg(test)]
 mod tests {
-    use crate::drives::health::*;
+    use super::*;
 
     #[test]
     fn the_middle_of_a_bucket_is_near_every_time_in_it() {

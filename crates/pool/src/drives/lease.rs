@@ -82,7 +82,7 @@ impl Lease {
 
 #[cfg(test)]
 mod tests {
-    use crate::drives::lease::*;
+    use super::*;
     use std::rc::Rc;
 
     #[test]

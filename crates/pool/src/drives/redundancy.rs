@@ -80,7 +80,7 @@ fn recover(shape: Shape, columns: &[Option<&[u8]>], wanted: usize) -> Option<Buf
 
 #[cfg(test)]
 mod tests {
-    use crate::drives::redundancy::*;
+    use super::*;
     use crate::location::BLOCK_BYTES;
 
     /// A row of `shape`, its data bytes from `seed`.

@@ -1,6 +1,7 @@
 //! The stripe header: which blocks a stripe holds, and proof that this pool wrote it just here.
 
 use crate::format::plausible::COUNT_MAX;
+use crate::ids::ShardId;
 use crate::location::{BLOCK_BYTES, Location, VOLUME_BLOCKS_MAX};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
@@ -159,7 +160,7 @@ pub(crate) struct Header {
     /// Rows of the stripe, the header's own included.
     pub rows: u32,
     /// Which shard wrote it; sequence numbers of different shards say nothing about each other.
-    pub shard: u32,
+    pub shard: ShardId,
     pub sequence: u64,
     /// Every stripe up to this sequence number was durable when this one was built.
     pub durable_through: u64,
@@ -227,7 +228,7 @@ impl Header {
             segment: self.place.segment.into(),
             generation: self.place.generation.into(),
             row: self.place.row.into(),
-            shard: self.shard.into(),
+            shard: (self.shard.0 as u32).into(),
             incarnation: self.place.incarnation.into(),
             sequence: self.sequence.into(),
             durable_through: self.durable_through.into(),
@@ -282,7 +283,7 @@ impl Header {
         let header = Header {
             place: found,
             rows: u32::from(fixed.rows.get()),
-            shard: fixed.shard.get(),
+            shard: ShardId(fixed.shard.get().into()),
             sequence: fixed.sequence.get(),
             durable_through: fixed.durable_through.get(),
             newest: fixed.newest.get(),
@@ -346,7 +347,7 @@ mod tests {
         Header {
             place,
             rows: 2,
-            shard: 1,
+            shard: ShardId(1),
             sequence: 77,
             durable_through: 70,
             newest: 9,

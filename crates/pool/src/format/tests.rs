@@ -3,6 +3,7 @@
 use crate::format::body::{Body, Decided, DecidedLog};
 use crate::format::node::{Node, NodeRecord};
 use crate::format::{stripe, superblock};
+use crate::ids::ShardId;
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState};
@@ -388,7 +389,7 @@ fn the_page_has_the_records_of_a_stripe_as_they_are() {
             row: 3,
             incarnation: 4,
         },
-        shard: 0,
+        shard: ShardId::FIRST,
         rows: 2,
         sequence: 5,
         durable_through: 4,

@@ -282,8 +282,8 @@ fn too_few(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::format::superblock::MEMBER_FAILED;
-    use crate::labels::quorum::*;
 
     /// Slots of a fresh pool on `drives` drives.
     fn pool(level: Level, drives: usize) -> Vec<Slot> {

@@ -109,8 +109,8 @@ impl NodeCache {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::location::Location;
-    use crate::map::cache::*;
 
     #[test]
     fn what_others_made_leaves_room_for_what_is_used() {

@@ -120,7 +120,11 @@ fn covered(shares: &[Share], blocks: Range<u64>) -> Vec<Range<u64>> {
         let alike = |other: &&Share| {
             (other.slice_blocks, other.shards) == (share.slice_blocks, share.shards)
         };
-        let mut present: Vec<u64> = shares.iter().filter(alike).map(|like| like.shard).collect();
+        let mut present: Vec<u64> = shares
+            .iter()
+            .filter(alike)
+            .map(|like| like.shard.0)
+            .collect();
         present.sort_unstable();
         present.dedup();
         present.len() as u64 == share.shards
@@ -143,10 +147,12 @@ fn covered(shares: &[Share], blocks: Range<u64>) -> Vec<Range<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::map::holes::*;
+    use super::*;
+    use crate::ids::ShardId;
     use proptest::prelude::*;
 
     fn share(slice_blocks: u64, shards: u64, shard: u64) -> Share {
+        let shard = ShardId(shard);
         Share {
             slice_blocks,
             shards,

@@ -1,6 +1,7 @@
 //! The updates that a map does not hold yet: blocks and holes by layer, in log order.
 
 use crate::hashing::NearSeed;
+use crate::ids::ShardId;
 use crate::location::{Entry, Location, Mapping};
 use crate::map::holes::{self, Holes};
 use crate::segments::slices::Share;
@@ -241,7 +242,7 @@ impl Overlay {
         }
         let mut dealt = vec![Overlay::default(); shards as usize];
         for (id, layer) in self.layers {
-            for (shard, overlay) in (0..).zip(&mut dealt) {
+            for (shard, overlay) in (0..).map(ShardId).zip(&mut dealt) {
                 let share = Share {
                     slice_blocks,
                     shards,
@@ -255,9 +256,9 @@ impl Overlay {
                 let any = Share {
                     slice_blocks,
                     shards,
-                    shard: 0,
+                    shard: ShardId::FIRST,
                 };
-                dealt[any.owner(block) as usize].put(id, block, packed.into());
+                dealt[any.owner(block).index()].put(id, block, packed.into());
             }
         }
         dealt
@@ -318,8 +319,8 @@ fn clear_around(puts: &[Change], run: Range<u64>, clears: &mut Vec<Change>) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::location::Location;
-    use crate::map::overlay::*;
     use proptest::prelude::*;
 
     fn entry(number: u32) -> Entry {
@@ -340,7 +341,7 @@ mod tests {
             shards in 1u64..4,
         ) {
             let mut overlay = Overlay::default();
-            let share = Share { slice_blocks: 8, shards, shard: shards / 2 };
+            let share = Share { slice_blocks: 8, shards, shard: ShardId(shards / 2) };
             let mut model = [None; 84];
             for (number, (put, start, len)) in steps.into_iter().enumerate() {
                 if put {

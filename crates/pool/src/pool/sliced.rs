@@ -1,5 +1,6 @@
 //! [`Sliced`]: the parts of a volume that different shards serve, as one device.
 
+use crate::ids::ShardId;
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
 use crate::segments::slices::Share;
@@ -55,12 +56,12 @@ impl<V: BlockDevice> Sliced<V> {
         Share {
             slice_blocks: self.slice_blocks,
             shards: self.parts.len() as u64,
-            shard: 0,
+            shard: ShardId::FIRST,
         }
     }
 
     fn owner(&self, block: u64) -> &V {
-        &self.parts[self.share().owner(block) as usize]
+        &self.parts[self.share().owner(block).index()]
     }
 
     /// The device for a transfer that one device can answer, if only by refusing it.
@@ -214,7 +215,7 @@ impl<V: BlockDevice> BlockDevice for Sliced<V> {
 
 #[cfg(test)]
 mod tests {
-    use crate::pool::sliced::*;
+    use super::*;
     use std::cell::RefCell;
 
     /// Notes what is deallocated on it.

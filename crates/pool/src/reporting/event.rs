@@ -253,7 +253,7 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
-    use crate::reporting::event::*;
+    use super::*;
 
     fn space(mark_percent: u8) -> PoolEvent {
         PoolEvent::Space {

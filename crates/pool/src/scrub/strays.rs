@@ -5,6 +5,7 @@
 //! rows that no header tells of is read there and then, lost or moved, so memory holds only the
 //! rows. Torn stripes, which never counted, leave such rows behind as well, and nothing is in them.
 
+use crate::ids::ShardId;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::reporting::lost::LostBlock;
 use crate::scrub::Scrub;
@@ -99,7 +100,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return 0;
         }
         let share = self.state.borrow().share;
-        let mut by_shard: BTreeMap<u64, Vec<Live>> = BTreeMap::new();
+        let mut by_shard: BTreeMap<ShardId, Vec<Live>> = BTreeMap::new();
         for stray in strays {
             by_shard
                 .entry(share.owner(stray.1))

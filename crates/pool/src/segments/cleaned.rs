@@ -1,5 +1,6 @@
 //! What comes of cleaning: at one shard in one window, and of all shards together. No I/O.
 
+use crate::ids::ShardId;
 use crate::segments::victim::Emptied;
 use std::collections::VecDeque;
 
@@ -7,17 +8,17 @@ use std::collections::VecDeque;
 pub(crate) struct Cleaning {
     pub number: u32,
     /// Shards that still have blocks there.
-    pub shards: VecDeque<u64>,
+    pub shards: VecDeque<ShardId>,
     /// What those before them have found out.
     pub emptied: Emptied,
     pub tables_version: u64,
     /// Up to which stripe each has.
-    pub through: Vec<(u64, u64)>,
+    pub through: Vec<(ShardId, u64)>,
 }
 
 impl Cleaning {
     /// A shard is through with it.
-    pub fn note(&mut self, shard: u64, emptied: Emptied, through: u64) {
+    pub fn note(&mut self, shard: ShardId, emptied: Emptied, through: u64) {
         let all = &mut self.emptied;
         let both = all.accounted.zip(emptied.accounted);
         all.accounted = both.map(|(before, own)| before + own);

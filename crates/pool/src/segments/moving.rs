@@ -75,7 +75,8 @@ impl Moving {
 
 #[cfg(test)]
 mod tests {
-    use crate::segments::moving::*;
+    use super::*;
+    use crate::ids::ShardId;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -93,7 +94,7 @@ mod tests {
             steps in proptest::collection::vec((0..4, 0u32..2, 0u64..40, 0u64..30), 1..100),
             shards in 1u64..4,
         ) {
-            let share = Share { slice_blocks: 4, shards, shard: shards / 2 };
+            let share = Share { slice_blocks: 4, shards, shard: ShardId(shards / 2) };
             let (mut moving, mut model) = (Moving::default(), BTreeMap::new());
             for (turn, (step, layer, block, length)) in (0..).zip(steps) {
                 let key = (layer, block);

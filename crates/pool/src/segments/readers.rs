@@ -43,7 +43,7 @@ impl Readers {
 
 #[cfg(test)]
 mod tests {
-    use crate::segments::readers::*;
+    use super::*;
 
     #[test]
     fn the_oldest_era_is_the_first_that_still_has_readers() {

@@ -77,8 +77,8 @@ pub(crate) fn runs(live: &[Live]) -> impl Iterator<Item = &[Live]> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::location::Location;
-    use crate::segments::runs::*;
 
     #[test]
     fn runs_hold_every_block_once_and_span_little() {

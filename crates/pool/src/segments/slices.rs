@@ -1,5 +1,6 @@
 //! Slices: how the blocks of every volume are dealt to the shards of a pool. No I/O.
 
+use crate::ids::ShardId;
 use std::ops::Range;
 
 /// Slices have this many blocks unless a setting says otherwise: 1 MiB.
@@ -14,15 +15,15 @@ pub(crate) struct Share {
     pub slice_blocks: u64,
     pub shards: u64,
     /// Whose share this is.
-    pub shard: u64,
+    pub shard: ShardId,
 }
 
 impl Share {
     /// The shard that `block` belongs to.
-    pub fn owner(self, block: u64) -> u64 {
+    pub fn owner(self, block: u64) -> ShardId {
         match self.shards {
-            1 => 0,
-            shards => block / self.slice_blocks % shards,
+            1 => ShardId::FIRST,
+            shards => ShardId(block / self.slice_blocks % shards),
         }
     }
 
@@ -36,7 +37,7 @@ impl Share {
 
     /// The runs of `blocks` that belong to this shard.
     pub fn pieces(self, blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-        let behind = (self.shards + self.shard - self.owner(blocks.start)) % self.shards;
+        let behind = (self.shards + self.shard.0 - self.owner(blocks.start).0) % self.shards;
         let first = match behind {
             0 => blocks.start,
             _ => (blocks.start / self.slice_blocks + behind) * self.slice_blocks,
@@ -56,7 +57,7 @@ impl Share {
 
 #[cfg(test)]
 mod tests {
-    use crate::segments::slices::*;
+    use super::*;
     use proptest::prelude::*;
 
     #[test]
@@ -64,9 +65,9 @@ mod tests {
         let share = Share {
             slice_blocks: SLICE_BLOCKS,
             shards: 1,
-            shard: 0,
+            shard: ShardId::FIRST,
         };
-        assert_eq!(share.owner(u64::MAX), 0);
+        assert_eq!(share.owner(u64::MAX), ShardId::FIRST);
         assert!(share.pieces(5..1 << 40).eq(std::iter::once(5..1 << 40)));
     }
 
@@ -76,7 +77,7 @@ mod tests {
             slice_blocks in 1u64..20, shards in 1u64..5, start in 0u64..200, length in 0u64..200
         ) {
             let mut seen = vec![0; 400];
-            for shard in 0..shards {
+            for shard in (0..shards).map(ShardId) {
                 let share = Share { slice_blocks, shards, shard };
                 for piece in share.pieces(start..start + length) {
                     prop_assert!(piece.start < piece.end);

@@ -295,7 +295,7 @@ pub(crate) enum Aged {
 
 #[cfg(test)]
 mod tests {
-    use crate::segments::space::*;
+    use super::*;
 
     #[test]
     fn a_starved_writer_gets_a_segment_or_an_answer() {

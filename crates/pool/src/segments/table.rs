@@ -76,8 +76,8 @@ impl From<BTreeMap<u32, Segment>> for Table {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::segments::Kind;
-    use crate::segments::table::*;
     use proptest::prelude::*;
 
     proptest! {

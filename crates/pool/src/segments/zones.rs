@@ -345,7 +345,7 @@ impl Zones {
 
 #[cfg(test)]
 mod tests {
-    use crate::segments::zones::*;
+    use super::*;
 
     /// What lay behind the end of a drive that has the place of a larger one.
     #[test]

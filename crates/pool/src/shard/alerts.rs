@@ -226,7 +226,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
 #[cfg(test)]
 mod tests {
-    use crate::shard::alerts::*;
+    use super::*;
 
     #[test]
     fn a_mark_is_passed_at_once_and_left_with_some_slack() {

@@ -59,7 +59,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
 #[cfg(test)]
 mod tests {
-    use crate::shard::idle_merge::*;
+    use super::*;
 
     #[test]
     fn merges_once_when_hosts_fall_silent_after_enough() {

@@ -6,6 +6,7 @@
 use crate::error::PoolError;
 use crate::format::drive_layout::DriveLayout;
 use crate::format::node::Node;
+use crate::ids::ShardId;
 use crate::level::Level;
 use crate::location::Entry;
 use crate::map::overlay::Overlay;
@@ -215,7 +216,7 @@ pub(crate) enum Report {
     },
     /// A segment is wanted, or will be soon.
     Segment {
-        shard: u64,
+        shard: ShardId,
         class: Class,
         /// It is not needed yet.
         ahead: bool,
@@ -223,11 +224,11 @@ pub(crate) enum Report {
     },
     /// Room for so many blocks is wanted.
     Room {
-        shard: u64,
+        shard: ShardId,
         blocks: u64,
         reply: Sender<Result<(), IoError>>,
     },
-    Standing(u64, Box<Standing>),
+    Standing(ShardId, Box<Standing>),
     /// A drive does not answer.
     Silent(Silent),
     Event(PoolEvent),

@@ -1,6 +1,7 @@
 //! [`State`]: everything of a shard that changes, and the rules by which it does. No I/O.
 
 use crate::format::stripe::Record;
+use crate::ids::ShardId;
 use crate::location::{Entry, Location, Mapping};
 use crate::map::overlay::Overlay;
 use crate::mutation::Mutation;
@@ -91,7 +92,7 @@ pub(crate) struct State {
     pub unmapped: BTreeSet<Unmapped>,
     /// Those of which it is certain that the logs have replaced every block that the maps still
     /// have there, and of each shard up to which stripe that took.
-    pub replaced: BTreeMap<u32, Vec<(u64, u64)>>,
+    pub replaced: BTreeMap<u32, Vec<(ShardId, u64)>>,
     /// A stripe that is durable says that every one up to this was: recovery counts them.
     pub covered: u64,
     /// Segments to which stripes of a former holder may still come: their zones stay theirs.
@@ -99,7 +100,7 @@ pub(crate) struct State {
     /// How often each segment has been cleaned.
     pub attempts: BTreeMap<u32, u32>,
     /// Segments that other shards were given to write, and which shard.
-    pub lent: BTreeMap<u32, u64>,
+    pub lent: BTreeMap<u32, ShardId>,
     /// Segments that were lent to this shard for moved blocks.
     pub for_moves: BTreeSet<u32>,
     /// Blocks that this shard may hold by updates, where there are several shards.

@@ -1,6 +1,7 @@
 //! The coordinator's side of the wires: telling the other shards, and hearing them.
 
 use crate::error::PoolError;
+use crate::ids::ShardId;
 use crate::map::overlay::Overlay;
 use crate::offline::OfflineReason;
 use crate::reporting::status::Counters;
@@ -17,7 +18,7 @@ use std::rc::{Rc, Weak};
 
 /// Another shard, as the coordinator sees it.
 pub(crate) struct Peer {
-    pub shard: u64,
+    pub shard: ShardId,
     pub outbox: Outbox<Order>,
     /// What it said last.
     pub standing: Cell<Standing>,
@@ -46,7 +47,7 @@ impl<D> Coordinator<D> {
     }
 
     /// Another shard; the first one is here.
-    pub fn peer(&self, shard: u64) -> Option<&Peer> {
+    pub fn peer(&self, shard: ShardId) -> Option<&Peer> {
         self.peers().iter().find(|peer| peer.shard == shard)
     }
 
@@ -114,7 +115,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         positions: &[(usize, usize)],
         mut recovered: VecDeque<Overlay>,
     ) -> Result<(), PoolError> {
-        let peers = (1..).zip(orders).map(|(shard, orders)| Peer {
+        let peers = (1..).map(ShardId).zip(orders).map(|(shard, orders)| Peer {
             shard,
             outbox: Outbox::new(orders),
             standing: Cell::default(),
@@ -136,7 +137,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(())
     }
 
-    fn begin(&self, shard: u64, positions: &[(usize, usize)], recovered: Overlay) -> Begin {
+    fn begin(&self, shard: ShardId, positions: &[(usize, usize)], recovered: Overlay) -> Begin {
         let members = positions
             .iter()
             .filter_map(|(index, position)| self.member(*index, *position))
@@ -277,7 +278,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Gives another shard a segment to write, if there is one for its purpose.
-    fn lend(&self, shard: u64, class: Class, ahead: bool) -> Option<(u32, Segment)> {
+    fn lend(&self, shard: ShardId, class: Class, ahead: bool) -> Option<(u32, Segment)> {
         let rules = self.rules();
         let mut state = self.state.borrow_mut();
         let state = &mut *state;

@@ -1,6 +1,7 @@
 //! What is to be written, on its way into a stripe, and the stripe that it becomes.
 
 use crate::format::stripe::Record;
+use crate::ids::ShardId;
 use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::segments::admitted::Backing;
@@ -171,7 +172,7 @@ pub(crate) struct Batch {
     pub shape: Shape,
     pub row: u32,
     pub rows: u32,
-    pub shard: u32,
+    pub shard: ShardId,
     pub sequence: u64,
     pub durable_through: u64,
     /// Checksums are filled in when the stripe is laid out.

@@ -123,10 +123,11 @@ pub(crate) fn give_back(owners: Vec<Option<Owner>>, columns: Vec<Vec<Buffer>>) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::format::stripe::Bounds;
+    use crate::ids::ShardId;
     use crate::level::Level;
     use crate::stripes::item::Request;
-    use crate::stripes::layout::*;
     use std::rc::Rc;
 
     const SECRET: [u8; 16] = [5; 16];
@@ -153,7 +154,7 @@ mod tests {
             shape,
             row: 8,
             rows,
-            shard: 0,
+            shard: ShardId::FIRST,
             sequence: 7,
             durable_through: 6,
             records: Vec::new(),

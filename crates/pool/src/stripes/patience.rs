@@ -39,7 +39,7 @@ impl Patience {
 
 #[cfg(test)]
 mod tests {
-    use crate::stripes::patience::*;
+    use super::*;
 
     /// How many of `writes` wait, when something comes while the nth does if `comes(n)`.
     fn waiting(patience: &mut Patience, writes: usize, comes: impl Fn(usize) -> bool) -> usize {

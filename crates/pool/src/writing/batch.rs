@@ -1,6 +1,7 @@
 //! Which stripe comes next: how wide, in which segment, and with how much of the queue. No I/O.
 
 use crate::format::stripe::{RECORDS, ROWS_MAX, Record};
+use crate::ids::ShardId;
 use crate::level::Shape;
 use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
 use crate::segments::{Kind, Segment, SegmentState};
@@ -54,7 +55,7 @@ fn open_segment(state: &mut State, rules: &Rules, class: Class, least: u64) -> O
         })
         .collect();
     // What is kept is kept by the coordinator.
-    let kept = if class == Class::HostWide && state.share.shard == 0 {
+    let kept = if class == Class::HostWide && state.share.shard == ShardId::FIRST {
         state.kept_for_cleaner(rules)
     } else {
         0
@@ -223,7 +224,7 @@ fn empty_batch(state: &State, segment: &Segment, number: u32, shape: Shape, move
         shape,
         row: segment.rows,
         rows: 0,
-        shard: state.share.shard as u32,
+        shard: state.share.shard,
         sequence: state.sequence + 1,
         durable_through: state.applied,
         records: Vec::new(),
@@ -372,7 +373,7 @@ pub(crate) fn moved_room(state: &State, rules: &Rules) -> u64 {
         .segments
         .numbers(Kind::Wide, SegmentState::Ready)
         .filter(|number| !state.unannounced.contains(number) && !state.lent.contains_key(number))
-        .filter(|number| state.share.shard == 0 || state.for_moves.contains(number))
+        .filter(|number| state.share.shard == ShardId::FIRST || state.for_moves.contains(number))
         .take(rules.kept);
     let open = [Class::Moved, Class::MovedAgain].map(|class| state.open[class as usize]);
     let segments = ready

@@ -5,6 +5,7 @@
 
 use crate::checkpoint::Resume;
 use crate::error::PoolError;
+use crate::ids::ShardId;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::core::Core;
 use crate::shard::messages::{Order, Usage};
@@ -24,7 +25,7 @@ enum Dealt {
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Sees to it that a shard has room for `blocks` more, or says that there is none.
-    pub async fn deal_room(self: &Rc<Self>, shard: u64, blocks: u64) -> Result<(), IoError> {
+    pub async fn deal_room(self: &Rc<Self>, shard: ShardId, blocks: u64) -> Result<(), IoError> {
         let _alone = self.room_lock.lock().await;
         let failed = |_: PoolError| IoError::DeviceGone;
         let mut looks = Looks::new();
@@ -56,11 +57,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return;
         };
         // A shard that does not answer has gone, and the pool with it.
-        let _ = self.share_out(0, 0).await;
+        let _ = self.share_out(ShardId::FIRST, 0).await;
     }
 
     /// Takes back what no shard uses and deals it anew.
-    async fn share_out(&self, shard: u64, blocks: u64) -> Result<Dealt, PoolError> {
+    async fn share_out(&self, shard: ShardId, blocks: u64) -> Result<Dealt, PoolError> {
         let others = self.take_back_room(false).await?;
         let usable = self.size().usable_blocks();
         let dirty = others.dirty || self.state.borrow().may_hold_less();
@@ -71,8 +72,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let asked = if blocks <= spare { blocks } else { 0 };
             (spare, (spare - asked) / state.share.shards, asked)
         };
-        let dealt = |to: u64| if to == shard { each + asked } else { each };
-        self.state.borrow_mut().room += dealt(0);
+        let dealt = |to: ShardId| if to == shard { each + asked } else { each };
+        self.state.borrow_mut().room += dealt(ShardId::FIRST);
         let told: Vec<_> = self
             .peers()
             .iter()

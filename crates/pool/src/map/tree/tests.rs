@@ -1,8 +1,8 @@
 //! The tree beside a sorted map, over nodes in memory.
 
+use super::*;
 use crate::location::Location;
 use crate::map::overlay::{Change, Run};
-use crate::map::tree::*;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
