@@ -64,6 +64,12 @@ pub enum Mutation {
     ReadsUnchecked,
     /// Parity and copies are not made.
     WritesNoRedundancy,
+    /// A block that a drive reads wrong once is lost, and a stripe with such a block is torn.
+    BelievesOneRead,
+    /// What is rebuilt from a row is not compared with its checksum.
+    RebuildsUnchecked,
+    /// Headers of stripes count wherever they are.
+    TakesMisplacedHeaders,
 }
 
 #[cfg(debug_assertions)]

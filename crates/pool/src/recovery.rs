@@ -26,6 +26,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Rows read at once: as far as stripes in flight may reach past one that is torn.
 pub(crate) const WINDOW_ROWS: u32 = 8 * ROWS_MAX;
 
+/// A stripe is torn if so many reads say so.
+const READS_OF_TORN: usize = 2;
+
 /// How the pool was dealt to shards when it was open last, and where their logs begin.
 pub(crate) struct Before {
     pub slice_blocks: u64,
@@ -224,8 +227,18 @@ impl<D: BlockDevice + 'static> Core<D> {
         let rows = header.rows.min(self.zone_rows - header.place.row);
         let hidden = |image: &Image| hidden_in(image, header);
         let from = header.place.row;
-        let image = self.read_decided(shape, &columns, (from, rows), accept_loss, hidden);
-        Ok(self.complete(&image.await?, &columns, header).await)
+        // What a drive brought wrong once must not make a stripe torn for good.
+        let reads = match Mutation::BelievesOneRead.is_planted() {
+            true => 1,
+            false => READS_OF_TORN,
+        };
+        for _ in 0..reads {
+            let image = self.read_decided(shape, &columns, (from, rows), accept_loss, hidden);
+            if self.complete(&image.await?, &columns, header).await {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Looks for stripes in one segment, behind the rows that the checkpoint knows.
