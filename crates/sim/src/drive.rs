@@ -2,15 +2,19 @@
 
 mod faults;
 mod held;
+mod lies;
+mod media;
+mod power;
 
-use crate::random::Random;
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 use held::Held;
+pub use lies::Lie;
+use lies::Lies;
+use media::{Flight, Media, Unflushed};
+pub use power::Power;
 use reactor::sync::Notify;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::pending;
-use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,187 +22,6 @@ const BLOCK: usize = 4096;
 const SECTOR: usize = 512;
 
 type Content = Box<[u8]>;
-
-/// The power of the whole machine: it fails when so many drive operations have begun.
-pub struct Power {
-    /// Operations left until the power fails.
-    fuse: Cell<u64>,
-    on: Cell<bool>,
-    cut: Notify,
-    /// Operations left until the host that began them stands still.
-    pause: Cell<Option<u64>>,
-    pausing: Notify,
-    /// Operations that have begun.
-    begun: Cell<u64>,
-    random: Random,
-    /// Decides which requests take long, if any do.
-    tails: RefCell<Option<Random>>,
-}
-
-impl Power {
-    /// Power that is off.
-    pub fn new(seed: u64) -> Rc<Power> {
-        Rc::new(Power {
-            fuse: Cell::new(0),
-            on: Cell::new(false),
-            cut: Notify::new(),
-            pause: Cell::new(None),
-            pausing: Notify::new(),
-            begun: Cell::new(0),
-            random: Random::new(seed),
-            tails: RefCell::default(),
-        })
-    }
-
-    /// Switches on, to fail after `fuse` operations.
-    pub fn switch_on(&self, fuse: u64) {
-        self.fuse.set(fuse);
-        self.on.set(true);
-    }
-
-    /// Waits until the power fails.
-    pub async fn failed(&self) {
-        while self.on.get() {
-            self.cut.notified().await;
-        }
-    }
-
-    /// Whoever uses the drives is to stand still after so many operations.
-    pub fn pause_after(&self, operations: u64) {
-        self.pause.set(Some(operations));
-    }
-
-    /// Waits for that moment.
-    pub async fn paused(&self) {
-        while self.pause.get().is_some() {
-            self.pausing.notified().await;
-        }
-    }
-
-    /// Operations that have begun since it was first switched on.
-    pub fn operations(&self) -> u64 {
-        self.begun.get()
-    }
-
-    /// From now on one request in many takes up to some hundred times as long as others.
-    pub fn have_tails(&self, seed: u64) {
-        self.tails.replace(Some(Random::new(seed)));
-    }
-
-    /// By how much longer one does.
-    fn tail(&self) -> Duration {
-        let tails = self.tails.borrow();
-        let tail = tails.as_ref().filter(|tails| tails.once_in(64));
-        let most = tail.map(|tail| (1 << tail.below(25), tail));
-        Duration::from_nanos(most.map_or(0, |(most, tail)| tail.below(most)))
-    }
-
-    /// How long a drive takes to forget something, beside the time that any request takes.
-    fn forgetting(&self) -> Duration {
-        let tails = self.tails.borrow();
-        let most = tails.as_ref().map(|tails| (1 << tails.below(23), tails));
-        Duration::from_nanos(most.map_or(0, |(most, tails)| tails.below(most)))
-    }
-
-    /// True until it fails.
-    pub fn is_on(&self) -> bool {
-        self.on.get()
-    }
-
-    /// An operation begins, or never does.
-    async fn spend(&self) {
-        if self.on.get() {
-            self.begun.set(self.begun.get() + 1);
-            match self.pause.get() {
-                Some(0) => {
-                    self.pause.set(None);
-                    self.pausing.notify_all();
-                }
-                left => self.pause.set(left.map(|left| left - 1)),
-            }
-            let left = self.fuse.get();
-            self.fuse.set(left.saturating_sub(1));
-            if left == 0 {
-                self.on.set(false);
-                self.cut.notify_all();
-            }
-        }
-        self.go_on().await;
-    }
-
-    async fn go_on(&self) {
-        if !self.on.get() {
-            pending::<()>().await;
-        }
-    }
-}
-
-/// A write that power loss may undo, in whole or by sectors.
-struct Unflushed {
-    number: u64,
-    block: u64,
-    content: Content,
-}
-
-/// A change on its way to the media.
-enum Flight {
-    Write {
-        block: u64,
-        bytes: Vec<u8>,
-        first_number: u64,
-        durable: bool,
-    },
-    Discard(Range<u64>),
-}
-
-#[derive(Default)]
-struct Media {
-    durable: BTreeMap<u64, Content>,
-    /// What reads see where it is not (yet) what is durable.
-    cached: BTreeMap<u64, Content>,
-    unflushed: Vec<Unflushed>,
-    flights: BTreeMap<u64, Flight>,
-    /// Those that are under way although the host has died that began them.
-    late: Vec<u64>,
-    next_number: u64,
-    latent: BTreeSet<u64>,
-}
-
-impl Media {
-    /// A change that is on its way arrives, unless it has.
-    fn land(&mut self, flight: u64) {
-        match self.flights.remove(&flight) {
-            Some(Flight::Write {
-                block,
-                bytes,
-                first_number,
-                durable,
-            }) => {
-                for (index, content) in bytes.chunks(BLOCK).enumerate() {
-                    let (block, own) = (block + index as u64, first_number + index as u64);
-                    self.latent.remove(&block);
-                    if durable {
-                        self.unflushed
-                            .retain(|write| write.block != block || write.number > own);
-                        self.cached.remove(&block);
-                        self.durable.insert(block, content.into());
-                    } else {
-                        self.cached.insert(block, content.into());
-                    }
-                }
-            }
-            Some(Flight::Discard(inside)) => {
-                for block in inside.clone() {
-                    self.durable.remove(&block);
-                    self.cached.remove(&block);
-                }
-                self.unflushed
-                    .retain(|write| !inside.contains(&write.block));
-            }
-            None => {}
-        }
-    }
-}
 
 /// A drive with a volatile cache. Clones are one drive: it outlives the pool that uses it.
 #[derive(Clone)]
@@ -223,6 +46,7 @@ pub struct SimDrive {
     /// Size of what it calls a block.
     block_bytes: u32,
     held: Rc<Held>,
+    lies: Rc<Lies>,
 }
 
 impl SimDrive {
@@ -242,6 +66,7 @@ impl SimDrive {
             unwritable: Rc::new(Cell::new(0)),
             block_bytes: BLOCK as u32,
             held: Rc::default(),
+            lies: Rc::default(),
         }
     }
 
@@ -300,6 +125,7 @@ impl SimDrive {
 
     async fn begin(&self) -> Result<(), IoError> {
         self.power.spend().await;
+        self.may_bring_back();
         match self.life.get() {
             Some(0) => self.dead.set(true),
             Some(left) => self.life.set(Some(left - 1)),
@@ -347,7 +173,11 @@ impl SimDrive {
             self.unwritable.set(left);
             return Err(IoError::WriteFault);
         }
-        let block = self.block(start);
+        let blocks = buffer.len() / BLOCK;
+        let Some(block) = self.lands_at(self.block(start), blocks as u64) else {
+            return self.take_time(blocks).await;
+        };
+        let durable = durability == Durability::Durable && !self.ignores_flush();
         let flight = {
             let mut media = self.media.borrow_mut();
             let first_number = media.next_number + 1;
@@ -364,12 +194,12 @@ impl SimDrive {
                 block,
                 bytes: buffer.to_vec(),
                 first_number,
-                durable: durability == Durability::Durable,
+                durable,
             };
             media.flights.insert(first_number, write);
             first_number
         };
-        self.arrive(flight, buffer.len() / BLOCK).await
+        self.arrive(flight, blocks).await
     }
 
     /// A change of so many blocks reaches the media when its time has come.
@@ -446,6 +276,7 @@ impl BlockDevice for SimDrive {
             }
         }
         drop(media);
+        self.may_read_wrong(&mut buffer);
         (buffer, Ok(()))
     }
 
@@ -477,6 +308,9 @@ impl BlockDevice for SimDrive {
 
     async fn flush(&self) -> Result<(), IoError> {
         self.begin().await?;
+        if self.ignores_flush() {
+            return self.take_time(0).await;
+        }
         let before: Vec<u64> = {
             let media = self.media.borrow();
             let cached = media
@@ -495,7 +329,7 @@ impl BlockDevice for SimDrive {
             .partition(|write| flushed.contains(&write.number));
         media.unflushed = left;
         for write in done {
-            media.durable.insert(write.block, write.content);
+            media.keep(write.block, write.content);
         }
         Ok(())
     }
@@ -504,11 +338,14 @@ impl BlockDevice for SimDrive {
         self.begin().await?;
         let start = self.block(range.start);
         let blocks = range.blocks * u64::from(self.block_bytes) / BLOCK as u64;
+        let Some((inside, forgets)) = self.forgets(start..start + blocks) else {
+            return self.take_time(0).await;
+        };
         let flight = {
             let mut media = self.media.borrow_mut();
             media.next_number += 1;
             let flight = media.next_number;
-            let discard = Flight::Discard(start..start + blocks);
+            let discard = Flight::Discard(inside, forgets);
             media.flights.insert(flight, discard);
             flight
         };

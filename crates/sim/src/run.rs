@@ -13,6 +13,9 @@
 //!   blocks, not be ready for a while, or answer nothing for a life. The others do nothing
 //!   wrong but lose what was not flushed. Once the pool has rebuilt what bad drives held and
 //!   has forgotten them, others may become bad.
+//! - Where liars are asked for, bad drives do at times what they say nothing of: they lose writes,
+//!   write to other places, ignore flushes, read wrong data once, bring old content back, and
+//!   discard late, in part, for a while, or leave garbage.
 //! - Where one drive is left that is current, a bit of its newest label may be wrong.
 //! - The pool is opened with another number of shards each time, where several are asked for.
 //! - A drive may answer many times more slowly than the others, and single requests of any
@@ -67,6 +70,8 @@ pub struct Options {
     /// requests that outlast the process which began them, single requests that take long, wrong
     /// bits in labels.
     pub latecomers: bool,
+    /// Bad drives lie as well.
+    pub liars: bool,
 }
 
 impl Options {
@@ -83,6 +88,7 @@ impl Options {
             wide: None,
             rivals: false,
             latecomers: true,
+            liars: false,
         }
     }
 }
@@ -208,6 +214,7 @@ fn chance_of(seed: u64, [random, extra, later]: [Random; 3]) -> Chance {
         silences: of(0x511e_0000_0000),
         lates: of(0x1a7e_5000_0000),
         bits: of(0xb175_0000_0000),
+        lies: of(0x11e5_0000_0000),
     }
 }
 

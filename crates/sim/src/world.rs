@@ -69,6 +69,8 @@ pub(crate) struct Chance {
     pub lates: Random,
     /// Decides which bits of labels are wrong.
     pub bits: Random,
+    /// Decides what bad drives lie about.
+    pub lies: Random,
 }
 
 pub(crate) struct World {
@@ -91,6 +93,7 @@ pub(crate) struct World {
     silences: Random,
     lates: Random,
     bits: Random,
+    lies: Random,
     /// Since a bit of a label was wrong the pool has been open.
     labels_whole: Cell<bool>,
     /// Drives that may be about to join, or not.
@@ -142,6 +145,7 @@ impl World {
             silences,
             lates,
             bits,
+            lies,
         } = chance;
         World {
             crowded: options.crowded.unwrap_or(random.once_in(4)),
@@ -162,6 +166,7 @@ impl World {
             silences,
             lates,
             bits,
+            lies,
             labels_whole: Cell::new(true),
             undecided: RefCell::default(),
             bad: RefCell::new(bad),
@@ -302,6 +307,7 @@ impl World {
     pub fn live(self: &Rc<Self>, _life: u64, last: bool) -> Result<(), String> {
         let absent = self.misfortune(last);
         self.silence();
+        self.deceive();
         self.spoil_last_label();
         let fuse = match last {
             true => OPERATIONS_MAX,

@@ -1,7 +1,7 @@
 //! The pool loses nothing, and the simulation would notice if it did.
 
 use pool::Level;
-use sim::{Options, run};
+use sim::{Options, promises, run};
 
 fn survives(seeds: std::ops::Range<u64>, level: Option<Level>) {
     for seed in seeds {
@@ -116,6 +116,20 @@ fn no_wrong_bit_in_a_label_takes_a_pool_back() {
     }
 }
 
+/// Bad drives lose writes, misdirect them, ignore flushes, read wrong data or old data, discard
+/// late or in part, and say nothing of it.
+#[test]
+fn a_pool_survives_drives_that_lie() {
+    for (seed, shards_max) in (5000..5030).map(|seed| (seed, 1 + 2 * (seed % 2))) {
+        let options = Options {
+            shards_max,
+            liars: true,
+            ..Options::new(seed)
+        };
+        run(&options).unwrap_or_else(|found| panic!("{found}"));
+    }
+}
+
 /// More lives than others, so that drives are lost, replaced, and lost again.
 #[test]
 fn pools_that_may_lose_two_drives_survive_the_loss_of_many_one_after_the_other() {
@@ -153,7 +167,11 @@ fn a_pool_survives_the_seed_of_this_commit() {
             rivals: true,
             ..sharded.clone()
         };
-        let mut worlds = vec![sharded, crowded, rivals];
+        let liars = Options {
+            liars: true,
+            ..sharded.clone()
+        };
+        let mut worlds = vec![sharded, crowded, rivals, liars];
         if seed == first {
             worlds.push(Options {
                 wide: Some(true),
@@ -163,6 +181,9 @@ fn a_pool_survives_the_seed_of_this_commit() {
         for options in worlds {
             run(&options).unwrap_or_else(|found| panic!("{found} in {options:?}"));
         }
+    }
+    for seed in first..first + 20 {
+        promises::run(seed).unwrap_or_else(|found| panic!("{found}"));
     }
 }
 

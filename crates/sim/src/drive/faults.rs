@@ -29,9 +29,10 @@ impl SimDrive {
         self.life.set(Some(operations));
     }
 
-    /// Will not die of itself after all, and reads every block.
+    /// Will not die of itself after all, reads every block, and does what it says.
     pub fn live_on(&self) {
         self.life.set(None);
+        self.tell_truth();
         self.media.borrow_mut().latent.clear();
     }
 
@@ -55,6 +56,7 @@ impl SimDrive {
         media.cached.clear();
         media.flights.clear();
         media.late.clear();
+        media.undo_discards();
         while !writes.is_empty() {
             let write = writes.swap_remove(random.below(writes.len() as u64) as usize);
             let fate = random.below(3);
@@ -132,6 +134,11 @@ impl SimDrive {
                 content[random.below(BLOCK as u64) as usize] ^= 1 << random.below(8);
             }
         }
+    }
+
+    /// Blocks that were written last, the latest at the end.
+    pub fn recently_written(&self) -> Vec<u64> {
+        self.media.borrow().recent.iter().copied().collect()
     }
 
     /// Refuses to read a block until it is written again.

@@ -2,7 +2,7 @@
 
 use super::rivals::REQUESTS_LAST;
 use super::{Served, World};
-use crate::drive::SimDrive;
+use crate::drive::{Lie, SimDrive};
 use pool::{DriveId, PoolState};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -101,6 +101,20 @@ impl World {
         let bad = self.bad.borrow();
         if let Some(index) = bad.get(self.silences.below(bad.len() as u64) as usize) {
             self.drives.borrow()[*index].hang(true);
+        }
+    }
+
+    /// Bad drives lie in this life, each in one way, or do not.
+    pub(super) fn deceive(&self) {
+        if !self.options.liars {
+            return;
+        }
+        for &index in self.bad.borrow().iter() {
+            let drive = &self.drives.borrow()[index];
+            match Lie::ALL.get(self.lies.below(8) as usize) {
+                Some(lie) => drive.lie(*lie, 1 << self.lies.below(8), u64::MAX),
+                None => drive.tell_truth(),
+            }
         }
     }
 

@@ -18,6 +18,7 @@ mod labels;
 mod large_writes;
 mod layers;
 mod leaving;
+mod lies;
 mod losses;
 mod lost_headers;
 mod lost_maps;
