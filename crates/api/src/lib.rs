@@ -13,6 +13,7 @@
 mod drive;
 mod error;
 mod event;
+mod history;
 mod host;
 mod host_key;
 mod job;
@@ -37,6 +38,9 @@ mod volume;
 pub use drive::{Administration, Drive, DriveSpec, WipeQuery};
 pub use error::{ErrorBody, ErrorCode};
 pub use event::{Event, Severity};
+pub use history::{
+    History, HistoryKind, HistoryMetric, HistoryQuery, HistorySeries, ObjectHistory,
+};
 pub use host::{Host, HostSpec};
 pub use host_key::{
     HostKey, HostKeyRequest, HostKeySpec, KeyGroup, KeyHash, NewHostKey, NewTlsKey, SecretText,

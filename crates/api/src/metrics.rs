@@ -56,6 +56,9 @@ pub struct VolumeMetrics {
     pub read: Flow,
     /// What hosts wrote.
     pub write: Flow,
+    /// Bytes that it holds and no snapshot does, as its pool last said, within a minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique_bytes: Option<u64>,
 }
 
 /// A core over the last second, in shares of its time.

@@ -325,6 +325,42 @@ fn a_full_state_directory_refuses_changes_and_recovers_by_itself() {
     node.serves("v");
 }
 
+/// Figures that find no room are counted and said, and nothing else notices. They are recorded
+/// again once there is some.
+#[test]
+fn a_history_that_finds_no_room_stops_nothing() {
+    let (small, elsewhere) = (Small::new(), tempfile::tempdir().unwrap());
+    let node = with_a_volume(&small, elsewhere.path());
+    small.fill();
+    wait_until("the problem", || {
+        node.answer(&["status"])
+            .contains("the history of figures is not written: No space left on device")
+    });
+    node.serves("v");
+    wait_until("the metric", || {
+        node.metric("flashyard_history_failures_total") > 0.0
+    });
+    assert!(events(&node).contains("the history of figures is not written"));
+    let written = node.metric("flashyard_history_writes_total");
+    small.free();
+    wait_until("it is written", || {
+        node.metric("flashyard_history_writes_total") > written
+    });
+    wait_until("no problems", || node.answer(&["status"]).contains("none"));
+    assert!(events(&node).contains("the history of figures is written again"));
+    node.serves("v");
+    wait_until("it is read", || {
+        let shown = node.answer_to("/v1/history?kind=volume&names=v&seconds=120");
+        let (_, reads) = shown.split_once("read_iops").unwrap();
+        let (reads, _) = reads.split_once(']').unwrap();
+        reads.contains(|c: char| ('1'..='9').contains(&c))
+    });
+    assert!(
+        node.metric("flashyard_history_bytes") < node.metric("flashyard_history_bytes_max"),
+        "the bound is kept"
+    );
+}
+
 /// A change that wipes a drive is made whole or not at all.
 #[test]
 fn nothing_is_wiped_that_could_not_be_remembered() {

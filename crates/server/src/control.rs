@@ -11,6 +11,7 @@ mod drive_specs;
 mod drives;
 mod figures;
 mod grants;
+mod history;
 mod host_events;
 mod host_ids;
 mod host_keys;
@@ -38,6 +39,7 @@ mod volumes;
 mod wiped;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -190,7 +192,7 @@ impl Control {
             events,
             faults,
             jobs,
-            figures: Figures::default(),
+            figures: Figures::recorded_in(&config.state_directory)?,
             quality: Quality::default(),
             syslog,
             syslog_queue: BlockingMutex::new(Some(queue)),
@@ -324,6 +326,9 @@ pub enum StartError {
     /// The data path cannot run.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// There is no thread for the history of figures.
+    #[error("starting a thread: {0}")]
+    Thread(#[from] io::Error),
     /// The first token cannot be made.
     #[error("making the admin's token: {0}")]
     Token(String),

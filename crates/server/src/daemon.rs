@@ -293,9 +293,10 @@ fn warn_of_few_files(config: &Config, control: &Control) {
     }
 }
 
-/// Gathers figures, and sends what the settings ask for to where they say.
+/// Gathers figures, records them, and sends what the settings ask for to where they say.
 fn tell_others(control: &Arc<Control>) {
     drop(tokio::spawn(metrics::collect(Arc::clone(control))));
+    drop(tokio::spawn(metrics::recorder::keep(Arc::clone(control))));
     let settings = control.watch_settings();
     drop(tokio::spawn(metrics::graphite::push(
         Arc::clone(control),

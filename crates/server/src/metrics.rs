@@ -7,35 +7,67 @@ mod families;
 mod gather;
 pub mod graphite;
 mod history;
+pub mod recorder;
 
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::{ErrorBody, ErrorCode, Metrics};
 use prometheus::TextEncoder;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::MissedTickBehavior;
 
 pub use self::gather::{Known, KnownLimits, KnownPool, KnownVolume, Sample};
 use self::history::History;
+use self::recorder::Recorder;
 use crate::control::Control;
 
 /// How often figures are gathered.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How often drives are asked for their health, in periods: they answer slowly, and it changes
-/// slowly.
+/// How often drives are asked for their health, and pools for what their volumes hold, in periods:
+/// they answer slowly, and it changes slowly.
 const HEALTH_PERIODS: u64 = 30;
 
-/// The latest figures, and those of the last hour.
-#[derive(Default)]
+/// Threads that read what is recorded, at once: they wait for a disk, and state has to be written
+/// meanwhile.
+const HISTORY_READERS: usize = 2;
+
+/// The latest figures, those of the last hour, and those that are recorded.
 pub struct Figures {
     latest: Mutex<Option<Arc<Sample>>>,
     history: Mutex<History>,
+    recorder: Recorder,
+    turns: Semaphore,
     /// What became of figures for a Graphite receiver.
     pub pushes: graphite::Pushes,
 }
 
 impl Figures {
+    /// None yet, to be recorded in that directory.
+    pub fn recorded_in(directory: &Path) -> io::Result<Figures> {
+        Ok(Figures {
+            latest: Mutex::default(),
+            history: Mutex::default(),
+            recorder: Recorder::start(directory)?,
+            turns: Semaphore::new(HISTORY_READERS),
+            pushes: graphite::Pushes::default(),
+        })
+    }
+
+    /// What records them.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Waits until few others read what is recorded.
+    pub async fn history_turn(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.turns.acquire().await.ok()
+    }
+
     /// The latest sample.
     pub fn latest(&self) -> Result<Arc<Sample>, ErrorBody> {
         let latest = lock(&self.latest).clone();
@@ -73,6 +105,7 @@ pub async fn collect(control: Arc<Control>) {
         control.look_again(&mut known).await;
         if period % HEALTH_PERIODS == 1 {
             control.ask_health(&mut known).await;
+            control.ask_space(&mut known).await;
         }
         match control.sample(&known).await {
             Ok(sample) => control.figures().add(Arc::new(sample)),

@@ -7,6 +7,7 @@ mod document;
 mod drives;
 mod events;
 mod extract;
+mod history;
 mod host_keys;
 mod hosts;
 mod jobs;
@@ -28,7 +29,7 @@ mod web;
 
 use std::sync::Arc;
 
-use api::{AccessPattern, Caller, ErrorBody, ErrorCode, Name};
+use api::{AccessPattern, Caller, ErrorBody, ErrorCode, HistoryKind, Name};
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
@@ -55,7 +56,7 @@ type Gone = Result<StatusCode, Refusal>;
     title = "Flashyard node",
     description = DESCRIPTION,
     license(name = "Apache-2.0", identifier = "Apache-2.0")
-), components(schemas(AccessPattern)),
+), components(schemas(AccessPattern, HistoryKind)),
 servers((url = "/", description = "The node that serves this document")),
 modifiers(&BearerToken))]
 struct Document;
@@ -113,6 +114,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(status::show))
         .routes(routes!(metrics::show))
         .routes(routes!(metrics::prometheus))
+        .routes(routes!(history::show))
         .routes(routes!(drives::list))
         .routes(routes!(drives::show, drives::add, drives::remove))
         .routes(routes!(drives::grant, drives::revoke))

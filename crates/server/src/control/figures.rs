@@ -1,8 +1,10 @@
 //! What figures are gathered from.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use api::JobState;
+use api::{JobState, Name};
 use node::NodeError;
 
 use super::limits::{rates, tenant_rates};
@@ -24,8 +26,10 @@ impl Control {
         };
         self.look_at_pools(&mut objects).await;
         let health = std::mem::take(&mut known.health);
+        let unique_bytes = Arc::clone(&known.unique_bytes);
         *known = known_of(&objects);
         known.health = health;
+        known.unique_bytes = unique_bytes;
         known
             .health
             .retain(|drive, _| known.drives.contains_key(drive));
@@ -39,6 +43,22 @@ impl Control {
                 known.health.insert(drive.0.clone(), health);
             }
         }
+    }
+
+    /// Asks pools what their volumes hold alone, as of their last checkpoints.
+    pub async fn ask_space(&self, known: &mut Known) {
+        let mut unique_bytes = BTreeMap::new();
+        for (name, pool) in &known.pools {
+            if pool.facts.is_some()
+                && let Ok((volumes, _)) = self.node.pool_contents(name.as_str()).await
+            {
+                let named = volumes.into_iter().filter_map(|volume| {
+                    Some((volume.name.parse::<Name>().ok()?, volume.unique_bytes))
+                });
+                unique_bytes.extend(named);
+            }
+        }
+        known.unique_bytes = Arc::new(unique_bytes);
     }
 
     /// Everything that is counted, now.
@@ -55,6 +75,7 @@ impl Control {
             events: self.events.counts(),
             syslog: self.syslog.counts(),
             graphite: self.figures.pushes.counts(),
+            history: self.figures.recorder().counts(),
             log_left_out: logging::left_out(),
             state_written: self.is_state_written(),
             audit_unwritten: self.unwritten.counts(),

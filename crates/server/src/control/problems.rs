@@ -20,6 +20,8 @@ pub enum Means {
     Endpoints,
     /// What it is managed through.
     Api,
+    /// What figures are recorded in.
+    History,
 }
 
 impl Means {
@@ -30,6 +32,7 @@ impl Means {
             Means::AuditLog => "the audit log is written again",
             Means::Endpoints => "endpoints.json is written",
             Means::Api => "the REST API listens",
+            Means::History => "the history of figures is written again",
         }
     }
 }

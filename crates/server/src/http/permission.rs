@@ -70,8 +70,8 @@ fn subject(segments: &[&str]) -> Subject {
     name.map_or(Subject::Other, |name| Subject::Owned(kind, name))
 }
 
-/// Collections here and all snapshots are filtered by their routes, objects by their owner. What a
-/// tenant may make in which pool, and of which snapshot, is looked at where it is made.
+/// Collections here, histories and all snapshots are filtered by their routes, objects by their
+/// owner. What a tenant may make in which pool, and of which snapshot, is looked at where it is made.
 fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &Subject) -> bool {
     match (segments, subject) {
         (["v1", "volumes", _], Subject::Owned(..)) => true,
@@ -91,7 +91,13 @@ fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &
         (["v1", "snapshots"] | ["v1", "snapshots", _], _) => true,
         (["v1", "pools", _, "snapshots", _], _) => true,
         (["v1", "tenants", name], _) => method.is_safe() && *name == tenant.as_str(),
-        (["v1", "self" | "status" | "sessions" | "volumes" | "hosts"], _) => method.is_safe(),
+        (
+            [
+                "v1",
+                "self" | "status" | "sessions" | "volumes" | "hosts" | "history",
+            ],
+            _,
+        ) => method.is_safe(),
         _ => false,
     }
 }
@@ -162,6 +168,7 @@ mod tests {
             "/v1/hosts",
             "/v1/sessions",
             "/v1/self",
+            "/v1/history",
         ] {
             assert!(allowed(&tenant, Method::GET, path), "{path}");
         }

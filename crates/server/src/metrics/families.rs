@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
 use super::Sample;
+use super::recorder::FILE_BYTES_MAX;
 use node::CoreMeasure;
 
 /// Labels of one series.
@@ -145,6 +146,7 @@ fn node(page: &mut Page, sample: &Sample) {
         page.counters(name, help, vec![counter(&[], count as f64)]);
     }
     remembering(page, sample);
+    history(page, sample);
     jobs(page, sample);
 }
 
@@ -170,6 +172,48 @@ fn remembering(page: &mut Page, sample: &Sample) {
             "log_dropped_total",
             "Lines of the log left out because standard error was slow or refused them.",
             sample.log_left_out,
+        ),
+    ] {
+        page.counters(name, help, vec![counter(&[], count as f64)]);
+    }
+}
+
+fn history(page: &mut Page, sample: &Sample) {
+    let counts = &sample.history;
+    for (name, help, count) in [
+        (
+            "history_bytes",
+            "Bytes of its disk that the file of the history takes.",
+            counts.bytes,
+        ),
+        (
+            "history_bytes_max",
+            "Bytes that the file of the history never exceeds.",
+            FILE_BYTES_MAX,
+        ),
+        (
+            "history_objects",
+            "Volumes, pools and drives that have a history, removed ones among them.",
+            counts.objects,
+        ),
+        (
+            "history_objects_left_out",
+            "Volumes, pools and drives that there is no place for in the history.",
+            counts.left_out,
+        ),
+    ] {
+        page.gauges(name, help, vec![gauge(&[], count as f64)]);
+    }
+    for (name, help, count) in [
+        (
+            "history_writes_total",
+            "Intervals of ten seconds whose figures were recorded.",
+            counts.written,
+        ),
+        (
+            "history_failures_total",
+            "Intervals whose figures the disk refused, or was too slow for.",
+            counts.failed,
         ),
     ] {
         page.counters(name, help, vec![counter(&[], count as f64)]);

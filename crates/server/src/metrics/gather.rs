@@ -1,10 +1,13 @@
 //! [`Sample`]: everything that is counted, at one moment.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use api::{DriveHealth, Job, Name};
 use node::{Measures, PoolFacts, Rates, VolumeCounts};
+
+use super::recorder::HistoryCounts;
 
 /// What the control plane knows of the node's objects.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +22,8 @@ pub struct Known {
     pub tenants: BTreeMap<Name, KnownLimits>,
     /// What drives said of their health when they were last asked.
     pub health: BTreeMap<Name, DriveHealth>,
+    /// What pools said last that volumes hold and no snapshot does, by volume.
+    pub unique_bytes: Arc<BTreeMap<Name, u64>>,
 }
 
 /// A volume.
@@ -79,6 +84,8 @@ pub struct Sample {
     pub syslog: (u64, u64),
     /// Batches for the Graphite receiver: sent, given up.
     pub graphite: (u64, u64),
+    /// What became of figures that are recorded.
+    pub history: HistoryCounts,
     /// Lines of the log that were not written.
     pub log_left_out: u64,
     /// Whether the state can be written.
@@ -121,7 +128,7 @@ pub mod tests {
 
     /// A node with one of everything.
     pub fn sample() -> Sample {
-        let events = Events::new(std::sync::Arc::new(Syslog::new().0));
+        let events = Events::new(Arc::new(Syslog::new().0));
         events.record(Severity::Error, "node", "test");
         let jobs = Jobs::default();
         jobs.start(JobKind::Scrub, "pool/fast");
@@ -147,6 +154,7 @@ pub mod tests {
             events: events.counts(),
             syslog: (2, 1),
             graphite: (2, 1),
+            history: HistoryCounts::default(),
             log_left_out: 0,
             state_written: true,
             audit_unwritten: (0, 0),

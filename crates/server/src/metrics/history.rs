@@ -155,13 +155,14 @@ fn volumes(previous: &Sample, sample: &Sample) -> Vec<VolumeMetrics> {
                 name: name.clone(),
                 read,
                 write,
+                unique_bytes: sample.known.unique_bytes.get(name).copied(),
             }
         })
         .collect()
 }
 
 /// Reads, then writes.
-fn flows(before: &VolumeCounts, now: &VolumeCounts, elapsed: Duration) -> [Flow; 2] {
+pub(super) fn flows(before: &VolumeCounts, now: &VolumeCounts, elapsed: Duration) -> [Flow; 2] {
     let read = now.read_latency.since(&before.read_latency);
     let write = now.write_latency.since(&before.write_latency);
     [

@@ -12,7 +12,7 @@ const TAGS: [(&str, &str, &[&str]); 10] = [
     (
         "Node",
         "The node itself: how it is, what it does, what happened, its settings.",
-        &["status", "metrics", "events", "jobs", "settings"],
+        &["status", "metrics", "history", "events", "jobs", "settings"],
     ),
     (
         "Drives",
