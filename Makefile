@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .PHONY: help build deb release demo test check units doc deny process-tests vm-test bench lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
 	ansible-tools package-tools cinder-tools csi-tools postgres-tools \
-	report-pictures test-long attacks-long restarts-long xfstests-long postgres-long fsx-long api-long \
+	report-pictures console-pictures test-long attacks-long restarts-long xfstests-long postgres-long fsx-long api-long \
 	soak check-release
 
 ARGS ?=
@@ -180,6 +180,11 @@ report-pictures: ## the first screens of the committed results' reports, in docs
 	@.ci/install --packages chromium pngquant
 	$(DEBUG_FLASHYARD)
 	.ci/report-pictures $${CARGO_TARGET_DIR:-target}/debug/flashyard docs/results
+
+console-pictures: rust-tools web ## the pictures of docs/console.md, from a real node under load
+	@.ci/install --packages chromium
+	$(DEBUG_FLASHYARD)
+	cd web && CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-../target} PICTURES=1 npm test pictures
 
 fuzz: ## every fuzz target for FUZZ_SECONDS each (needs a nightly toolchain and cargo-fuzz)
 	for target in $$(cd fuzz && cargo +nightly fuzz list); do \

@@ -7,28 +7,63 @@ import { type ComponentType, useState } from "react";
 import { Link, Route, Router, Switch } from "wouter";
 import { useHashLocation } from "wouter/use-hash-location";
 import { Refusal, token } from "./api/client";
-import { useStatus } from "./api/queries";
+import { useSelf, useStatus } from "./api/queries";
+import { Audit } from "./pages/Audit";
+import { DriveDetail } from "./pages/DriveDetail";
 import { Drives } from "./pages/Drives";
 import { Events } from "./pages/Events";
 import { Explorer } from "./pages/Explorer";
+import { HostDetail } from "./pages/HostDetail";
 import { Hosts } from "./pages/Hosts";
+import { Jobs } from "./pages/Jobs";
 import { Login } from "./pages/Login";
 import { Overview } from "./pages/Overview";
+import { PoolDetail } from "./pages/PoolDetail";
 import { Pools } from "./pages/Pools";
+import { Ports } from "./pages/Ports";
 import { Sessions } from "./pages/Sessions";
+import { Settings } from "./pages/Settings";
+import { Snapshots } from "./pages/Snapshots";
+import { TenantDetail } from "./pages/TenantDetail";
+import { Tenants } from "./pages/Tenants";
+import { Tokens } from "./pages/Tokens";
 import { VolumeDetail } from "./pages/VolumeDetail";
 import { Volumes } from "./pages/Volumes";
 import { Empty } from "./parts/Page";
+import { Search } from "./parts/Search";
 
-const PAGES: { path: string; title: string; page: ComponentType }[] = [
-  { path: "/", title: "Overview", page: Overview },
-  { path: "/volumes", title: "Volumes", page: Volumes },
-  { path: "/pools", title: "Pools", page: Pools },
-  { path: "/drives", title: "Drives", page: Drives },
-  { path: "/hosts", title: "Hosts", page: Hosts },
-  { path: "/sessions", title: "Sessions", page: Sessions },
-  { path: "/events", title: "Events", page: Events },
-  { path: "/models", title: "Drive models", page: Explorer },
+interface Place {
+  path: string;
+  label: string;
+  page: ComponentType;
+  /** Who has no use for it: tokens of tenants, or all but admins. */
+  closed?: "tenants" | "others";
+}
+
+const PAGES: Place[] = [
+  { path: "/", label: "Overview", page: Overview },
+  { path: "/volumes", label: "Volumes", page: Volumes },
+  { path: "/snapshots", label: "Snapshots", page: Snapshots },
+  { path: "/pools", label: "Pools", page: Pools, closed: "tenants" },
+  { path: "/drives", label: "Drives", page: Drives, closed: "tenants" },
+  { path: "/hosts", label: "Hosts", page: Hosts },
+  { path: "/sessions", label: "Sessions", page: Sessions },
+  { path: "/ports", label: "Ports", page: Ports, closed: "tenants" },
+  { path: "/jobs", label: "Jobs", page: Jobs, closed: "tenants" },
+  { path: "/events", label: "Events", page: Events, closed: "tenants" },
+  { path: "/tenants", label: "Tenants", page: Tenants, closed: "tenants" },
+  { path: "/tokens", label: "Tokens", page: Tokens, closed: "others" },
+  { path: "/audit", label: "Audit log", page: Audit, closed: "others" },
+  { path: "/settings", label: "Settings", page: Settings, closed: "tenants" },
+  { path: "/models", label: "Drive models", page: Explorer, closed: "tenants" },
+];
+
+const DETAILS: Omit<Place, "label">[] = [
+  { path: "/volumes/:name", page: VolumeDetail },
+  { path: "/pools/:name", page: PoolDetail },
+  { path: "/drives/:name", page: DriveDetail },
+  { path: "/hosts/:name", page: HostDetail },
+  { path: "/tenants/:name", page: TenantDetail },
 ];
 
 /** The frame of every page; in its place the question for a token while the node wants one. */
@@ -54,6 +89,11 @@ export function App() {
 function Frame({ name, leave }: { name: string | undefined; leave: (() => void) | undefined }) {
   const [opened, { toggle, close }] = useDisclosure();
   const [location] = useHashLocation();
+  const self = useSelf();
+  const isOpen = ({ closed }: Place) => {
+    if (!closed || !self.data) return true;
+    return !self.data.tenant && (closed === "tenants" || self.data.role === "admin");
+  };
   return (
     <AppShell
       header={{ height: 56 }}
@@ -68,18 +108,20 @@ function Frame({ name, leave }: { name: string | undefined; leave: (() => void) 
             {name && <Text c="dimmed" truncate>{name}</Text>}
           </Group>
           <Group gap="xs" wrap="nowrap">
+            <Search />
             <ColourScheme />
             {leave && <Button variant="default" size="xs" onClick={leave}>Sign out</Button>}
           </Group>
         </Group>
       </AppShell.Header>
-      <AppShell.Navbar p="xs" component="nav" aria-label="Pages">
-        {PAGES.map(({ path, title }) => (
+      <AppShell.Navbar p="xs" component="nav" aria-label="Pages" style={{ overflowY: "auto" }}>
+        {PAGES.filter(isOpen).map(({ path, label }) => (
           <NavLink
             key={path}
             component={Link}
             href={path}
-            label={title}
+            label={label}
+            py={6}
             active={path === "/" ? location === "/" : location.startsWith(path)}
             aria-current={location === path ? "page" : undefined}
             onClick={close}
@@ -88,8 +130,7 @@ function Frame({ name, leave }: { name: string | undefined; leave: (() => void) 
       </AppShell.Navbar>
       <AppShell.Main>
         <Switch>
-          {PAGES.map(({ path, page }) => <Route key={path} path={path} component={page} />)}
-          <Route path="/volumes/:name" component={VolumeDetail} />
+          {[...PAGES, ...DETAILS].map(({ path, page }) => <Route key={path} path={path} component={page} />)}
           <Route><Empty title="There is no such page">Choose one from the menu.</Empty></Route>
         </Switch>
       </AppShell.Main>

@@ -24,7 +24,7 @@ test("a volume is made, given to a host, grown, snapshotted, cloned and deleted"
   const resize = page.getByRole("dialog", { name: "Resize orders" });
   await resize.getByLabel("Size").fill("64MiB");
   await resize.getByRole("button", { name: "Grow" }).click();
-  await expect(page.getByRole("table", { name: "Facts" })).toContainText("64.0 MiB");
+  await expect(page.getByRole("table", { name: "Properties" })).toContainText("64.0 MiB");
 
   await page.getByRole("button", { name: "Snapshot", exact: true }).click();
   const take = page.getByRole("dialog", { name: "Snapshot of orders" });

@@ -33,7 +33,7 @@ pub fn of_page(typescript: &str) -> Vec<String> {
         ("\n                title: \"", "\""),
         ("<Fact title=\"", "\""),
         ("<Figure title=\"", "\""),
-        ("<Chart title=\"", "\""),
+        ("<TimeChart title=\"", "\""),
         ("<Curve title=\"", "\""),
         ("<Gauge label=\"", "\""),
         ("[\"", "\", "),
@@ -79,7 +79,7 @@ mod tests {
         let page = concat!(
             "{ title: \"Source\", cell }\n<Fact title=\"Free\" value />\n[\"any\", x]\n",
             "[\"UUID\", <Code/>]\n<Table.Th ta=\"right\">Size</Table.Th>\n",
-            "<Table.Th>{title}</Table.Th>\n<Chart title=\"p99 latency\" />\n",
+            "<Table.Th>{title}</Table.Th>\n<TimeChart title=\"p99 latency\" />\n",
         );
         let mut found = of_page(page);
         found.sort();

@@ -1,4 +1,4 @@
-import { useQuery } from "@tanstack/react-query";
+import { type Query, useQuery } from "@tanstack/react-query";
 import { answer, node, type Schemas } from "./client";
 
 /** One hook a resource; every page that shows it shares one copy. */
@@ -20,6 +20,11 @@ async function whole<T>(ask: (query: { after?: string }) => Promise<Part<T>>): P
   return items;
 }
 
+/** Milliseconds until a list is asked for again: longer where it is long. */
+function listInterval<T>(query: Query<T[]>): number {
+  return (query.state.data?.length ?? 0) > 1000 ? 30_000 : 5_000;
+}
+
 export function useStatus() {
   return useQuery({ queryKey: ["status"], queryFn: () => answer(node.GET("/v1/status")) });
 }
@@ -33,10 +38,124 @@ export function useMetrics(interval: number) {
   });
 }
 
+/** What every volume does now, by name. */
+export function useLoads() {
+  return useQuery({
+    queryKey: ["loads"],
+    queryFn: async () => {
+      const { volumes } = await answer(node.GET("/v1/metrics", { params: { query: { interval: 10 } } }));
+      return new Map(volumes.map((volume) => [volume.name, volume]));
+    },
+    refetchInterval: (query) => (query.state.data?.size ?? 0) > 1000 ? 10_000 : 5_000,
+  });
+}
+
+type HistoryQuery = Pick<Schemas["History"], "step_seconds"> & { kind: Schemas["HistoryKind"]; names: string[]; seconds: number };
+
+/** What objects of a kind did, `seconds` back; nothing is asked without names, but of the node. */
+export function useHistory({ kind, names, step_seconds: step, seconds }: HistoryQuery) {
+  const query = { kind, step, seconds, ...(names.length > 0 ? { names: names.join(",") } : {}) };
+  return useQuery({
+    queryKey: ["history", query],
+    queryFn: () => answer(node.GET("/v1/history", { params: { query } })),
+    enabled: names.length > 0 || kind === "node",
+    refetchInterval: Math.min(step, 60) * 1_000,
+    placeholderData: (previous) => previous,
+  });
+}
+
 export function useVolumes() {
   return useQuery({
     queryKey: ["volumes"],
     queryFn: () => whole((query) => answer(node.GET("/v1/volumes", { params: { query } }))),
+    refetchInterval: listInterval,
+  });
+}
+
+export function useVolume(name: string) {
+  return useQuery({
+    queryKey: ["volumes", name],
+    queryFn: () => answer(node.GET("/v1/volumes/{name}", { params: { path: { name } } })),
+  });
+}
+
+export function useSelf() {
+  return useQuery({ queryKey: ["self"], queryFn: () => answer(node.GET("/v1/self")), refetchInterval: false });
+}
+
+export function useTenants() {
+  return useQuery({
+    queryKey: ["tenants"],
+    queryFn: () => whole((query) => answer(node.GET("/v1/tenants", { params: { query } }))),
+  });
+}
+
+export function useTenant(name: string) {
+  return useQuery({
+    queryKey: ["tenants", name],
+    queryFn: () => answer(node.GET("/v1/tenants/{name}", { params: { path: { name } } })),
+  });
+}
+
+export function useTokens() {
+  return useQuery({
+    queryKey: ["tokens"],
+    queryFn: () => whole((query) => answer(node.GET("/v1/tokens", { params: { query } }))),
+  });
+}
+
+export function useAudit() {
+  return useQuery({
+    queryKey: ["audit"],
+    queryFn: () => whole((query) => answer(node.GET("/v1/audit", { params: { query } }))),
+    refetchInterval: listInterval,
+  });
+}
+
+export function useSettings() {
+  return useQuery({ queryKey: ["settings"], queryFn: () => answer(node.GET("/v1/settings")) });
+}
+
+export function usePorts() {
+  return useQuery({
+    queryKey: ["ports"],
+    queryFn: () => whole((query) => answer(node.GET("/v1/ports", { params: { query } }))),
+  });
+}
+
+/** Whose the space of a pool is. The node counts it in a pass over the pool's maps, so it is asked
+ * when somebody wants to know. */
+export function useUsage(pool: string, wanted: boolean) {
+  return useQuery({
+    queryKey: ["usage", pool],
+    queryFn: () => answer(node.GET("/v1/pools/{name}/usage", { params: { path: { name: pool } } })),
+    enabled: wanted,
+    refetchInterval: false,
+    staleTime: Infinity,
+  });
+}
+
+export function useImportable() {
+  return useQuery({
+    queryKey: ["importable"],
+    queryFn: () => whole((query) => answer(node.GET("/v1/importable-pools", { params: { query } }))),
+    refetchInterval: 60_000,
+  });
+}
+
+export function useCarried() {
+  return useQuery({
+    queryKey: ["carried"],
+    queryFn: () => whole((query) => answer(node.GET("/v1/carried-labels", { params: { query } }))),
+    refetchInterval: 60_000,
+  });
+}
+
+export function useNamespaces(drive: string, wanted: boolean) {
+  return useQuery({
+    queryKey: ["drives", drive, "namespaces"],
+    queryFn: () => answer(node.GET("/v1/drives/{name}/namespaces", { params: { path: { name: drive } } })),
+    enabled: wanted,
   });
 }
 
@@ -44,6 +163,7 @@ export function useSnapshots() {
   return useQuery({
     queryKey: ["snapshots"],
     queryFn: () => whole((query) => answer(node.GET("/v1/snapshots", { params: { query } }))),
+    refetchInterval: listInterval,
   });
 }
 

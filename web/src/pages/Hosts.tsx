@@ -1,5 +1,6 @@
-import { Button, Code, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { Anchor, Button, Code, Group, Modal, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
+import { Link } from "wouter";
 import { answer, node, Refusal } from "../api/client";
 import { useHosts } from "../api/queries";
 import { Confirm } from "../parts/Confirm";
@@ -28,9 +29,11 @@ export function Hosts() {
             text={(host) => `${host.name} ${host.nqn} ${host.volumes.join(" ")}`}
             empty={<Empty title="No hosts yet">A host is a machine that may use volumes; it is known by its NQN.</Empty>}
             columns={[
-              { title: "Name", cell: (host) => host.name, order: (host) => host.name },
-              { title: "NQN", cell: (host) => <Code>{host.nqn}</Code>, order: (host) => host.nqn, wide: true },
-              { title: "Volumes", cell: (host) => host.volumes.join(", ") || "none", order: (host) => host.volumes.length },
+              { title: "Name", cell: (host) => <Anchor component={Link} href={`/hosts/${host.name}`}>{host.name}</Anchor>, order: (host) => host.name },
+              { title: "NQN", cell: (host) => <Code>{host.nqn}</Code>, order: (host) => host.nqn, from: "sm" },
+              { title: "Volumes", cell: (host) => host.volumes.length > 3 ? `${host.volumes.slice(0, 3).join(", ")} +${host.volumes.length - 3}` : host.volumes.join(", ") || "none", order: (host) => host.volumes.length },
+              { title: "Tenant", cell: (host) => host.tenant ?? "-", order: (host) => host.tenant ?? "", from: "lg" },
+              { title: "Key", cell: keys, order: keys, from: "md" },
               {
                 title: "",
                 align: "right",
@@ -59,6 +62,11 @@ export function Hosts() {
       )}
     </Page>
   );
+}
+
+/** How the host proves who it is. */
+function keys({ key, tls }: { key?: unknown; tls?: boolean }): string {
+  return [key && "secret", tls && "TLS"].filter(Boolean).join(", ") || "-";
 }
 
 function AddHost({ close }: { close: () => void }) {

@@ -5,7 +5,7 @@ import { ago, dateTime } from "../parts/format";
 import { JobList } from "../parts/JobList";
 import { Live } from "../parts/Live";
 import { Loaded, Page } from "../parts/Page";
-import { Fill } from "./Pools";
+import { Fill } from "../parts/PoolFacts";
 
 /** The node at a glance: what is wrong, what it does now, how full it is. */
 export function Overview() {
@@ -44,7 +44,7 @@ export function Overview() {
           <Loaded of={pools}>
             {(all) => all.length === 0
               ? <Text c="dimmed" size="sm">No pools yet.</Text>
-              : <Stack>{all.map((pool) => <div key={pool.name}><Text fw={600} size="sm">{pool.name}</Text><Fill used={pool.used_bytes} usable={pool.usable_bytes} /></div>)}</Stack>}
+              : <Stack>{all.map((pool) => <div key={pool.name}><Anchor component={Link} href={`/pools/${pool.name}`} fw={600} size="sm">{pool.name}</Anchor><Fill used={pool.used_bytes} usable={pool.usable_bytes} /></div>)}</Stack>}
           </Loaded>
         </Card>
         <Card withBorder>

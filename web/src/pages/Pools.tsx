@@ -1,13 +1,17 @@
 import {
-  Button, Card, Checkbox, Group, Modal, NativeSelect, Progress, SimpleGrid, Stack, Table, Text, TextInput, Title,
+  Anchor, Button, Card, Checkbox, Group, Modal, NativeSelect, Stack, Text, TextInput, Title,
 } from "@mantine/core";
 import { useState } from "react";
+import { Link } from "wouter";
 import type { Schemas } from "../api/client";
 import { answer, node } from "../api/client";
 import { useDrives, useJobs, usePools } from "../api/queries";
-import { bytes, dateTime, percent } from "../parts/format";
+import { bytes } from "../parts/format";
+import { ImportPools } from "../parts/ImportPools";
 import { JobList } from "../parts/JobList";
+import { Members } from "../parts/Members";
 import { Empty, Failure, Loaded, Page } from "../parts/Page";
+import { Fill, PoolFacts } from "../parts/PoolFacts";
 import { Segments } from "../parts/Segments";
 import { StateBadge } from "../parts/StateBadge";
 import { useChange } from "../parts/useChange";
@@ -27,6 +31,7 @@ export function Pools() {
           ? <Empty title="No pools yet">A pool holds volumes on drives under RAID.</Empty>
           : <Stack>{all.map((pool) => <PoolCard key={pool.name} pool={pool} />)}</Stack>}
       </Loaded>
+      <ImportPools />
       <Title order={2} size="h4">Jobs</Title>
       <Loaded of={jobs}>{(all) => <JobList jobs={all} />}</Loaded>
       {creating && <CreatePool close={() => setCreating(false)} />}
@@ -39,16 +44,12 @@ function PoolCard({ pool }: { pool: Pool }) {
     () => answer(node.POST("/v1/pools/{name}/scrub", { params: { path: { name: pool.name } } })),
     () => `Scrub of ${pool.name} started`,
   );
-  const written = pool.counters.host_blocks_written;
-  const amplification = (pool.counters.stripe_blocks_written + pool.counters.map_blocks_written) / written;
   return (
     <Card withBorder>
       <Group justify="space-between">
         <Group gap="xs">
-          <Title order={2} size="h4">{pool.name}</Title>
-          <StateBadge state={pool.state} reason={pool.reason} />
-          {pool.state === "degraded" && pool.drives_to_spare === 0 && <StateBadge state="no_redundancy_left" />}
-          <Text c="dimmed" size="sm">{pool.level}{pool.width && `, ${pool.width} wide`} · {pool.members.length} drives · {pool.volumes.length} volumes</Text>
+          <Title order={2} size="h4"><Anchor component={Link} href={`/pools/${pool.name}`} inherit>{pool.name}</Anchor></Title>
+          <PoolState pool={pool} />
         </Group>
         <Button variant="default" size="xs" loading={scrub.isPending} onClick={() => scrub.mutate(undefined)} aria-label={`Scrub pool ${pool.name}`}>
           Scrub
@@ -57,72 +58,21 @@ function PoolCard({ pool }: { pool: Pool }) {
       {scrub.error && <Failure error={scrub.error} />}
       <Fill used={pool.used_bytes} usable={pool.usable_bytes} />
       {pool.segments && <Segments pool={pool.name} segments={pool.segments} />}
-      <SimpleGrid cols={{ base: 2, sm: 4 }} mt="sm">
-        <Fact title="Redundancy left" value={redundancyLeft(pool)} />
-        <Fact title="Write amplification" value={written > 0 ? amplification.toFixed(2) : "no writes yet"} />
-        <Fact title="Garbage collection" value={bytes(pool.counters.relocated_blocks * 4096)} />
-        <Fact title="Rebalanced" value={bytes(pool.counters.rebalanced_blocks * 4096)} />
-        <Fact title="Repaired" value={bytes(pool.counters.repaired_blocks * 4096)} />
-        <Fact title="Free" value={bytes(Math.max(0, pool.usable_bytes - pool.used_bytes - (pool.reserved_bytes ?? 0)))} />
-        <Fact title="Reserved" value={bytes(pool.reserved_bytes ?? 0)} />
-        <Fact title="Reclaiming" value={bytes(pool.deleted_bytes ?? 0)} />
-        <Fact title="Last scrub" value={pool.scrubbed ? dateTime(pool.scrubbed) : "never"} />
-        {pool.map && <Fact title="Map and cache" value={`${bytes(pool.map.bytes)}, ${bytes(pool.map.cached_bytes)}`} />}
-        <Fact title="Unrecovered reads" value={String(pool.counters.unrecovered_reads)} />
-      </SimpleGrid>
+      <PoolFacts pool={pool} />
       <Members pool={pool} />
     </Card>
   );
 }
 
-/** How many more drives may fail, whichever they are. */
-function redundancyLeft({ drives_to_spare }: Pool): string {
-  if (drives_to_spare == null) return "-";
-  if (drives_to_spare === 0) return "none";
-  return drives_to_spare === 1 ? "1 drive" : `${drives_to_spare} drives`;
-}
-
-/** How full, with the marks at which the node warns. */
-export function Fill({ used, usable }: { used: number; usable: number }) {
-  const share = usable > 0 ? used / usable : 0;
-  const colour = share >= 0.95 ? "red" : share >= 0.8 ? "yellow" : "cyan";
+/** How a pool is, and what it is made of. */
+export function PoolState({ pool }: { pool: Pool }) {
   return (
-    <div>
-      <Group justify="space-between">
-        <Text size="sm">{bytes(used)} of {bytes(usable)}</Text>
-        <Text size="sm">{percent(share)}</Text>
-      </Group>
-      <Progress value={share * 100} color={colour} size="lg" aria-label="Space used" />
-    </div>
+    <>
+      <StateBadge state={pool.state} reason={pool.reason} />
+      {pool.state === "degraded" && pool.drives_to_spare === 0 && <StateBadge state="no_redundancy_left" />}
+      <Text c="dimmed" size="sm">{pool.level}{pool.width && `, ${pool.width} wide`} · {pool.members.length} drives · {pool.volumes.length} volumes</Text>
+    </>
   );
-}
-
-function Members({ pool }: { pool: Pool }) {
-  return (
-    <Table.ScrollContainer minWidth={300} mt="sm" scrollAreaProps={{ viewportProps: { tabIndex: 0 } }}>
-      <Table aria-label={`Drives of ${pool.name}`} verticalSpacing={4}>
-        <Table.Thead>
-          <Table.Tr><Table.Th>Drive</Table.Th><Table.Th>State</Table.Th><Table.Th ta="right">Size</Table.Th><Table.Th ta="right">Free</Table.Th><Table.Th ta="right" visibleFrom="sm">Read errors</Table.Th><Table.Th ta="right" visibleFrom="sm">Checksum errors</Table.Th></Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {pool.members.map((member) => (
-            <Table.Tr key={member.index}>
-              <Table.Td>{member.drive ?? `absent (${member.id.slice(0, 8)})`}</Table.Td>
-              <Table.Td><StateBadge state={!member.active ? "missing" : member.slow ? "slow" : "active"} /></Table.Td>
-              <Table.Td ta="right">{bytes(member.bytes)}</Table.Td>
-              <Table.Td ta="right">{bytes(member.free_bytes)}</Table.Td>
-              <Table.Td ta="right" visibleFrom="sm">{member.read_errors}</Table.Td>
-              <Table.Td ta="right" visibleFrom="sm">{member.corrupt_blocks}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  );
-}
-
-function Fact({ title, value }: { title: string; value: string }) {
-  return <div><Text size="xs" c="dimmed">{title}</Text><Text size="sm" fw={600}>{value}</Text></div>;
 }
 
 const LEVELS: { value: Level; label: string; least: number }[] = [

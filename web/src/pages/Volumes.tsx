@@ -1,40 +1,41 @@
-import { Anchor, Button, Code, Group } from "@mantine/core";
-import { useState } from "react";
+import { Anchor, Button, Group, NativeSelect, Tooltip } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useCallback, useMemo, useState } from "react";
 import { Link } from "wouter";
-import { useVolumes } from "../api/queries";
+import type { Schemas } from "../api/client";
+import { useHistory, useLoads, useVolumes } from "../api/queries";
 import { CreateVolume } from "../parts/CreateVolume";
-import { DataTable } from "../parts/DataTable";
-import { bytes } from "../parts/format";
+import { type Column, DataTable } from "../parts/DataTable";
+import { bytes, bytesPerSecond, microseconds, scaled } from "../parts/format";
 import { Empty, Loaded, Page } from "../parts/Page";
+import { Sparkline } from "../parts/Sparkline";
 import { StateBadge } from "../parts/StateBadge";
 
-/** Every volume; what can be done to one is on its own page. */
+type Volume = Schemas["Volume"];
+type Loads = ReturnType<typeof useLoads>["data"];
+
+/** Every volume with what hosts do to it; what can be done to one is on its own page. */
 export function Volumes() {
   const volumes = useVolumes();
   const [creating, setCreating] = useState(false);
+  const [pool, setPool] = useState("");
+  const [state, setState] = useState("");
+  const pools = [...new Set((volumes.data ?? []).map(place))].sort();
   return (
     <Page title="Volumes" actions={<Button onClick={() => setCreating(true)}>Create volume</Button>}>
       <Loaded of={volumes}>
-        {(rows) => (
-          <DataTable
-            label="Volumes"
-            rows={rows}
-            id={(volume) => volume.name}
-            text={(volume) => `${volume.name} ${volume.pool ?? volume.drive ?? ""} ${volume.state} ${volume.hosts.join(" ")}`}
-            empty={<Empty title="No volumes yet">Hosts connect to volumes. Create one in a pool.</Empty>}
-            columns={[
-              {
-                title: "Name",
-                cell: (volume) => <Anchor component={Link} href={`/volumes/${volume.name}`}>{volume.name}</Anchor>,
-                order: (volume) => volume.name,
-              },
-              { title: "State", cell: (volume) => <StateBadge state={volume.state} reason={volume.reason} />, order: (volume) => volume.state },
-              { title: "Stored on", cell: (volume) => place(volume), order: place, wide: true },
-              { title: "Size", cell: (volume) => bytes(volume.capacity_bytes), order: (volume) => volume.capacity_bytes, align: "right" },
-              { title: "Hosts", cell: (volume) => volume.hosts.join(", ") || "none", order: (volume) => volume.hosts.length, wide: true },
-              { title: "NQN", cell: (volume) => <Group wrap="nowrap"><Code>{volume.nqn}</Code></Group>, order: (volume) => volume.nqn, wide: true },
-            ]}
-          />
+        {(all) => (
+          <>
+            {all.length > 0 && (
+              <Group gap="xs">
+                <NativeSelect aria-label="Stored on" size="xs" value={pool} onChange={(event) => setPool(event.currentTarget.value)}
+                  data={[{ value: "", label: "All pools and drives" }, ...pools]} />
+                <NativeSelect aria-label="State" size="xs" value={state} onChange={(event) => setState(event.currentTarget.value)}
+                  data={[{ value: "", label: "All states" }, "online", "offline"]} />
+              </Group>
+            )}
+            <List volumes={all} pool={pool} state={state} />
+          </>
         )}
       </Loaded>
       {creating && <CreateVolume close={() => setCreating(false)} />}
@@ -42,6 +43,79 @@ export function Volumes() {
   );
 }
 
-function place(volume: { pool?: string | null; drive?: string | null }): string {
+/** Names that one question for histories may have. */
+const NAMES_MAX = 100;
+
+function List({ volumes, pool, state }: { volumes: Volume[]; pool: string; state: string }) {
+  const loads = useLoads();
+  const [inSight, setInSight] = useState<string[]>([]);
+  const [names] = useDebouncedValue(inSight, 250);
+  const history = useHistory({ kind: "volume", names, step_seconds: 60, seconds: 3600 });
+  const seen = useCallback((rows: Volume[]) => setInSight(rows.slice(0, NAMES_MAX).map(({ name }) => name)), []);
+  const rows = useMemo(
+    () => volumes.filter((volume) => (!pool || place(volume) === pool) && (!state || volume.state === state)),
+    [volumes, pool, state],
+  );
+  const lines = useMemo(() => sparklines(history.data), [history.data]);
+  const columns = useMemo(() => columnsOf(loads.data, lines), [loads.data, lines]);
+  return (
+    <DataTable label="Volumes" rows={rows} columns={columns} id={name} text={words} seen={seen}
+      empty={volumes.length > 0
+        ? <Empty title="No such volumes" />
+        : <Empty title="No volumes yet">Hosts connect to volumes. Create one in a pool.</Empty>} />
+  );
+}
+
+const name = (volume: Volume) => volume.name;
+
+const words = (volume: Volume) => `${volume.name} ${place(volume)} ${volume.state} ${volume.hosts.join(" ")} ${volume.tenant ?? ""} ${volume.nqn}`;
+
+function place(volume: Volume): string {
   return volume.pool ? `pool ${volume.pool}` : `drive ${volume.drive ?? ""}`;
+}
+
+/** Reads and writes a second, each minute of the last hour, by volume. */
+function sparklines(history: Schemas["History"] | undefined): Map<string, (number | null)[]> {
+  return new Map((history?.objects ?? []).map(({ name, series }) => {
+    const of = (metric: Schemas["HistoryMetric"]) => series.find((one) => one.metric === metric)?.values ?? [];
+    const writes = of("write_iops");
+    return [name, of("read_iops").map((reads, index) => reads == null ? null : reads + (writes[index] ?? 0))];
+  }));
+}
+
+function columnsOf(loads: Loads, lines: Map<string, (number | null)[]>): Column<Volume>[] {
+  const load = ({ name }: Volume) => loads?.get(name);
+  const iops = (volume: Volume) => flows(load(volume)).reduce((sum, flow) => sum + flow.operations_per_second, 0);
+  const bandwidth = (volume: Volume) => flows(load(volume)).reduce((sum, flow) => sum + flow.bytes_per_second, 0);
+  const latency = (volume: Volume) => Math.max(0, ...flows(load(volume)).map((flow) => flow.operations_per_second > 0 ? flow.latency_p99_us : 0));
+  const shown = (volume: Volume, text: string) => load(volume) ? text : "-";
+  return [
+    { title: "Name", width: 170, order: name,
+      cell: (volume) => <Anchor component={Link} href={`/volumes/${volume.name}`} title={volume.nqn}>{volume.name}</Anchor>,
+    },
+    { title: "State", width: 95, cell: (volume) => <StateBadge state={volume.state} reason={volume.reason} />, order: (volume) => volume.state },
+    { title: "Stored on", width: 130, cell: place, order: place, from: "lg" },
+    { title: "Size", width: 90, cell: (volume) => bytes(volume.capacity_bytes), order: (volume) => volume.capacity_bytes, align: "right" },
+    { title: "Unique", width: 90, align: "right", from: "md",
+      cell: (volume) => { const held = load(volume)?.unique_bytes; return held == null ? "-" : bytes(held); },
+      order: (volume) => load(volume)?.unique_bytes ?? -1,
+    },
+    { title: "IOPS", width: 80, cell: (volume) => shown(volume, scaled(iops(volume))), order: iops, align: "right", from: "sm" },
+    { title: "Throughput", width: 105, cell: (volume) => shown(volume, bytesPerSecond(bandwidth(volume))), order: bandwidth, align: "right", from: "sm" },
+    { title: "p99 latency", width: 105, cell: (volume) => latency(volume) > 0 ? microseconds(latency(volume)) : "-", order: latency, align: "right", from: "sm" },
+    { title: "Last hour", width: 120, from: "md",
+      cell: (volume) => <Sparkline label={`IOPS of ${volume.name}, last hour`} values={lines.get(volume.name) ?? []} />,
+    },
+    { title: "Hosts", width: 140, cell: hosts, order: (volume) => volume.hosts.length, from: "lg" },
+  ];
+}
+
+function flows(load: Schemas["VolumeMetrics"] | undefined): Schemas["Flow"][] {
+  return load ? [load.read, load.write] : [];
+}
+
+/** The first few; a line stays a line. */
+function hosts({ hosts }: Volume) {
+  if (hosts.length <= 2) return hosts.join(", ") || "none";
+  return <Tooltip label={hosts.join(", ")} multiline maw={360}><span>{hosts.slice(0, 2).join(", ")} +{hosts.length - 2}</span></Tooltip>;
 }

@@ -35,18 +35,32 @@ function bound(limits: Limits, direction: Direction): Bound {
   };
 }
 
+/** What the node leaves out: nothing is limited. */
+export const NO_LIMITS: Limits = { burst_ms: 10 };
+
 /** The limits and the minimum of a volume, to be changed while hosts use it. */
 export function VolumeLimits({ volume, limits, inPool }: { volume: string; limits: Limits; inPool: boolean }) {
+  return (
+    <LimitsForm of={volume} limits={limits} minimum={inPool ? "Guaranteed beside the other volumes of the pool." : undefined}
+      ask={(body) => answer(node.PUT("/v1/volumes/{name}/limits", { params: { path: { name: volume } }, body }))} />
+  );
+}
+
+interface Props {
+  /** The name of the volume or tenant. */
+  of: string;
+  limits: Limits;
+  /** What the minimum means, where there can be one. */
+  minimum: string | undefined;
+  ask: (limits: Limits) => Promise<unknown>;
+}
+
+/** Limits, and a minimum where there can be one. */
+export function LimitsForm({ of, limits, minimum: promise, ask }: Props) {
   const before = { total: bound(limits, "total"), read: bound(limits, "read"), write: bound(limits, "write") };
   const [bounds, setBounds] = useState(before);
   const [minimum, setMinimum] = useState<number | "">(limits.minimum_iops ?? "");
-  const change = useChange(
-    () => answer(node.PUT("/v1/volumes/{name}/limits", {
-      params: { path: { name: volume } },
-      body: wanted(limits, before, bounds, minimum),
-    })),
-    () => `Limits of ${volume} changed`,
-  );
+  const change = useChange(() => ask(wanted(limits, before, bounds, minimum)), () => `Limits of ${of} changed`);
   const fault = change.error instanceof Refusal ? change.error : undefined;
   const known = fault?.field?.match(/^(?:(?:total|read|write)\.(?:iops|bytes_per_second)|minimum_iops)$/);
   const at = (field: string) => fault?.field === field ? fault.message : undefined;
@@ -71,9 +85,9 @@ export function VolumeLimits({ volume, limits, inPool }: { volume: string; limit
           ))}
         </SimpleGrid>
         <Group align="end" mt="xs" justify="space-between">
-          {inPool && (
+          {promise && (
             <NumberInput label="Minimum IOPS" value={minimum} min={0} allowDecimal={false} hideControls thousandSeparator=" "
-              error={at("minimum_iops")} description="Guaranteed beside the other volumes of the pool."
+              error={at("minimum_iops")} description={promise}
               onChange={(value) => setMinimum(typeof value === "number" ? value : "")} />
           )}
           <Button type="submit" disabled={unreadable} loading={change.isPending}>Save limits</Button>

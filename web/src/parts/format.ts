@@ -65,3 +65,8 @@ export function parseSize(text: string): number | undefined {
   const value = Number(found[1]) * factor;
   return Number.isSafeInteger(Math.round(value)) ? Math.round(value) : undefined;
 }
+
+/** Without zeros that say nothing: 1.50 K is 1.5 K, and 200.0 is 200. */
+export function trimmed(text: string): string {
+  return text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "").trim();
+}

@@ -8,7 +8,8 @@ export function useChange<Input>(change: (input: Input) => Promise<unknown>, don
     mutationFn: change,
     onSuccess: (_, input) => {
       notifications.show({ message: done(input), color: "green" });
-      void queries.invalidateQueries();
+      // Space is counted in a pass over all maps: nobody asks for it again by the way.
+      void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "usage" });
     },
   });
 }

@@ -71,7 +71,8 @@ fn subject(segments: &[&str]) -> Subject {
 }
 
 /// Collections here, histories and all snapshots are filtered by their routes, objects by their
-/// owner. What a tenant may make in which pool, and of which snapshot, is looked at where it is made.
+/// owner. What a tenant may make in which pool, and of which snapshot, is looked at where it is
+/// made.
 fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &Subject) -> bool {
     match (segments, subject) {
         (["v1", "volumes", _], Subject::Owned(..)) => true,
