@@ -151,7 +151,7 @@ class Served:
         return self.path(name + ".secret")
 
 
-def documented_settings(node):
+def documented_settings(node, backend="flashyard"):
     """The example of cinder.conf on the page, with the paths and the address of this node."""
     with open(PAGE, encoding="utf-8") as file:
         block = file.read().split("```ini\n# cinder.conf\n", 1)[1].split("```", 1)[0]
@@ -162,6 +162,7 @@ def documented_settings(node):
     ):
         assert text in block, text
         block = block.replace(text, value)
+    block = block.replace("\n[flashyard]\n", f"\n[{backend}]\n")
     settings = node.path("cinder.conf")
     with open(settings, "w", encoding="utf-8") as file:
         file.write(block)
@@ -202,22 +203,26 @@ class Case(test.TestCase):
         cfg.CONF([], default_config_files=[documented_settings(self.served)])
         self.context = context.get_admin_context()
         self.context.user_id, self.context.project_id = "user", "project"
+        self.volumes = self.manager(cfg.CONF.enabled_backends[0])
+        self.driver = self.volumes.driver
+        self.node = self.served.admin
+
+    def manager(self, backend):
+        """The manager of a backend, as its service starts it."""
+        host = f"machine@{backend}"
         service = objects.Service(
             self.context,
-            host="machine@flashyard",
+            host=host,
             binary="cinder-volume",
             topic="cinder-volume",
             rpc_current_version=manager.VolumeManager.RPC_API_VERSION,
             object_current_version=objects.base.OBJ_VERSIONS.get_current(),
         )
         service.create()
-        self.volumes = manager.VolumeManager(
-            service_name=cfg.CONF.enabled_backends[0], host="machine@flashyard"
-        )
-        self.volumes.init_host(added_to_cluster=False, service_id=service.id)
-        self.driver = self.volumes.driver
-        assert self.driver.initialized, "\n".join(self.records.text[-5:])
-        self.node = self.served.admin
+        volumes = manager.VolumeManager(service_name=backend, host=host)
+        volumes.init_host(added_to_cluster=False, service_id=service.id)
+        assert volumes.driver.initialized, "\n".join(self.records.text[-5:])
+        return volumes
 
     def volume(self, **properties):
         """A volume in Cinder's database, not yet made."""

@@ -117,6 +117,11 @@ fn features_work() {
 }
 
 #[test]
+fn volume_migrates_from_a_node_to_another() {
+    passes("test_migration");
+}
+
+#[test]
 fn bad_input_is_refused_and_nothing_is_half_made() {
     passes("test_refusals");
 }
