@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help build deb release demo test check units doc deny process-tests vm-test bench lab fuzz clean \
-	web web-test neon-test rust-tools vm-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
+	web web-test neon-test rust-tools vm-tools clock-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
 	ansible-tools package-tools cinder-tools csi-tools postgres-tools \
 	report-pictures console-pictures test-long attacks-long restarts-long xfstests-long postgres-long fsx-long api-long \
 	soak check-release
@@ -37,6 +37,8 @@ LAB_PACKAGES := fio xfsprogs mount mariadb-server-core mariadb-client-core \
 	openjdk-17-jre-headless
 # Where programs are built that no distribution has; the lab looks for them there.
 export FLASHYARD_LAB_TOOLS ?= $(CURDIR)/target/lab-tools
+# A clock of its own for a node, of which days pass in seconds.
+CLOCK_PACKAGES := faketime
 # Receivers of what a node tells about itself.
 TELEMETRY_PACKAGES := prometheus rsyslog rsyslog-gnutls
 # What judges the package.
@@ -103,7 +105,7 @@ deny: ## licences, duplicate versions and sources of all dependencies
 units: rust-tools
 	cargo test --workspace --quiet --lib --bins
 
-process-tests: rust-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools package-tools cinder-tools csi-tools ## whole processes, connections, drives on files; fuzz corpora
+process-tests: rust-tools clock-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools package-tools cinder-tools csi-tools ## whole processes, connections, drives on files; fuzz corpora
 	cargo test --workspace --exclude vm --test '*'
 
 web: web/dist/index.html ## the web page, which `make build` embeds
@@ -203,6 +205,9 @@ telemetry-tools:
 
 package-tools:
 	@.ci/install --packages $(PACKAGE_PACKAGES)
+
+clock-tools:
+	@.ci/install --packages $(CLOCK_PACKAGES)
 
 drive-tools:
 	@.ci/install --packages $(DRIVE_PACKAGES)

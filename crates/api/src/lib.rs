@@ -26,6 +26,7 @@ mod plain;
 mod pool;
 mod port;
 mod profile;
+mod schedule;
 mod session;
 mod settings;
 mod size;
@@ -61,6 +62,7 @@ pub use pool::{
 };
 pub use port::{PathState, Port, PortChange};
 pub use profile::{AccessPattern, Curve, CurvePoint, CurveQuery, DriveProfile};
+pub use schedule::{Keep, SCHEDULE_KEEP_MAX, SCHEDULE_VOLUMES_MAX, Schedule, ScheduleSpec};
 pub use session::Session;
 pub use settings::{
     GRAPHITE_INTERVAL_SECONDS, GRAPHITE_PREFIX, GraphiteTarget, LogLevel, SCRUB_INTERVAL_DAYS,

@@ -1,9 +1,9 @@
 //! One method per operation on pools, their volumes and snapshots, and on jobs.
 
 use api::{
-    CarriedLabel, ImportablePool, Job, List, Name, Pool, PoolImport, PoolSpec, PoolUsage, Snapshot,
-    SnapshotGroup, SnapshotName, SnapshotSpec, Volume, VolumeRename, VolumeReserve, VolumeResize,
-    VolumeRollback,
+    CarriedLabel, ImportablePool, Job, List, Name, Pool, PoolImport, PoolSpec, PoolUsage, Schedule,
+    ScheduleSpec, Snapshot, SnapshotGroup, SnapshotName, SnapshotSpec, Volume, VolumeRename,
+    VolumeReserve, VolumeResize, VolumeRollback,
 };
 
 use crate::{Client, ClientError};
@@ -143,6 +143,26 @@ impl Client {
     /// Deletes a snapshot.
     pub fn delete_snapshot(&self, name: &SnapshotName) -> Result<(), ClientError> {
         self.delete_object(&path(name))
+    }
+
+    /// Every schedule of snapshots, by name.
+    pub fn schedules(&self) -> Result<List<Schedule>, ClientError> {
+        self.list("/v1/schedules")
+    }
+
+    /// One schedule.
+    pub fn schedule(&self, name: &Name) -> Result<Schedule, ClientError> {
+        self.get(&format!("/v1/schedules/{name}"))
+    }
+
+    /// Takes snapshots on a schedule from now on.
+    pub fn set_schedule(&self, name: &Name, spec: &ScheduleSpec) -> Result<Schedule, ClientError> {
+        self.put(&format!("/v1/schedules/{name}"), spec)
+    }
+
+    /// Takes no more of them; those that were taken stay.
+    pub fn remove_schedule(&self, name: &Name) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/schedules/{name}"))
     }
 
     /// What takes long, oldest first.

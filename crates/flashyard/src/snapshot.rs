@@ -1,10 +1,12 @@
 //! `flashyard snapshot`
 
-use api::{Name, NamedSnapshot, Size, Snapshot, SnapshotGroup, SnapshotName};
+use api::{
+    Keep, Name, NamedSnapshot, Schedule, ScheduleSpec, Size, Snapshot, SnapshotGroup, SnapshotName,
+};
 use clap::Subcommand;
 
 use crate::connection::{Done, Node};
-use crate::output::table;
+use crate::output::{names, properties, table};
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -20,6 +22,37 @@ pub enum Verb {
     Delete {
         /// The snapshot, as NAME or POOL/NAME
         name: SnapshotName,
+    },
+    /// Take snapshots of volumes each hour, day or week, and keep so many of them
+    ///
+    /// Hours, days and weeks are those of UTC; weeks begin on Monday. The first snapshot of each
+    /// stays as that period's. Run again with other numbers or volumes, the schedule is changed.
+    Schedule {
+        /// Volumes of one pool; their snapshots are of one instant
+        #[arg(value_name = "VOLUME", required = true)]
+        volumes: Vec<Name>,
+        /// How many hourly snapshots to keep
+        #[arg(long, value_name = "COUNT", default_value_t = 0)]
+        hourly: u32,
+        /// How many daily snapshots to keep
+        #[arg(long, value_name = "COUNT", default_value_t = 0)]
+        daily: u32,
+        /// How many weekly snapshots to keep
+        #[arg(long, value_name = "COUNT", default_value_t = 0)]
+        weekly: u32,
+        /// Name of the schedule; else that of the first volume
+        #[arg(long)]
+        name: Option<Name>,
+    },
+    /// List schedules
+    Schedules {
+        /// Only this schedule, with the snapshots that it keeps
+        name: Option<Name>,
+    },
+    /// Take no more snapshots on a schedule; those that it took stay
+    Unschedule {
+        /// The schedule
+        name: Name,
     },
 }
 
@@ -49,6 +82,37 @@ impl Verb {
                 client.delete_snapshot(name)?;
                 output.say(&format!("snapshot {name} deleted"));
             }
+            Verb::Schedule {
+                volumes,
+                hourly,
+                daily,
+                weekly,
+                name,
+            } => {
+                let spec = ScheduleSpec {
+                    volumes: volumes.clone(),
+                    keep: Keep {
+                        hourly: *hourly,
+                        daily: *daily,
+                        weekly: *weekly,
+                    },
+                };
+                // At least one is required.
+                let named = name.as_ref().or(volumes.first());
+                if let Some(named) = named {
+                    output.show(&client.set_schedule(named, &spec)?, one_schedule);
+                }
+            }
+            Verb::Schedules { name: None } => {
+                output.show(&client.schedules()?, |found| schedules(&found.items));
+            }
+            Verb::Schedules { name: Some(name) } => {
+                output.show(&client.schedule(name)?, one_schedule);
+            }
+            Verb::Unschedule { name } => {
+                client.remove_schedule(name)?;
+                output.say(&format!("schedule {name} removed; its snapshots stay"));
+            }
         }
         Ok(())
     }
@@ -68,4 +132,55 @@ pub fn list(snapshots: &[Snapshot]) -> String {
     };
     let header = ["name", "volume", "pool", "size", "taken"];
     table(&header, snapshots.iter().map(row))
+}
+
+fn schedules(schedules: &[Schedule]) -> String {
+    let row = |schedule: &Schedule| {
+        let Keep {
+            hourly,
+            daily,
+            weekly,
+        } = schedule.keep;
+        vec![
+            schedule.name.to_string(),
+            names(&schedule.volumes),
+            hourly.to_string(),
+            daily.to_string(),
+            weekly.to_string(),
+            schedule.snapshots.len().to_string(),
+            schedule.next.clone(),
+            schedule.problem.clone().unwrap_or_else(|| "-".to_owned()),
+        ]
+    };
+    let header = [
+        "name",
+        "volumes",
+        "hourly",
+        "daily",
+        "weekly",
+        "snapshots",
+        "next",
+        "problem",
+    ];
+    table(&header, schedules.iter().map(row))
+}
+
+fn one_schedule(schedule: &Schedule) -> String {
+    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let Keep {
+        hourly,
+        daily,
+        weekly,
+    } = schedule.keep;
+    properties(&[
+        ("name", schedule.name.to_string()),
+        ("volumes", names(&schedule.volumes)),
+        ("hourly", hourly.to_string()),
+        ("daily", daily.to_string()),
+        ("weekly", weekly.to_string()),
+        ("last", known(&schedule.last)),
+        ("next", schedule.next.clone()),
+        ("problem", known(&schedule.problem)),
+        ("snapshots", names(&schedule.snapshots)),
+    ])
 }

@@ -99,7 +99,7 @@ const WORDS: [&str; 35] = [
 
 /// How each command that takes a value is called otherwise; `NODE` stands for the node's address
 /// and token, `TARGET` for a volume of it.
-const CALLS: [(&str, &[&str]); 40] = [
+const CALLS: [(&str, &[&str]); 41] = [
     (
         "serve",
         &["--dev=dev", "--profile=cm7-r-7.68", "--check-config"],
@@ -123,6 +123,7 @@ const CALLS: [(&str, &[&str]); 40] = [
     ("volume clone", &["NODE", "s", "w"]),
     ("volume resize", &["NODE", "v", "@SIZE"]),
     ("volume limit", &["NODE", "v"]),
+    ("snapshot schedule", &["NODE", "v"]),
     ("tenant limit", &["NODE", "acme"]),
     ("tenant grant", &["NODE", "acme", "pool"]),
     ("host add", &["NODE", "h", "--nqn=none"]),

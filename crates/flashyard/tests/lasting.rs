@@ -60,6 +60,7 @@ const SET: &str = "
     volume limit whole --read-iops 20000 --bandwidth 500MB --burst 20
     volume limit thin --iops-per-gib 200000 --minimum-iops 500
     volume reserve small
+    snapshot schedule thick small --weekly 2 --name weeks
 ";
 
 /// What stands on the data that is written after that.
@@ -106,12 +107,17 @@ fn shown(node: &Node) -> BTreeMap<&'static str, Value> {
     let pools = [
         "name", "id", "state", "level", "width", "volumes", "scrubbed",
     ];
+    let schedules = ["name", "volumes", "keep"];
     let tokens = ["name", "role", "tenant", "created", "expires"];
     BTreeMap::from([
         ("drives", of_each(client.drives().unwrap(), &drives)),
         ("namespaces", json!(namespaces)),
         ("volumes", json!(client.volumes().unwrap())),
         ("snapshots", json!(client.snapshots().unwrap())),
+        (
+            "schedules",
+            of_each(client.schedules().unwrap(), &schedules),
+        ),
         ("pools", of_each(client.pools().unwrap(), &pools)),
         ("hosts", json!(client.hosts().unwrap())),
         ("keys", json!(client.host_key(&name("keyed")).unwrap())),

@@ -87,6 +87,9 @@ const COMMANDS: &[(&str, Shows)] = &[
     ("snapshot create v{n}=t{n}", Answer),
     ("volume clone s{n} c{n}", Answer),
     ("snapshot delete t{n}", Answer),
+    ("snapshot schedule kept{n} --hourly 2", Answer),
+    ("snapshot schedules", Answer),
+    ("snapshot unschedule kept{n}", Answer),
     ("volume rename c{n} r{n}", Answer),
     ("volume delete r{n}", Answer),
     ("pool usage p{n}", Answer),
@@ -170,7 +173,14 @@ struct Scene {
 impl Scene {
     fn new() -> Scene {
         let node = Node::configured("");
+        // Their snapshots are in nobody's way.
+        node.answer(&["drive", "add", "kept", "--memory", "64MiB"]);
+        let create = ["pool", "create", "kept", "--level", "raid0"];
+        node.answer(&[&create[..], &["--drives", "kept"]].concat());
         for n in [1, 2] {
+            let kept = format!("kept{n}");
+            let create = ["volume", "create", &kept, "--pool", "kept"];
+            node.answer(&[&create[..], &["--size", "4MiB"]].concat());
             node.answer(&["drive", "add", &format!("f{n}"), "--memory", "64MiB"]);
             node.answer(&["token", "create", &format!("spare{n}"), "--role", "viewer"]);
         }

@@ -26,6 +26,7 @@ mod ports;
 mod problems;
 mod retry;
 mod room;
+mod schedules;
 mod serving;
 mod settings;
 mod snapshots;
@@ -60,6 +61,7 @@ use self::ports::Ports;
 pub use self::ports::{PathRecord, Reached};
 pub use self::problems::Means;
 use self::problems::Problems;
+use self::schedules::ScheduleEntry;
 use self::settings::Settings;
 use crate::config::Config;
 use crate::events::Events;
@@ -108,6 +110,7 @@ struct Objects {
     tenants: Shared<Limits>,
     /// Of tenants that have some, by pool.
     grants: Shared<BTreeMap<Name, Grant>>,
+    schedules: Shared<ScheduleEntry>,
 }
 
 #[derive(Clone)]
@@ -173,14 +176,11 @@ impl Control {
             hosts: remembered.hosts.into(),
             tenants: remembered.tenants.into(),
             grants: remembered.grants.into(),
+            schedules: schedules::restored(remembered.schedules).into(),
             ..Objects::default()
         };
-        let cores = config
-            .node
-            .cores
-            .iter()
-            .map(|core| u32::from(*core))
-            .collect();
+        let cores = config.node.cores.iter().copied();
+        let cores = cores.map(u32::from).collect();
         let objects = Catalogue::new(objects);
         let settings = Settings::new(config, state.settings()?, set_log_level);
         let control = Control {

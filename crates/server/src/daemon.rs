@@ -177,6 +177,7 @@ async fn serve(
     tell_others(&control);
     drop(tokio::spawn(Arc::clone(&control).wait_for_drives()));
     drop(tokio::spawn(Arc::clone(&control).scrub_on_schedule()));
+    drop(tokio::spawn(Arc::clone(&control).take_on_schedule()));
     let (scheme, tls) = security(config)?;
     let address = listening.address();
     let nvme = control.node().addresses().to_vec();

@@ -29,6 +29,7 @@ mod private;
 pub mod rehearsal;
 pub mod reservations;
 pub mod routes;
+mod schedules;
 pub mod state;
 mod syslog;
 pub mod tokens;

@@ -17,6 +17,7 @@ mod objects;
 mod pools;
 mod ports;
 mod profiles;
+mod schedules;
 mod sessions;
 mod settings;
 mod snapshots;
@@ -152,6 +153,8 @@ fn described() -> OpenApiRouter<Arc<Control>> {
             snapshots::delete
         ))
         .routes(routes!(snapshots::show_in_pool, snapshots::delete_in_pool))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::show, schedules::set, schedules::remove))
         .routes(routes!(hosts::list))
         .routes(routes!(hosts::show, hosts::add, hosts::remove))
         .routes(routes!(

@@ -28,6 +28,7 @@ pub use self::seal::{StateKey, StateKeys};
 use self::store::{Found, Store};
 use crate::control::PathRecord;
 use crate::private;
+use crate::schedules::ScheduleRecord;
 use crate::tokens::TokenRecord;
 
 /// Raised when a record's meaning changes; a newer file is refused rather than misread.
@@ -71,6 +72,8 @@ pub enum Kind {
     Tenant,
     /// [`Grant`]s of tenants, by pool.
     Grants,
+    /// [`ScheduleRecord`]s.
+    Schedule,
 }
 
 impl Kind {
@@ -85,6 +88,7 @@ impl Kind {
             Kind::Token => "tokens",
             Kind::Tenant => "tenants",
             Kind::Grants => "grants",
+            Kind::Schedule => "schedules",
         })
     }
 }
@@ -232,6 +236,8 @@ pub struct Remembered {
     pub tenants: BTreeMap<Name, Limits>,
     /// What tenants may make of pools, by the names of both.
     pub grants: BTreeMap<Name, BTreeMap<Name, Grant>>,
+    /// Schedules by name.
+    pub schedules: BTreeMap<Name, ScheduleRecord>,
 }
 
 impl Remembered {
@@ -434,6 +440,7 @@ impl State {
             tokens: self.all(Kind::Token)?,
             tenants: self.all(Kind::Tenant)?,
             grants: self.all(Kind::Grants)?,
+            schedules: self.all(Kind::Schedule)?,
         })
     }
 

@@ -129,7 +129,7 @@ impl Node {
     pub fn develop_under(launcher: &[&str], extra: &[&str]) -> Node {
         let directory = tempfile::tempdir().unwrap();
         let mut node = Node::stopped(directory, extra);
-        node.launcher = launcher.iter().map(|part| (*part).to_owned()).collect();
+        node.launch_by(launcher);
         node.start();
         node
     }
@@ -168,6 +168,11 @@ impl Node {
             process: None,
             endpoints,
         }
+    }
+
+    /// Makes later starts go through `launcher` with its arguments.
+    pub fn launch_by(&mut self, launcher: &[&str]) {
+        self.launcher = launcher.iter().map(|part| (*part).to_owned()).collect();
     }
 
     /// Starts the process again after it ended, on other cores.

@@ -10,7 +10,7 @@ use node::NodeError;
 use super::limits::{rates, tenant_rates};
 use super::{Control, Objects};
 use crate::logging;
-use crate::metrics::{Figures, Known, KnownLimits, KnownPool, KnownVolume, Sample};
+use crate::metrics::{Figures, Known, KnownLimits, KnownPool, KnownSchedule, KnownVolume, Sample};
 
 impl Control {
     /// The node's figures.
@@ -115,8 +115,16 @@ fn known_of(objects: &Objects) -> Known {
         };
         (name.clone(), known)
     });
+    let schedules = objects.schedules.iter().map(|(name, entry)| {
+        let schedule = KnownSchedule {
+            last: entry.record.last,
+            has_problem: entry.problem.is_some(),
+        };
+        (name.clone(), schedule)
+    });
     let drives = objects.drives.iter();
     Known {
+        schedules: schedules.collect(),
         tenants: tenants.collect(),
         volumes: volumes.collect(),
         drives: drives

@@ -62,7 +62,7 @@ impl Control {
         let more = space_of(&objects, [&spec.volume]);
         self.check_grant(&objects, asker, &pool, more).await?;
         let wanted = vec![(volume, name.clone())];
-        let mut taken = self.take(&objects, &pool, wanted).await?;
+        let mut taken = self.take_and_tell(&objects, &pool, wanted).await?;
         taken.pop().ok_or_else(|| not_found("snapshot", name))
     }
 
@@ -109,7 +109,21 @@ impl Control {
             return Err(ErrorBody::invalid("snapshots", message));
         };
         self.check_grant(&objects, asker, &pool, more).await?;
-        self.take(&objects, &pool, wanted).await
+        self.take_and_tell(&objects, &pool, wanted).await
+    }
+
+    async fn take_and_tell(
+        &self,
+        objects: &Objects,
+        pool: &Name,
+        wanted: Vec<(VolumeId, Name)>,
+    ) -> Result<Vec<Snapshot>, ErrorBody> {
+        let taken = self.take(objects, pool, wanted).await?;
+        for Snapshot { name, .. } in &taken {
+            self.events
+                .record(Severity::Info, &format!("snapshot/{name}"), "taken");
+        }
+        Ok(taken)
     }
 
     /// Deletes a snapshot; clones of it stay as they are.
@@ -128,7 +142,8 @@ impl Control {
         Ok(())
     }
 
-    async fn take(
+    /// Takes snapshots of volumes of one pool at one instant.
+    pub(super) async fn take(
         &self,
         objects: &Objects,
         pool: &Name,
@@ -143,10 +158,6 @@ impl Control {
             Ok(taken) => taken,
             Err(error) => return Err(self.refused_by_pool(pool, &error, None).await),
         };
-        for (_, name) in &wanted {
-            self.events
-                .record(Severity::Info, &format!("snapshot/{name}"), "taken");
-        }
         let contents = self.node.pool_contents(pool.as_str()).await;
         let (_, snapshots) = contents.map_err(|error| refused(&error))?;
         let new = snapshots.iter().filter(|info| taken.contains(&info.id));
@@ -272,7 +283,7 @@ pub(super) fn pool_volume(objects: &Objects, name: &Name) -> Result<(Name, Volum
 }
 
 /// Where a volume of a pool is, if the asker may know of it.
-fn own_volume(
+pub(super) fn own_volume(
     objects: &Objects,
     asker: Asker<'_>,
     name: &Name,
@@ -292,7 +303,10 @@ fn owner<'a>(objects: &'a Objects, pool: &Name, info: &SnapshotInfo) -> Option<&
 }
 
 /// What snapshots of these volumes count as.
-fn space_of<'a>(objects: &Objects, volumes: impl IntoIterator<Item = &'a Name>) -> GrantUse {
+pub(super) fn space_of<'a>(
+    objects: &Objects,
+    volumes: impl IntoIterator<Item = &'a Name>,
+) -> GrantUse {
     let mut space = GrantUse::default();
     for volume in volumes {
         let entry = objects.volumes.get(volume);

@@ -53,7 +53,7 @@ fn needed_role(method: &Method, segments: &[&str]) -> Role {
     match (segments, method.is_safe()) {
         (["v1", "tokens" | "audit", ..], _) => Role::Admin,
         (_, true) => Role::Viewer,
-        (["v1", "volumes" | "hosts" | "snapshots", ..], false) => Role::Operator,
+        (["v1", "volumes" | "hosts" | "snapshots" | "schedules", ..], false) => Role::Operator,
         (["v1", "pools", _, "snapshots", _], false) => Role::Operator,
         _ => Role::Admin,
     }
@@ -70,9 +70,9 @@ fn subject(segments: &[&str]) -> Subject {
     name.map_or(Subject::Other, |name| Subject::Owned(kind, name))
 }
 
-/// Collections here, histories and all snapshots are filtered by their routes, objects by their
-/// owner. What a tenant may make in which pool, and of which snapshot, is looked at where it is
-/// made.
+/// Collections here, histories, all snapshots and schedules are filtered by their routes, objects
+/// by their owner. What a tenant may make in which pool, and of which snapshot, is looked at where
+/// it is made.
 fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &Subject) -> bool {
     match (segments, subject) {
         (["v1", "volumes", _], Subject::Owned(..)) => true,
@@ -89,7 +89,8 @@ fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &
         // A name of a host is whatever anybody says: the node's people say whose it is.
         (["v1", "hosts", _], Subject::Owned(..)) => method.is_safe(),
         (["v1", "hosts", _, "key" | "tls-key"], Subject::Owned(..)) => true,
-        (["v1", "snapshots"] | ["v1", "snapshots", _], _) => true,
+        (["v1", "snapshots" | "schedules"], _) => true,
+        (["v1", "snapshots" | "schedules", _], _) => true,
         (["v1", "pools", _, "snapshots", _], _) => true,
         (["v1", "tenants", name], _) => method.is_safe() && *name == tenant.as_str(),
         (

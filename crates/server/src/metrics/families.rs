@@ -5,6 +5,7 @@
 
 mod limits;
 mod pools;
+mod schedules;
 mod volumes;
 
 use std::time::{Duration, SystemTime};
@@ -25,6 +26,7 @@ pub fn of(sample: &Sample) -> Vec<MetricFamily> {
     cores(&mut page, sample);
     volumes::add(&mut page, sample);
     limits::add(&mut page, sample);
+    schedules::add(&mut page, sample);
     pools::drives(&mut page, sample);
     pools::health(&mut page, sample);
     pools::pools(&mut page, sample);

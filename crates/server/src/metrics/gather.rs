@@ -20,6 +20,8 @@ pub struct Known {
     pub pools: BTreeMap<Name, KnownPool>,
     /// What tenants with limits or minimums may do and are promised, by name.
     pub tenants: BTreeMap<Name, KnownLimits>,
+    /// Schedules of snapshots by name.
+    pub schedules: BTreeMap<Name, KnownSchedule>,
     /// What drives said of their health when they were last asked.
     pub health: BTreeMap<Name, DriveHealth>,
     /// What pools said last that volumes hold and no snapshot does, by volume.
@@ -52,6 +54,15 @@ pub struct KnownLimits {
     pub rates: Rates,
     /// Commands a second that are promised.
     pub minimum_iops: Option<u64>,
+}
+
+/// A schedule.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownSchedule {
+    /// When it took snapshots last, in seconds since 1970.
+    pub last: Option<u64>,
+    /// Whether it does not take or delete what it should.
+    pub has_problem: bool,
 }
 
 /// A pool.
@@ -138,6 +149,11 @@ pub mod tests {
         let mut known = Known::default();
         known.drives.insert(name("d0"), true);
         known.tenants.insert(name("acme"), limits());
+        let schedule = KnownSchedule {
+            last: Some(1_795_716_450),
+            has_problem: false,
+        };
+        known.schedules.insert(name("nightly"), schedule);
         known.health.insert(name("d0"), health());
         let pool = KnownPool {
             facts: Some(pool_facts()),
