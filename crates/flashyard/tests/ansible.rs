@@ -103,6 +103,12 @@ struct Site {
     printed: String,
 }
 
+/// Results but those of modules that only show.
+fn changes(mut results: Vec<Value>) -> Vec<Value> {
+    results.retain(|result| !result["action"].as_str().unwrap().ends_with("_info"));
+    results
+}
+
 impl Site {
     fn new(node: Node) -> Site {
         let directory = tempfile::tempdir().unwrap();
@@ -166,6 +172,7 @@ impl Site {
             "pools",
             "volumes",
             "snapshots",
+            "schedules",
             "hosts",
             "tenants",
             "tokens",
@@ -190,13 +197,13 @@ impl Site {
     /// A check run changes nothing and predicts what the run does, and a second run does nothing.
     fn predicts_runs_and_rests(&mut self, playbook: &str) {
         let before = self.state();
-        let predicted = self.play(playbook, &["--check"]);
+        let predicted = changes(self.play(playbook, &["--check"]));
         assert_eq!(
             self.state(),
             before,
             "{playbook}: a check run changed something"
         );
-        let done = self.play(playbook, &[]);
+        let done = changes(self.play(playbook, &[]));
         assert!(!done.is_empty(), "{playbook}");
         for (predicted, done) in predicted.iter().zip(&done) {
             assert_eq!(predicted, done, "{playbook}");
