@@ -64,6 +64,10 @@ pub enum Mutation {
     ReadsUnchecked,
     /// Parity and copies are not made.
     WritesNoRedundancy,
+    /// A change ends where its caller stops waiting for it.
+    LeavesChangesHalf,
+    /// An opening waits for every drive, however long it answers nothing.
+    WaitsForSilentDrives,
     /// A block that a drive reads wrong once is lost, and a stripe with such a block is torn.
     BelievesOneRead,
     /// What is rebuilt from a row is not compared with its checksum.

@@ -116,6 +116,8 @@ found! {
     forgets_what_is_merged: ForgetsWhatIsMerged within 20 of any;
     reads_unchecked: ReadsUnchecked within 60 of any;
     writes_no_redundancy: WritesNoRedundancy within 20 of raid6;
+    leaves_changes_half: LeavesChangesHalf within 200 of any;
+    waits_for_silent_drives: WaitsForSilentDrives within 200 of any;
     rebuilds_unchecked: RebuildsUnchecked within 400 of liars;
     takes_misplaced_headers: TakesMisplacedHeaders within 600 of liars;
 }
