@@ -105,12 +105,12 @@ function Frame({ name, leave }: { name: string | undefined; leave: (() => void) 
           <Group gap="sm" wrap="nowrap">
             <Burger opened={opened} onClick={toggle} hiddenFrom="sm" size="sm" aria-label="Menu" aria-expanded={opened} />
             <Anchor component={Link} href="/" fw={700} underline="never" c="inherit">Flashyard</Anchor>
-            {name && <Text c="dimmed" truncate>{name}</Text>}
+            {name && <Text c="dimmed" truncate visibleFrom="xs">{name}</Text>}
           </Group>
           <Group gap="xs" wrap="nowrap">
             <Search />
             <ColourScheme />
-            {leave && <Button variant="default" size="xs" onClick={leave}>Sign out</Button>}
+            {leave && <Button variant="default" size="xs" px="sm" onClick={leave}>Sign out</Button>}
           </Group>
         </Group>
       </AppShell.Header>

@@ -33,8 +33,12 @@ async function open(page: Page, url: string, title: string, path: string) {
   await expect(page.getByLabel("Loading")).toHaveCount(0);
 }
 
+/** Pixels that the page, or what stands at its top, is too wide for the window. */
 async function sideways(page: Page): Promise<number> {
-  return page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  return page.evaluate(() => {
+    const ends = [...document.querySelectorAll("header *")].map((element) => element.getBoundingClientRect().right);
+    return Math.max(document.documentElement.scrollWidth, ...ends) - window.innerWidth;
+  });
 }
 
 for (const colorScheme of ["light", "dark"] as const) {

@@ -27,9 +27,9 @@ export function Audit() {
             text={(entry) => `${entry.token} ${entry.from} ${entry.method} ${entry.path} ${result(entry)} ${entry.body ?? ""}`}
             empty={<Empty title="No changes">Every change through the API is listed here.</Empty>}
             columns={[
-              { title: "Time", cell: (entry) => dateTime(entry.time), order: (entry) => entry.id },
+              { title: "Time", keep: true, cell: (entry) => dateTime(entry.time), order: (entry) => entry.id },
               { title: "Token", cell: (entry) => entry.token, order: (entry) => entry.token },
-              { title: "Address", cell: (entry) => entry.from, order: (entry) => entry.from, from: "lg" },
+              { title: "Address", keep: true, cell: (entry) => entry.from, order: (entry) => entry.from, from: "lg" },
               { title: "Change", cell: (entry) => `${entry.method} ${entry.path}${entry.others ? `, and ${entry.others} more alike` : ""}`, order: (entry) => entry.path },
               { title: "Result", cell: result, order: (entry) => entry.status },
               { title: "Body", cell: (entry) => entry.body ? <Code style={{ whiteSpace: "pre-wrap" }}>{entry.body}</Code> : "-", from: "lg" },

@@ -42,9 +42,9 @@ export function Events() {
             text={(event) => `${event.object} ${event.message}`}
             empty={<Empty title={all.length > 0 ? "No such events" : "Nothing to report"} />}
             columns={[
-              { title: "Time", width: 180, cell: (event) => dateTime(event.time), order: (event) => event.id },
-              { title: "Severity", width: 110, cell: (event) => <StateBadge state={event.severity} />, order: (event) => LEVELS[event.severity] },
-              { title: "Object", width: 180, cell: (event) => event.object, order: (event) => event.object, from: "sm" },
+              { title: "Time", keep: true, cell: (event) => dateTime(event.time), order: (event) => event.id },
+              { title: "Severity", cell: (event) => <StateBadge state={event.severity} />, order: (event) => LEVELS[event.severity] },
+              { title: "Object", cell: (event) => event.object, order: (event) => event.object, from: "sm" },
               { title: "Message", cell: (event) => event.message },
             ]}
           />

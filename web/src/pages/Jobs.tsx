@@ -35,8 +35,8 @@ export function Jobs() {
                   : `${job.percent}%`,
                 order: (job) => job.percent,
               },
-              { title: "Started", cell: (job) => dateTime(job.started), order: (job) => job.started, from: "md" },
-              { title: "Ended", cell: (job) => job.ended ? dateTime(job.ended) : "-", order: (job) => job.ended ?? "~", from: "md" },
+              { title: "Started", keep: true, cell: (job) => dateTime(job.started), order: (job) => job.started, from: "lg" },
+              { title: "Ended", keep: true, cell: (job) => job.ended ? dateTime(job.ended) : "-", order: (job) => job.ended ?? "~", from: "md" },
               { title: "Message", cell: (job) => job.message ?? "-", from: "sm" },
             ]}
           />

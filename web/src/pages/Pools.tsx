@@ -1,5 +1,5 @@
 import {
-  Anchor, Button, Card, Checkbox, Group, Modal, NativeSelect, Stack, Text, TextInput, Title,
+  Anchor, Box, Button, Card, Checkbox, Group, Modal, NativeSelect, Stack, Text, TextInput, Title,
 } from "@mantine/core";
 import { useState } from "react";
 import { Link } from "wouter";
@@ -56,10 +56,10 @@ function PoolCard({ pool }: { pool: Pool }) {
         </Button>
       </Group>
       {scrub.error && <Failure error={scrub.error} />}
-      <Fill used={pool.used_bytes} usable={pool.usable_bytes} />
+      <Box my="xs"><Fill used={pool.used_bytes} usable={pool.usable_bytes} /></Box>
       {pool.segments && <Segments pool={pool.name} segments={pool.segments} />}
       <PoolFacts pool={pool} />
-      <Members pool={pool} />
+      <Box mt="md"><Members pool={pool} /></Box>
     </Card>
   );
 }

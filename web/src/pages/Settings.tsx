@@ -1,4 +1,4 @@
-import { Button, Group, SimpleGrid, Text } from "@mantine/core";
+import { Button, SimpleGrid, Text } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import type { Schemas } from "../api/client";
 import { answer, node } from "../api/client";
@@ -22,12 +22,8 @@ export function Settings() {
         {(found) => (
           <SimpleGrid cols={{ base: 1, lg: 2 }}>
             {PARTS.map((part) => (
-              <div key={part.title}>
-                <Facts label={part.title} title={part.title} rows={part.rows(found)} />
-                <Group justify="flex-end" mt={4}>
-                  <Button size="compact-sm" variant="subtle" onClick={() => setChanging(part)} aria-label={`Change ${part.title.toLowerCase()}`}>Change</Button>
-                </Group>
-              </div>
+              <Facts key={part.title} label={part.title} title={part.title} rows={part.rows(found)}
+                action={<Button size="xs" variant="default" onClick={() => setChanging(part)} aria-label={`Change ${part.title.toLowerCase()}`}>Change</Button>} />
             ))}
             {changing && (
               <FormModal title={changing.title} verb="Save" close={() => setChanging(null)} fields={changing.fields(found)}

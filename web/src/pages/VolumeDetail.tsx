@@ -117,7 +117,7 @@ function Connect({ volume }: { volume: Volume }) {
   return (
     <Card withBorder>
       <Text size="sm" c="dimmed" mb="xs">On an allowed Linux host</Text>
-      <Code block>{lines}</Code>
+      <Code block tabIndex={0}>{lines}</Code>
       <CopyButton value={lines}>
         {({ copied, copy }) => <Button mt="xs" size="xs" variant="default" onClick={copy}>{copied ? "Copied" : "Copy"}</Button>}
       </CopyButton>

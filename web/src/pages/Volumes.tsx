@@ -90,23 +90,23 @@ function columnsOf(loads: Loads, lines: Map<string, (number | null)[]>): Column<
   const latency = (volume: Volume) => Math.max(0, ...flows(load(volume)).map((flow) => flow.operations_per_second > 0 ? flow.latency_p99_us : 0));
   const shown = (volume: Volume, text: string) => load(volume) ? text : "-";
   return [
-    { title: "Name", width: 170, order: name,
+    { title: "Name", width: 160, order: name,
       cell: (volume) => <Anchor component={Link} href={`/volumes/${volume.name}`} title={volume.nqn}>{volume.name}</Anchor>,
     },
-    { title: "State", width: 95, cell: (volume) => <StateBadge state={volume.state} reason={volume.reason} />, order: (volume) => volume.state },
-    { title: "Stored on", width: 130, cell: place, order: place, from: "lg" },
-    { title: "Size", width: 90, cell: (volume) => bytes(volume.capacity_bytes), order: (volume) => volume.capacity_bytes, align: "right" },
-    { title: "Unique", width: 90, align: "right", from: "md",
+    { title: "State", width: 92, cell: (volume) => <StateBadge state={volume.state} reason={volume.reason} />, order: (volume) => volume.state },
+    { title: "Stored on", width: 115, cell: place, order: place, from: "lg" },
+    { title: "Size", width: 88, cell: (volume) => bytes(volume.capacity_bytes), order: (volume) => volume.capacity_bytes, align: "right" },
+    { title: "Unique", width: 88, align: "right", from: "md",
       cell: (volume) => { const held = load(volume)?.unique_bytes; return held == null ? "-" : bytes(held); },
       order: (volume) => load(volume)?.unique_bytes ?? -1,
     },
-    { title: "IOPS", width: 80, cell: (volume) => shown(volume, scaled(iops(volume))), order: iops, align: "right", from: "sm" },
-    { title: "Throughput", width: 105, cell: (volume) => shown(volume, bytesPerSecond(bandwidth(volume))), order: bandwidth, align: "right", from: "sm" },
-    { title: "p99 latency", width: 105, cell: (volume) => latency(volume) > 0 ? microseconds(latency(volume)) : "-", order: latency, align: "right", from: "sm" },
+    { title: "IOPS", width: 76, cell: (volume) => shown(volume, scaled(iops(volume))), order: iops, align: "right", from: "sm" },
+    { title: "Throughput", width: 114, cell: (volume) => shown(volume, bytesPerSecond(bandwidth(volume))), order: bandwidth, align: "right", from: "sm" },
+    { title: "p99 latency", width: 116, cell: (volume) => latency(volume) > 0 ? microseconds(latency(volume)) : "-", order: latency, align: "right", from: "sm" },
     { title: "Last hour", width: 120, from: "md",
       cell: (volume) => <Sparkline label={`IOPS of ${volume.name}, last hour`} values={lines.get(volume.name) ?? []} />,
     },
-    { title: "Hosts", width: 140, cell: hosts, order: (volume) => volume.hosts.length, from: "lg" },
+    { title: "Hosts", width: 100, cell: hosts, order: (volume) => volume.hosts.length, from: "lg" },
   ];
 }
 

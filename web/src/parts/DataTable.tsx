@@ -11,6 +11,8 @@ export interface Column<Row> {
   align?: "left" | "right";
   /** The narrowest screen that shows the column. */
   from?: "sm" | "md" | "lg" | "xl";
+  /** Its text stays on one line. */
+  keep?: boolean;
   /** Its width in pixels; once a column has one, none depends on the rows in sight. */
   width?: number;
 }
@@ -154,7 +156,7 @@ function Heading<Row>({ column, down, sort }: HeadingProps<Row>) {
   return (
     <Table.Th aria-sort={column.order ? direction : undefined} w={column.width} {...look(column)}>
       {column.order
-        ? <UnstyledButton fw={600} fz="sm" onClick={sort}>{column.title}{arrow}</UnstyledButton>
+        ? <UnstyledButton fw={600} fz="sm" ta="inherit" className="heading" onClick={sort}>{column.title}{arrow}</UnstyledButton>
         : column.title}
     </Table.Th>
   );
@@ -164,6 +166,9 @@ function look<Row>(column: Column<Row>) {
   return {
     ta: column.align ?? ("left" as const),
     visibleFrom: column.from,
-    style: column.align === "right" ? { fontVariantNumeric: "tabular-nums" } : undefined,
+    style: {
+      ...(column.align === "right" ? { fontVariantNumeric: "tabular-nums" } : {}),
+      ...(column.keep ? { whiteSpace: "nowrap" as const } : {}),
+    },
   };
 }

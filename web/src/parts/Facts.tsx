@@ -1,12 +1,20 @@
-import { Card, Table, Title } from "@mantine/core";
+import { Card, Group, Table, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 
+interface Props {
+  label: string;
+  title: string;
+  rows: [string, ReactNode][];
+  /** What can be done about them. */
+  action?: ReactNode;
+}
+
 /** Properties of one object, a line each. */
-export function Facts({ label, title, rows }: { label: string; title?: string; rows: [string, ReactNode][] }) {
+export function Facts({ label, title, rows, action }: Props) {
   return (
-    <Card withBorder>
-      {title && <Title order={2} size="h5" mb="xs">{title}</Title>}
-      <Table aria-label={label} verticalSpacing={4}>
+    <Card withBorder h="100%">
+      <Group justify="space-between" mb="xs"><Title order={2} size="h5">{title}</Title>{action}</Group>
+      <Table aria-label={label} verticalSpacing={4} horizontalSpacing={0}>
         <Table.Tbody>
           {rows.map(([title, value]) => (
             <Table.Tr key={title}>

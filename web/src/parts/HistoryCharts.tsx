@@ -45,13 +45,13 @@ const CHARTS: Record<Kind, Kept[]> = {
     { title: "Space", lines: [["Used", "used_bytes"], ["Usable", "usable_bytes"]], show: bytes, scale: "binary" },
     { title: "Throughput", lines: [["Read", "read_bytes_per_second"], ["Written", "write_bytes_per_second"]], show: bytesPerSecond },
     { title: "IOPS", lines: [["IOPS", "iops"]], show: scaled },
-    { title: "Missing drives", lines: [["Missing drives", "missing_drives"]], show: scaled },
+    { title: "Missing drives", lines: [["Missing drives", "missing_drives"]], show: scaled, scale: "whole" },
   ],
   drive: [
     { title: "Throughput", lines: [["Read", "read_bytes_per_second"], ["Written", "write_bytes_per_second"]], show: bytesPerSecond },
     { title: "Wear", lines: [["Percentage used", "percentage_used"], ["Available spare", "available_spare_percent"]], show: (value) => percent(value / 100), most: 100 },
-    { title: "Errors", lines: [["Errors", "errors"]], show: scaled },
-    { title: "State", lines: [["Online", "online"]], show: (value) => value > 0.5 ? "online" : "offline", most: 1 },
+    { title: "Errors", lines: [["Errors", "errors"]], show: scaled, scale: "whole" },
+    { title: "State", lines: [["State", "online"]], show: (value) => value > 0.5 ? "online" : "offline", scale: "whole", most: 1 },
   ],
 };
 
@@ -91,7 +91,9 @@ function Drawn({ kind, history }: { kind: Kind; history: Schemas["History"] }) {
     first + (Math.min(count, (index + 1) * width) - 1) * history.step_seconds * 1000
   ));
   const values = (metric: Metric) => merged(series.find((one) => one.metric === metric)?.values ?? [], width, metric);
-  const charts = CHARTS[kind];
+  // A drive that does not tell of its health has no wear to show.
+  const has = (metric: Metric) => series.some((one) => one.metric === metric && one.values.some((value) => value != null));
+  const charts = CHARTS[kind].filter(({ title, lines }) => title !== "Wear" || lines.some(([, metric]) => has(metric)));
   return (
     <SimpleGrid cols={{ base: 1, md: 2, xl: Math.min(4, charts.length) }}>
       {charts.map(({ title, lines, ...rest }) => (

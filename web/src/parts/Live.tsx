@@ -37,8 +37,8 @@ function Now({ points }: { points: Point[] }) {
   if (points.length === 0) return <Text c="dimmed" size="sm">The first figures come in a moment.</Text>;
   const fill = (point: Point) => point.usable_bytes > 0 ? point.used_bytes / point.usable_bytes : 0;
   const times = points.map((point) => new Date(point.time).getTime());
-  const line = (name: string, of: (point: Point) => number) => ({ name, values: points.map(of) });
-  const latency = ({ operations_per_second, latency_p99_us }: Schemas["Flow"]) => operations_per_second > 0 ? latency_p99_us : 0;
+  const line = (name: string, of: (point: Point) => number | null) => ({ name, values: points.map(of) });
+  const latency = ({ operations_per_second, latency_p99_us }: Schemas["Flow"]) => operations_per_second > 0 ? latency_p99_us : null;
   const common = { times, group: "live" };
   return (
     <SimpleGrid cols={{ base: 1, md: 2, xl: 4 }}>

@@ -17,7 +17,7 @@ export function Members({ pool, acts }: { pool: Pool; acts?: boolean }) {
   return (
     <>
       <Table.ScrollContainer minWidth={300} scrollAreaProps={{ viewportProps: { tabIndex: 0 } }}>
-        <Table aria-label={`Drives of ${pool.name}`} verticalSpacing={4}>
+        <Table aria-label={`Drives of ${pool.name}`} verticalSpacing={4} style={{ whiteSpace: "nowrap" }}>
           <Table.Thead>
             <Table.Tr>
               <Table.Th>Drive</Table.Th><Table.Th>State</Table.Th><Table.Th ta="right">Size</Table.Th><Table.Th ta="right">Free</Table.Th>

@@ -21,7 +21,7 @@ export function Search() {
   useHotkeys([["/", open], ["mod+K", open]]);
   return (
     <>
-      <Button variant="default" size="xs" onClick={open} aria-label="Search (press /)">Search</Button>
+      <Button variant="default" size="xs" px="sm" onClick={open} aria-label="Search (press /)">Search</Button>
       <Modal opened={opened} onClose={close} title="Search" size="lg">
         {opened && <Question close={close} />}
       </Modal>

@@ -9,7 +9,7 @@ const COLOURS: Record<string, string> = {
 /** A state as a word and a colour; the word alone says everything. */
 export function StateBadge({ state, reason }: { state: string; reason?: string | null }) {
   const badge = (
-    <Badge color={COLOURS[state] ?? "gray"} variant="light" tabIndex={reason ? 0 : undefined}>
+    <Badge color={COLOURS[state] ?? "gray"} variant="light" miw="max-content" tabIndex={reason ? 0 : undefined}>
       {state.replaceAll("_", " ")}
     </Badge>
   );

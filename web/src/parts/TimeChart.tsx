@@ -39,7 +39,7 @@ export function TimeChart({ title, times, lines, show, scale = "decimal", most, 
       <Title order={3} size="h6">{title}</Title>
       <Text size="xs" c="dimmed" mb="xs">{now.join(", ")}</Text>
       <LineChart
-        h={190}
+        h={200}
         data={times.map((time, index) => ({
           time, ...Object.fromEntries(lines.map(({ name, values }) => [name, values[index] ?? null])),
         }))}
@@ -50,7 +50,7 @@ export function TimeChart({ title, times, lines, show, scale = "decimal", most, 
         withDots={false}
         connectNulls={false}
         withLegend
-        legendProps={{ verticalAlign: "bottom", height: 28 }}
+        legendProps={{ verticalAlign: "top", height: 32, itemSorter: null }}
         xAxisProps={{
           type: "number", domain: [from, to], ticks: timeTicks(from, to),
           tickFormatter: (at: number) => timeText(at, to - from),

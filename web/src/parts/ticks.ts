@@ -1,12 +1,13 @@
 /** Where the lines of a chart's axes are: at round numbers, and at round times of the reader's clock. */
 
-export type Scale = "decimal" | "binary";
+export type Scale = "decimal" | "binary" | "whole";
 
 /** From 0 to the first round number that is not below `most`, in steps of 1, 2 or 5 times a power of
- * ten; for bytes in steps of powers of two, which are whole KiB, MiB and so on. */
+ * ten; for bytes in steps of powers of two, which are whole KiB, MiB and so on; for counts not below 1. */
 export function ticks(most: number, scale: Scale = "decimal", lines = 4): number[] {
   const wanted = (most > 0 ? most : 1) / lines;
-  const step = scale === "binary" ? 2 ** Math.max(0, Math.ceil(Math.log2(wanted))) : decimalStep(wanted);
+  const least = scale === "whole" ? 1 : 0;
+  const step = scale === "binary" ? 2 ** Math.max(0, Math.ceil(Math.log2(wanted))) : Math.max(least, decimalStep(wanted));
   const count = Math.max(1, Math.ceil((most > 0 ? most : 1) / step - 1e-9));
   return Array.from({ length: count + 1 }, (_, index) => scale === "binary" ? index * step : round(index * step));
 }
