@@ -32,6 +32,7 @@ mod namespace;
 mod pace;
 mod per_core;
 mod port;
+mod portions;
 mod proofs;
 mod reach;
 mod refusals;

@@ -17,6 +17,7 @@ use crate::gate::{self, Gate};
 use crate::io::IoQueue;
 use crate::per_core::Core;
 use crate::port::PathState;
+use crate::portions::{Portions, Room};
 use crate::report::CloseReason;
 use crate::reservation::command as reservation;
 use crate::secure::Secured;
@@ -75,8 +76,8 @@ pub(crate) struct Session<D> {
     /// The connection is to be closed.
     closed: Notify,
     closing: Cell<Option<CloseReason>>,
-    /// Data bytes that reads in execution may yet add to the outbox.
-    reading: Cell<usize>,
+    /// Data that reads in execution may yet add to the outbox, and reads that wait for room.
+    reads: RefCell<Portions<Errand>>,
     /// Slots that wait for a command.
     idle: RefCell<Vec<Rc<Slot>>>,
     slots: Cell<usize>,
@@ -96,6 +97,7 @@ struct Later {
 #[derive(Clone, Copy)]
 struct Errand {
     ready: Ready,
+    nsid: u32,
     answer_bytes: usize,
 }
 
@@ -128,7 +130,7 @@ impl<D: BlockDevice + 'static> Session<D> {
             sending: Cell::new(0),
             closed: Notify::new(),
             closing: Cell::new(None),
-            reading: Cell::new(0),
+            reads: RefCell::default(),
             idle: RefCell::default(),
             slots: Cell::new(0),
             ended: Notify::new(),
@@ -233,7 +235,8 @@ impl<D: BlockDevice + 'static> Session<D> {
     /// Has the core count what the connection holds now.
     pub fn account(&self) {
         let mut machine = self.machine.borrow_mut();
-        let unsent = machine.outbox().len_bytes() + self.sending.get() + self.reading.get();
+        let unsent =
+            machine.outbox().len_bytes() + self.sending.get() + self.reads.borrow().bytes();
         let held = unsent + machine.write_bytes();
         self.core.room.hold(self.held.replace(held), held);
     }
@@ -260,43 +263,78 @@ impl<D: BlockDevice + 'static> Session<D> {
     }
 
     /// Gives what was received to looping tasks, one for each command at most; more are started
-    /// as the host uses more of its queue. Stops when reads have filled the room for their data:
-    /// true says that commands are left, or that so much waits to be sent that nothing more is to
-    /// be received.
+    /// as the host uses more of its queue. Reads for which there is no room wait, and hold up no
+    /// other command. True says that so much waits to be sent that nothing more is to be received.
     pub fn dispatch(self: &Rc<Self>) -> bool {
         if self.is_trusted() {
             self.core.strangers.note_host();
         }
         let pressed = self.core.room.is_pressed();
         self.machine.borrow_mut().set_pressed(pressed);
-        let is_left = self.hand_out(self.unsent_max(pressed));
+        let is_full = self.hand_out();
         self.account();
-        is_left
+        is_full
     }
 
-    fn hand_out(self: &Rc<Self>, unsent_max: usize) -> bool {
+    fn hand_out(self: &Rc<Self>) -> bool {
         loop {
+            let Some(room) = self.read_room() else {
+                return true;
+            };
             let mut machine = self.machine.borrow_mut();
-            let answered = machine.outbox().len_bytes() + self.sending.get();
-            if answered + self.reading.get() > unsent_max {
-                return machine.has_work() || answered > unsent_max;
-            }
             let Some(ready) = machine.take_ready() else {
                 return false;
             };
-            let answer_bytes = match ready {
-                Ready::One(tag) => machine.answer_bytes(tag) as usize,
-                Ready::Fused(..) => 0,
+            let (nsid, answer_bytes) = match ready {
+                Ready::One(tag) => machine.answer_of(tag),
+                Ready::Fused(..) => (0, 0),
             };
             drop(machine);
-            self.reading.set(self.reading.get() + answer_bytes);
-            let idle = self.idle.borrow_mut().pop();
-            let slot = idle.unwrap_or_else(|| self.start_slot());
-            slot.set(Some(Errand {
+            let errand = Errand {
                 ready,
-                answer_bytes,
-            }));
+                nsid,
+                answer_bytes: answer_bytes as usize,
+            };
+            let mut reads = self.reads.borrow_mut();
+            let fits = match errand.answer_bytes {
+                0 => Some(errand),
+                bytes => reads.take(nsid, bytes, room, errand),
+            };
+            drop(reads);
+            if let Some(errand) = fits {
+                self.begin(errand);
+            }
         }
+    }
+
+    fn begin(self: &Rc<Self>, errand: Errand) {
+        let idle = self.idle.borrow_mut().pop();
+        let slot = idle.unwrap_or_else(|| self.start_slot());
+        slot.set(Some(errand));
+    }
+
+    /// Begins reads that waited, as far as there is room for their data now.
+    pub fn resume(self: &Rc<Self>) {
+        if !self.reads.borrow().is_waited_for() || self.closing.get().is_some() {
+            return;
+        }
+        while let Some(room) = self.read_room() {
+            let next = self.reads.borrow_mut().next(room);
+            let Some(errand) = next else { return };
+            self.begin(errand);
+        }
+    }
+
+    /// Room for the data of reads; none while so much waits to be sent.
+    fn read_room(&self) -> Option<Room> {
+        let pressed = self.core.room.is_pressed();
+        let most = self.unsent_max(pressed);
+        let answered = self.machine.borrow_mut().outbox().len_bytes() + self.sending.get();
+        (answered <= most).then_some(Room {
+            bytes: most,
+            used: answered,
+            is_scarce: pressed || !self.is_trusted(),
+        })
     }
 
     fn start_slot(self: &Rc<Self>) -> Rc<Slot> {
@@ -312,7 +350,8 @@ impl<D: BlockDevice + 'static> Session<D> {
                 Ready::One(tag) => self.execute(tag).await,
                 Ready::Fused(first, second) => self.execute_fused(first, second).await,
             };
-            self.reading.set(self.reading.get() - errand.answer_bytes);
+            let (nsid, bytes) = (errand.nsid, errand.answer_bytes);
+            self.reads.borrow_mut().give_back(nsid, bytes);
             if let Some(later) = later {
                 Box::pin(self.answer_later(later)).await;
             }
@@ -320,6 +359,7 @@ impl<D: BlockDevice + 'static> Session<D> {
                 break;
             }
             self.idle.borrow_mut().push(Rc::clone(&slot));
+            self.resume();
         }
         self.slots.set(self.slots.get() - 1);
         self.ended.notify_one();
@@ -395,9 +435,9 @@ impl<D: BlockDevice + 'static> Session<D> {
 
     /// Answers once the namespace may be ready, and after the delay that hosts are told of at the
     /// latest. Nothing waits where there is nobody to be answered, or the node stops.
-    async fn answer_later(&self, later: Later) {
+    async fn answer_later(self: &Rc<Self>, later: Later) {
         // What was kept free for its data is free, which another command may wait for.
-        self.sent.notify_one();
+        self.resume();
         if let Some(Role::Io(queue)) = self.role.get() {
             let waits = || self.closing.get().is_none() && !self.core.stopping.get();
             unready::wait(&queue.subsystem, later.nsid, waits).await;

@@ -297,6 +297,7 @@ async fn transmit<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Str
         session.sending.set(0);
         session.account();
         session.sent.notify_one();
+        session.resume();
         if result.is_err() {
             return session.close(CloseReason::Network);
         }

@@ -7,6 +7,7 @@ use nvme::{Direction, FatalError, HeaderRules, Receiver, RunningDigest, Status, 
 
 use super::outbox::Outbox;
 use super::transfer::Transfer;
+use crate::portions::Portions;
 
 /// What a connection offers and allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,9 +179,8 @@ pub struct Connection {
     pub(super) free: Vec<u16>,
     pub(super) outstanding: u16,
     pub(super) work: VecDeque<Ready>,
-    /// Transfers that wait for room under `write_bytes_max`, in order of arrival.
-    pub(super) waiting: VecDeque<u16>,
-    pub(super) write_bytes: usize,
+    /// Write data that was asked for, under `write_bytes_max`, and transfers that wait for room.
+    pub(super) writes: Portions<u16>,
     /// R2Ts that are not answered in full, and the bytes they asked for.
     pub(super) requests_open: usize,
     pub(super) bytes_awaited: usize,
@@ -284,8 +284,7 @@ impl Connection {
             free: Vec::new(),
             outstanding: 0,
             work: VecDeque::new(),
-            waiting: VecDeque::new(),
-            write_bytes: 0,
+            writes: Portions::default(),
             requests_open: 0,
             bytes_awaited: 0,
             fused_first: None,
@@ -321,7 +320,7 @@ impl Connection {
 
     /// Bytes of write data that were asked for and whose commands have not ended.
     pub fn write_bytes(&self) -> usize {
-        self.write_bytes
+        self.writes.bytes()
     }
 
     /// The next thing to execute, with its commands.
@@ -349,14 +348,15 @@ impl Connection {
         })
     }
 
-    /// Bytes of data that the answer to a command may carry.
-    pub fn answer_bytes(&self, tag: Tag) -> u32 {
-        self.slots.get(usize::from(tag.0)).map_or(0, |slot| {
+    /// The namespace of a command, and the bytes of data that its answer may carry.
+    pub fn answer_of(&self, tag: Tag) -> (u32, u32) {
+        self.slots.get(usize::from(tag.0)).map_or((0, 0), |slot| {
             let entry = &slot.transfer.entry;
-            match Direction::of(entry.opcode) {
+            let bytes = match Direction::of(entry.opcode) {
                 Direction::ToHost => entry.data.length.get(),
                 _ => 0,
-            }
+            };
+            (entry.namespace_id.get(), bytes)
         })
     }
 
@@ -444,11 +444,12 @@ impl Connection {
         slot.state = SlotState::Free;
         slot.transfer.data = None;
         let granted = std::mem::take(&mut slot.transfer.granted_bytes);
+        let nsid = slot.transfer.entry.namespace_id.get();
         let command_id = slot.command_id;
         self.free.push(index);
         self.outstanding -= 1;
         if granted > 0 {
-            self.write_bytes -= granted;
+            self.writes.give_back(nsid, granted);
             self.grant_waiting();
         }
         Some(command_id)

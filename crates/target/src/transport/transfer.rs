@@ -6,6 +6,7 @@ use nvme::{FatalError, FatalErrorStatus, PduLayout, Status, SubmissionEntry, fie
 use zerocopy::little_endian::{U16, U32};
 
 use super::connection::{Connection, PRESSED_BYTES, Payload, Receiving, Slot, SlotState};
+use crate::portions::Room;
 
 /// R2Ts that this end has outstanding for one command at most, even if the host allows more.
 pub(super) const WINDOWS: usize = 4;
@@ -51,34 +52,44 @@ impl Transfer {
 }
 
 impl Connection {
-    /// Write data of `length` bytes is to be asked for, now or when there is room.
+    /// Write data of `length` bytes is to be asked for, now or when there is room for it.
     pub(super) fn start_transfer(&mut self, index: u16, length: u32) {
         let Some(slot) = self.slots.get_mut(usize::from(index)) else {
             return;
         };
         slot.state = SlotState::Transferring;
         slot.transfer.length = length;
-        self.waiting.push_back(index);
-        self.grant_waiting();
+        let nsid = slot.transfer.entry.namespace_id.get();
+        let room = self.write_room();
+        let granted = self.writes.take(nsid, length as usize, room, index);
+        if granted.is_some() {
+            self.grant(index);
+        }
     }
 
-    /// Asks for data, in order of arrival, as long as there is room for it.
+    /// Asks for data that waits, as long as there is room for it.
     pub(super) fn grant_waiting(&mut self) {
-        while let Some(&index) = self.waiting.front() {
-            let Some(slot) = self.slots.get_mut(usize::from(index)) else {
-                return;
-            };
-            let length = slot.transfer.length as usize;
-            let most = match self.pressed {
-                true => PRESSED_BYTES.min(self.settings.write_bytes_max),
-                false => self.settings.write_bytes_max,
-            };
-            if self.write_bytes > 0 && self.write_bytes + length > most {
-                return;
-            }
-            self.waiting.pop_front();
-            self.write_bytes += length;
-            slot.transfer.granted_bytes = length;
+        let room = self.write_room();
+        while let Some(index) = self.writes.next(room) {
+            self.grant(index);
+        }
+    }
+
+    fn write_room(&self) -> Room {
+        let most = self.settings.write_bytes_max;
+        Room {
+            bytes: match self.pressed {
+                true => PRESSED_BYTES.min(most),
+                false => most,
+            },
+            used: 0,
+            is_scarce: self.pressed,
+        }
+    }
+
+    fn grant(&mut self, index: u16) {
+        if let Some(slot) = self.slots.get_mut(usize::from(index)) {
+            slot.transfer.granted_bytes = slot.transfer.length as usize;
             self.request_data(index);
         }
     }

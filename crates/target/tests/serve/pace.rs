@@ -10,7 +10,9 @@ use block::{BlockDevice, Buffer, Durability, Lba};
 use initiator::{Controller, Namespace};
 use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};
 use target::TargetSettings;
+use target::transport::ConnectionSettings;
 
+use crate::device::Memory;
 use crate::io::geometry;
 use crate::{Fixture, SUBSYSTEM, cores, namespace, nqn, options, simulate, subsystem};
 
@@ -221,6 +223,51 @@ fn who_waits_holds_up_nothing() {
         assert!(reactor::now() - before < Duration::from_secs(1));
         assert_eq!(done.failed.get(), 32);
     });
+}
+
+/// A volume whose commands wait, for its limit or for its device, holds up no other of the same
+/// queue: neither do its reads take all the room for data to be sent, nor its writes that for data
+/// to come.
+#[test]
+fn a_volume_that_waits_holds_up_no_other_of_its_queue() {
+    let large = 128 << 10;
+    // Room for eight of them.
+    let settings = TargetSettings {
+        connection: ConnectionSettings {
+            write_bytes_max: 1 << 20,
+            ..ConnectionSettings::default()
+        },
+        read_bytes_max: 1 << 20,
+        ..TargetSettings::default()
+    };
+    for (seed, waiting, is_limited) in [
+        (66, Load::Read(large), true),
+        (67, Load::Write(large), true),
+        (68, Load::Read(large), false),
+        (69, Load::Write(large), false),
+    ] {
+        simulate(seed, async {
+            let fixture = Fixture::start(settings, geometry(4096, 64));
+            let device = Rc::new(Memory::new(geometry(4096, 64)));
+            let (target, name) = (&fixture.target, nqn(SUBSYSTEM));
+            target.add_namespace(&name, namespace(2), device).unwrap();
+            match is_limited {
+                true => target.set_terms(&name, 1, &total(1)).unwrap(),
+                false => fixture.device.delay.set(Duration::from_secs(10)),
+            }
+            let controller = fixture.connect(options()).await;
+            let slow = load(&open(&controller).await, waiting, 30);
+            reactor::sleep(Duration::from_secs(5)).await;
+            let free = controller.namespace(2).await.unwrap();
+            for own in [Load::Read(16384), Load::Write(16384)] {
+                let done = load(&free, own, 2);
+                reactor::sleep(Duration::from_millis(100)).await;
+                let done = done.well.get();
+                assert!(done > 20, "{done} beside one that waits, seed {seed}");
+            }
+            assert!(slow.failed.get() == 0 && slow.well.get() < 30);
+        });
+    }
 }
 
 /// A host and its volume in a place that others share.
