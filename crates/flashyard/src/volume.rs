@@ -83,7 +83,7 @@ pub enum Verb {
         /// The host, or `any` for every host
         host: Name,
     },
-    /// Hide a volume from a host; its sessions with it end
+    /// Hide a volume from a host; its sessions end unless they are for other volumes too
     Deny {
         /// The volume
         volume: Name,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use block::{BlockDevice, Buffer, Lba};
 use initiator::{ConnectOptions, Controller, discover};
+use nvme::event::AsyncEvent;
 use reactor::{Reactor, ReactorConfig, sleep};
 use support::Node;
 
@@ -103,6 +104,65 @@ fn every_form_of_a_host_name_is_allowed_and_served() {
             assert_eq!(namespace.read(Lba(0), Buffer::new(4096)).await.1, Ok(()));
         });
     }
+}
+
+/// Two hosts with a volume each in one subsystem: neither sees the other's, nor is in the way of
+/// what is done to it; a volume is given and taken under a connection, and all of it lasts.
+#[test]
+fn each_host_sees_its_own_volumes_of_a_shared_subsystem() {
+    let mut node = Node::develop(&["--drives", "3", "--cores", "0,1"]);
+    node.answer(&["volume", "deny", "demo", "any"]);
+    let hosts = [("friend", FRIEND), ("stranger", STRANGER)];
+    for ((host, nqn), drive) in hosts.into_iter().zip(["d1", "d2"]) {
+        node.answer(&["host", "add", host, "--nqn", nqn]);
+        let create = ["volume", "create", drive, "--drive", drive, "--allow", host];
+        node.answer(&[&create[..], &["--subsystem", "group"]].concat());
+    }
+    let nqn = node.client().volume(&support::name("d1")).unwrap().nqn;
+    let reactor = || Reactor::io_uring(ReactorConfig::default()).unwrap();
+    reactor().run(async {
+        let address = node.endpoints().nvme[0];
+        let connect = |host| Controller::connect(address, &nqn, ConnectOptions::new(host));
+        let friend = connect(FRIEND).await.unwrap();
+        assert_eq!(visible(address, STRANGER).await, [nqn.as_str()]);
+        assert_eq!(friend.active_namespaces().await.unwrap(), [1]);
+        assert!(friend.namespace(2).await.is_err());
+        // Whoever is connected for another volume is not in the way.
+        node.answer(&["volume", "delete", "d2"]);
+        let again = ["volume", "create", "d2", "--drive", "d2", "--keep-data"];
+        node.answer(&[&again[..], &["--subsystem", "group", "--allow", "stranger"]].concat());
+        let stranger = connect(STRANGER).await.unwrap();
+        assert_eq!(stranger.active_namespaces().await.unwrap(), [2]);
+        let refused = node.ask(&["volume", "delete", "d2"]);
+        let refused = support::text(&refused.stderr);
+        assert!(
+            refused.contains(STRANGER) && !refused.contains(FRIEND),
+            "{refused}"
+        );
+
+        node.answer(&["volume", "allow", "d2", "friend"]);
+        assert_eq!(
+            friend.next_event().await,
+            Some(AsyncEvent::NAMESPACE_CHANGED)
+        );
+        let shared = friend.namespace(2).await.unwrap();
+        assert_eq!(shared.read(Lba(0), Buffer::new(4096)).await.1, Ok(()));
+        node.answer(&["volume", "deny", "d2", "friend"]);
+        assert!(shared.read(Lba(0), Buffer::new(4096)).await.1.is_err());
+        let own = friend.namespace(1).await.unwrap();
+        assert_eq!(own.read(Lba(0), Buffer::new(4096)).await.1, Ok(()));
+        assert_eq!(node.client().sessions().unwrap().items.len(), 2);
+    });
+    node.kill();
+    node.start();
+    reactor().run(async {
+        let address = node.endpoints().nvme[0];
+        for (host, seen) in [(FRIEND, 1), (STRANGER, 2)] {
+            let options = ConnectOptions::new(host);
+            let host = Controller::connect(address, &nqn, options).await.unwrap();
+            assert_eq!(host.active_namespaces().await.unwrap(), [seen]);
+        }
+    });
 }
 
 #[test]

@@ -270,14 +270,13 @@ impl Core {
                 nqn: spec.subsystem.clone(),
                 serial: serial(nqn),
                 model: MODEL.to_owned(),
-                allowed: spec.allowed.clone(),
+                // Each volume has its own list.
+                allowed: AllowedHosts::list([]),
                 ports: PortSet::All,
             })?;
             self.subsystems
                 .borrow_mut()
                 .insert(nqn.to_owned(), BTreeSet::new());
-        } else if self.target.allowed_hosts(&spec.subsystem)? != spec.allowed {
-            return Err(NodeError::OtherHosts(spec.subsystem.clone()));
         }
         let identity = *spec.uuid.as_bytes();
         let settings = NamespaceSettings {
@@ -297,6 +296,7 @@ impl Core {
         let known = spec.reservations.as_ref();
         self.target
             .restore_reservations(&spec.subsystem, spec.nsid, known)?;
+        self.set_allowed_hosts(&spec.subsystem, spec.nsid, spec.allowed.clone())?;
         if let Some(namespaces) = self.subsystems.borrow_mut().get_mut(nqn) {
             namespaces.insert(spec.nsid);
         }
@@ -341,15 +341,21 @@ impl Core {
         self.target.set_tls_key(host, key);
     }
 
-    /// Changes who may connect to a subsystem; others are disconnected.
-    pub fn set_allowed_hosts(&self, nqn: &Nqn, allowed: AllowedHosts) -> Result<(), NodeError> {
-        Ok(self.target.set_allowed_hosts(nqn, allowed)?)
+    /// Changes who may see a volume.
+    pub fn set_allowed_hosts(
+        &self,
+        nqn: &Nqn,
+        nsid: u32,
+        allowed: AllowedHosts,
+    ) -> Result<(), NodeError> {
+        Ok(self.target.set_namespace_hosts(nqn, nsid, allowed)?)
     }
 
-    /// Whether hosts that may not use a subsystem have nothing under way here, within `limit`. One
-    /// that is not served is used by nobody.
-    pub async fn is_fenced(&self, nqn: &Nqn, limit: Duration) -> bool {
-        self.target.is_fenced(nqn, limit).await.unwrap_or(true)
+    /// Whether hosts that may not see a volume have nothing under way on it here, within `limit`.
+    /// One that is not served is used by nobody.
+    pub async fn is_fenced(&self, nqn: &Nqn, nsid: u32, limit: Duration) -> bool {
+        let fenced = self.target.is_fenced(nqn, nsid, limit).await;
+        fenced.unwrap_or(true)
     }
 
     /// Sessions whose admin queue is on this core.

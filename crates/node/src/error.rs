@@ -79,9 +79,6 @@ pub enum NodeError {
         /// How many.
         requests: usize,
     },
-    /// The subsystem is there, for other hosts than the volume.
-    #[error("subsystem {0} is served to other hosts than this volume of it")]
-    OtherHosts(Nqn),
     /// A host that was denied has commands under way.
     #[error(
         "commands of hosts that may no longer use {0} are still under way on a drive that is slow \

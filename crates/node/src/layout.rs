@@ -318,22 +318,27 @@ impl Layout {
         Ok(capacity_bytes)
     }
 
-    /// Changes who may connect to a subsystem.
-    pub async fn set_allowed_hosts(&self, nqn: Nqn, to: AllowedHosts) -> Result<(), NodeError> {
+    /// Changes who may see a volume.
+    pub async fn set_allowed_hosts(
+        &self,
+        nqn: Nqn,
+        nsid: u32,
+        to: AllowedHosts,
+    ) -> Result<(), NodeError> {
         let work = move |core: Rc<Core>| {
             let (nqn, to) = (nqn.clone(), to.clone());
-            async move { core.set_allowed_hosts(&nqn, to) }
+            async move { core.set_allowed_hosts(&nqn, nsid, to) }
         };
         self.everywhere(work).await
     }
 
-    /// Returns when hosts that may not use a subsystem have nothing under way on any core. Changes
-    /// of other things do not wait for it.
-    pub async fn await_fence(&self, nqn: Nqn) -> Result<(), NodeError> {
+    /// Returns when hosts that may not see a volume have nothing under way on it on any core.
+    /// Changes of other things do not wait for it.
+    pub async fn await_fence(&self, nqn: Nqn, nsid: u32) -> Result<(), NodeError> {
         for index in 0..self.cores.len() {
             let nqn = nqn.clone();
             let ask = move |core: Rc<Core>| async move {
-                let fenced = core.is_fenced(&nqn, FENCED_WITHIN).await;
+                let fenced = core.is_fenced(&nqn, nsid, FENCED_WITHIN).await;
                 fenced.then_some(()).ok_or(NodeError::Unfenced(nqn))
             };
             self.on(index, ask).await?;

@@ -235,20 +235,26 @@ impl Node {
             .await
     }
 
-    /// Changes who may connect to a subsystem; hosts that no longer may are disconnected.
-    pub async fn set_allowed_hosts(&self, nqn: &Nqn, to: AllowedHosts) -> Result<(), NodeError> {
+    /// Changes who may see a volume. Hosts that may see no volume of its subsystem any more are
+    /// disconnected.
+    pub async fn set_allowed_hosts(
+        &self,
+        nqn: &Nqn,
+        nsid: u32,
+        to: AllowedHosts,
+    ) -> Result<(), NodeError> {
         let nqn = nqn.clone();
-        self.run(|layout| async move { layout.set_allowed_hosts(nqn, to).await })
+        self.run(move |layout| async move { layout.set_allowed_hosts(nqn, nsid, to).await })
             .await
     }
 
-    /// Returns when hosts that may not use a subsystem can no longer change anything behind it.
+    /// Returns when hosts that may not see a volume can no longer change anything on it.
     ///
     /// # Errors
     /// [`NodeError::Unfenced`] when commands of theirs take long on their drive.
-    pub async fn await_fence(&self, nqn: &Nqn) -> Result<(), NodeError> {
+    pub async fn await_fence(&self, nqn: &Nqn, nsid: u32) -> Result<(), NodeError> {
         let nqn = nqn.clone();
-        self.run(|layout| async move { layout.await_fence(nqn).await })
+        self.run(move |layout| async move { layout.await_fence(nqn, nsid).await })
             .await
     }
 

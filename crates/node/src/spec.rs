@@ -173,7 +173,7 @@ pub struct VolumeSpec {
     pub nsid: u32,
     /// Namespace identity.
     pub uuid: Uuid,
-    /// Who may connect to the subsystem; counts for the first volume that names it.
+    /// Who may see it, and connect to its subsystem for that.
     pub allowed: AllowedHosts,
     /// The reservations that it has from before; `None`: nobody knows them yet, and until somebody
     /// does the volume is not ready.

@@ -148,7 +148,7 @@ fn connect_admin<D: BlockDevice + 'static>(
             .subsystem(&subsystem_nqn)
             .filter(|subsystem| subsystem.settings.ports.contains(session.origin.port_id))
             .ok_or(NO_SUBSYSTEM)?;
-        if !subsystem.allowed.borrow().admits(&host_nqn) {
+        if !subsystem.admits(&host_nqn) {
             let status = Status::CONNECT_INVALID_HOST;
             return Err(Refusal::lasting(status, RefusalReason::NotAllowed));
         }
@@ -217,7 +217,7 @@ async fn connect_io<D: BlockDevice + 'static>(
     };
     let keeps_delays = core.attach(request).await?;
     // Who was denied meanwhile gets no queue that a fence has not seen.
-    if !subsystem.allowed.borrow().admits(&host_nqn) {
+    if !subsystem.admits(&host_nqn) {
         core.detach(controller_id, queue_id, session.id);
         let status = Status::CONNECT_INVALID_HOST;
         return Err(Refusal::lasting(status, RefusalReason::NotAllowed));

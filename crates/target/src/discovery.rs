@@ -33,9 +33,7 @@ pub(crate) fn log<D: BlockDevice + 'static>(core: &Core<D>, controller: &Control
         entries.push(discovery);
         for subsystem in core.subsystems.borrow().values() {
             let settings = &subsystem.settings;
-            if settings.ports.contains(port.settings.id)
-                && subsystem.allowed.borrow().admits(&controller.host_nqn)
-            {
+            if settings.ports.contains(port.settings.id) && subsystem.admits(&controller.host_nqn) {
                 entries.push(entry(port, address, settings.nqn.as_str()));
             }
         }

@@ -12,11 +12,11 @@ use nvme::fabrics::{CONTROLLER_ID_MAX, InvalidParameter};
 use nvme::log::ErrorEntry;
 use reactor::mailbox;
 
+use crate::errors::ERROR_LOG_ENTRIES;
 use crate::lock::Blocks;
 use crate::report::RefusalReason;
 use crate::reservation::shared::News;
 use crate::reservation::{HostId, Request};
-use crate::subsystem::ERROR_LOG_ENTRIES;
 
 /// The core that decides on reservations, and who has blocks to himself.
 pub(crate) const OWNER: u16 = 0;
@@ -164,11 +164,12 @@ pub(crate) enum Message {
         token: u64,
         result: Result<KeepsDelays, Refusal>,
     },
-    /// What has your part of this subsystem done?
+    /// What was done with your part of what a host sees of this subsystem?
     Account {
         token: u64,
         from: u16,
         subsystem_nqn: Nqn,
+        host_nqn: Nqn,
         /// One namespace, or all.
         nsid: Option<u32>,
     },

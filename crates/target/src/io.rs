@@ -13,6 +13,7 @@ use nvme::{IoOpcode, Status, SubmissionEntry};
 use qos::Direction;
 use zerocopy::FromBytes;
 
+use crate::errors::Failure;
 use crate::home::KeepsDelays;
 use crate::in_flight::Entered;
 use crate::lock::Blocks;
@@ -20,9 +21,9 @@ use crate::namespace::{By, Namespace};
 use crate::pace::Pass;
 use crate::per_core::Core;
 use crate::reservation::{Access, HostId};
-use crate::subsystem::{Failure, Subsystem};
 use crate::tally::add;
 use crate::transport::{Command, Reply};
+use crate::view::View;
 
 /// A Compare and Write covers at most this many bytes.
 pub(crate) const COMPARE_WRITE_BYTES_MAX: u32 = 64 << 10;
@@ -36,7 +37,7 @@ pub(crate) struct IoQueue<D> {
     pub queue_id: u16,
     pub host_nqn: Nqn,
     pub host_id: HostId,
-    pub subsystem: Rc<Subsystem<D>>,
+    pub subsystem: Rc<View<D>>,
     pub transfer_bytes_max: u32,
     pub keeps_delays: KeepsDelays,
     /// Set by every command; the keep alive timer looks and clears.
@@ -115,7 +116,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
     ) -> Result<Result<(), IoError>, Refused> {
         let namespace = &pair.namespace;
         let _entered = namespace.enter_locked(self.by(Access::Write))?;
-        self.still_here()?;
+        self.still_served(namespace)?;
         compare_blocks(namespace, pair.range, &pair.expected).await?;
         let device = &namespace.device;
         let write = device.write(pair.range.start, pair.data, pair.durability);
@@ -184,7 +185,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
     /// Flush of one namespace, or of all (NSID FFFFFFFFh).
     async fn flush(&self, id: u32) -> Result<Reply, Refused> {
         if id != ALL_NAMESPACES {
-            flush_one(&*self.namespace(id)?, self.by(Access::Write)).await?;
+            self.flush_one(&self.namespace(id)?).await?;
             return Ok(Reply::success());
         }
         let all: Vec<_> = self
@@ -195,9 +196,17 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
             .cloned()
             .collect();
         for namespace in all {
-            flush_one(&namespace, self.by(Access::Write)).await?;
+            self.flush_one(&namespace).await?;
         }
         Ok(Reply::success())
+    }
+
+    async fn flush_one(&self, namespace: &Rc<Namespace<D>>) -> Result<(), Refused> {
+        let nothing = BlockRange::new(Lba(0), 0);
+        let _entered = self.enter(namespace, nothing, Access::Write).await?;
+        add(&namespace.counters.flushes, 1);
+        namespace.device.flush().await?;
+        Ok(())
     }
 
     async fn write_zeroes(&self, command: &ReadWrite) -> Result<Reply, Refused> {
@@ -297,21 +306,25 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
     /// Counts a command in, once nobody has `range` to himself.
     async fn enter<'a>(
         &self,
-        namespace: &'a Namespace<D>,
+        namespace: &'a Rc<Namespace<D>>,
         range: BlockRange,
         access: Access,
     ) -> Result<Entered<'a>, Refused> {
         let entered = namespace.enter(range, self.by(access)).await?;
-        self.still_here()?;
+        self.still_served(namespace)?;
         Ok(entered)
     }
 
     /// A command that has waited while its connection ended does not begin any more: its host may
-    /// have sent it again by another one, and have written something else since.
-    fn still_here(&self) -> Result<(), Refused> {
-        match self.gone.get() {
-            true => Err(Status::ABORTED_QUEUE_DELETION),
-            false => Ok(()),
+    /// have sent it again by another one, and have written something else since. Nor does one whose
+    /// host was denied the namespace meanwhile.
+    fn still_served(&self, namespace: &Rc<Namespace<D>>) -> Result<(), Refused> {
+        if self.gone.get() {
+            return Err(Status::ABORTED_QUEUE_DELETION);
+        }
+        match self.subsystem.still_has(namespace) {
+            true => Ok(()),
+            false => Err(GONE),
         }
     }
 
@@ -396,11 +409,13 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
     /// Counts a failure, and enters it into the error log when the device caused it.
     fn failed(&self, entry: &SubmissionEntry, status: Status) -> Reply {
         let id = entry.namespace_id.get();
+        let of_device = status_is_of_device(status);
         if let Some(namespace) = self.subsystem.namespace(id) {
             add(&namespace.counters.errors, 1);
+            add(&namespace.counters.device_errors, of_device.into());
         }
-        if status_is_of_device(status) {
-            self.subsystem.record(Failure {
+        if of_device {
+            self.subsystem.errors.record(&Failure {
                 queue_id: self.queue_id,
                 command_id: entry.command_id.get(),
                 status,
@@ -452,13 +467,6 @@ fn range_of<D: BlockDevice>(
     } else {
         Err(Status::LBA_OUT_OF_RANGE.do_not_retry())
     }
-}
-
-async fn flush_one<D: BlockDevice>(namespace: &Namespace<D>, by: By<'_>) -> Result<(), Refused> {
-    let _entered = namespace.enter(BlockRange::new(Lba(0), 0), by).await?;
-    add(&namespace.counters.flushes, 1);
-    namespace.device.flush().await?;
-    Ok(())
 }
 
 async fn compare_blocks<D: BlockDevice>(

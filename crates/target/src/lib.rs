@@ -22,7 +22,9 @@ mod connect;
 mod controller;
 mod discovery;
 mod error;
+mod errors;
 mod gate;
+mod guests;
 mod home;
 mod in_flight;
 mod io;
@@ -49,6 +51,7 @@ mod target;
 mod tcp;
 pub mod transport;
 mod unready;
+mod view;
 
 pub use administration::{
     Administration, Answer, DriveNamespace, DriveReport, FORMATS, NamespaceChange, Wear,

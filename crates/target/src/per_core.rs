@@ -31,6 +31,7 @@ use crate::session::{Role, Session};
 use crate::settings::TargetSettings;
 use crate::strangers::Strangers;
 use crate::subsystem::Subsystem;
+use crate::view::View;
 
 /// Events kept for the node until it takes them; older ones go.
 const EVENTS_MAX: usize = 256;
@@ -159,13 +160,8 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    /// Every subsystem, and what each host has of those that are drives.
     pub fn all_subsystems(&self) -> Vec<Rc<Subsystem<D>>> {
-        let subsystems = self.subsystems.borrow();
-        subsystems
-            .values()
-            .flat_map(Subsystem::with_parts)
-            .collect()
+        self.subsystems.borrow().values().cloned().collect()
     }
 
     /// Keeps an event for the node.
@@ -220,24 +216,6 @@ impl<D: BlockDevice + 'static> Core<D> {
                 controller.raise(AsyncEvent::ANA_CHANGED);
             }
         }
-    }
-
-    /// A namespace of a subsystem was added, removed or resized.
-    pub fn namespace_changed(&self, subsystem: &Rc<Subsystem<D>>, nsid: u32) {
-        for controller in self.controllers_of(subsystem) {
-            controller.namespace_changed(nsid);
-        }
-    }
-
-    /// The controllers of one subsystem.
-    pub fn controllers_of(&self, subsystem: &Rc<Subsystem<D>>) -> Vec<Rc<Controller<D>>> {
-        let mut controllers = self.all_controllers();
-        controllers.retain(|controller| {
-            controller
-                .subsystem()
-                .is_some_and(|of| Rc::ptr_eq(of, subsystem))
-        });
-        controllers
     }
 
     pub fn all_controllers(&self) -> Vec<Rc<Controller<D>>> {
@@ -355,24 +333,24 @@ impl<D: BlockDevice + 'static> Core<D> {
         token
     }
 
-    /// What hosts did to a subsystem on all cores; a core that has stopped is left out.
-    pub async fn account(&self, subsystem: &Subsystem<D>, nsid: Option<u32>) -> Account {
-        let mut account = subsystem.account(nsid);
+    /// What hosts did, on all cores, to what one sees of a subsystem; a core that has stopped is
+    /// left out.
+    pub async fn account(&self, view: &View<D>, nsid: Option<u32>) -> Account {
+        let (subsystem_nqn, host_nqn) = (&view.settings.nqn, &view.host);
+        let mut account = self.account_here(subsystem_nqn, host_nqn, nsid);
         let from = self.identifiers.index;
         for core in (0..self.identifiers.cores).filter(|core| *core != from) {
             let token = self.next_token();
             let (sender, receiver) = oneshot::channel();
             self.accounts.borrow_mut().insert(token, sender);
-            let subsystem_nqn = subsystem.settings.nqn.clone();
-            self.post(
-                core,
-                Message::Account {
-                    token,
-                    from,
-                    subsystem_nqn,
-                    nsid,
-                },
-            );
+            let message = Message::Account {
+                token,
+                from,
+                subsystem_nqn: subsystem_nqn.clone(),
+                host_nqn: host_nqn.clone(),
+                nsid,
+            };
+            self.post(core, message);
             let answer = reactor::timeout(ANSWER_TIMEOUT, receiver).await;
             self.accounts.borrow_mut().remove(&token);
             if let Ok(Ok(other)) = answer {
@@ -380,6 +358,12 @@ impl<D: BlockDevice + 'static> Core<D> {
             }
         }
         account
+    }
+
+    fn account_here(&self, subsystem_nqn: &Nqn, host_nqn: &Nqn, nsid: Option<u32>) -> Account {
+        let subsystem = self.subsystem(subsystem_nqn);
+        let account = subsystem.map(|subsystem| subsystem.account(host_nqn, nsid));
+        account.unwrap_or_default()
     }
 
     /// None of its refusals lasts: a host whose controller was lost while it connected its queues
@@ -496,11 +480,10 @@ impl<D: BlockDevice + 'static> Core<D> {
                 token,
                 from,
                 subsystem_nqn,
+                host_nqn,
                 nsid,
             } => {
-                let subsystem = self.subsystem(&subsystem_nqn);
-                let account = subsystem.map(|subsystem| subsystem.account(nsid));
-                let account = account.unwrap_or_default();
+                let account = self.account_here(&subsystem_nqn, &host_nqn, nsid);
                 self.post(from, Message::Accounted { token, account });
             }
             Message::Accounted { token, account } => {
@@ -548,7 +531,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             self.report(event);
         }
         for subsystem in self.all_subsystems() {
-            if let Some((nsid, errors)) = subsystem.new_errors() {
+            if let Some((nsid, errors)) = subsystem.errors.new_ones() {
                 self.report(TargetEvent::DeviceFailed {
                     subsystem_nqn: subsystem.settings.nqn.clone(),
                     nsid,

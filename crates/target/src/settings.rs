@@ -121,7 +121,8 @@ pub struct SubsystemSettings {
     pub serial: String,
     /// Model, at most 40 ASCII characters.
     pub model: String,
-    /// Hosts that may connect.
+    /// Hosts that may connect and see every namespace. Others may see those that
+    /// [`Target::set_namespace_hosts`](crate::Target::set_namespace_hosts) shows them.
     pub allowed: AllowedHosts,
     /// Ports it is served on.
     pub ports: PortSet,
@@ -130,7 +131,7 @@ pub struct SubsystemSettings {
 /// A namespace's identity; all cores use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamespaceSettings {
-    /// NSID, 1 to 1024.
+    /// NSID, 1 to [`NAMESPACE_ID_MAX`].
     pub nsid: u32,
     /// NGUID.
     pub nguid: [u8; 16],
@@ -141,4 +142,4 @@ pub struct NamespaceSettings {
 }
 
 /// The largest NSID (NN in Identify Controller).
-pub const NAMESPACE_ID_MAX: u32 = 1024;
+pub const NAMESPACE_ID_MAX: u32 = 8192;

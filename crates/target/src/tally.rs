@@ -17,6 +17,8 @@ pub struct Tally {
     pub(crate) deallocates: Cell<u64>,
     pub(crate) others: Cell<u64>,
     pub(crate) errors: Cell<u64>,
+    /// Of those, the ones that its device caused.
+    pub(crate) device_errors: Cell<u64>,
 }
 
 impl Tally {

@@ -1,5 +1,6 @@
 //! [`Target`]: the control side of one core's target.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,16 +107,12 @@ impl<D: BlockDevice + 'static> Target<D> {
     pub async fn remove_subsystem(&self, nqn: &Nqn) -> Result<(), TargetError> {
         let removed = self.0.subsystems.borrow_mut().remove(nqn);
         let subsystem = removed.ok_or_else(|| TargetError::UnknownSubsystem(nqn.clone()))?;
-        let parts = subsystem.with_parts();
-        for controller in parts.iter().flat_map(|part| self.0.controllers_of(part)) {
+        for controller in self.0.controllers_of(nqn) {
             self.0.end_controller(&controller, CloseReason::Controller);
         }
         self.0.discovery_changed();
-        for part in parts {
-            let namespaces = part.namespaces.take();
-            for namespace in namespaces.into_values() {
-                namespace.remove().await;
-            }
+        for (_, namespace) in subsystem.remove_all() {
+            namespace.remove().await;
         }
         Ok(())
     }
@@ -180,34 +177,54 @@ impl<D: BlockDevice + 'static> Target<D> {
         }
     }
 
-    /// Who may use a subsystem.
-    pub fn allowed_hosts(&self, nqn: &Nqn) -> Result<AllowedHosts, TargetError> {
-        Ok(self.subsystem(nqn)?.allowed.borrow().clone())
-    }
-
-    /// Changes who may use a subsystem; hosts that may no longer are disconnected.
+    /// Changes who may connect to a subsystem and see all of it; hosts that may see nothing there
+    /// any more are disconnected.
     pub fn set_allowed_hosts(&self, nqn: &Nqn, allowed: AllowedHosts) -> Result<(), TargetError> {
         let subsystem = self.subsystem(nqn)?;
-        let parts = subsystem.with_parts();
-        for controller in parts.iter().flat_map(|part| self.0.controllers_of(part)) {
-            if !allowed.admits(&controller.host_nqn) {
-                self.0.end_controller(&controller, CloseReason::Controller);
-            }
+        let changed = subsystem.set_allowed(allowed);
+        self.0.end_strangers(&subsystem);
+        for (nsid, hosts) in changed {
+            self.0.namespace_changed(&subsystem, nsid, &hosts);
         }
-        subsystem.allowed.replace(allowed);
         self.0.discovery_changed();
         Ok(())
     }
 
-    /// Returns when no host that may not use the subsystem has a command under way here, or a
-    /// connection that could bring one: true, or false after `limit`. To be asked for on every core
-    /// once [`Target::set_allowed_hosts`] holds on all of them.
-    pub async fn is_fenced(&self, nqn: &Nqn, limit: Duration) -> Result<bool, TargetError> {
+    /// Changes who may see a namespace, beside those who may see all of its subsystem. Hosts that
+    /// are connected are told if that is a change for them. To a host that sees it no more its
+    /// commands are answered as if it were not there; one that sees nothing any more is
+    /// disconnected.
+    pub fn set_namespace_hosts(
+        &self,
+        nqn: &Nqn,
+        nsid: u32,
+        allowed: AllowedHosts,
+    ) -> Result<(), TargetError> {
         let subsystem = self.subsystem(nqn)?;
+        if subsystem.namespace(nsid).is_none() {
+            return Err(TargetError::UnknownNamespace(nsid));
+        }
+        let changed = subsystem.set_guests(nsid, allowed);
+        self.0.namespace_changed(&subsystem, nsid, &changed);
+        self.0.discovery_changed();
+        Ok(())
+    }
+
+    /// Returns when no host that may not see a namespace has a command under way on it here, or a
+    /// connection to a subsystem of which it sees nothing: true, or false after `limit`. To be
+    /// asked for on every core once [`Target::set_namespace_hosts`] and
+    /// [`Target::set_allowed_hosts`] hold on all of them.
+    pub async fn is_fenced(
+        &self,
+        nqn: &Nqn,
+        nsid: u32,
+        limit: Duration,
+    ) -> Result<bool, TargetError> {
+        let subsystem = self.subsystem(nqn)?;
+        let until = reactor::now() + limit;
         let is_strange = |session: &Rc<Session<D>>| match session.role.get() {
             Some(Role::Io(queue)) => {
-                queue.subsystem.settings.nqn == *nqn
-                    && !subsystem.allowed.borrow().admits(&queue.host_nqn)
+                queue.subsystem.settings.nqn == *nqn && !subsystem.admits(&queue.host_nqn)
             }
             _ => false,
         };
@@ -217,10 +234,23 @@ impl<D: BlockDevice + 'static> Target<D> {
             }
         }
         let is_alone = || !self.0.served.borrow().values().any(is_strange);
-        Ok(wait_until(limit, is_alone).await)
+        if !wait_until(limit, is_alone).await {
+            return Ok(false);
+        }
+        let Some(namespace) = subsystem.namespace(nsid) else {
+            return Ok(true);
+        };
+        // What began before the change; a command that comes to its turn later is refused.
+        let ended = async {
+            drop(namespace.changing.lock().await);
+            namespace.in_flight.drain().await;
+        };
+        let left = until.max(reactor::now()) - reactor::now();
+        Ok(reactor::timeout(left, ended).await.is_ok())
     }
 
-    /// Adds a namespace; connected hosts are told.
+    /// Adds a namespace for the hosts that may see all of its subsystem; those that are connected
+    /// are told.
     pub fn add_namespace(
         &self,
         nqn: &Nqn,
@@ -228,7 +258,12 @@ impl<D: BlockDevice + 'static> Target<D> {
         device: Rc<D>,
     ) -> Result<(), TargetError> {
         let subsystem = self.subsystem(nqn)?;
-        self.insert_namespace(&subsystem, settings, device, Rc::new(InFlight::new()))
+        let nsid = settings.nsid;
+        check_new(nsid, subsystem.namespace(nsid).is_some())?;
+        let namespace = Namespace::new(settings, device, Rc::new(InFlight::new()));
+        let hosts = subsystem.insert(Rc::new(namespace));
+        self.0.namespace_changed(&subsystem, nsid, &hosts);
+        Ok(())
     }
 
     /// Lets `host` use a namespace of a drive; the host is told.
@@ -240,37 +275,28 @@ impl<D: BlockDevice + 'static> Target<D> {
         device: Rc<D>,
     ) -> Result<(), TargetError> {
         let drive = self.subsystem(drive)?;
-        let in_flight = drive.in_flight(settings.nsid);
-        let in_flight = in_flight.unwrap_or_else(|| Rc::new(InFlight::new()));
-        self.insert_namespace(&drive.of_host(host), settings, device, in_flight)
-    }
-
-    fn insert_namespace(
-        &self,
-        subsystem: &Rc<Subsystem<D>>,
-        settings: NamespaceSettings,
-        device: Rc<D>,
-        in_flight: Rc<InFlight>,
-    ) -> Result<(), TargetError> {
         let nsid = settings.nsid;
-        if !(1..=NAMESPACE_ID_MAX).contains(&nsid) {
-            return Err(TargetError::NamespaceId(nsid));
-        }
-        let mut namespaces = subsystem.namespaces.borrow_mut();
-        if namespaces.contains_key(&nsid) {
-            return Err(TargetError::NamespaceExists(nsid));
-        }
+        let in_flight = drive.in_flight(nsid);
+        let in_flight = in_flight.unwrap_or_else(|| Rc::new(InFlight::new()));
+        let view = drive.of_host(host);
+        check_new(nsid, view.namespace(nsid).is_some())?;
         let namespace = Namespace::new(settings, device, in_flight);
-        namespaces.insert(nsid, Rc::new(namespace));
-        drop(namespaces);
-        self.0.namespace_changed(subsystem, nsid);
+        view.put(nsid, Some(Rc::new(namespace)));
+        let hosts = BTreeSet::from([host.clone()]);
+        self.0.namespace_changed(&drive, nsid, &hosts);
         Ok(())
     }
 
     /// Removes a namespace: commands for it are refused from now on, hosts are told, and when the
     /// last command in flight has ended the device is handed back.
     pub async fn remove_namespace(&self, nqn: &Nqn, nsid: u32) -> Result<Rc<D>, TargetError> {
-        self.take_namespace(&self.subsystem(nqn)?, nsid).await
+        let subsystem = self.subsystem(nqn)?;
+        let removed = subsystem.remove(nsid);
+        let (namespace, hosts) = removed.ok_or(TargetError::UnknownNamespace(nsid))?;
+        self.0.namespace_changed(&subsystem, nsid, &hosts);
+        self.0.discovery_changed();
+        namespace.remove().await;
+        Ok(Rc::clone(&namespace.device))
     }
 
     /// Takes a namespace of a drive from `host`, as [`Target::remove_namespace`] does.
@@ -280,18 +306,13 @@ impl<D: BlockDevice + 'static> Target<D> {
         host: &Nqn,
         nsid: u32,
     ) -> Result<Rc<D>, TargetError> {
-        let subsystem = self.subsystem(drive)?.of_host(host);
-        self.take_namespace(&subsystem, nsid).await
-    }
-
-    async fn take_namespace(
-        &self,
-        subsystem: &Rc<Subsystem<D>>,
-        nsid: u32,
-    ) -> Result<Rc<D>, TargetError> {
-        let removed = subsystem.namespaces.borrow_mut().remove(&nsid);
-        let namespace = removed.ok_or(TargetError::UnknownNamespace(nsid))?;
-        self.0.namespace_changed(subsystem, nsid);
+        let drive = self.subsystem(drive)?;
+        let view = drive.of_host(host);
+        let namespace = view.namespace(nsid);
+        let namespace = namespace.ok_or(TargetError::UnknownNamespace(nsid))?;
+        view.put(nsid, None);
+        let hosts = BTreeSet::from([host.clone()]);
+        self.0.namespace_changed(&drive, nsid, &hosts);
         namespace.remove().await;
         Ok(Rc::clone(&namespace.device))
     }
@@ -311,7 +332,8 @@ impl<D: BlockDevice + 'static> Target<D> {
         if subsystem.namespace(nsid).is_none() {
             return Err(TargetError::UnknownNamespace(nsid));
         }
-        self.0.namespace_changed(&subsystem, nsid);
+        let hosts = subsystem.viewers(nsid);
+        self.0.namespace_changed(&subsystem, nsid, &hosts);
         Ok(())
     }
 
@@ -341,8 +363,8 @@ impl<D: BlockDevice + 'static> Target<D> {
         let mut namespaces = Vec::new();
         for subsystem in core.all_subsystems() {
             let nqn = &subsystem.settings.nqn;
-            for (nsid, namespace) in subsystem.namespaces.borrow().iter() {
-                namespaces.push(counters_of(nqn, *nsid, namespace));
+            for (nsid, namespace) in subsystem.all_namespaces() {
+                namespaces.push(counters_of(nqn, nsid, &namespace));
             }
         }
         Counters {
@@ -408,6 +430,17 @@ async fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
         reactor::sleep(Duration::from_millis(5)).await;
     }
     done()
+}
+
+/// Refuses a number that a namespace cannot have, or that another one has.
+fn check_new(nsid: u32, is_taken: bool) -> Result<(), TargetError> {
+    if !(1..=NAMESPACE_ID_MAX).contains(&nsid) {
+        return Err(TargetError::NamespaceId(nsid));
+    }
+    match is_taken {
+        true => Err(TargetError::NamespaceExists(nsid)),
+        false => Ok(()),
+    }
 }
 
 fn counters_of<D>(nqn: &Nqn, nsid: u32, namespace: &Namespace<D>) -> NamespaceCounters {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use block::BlockDevice;
 use reactor::Instant;
 
-use crate::subsystem::Subsystem;
+use crate::view::View;
 
 /// CRDT1: how long hosts wait before they send a command again that found no ready namespace. Five
 /// times this is what Linux waits for a pool in all.
@@ -26,11 +26,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(50);
 
 /// Waits for as long as hosts are told to, or until the namespace is gone, is known to be open, or
 /// nothing `waits` any more.
-pub(crate) async fn wait<D: BlockDevice>(
-    subsystem: &Subsystem<D>,
-    nsid: u32,
-    waits: impl Fn() -> bool,
-) {
+pub(crate) async fn wait<D: BlockDevice>(subsystem: &View<D>, nsid: u32, waits: impl Fn() -> bool) {
     let is_known = || {
         let namespace = subsystem.namespace(nsid);
         namespace.map(|namespace| namespace.reservations().is_ok())

@@ -93,7 +93,7 @@ impl Layout {
             let empty = hosts.is_empty();
             self.on(index, move |core| async move {
                 if shown {
-                    return core.set_allowed_hosts(&nqn, allowed);
+                    return Ok(core.target().set_allowed_hosts(&nqn, allowed)?);
                 }
                 if empty {
                     return Ok(());

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 
 use api::{
-    ErrorBody, ErrorCode, GrantUse, Name, Severity, Size, Volume, VolumeRename, VolumeReserve,
-    VolumeResize, VolumeRollback, VolumeSpec,
+    ANY_HOST, ErrorBody, ErrorCode, GrantUse, Name, Severity, Size, Volume, VolumeRename,
+    VolumeReserve, VolumeResize, VolumeRollback, VolumeSpec,
 };
 use node::{AllowedHosts, Backing, NodeError, SnapshotInfo, VolumeId, VolumeOptions};
 
@@ -176,7 +176,9 @@ impl Control {
         let bytes = to.size.in_blocks().bytes();
         let before = identified(&objects, name)?.record.capacity_bytes;
         if self.check_shrink(&objects, asker, name, bytes, to.allow_shrink)? {
-            let users = self.users(&identified(&objects, name)?.record).await?;
+            let users = self
+                .users(&objects, &identified(&objects, name)?.record)
+                .await?;
             unused(name, &users, "a volume shrinks once no host is connected")
                 .map_err(|error| error.at("size".to_owned()))?;
         }
@@ -248,22 +250,34 @@ impl Control {
         Ok(true)
     }
 
-    /// The hosts that are connected to a volume's subsystem.
-    async fn users(&self, volume: &VolumeRecord) -> Result<BTreeSet<String>, ErrorBody> {
-        let nqn = &volume.nqn;
+    /// The hosts that see a volume and are connected to its subsystem.
+    async fn users(
+        &self,
+        objects: &Objects,
+        volume: &VolumeRecord,
+    ) -> Result<BTreeSet<String>, ErrorBody> {
+        let sees = |host: &str| {
+            let mut hosts = volume.hosts.iter();
+            hosts.any(|name| {
+                let known = objects.hosts.get(name);
+                name.as_str() == ANY_HOST || known.is_some_and(|known| known.nqn == host)
+            })
+        };
         let sessions = self.node.sessions().await;
         let sessions = sessions.map_err(|error| refused(&error))?.into_iter();
-        let users = sessions.filter(|session| session.subsystem_nqn == *nqn);
+        let users = sessions
+            .filter(|session| session.subsystem_nqn == volume.nqn && sees(&session.host_nqn));
         Ok(users.map(|session| session.host_nqn).collect())
     }
 
     /// Refuses to take a volume from hosts that are connected.
     pub(super) async fn check_unused(
         &self,
+        objects: &Objects,
         name: &Name,
         volume: &VolumeRecord,
     ) -> Result<(), ErrorBody> {
-        let users = self.users(volume).await?;
+        let users = self.users(objects, volume).await?;
         let advice = "they would lose their disk; allowed: once no host is connected, or with \
                       --force";
         unused(name, &users, advice)
@@ -345,7 +359,9 @@ impl Control {
         let shrinks = self
             .check_shrink(&objects, asker, name, info.bytes, to.allow_shrink)
             .map_err(at)?;
-        let users = self.users(&identified(&objects, name)?.record).await?;
+        let users = self
+            .users(&objects, &identified(&objects, name)?.record)
+            .await?;
         if shrinks {
             unused(name, &users, "a volume shrinks once no host is connected").map_err(at)?;
         } else if !to.force {

@@ -1,10 +1,10 @@
-//! Which volumes share a subsystem, and what it is called.
+//! Which volumes share a subsystem, and what it is called. Each of them has its own list of hosts.
 
 use api::{ErrorBody, ErrorCode, Name, VolumeSpec};
 use node::NAMESPACE_ID_MAX;
 
 use super::grants::{Asker, is_hidden};
-use super::volumes::{in_use, list, sorted};
+use super::volumes::in_use;
 use super::{Control, Objects, VolumeEntry};
 use crate::state::VolumeRecord;
 
@@ -76,7 +76,7 @@ impl Control {
     }
 }
 
-/// Hosts connect to a subsystem, so its volumes share one list of hosts, and one tenant.
+/// Volumes of one subsystem share its queues and its number of namespaces, so they have one tenant.
 pub(super) fn group_agrees(objects: &Objects, spec: &VolumeSpec) -> Result<(), ErrorBody> {
     let Some(group) = &spec.subsystem else {
         return Ok(());
@@ -84,13 +84,6 @@ pub(super) fn group_agrees(objects: &Objects, spec: &VolumeSpec) -> Result<(), E
     let mut volumes = objects.volumes.iter();
     let member = volumes.find(|(_, volume)| volume.record.subsystem.as_ref() == Some(group));
     match member {
-        Some((name, member)) if member.record.hosts != sorted(spec.hosts.clone()) => {
-            let message = format!(
-                "volumes of one subsystem have the same hosts; {name} of subsystem {group} has: {}",
-                list(&member.record.hosts)
-            );
-            Err(ErrorBody::invalid("hosts", message))
-        }
         Some((name, member)) if member.record.tenant != spec.tenant => {
             let message = format!(
                 "volumes of one subsystem belong to the same tenant; {name} of subsystem {group} \

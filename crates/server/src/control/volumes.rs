@@ -1,5 +1,7 @@
 //! Volumes: serve, show, allow, deny, stop serving.
 
+use std::collections::BTreeSet;
+
 use api::{
     ANY_HOST, ErrorBody, ErrorCode, Limits, Name, ObjectState, Severity, Size, Volume, VolumeSpec,
 };
@@ -133,7 +135,7 @@ impl Control {
             .clone();
         self.check_no_snapshots(&objects, asker, name).await?;
         if !force {
-            self.check_unused(name, &record).await?;
+            self.check_unused(&objects, name, &record).await?;
         }
         if record.place.drive().is_some() {
             self.forget(Kind::Volume, name).await?;
@@ -166,7 +168,7 @@ impl Control {
         }
     }
 
-    /// Lets `host` (or every host) see the volume, and the others of its subsystem with it.
+    /// Lets `host` (or every host) see the volume.
     pub async fn allow_host(&self, volume: &Name, host: &Name) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.change().await;
         if host.as_str() != ANY_HOST && !objects.hosts.contains_key(host) {
@@ -190,12 +192,13 @@ impl Control {
         let shown = changed.await?;
         drop(objects);
         // Whether this call changed it or an earlier one that gave up here.
-        let fenced = self.node.await_fence(&parsed(&shown.nqn)?).await;
+        let nqn = parsed(&shown.nqn)?;
+        let fenced = self.node.await_fence(&nqn, shown.nsid).await;
         fenced.map_err(|error| refused(&error))?;
         Ok(shown)
     }
 
-    /// Changes the list that all volumes of one subsystem share.
+    /// Changes which hosts may see a volume.
     async fn change_hosts(
         &self,
         objects: &mut Objects,
@@ -203,35 +206,25 @@ impl Control {
         change: impl FnOnce(&mut Vec<Name>),
     ) -> Result<Volume, ErrorBody> {
         let entry = identified(objects, volume)?;
-        let nqn = entry.record.nqn.clone();
-        let mut hosts = entry.record.hosts.clone();
+        let before = entry.record.clone();
+        let mut hosts = before.hosts.clone();
         change(&mut hosts);
-        if hosts != entry.record.hosts {
+        if hosts != before.hosts {
             let allowed = allowed_hosts(objects, &hosts)?;
-            let members = objects.volumes.iter().filter(|(_, v)| v.record.nqn == nqn);
-            let changed: Vec<(Name, VolumeRecord)> = members
-                .map(|(name, member)| {
-                    let record = VolumeRecord {
-                        hosts: hosts.clone(),
-                        ..member.record.clone()
-                    };
-                    (name.clone(), record)
-                })
-                .collect();
-            for (name, record) in &changed {
-                let before = objects.volumes.get(name);
-                let fewer = |before: &VolumeEntry| before.record.hosts.len() < hosts.len();
-                if record.place.pool().is_some() && before.is_some_and(fewer) {
-                    kept::check_room(record, objects)?;
-                }
+            let record = VolumeRecord {
+                hosts: hosts.clone(),
+                ..before.clone()
+            };
+            if record.place.pool().is_some() && before.hosts.len() < hosts.len() {
+                kept::check_room(&record, objects)?;
             }
-            self.remember_volumes(objects, changed.clone()).await?;
-            for (name, record) in changed {
-                if let Some(member) = objects.volumes.get_mut(&name) {
-                    member.record = record;
-                }
+            let changed = vec![(volume.clone(), record.clone())];
+            self.remember_volumes(objects, changed).await?;
+            if let Some(entry) = objects.volumes.get_mut(volume) {
+                entry.record = record;
             }
-            let done = self.node.set_allowed_hosts(&parsed(&nqn)?, allowed).await;
+            let (nqn, nsid) = (parsed(&before.nqn)?, before.nsid);
+            let done = self.node.set_allowed_hosts(&nqn, nsid, allowed).await;
             done.map_err(|error| refused(&error))?;
             // Who finds the volume while its pool is not open is in the pool's record.
             self.look_at_pools(objects).await;
@@ -289,8 +282,8 @@ impl Control {
             // A volume that was renamed keeps the NQN of its first name.
             nqn = format!("{nqn}-{}", uuid.simple());
         }
-        let taken = |nsid| members(objects, &nqn).any(|volume| volume.nsid == nsid);
-        let nsid = (1..).find(|nsid| !taken(*nsid)).unwrap_or(1);
+        let taken: BTreeSet<u32> = members(objects, &nqn).map(|volume| volume.nsid).collect();
+        let nsid = (1..).find(|nsid| !taken.contains(nsid)).unwrap_or(1);
         VolumeRecord {
             place,
             block_bytes: spec.block_bytes,

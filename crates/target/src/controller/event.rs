@@ -94,8 +94,12 @@ impl<D: BlockDevice + 'static> Controller<D> {
         self.send_events();
     }
 
-    /// A namespace was added, removed or resized.
+    /// A namespace was added, removed or resized, for this host at least.
     pub fn namespace_changed(&self, nsid: u32) {
+        let view = self.subsystem();
+        if view.is_none_or(|view| view.namespace(nsid).is_none()) {
+            self.notices.borrow_mut().forget(nsid);
+        }
         self.changed_namespaces.borrow_mut().insert(nsid);
         self.raise(AsyncEvent::NAMESPACE_CHANGED);
     }

@@ -18,13 +18,14 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::event::EVENT_REQUESTS_MAX;
 use super::{Controller, Kind};
+use crate::errors::ERROR_LOG_ENTRIES;
 use crate::io::COMPARE_WRITE_BYTES_MAX;
 use crate::namespace::Namespace;
 use crate::per_core::Core;
 use crate::settings::{NAMESPACE_ID_MAX, TargetSettings};
-use crate::subsystem::{ERROR_LOG_ENTRIES, Subsystem};
 use crate::transport::Reply;
 use crate::unready::RETRY_DELAY_100MS;
+use crate::view::View;
 
 /// CSI of the NVM command set, the only one here.
 const NVM_COMMAND_SET: u8 = 0;
@@ -124,7 +125,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         data
     }
 
-    fn io_controller_data(&self, data: &mut ControllerData, subsystem: &Subsystem<D>) {
+    fn io_controller_data(&self, data: &mut ControllerData, subsystem: &View<D>) {
         data.serial = padded(&subsystem.settings.serial);
         data.model = padded(&subsystem.settings.model);
         data.controller_type = 1;
@@ -201,7 +202,7 @@ fn no_namespace(id: u32) -> Outcome {
 }
 
 /// Identifiers above `after`, rising.
-fn namespace_list<D: BlockDevice>(subsystem: &Subsystem<D>, after: u32) -> Outcome {
+fn namespace_list<D: BlockDevice>(subsystem: &View<D>, after: u32) -> Outcome {
     if after >= ALL_NAMESPACES - 1 {
         return Err(Status::INVALID_NAMESPACE.do_not_retry());
     }

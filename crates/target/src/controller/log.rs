@@ -15,8 +15,8 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::identify::{ANA_GROUP, FIRMWARE};
 use super::{Controller, Kind};
 use crate::session::Session;
-use crate::subsystem::Subsystem;
 use crate::transport::Reply;
+use crate::view::View;
 
 /// The changed namespace list holds this many; more are said by FFFFFFFFh.
 const CHANGED_NAMESPACES_MAX: usize = 1024;
@@ -91,7 +91,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
     async fn io_log_page(
         &self,
         command: &GetLogPage,
-        subsystem: &Subsystem<D>,
+        subsystem: &View<D>,
         session: &Session<D>,
     ) -> Result<Vec<u8>, Status> {
         Ok(match command.page {
@@ -131,7 +131,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
     async fn smart(
         &self,
         id: u32,
-        subsystem: &Subsystem<D>,
+        subsystem: &View<D>,
         session: &Session<D>,
     ) -> Result<SmartHealth, Status> {
         let nsid = Some(id).filter(|id| *id != 0 && *id != ALL_NAMESPACES);
@@ -292,7 +292,7 @@ fn feature_effects() -> Vec<u8> {
 /// One group with every namespace in it, in the state of the port the host came through.
 fn ana<D: BlockDevice + 'static>(
     groups_only: bool,
-    subsystem: &Subsystem<D>,
+    subsystem: &View<D>,
     session: &Session<D>,
 ) -> Vec<u8> {
     let change_count = U64::new(session.core.path_changes.get());

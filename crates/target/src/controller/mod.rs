@@ -26,7 +26,7 @@ use crate::home::QueuePlace;
 use crate::reservation::Notices;
 use crate::session::Session;
 use crate::settings::TargetSettings;
-use crate::subsystem::Subsystem;
+use crate::view::View;
 
 /// The longest keep alive timeout of a discovery controller. Anybody may have one, so it has to
 /// show now and then that somebody is there; a host of a subsystem need not have any timeout.
@@ -34,8 +34,8 @@ const DISCOVERY_KEEP_ALIVE_MS_MAX: u32 = 600_000;
 
 /// What a controller gives access to.
 pub(crate) enum Kind<D> {
-    /// A subsystem with namespaces.
-    Io(Rc<Subsystem<D>>),
+    /// A subsystem with namespaces, as its host sees it.
+    Io(Rc<View<D>>),
     /// The discovery subsystem.
     Discovery,
 }
@@ -134,7 +134,7 @@ impl<D> Controller<D> {
         matches!(self.kind, Kind::Discovery)
     }
 
-    pub fn subsystem(&self) -> Option<&Rc<Subsystem<D>>> {
+    pub fn subsystem(&self) -> Option<&Rc<View<D>>> {
         match &self.kind {
             Kind::Io(subsystem) => Some(subsystem),
             Kind::Discovery => None,

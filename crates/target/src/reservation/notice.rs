@@ -52,6 +52,14 @@ impl Notices {
         }
     }
 
+    /// The host sees a namespace no more.
+    pub fn forget(&mut self, nsid: u32) {
+        let before = self.waiting.len();
+        self.waiting.retain(|(of, _)| *of != nsid);
+        self.count += (before - self.waiting.len()) as u64;
+        self.masks.remove(&nsid);
+    }
+
     /// True when the host has something to read.
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()

@@ -108,6 +108,10 @@ impl<D: BlockDevice + 'static> Core<D> {
         let subsystem = self.subsystem(subsystem_nqn).ok_or(GONE)?;
         let namespace = subsystem.namespace(nsid).ok_or(GONE)?;
         let _turn = namespace.changing.lock().await;
+        // Who was denied it meanwhile changes nothing any more.
+        if !subsystem.shows(nsid, name) {
+            return Err(GONE);
+        }
         let before = namespace.reservations()?;
         let change = before.execute(host, name, request)?;
         if change.state == *before {
@@ -183,8 +187,9 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     async fn apply_to(&self, namespace: &Namespace<D>, news: &News) {
         namespace.set_reservations(Some(&news.state));
-        for controller in self.all_controllers() {
-            if controller.subsystem_nqn != news.subsystem_nqn {
+        for controller in self.controllers_of(&news.subsystem_nqn) {
+            let view = controller.subsystem();
+            if view.is_none_or(|view| view.namespace(news.nsid).is_none()) {
                 continue;
             }
             for (_, kind) in news

@@ -136,7 +136,7 @@ fn a_host_that_was_denied_is_fenced_when_its_last_write_has_ended() {
         let hosts = AllowedHosts::list([nqn(other)]);
         target.set_allowed_hosts(&name, hosts).unwrap();
         let asked = reactor::now();
-        let fenced = |seconds| target.is_fenced(&name, Duration::from_secs(seconds));
+        let fenced = |seconds| target.is_fenced(&name, 1, Duration::from_secs(seconds));
         assert!(!fenced(5).await.unwrap(), "its write is still under way");
         assert!(fenced(60).await.unwrap());
         let waited = reactor::now() - asked;

@@ -21,6 +21,7 @@ mod refusals;
 mod reservations;
 mod secure;
 mod unready;
+mod views;
 
 use std::net::SocketAddr;
 use std::rc::Rc;

@@ -57,7 +57,7 @@ impl Control {
 
     /// Has hosts no longer find volumes whose places were held and that are gone, or are not what
     /// they were when the pool was last open: it was changed elsewhere meanwhile. Before the first
-    /// is served anew, as volumes of one subsystem change together.
+    /// is served anew, which may have the number of another now.
     async fn give_up_other_places(
         &self,
         objects: &mut Objects,

@@ -1,15 +1,14 @@
 //! [`Newcomers`]: whether volumes that come with a pool may be what they say they are, beside what
 //! is here.
 //!
-//! Drives are input: an image from elsewhere, or a drive that was away, can claim any NQN. The
-//! hosts of a subsystem see all of its namespaces, so a volume joins one only if its list of hosts,
-//! its tenant and its subsystem are those that govern it here.
+//! Drives are input: an image from elsewhere, or a drive that was away, can claim any NQN. A volume
+//! joins a subsystem that is here only if its tenant and its subsystem are those that govern it
+//! here. Its list of hosts is its own, and says nothing of the volumes that are here.
 
 use std::collections::BTreeMap;
 
 use api::{HostSpec, Name};
 
-use crate::control::volumes::list;
 use crate::control::{Objects, kept};
 use crate::state::VolumeRecord;
 
@@ -87,13 +86,6 @@ fn agrees(newcomer: &VolumeRecord, other: &Name, existing: &VolumeRecord) -> Res
     if newcomer.subsystem != existing.subsystem || newcomer.subsystem.is_none() {
         return Err(format!(
             "volume {other} has its NQN {nqn}, and shares no subsystem with it"
-        ));
-    }
-    if newcomer.hosts != existing.hosts {
-        return Err(format!(
-            "its subsystem {nqn} has hosts {} here, for volume {other}, and hosts {} on the pool",
-            list(&existing.hosts),
-            list(&newcomer.hosts)
         ));
     }
     if newcomer.tenant != existing.tenant {

@@ -22,7 +22,7 @@ impl Control {
         if open && lost.is_none() && !force {
             for (volume, entry) in objects.volumes.iter() {
                 if entry.record.place.pool() == Some(name) {
-                    self.check_unused(volume, &entry.record).await?;
+                    self.check_unused(&objects, volume, &entry.record).await?;
                 }
             }
         }
