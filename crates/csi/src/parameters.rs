@@ -38,6 +38,8 @@ pub struct Parameters {
     pub file_system: Option<String>,
     /// The size of logical blocks.
     pub block_size: BlockSize,
+    /// Volumes of a pool are in one subsystem, to which a host connects once.
+    pub shared: bool,
     /// Hosts have to prove a secret.
     pub host_auth: bool,
     /// I/O queues that a host asks for.
@@ -147,10 +149,12 @@ impl Parameters {
                 let size = value.parse().ok().and_then(|n: u32| n.try_into().ok());
                 self.block_size = size.ok_or_else(|| wrong(key, value, "512, 4096"))?;
             }
-            "sharing" if value == "dedicated" => {}
             "sharing" => {
-                let why = "dedicated: a fence of one volume would end another's connections";
-                return Err(wrong(key, value, why));
+                self.shared = match value {
+                    "shared" => true,
+                    "dedicated" => false,
+                    _ => return Err(wrong(key, value, "dedicated, shared")),
+                }
             }
             "hostAuth" => {
                 self.host_auth = match value {
@@ -308,7 +312,7 @@ mod tests {
             ("blockSize", "512"),
             ("provisioningType", "THICK"),
             ("numReplicas", "1"),
-            ("sharing", "dedicated"),
+            ("sharing", "shared"),
             ("queues", "8"),
             ("maxIOPSPerGB", "500"),
             ("maxBandwidth", "100MiB"),
@@ -316,7 +320,7 @@ mod tests {
             ("csi.storage.k8s.io/pvc/name", "data"),
         ]))
         .unwrap();
-        assert_eq!(read.block_size, BlockSize::Bytes512);
+        assert_eq!((read.block_size, read.shared), (BlockSize::Bytes512, true));
         assert_eq!(read.mutable.reserved, Some(true));
         let limits = read.mutable.limits(Limits::default(), 3 * GIB);
         assert_eq!(limits.total.iops_per_gib, Some(500));
@@ -333,7 +337,7 @@ mod tests {
             ("blockSize", "1024", "512, 4096"),
             ("provisioningType", "fat", "THIN, THICK"),
             ("numReplicas", "2", "redundancy"),
-            ("sharing", "shared", "dedicated"),
+            ("sharing", "both", "dedicated, shared"),
             ("hostAuth", "yes", "none, dhchap"),
             ("queues", "0", "1 to 128"),
             ("queues", "129", "1 to 128"),

@@ -83,8 +83,14 @@ impl Work {
             reserved: asked.changes.reserved.unwrap_or_default(),
             ..VolumeSpec::default()
         };
+        // The subsystem that volumes of a pool share has the pool's name.
+        let subsystem = |pool: Option<&Name>| pool.filter(|_| asked.parameters.shared).cloned();
         if let Some(source) = &asked.source {
             source.check(asked.parameters.pool.as_ref(), asked.range)?;
+            let spec = VolumeSpec {
+                subsystem: subsystem(source.pool()),
+                ..spec
+            };
             return source.volume(&asked.name, spec);
         }
         let pools = self.nodes.pools(asked.parameters.pool.as_ref())?;
@@ -97,6 +103,7 @@ impl Work {
         })?;
         let spec = VolumeSpec {
             pool: Some(pool.found.name.clone()),
+            subsystem: subsystem(Some(&pool.found.name)),
             size: Some(api::Size(asked.range.size())),
             ..spec
         };

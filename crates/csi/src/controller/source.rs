@@ -49,7 +49,8 @@ impl Work {
 }
 
 impl Source {
-    fn pool(&self) -> Option<&Name> {
+    /// The pool that it is in, as what is made of it will be.
+    pub fn pool(&self) -> Option<&Name> {
         match self {
             Source::Snapshot(at) => Some(&at.found.pool),
             Source::Volume(at, _) => at.found.pool.as_ref(),

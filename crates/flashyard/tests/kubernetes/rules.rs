@@ -1,9 +1,12 @@
 //! What csi-sanity does not ask: who gets a volume, what clones and snapshots hold, growth under a
 //! workload, limits that change, several nodes, and mistakes by name.
 
+use access::Secret;
 use csi::proto::volume_capability::access_mode::Mode;
 use csi::proto::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi::proto::*;
+use initiator::{ConnectOptions, Controller, Credentials};
+use reactor::{Reactor, ReactorConfig};
 use tonic::Code;
 
 use crate::calls::{Caller, Claim, capability, map};
@@ -76,6 +79,62 @@ fn one_host_has_a_volume_and_unpublishing_is_the_fence() {
     claim.node_unpublish(&at_first).unwrap();
     claim.unstage(&at_first).unwrap();
     claim.delete(&at_first).unwrap();
+}
+
+/// Volumes that share a subsystem, a clone among them, are each for their own host: neither sees
+/// the other's, and unpublishing one leaves the connection and the other volume as they are.
+#[test]
+fn volumes_that_share_a_subsystem_are_published_one_by_one() {
+    let cluster = Cluster::of(1);
+    let plugin = cluster.plugin("first");
+    let caller = Caller::new(&plugin);
+    let single = capability(Mode::SingleNodeWriter, None);
+    let claim = |called: &str| {
+        let single = single.clone();
+        let mut claim = Claim::new(called, 16, single, cluster.directory.path());
+        claim.create.parameters = map(&[("sharing", "shared")]);
+        claim
+    };
+    let (mut one, mut two, mut clone) = (claim("pvc-one"), claim("pvc-two"), claim("pvc-clone"));
+    for claim in [&mut one, &mut two] {
+        claim.created(&caller).unwrap();
+        claim.publish_to(&caller, "first").unwrap();
+    }
+    clone.create.volume_content_source = from_volume(&one);
+    clone.created(&caller).unwrap();
+    clone.publish_to(&caller, "second").unwrap();
+    let subsystem = one.published["nqn"].clone();
+    for other in [&two, &clone] {
+        assert_eq!(other.published["nqn"], subsystem);
+    }
+    let address = cluster.nodes[0].endpoints().nvme[0];
+    let connect = async |host: &str, published: &Claim| {
+        let secret: Secret = published.published["hostSecret"].parse().unwrap();
+        let options = ConnectOptions {
+            credentials: Some(Credentials::new(secret, None)),
+            ..ConnectOptions::new(nqn(host))
+        };
+        let connected = Controller::connect(address, &subsystem, options).await;
+        connected.unwrap()
+    };
+    let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
+    reactor.run(async {
+        let first = connect("first", &one).await;
+        let second = connect("second", &clone).await;
+        assert_eq!(first.active_namespaces().await.unwrap(), [1, 2]);
+        assert_eq!(second.active_namespaces().await.unwrap(), [3]);
+        two.unpublish_from(&caller, "first").unwrap();
+        assert_eq!(first.active_namespaces().await.unwrap(), [1]);
+        two.publish_to(&caller, "second").unwrap();
+        assert_eq!(second.active_namespaces().await.unwrap(), [2, 3]);
+        let client = cluster.nodes[0].client();
+        assert_eq!(client.sessions().unwrap().items.len(), 2);
+    });
+    for claim in [&mut one, &mut two, &mut clone] {
+        claim.unpublish_from(&caller, "first").unwrap();
+        claim.unpublish_from(&caller, "second").unwrap();
+        claim.delete(&caller).unwrap();
+    }
 }
 
 /// Raw blocks go to several hosts, as live migration wants; file systems do not.
@@ -300,7 +359,7 @@ fn mistakes_are_named() {
     for (key, value, code) in [
         ("pool", "nowhere", Code::InvalidArgument),
         ("numReplicas", "3", Code::InvalidArgument),
-        ("sharing", "shared", Code::InvalidArgument),
+        ("sharing", "both", Code::InvalidArgument),
         ("colour", "red", Code::InvalidArgument),
         ("maxIOPS", "7", Code::InvalidArgument),
     ] {
