@@ -49,7 +49,7 @@ enum End {
 }
 
 /// Every image there is. One is never changed: a new format gets new ones beside them.
-pub const ALL: [Golden; 6] = [
+pub const ALL: [Golden; 9] = [
     Golden {
         name: "v1-raid6-exported",
         level: Level::Raid6,
@@ -85,6 +85,24 @@ pub const ALL: [Golden; 6] = [
         level: Level::Raid0,
         drives: 2,
         end: End::Exported,
+    },
+    Golden {
+        name: "v3-raid1-degraded",
+        level: Level::Raid1,
+        drives: 2,
+        end: End::Degraded,
+    },
+    Golden {
+        name: "v3-raid5-reused",
+        level: Level::Raid5,
+        drives: 3,
+        end: End::Reused,
+    },
+    Golden {
+        name: "v3-raid6-folding",
+        level: Level::Raid6,
+        drives: 5,
+        end: End::Folding,
     },
 ];
 

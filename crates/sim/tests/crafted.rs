@@ -96,7 +96,7 @@ fn extremes(places: Vec<Place>, from: &[u8]) -> Vec<(Place, Vec<u64>)> {
 
 #[test]
 fn labels_that_cannot_be_are_refused() {
-    for name in ["v2-raid0-exported", "v2-raid6-folding"] {
+    for name in ["v2-raid0-exported", "v2-raid6-folding", "v3-raid1-degraded"] {
         let image = image(name);
         let label = golden::drives(&image).unwrap()[0].content(1);
         let places = extremes(crafted::label_places(), &label);

@@ -7,7 +7,7 @@ use sim::golden;
 
 /// Each image and the checksum of its file: to change one, this line has to be changed too, and
 /// with it the promise that what is on disk stays readable.
-pub const IMAGES: [(&str, &[u8], u64); 6] = [
+pub const IMAGES: [(&str, &[u8], u64); 9] = [
     (
         "v1-raid6-exported",
         include_bytes!("../../../../tests/golden/v1-raid6-exported.image"),
@@ -38,6 +38,21 @@ pub const IMAGES: [(&str, &[u8], u64); 6] = [
         include_bytes!("../../../../tests/golden/v2-raid0-exported.image"),
         0x33b4_e35b_0d13_14ef,
     ),
+    (
+        "v3-raid1-degraded",
+        include_bytes!("../../../../tests/golden/v3-raid1-degraded.image"),
+        0x90f7_d62c_68c8_847d,
+    ),
+    (
+        "v3-raid5-reused",
+        include_bytes!("../../../../tests/golden/v3-raid5-reused.image"),
+        0xdfbb_2e1e_bcac_7686,
+    ),
+    (
+        "v3-raid6-folding",
+        include_bytes!("../../../../tests/golden/v3-raid6-folding.image"),
+        0x1633_cbcd_bec0_e6c1,
+    ),
 ];
 
 #[test]
@@ -64,6 +79,12 @@ fn pools_of_earlier_versions_open_and_read_back_exactly() {
                 let pool = pool.unwrap_or_else(|error| panic!("{name}: {error}"));
                 let found = golden::verify(&pool).await;
                 found.unwrap_or_else(|error| panic!("{name}, opening {opening}: {error}"));
+                let knows_when = pool.snapshots().iter().all(|it| it.taken.is_some());
+                assert_eq!(
+                    knows_when,
+                    name.starts_with("v3"),
+                    "{name}: times of snapshots"
+                );
                 let report = pool.scrub().await.expect("a scrub");
                 assert!(report.lost.is_empty() && report.lost_nodes == 0, "{name}");
                 settle().await;
