@@ -44,6 +44,10 @@ enum Scenario {
     Wide,
     /// Hosts stand still, and others take the pool from them by force
     Rivals,
+    /// Drives lose writes, ignore flushes, read old data, and say nothing of it
+    Liars,
+    /// One drive does one thing wrong, with redundancy left or with none
+    Trials,
 }
 
 /// What was found, for people and programs.
@@ -70,9 +74,11 @@ impl Sim {
         let mut seeds = 0;
         for run in 0..self.runs {
             let seed = self.seed.saturating_add(run);
-            let options = self.options(seed);
             // A broken invariant is a panic: it must name its seed as well.
-            let caught = catch_unwind(AssertUnwindSafe(|| sim::run(&options)));
+            let caught = catch_unwind(AssertUnwindSafe(|| match self.scenario {
+                Scenario::Trials => sim::promises::run(seed),
+                _ => sim::run(&self.options(seed)),
+            }));
             match caught {
                 Ok(Ok(report)) => total.add(&report),
                 Ok(Err(found)) => failures.push(found),
@@ -111,7 +117,7 @@ impl Sim {
             ..Options::new(seed)
         };
         match self.scenario {
-            Scenario::Any => options,
+            Scenario::Any | Scenario::Trials => options,
             Scenario::Calm => Options {
                 bad_drives: false,
                 ..options
@@ -126,6 +132,10 @@ impl Sim {
             },
             Scenario::Rivals => Options {
                 rivals: true,
+                ..options
+            },
+            Scenario::Liars => Options {
+                liars: true,
                 ..options
             },
         }

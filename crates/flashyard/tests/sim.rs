@@ -6,7 +6,7 @@ use support::{flashyard, text};
 
 #[test]
 fn the_simulator_runs_from_the_command_line() {
-    for scenario in ["any", "calm", "crowded", "wide"] {
+    for scenario in ["any", "calm", "crowded", "wide", "liars", "trials"] {
         let arguments = ["--output", "json", "sim", "--seed", "7", "--runs", "2"];
         let output = flashyard(&[&arguments[..], &["--scenario", scenario]].concat());
         let said = text(&output.stdout);
