@@ -43,6 +43,8 @@ CLOCK_PACKAGES := faketime
 TELEMETRY_PACKAGES := prometheus rsyslog rsyslog-gnutls
 # What judges the package.
 PACKAGE_PACKAGES := systemd
+# What playbooks set up on servers, which share this machine's files, and cannot fetch there.
+ANSIBLE_PACKAGES := python3-apt nftables xfsprogs e2fsprogs fio procps iproute2
 # What builds for aarch64 and runs it here.
 NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 # Programs that tests of xfstests call.
@@ -225,8 +227,10 @@ postgres-tools:
 api-tools:
 	@.ci/install --schemathesis
 	@.ci/install --openapi
+	@.ci/install --go-client
 
 ansible-tools:
+	@.ci/install --packages $(ANSIBLE_PACKAGES)
 	@.ci/install --ansible
 
 cinder-tools:

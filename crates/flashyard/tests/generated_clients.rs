@@ -8,6 +8,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use api::{DriveSpec, VolumeSpec};
 use support::{Node, text};
 
 fn tools() -> PathBuf {
@@ -97,6 +98,78 @@ fn openapi_generator_makes_a_client_of_it() {
     ];
     run(path, "openapi-generator-cli", &generate);
     script(&node, path, "with_openapi_generator.py");
+}
+
+/// Runs Go in a module, with nothing but the modules that `.ci/install --go-client` brought.
+fn go(directory: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("go")
+        .args(arguments)
+        .env("GOTOOLCHAIN", "local")
+        .env("GOPROXY", "off")
+        .env("GOFLAGS", "-mod=readonly")
+        .env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("go"))
+        .current_dir(directory)
+        .output()
+        .unwrap();
+    let (said, errors) = (text(&output.stdout), text(&output.stderr));
+    let why = ".ci/install --go-client brings the modules";
+    assert!(
+        output.status.success(),
+        "go {arguments:?} ({why}): {errors}"
+    );
+    said
+}
+
+/// The example on the page about clients, over a client that is generated as documented.
+#[test]
+fn documented_go_client_works() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let node = Node::configured_secure("");
+    let client = node.client();
+    let drive = DriveSpec::Memory {
+        size: "64MiB".parse().unwrap(),
+    };
+    client.add_drive(&support::name("d"), &drive).unwrap();
+    let volume = VolumeSpec {
+        drive: Some(support::name("d")),
+        ..VolumeSpec::default()
+    };
+    let made = client.create_volume(&support::name("data"), &volume);
+    made.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let module = directory.path().join("go");
+    let source = root.join("clients/go");
+    let [source, copy] = [&source, &module].map(|path| path.to_str().unwrap());
+    support::tool("cp", &["--recursive", "--dereference", source, copy]);
+    // One that somebody generated there may be old.
+    let _ = std::fs::remove_file(module.join("client.gen.go"));
+    go(&module, &["generate", "./..."]);
+    go(&module, &["vet", "."]);
+
+    let page = std::fs::read_to_string(root.join("docs/clients.md")).unwrap();
+    let example = page.split("```go\n").nth(1).unwrap();
+    let mut example = example.split("```").next().unwrap().to_owned();
+    for (documented, ours) in [
+        ("https://node-1:4400", node.endpoints().api.clone()),
+        (
+            "/etc/flashyard/token",
+            node.path().join("admin.token").display().to_string(),
+        ),
+        (
+            "/etc/flashyard/node-1.pem",
+            node.path().join("certificate.pem").display().to_string(),
+        ),
+    ] {
+        assert!(example.contains(documented), "{documented}");
+        example = example.replace(documented, &ours);
+    }
+    std::fs::create_dir(module.join("example")).unwrap();
+    std::fs::write(module.join("example/main.go"), example).unwrap();
+    let said = go(&module, &["run", "./example"]);
+    assert_eq!(
+        said,
+        "data has 64 MiB and is online\nno volume is named archive\n"
+    );
 }
 
 /// Asks over HTTPS whatever the certificate is, and prints what browsers are told about HTTPS.
