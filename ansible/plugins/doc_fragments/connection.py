@@ -82,3 +82,12 @@ attributes:
     description: The module changes nothing.
     support: N/A
 """
+
+    NAMED = r"""
+options:
+  name:
+    description:
+      - The one to show. All are shown where the option is not set.
+      - A name that nothing has gives an empty list.
+    type: str
+"""

@@ -3,6 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/network.rs"]
+mod network;
+#[path = "ansible/servers.rs"]
+mod servers;
+#[path = "ansible/site.rs"]
+mod site;
 mod support;
 
 use std::collections::BTreeSet;
@@ -405,8 +411,10 @@ fn sanity_tests_ignore_the_licence_of_plugins_and_nothing_else() {
             };
             let ignored = "validate-modules:missing-gplv3-license";
             lines.insert(format!("plugins/{kind}/{file} {ignored}\n"));
+            let text = std::fs::read_to_string(collection.join("plugins").join(kind).join(&file));
             let grouped = runtime.contains(&format!("    - {name}\n"));
-            assert_eq!(grouped, kind == "modules", "action_groups and {name}");
+            let asks_a_node = text.unwrap().contains("  - flashyard.storage.connection\n");
+            assert_eq!(grouped, asks_a_node, "action_groups and {name}");
         }
     }
     let expected: String = lines.into_iter().collect();
@@ -421,32 +429,52 @@ fn sanity_tests_ignore_the_licence_of_plugins_and_nothing_else() {
     }
 }
 
-/// Unit tests: of acts that no real node does, such as hanging up before it answers.
-#[test]
-fn units_of_the_collection_pass() {
+/// `ansible-test` on a copy of the collection, where it wants it; it has to succeed.
+fn ansible_test(kind: &str, options: &[&str], home: Option<&Path>) -> String {
     let folder = tempfile::tempdir().unwrap();
     let inside = folder.path().join("ansible_collections/flashyard");
     std::fs::create_dir_all(&inside).unwrap();
-    let source = root().join("ansible");
-    support::tool(
-        "cp",
-        &[
-            "--recursive",
-            "--dereference",
-            source.to_str().unwrap(),
-            inside.join("storage").to_str().unwrap(),
-        ],
-    );
+    let (source, copy) = (root().join("ansible"), inside.join("storage"));
+    let [source, into] = [&source, &copy].map(|path| path.to_str().unwrap());
+    support::tool("cp", &["--recursive", "--dereference", source, into]);
     let version = "import sys; print('%d.%d' % sys.version_info[:2])";
     let version = ansible("python", folder.path())
         .args(["-c", version])
         .output();
     let version = text(&version.unwrap().stdout);
-    let output = ansible("ansible-test", &inside.join("storage"))
-        .args(["units", "--num-workers", "1", "--python", version.trim()])
-        .env("HOME", folder.path())
+    let output = ansible("ansible-test", &copy)
+        .args([kind, "--python", version.trim()])
+        .args(options)
+        .env("HOME", home.unwrap_or(folder.path()))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains(" passed"), "{}", said(&output));
+    said(&output)
+}
+
+/// Unit tests: of acts that no real node does, such as hanging up before it answers.
+#[test]
+fn units_of_the_collection_pass() {
+    let said = ansible_test("units", &["--num-workers", "1"], None);
+    assert!(said.contains(" passed"), "{said}");
+}
+
+/// All of Ansible's own tests of modules and their documentation, in the versions that it pins.
+#[test]
+fn sanity_tests_of_the_collection_pass() {
+    let home = target().join("ansible/home");
+    assert!(
+        home.join("primed").exists(),
+        "{} lacks what sanity tests need: .ci/install --ansible",
+        home.display()
+    );
+    let said = ansible_test("sanity", &[], Some(&home));
+    for test in ["validate-modules", "pylint", "yamllint", "import"] {
+        let ran = format!("Running sanity test \"{test}\"");
+        assert!(said.contains(&ran), "{test}: {said}");
+    }
+    assert!(
+        !said.contains("Collecting "),
+        "it fetched something: {said}"
+    );
 }

@@ -1,5 +1,6 @@
 //! Machines with several interfaces: network name spaces, joined by links. Needs root.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, reason = "each test file uses what it needs")]
 
 use std::fs::File;
 use std::os::fd::AsFd;

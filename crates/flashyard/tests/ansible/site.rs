@@ -1,0 +1,457 @@
+//! The playbooks of the collection, over two bare servers: a check run predicts the run, a second
+//! run changes nothing, and an upgrade under verified I/O. Servers have no systemd.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use super::servers::Server;
+use super::{SECRET, ansible, documented, installed, own, root, said};
+use crate::support::{text, tool, wait_until};
+
+/// What a check run foresees of a machine without the program, and the tasks of a run that do it.
+const FORESEEN: [(&str, &[&str]); 9] = [
+    (
+        "Foresee that the node is restarted",
+        &["Stop the program", "Start the program"],
+    ),
+    (
+        "Foresee that the package is installed",
+        &["Install the package"],
+    ),
+    (
+        "Foresee the settings on a machine",
+        &["Write the settings file"],
+    ),
+    (
+        "Foresee the rules on a machine",
+        &["Write the rules", "Load the rules"],
+    ),
+    (
+        "Foresee the certificate of a node",
+        &["Write the certificate"],
+    ),
+    (
+        "Foresee settings, drives and pools",
+        &["Set what differs", "Add drives", "Make pools"],
+    ),
+    (
+        "Foresee hosts and volumes of a node",
+        &["Add hosts", "Make volumes"],
+    ),
+    (
+        "Foresee volumes of nodes",
+        &["Attach the volume", "Mount its file system"],
+    ),
+    (
+        "Make the folders of the state",
+        &["Make the folders of the state"],
+    ),
+];
+
+/// A node, a host, and what is known of them.
+struct Site {
+    host: Server,
+    node: Server,
+    directory: tempfile::TempDir,
+    printed: String,
+}
+
+impl Site {
+    fn new() -> Site {
+        let (node, host) = (Server::new("node-1"), Server::new("db-1"));
+        let (ours, theirs) = (["192.0.2.10/24"], ["192.0.2.9/24"]);
+        node.network.join(&host.network, "storage", &ours, &theirs);
+        let directory = tempfile::tempdir().unwrap();
+        for (name, block) in documented() {
+            std::fs::write(directory.path().join(name), block).unwrap();
+        }
+        Site {
+            host,
+            node,
+            directory,
+            printed: String::new(),
+        }
+    }
+
+    /// Where the documented inventory is not that of this test: how the servers are reached, and
+    /// their drives, which are files. A node `node-2` is the same as `node-1`.
+    fn servers(&self, package: &Path, nodes: &[&str]) {
+        let drives: Vec<Value> = (0..4)
+            .map(|number| {
+                let path = format!("/var/lib/flashyard/drive-{number}");
+                json!({"name": format!("d{number}"), "path": path, "size": "256MiB"})
+            })
+            .collect();
+        let node = json!({"machine_pid": self.node.pid, "flashyard_drives": drives});
+        let nodes = nodes.iter().map(|name| ((*name).to_owned(), node.clone()));
+        let nodes: serde_json::Map<String, Value> = nodes.collect();
+        let host = json!({"machine_pid": self.host.pid, "db_1_secret": SECRET});
+        let inventory = json!({"all": {
+            "vars": {
+                "ansible_connection": "machine",
+                "ansible_python_interpreter": "/usr/bin/python3",
+                "flashyard_package": package,
+            },
+            "children": {
+                "flashyard_nodes": {"hosts": nodes},
+                "flashyard_hosts": {"hosts": {"db-1": host}},
+            },
+        }});
+        let file = self.directory.path().join("test.yml");
+        std::fs::write(file, inventory.to_string()).unwrap();
+    }
+
+    fn play(&mut self, playbook: &str, options: &[&str]) -> (Output, Vec<Value>) {
+        let results = self.directory.path().join("results");
+        let _ = std::fs::remove_file(&results);
+        let output = ansible("ansible-playbook", self.directory.path())
+            .args(["--inventory", "servers.yml", "--inventory", "test.yml"])
+            .args(["--diff", playbook])
+            .args(options)
+            .env("ANSIBLE_COLLECTIONS_PATH", installed())
+            .env("ANSIBLE_CONNECTION_PLUGINS", own().join("connection"))
+            .env("RESULTS_OF", "all")
+            .output()
+            .unwrap();
+        self.printed += &said(&output);
+        let lines = std::fs::read_to_string(results).unwrap_or_default();
+        let lines = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        (output, lines.collect())
+    }
+
+    /// Hosts and tasks that changed something, in a play that succeeds.
+    fn changes(&mut self, playbook: &str, options: &[&str]) -> BTreeSet<(String, String)> {
+        let (output, results) = self.play(playbook, options);
+        let said = said(&output);
+        assert!(output.status.success(), "{playbook} {options:?}: {said}");
+        let word = |result: &Value, key: &str| result[key].as_str().unwrap().to_owned();
+        let changed = results.iter().filter(|it| it["changed"] == json!(true));
+        changed
+            .map(|it| (word(it, "host"), word(it, "task")))
+            .collect()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // What is attached has a loop device, which the end of the server leaves there.
+        let end = "pkill --signal KILL --exact fio; sleep 1; umount /srv/data /srv/scratch; \
+                   flashyard detach data; flashyard detach scratch";
+        let _ = self.host.command(end).stderr(Stdio::null()).status();
+    }
+}
+
+/// The package of the program, and one of it that has a later version.
+fn packages(directory: &Path) -> [PathBuf; 2] {
+    let script = root().join("deploy/package");
+    let into = directory.join("packages");
+    let program = env!("CARGO_BIN_EXE_flashyard");
+    let first = tool(script.to_str().unwrap(), &[program, into.to_str().unwrap()]);
+    let first = PathBuf::from(first.trim_end());
+    let unpacked = directory.join("unpacked");
+    let later = into.join("flashyard_99.0.0_later.deb");
+    let [from, tree, to] = [&first, &unpacked, &later].map(|path| path.to_str().unwrap());
+    tool("dpkg-deb", &["--raw-extract", from, tree]);
+    let control = unpacked.join("DEBIAN/control");
+    let fields = std::fs::read_to_string(&control).unwrap();
+    let version = concat!("Version: ", env!("CARGO_PKG_VERSION"), "\n");
+    assert!(fields.contains(version), "{fields}");
+    std::fs::write(&control, fields.replace(version, "Version: 99.0.0\n")).unwrap();
+    tool("dpkg-deb", &["-Zgzip", "-z1", "--build", tree, to]);
+    [first, later]
+}
+
+/// Everything that was predicted is done, and everything that is done was predicted.
+fn predicts(predicted: &BTreeSet<(String, String)>, done: &BTreeSet<(String, String)>) {
+    let within = |task: &str, part: &&str| task.contains(part);
+    for (host, task) in predicted {
+        let foreseen = FORESEEN.iter().find(|(part, _)| within(task, part));
+        let is_done = |other: &(String, String)| match foreseen {
+            Some((_, parts)) => other.0 == *host && parts.iter().any(|it| within(&other.1, it)),
+            None => other == &(host.clone(), task.clone()),
+        };
+        assert!(done.iter().any(is_done), "{host}: {task} was not done");
+    }
+    for (host, task) in done {
+        let mut parts = FORESEEN.iter().filter(|(_, tasks)| {
+            let tasks = tasks.iter();
+            tasks.into_iter().any(|it| within(task, it))
+        });
+        let foreseen = parts.any(|(part, _)| {
+            let mut there = predicted.iter();
+            there.any(|other| other.0 == *host && within(&other.1, part))
+        });
+        let same = predicted.contains(&(host.clone(), task.clone()));
+        assert!(same || foreseen, "{host}: {task} was not predicted");
+    }
+}
+
+/// The host has its volume mounted, by a node that it has proved itself to, through the firewall.
+fn is_as_the_inventory_says(site: &Site) {
+    let mounted = "findmnt --noheadings --output FSTYPE /srv/data";
+    assert_eq!(site.host.answer(mounted), "xfs\n");
+    let [nvme, api] = ["4420", "4400"].map(|port| {
+        let connect = format!("exec 3<>/dev/tcp/192.0.2.10/{port}");
+        site.host
+            .run(&format!("bash -c '{connect}'"))
+            .status
+            .success()
+    });
+    assert!(nvme && !api, "NVMe/TCP {nvme}, REST API {api}");
+    let secret = site
+        .host
+        .answer("stat --format %a /etc/nvme/flashyard.dhchap");
+    assert_eq!(secret, "600\n");
+    let pinned = site.directory.path().join("flashyard-pins/node-1.pem");
+    let certificate = site.node.answer("cat /var/lib/flashyard/certificate.pem");
+    assert_eq!(std::fs::read_to_string(pinned).unwrap(), certificate);
+    // The rules of the role let the node's own machine through.
+    let fingerprint = "sed -n 's/.*\"certificate\": \"\\(.*\\)\".*/\\1/p' \
+                       /var/lib/flashyard/endpoints.json";
+    site.node.answer(&format!(
+        "flashyard login https://127.0.0.1:4400 --token-file /var/lib/flashyard/admin.token \
+         --fingerprint $({fingerprint})"
+    ));
+    let hosts = site.node.answer("flashyard --output json host list");
+    let hosts: Value = serde_json::from_str(&hosts).unwrap();
+    assert_eq!(hosts["items"][0]["key"]["hash"], json!("sha256"), "{hosts}");
+}
+
+/// The documented playbook attaches a volume, and removals take it away: check runs predict both.
+fn attaches_and_detaches(site: &mut Site) {
+    site.node
+        .answer("flashyard volume create scratch --pool fast --size 64MiB --allow db-1");
+    let shown = site
+        .node
+        .answer("flashyard --output json volume show scratch");
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let nqn = format!("scratch_nqn={}", shown["nqn"].as_str().unwrap());
+    let removal = own().join("detach.yml");
+    for playbook in ["attach.yml", removal.to_str().unwrap()] {
+        let options = ["--extra-vars", &nqn, "--limit", "db-1"];
+        let predicted = site.changes(playbook, &[&options[..], &["--check"]].concat());
+        let done = site.changes(playbook, &options);
+        assert!(
+            done.len() == 2 && predicted == done,
+            "{predicted:?} {done:?}"
+        );
+        let again = site.changes(playbook, &options);
+        assert!(again.is_empty(), "{playbook}, again: {again:?}");
+    }
+    let left = site
+        .host
+        .answer("cat /etc/fstab /proc/mounts; flashyard attached");
+    assert!(!left.contains("scratch"), "{left}");
+    let refused = own().join("attach_refused.yml");
+    let (output, results) = site.play(refused.to_str().unwrap(), &["--limit", "db-1"]);
+    assert!(output.status.success(), "{}", said(&output));
+    for result in results {
+        let (task, message) = (&result["task"], result["message"].as_str().unwrap());
+        let expected = task.as_str().unwrap().split_once(": ").unwrap().1;
+        assert!(
+            result["failed"] == json!(true) && message.contains(expected),
+            "{result}"
+        );
+        assert!(!message.contains('\n'), "{result}");
+    }
+}
+
+/// Upgrades the node while the host writes and verifies.
+fn upgrades(site: &mut Site, package: &Path) {
+    let job = "fio --name=verify --directory=/srv/data --size=24m --bs=4k --direct=1 \
+               --ioengine=psync --rw=randwrite --verify=crc32c --verify_backlog=64 \
+               --verify_state_save=0 --time_based --runtime=3600";
+    let fio = site
+        .host
+        .command(job)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let fio = fio.unwrap();
+    site.servers(package, &["node-1"]);
+    let before = site.node.answer("cat /run/flashyard/node.pid");
+    let predicted = site.changes("flashyard.storage.upgrade", &["--check"]);
+    let done = site.changes("flashyard.storage.upgrade", &[]);
+    predicts(&predicted, &done);
+    let restarted = done
+        .iter()
+        .any(|(_, task)| task.contains("Stop the program"));
+    assert!(restarted, "{done:?}");
+    let after = site.node.answer("cat /run/flashyard/node.pid");
+    assert_ne!(before, after);
+    let version = site
+        .node
+        .answer("dpkg-query --show --showformat '${Version}' flashyard");
+    assert_eq!(version, "99.0.0");
+    let done = site.changes("flashyard.storage.upgrade", &[]);
+    assert!(done.is_empty(), "a second upgrade: {done:?}");
+    site.host.answer("pkill --signal INT --exact fio");
+    let fio = fio.wait_with_output().unwrap();
+    let (said, errors) = (text(&fio.stdout), text(&fio.stderr));
+    assert!(
+        said.contains("err= 0") && said.contains("write:"),
+        "{said}{errors}"
+    );
+}
+
+/// A pool that has lost a drive stops the upgrade before anything is touched, of this node and of
+/// the next one.
+fn stops_at_a_node_that_is_not_well(site: &mut Site, package: &Path) {
+    site.node.answer("flashyard pool fail-drive fast d3");
+    site.servers(package, &["node-1", "node-2"]);
+    wait_until("the node has a problem", || {
+        let status = site.node.answer("flashyard --output json status");
+        let status: Value = serde_json::from_str(&status).unwrap();
+        status["problems"]
+            .as_array()
+            .is_some_and(|it| !it.is_empty())
+    });
+    let (output, results) = site.play("flashyard.storage.upgrade", &[]);
+    assert!(!output.status.success(), "{}", said(&output));
+    assert!(
+        results
+            .iter()
+            .all(|result| result["host"] == json!("node-1")),
+        "{results:?}"
+    );
+    assert!(
+        results
+            .iter()
+            .all(|result| result["changed"] == json!(false)),
+        "{results:?}"
+    );
+}
+
+/// A certificate of an authority goes to the node, which is restarted for it and then serves it.
+fn certificate_is_given(site: &mut Site) {
+    let [certificate, key] = ["given.pem", "given-key.pem"].map(|name| {
+        let path = site.directory.path().join(name);
+        path.to_str().unwrap().to_owned()
+    });
+    let make = [
+        "req",
+        "-x509",
+        "-newkey",
+        "ed25519",
+        "-nodes",
+        "-subj",
+        "/CN=node-1",
+    ];
+    let name = ["-addext", "subjectAltName=DNS:node-1", "-days", "2"];
+    tool(
+        "openssl",
+        &[&make[..], &name, &["-keyout", &key, "-out", &certificate]].concat(),
+    );
+    let given = format!("flashyard_certificate={certificate} flashyard_certificate_key={key}");
+    let playbook = own().join("node.yml");
+    let playbook = playbook.to_str().unwrap();
+    let options = ["--extra-vars", &given];
+    let done = site.changes(playbook, &options);
+    for task in [
+        "Copy the certificate",
+        "Write the settings file",
+        "Stop the program",
+    ] {
+        let found = done.iter().any(|(_, other)| other.contains(task));
+        assert!(found, "{task}: {done:?}");
+    }
+    let key = site
+        .node
+        .answer("stat --format '%a %G' /etc/flashyard/certificate-key.pem");
+    assert_eq!(key, "440 disk\n");
+    let shown = "openssl s_client -connect 127.0.0.1:4400 </dev/null 2>/dev/null";
+    let shown = site
+        .node
+        .answer(&format!("{shown} | openssl x509 -noout -subject"));
+    assert!(shown.contains("node-1"), "{shown}");
+    let again = site.changes(playbook, &options);
+    assert!(again.is_empty(), "{again:?}");
+}
+
+/// Another certificate than the pinned one is refused, before anything is asked of that node.
+fn other_certificate_is_refused(site: &mut Site) {
+    let pinned = site.directory.path().join("flashyard-pins/node-1.pem");
+    std::fs::write(&pinned, "another\n").unwrap();
+    let playbook = own().join("pinned.yml");
+    let (output, _) = site.play(playbook.to_str().unwrap(), &[]);
+    let said = said(&output);
+    assert!(!output.status.success(), "{said}");
+    assert!(
+        said.contains("The certificate of node-1 is not the one in"),
+        "{said}"
+    );
+}
+
+#[test]
+fn site_is_made_of_bare_servers_and_upgraded_under_load() {
+    let mut site = Site::new();
+    let [package, later] = packages(site.directory.path());
+    site.servers(&package, &["node-1"]);
+    let predicted = site.changes("flashyard.storage.site", &["--check"]);
+    for server in [&site.node, &site.host] {
+        let left = server.answer("ls -d /etc/nvme /etc/flashyard /usr/bin/flashyard || true");
+        assert_eq!(left, "", "a check run changed something");
+    }
+    let done = site.changes("flashyard.storage.site", &[]);
+    predicts(&predicted, &done);
+    is_as_the_inventory_says(&site);
+    let again = site.changes("flashyard.storage.site", &[]);
+    assert!(again.is_empty(), "a second run: {again:?}");
+    attaches_and_detaches(&mut site);
+    upgrades(&mut site, &later);
+    stops_at_a_node_that_is_not_well(&mut site, &package);
+    other_certificate_is_refused(&mut site);
+    site.servers(&later, &["node-1"]);
+    certificate_is_given(&mut site);
+    assert!(!site.printed.contains(SECRET), "{SECRET} was printed");
+}
+
+/// systemd and the program know every word of files that the servers of the other test have not.
+#[test]
+fn services_and_settings_of_the_roles_are_right() {
+    let directory = tempfile::tempdir().unwrap();
+    let into = directory.path();
+    std::fs::create_dir(into.join("flashyard.service.d")).unwrap();
+    let roles = format!("role_folder={}", root().join("ansible/roles").display());
+    let output = ansible("ansible-playbook", into)
+        .arg(own().join("services.yml"))
+        .args(["--extra-vars", &roles])
+        .args(["--extra-vars", &format!("into={}", into.display())])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let program = env!("CARGO_BIN_EXE_flashyard");
+    let settings = into.join("flashyard.toml");
+    let arguments = ["serve", "--check-config", "--config"];
+    tool(
+        program,
+        &[&arguments[..], &[settings.to_str().unwrap()]].concat(),
+    );
+    let service = root().join("deploy/flashyard.service");
+    std::fs::copy(service, into.join("flashyard.service")).unwrap();
+    for name in ["flashyard.service", "flashyard-attach-data.service"] {
+        let path = into.join(name);
+        let unit = std::fs::read_to_string(&path).unwrap();
+        let unit = unit.replace("/usr/bin/flashyard", program);
+        std::fs::write(&path, unit).unwrap();
+        let output = Command::new("systemd-analyze")
+            .arg("verify")
+            .arg(&path)
+            .output();
+        let output = output.unwrap();
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{}",
+            said(&output)
+        );
+    }
+    let unit = std::fs::read_to_string(into.join("flashyard-attach-data.service")).unwrap();
+    let paths = "tcp://192.0.2.10:4420/nqn.2026-11.example.flashyard:node-1:data?nsid=1 \
+                 tcp://[2001:db8::1]:4420/nqn.2026-11.example.flashyard:node-1:data?nsid=1\n";
+    assert!(unit.contains(paths), "{unit}");
+}
