@@ -44,7 +44,7 @@ TELEMETRY_PACKAGES := prometheus rsyslog rsyslog-gnutls
 # What judges the package.
 PACKAGE_PACKAGES := systemd
 # What playbooks set up on servers, which share this machine's files, and cannot fetch there.
-ANSIBLE_PACKAGES := python3-apt nftables xfsprogs e2fsprogs fio procps iproute2
+ANSIBLE_PACKAGES := python3-apt nftables xfsprogs e2fsprogs fio procps iproute2 openssl systemd
 # What builds for aarch64 and runs it here.
 NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 # Programs that tests of xfstests call.
