@@ -116,6 +116,19 @@ test("events are told apart by severity, object and time", async ({ page, node }
   await expect(page.getByText("No such events")).toBeVisible();
 });
 
+test("a volume is made thick, with blocks of 512 bytes", async ({ page, node }) => {
+  await page.goto(`${node.url}/#/volumes`);
+  await page.getByRole("button", { name: "Create volume" }).click();
+  const create = page.getByRole("dialog", { name: "Create volume" });
+  await create.getByLabel("Name").fill("boot");
+  await create.getByLabel("Size").fill("16MiB");
+  await create.getByLabel("Thick").click();
+  await create.getByLabel("Blocks").selectOption("512");
+  await create.getByRole("button", { name: "Create" }).click();
+  await expect(create).toBeHidden();
+  expect(await node.ask("GET", "/v1/volumes/boot")).toMatchObject({ block_bytes: 512, reserved: true });
+});
+
 test("a volume is renamed and made thick", async ({ page, node }) => {
   await node.ask("PUT", "/v1/volumes/former", { pool: "pool", size: "16MiB" });
   await page.goto(`${node.url}/#/volumes/former`);

@@ -1,5 +1,5 @@
 import {
-  Anchor, Box, Button, Card, Checkbox, Group, Modal, NativeSelect, Stack, Text, TextInput, Title,
+  Anchor, Box, Button, Card, Checkbox, Group, Modal, NativeSelect, NumberInput, Stack, Switch, Text, TextInput, Title,
 } from "@mantine/core";
 import { useState } from "react";
 import { Link } from "wouter";
@@ -88,8 +88,10 @@ function CreatePool({ close }: { close: () => void }) {
   const [name, setName] = useState("");
   const [level, setLevel] = useState<Level>("raid6");
   const [chosen, setChosen] = useState<string[]>([]);
+  const [width, setWidth] = useState<number | "">("");
+  const [force, setForce] = useState(false);
   const create = useChange(
-    () => answer(node.PUT("/v1/pools/{name}", { params: { path: { name } }, body: { level, drives: chosen } })),
+    () => answer(node.PUT("/v1/pools/{name}", { params: { path: { name } }, body: { level, drives: chosen, force, ...(width === "" ? {} : { width }) } })),
     () => `Pool ${name} created`,
   );
   const least = LEVELS.find((candidate) => candidate.value === level)?.least ?? 1;
@@ -111,6 +113,11 @@ function CreatePool({ close }: { close: () => void }) {
               </Checkbox.Group>
             )}
           </Loaded>
+          <NumberInput label="Width" value={width} min={1} max={32} allowDecimal={false}
+            onChange={(value) => setWidth(typeof value === "number" ? value : "")}
+            description="Drives that each stripe is spread over; all of them while this is empty." />
+          <Switch label="Take drives that carry something" color="red" checked={force} onChange={(event) => setForce(event.currentTarget.checked)}
+            description="File systems, partitions and labels of other pools on them are lost." />
           {create.error && <Failure error={create.error} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={close}>Cancel</Button>

@@ -25,7 +25,7 @@ export function Ports() {
             text={(port) => `${port.address} ${port.advertise ?? ""} ${port.path}`}
             empty={<Empty title="No ports">The settings file says where the node listens.</Empty>}
             columns={[
-              { title: "Port", cell: (port) => port.id, order: (port) => port.id },
+              { title: "Port", cell: (port) => port.id, order: (port) => port.id, from: "sm" },
               { title: "NVMe/TCP", cell: (port) => port.address, order: (port) => port.address },
               { title: "Advertised", cell: (port) => port.advertise ?? "-", order: (port) => port.advertise ?? "", from: "sm" },
               { title: "TLS", cell: (port) => port.tls ? "required" : "-", order: (port) => Number(port.tls ?? false), from: "sm" },

@@ -1,6 +1,6 @@
-import { Button, Group, Modal, MultiSelect, NativeSelect, Stack, TextInput } from "@mantine/core";
+import { Button, Group, Modal, MultiSelect, NativeSelect, Stack, Switch, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { answer, node, Refusal } from "../api/client";
+import { answer, node, Refusal, type Schemas } from "../api/client";
 import { useHosts, useRoom } from "../api/queries";
 import { bytes, parseSize } from "./format";
 import { Empty, Failure, Loaded } from "./Page";
@@ -42,8 +42,12 @@ function Form({ pools, snapshot, close }: FormProps) {
   const [pool, setPool] = useState(pools[0]?.name ?? "");
   const [size, setSize] = useState("10GiB");
   const [hosts, setHosts] = useState<string[]>([]);
+  const [block, setBlock] = useState("4096");
+  const [thick, setThick] = useState(false);
   const wanted = parseSize(size);
-  const place = snapshot ? { pool: snapshot.pool, snapshot: snapshot.name } : { pool, size: size.replaceAll(" ", "") };
+  const place = snapshot
+    ? { pool: snapshot.pool, snapshot: snapshot.name }
+    : { pool, size: size.replaceAll(" ", ""), block_bytes: Number(block) as Schemas["BlockSize"], reserved: thick };
   const create = useChange(
     () => answer(node.PUT("/v1/volumes/{name}", { params: { path: { name } }, body: { ...place, hosts } })),
     () => `Volume ${name} created`,
@@ -64,6 +68,10 @@ function Form({ pools, snapshot, close }: FormProps) {
                 ? "Counts in full against your grant, and so does each snapshot."
                 : "Thin: space is taken when blocks are written, so the size may exceed the free space."}
               onChange={(event) => setSize(event.currentTarget.value)} />
+            <Switch label="Thick" checked={thick} onChange={(event) => setThick(event.currentTarget.checked)}
+              description="Space for all of it is reserved now, so that its writes never lack any." />
+            <NativeSelect label="Blocks" value={block} onChange={(event) => setBlock(event.currentTarget.value)}
+              data={[{ value: "4096", label: "4096 bytes" }, { value: "512", label: "512 bytes, for hosts that need it" }]} />
           </>
         )}
         <MultiSelect label="Allowed hosts" value={hosts} onChange={setHosts} searchable

@@ -33,7 +33,7 @@ interface LoadedProps<T> {
 export function Loaded<T>({ of, children }: LoadedProps<T>) {
   if (of.data === undefined) {
     if (of.error) return <Failure error={of.error} />;
-    return <Center p="xl"><Loader aria-label="Loading" /></Center>;
+    return <Center p="xl"><Loader role="status" aria-label="Loading" /></Center>;
   }
   return (
     <>
