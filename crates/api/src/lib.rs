@@ -27,6 +27,7 @@ mod pool;
 mod port;
 mod profile;
 mod schedule;
+mod secret;
 mod session;
 mod settings;
 mod size;
@@ -44,8 +45,8 @@ pub use history::{
 };
 pub use host::{Host, HostSpec};
 pub use host_key::{
-    HostKey, HostKeyRequest, HostKeySpec, KeyGroup, KeyHash, NewHostKey, NewTlsKey, SecretText,
-    TlsHash, TlsKeyRequest, TlsKeySpec,
+    HostKey, HostKeyRequest, HostKeySpec, KeyGroup, KeyHash, NewHostKey, NewTlsKey, TlsHash,
+    TlsKeyRequest, TlsKeySpec,
 };
 pub use job::{Job, JobKind, JobState};
 pub use limits::{
@@ -63,6 +64,7 @@ pub use pool::{
 pub use port::{PathState, Port, PortChange};
 pub use profile::{AccessPattern, Curve, CurvePoint, CurveQuery, DriveProfile};
 pub use schedule::{Keep, SCHEDULE_KEEP_MAX, SCHEDULE_VOLUMES_MAX, Schedule, ScheduleSpec};
+pub use secret::SecretText;
 pub use session::Session;
 pub use settings::{
     GRAPHITE_INTERVAL_SECONDS, GRAPHITE_PREFIX, GraphiteTarget, LogLevel, SCRUB_INTERVAL_DAYS,

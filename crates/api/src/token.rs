@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{ErrorCode, Name};
+use crate::{ErrorCode, Name, SecretText};
 
 /// What a token is good for. Each role may do what those before it may.
 #[derive(
@@ -55,7 +55,7 @@ pub struct Token {
     /// What the client sends, as `Authorization: Bearer SECRET`; only in the answer to the request
     /// that made the token, for the node does not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<String>,
+    pub secret: Option<SecretText>,
 }
 
 /// Whose token a request carries; the answer of `GET /v1/self`.
@@ -123,4 +123,24 @@ impl AuditEntry {
 )]
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_of_a_token_is_given_once_and_never_shown_by_accident() {
+        let token = Token {
+            name: "t".parse().unwrap(),
+            role: Role::Viewer,
+            tenant: None,
+            created: "2026-11-26T12:00:00Z".into(),
+            expires: None,
+            secret: Some("fy_secret".into()),
+        };
+        assert!(!format!("{token:?}").contains("fy_"), "{token:?}");
+        let given = serde_json::to_string(&token).unwrap();
+        assert!(given.contains(r#""secret":"fy_secret""#), "{given}");
+    }
 }

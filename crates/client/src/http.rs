@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use api::{ErrorBody, List};
+use api::{ErrorBody, List, SecretText};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{Response, Uri};
@@ -31,7 +31,7 @@ const RESPONSE_BYTES_MAX: u64 = 64 << 20;
 pub struct Client {
     agent: Agent,
     url: String,
-    authorization: Option<String>,
+    authorization: Option<SecretText>,
 }
 
 impl Client {
@@ -83,7 +83,10 @@ impl Client {
         Ok(Client {
             agent,
             url: login.url.trim_end_matches('/').to_owned(),
-            authorization: login.token.as_ref().map(|token| format!("Bearer {token}")),
+            authorization: login
+                .token
+                .as_ref()
+                .map(|token| format!("Bearer {}", token.reveal()).into()),
         })
     }
 
@@ -221,7 +224,7 @@ impl Client {
 
     fn allowed<T>(&self, request: RequestBuilder<T>) -> RequestBuilder<T> {
         match &self.authorization {
-            Some(authorization) => request.header("authorization", authorization),
+            Some(authorization) => request.header("authorization", authorization.reveal()),
             None => request,
         }
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use api::SecretText;
 use files::Access;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ pub struct Login {
     pub url: String,
     /// The secret of a token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<String>,
+    pub token: Option<SecretText>,
     /// The certificate that the node must have, for `https`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Fingerprint>,
@@ -40,9 +41,7 @@ impl Login {
         });
         paths.sort_unstable();
         let login = |path: &PathBuf| {
-            let text = fs::read(path);
-            let login = text.and_then(|text| Ok(serde_json::from_slice(&text)?));
-            login.map_err(|error| {
+            read(path).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", path.display()))
             })
         };
@@ -69,8 +68,7 @@ impl Logins {
 
     /// The login for the node at `url`, if there is one.
     pub fn find(&self, url: &str) -> Option<Login> {
-        let text = fs::read(self.path(url)).ok()?;
-        serde_json::from_slice(&text).ok()
+        read(&self.path(url)).ok()
     }
 
     /// The node that commands speak to when nothing else is said: the last one logged in to.
@@ -82,13 +80,14 @@ impl Logins {
     /// Keeps a login; the file is whole or not there.
     pub fn keep(&self, login: &Login) -> io::Result<PathBuf> {
         let path = self.path(&login.url);
-        write_secret(&path, &serde_json::to_vec_pretty(login)?)?;
+        let text = SecretText::from(serde_json::to_string_pretty(login)?);
+        write_private(&path, text.reveal())?;
         Ok(path)
     }
 
     /// Makes the node at `url` the one that commands speak to.
     pub fn make_current(&self, url: &str) -> io::Result<()> {
-        write_secret(&self.directory.join("current"), url.as_bytes())
+        write_private(&self.directory.join("current"), url)
     }
 
     /// The file for `url`, whose characters may be no part of a path.
@@ -102,8 +101,13 @@ impl Logins {
     }
 }
 
+fn read(path: &Path) -> io::Result<Login> {
+    let text = SecretText::from(fs::read_to_string(path)?);
+    Ok(serde_json::from_str(text.reveal())?)
+}
+
 /// Writes a file that only its owner may read, whole.
-fn write_secret(path: &Path, contents: &[u8]) -> io::Result<()> {
+fn write_private(path: &Path, contents: &str) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         let mut private = DirBuilder::new();
         private
@@ -112,7 +116,7 @@ fn write_secret(path: &Path, contents: &[u8]) -> io::Result<()> {
             .create(directory)?;
         fs::set_permissions(directory, Permissions::from_mode(DIRECTORY_MODE))?;
     }
-    files::replace(path, contents, Access::Owner)
+    files::replace(path, contents.as_bytes(), Access::Owner)
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ pub(crate) use self::health::wrong;
 pub(crate) use self::snapshots::{delete, no_parameters, now, shown};
 
 use access::{Nqn, Secret};
+use api::SecretText;
 use client::Client;
-use zeroize::Zeroizing;
 
 use crate::calls::calls;
 use crate::lookup::Nodes;
@@ -27,14 +27,14 @@ pub struct ControllerSettings {
     /// Clients of the nodes that volumes are made on.
     pub nodes: Vec<Client>,
     /// What hosts' secrets follow from; none: hosts prove nothing.
-    pub host_secret: Option<Zeroizing<Vec<u8>>>,
+    pub host_secret: Option<SecretText>,
 }
 
 /// The work of the controller, call by call.
 pub struct Work {
     pub(crate) nodes: Nodes,
     pub(crate) turns: Turns,
-    host_secret: Option<Zeroizing<Vec<u8>>>,
+    host_secret: Option<SecretText>,
 }
 
 impl Work {
@@ -50,7 +50,7 @@ impl Work {
     /// What the host called `nqn` has to prove.
     fn secret_of(&self, nqn: &Nqn) -> Option<Secret> {
         let from = self.host_secret.as_ref()?;
-        Some(Secret::derived(from, nqn))
+        Some(Secret::derived(from.reveal().as_bytes(), nqn))
     }
 }
 

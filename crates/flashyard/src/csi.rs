@@ -85,11 +85,10 @@ impl Csi {
             Some(Ok(node)) => Some(node),
             Some(Err(error)) => return exit::usage(&error),
         };
-        let host_secret = self.host_secret_file.as_ref();
         let services = Services {
             controller: nodes.map(|nodes| ControllerSettings {
                 nodes,
-                host_secret: host_secret.map(|secret| secret.reveal().as_bytes().to_vec().into()),
+                host_secret: self.host_secret_file.clone(),
             }),
             node,
         };

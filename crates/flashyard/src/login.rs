@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use api::SecretText;
 use clap::Args;
 use client::{Client, ClientError, Fingerprint, Login, Logins};
 
@@ -89,22 +90,22 @@ impl LogIn {
         }
     }
 
-    fn token(&self) -> Result<String, String> {
+    fn token(&self) -> Result<SecretText, String> {
         if let Some(path) = &self.token_file {
             let token = secret::in_file(path);
             return token.map_err(|problem| format!("{}: {problem}", path.display()));
         }
         let typed = match prompt::is_possible() {
             true => prompt::ask_hidden("Token: "),
-            false => prompt::line(),
+            false => prompt::hidden_line(),
         };
         let typed = typed.map_err(|error| error.to_string())?;
-        secret::one_line(&typed).map(str::to_owned)
+        secret::one_line(typed.reveal()).map(SecretText::from)
     }
 }
 
 /// What a development node's user needs to command it: nothing, for its login is kept here.
-pub fn keep(url: &str, token: String) -> Result<(), String> {
+pub fn keep(url: &str, token: SecretText) -> Result<(), String> {
     let logins = Logins::of_user().ok_or("neither XDG_CONFIG_HOME nor HOME is set")?;
     let login = Login {
         url: url.to_owned(),

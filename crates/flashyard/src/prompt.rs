@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, IsTerminal};
 use std::process::exit;
 
+use api::SecretText;
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
@@ -19,12 +20,12 @@ pub fn is_possible() -> bool {
 /// Asks for a line.
 pub fn ask(question: &str) -> io::Result<String> {
     output::hint(&question);
-    line()
+    Ok(line()?.trim().to_owned())
 }
 
 /// Asks for a line that the terminal does not show. However the program ends meanwhile, short of
 /// SIGKILL, the terminal shows what is typed again.
-pub fn ask_hidden(question: &str) -> io::Result<String> {
+pub fn ask_hidden(question: &str) -> io::Result<SecretText> {
     let before = tcgetattr(io::stdin())?;
     restore_when_ended(before.clone())?;
     let mut silent = before.clone();
@@ -33,17 +34,21 @@ pub fn ask_hidden(question: &str) -> io::Result<String> {
     silent.special_codes[SpecialCodeIndex::VSUSP] = 0;
     output::hint(&question);
     tcsetattr(io::stdin(), OptionalActions::Flush, &silent)?;
-    let answer = line();
+    let answer = hidden_line();
     tcsetattr(io::stdin(), OptionalActions::Flush, &before)?;
     output::tell(&"");
     answer
 }
 
-/// A line of standard input, wherever that comes from.
-pub fn line() -> io::Result<String> {
+/// A line of standard input that is a secret, wherever that comes from, with the blanks around it.
+pub fn hidden_line() -> io::Result<SecretText> {
+    line().map(SecretText::from)
+}
+
+fn line() -> io::Result<String> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
-    Ok(line.trim().to_owned())
+    Ok(line)
 }
 
 /// Puts the terminal back and ends the program when a signal asks for its end.

@@ -20,24 +20,24 @@ const BYTES_MAX: u64 = 64 << 10;
 /// # Errors
 /// What is wrong with the file, without its name.
 pub fn read_secret(path: &str) -> Result<SecretText, String> {
-    let secret = match path {
+    match path {
         "-" => in_stream(io::stdin().lock()),
         path => in_file(Path::new(path)),
-    };
-    secret.map(|secret| SecretText::from(secret.as_str()))
+    }
 }
 
 /// Reads the line that a file consists of.
 ///
 /// # Errors
 /// What is wrong with the file, without its name.
-pub fn in_file(path: &Path) -> Result<String, String> {
+pub fn in_file(path: &Path) -> Result<SecretText, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     in_stream(file)
 }
 
-fn in_stream(stream: impl Read) -> Result<String, String> {
-    let mut bytes = Vec::new();
+fn in_stream(stream: impl Read) -> Result<SecretText, String> {
+    // Large enough to stay where it is: what moves leaves a copy.
+    let mut bytes = Vec::with_capacity(BYTES_MAX as usize + 2);
     let read = stream.take(BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
     if bytes.len() as u64 > BYTES_MAX {
@@ -46,11 +46,12 @@ fn in_stream(stream: impl Read) -> Result<String, String> {
     if MARKS_OF_UTF_16.iter().any(|mark| bytes.starts_with(mark)) {
         return Err("UTF-16 text; allowed: UTF-8".to_owned());
     }
-    let text = String::from_utf8(bytes).map_err(|error| {
+    let text = String::from_utf8(bytes).map(SecretText::from);
+    let text = text.map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         format!("no UTF-8 text from byte {at} on; allowed: one line with the secret")
     })?;
-    one_line(&text).map(str::to_owned)
+    one_line(text.reveal()).map(SecretText::from)
 }
 
 /// The one word that a text consists of, without the blanks and the byte order mark around it.
@@ -74,11 +75,7 @@ mod tests {
     #[test]
     fn a_secret_is_one_word_whatever_an_editor_put_around_it() {
         for text in ["fy_1", "fy_1\n", " fy_1 \r\n", "\u{feff}fy_1\n\n"] {
-            assert_eq!(
-                in_stream(text.as_bytes()).as_deref(),
-                Ok("fy_1"),
-                "{text:?}"
-            );
+            assert_eq!(in_stream(text.as_bytes()), Ok("fy_1".into()), "{text:?}");
         }
         let refused: [(&[u8], &str); 7] = [
             (b"", "empty"),

@@ -5,7 +5,7 @@ mod reset;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use api::{Name, Role, Token, TokenSpec};
+use api::{Name, Role, SecretText, Token, TokenSpec};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use client::ClientError;
@@ -151,7 +151,7 @@ fn list(tokens: &[Token]) -> String {
 }
 
 fn made(token: &Token) -> String {
-    let secret = token.secret.clone();
+    let secret = token.secret.as_ref().map(SecretText::reveal);
     properties(&[
         ("token", token.name.to_string()),
         ("role", word(token.role).to_owned()),
@@ -159,7 +159,7 @@ fn made(token: &Token) -> String {
         ("expires", or_dash(token.expires.as_ref())),
         (
             "secret",
-            secret.unwrap_or_else(|| "shown when it was made".into()),
+            secret.unwrap_or("shown when it was made").to_owned(),
         ),
     ])
 }

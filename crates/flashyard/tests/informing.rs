@@ -143,7 +143,7 @@ impl Served {
     fn client(&self) -> Client {
         Client::with(&Login {
             url: format!("http://{}", self.api),
-            token: Some(read_admin_token(&self.state).unwrap_or_default()),
+            token: read_admin_token(&self.state).ok(),
             certificate: None,
         })
         .unwrap()
@@ -196,6 +196,7 @@ impl Served {
     fn answer_to(&self, path: &str) -> String {
         use std::io::Read;
         let token = read_admin_token(&self.state).unwrap();
+        let token = token.reveal();
         let mut stream = TcpStream::connect(self.api).unwrap();
         let head =
             format!("GET {path} HTTP/1.0\r\nHost: n\r\nAuthorization: Bearer {token}\r\n\r\n");

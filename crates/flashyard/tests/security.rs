@@ -9,16 +9,16 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use api::{ErrorCode, HostKeyRequest, HostSpec, Name, Role, TokenSpec};
+use api::{ErrorCode, HostKeyRequest, HostSpec, Name, Role, SecretText, TokenSpec};
 use client::{Client, ClientError, Login};
 use support::{Node, flashyard, name, text};
 
 const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
 
-fn with_token(node: &Node, token: Option<&str>) -> Client {
+fn with_token(node: &Node, token: Option<&SecretText>) -> Client {
     Client::with(&Login {
         url: node.endpoints().api.clone(),
-        token: token.map(str::to_owned),
+        token: token.cloned(),
         certificate: None,
     })
     .unwrap()
@@ -32,7 +32,7 @@ fn client_of(node: &Node, token: &str, role: Role, tenant: Option<&str>) -> Clie
         expires: None,
     };
     let made = node.client().create_token(&name(token), &spec).unwrap();
-    with_token(node, made.secret.as_deref())
+    with_token(node, made.secret.as_ref())
 }
 
 fn code<T>(answer: Result<T, ClientError>) -> Option<ErrorCode> {
@@ -73,7 +73,7 @@ fn nothing_is_told_or_done_without_a_good_token() {
             "{answer}"
         );
     }
-    let stranger = with_token(&node, Some("fy_0"));
+    let stranger = with_token(&node, Some(&"fy_0".into()));
     assert_eq!(
         code(stranger.delete_volume(&name("demo"), false)),
         Some(ErrorCode::Unauthenticated)
@@ -87,7 +87,7 @@ fn nothing_is_told_or_done_without_a_good_token() {
 #[test]
 fn guessing_is_slowed_down_and_good_tokens_still_work() {
     let node = Node::develop(&["--drives", "1"]);
-    let stranger = with_token(&node, Some("fy_0"));
+    let stranger = with_token(&node, Some(&"fy_0".into()));
     let answers: Vec<_> = (0..30).map(|_| code(stranger.status())).collect();
     assert_eq!(answers[0], Some(ErrorCode::Unauthenticated));
     assert_eq!(answers[29], Some(ErrorCode::TooManyRequests));
@@ -185,6 +185,7 @@ fn a_name_in_another_spelling_is_no_way_around() {
     };
     let token = node.client().create_token(&name("t"), &spec).unwrap();
     let token = token.secret.unwrap();
+    let token = token.reveal();
     for path in [
         "/v1/volumes/%64emo",
         "/v1/hosts/../volumes/demo",
@@ -250,8 +251,8 @@ fn a_token_ends_when_it_is_revoked_or_expires_and_survives_a_crash_until_then() 
     let state = std::fs::read(node.path().join("state.redb")).unwrap();
     assert!(
         !state
-            .windows(secret.len())
-            .any(|part| part == secret.as_bytes())
+            .windows(secret.reveal().len())
+            .any(|part| part == secret.reveal().as_bytes())
     );
     node.kill();
     node.start();
@@ -413,6 +414,7 @@ fn refused_changes_do_not_push_made_ones_out_of_the_audit_log() {
         },
     );
     let token = secret.unwrap().secret.unwrap();
+    let token = token.reveal();
     let long = "a".repeat(8000);
     let head = format!("DELETE /v1/volumes/{long} HTTP/1.1\r\nHost: n\r\nConnection: close\r\n");
     let answer = raw(

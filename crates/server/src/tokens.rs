@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use api::{Caller, ErrorBody, Name, Role, Token, TokenSpec};
+use api::{Caller, ErrorBody, Name, Role, SecretText, Token, TokenSpec};
 use files::Access;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -37,7 +37,7 @@ pub struct TokenRecord {
 
 impl TokenRecord {
     /// A new token as `spec` says, and its secret.
-    pub fn new(spec: &TokenSpec, now: SystemTime) -> Result<(TokenRecord, String), ErrorBody> {
+    pub fn new(spec: &TokenSpec, now: SystemTime) -> Result<(TokenRecord, SecretText), ErrorBody> {
         if spec.role == Role::Admin && spec.tenant.is_some() {
             let message = "a token of a tenant cannot be an admin's; allowed: viewer, operator";
             return Err(ErrorBody::invalid("role", message));
@@ -56,19 +56,19 @@ impl TokenRecord {
             tenant: spec.tenant.clone(),
             created_seconds: seconds(now),
             expires_seconds: expires,
-            secret_sha256: hash(&secret),
+            secret_sha256: hash(secret.reveal()),
         };
         Ok((record, secret))
     }
 
     /// The admin's token with this secret.
-    pub fn of_admin(secret: &str, now: SystemTime) -> TokenRecord {
+    pub fn of_admin(secret: &SecretText, now: SystemTime) -> TokenRecord {
         TokenRecord {
             role: Role::Admin,
             tenant: None,
             created_seconds: seconds(now),
             expires_seconds: None,
-            secret_sha256: hash(secret),
+            secret_sha256: hash(secret.reveal()),
         }
     }
 
@@ -93,7 +93,7 @@ impl TokenRecord {
     }
 
     /// The token as people see it.
-    pub fn shown(&self, name: &Name, secret: Option<String>) -> Token {
+    pub fn shown(&self, name: &Name, secret: Option<SecretText>) -> Token {
         let time = |seconds| timestamp(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
         Token {
             name: name.clone(),
@@ -112,9 +112,8 @@ pub fn hash(secret: &str) -> String {
 }
 
 /// Writes the secret of a first start's token where only the node's user can read it.
-pub fn write_admin_token(state_directory: &Path, secret: &str) -> io::Result<()> {
-    let path = state_directory.join(ADMIN_TOKEN_FILE);
-    files::replace(&path, format!("{secret}\n").as_bytes(), Access::Owner)
+pub fn write_admin_token(state_directory: &Path, secret: &SecretText) -> io::Result<()> {
+    write_line(&state_directory.join(ADMIN_TOKEN_FILE), secret)
 }
 
 /// Asks the node, whether or not it runs, to give the admin's token a new secret: whoever may write
@@ -122,11 +121,7 @@ pub fn write_admin_token(state_directory: &Path, secret: &str) -> io::Result<()>
 /// secret is in [`ADMIN_TOKEN_FILE`].
 pub fn ask_for_admin_reset(state_directory: &Path) -> io::Result<PathBuf> {
     let path = state_directory.join(RESET_FILE);
-    files::replace(
-        &path,
-        format!("{}\n", new_secret()?).as_bytes(),
-        Access::Owner,
-    )?;
+    write_line(&path, &new_secret()?)?;
     // Root asks for a node that runs as another user.
     let owner = state_directory.metadata()?;
     std::os::unix::fs::chown(&path, Some(owner.uid()), Some(owner.gid()))?;
@@ -134,7 +129,7 @@ pub fn ask_for_admin_reset(state_directory: &Path) -> io::Result<PathBuf> {
 }
 
 /// The secret that the admin's token is to get, if somebody asked for one.
-pub fn admin_reset_asked(state_directory: &Path) -> io::Result<Option<String>> {
+pub fn admin_reset_asked(state_directory: &Path) -> io::Result<Option<SecretText>> {
     let file = match File::open(state_directory.join(RESET_FILE)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         file => file?,
@@ -142,9 +137,10 @@ pub fn admin_reset_asked(state_directory: &Path) -> io::Result<Option<String>> {
     let mut text = String::new();
     let secret_bytes = (PREFIX.len() + 2 * SECRET_BYTES) as u64;
     file.take(secret_bytes + 2).read_to_string(&mut text)?;
-    let secret = text.trim();
+    let text = SecretText::from(text);
+    let secret = text.reveal().trim();
     match secret.starts_with(PREFIX) && secret.len() as u64 == secret_bytes {
-        true => Ok(Some(secret.to_owned())),
+        true => Ok(Some(secret.into())),
         false => Err(io::Error::other("it holds no secret of a token")),
     }
 }
@@ -155,16 +151,22 @@ pub fn admin_reset_taken(state_directory: &Path) -> io::Result<()> {
     std::fs::rename(asked, state_directory.join(ADMIN_TOKEN_FILE))
 }
 
-fn new_secret() -> Result<String, getrandom::Error> {
+/// The secret, and the end of the line.
+fn write_line(path: &Path, secret: &SecretText) -> io::Result<()> {
+    let line = SecretText::from(format!("{}\n", secret.reveal()));
+    files::replace(path, line.reveal().as_bytes(), Access::Owner)
+}
+
+fn new_secret() -> Result<SecretText, getrandom::Error> {
     let mut random = [0; SECRET_BYTES];
     getrandom::fill(&mut random)?;
-    Ok(format!("{PREFIX}{}", hexadecimal(&random)))
+    Ok(format!("{PREFIX}{}", hexadecimal(&random)).into())
 }
 
 /// Reads what [`write_admin_token`] wrote.
-pub fn read_admin_token(state_directory: &Path) -> io::Result<String> {
+pub fn read_admin_token(state_directory: &Path) -> io::Result<SecretText> {
     let text = std::fs::read_to_string(state_directory.join(ADMIN_TOKEN_FILE))?;
-    Ok(text.trim().to_owned())
+    Ok(SecretText::from(text).reveal().trim().into())
 }
 
 fn expires_seconds(spec: &TokenSpec) -> Result<Option<u64>, ErrorBody> {
@@ -209,11 +211,12 @@ mod tests {
         let now = at("2026-11-21T12:00:00Z");
         let spec = spec(Some("2026-11-21T12:00:01Z"));
         let (record, secret) = TokenRecord::new(&spec, now).unwrap();
+        let secret = secret.reveal();
         assert_eq!(secret.len(), PREFIX.len() + 2 * SECRET_BYTES);
-        assert!(!serde_json::to_string(&record).unwrap().contains(&secret));
-        assert!(record.admits(&hash(&secret), now));
+        assert!(!serde_json::to_string(&record).unwrap().contains(secret));
+        assert!(record.admits(&hash(secret), now));
         assert!(!record.admits(&hash("fy_"), now));
-        assert!(!record.admits(&hash(&secret), at("2026-11-21T12:00:01Z")));
+        assert!(!record.admits(&hash(secret), at("2026-11-21T12:00:01Z")));
         assert!(record.is(&spec).unwrap());
     }
 

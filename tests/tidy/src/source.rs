@@ -58,7 +58,8 @@ impl Source {
     }
 
     /// The lines that are not tests: unit tests stand at a file's end.
-    fn product(&self) -> &[String] {
+    #[must_use]
+    pub fn product(&self) -> &[String] {
         let end = self.lines.iter().position(|line| line == "#[cfg(test)]");
         let end = if self.is_test() {
             0

@@ -155,6 +155,71 @@ fn unsafe_stays_in_its_rooms() {
     assert_none(&broken);
 }
 
+/// Rooms that hold secrets of tokens and of hosts, or pass them on.
+const SECRETIVE: [&str; 5] = ["api", "client", "server", "csi", "flashyard"];
+
+/// The type that a line gives to something with the name of a secret, where that is a plain one.
+fn plain_secret(line: &str) -> Option<&str> {
+    let kinds = ["secret", "token", "psk", "password"];
+    let of_kind = |name: &&str| kinds.iter().any(|kind| name.ends_with(kind));
+    let plain = |kind: &&str| ["String", "Vec<u8>"].iter().any(|word| kind.contains(word));
+    let name = |before: &str| {
+        let words = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_');
+        words.into_iter().next().filter(of_kind).is_some()
+    };
+    if let Some((signature, result)) = line.split_once(" -> ") {
+        // Of a result, what there is without an error.
+        let result = result.split(", ").next().unwrap_or(result);
+        let called = signature
+            .split_once('(')
+            .map_or(signature, |(name, _)| name);
+        if called.contains("fn ") && name(called) && plain(&result) {
+            return Some(result);
+        }
+    }
+    let colons = line.match_indices(": ");
+    let mut typed = colons.filter(|(at, _)| name(&line[..*at]));
+    typed.find_map(|(at, colon)| {
+        let kind = line[at + colon.len()..].split([',', ')', '=', '{']).next();
+        kind.filter(plain)
+    })
+}
+
+#[test]
+fn secrets_have_the_type_that_is_wiped_and_never_printed() {
+    let mut broken = Vec::new();
+    for source in sources() {
+        let concerned = SECRETIVE.contains(&source.room().as_str());
+        for (index, line) in source.product().iter().enumerate() {
+            if let Some(kind) = plain_secret(line).filter(|_| concerned) {
+                let place = format!("{}:{}", source.path.display(), index + 1);
+                broken.push(format!("{place}: {kind}, not api::SecretText"));
+            }
+        }
+    }
+    assert_none(&broken);
+}
+
+#[test]
+fn a_secret_of_a_plain_type_is_found() {
+    for line in [
+        "    pub token: Option<String>,",
+        "    fn token(&self) -> Result<String, String> {",
+        "pub fn keep(url: &str, token: String) -> Result<(), String> {",
+        "    host_secret: Option<Zeroizing<Vec<u8>>>,",
+    ] {
+        assert!(plain_secret(line).is_some(), "{line}");
+    }
+    for line in [
+        "    pub token: Option<SecretText>,",
+        "    fn token(&self) -> Result<SecretText, String> {",
+        "pub fn hash(secret: &str) -> String {",
+        "    secret_sha256: String,",
+    ] {
+        assert_eq!(plain_secret(line), None, "{line}");
+    }
+}
+
 /// Without the workspace's lints a crate could use `unsafe` or leave its interface undocumented.
 #[test]
 fn every_crate_takes_the_workspace_lints() {

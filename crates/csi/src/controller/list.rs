@@ -26,7 +26,7 @@ pub(crate) fn page<T>(
     key: impl Fn(&T) -> &String,
 ) -> Result<(Vec<T>, String), Status> {
     if !token.is_empty() && !is_token(token) {
-        let token: String = token.chars().take(64).collect();
+        let token = token.chars().take(64).collect::<String>();
         let message = format!("starting_token {token:?} is none that was given: begin anew");
         return Err(Status::aborted(message));
     }

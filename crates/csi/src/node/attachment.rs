@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use api::SecretText;
 use serde::Deserialize;
 use tonic::Status;
 
@@ -70,7 +71,7 @@ impl Work {
         if to.secret.is_some() {
             arguments.extend(["--dhchap-secret-file", "-"]);
         }
-        let device = self.flashyard(&arguments, to.secret.as_deref())?;
+        let device = self.flashyard(&arguments, to.secret.as_ref().map(SecretText::reveal))?;
         Ok(PathBuf::from(device))
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use api::SecretText;
 use tonic::Status;
 
 use crate::parameters::queues;
@@ -20,7 +21,7 @@ pub struct Connection {
     /// Every path, as `flashyard attach` takes it.
     pub targets: Vec<String>,
     /// What the host has to prove.
-    pub secret: Option<String>,
+    pub secret: Option<SecretText>,
     /// I/O queues to ask for.
     pub queues: Option<u16>,
 }
@@ -46,7 +47,7 @@ impl Connection {
             targets: paths
                 .map(|path| format!("tcp://{path}/{nqn}?nsid={nsid}"))
                 .collect(),
-            secret: published.get(SECRET).cloned(),
+            secret: published.get(SECRET).map(|text| text.as_str().into()),
             queues,
         })
     }

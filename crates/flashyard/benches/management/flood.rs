@@ -125,7 +125,7 @@ fn flood(kind: Kind, login: &Login, go_on: &impl Fn() -> bool, done: &AtomicU64)
         return slowly(login, go_on, done);
     }
     let token = match kind {
-        Kind::WrongTokens => Some("fy_wrong".to_owned()),
+        Kind::WrongTokens => Some("fy_wrong".into()),
         _ => login.token.clone(),
     };
     let client = Client::with(&Login {

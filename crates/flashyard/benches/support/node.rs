@@ -79,7 +79,7 @@ impl Node {
         let certificate = certificate.transpose()?;
         Ok(Login {
             url: self.endpoints.api.clone(),
-            token: Some(std::fs::read_to_string(&self.token_file)?.trim().to_owned()),
+            token: Some(std::fs::read_to_string(&self.token_file)?.trim().into()),
             certificate,
         })
     }

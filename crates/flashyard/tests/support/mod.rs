@@ -245,7 +245,7 @@ impl Node {
     pub fn client(&self) -> Client {
         Client::with(&Login {
             url: self.endpoints.api.clone(),
-            token: Some(self.admin_token()),
+            token: Some(read_admin_token(self.directory.path()).unwrap()),
             certificate: self
                 .endpoints
                 .certificate
@@ -257,7 +257,8 @@ impl Node {
 
     /// The secret of the token that the node's first start made.
     pub fn admin_token(&self) -> String {
-        read_admin_token(self.directory.path()).unwrap()
+        let token = read_admin_token(self.directory.path()).unwrap();
+        token.reveal().to_owned()
     }
 
     /// That each request ends with its exit code and says why in the words that are expected.

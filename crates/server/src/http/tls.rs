@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use api::SecretText;
 use files::Access;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -101,12 +102,13 @@ fn made_in(state: &Path) -> Result<CertificateFiles, TlsError> {
         path: files.certificate.clone(),
         problem: error.to_string(),
     })?;
-    write_secret(&files.key, &made.signing_key.serialize_pem())?;
-    write_secret(&files.certificate, &made.cert.pem())?;
+    let key = SecretText::from(made.signing_key.serialize_pem());
+    write_private(&files.key, key.reveal())?;
+    write_private(&files.certificate, &made.cert.pem())?;
     Ok(files)
 }
 
-fn write_secret(path: &Path, text: &str) -> Result<(), TlsError> {
+fn write_private(path: &Path, text: &str) -> Result<(), TlsError> {
     let written = files::replace(path, text.as_bytes(), Access::Owner);
     written.map_err(|error| TlsError {
         path: path.to_owned(),
