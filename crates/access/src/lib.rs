@@ -16,7 +16,7 @@ mod secret;
 mod tls_key;
 
 pub use allowed::AllowedHosts;
-pub use nqn::{NQN_BYTES_MAX, Nqn, NqnError};
+pub use nqn::{NQN_BYTES_MAX, NQN_TAG_BYTES, Nqn, NqnError, NqnTag};
 pub use places::{Places, Shares, origin};
 pub use secret::{HostKeys, Secret, SecretError};
 pub use tls_key::{PskHash, TlsKey, TlsKeyError, TlsPsk};

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 /// The longest name, in bytes.
 pub const NQN_BYTES_MAX: usize = 223;
 
@@ -39,7 +41,23 @@ impl Nqn {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// What stands for it.
+    pub fn tag(&self) -> NqnTag {
+        let digest: [u8; 32] = Sha256::digest(self.0.as_bytes()).into();
+        let mut tag = [0; NQN_TAG_BYTES];
+        tag.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
+        NqnTag(tag)
+    }
 }
+
+/// What stands for a name where there is no room for it, or no time to compare it: the beginning of
+/// its SHA-256. Names that are told apart by it are none that somebody chose to be alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NqnTag(pub [u8; NQN_TAG_BYTES]);
+
+/// Bytes of a [`NqnTag`]: too many to find another name of it on purpose.
+pub const NQN_TAG_BYTES: usize = 9;
 
 impl FromStr for Nqn {
     type Err = NqnError;

@@ -14,7 +14,9 @@ use std::time::Duration;
 use api::Volume;
 use nvme::reservation::ReservationType;
 use nvme::{IoOpcode, Status};
-use reserving::{PERSIST, Report, access, acquire, as_host, clear, key, register, report, volume};
+use reserving::{
+    PERSIST, Report, access, acquire, as_host, as_named, clear, key, register, report, volume,
+};
 use server::state::State;
 use support::{Node, name, wait_until};
 
@@ -130,6 +132,36 @@ fn holds(node: &Node, of: &Volume, told: &Report, after: &str) {
                 };
                 assert_eq!(status, expected, "{} of {host} after {after}", of.name);
             }
+        });
+    }
+}
+
+/// Whoever comes after a restart with the identifier of a registrant, under another name, is not
+/// that host.
+#[test]
+fn a_registered_identifier_is_good_under_one_name_after_a_restart() {
+    let mut node = with_a_pool("");
+    create(&node, "thin", &["--pool", "p", "--size", "64KiB"]);
+    add_drive(&node, "whole");
+    create(&node, "whole", &["--drive", "whole"]);
+    let volumes = ["thin", "whole"].map(|called| volume(&node, called));
+    for of in &volumes {
+        reserve(&node, of, ReservationType::ExclusiveAccess);
+    }
+    node.kill();
+    node.start();
+    for of in &volumes {
+        let impostor = "nqn.2026-11.example.flashyard:impostor".to_owned();
+        as_named(&node, of, (HOLDER, impostor), async |controller| {
+            let conflict = Status::RESERVATION_CONFLICT;
+            let registered = register(&controller, of.nsid, HOLDER, PERSIST).await;
+            assert_eq!(registered, conflict, "{}", of.name);
+            let written = access(&controller, of.nsid, IoOpcode::WRITE).await;
+            assert_eq!(written, conflict, "{}", of.name);
+        });
+        as_host(&node, of, HOLDER, async |controller| {
+            let written = access(&controller, of.nsid, IoOpcode::WRITE).await;
+            assert!(written.is_success(), "{}", of.name);
         });
     }
 }

@@ -244,6 +244,7 @@ async fn start(cores: Cores) -> Node {
         nsid: 1,
         uuid: Uuid::from_u128(2),
         allowed: AllowedHosts::Any,
+        tenant: None,
         reservations: Some(Default::default()),
     };
     node.create_volume(spec).await.unwrap();

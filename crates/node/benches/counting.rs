@@ -154,6 +154,7 @@ async fn serve(links: Links) -> SocketAddr {
         model: "Flashyard".into(),
         allowed: AllowedHosts::Any,
         ports: PortSet::All,
+        tenant: None,
     };
     target.add_subsystem(subsystem).unwrap();
     for (nsid, times) in [(1, 0), (2, TIMES)] {

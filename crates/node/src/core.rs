@@ -273,6 +273,7 @@ impl Core {
                 // Each volume has its own list.
                 allowed: AllowedHosts::list([]),
                 ports: PortSet::All,
+                tenant: spec.tenant.clone(),
             })?;
             self.subsystems
                 .borrow_mut()
@@ -329,6 +330,11 @@ impl Core {
     /// Changes what a host has to prove before it is served.
     pub fn set_host_keys(&self, host: &Nqn, keys: Option<HostKeys>) {
         self.target.set_host_keys(host, keys);
+    }
+
+    /// Which tenant a host belongs to.
+    pub fn set_host_tenant(&self, host: &Nqn, tenant: Option<Arc<str>>) {
+        self.target.set_host_tenant(host, tenant);
     }
 
     /// These terms hold for a volume on this core.

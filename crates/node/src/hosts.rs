@@ -1,6 +1,7 @@
 //! Hosts, as a node sees them: what they prove, and what it tells of their coming and going.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use access::{HostKeys, Nqn, TlsKey};
 use nvme::FatalErrorStatus;
@@ -31,6 +32,18 @@ impl Node {
             .await
     }
 
+    /// Which tenant a host belongs to; `None`: it is the node's own. Keys of a tenant's host count
+    /// on what is the tenant's. To be said before the host has keys.
+    pub async fn set_host_tenant(
+        &self,
+        host: &Nqn,
+        tenant: Option<Arc<str>>,
+    ) -> Result<(), NodeError> {
+        let host = host.clone();
+        self.run(|layout| async move { layout.set_host_tenant(host, tenant).await })
+            .await
+    }
+
     /// Has those reservations kept that are to survive the next power loss. For before the first
     /// volume is made.
     pub async fn keep_reservations(&self, keeper: ReservationKeeper) -> Result<(), NodeError> {
@@ -46,6 +59,18 @@ impl Layout {
             let (host, key) = (host.clone(), key.clone());
             async move {
                 core.set_tls_key(&host, key);
+                Ok(())
+            }
+        };
+        self.everywhere(work).await
+    }
+
+    /// Which tenant a host belongs to, on every core.
+    async fn set_host_tenant(&self, host: Nqn, tenant: Option<Arc<str>>) -> Result<(), NodeError> {
+        let work = move |core: Rc<Core>| {
+            let (host, tenant) = (host.clone(), tenant.clone());
+            async move {
+                core.set_host_tenant(&host, tenant);
                 Ok(())
             }
         };
@@ -141,6 +166,7 @@ fn refusal_in_words(reason: RefusalReason) -> &'static str {
         RefusalReason::Malformed => "its Connect is malformed",
         RefusalReason::NoSubsystem => "no such volume is served here",
         RefusalReason::NoController => "the controller of its queue is gone; it may come again",
+        RefusalReason::IdentifierTaken => "another host is connected with its host identifier",
         RefusalReason::Stopping => "the node is stopping",
         RefusalReason::TooManyControllers => "every controller identifier is in use",
         RefusalReason::TooManyConnections => "too many connections are open, in all or from there",

@@ -31,7 +31,7 @@ mod volume;
 mod watched;
 
 pub use access::chap::{ChapHash, DhGroup};
-pub use access::{AllowedHosts, HostKeys, Nqn, PskHash, Secret, TlsKey};
+pub use access::{AllowedHosts, HostKeys, NQN_TAG_BYTES, Nqn, NqnTag, PskHash, Secret, TlsKey};
 pub use block::{BlockRange, Lba};
 pub use drive::{EmulatedError, NamespaceState, NvmeError, OpenError};
 pub use error::NodeError;

@@ -175,6 +175,9 @@ pub struct VolumeSpec {
     pub uuid: Uuid,
     /// Who may see it, and connect to its subsystem for that.
     pub allowed: AllowedHosts,
+    /// The tenant that the subsystem belongs to, if to one; counts for the first volume that names
+    /// it.
+    pub tenant: Option<Arc<str>>,
     /// The reservations that it has from before; `None`: nobody knows them yet, and until somebody
     /// does the volume is not ready.
     pub reservations: Option<Arc<Reservations>>,

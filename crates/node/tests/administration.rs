@@ -107,6 +107,7 @@ impl Lab {
             nsid: 1,
             uuid: Uuid::from_u128(1),
             allowed: AllowedHosts::Any,
+            tenant: None,
             reservations: Some(Default::default()),
         };
         self.node.create_volume(spec).await

@@ -67,6 +67,7 @@ async fn serve_from(node: &Node, backing: Backing) {
         nsid: 1,
         uuid: Uuid::from_u128(2),
         allowed: AllowedHosts::Any,
+        tenant: None,
         reservations: Some(Default::default()),
     };
     node.create_volume(spec).await.unwrap();

@@ -43,6 +43,7 @@ fn volume(name: &str, backing: Backing, subsystem: &str, nsid: u32) -> VolumeSpe
         nsid,
         uuid: Uuid::from_u128(u128::from(nsid)),
         allowed: AllowedHosts::Any,
+        tenant: None,
         reservations: Some(Default::default()),
     }
 }

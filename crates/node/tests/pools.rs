@@ -89,6 +89,7 @@ async fn serve(node: &Node, name: &str, id: VolumeId, block_bytes: u32) -> (Cont
         nsid: 1,
         uuid: Uuid::from_u128(u128::from(id.0)),
         allowed: AllowedHosts::Any,
+        tenant: None,
         reservations: Some(Default::default()),
     };
     node.create_volume(spec).await.unwrap();

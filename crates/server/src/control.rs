@@ -208,8 +208,8 @@ impl Control {
         control.tell_if_begun_anew(&config.state_directory);
         let keeper = keeper(Arc::clone(&control.state));
         control.node.keep_reservations(keeper).await?;
-        control.restore_credentials(remembered.host_keys).await?;
-        control.restore_credentials(remembered.tls_keys).await?;
+        let keys = (remembered.host_keys, remembered.tls_keys);
+        control.restore_hosts(keys).await?;
         control.make_first_token(&config.state_directory).await?;
         control.take_admin_reset(&config.state_directory).await;
         control.restore_drives(remembered.drives).await;

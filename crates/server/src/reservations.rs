@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base64ct::{Base64Unpadded, Encoding};
-use node::{Held, Nqn, ReservationType, Reservations, Unkept};
+use node::{Held, NQN_TAG_BYTES, Nqn, NqnTag, ReservationType, Reservations, Unkept};
 use redb::TableDefinition;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -25,6 +25,9 @@ struct Record {
     registrants: BTreeMap<Uuid, u64>,
     /// The type's number, and who holds it.
     held: Option<(u8, Uuid)>,
+    /// What stands for the names under which they came, in base64.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    names: BTreeMap<Uuid, String>,
 }
 
 /// The same on a pool, where room is scarce.
@@ -43,16 +46,18 @@ pub const fn bytes_in_pool(registrants: usize) -> usize {
     rest.len() + registrants * (Registrant::TEXT_BYTES + r#""","#.len())
 }
 
-/// HOSTID and key, which is little-endian, in base64.
+/// HOSTID, key, which is little-endian, and what stands for the name, in base64. An earlier version
+/// kept no names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 struct Registrant {
     host: [u8; 16],
     key: u64,
+    name: Option<NqnTag>,
 }
 
 impl Registrant {
-    const BYTES: usize = 24;
+    const BYTES: usize = 24 + NQN_TAG_BYTES;
     /// Three bytes are four letters.
     const TEXT_BYTES: usize = Registrant::BYTES / 3 * 4;
 }
@@ -60,7 +65,8 @@ impl Registrant {
 impl From<Registrant> for String {
     fn from(registrant: Registrant) -> String {
         let key = registrant.key.to_le_bytes();
-        Base64Unpadded::encode_string(&[&registrant.host[..], &key].concat())
+        let name = registrant.name.as_ref().map_or(&[][..], |tag| &tag.0[..]);
+        Base64Unpadded::encode_string(&[&registrant.host[..], &key, name].concat())
     }
 }
 
@@ -70,13 +76,20 @@ impl TryFrom<String> for Registrant {
     fn try_from(text: String) -> Result<Registrant, String> {
         let mut bytes = [0; Registrant::BYTES];
         let decoded = Base64Unpadded::decode(&text, &mut bytes);
-        let split = decoded.ok().and_then(|all| all.split_first_chunk::<16>());
-        let read = split.and_then(|(host, key)| Some((*host, key.try_into().ok()?)));
-        let (host, key) = read.ok_or_else(|| format!("{text:?} is no registrant"))?;
-        Ok(Registrant {
-            host,
-            key: u64::from_le_bytes(key),
-        })
+        let split = decoded.ok().and_then(|all| {
+            let (host, rest) = all.split_first_chunk::<16>()?;
+            let (key, name) = rest.split_first_chunk::<8>()?;
+            let name = match name {
+                [] => None,
+                name => Some(NqnTag(name.try_into().ok()?)),
+            };
+            Some(Registrant {
+                host: *host,
+                key: u64::from_le_bytes(*key),
+                name,
+            })
+        });
+        split.ok_or_else(|| format!("{text:?} is no registrant"))
     }
 }
 
@@ -94,6 +107,7 @@ impl From<&Reservations> for InPool {
                 .map(|(host, key)| Registrant {
                     host: *host,
                     key: *key,
+                    name: reservations.names.get(host).copied(),
                 })
                 .collect(),
             held,
@@ -115,12 +129,14 @@ impl TryFrom<InPool> for Reservations {
             Ok::<_, String>(Held { kind, host })
         });
         let registrants = kept.registrants.iter();
+        let names = registrants.clone();
+        let names = names.filter_map(|one| Some((one.host, one.name?)));
         Ok(Reservations {
+            names: names.collect(),
             generation: kept.generation,
             persistent: true,
             registrants: registrants.map(|one| (one.host, one.key)).collect(),
             held: held.transpose()?,
-            ..Reservations::default()
         })
     }
 }
@@ -187,6 +203,16 @@ fn record(nqn: &Nqn, nsid: u32, reservations: &Reservations) -> Record {
         held: reservations
             .held
             .map(|held| (held.kind.number(), Uuid::from_bytes(held.host))),
+        names: reservations
+            .names
+            .iter()
+            .map(|(host, name)| {
+                (
+                    Uuid::from_bytes(*host),
+                    Base64Unpadded::encode_string(&name.0),
+                )
+            })
+            .collect(),
     }
 }
 
@@ -197,15 +223,25 @@ fn restored(record: &Record) -> Reservations {
         Some(Held { kind, host })
     });
     let registrants = record.registrants.iter();
+    let names = record.names.iter();
     Reservations {
+        names: names
+            .filter_map(|(host, name)| Some((*host.as_bytes(), name_of(name)?)))
+            .collect(),
         generation: record.generation,
         persistent: true,
         registrants: registrants
             .map(|(host, key)| (*host.as_bytes(), *key))
             .collect(),
         held,
-        ..Reservations::default()
     }
+}
+
+/// What stands for a name, from its text.
+fn name_of(text: &str) -> Option<NqnTag> {
+    let mut tag = [0; NQN_TAG_BYTES];
+    let decoded = Base64Unpadded::decode(text, &mut tag).ok()?;
+    decoded.try_into().ok().map(NqnTag)
 }
 
 #[cfg(test)]
@@ -215,6 +251,11 @@ mod tests {
     fn reservations(registrants: usize) -> Reservations {
         let host = |number: usize| [number as u8; 16];
         let all = (0..registrants).map(|number| (host(number), u64::MAX - number as u64));
+        let name = |number: usize| {
+            let name = format!("nqn.2026-11.example:{number}");
+            name.parse::<Nqn>().unwrap().tag()
+        };
+        let names = (0..registrants).map(|number| (host(number), name(number)));
         Reservations {
             generation: u32::MAX,
             persistent: true,
@@ -223,7 +264,7 @@ mod tests {
                 kind: ReservationType::ExclusiveAccessAllRegistrants,
                 host: host(last),
             }),
-            ..Reservations::default()
+            names: names.collect(),
         }
     }
 
@@ -255,6 +296,22 @@ mod tests {
             let kept: InPool = serde_json::from_str(&text).unwrap();
             assert_eq!(Reservations::try_from(kept).unwrap(), some);
         }
+    }
+
+    /// An earlier version kept no names: such an identifier is its who asks for something first.
+    #[test]
+    fn registrants_without_names_are_read_and_written_as_they_were() {
+        let unnamed = Reservations {
+            names: BTreeMap::new(),
+            ..reservations(2)
+        };
+        let text = serde_json::to_string(&InPool::from(&unnamed)).unwrap();
+        assert!(
+            text.contains(r#""AAAAAAAAAAAAAAAAAAAAAP//////////""#),
+            "{text}"
+        );
+        let kept: InPool = serde_json::from_str(&text).unwrap();
+        assert_eq!(Reservations::try_from(kept).unwrap(), unnamed);
     }
 
     #[test]

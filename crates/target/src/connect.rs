@@ -31,6 +31,10 @@ const REFUSED_CONNECTS_MAX: u32 = 3;
 const NO_SUBSYSTEM: Refusal =
     Refusal::absent(connect_offset::SUBSYSTEM_NQN, RefusalReason::NoSubsystem);
 
+/// The other host may be gone when this one comes again.
+pub(crate) const IDENTIFIER_TAKEN: Refusal =
+    Refusal::absent(connect_offset::HOST_ID, RefusalReason::IdentifierTaken);
+
 /// Executes the first command of a connection, which must be Connect.
 pub(crate) async fn connect<D: BlockDevice + 'static>(
     session: &Rc<Session<D>>,
@@ -164,6 +168,15 @@ fn connect_admin<D: BlockDevice + 'static>(
         address: session.host_address,
         local_address: session.local_address,
     };
+    // Of a host that has to prove who it is, once it has.
+    let keys = core.host_keys(&host_nqn, &subsystem_nqn);
+    let identity = match (&kind, &keys) {
+        (Kind::Io(_), None) => {
+            let host = (&host_nqn, session.secured.get().is_some());
+            Some(core.take_identifier(&subsystem_nqn, data.host_id, host)?)
+        }
+        _ => None,
+    };
     let controller = Rc::new(Controller::new(
         id,
         kind,
@@ -172,6 +185,7 @@ fn connect_admin<D: BlockDevice + 'static>(
         connect.keep_alive_ms.get(),
         Rc::downgrade(session),
     ));
+    controller.identity.replace(identity);
     if session
         .role
         .set(Role::Admin(Rc::clone(&controller)))
@@ -180,7 +194,7 @@ fn connect_admin<D: BlockDevice + 'static>(
         return Err(Refusal::malformed(Status::COMMAND_SEQUENCE_ERROR));
     }
     core.controllers.borrow_mut().insert(id, controller);
-    if let Some(keys) = gate::keys(core, &host_nqn) {
+    if let Some(keys) = keys {
         gate::close(session, keys, host_nqn, subsystem_nqn);
     }
     gate::announce(session);
@@ -202,7 +216,7 @@ async fn connect_io<D: BlockDevice + 'static>(
         return Err(Refusal::in_command(connect_offset::QUEUE_ID));
     }
     let subsystem = core.subsystem(&subsystem_nqn).ok_or(NO_SUBSYSTEM)?;
-    let keys = gate::keys(core, &host_nqn);
+    let keys = core.host_keys(&host_nqn, &subsystem_nqn);
     let request = AttachRequest {
         controller_id,
         queue_id,
@@ -225,6 +239,7 @@ async fn connect_io<D: BlockDevice + 'static>(
     let queue = IoQueue {
         controller_id,
         queue_id,
+        host_tag: host_nqn.tag(),
         host_nqn: host_nqn.clone(),
         host_id: data.host_id,
         subsystem: subsystem.of_host(&host_nqn),

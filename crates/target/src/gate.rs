@@ -14,7 +14,6 @@ use nvme::{AdminOpcode, Status, SubmissionEntry};
 
 use crate::authentication::{Authenticator, MESSAGE_BYTES_MAX, Verdict};
 use crate::home::{AttachRequest, QueuePlace, Refusal};
-use crate::per_core::Core;
 use crate::refusals::Refused;
 use crate::report::{CloseReason, RefusalReason, TargetEvent};
 use crate::session::{Role, Session};
@@ -45,11 +44,6 @@ impl Gate {
             Status::AUTHENTICATION_REQUIRED.do_not_retry(),
         ))
     }
-}
-
-/// What a host has to prove, if it has to.
-pub(crate) fn keys<D>(core: &Core<D>, host_nqn: &Nqn) -> Option<Arc<HostKeys>> {
-    core.host_keys.borrow().get(host_nqn).cloned()
 }
 
 /// Closes the queue until its host has authenticated.
@@ -183,10 +177,17 @@ async fn open<D: BlockDevice + 'static>(
         return Ok(());
     }
     let core = &session.core;
-    if keys(core, &gate.host_nqn).as_ref() != Some(&gate.keys) {
+    if core.host_keys(&gate.host_nqn, &gate.subsystem_nqn).as_ref() != Some(&gate.keys) {
         // It was another secret that it proved.
         let reason = RefusalReason::NotAuthenticated(Failure::FAILED);
         return Err(Refusal::passing(Status::AUTHENTICATION_REQUIRED, reason));
+    }
+    if let Some(Role::Admin(controller)) = session.role.get()
+        && !controller.is_discovery()
+    {
+        let (subsystem, id) = (&gate.subsystem_nqn, controller.host_id);
+        let taken = core.take_identifier(subsystem, id, (&gate.host_nqn, true))?;
+        controller.identity.replace(Some(taken));
     }
     if let Some(Role::Io(queue)) = session.role.get() {
         core.attach(AttachRequest {

@@ -13,6 +13,7 @@ use nvme::log::ErrorEntry;
 use reactor::mailbox;
 
 use crate::errors::ERROR_LOG_ENTRIES;
+use crate::identities::Identities;
 use crate::lock::Blocks;
 use crate::report::RefusalReason;
 use crate::reservation::shared::News;
@@ -217,6 +218,7 @@ pub struct Links {
     pub(crate) index: u16,
     pub(crate) others: Vec<mailbox::Sender<Message>>,
     pub(crate) inbox: mailbox::Receiver<Message>,
+    pub(crate) identities: Identities,
 }
 
 impl Links {
@@ -226,6 +228,7 @@ impl Links {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..cores)
             .map(|_| mailbox::channel(MAILBOX_MESSAGES))
             .unzip();
+        let identities = Identities::default();
         receivers
             .into_iter()
             .enumerate()
@@ -233,6 +236,7 @@ impl Links {
                 index: index as u16,
                 others: senders.clone(),
                 inbox,
+                identities: identities.clone(),
             })
             .collect()
     }

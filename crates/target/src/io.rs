@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use access::Nqn;
+use access::{Nqn, NqnTag};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use nvme::command::{
     ALL_NAMESPACES, DATASET_DEALLOCATE, DatasetManagement, DatasetRange, ReadWrite, command_flags,
@@ -36,6 +36,7 @@ pub(crate) struct IoQueue<D> {
     pub controller_id: u16,
     pub queue_id: u16,
     pub host_nqn: Nqn,
+    pub host_tag: NqnTag,
     pub host_id: HostId,
     pub subsystem: Rc<View<D>>,
     pub transfer_bytes_max: u32,
@@ -331,7 +332,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
     fn by(&self, access: Access) -> By<'_> {
         By {
             host: self.host_id,
-            name: &self.host_nqn,
+            name: &self.host_tag,
             access,
         }
     }

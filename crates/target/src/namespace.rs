@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use access::Nqn;
+use access::NqnTag;
 use block::{BlockDevice, BlockRange, Geometry};
 use nvme::Status;
 use reactor::sync::Mutex;
@@ -38,7 +38,7 @@ pub(crate) struct Namespace<D> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct By<'a> {
     pub host: HostId,
-    pub name: &'a Nqn,
+    pub name: &'a NqnTag,
     pub access: Access,
 }
 
@@ -100,7 +100,7 @@ impl<D: BlockDevice> Namespace<D> {
         if self.reserved.get() {
             let known = self.reservations.borrow();
             let known = known.as_ref().ok_or(Status::NAMESPACE_NOT_READY)?;
-            if !known.allows(&by.host, by.name, by.access) {
+            if !known.allows(&by.host, *by.name, by.access) {
                 return Err(Status::RESERVATION_CONFLICT.do_not_retry());
             }
         }

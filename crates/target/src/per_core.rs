@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::{HostKeys, Nqn, TlsKey};
+use access::Nqn;
 use block::BlockDevice;
 use nvme::Status;
 use nvme::event::AsyncEvent;
@@ -17,9 +17,11 @@ use reactor::sync::{Notify, oneshot};
 use reactor::{Instant, mailbox};
 
 use crate::controller::Controller;
+use crate::credentials::Credentials;
 use crate::home::{
     Account, AttachRequest, Done, Identifiers, KeepsDelays, Message, QueuePlace, Refusal,
 };
+use crate::identities::Identities;
 use crate::pace::{Bounds, Place};
 use crate::port::Port;
 use crate::proofs::Proofs;
@@ -51,10 +53,8 @@ pub(crate) struct Core<D> {
     pub controllers: RefCell<BTreeMap<u16, Rc<Controller<D>>>>,
     /// Drives and pools whose volumes share them, by name.
     pub places: RefCell<BTreeMap<Arc<str>, Rc<Place>>>,
-    /// Hosts that have to authenticate.
-    pub host_keys: RefCell<BTreeMap<Nqn, Arc<HostKeys>>>,
-    /// Hosts that come under TLS.
-    pub tls_keys: RefCell<BTreeMap<Nqn, Arc<TlsKey>>>,
+    /// What hosts have to prove.
+    pub credentials: Credentials,
     pub sessions: RefCell<BTreeMap<u64, Rc<Session<D>>>>,
     /// Those, and connections that are closed and whose last commands are under way.
     pub served: RefCell<BTreeMap<u64, Rc<Session<D>>>>,
@@ -95,8 +95,8 @@ pub(crate) struct Core<D> {
 impl<D: BlockDevice + 'static> Core<D> {
     pub fn new(
         settings: TargetSettings,
-        index: u16,
-        others: Vec<mailbox::Sender<Message>>,
+        (index, others): (u16, Vec<mailbox::Sender<Message>>),
+        identities: Identities,
     ) -> Core<D> {
         Core {
             settings,
@@ -109,8 +109,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             subsystems: RefCell::default(),
             controllers: RefCell::default(),
             places: RefCell::default(),
-            host_keys: RefCell::default(),
-            tls_keys: RefCell::default(),
+            credentials: Credentials::new(identities),
             sessions: RefCell::default(),
             served: RefCell::default(),
             session_count: Cell::new(0),
@@ -250,6 +249,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         {
             return;
         }
+        controller.identity.take();
         self.close_queues(controller);
         if let Some(admin) = controller.admin.upgrade() {
             admin.close(reason);

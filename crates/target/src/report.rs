@@ -130,6 +130,8 @@ pub enum RefusalReason {
     /// The controller that its I/O queue is for is gone, or not its own. A host comes to that whose
     /// controller was lost while it connected.
     NoController,
+    /// Another host is connected to the subsystem with its host identifier.
+    IdentifierTaken,
     /// The target is shutting down.
     Stopping,
     /// Every controller identifier is in use.

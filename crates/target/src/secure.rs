@@ -103,12 +103,12 @@ fn choose<D: BlockDevice + 'static>(
     core: &Core<D>,
     identities: &[String],
 ) -> Option<(Secured, TlsPsk)> {
-    let hosts = core.tls_keys.borrow();
+    let hosts = core.credentials.tls_keys();
     for identity in identities.iter().take(IDENTITIES_MAX) {
         let Some(names) = identity.get(IDENTITY_PREFIX_BYTES..) else {
             continue;
         };
-        for (host_nqn, key) in hosts.iter() {
+        for (host_nqn, key) in &hosts {
             let rest = names.strip_prefix(host_nqn.as_str());
             let Some(rest) = rest.and_then(|rest| rest.strip_prefix(' ')) else {
                 continue;
@@ -116,7 +116,8 @@ fn choose<D: BlockDevice + 'static>(
             // Version 1 has a digest behind the subsystem's name.
             let without_digest = rest.rsplit_once(' ').map(|(name, _)| name);
             let names = [Some(rest), without_digest].into_iter().flatten();
-            for subsystem_nqn in names.filter_map(|name| name.parse::<Nqn>().ok()) {
+            let names = names.filter_map(|name| name.parse::<Nqn>().ok());
+            for subsystem_nqn in names.filter(|name| core.keys_count(host_nqn, name)) {
                 let mut psks = key.psks(host_nqn, &subsystem_nqn).into_iter();
                 if let Some(psk) = psks.find(|psk| psk.identity == *identity) {
                     let host_nqn = host_nqn.clone();
@@ -153,7 +154,7 @@ pub(crate) fn check<D: BlockDevice + 'static>(
         return Ok(());
     }
     let core = &session.core;
-    if subsystem_nqn.as_str() == DISCOVERY_NQN || !core.tls_keys.borrow().contains_key(host_nqn) {
+    if subsystem_nqn.as_str() == DISCOVERY_NQN || !core.is_under_tls(host_nqn, subsystem_nqn) {
         return Ok(());
     }
     let status = Status::CONNECT_INVALID_HOST;

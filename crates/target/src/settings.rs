@@ -1,6 +1,7 @@
 //! What a target, its ports, subsystems and namespaces are made of.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use access::{AllowedHosts, Nqn, Shares};
@@ -126,6 +127,8 @@ pub struct SubsystemSettings {
     pub allowed: AllowedHosts,
     /// Ports it is served on.
     pub ports: PortSet,
+    /// The tenant it belongs to; `None`: it is the node's own.
+    pub tenant: Option<Arc<str>>,
 }
 
 /// A namespace's identity; all cores use the same.

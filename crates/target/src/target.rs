@@ -46,8 +46,9 @@ impl<D: BlockDevice + 'static> Target<D> {
             index,
             others,
             mut inbox,
+            identities,
         } = links;
-        let core = Rc::new(Core::new(settings, index, others));
+        let core = Rc::new(Core::new(settings, (index, others), identities));
         let receiving = Rc::downgrade(&core);
         drop(reactor::spawn(async move {
             while let Some(message) = inbox.recv().await {
@@ -139,39 +140,32 @@ impl<D: BlockDevice + 'static> Target<D> {
     /// Changes what a host has to prove; `None`: nothing. A host that has another secret from now
     /// on is disconnected, so that it proves that one.
     pub fn set_host_keys(&self, host_nqn: &Nqn, keys: Option<HostKeys>) {
-        let core = &self.0;
-        let Some(keys) = keys else {
-            core.host_keys.borrow_mut().remove(host_nqn);
-            return;
-        };
-        let keys = Arc::new(keys);
-        let old = core
-            .host_keys
-            .borrow_mut()
-            .insert(host_nqn.clone(), Arc::clone(&keys));
-        if old != Some(keys) {
+        let asked = keys.is_some();
+        if self.0.credentials.set_host_keys(host_nqn, keys) && asked {
             self.disconnect(host_nqn);
         }
+    }
+
+    /// Which tenant a host belongs to, whose keys count on what is the tenant's; `None`: it is the
+    /// node's own. To be said before the host has keys.
+    pub fn set_host_tenant(&self, host_nqn: &Nqn, tenant: Option<Arc<str>>) {
+        self.0.credentials.set_tenant(host_nqn, tenant);
     }
 
     /// Changes a host's key for TLS; `None`: it needs none. A host that has another key from now
     /// on, or none any more, is disconnected.
     pub fn set_tls_key(&self, host_nqn: &Nqn, key: Option<TlsKey>) {
-        let key = key.map(Arc::new);
-        let mut keys = self.0.tls_keys.borrow_mut();
-        let old = match &key {
-            Some(key) => keys.insert(host_nqn.clone(), Arc::clone(key)),
-            None => keys.remove(host_nqn),
-        };
-        drop(keys);
-        if old != key {
+        if self.0.credentials.set_tls_key(host_nqn, key) {
             self.disconnect(host_nqn);
         }
     }
 
+    /// Ends what a host has where its keys count.
     fn disconnect(&self, host_nqn: &Nqn) {
         for controller in self.0.all_controllers() {
-            if controller.host_nqn == *host_nqn {
+            if controller.host_nqn == *host_nqn
+                && self.0.keys_count(host_nqn, &controller.subsystem_nqn)
+            {
                 self.0.end_controller(&controller, CloseReason::Controller);
             }
         }

@@ -30,6 +30,7 @@ async fn start(links: Links, listen: SocketAddr, drives: u32) -> SocketAddr {
         model: "Flashyard".into(),
         allowed: AllowedHosts::Any,
         ports: PortSet::All,
+        tenant: None,
     };
     target.add_subsystem(subsystem).unwrap();
     for nsid in 1..=drives {

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nvme::authentication::{Authentication, Negotiate};
+use nvme::authentication::Negotiate;
 use nvme::fabrics::Connect;
 use nvme::log::{GetLogPage, LogPage};
 use nvme::{AdminOpcode, IoOpcode, SubmissionEntry};
 use nvme::{Status, command::SglDescriptor};
 use zerocopy::IntoBytes;
 
-use super::peer::{Claim, Peer, capsule, connected_from, status};
+use super::peer::{Claim, Peer, authentication, capsule, connected_from, status};
 
 /// Connections that one kind of attack holds open.
 const HELD: usize = 300;
@@ -260,7 +260,7 @@ fn intruding(facts: &Facts, strangers: &mut Strangers) {
 
 fn computing(facts: &Facts, strangers: &mut Strangers) {
     let offer = Negotiate::new(7, &[1, 2, 3], &[0, 1, 2, 3, 4, 5]);
-    let send = Authentication::send(offer.as_bytes().len() as u32);
+    let send = authentication(offer.as_bytes());
     while let Some(mut peer) = strangers.peer(facts) {
         let claim = Claim {
             host_nqn: &facts.victim,

@@ -16,7 +16,7 @@ use access::Secret;
 use api::{HostKeyRequest, HostSpec, Role, TokenSpec};
 use client::{Client, Login};
 use initiator::{ConnectOptions, Controller, Credentials};
-use nvme::authentication::{Authentication, Negotiate};
+use nvme::authentication::Negotiate;
 use nvme::command::SglDescriptor;
 use nvme::log::{GetLogPage, LogPage};
 use nvme::pdu::PduType;
@@ -25,7 +25,7 @@ use reactor::{Reactor, ReactorConfig};
 use zerocopy::IntoBytes;
 
 use everything::VICTIM;
-use peer::{Claim, Peer, capsule, connected_from, status};
+use peer::{Claim, Peer, authentication, capsule, connected_from, status};
 use support::{Node, http, name, wait_until};
 
 const MIB: u64 = 1 << 20;
@@ -123,24 +123,29 @@ fn a_queue_without_a_proof_touches_nobodys_association() {
     });
 }
 
+/// A client with a new token of a tenant's operator.
+fn operator(node: &Node, tenant: &str) -> Client {
+    let spec = TokenSpec {
+        role: Role::Operator,
+        tenant: Some(name(tenant)),
+        expires: None,
+    };
+    let made = node.client().create_token(&name(tenant), &spec).unwrap();
+    let login = Login {
+        url: node.endpoints().api.clone(),
+        token: made.secret,
+        certificate: None,
+    };
+    Client::with(&login).unwrap()
+}
+
 /// Whoever operates a tenant cannot say that a host is its own, and cut it off so from others.
 #[test]
 fn a_tenant_claims_no_host_of_others() {
     let node = Node::develop(&["--cores", "0"]);
     let address = node.endpoints().nvme[0];
     let nqn = node.client().volume(&name("demo")).unwrap().nqn;
-    let spec = TokenSpec {
-        role: Role::Operator,
-        tenant: Some(name("acme")),
-        expires: None,
-    };
-    let made = node.client().create_token(&name("acme"), &spec).unwrap();
-    let acme = Client::with(&Login {
-        url: node.endpoints().api.clone(),
-        token: made.secret,
-        certificate: None,
-    });
-    let acme = acme.unwrap();
+    let acme = operator(&node, "acme");
     let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
     reactor.run(async {
         let options = ConnectOptions::new(VICTIM);
@@ -165,6 +170,53 @@ fn a_tenant_claims_no_host_of_others() {
     });
 }
 
+/// A tenant says what its host has to prove on what is the tenant's, and nowhere else: it neither
+/// ends what the host has elsewhere, nor keeps it from there, nor has its host named there.
+#[test]
+fn keys_of_a_tenants_host_count_on_what_is_the_tenants() {
+    let node = Node::develop(&["--cores", "0", "--drives", "2"]);
+    let address = node.endpoints().nvme[0];
+    let demo = node.client().volume(&name("demo")).unwrap().nqn;
+    node.answer(&["host", "add", "theirs", "--nqn", VICTIM, "--tenant", "acme"]);
+    let create = ["volume", "create", "own", "--drive", "d1"];
+    node.answer(&[&create[..], &["--tenant", "acme", "--allow", "theirs"]].concat());
+    let own = node.client().volume(&name("own")).unwrap().nqn;
+    let acme = operator(&node, "acme");
+    let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
+    reactor.run(async {
+        let options = || ConnectOptions::new(VICTIM);
+        let elsewhere = Controller::connect(address, &demo, options()).await;
+        let elsewhere = elsewhere.unwrap();
+        let before = Controller::connect(address, &own, options()).await;
+        let before = before.unwrap();
+        let request = HostKeyRequest::default();
+        let key = acme.generate_host_key(&name("theirs"), &request).unwrap();
+        assert_eq!(elsewhere.active_namespaces().await.unwrap(), [1]);
+        assert!(before.active_namespaces().await.is_err());
+        let unproven = Controller::connect(address, &own, options()).await;
+        assert!(unproven.is_err());
+        let again = Controller::connect(address, &demo, options()).await;
+        again.unwrap().disconnect().await;
+        let secret = key.secret.reveal().parse::<Secret>().unwrap();
+        let proving = ConnectOptions {
+            credentials: Some(Credentials::new(secret, None)),
+            ..options()
+        };
+        let proven = Controller::connect(address, &own, proving).await.unwrap();
+        proven.disconnect().await;
+        elsewhere.disconnect().await;
+    });
+    node.answer(&["volume", "deny", "demo", "any"]);
+    let refused = [
+        node.ask(&["volume", "allow", "demo", "theirs"]),
+        node.ask(&["drive", "grant", "d0", "theirs"]),
+    ];
+    for refused in refused {
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("belongs to tenant acme"), "{refused:?}");
+    }
+}
+
 /// Whoever asks for arithmetic in a host's name, from many addresses, leaves the host its turn.
 #[test]
 fn arithmetic_for_strangers_leaves_a_host_its_turn() {
@@ -173,7 +225,16 @@ fn arithmetic_for_strangers_leaves_a_host_its_turn() {
     let address = node.endpoints().nvme[0];
     let nqn = node.client().volume(&name("demo")).unwrap().nqn;
     let offer = Negotiate::new(7, &[1, 2, 3], &[0, 1, 2, 3, 4, 5]);
-    let send = Authentication::send(offer.as_bytes().len() as u32);
+    let send = authentication(offer.as_bytes());
+    // The node computes for them: what they send is taken.
+    let mut one = Peer::initialized(address).unwrap();
+    let claim = Claim {
+        host_nqn: VICTIM,
+        ..Claim::default()
+    };
+    one.connect(&claim).unwrap();
+    let taken = one.command(send.entry(), offer.as_bytes()).unwrap();
+    assert_eq!(status(&taken), 0);
     let asking = (0..400_u32).filter_map(|number| {
         let source = IpAddr::from([127, 0, 0, 2 + (number % 8) as u8]);
         let mut stranger = Peer::initialized_over(connected_from(source, address).ok()?)?;

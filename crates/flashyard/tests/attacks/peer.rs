@@ -5,12 +5,13 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use nvme::SubmissionEntry;
+use nvme::authentication::Authentication;
 use nvme::fabrics::{CONTROLLER_ID_DYNAMIC, Connect, ConnectData, DISCOVERY_NQN};
 use nvme::fabrics::{Configuration, Property, PropertyOffset};
 use nvme::pdu::{
     CommandCapsule, CommonHeader, InitializeRequest, InitializeResponse, PduType, ResponseCapsule,
 };
+use nvme::{SglDescriptor, SubmissionEntry};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -152,6 +153,15 @@ pub fn status(answer: &ResponseCapsule) -> u16 {
 }
 
 /// A command with data in its capsule.
+/// Authentication Send of a message that comes in the capsule: other data is not taken before a
+/// proof.
+pub fn authentication(message: &[u8]) -> Authentication {
+    let bytes = message.len() as u32;
+    let mut send = Authentication::send(bytes);
+    send.data = SglDescriptor::in_capsule(bytes);
+    send
+}
+
 pub fn capsule(entry: &SubmissionEntry, data: &[u8]) -> Vec<u8> {
     let mut common = CommonHeader::new(PduType::COMMAND_CAPSULE, 72);
     common.pdu_bytes = (72 + data.len() as u32).into();

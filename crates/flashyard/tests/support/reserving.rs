@@ -38,11 +38,19 @@ pub fn key(host: u8) -> u64 {
     0xc0de_0000_0000_0000 + u64::from(host)
 }
 
-async fn connect(address: SocketAddr, nqn: &str, host: u8) -> Result<Controller, Error> {
+fn name_of(host: u8) -> String {
+    format!("nqn.2026-11.example.flashyard:host-{host}")
+}
+
+async fn connect(
+    address: SocketAddr,
+    nqn: &str,
+    (host, called): (u8, String),
+) -> Result<Controller, Error> {
     let options = ConnectOptions {
         host_id: [host; 16],
         io_queues: 1,
-        ..ConnectOptions::new(format!("nqn.2026-11.example.flashyard:host-{host}"))
+        ..ConnectOptions::new(called)
     };
     Controller::connect(address, nqn, options).await
 }
@@ -53,6 +61,16 @@ pub fn as_host<T, F: Future<Output = T>>(
     node: &Node,
     volume: &Volume,
     host: u8,
+    work: impl FnOnce(Controller) -> F,
+) -> T {
+    as_named(node, volume, (host, name_of(host)), work)
+}
+
+/// The same under another name than that of the host's number.
+pub fn as_named<T, F: Future<Output = T>>(
+    node: &Node,
+    volume: &Volume,
+    host: (u8, String),
     work: impl FnOnce(Controller) -> F,
 ) -> T {
     let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
@@ -74,6 +92,7 @@ pub fn as_host<T, F: Future<Output = T>>(
 pub fn try_to_write(address: SocketAddr, volume: &Volume, host: u8) -> Option<Status> {
     let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
     reactor.run(async {
+        let host = (host, name_of(host));
         let controller = connect(address, &volume.nqn, host).await.ok()?;
         let status = access(&controller, volume.nsid, IoOpcode::WRITE).await;
         controller.disconnect().await;

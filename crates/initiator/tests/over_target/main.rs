@@ -67,6 +67,7 @@ impl Server {
             model: "Flashyard".to_owned(),
             allowed,
             ports: PortSet::All,
+            tenant: None,
         };
         self.target.add_subsystem(settings).unwrap();
     }

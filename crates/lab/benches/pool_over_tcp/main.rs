@@ -234,6 +234,7 @@ fn export<D: BlockDevice + 'static>(device: Rc<D>) -> (Rc<dyn Serving>, std::net
         model: "Flashyard".into(),
         allowed: AllowedHosts::Any,
         ports: PortSet::All,
+        tenant: None,
     };
     target.add_subsystem(subsystem).expect("the only subsystem");
     let namespace = NamespaceSettings {

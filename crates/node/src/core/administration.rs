@@ -33,6 +33,7 @@ impl Core {
             nqn,
             allowed,
             ports: PortSet::All,
+            tenant: None,
         };
         Ok(self.target.add_drive(settings, drive)?)
     }

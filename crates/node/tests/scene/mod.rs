@@ -151,6 +151,7 @@ impl Scene {
             nsid: 1,
             uuid: Uuid::from_u128(u128::from(id.0)),
             allowed: AllowedHosts::Any,
+            tenant: None,
             reservations: Some(Default::default()),
         };
         self.node.create_volume(spec).await.unwrap();

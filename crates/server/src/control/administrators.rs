@@ -6,7 +6,7 @@ use api::{Drive, ErrorBody, ErrorCode, Name, Severity};
 use node::{NamespaceChange, Nqn};
 
 use super::drives::refused;
-use super::hosts::nqn_of;
+use super::hosts::{check_owner, nqn_of};
 use super::subsystems::NQN_PREFIX;
 use super::volumes::parsed;
 use super::{Control, Objects, not_found};
@@ -20,6 +20,7 @@ impl Control {
                 let message = format!("no host is named {host}; allowed: a host that was added");
                 return Err(ErrorBody::invalid("host", message));
             }
+            check_owner(objects, ("host", host), None)?;
             administrators.insert(host.clone());
             Ok(())
         })

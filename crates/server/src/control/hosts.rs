@@ -1,12 +1,14 @@
 //! Hosts: who may be allowed to see volumes.
 
+use std::collections::BTreeMap;
+
 use api::{
     ANY_HOST, ErrorBody, ErrorCode, Host, HostKeySpec, HostSpec, Name, Severity, TlsKeySpec,
 };
-use node::Nqn;
+use node::{NodeError, Nqn};
 
 use super::administrators::administered_by;
-use super::{Control, Objects, not_found};
+use super::{Control, Objects, StartError, not_found};
 use crate::state::Kind;
 
 impl Control {
@@ -51,6 +53,8 @@ impl Control {
             return Err(ErrorBody::invalid("nqn", message));
         }
         self.remember(Kind::Host, name, spec.clone()).await?;
+        let known = self.know_tenant(&spec).await;
+        known.map_err(|error| ErrorBody::new(ErrorCode::Internal, error.to_string()))?;
         self.events
             .record(Severity::Info, &format!("host/{name}"), "added");
         objects.hosts.insert(name.clone(), spec.clone());
@@ -76,11 +80,62 @@ impl Control {
         self.drop_credential::<TlsKeySpec>(&mut objects, name)
             .await?;
         self.forget(Kind::Host, name).await?;
-        objects.hosts.remove(name);
+        if let Some(spec) = objects.hosts.remove(name) {
+            let nobodys = HostSpec {
+                tenant: None,
+                ..spec
+            };
+            let known = self.know_tenant(&nobodys).await;
+            known.map_err(|error| ErrorBody::new(ErrorCode::Internal, error.to_string()))?;
+        }
         self.events
             .record(Severity::Info, &format!("host/{name}"), "removed");
         Ok(())
     }
+}
+
+impl Control {
+    /// Makes it count whose each host is, and what it has to prove.
+    pub(super) async fn restore_hosts(
+        &self,
+        (keys, tls_keys): (BTreeMap<Name, HostKeySpec>, BTreeMap<Name, TlsKeySpec>),
+    ) -> Result<(), StartError> {
+        for host in self.objects.seen().hosts.values() {
+            self.know_tenant(host).await?;
+        }
+        self.restore_credentials(keys).await?;
+        self.restore_credentials(tls_keys).await
+    }
+
+    /// Has the data path know whose a host is, and so where its keys count.
+    pub(super) async fn know_tenant(&self, spec: &HostSpec) -> Result<(), NodeError> {
+        // Nobody connects by a name that is none.
+        let Ok(nqn) = nqn_of(spec) else {
+            return Ok(());
+        };
+        let tenant = spec.tenant.as_ref().map(|tenant| tenant.as_str().into());
+        self.node.set_host_tenant(&nqn, tenant).await
+    }
+}
+
+/// Refuses a tenant's host for what is not the tenant's: its keys do not count there.
+pub(super) fn check_owner(
+    objects: &Objects,
+    (field, host): (&str, &Name),
+    owner: Option<&Name>,
+) -> Result<(), ErrorBody> {
+    let known = objects.hosts.get(host);
+    let tenant = known.and_then(|host| host.tenant.as_ref());
+    if tenant.is_none() || tenant == owner {
+        return Ok(());
+    }
+    let tenant = tenant.map_or("none", Name::as_str);
+    let allowed = match owner {
+        Some(owner) => format!("hosts of tenant {owner}, and of none"),
+        None => "hosts of no tenant".to_owned(),
+    };
+    let message = format!("host {host} belongs to tenant {tenant}; allowed: {allowed}");
+    Err(ErrorBody::invalid(field, message))
 }
 
 /// The host's NQN, or what is wrong with it.

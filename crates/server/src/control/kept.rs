@@ -18,7 +18,10 @@ use crate::reservations::{InPool, bytes_in_pool};
 use crate::state::{Place, VolumeRecord};
 
 /// Raised when the meaning of what is kept changes.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
+
+/// What a version writes that knows of no registrant's name: an earlier one reads it.
+const FORMAT_WITHOUT_NAMES: u32 = 2;
 
 /// What a version writes that has nothing to say which an earlier one must not lose.
 const FORMAT_WITHOUT_REGISTRANTS: u32 = 1;
@@ -134,10 +137,10 @@ pub fn with_reservations(
     check_format(before).map_err(failed)?;
     let mut kept: Map<String, Value> =
         serde_json::from_slice(before).map_err(|error| failed(error.into()))?;
-    let registered = reservations.is_some_and(|state| !state.registrants.is_empty());
-    let format = match registered {
-        true => FORMAT,
-        false => FORMAT_WITHOUT_REGISTRANTS,
+    let format = match reservations {
+        Some(state) if !state.names.is_empty() => FORMAT,
+        Some(state) if !state.registrants.is_empty() => FORMAT_WITHOUT_NAMES,
+        _ => FORMAT_WITHOUT_REGISTRANTS,
     };
     kept.insert("format".into(), format.into());
     kept.remove(RESERVATIONS);

@@ -2,7 +2,7 @@
 
 use super::*;
 use api::SecretText;
-use node::{Held, ReservationType};
+use node::{Held, NqnTag, ReservationType};
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -109,13 +109,13 @@ fn a_cluster_of_hosts_fits_and_too_many_are_refused() {
         };
         check_room(&record, &objects).and_then(|()| encode(&record, &objects))
     };
-    let hosts = many(80).unwrap();
+    let hosts = many(77).unwrap();
     let refused = many(100).unwrap_err();
     assert_eq!(refused.field.as_deref(), Some("hosts"));
     // Registrants have their room beside as many hosts as there may be, and no more than there is.
-    let most = (80..100).find_map(|count| many(count).is_err().then_some(count - 1));
+    let most = (77..100).find_map(|count| many(count).is_err().then_some(count - 1));
     let identity = many(most.unwrap()).unwrap();
-    let kept = with_reservations(&identity, Some(&registered(REGISTRANTS_MIN))).unwrap();
+    let kept = with_reservations(&identity, Some(&named(registered(REGISTRANTS_MIN)))).unwrap();
     assert_eq!(
         with_identity(&hosts, &kept).unwrap().len(),
         kept.len() + hosts.len() - identity.len()
@@ -126,6 +126,21 @@ fn a_cluster_of_hosts_fits_and_too_many_are_refused() {
     let few = encode(&record(&["any"]), &Objects::default()).unwrap();
     let kept = with_reservations(&few, Some(&registered(128))).unwrap();
     assert!(with_identity(&hosts, &kept).is_err());
+}
+
+/// What stands for the name of the host that is sampled.
+fn tag() -> NqnTag {
+    let nqn = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
+    nqn.parse::<Nqn>().unwrap().tag()
+}
+
+/// The same registrants, all under the name of the host that is sampled.
+fn named(some: Reservations) -> Reservations {
+    let names = some.registrants.keys().map(|host| (*host, tag()));
+    Reservations {
+        names: names.collect(),
+        ..some
+    }
 }
 
 fn registered(hosts: usize) -> Reservations {
@@ -154,6 +169,12 @@ fn what_hosts_registered_stays_beside_another_identity_and_raises_the_format() {
         (format(&kept), reservations(&kept)),
         (2.into(), Ok(Some(some.clone())))
     );
+    let named = named(some.clone());
+    let with_names = with_reservations(&kept, Some(&named)).unwrap();
+    assert_eq!(
+        (format(&with_names), reservations(&with_names)),
+        (3.into(), Ok(Some(named)))
+    );
     let other = VolumeRecord {
         tenant: None,
         ..record(&[])
@@ -175,7 +196,7 @@ fn what_hosts_registered_stays_beside_another_identity_and_raises_the_format() {
     let of_none = with_identity(&other, b"").unwrap();
     assert_eq!(value(&of_none), value(&other), "nothing was kept");
     // What cannot be read stays as it is.
-    let newer = b"{\"format\":3}";
+    let newer = b"{\"format\":4}";
     assert!(with_reservations(newer, None).is_err() && with_identity(&other, newer).is_err());
     let wrong = String::from_utf8(kept)
         .unwrap()
@@ -195,7 +216,7 @@ fn what_is_not_there_or_of_a_later_version_is_refused() {
         assert!(matches!(refused(damaged), Unread::Damaged(_)));
     }
     // Whatever else a later version says.
-    assert_eq!(refused(b"{\"format\":3,\"hosts\":7}"), Unread::Newer(3));
+    assert_eq!(refused(b"{\"format\":4,\"hosts\":7}"), Unread::Newer(4));
 }
 
 /// The rows of the page's table, cell by cell.
@@ -257,7 +278,7 @@ fn the_page_has_every_field_and_its_sample_is_what_is_written_and_read() {
             kind: ReservationType::WriteExclusiveRegistrantsOnly,
             host: [2; 16],
         }),
-        ..Reservations::default()
+        names: hosts.map(|(host, _)| (host, tag())).into(),
     };
     let identity = encode(&record, &objects).unwrap();
     let written = with_reservations(&identity, Some(&some)).unwrap();

@@ -164,6 +164,7 @@ pub(super) fn node_volume(
         nsid: record.nsid,
         uuid: record.uuid,
         allowed,
+        tenant: record.tenant.as_ref().map(|tenant| tenant.as_str().into()),
         reservations: Some(Arc::default()),
     })
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::drives::refused;
 use super::grants::{Asker, is_hidden};
-use super::hosts::nqn_of;
+use super::hosts::{check_owner, nqn_of};
 use super::serving::node_volume;
 use super::standing::Standing;
 use super::subsystems::{group_agrees, members};
@@ -64,6 +64,10 @@ impl Control {
         group_agrees(&objects, &spec)?;
         self.room_in_subsystem(&objects, &spec)?;
         known_hosts(&objects, asker, &spec.hosts)?;
+        for (index, host) in spec.hosts.iter().enumerate() {
+            let field = format!("hosts[{index}]");
+            check_owner(&objects, (&field, host), spec.tenant.as_ref())?;
+        }
         let allowed = allowed_hosts(&objects, &spec.hosts)?;
         match self.standing(&objects, asker, &spec).await? {
             Standing::Drive(drive, taking) => {
@@ -174,6 +178,9 @@ impl Control {
         if host.as_str() != ANY_HOST && !objects.hosts.contains_key(host) {
             return Err(unknown_host("host", host));
         }
+        let owner = objects.volumes.get(volume);
+        let owner = owner.and_then(|entry| entry.record.tenant.as_ref());
+        check_owner(&objects, ("host", host), owner)?;
         self.change_hosts(&mut objects, volume, |hosts| {
             if !hosts.contains(host) {
                 hosts.push(host.clone());

@@ -23,6 +23,7 @@ use self::event::Events;
 use self::feature::Features;
 use self::identify::KEEP_ALIVE_GRANULARITY_100MS;
 use crate::home::QueuePlace;
+use crate::identities::Use;
 use crate::reservation::Notices;
 use crate::session::Session;
 use crate::settings::TargetSettings;
@@ -47,6 +48,8 @@ pub(crate) struct Controller<D> {
     pub subsystem_nqn: Nqn,
     pub host_nqn: Nqn,
     pub host_id: [u8; 16],
+    /// Its use of that identifier, from the host's proof on to its end.
+    pub identity: RefCell<Option<Use>>,
     pub host_address: SocketAddr,
     /// Where the host reached us: what discovery reports for ports that listen everywhere.
     pub local_address: SocketAddr,
@@ -90,6 +93,7 @@ impl<D> Controller<D> {
             subsystem_nqn,
             host_nqn: host.nqn,
             host_id: host.id,
+            identity: RefCell::default(),
             host_address: host.address,
             local_address: host.local_address,
             since: now,

@@ -113,7 +113,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             return Err(GONE);
         }
         let before = namespace.reservations()?;
-        let change = before.execute(host, name, request)?;
+        let change = before.execute(host, name.tag(), request)?;
         if change.state == *before {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use access::Nqn;
+use access::NqnTag;
 use nvme::Status;
 use nvme::reservation::{NotificationType, ReservationType};
 
@@ -27,9 +27,9 @@ pub struct Reservations {
     /// Keys by host.
     pub registrants: BTreeMap<HostId, u64>,
     /// Under which names they came. An identifier is whatever a host says, so while it is
-    /// registered it is good under that name only. Unknown of those that were kept through a power
-    /// loss, until they ask for something.
-    pub names: BTreeMap<HostId, Nqn>,
+    /// registered it is good under that name only. Unknown of those that an earlier version kept
+    /// through a power loss, until they ask for something.
+    pub names: BTreeMap<HostId, NqnTag>,
     /// The reservation, if there is one.
     pub held: Option<Held>,
 }
@@ -93,7 +93,7 @@ pub(super) const NO_ROOM: Status = Status::INTERNAL_ERROR.do_not_retry();
 
 impl Reservations {
     /// Whether a host of this name may access the data this way.
-    pub fn allows(&self, host: &HostId, name: &Nqn, access: Access) -> bool {
+    pub fn allows(&self, host: &HostId, name: NqnTag, access: Access) -> bool {
         let Some(held) = &self.held else {
             return true;
         };
@@ -115,15 +115,15 @@ impl Reservations {
     }
 
     /// Whether an identifier is good under this name.
-    fn is_named(&self, host: &HostId, name: &Nqn) -> bool {
+    fn is_named(&self, host: &HostId, name: NqnTag) -> bool {
         self.names
             .get(host)
-            .is_none_or(|registered| registered == name)
+            .is_none_or(|registered| *registered == name)
     }
 
     /// What becomes of the request of `host`, which came under `name`; `Err` with the status when
     /// nothing changes.
-    pub fn execute(&self, host: HostId, name: &Nqn, request: Request) -> Result<Change, Status> {
+    pub fn execute(&self, host: HostId, name: NqnTag, request: Request) -> Result<Change, Status> {
         if !self.is_named(&host, name) {
             return Err(CONFLICT);
         }
@@ -133,7 +133,7 @@ impl Reservations {
         } = &mut change.state;
         names.retain(|host, _| registrants.contains_key(host));
         if registrants.contains_key(&host) && !names.contains_key(&host) {
-            names.insert(host, name.clone());
+            names.insert(host, name);
         }
         Ok(change)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use access::Nqn;
+use access::{Nqn, NqnTag};
 use nvme::Status;
 use nvme::reservation::{NotificationType, ReservationType};
 use proptest::prelude::*;
@@ -26,17 +26,21 @@ fn held(kind: ReservationType) -> Reservations {
     }
 }
 
+fn tag(name: &str) -> NqnTag {
+    name.parse::<Nqn>().unwrap().tag()
+}
+
 /// Of all hosts of these tests, unless they say otherwise.
-fn name() -> Nqn {
-    "nqn.2026-11.example:host".parse().unwrap()
+fn name() -> NqnTag {
+    tag("nqn.2026-11.example:host")
 }
 
 fn done(state: &Reservations, host: HostId, request: Request) -> Change {
-    state.execute(host, &name(), request).unwrap()
+    state.execute(host, name(), request).unwrap()
 }
 
 fn refused(state: &Reservations, host: HostId, request: Request) -> Status {
-    state.execute(host, &name(), request).unwrap_err().code()
+    state.execute(host, name(), request).unwrap_err().code()
 }
 
 #[test]
@@ -101,18 +105,18 @@ fn access_is_by_type_and_role() {
         state.registrants.remove(&C);
         for access in [Access::Read, Access::Write] {
             let reads = access == Access::Read && !kind.forbids_reads();
-            assert!(state.allows(&A, &name(), access));
+            assert!(state.allows(&A, name(), access));
             assert_eq!(
-                state.allows(&B, &name(), access),
+                state.allows(&B, name(), access),
                 reads || kind.admits_registrants()
             );
-            assert_eq!(state.allows(&C, &name(), access), reads);
+            assert_eq!(state.allows(&C, name(), access), reads);
         }
         state.held = None;
         assert!(
             HOSTS
                 .iter()
-                .all(|host| state.allows(host, &name(), Access::Write))
+                .all(|host| state.allows(host, name(), Access::Write))
         );
     }
 }
@@ -130,7 +134,7 @@ fn acquiring_and_releasing_keep_the_rules_of_the_holder() {
         assert_eq!(state, held(kind), "acquiring does not count");
         assert_eq!(done(&state, A, Request::Acquire(1, kind)).state, state);
         let all = kind.is_held_by_all();
-        let again = state.execute(B, &name(), Request::Acquire(2, kind));
+        let again = state.execute(B, name(), Request::Acquire(2, kind));
         assert_eq!(again.is_ok(), all);
         let other = ReservationType::ALL[(usize::from(kind.number()) + 1) % 6];
         assert_eq!(refused(&state, A, Request::Acquire(1, other)), conflict);
@@ -259,7 +263,7 @@ proptest! {
         let mut state = Reservations::default();
         for (host, request) in requests {
             let host = HOSTS[host];
-            let Ok(change) = state.execute(host, &name(), request) else {
+            let Ok(change) = state.execute(host, name(), request) else {
                 continue;
             };
             let new = change.state;
@@ -271,7 +275,7 @@ proptest! {
             prop_assert_eq!(told.len(), change.notices.len(), "one notification a host");
             if let Some(held) = new.held {
                 prop_assert!(new.registrants.contains_key(&held.host));
-                let writes = |host: &&HostId| new.allows(host, &name(), Access::Write);
+                let writes = |host: &&HostId| new.allows(host, name(), Access::Write);
                 let writers = HOSTS.iter().filter(writes).count();
                 let all = held.kind.admits_registrants();
                 let admitted = if all { new.registrants.len() } else { 1 };
@@ -290,12 +294,12 @@ proptest! {
 /// passes for that host, whatever it says of itself.
 #[test]
 fn a_registered_identifier_is_good_under_one_name() {
-    let other: Nqn = "nqn.2026-11.example:other".parse().unwrap();
+    let other = tag("nqn.2026-11.example:other");
     let kind = ReservationType::WriteExclusive;
     let registered = done(&Reservations::default(), A, Request::Register(7, None)).state;
     let state = done(&registered, A, Request::Acquire(7, kind)).state;
-    assert!(state.allows(&A, &name(), Access::Write));
-    assert!(!state.allows(&A, &other, Access::Write));
+    assert!(state.allows(&A, name(), Access::Write));
+    assert!(!state.allows(&A, other, Access::Write));
     for request in [
         Request::Register(7, None),
         Request::Unregister(None, None),
@@ -304,15 +308,15 @@ fn a_registered_identifier_is_good_under_one_name() {
         Request::Clear(7),
         Request::Persist(true),
     ] {
-        let refused = state.execute(A, &other, request).unwrap_err();
+        let refused = state.execute(A, other, request).unwrap_err();
         assert_eq!(refused.code(), Status::RESERVATION_CONFLICT, "{request:?}");
     }
     // Once it is registered no more, anybody may come under it.
     let left = done(&state, A, Request::Unregister(Some(7), None)).state;
     assert!(left.names.is_empty());
-    let taken = left.execute(A, &other, Request::Register(9, None));
+    let taken = left.execute(A, other, Request::Register(9, None));
     assert_eq!(taken.unwrap().state.names, [(A, other)].into());
-    // What was kept through a power loss is the one's who asks for something first.
+    // What an earlier version kept through a power loss is the one's who asks for something first.
     let kept = Reservations {
         names: BTreeMap::new(),
         ..state

@@ -11,14 +11,14 @@ use nvme::authentication::{Authentication, Failure, Negotiate, requirement};
 use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::{Connect, Disconnect, Property, PropertyOffset};
 use nvme::{AdminOpcode, SglDescriptor, SubmissionEntry};
-use target::{CloseReason, RefusalReason, TargetEvent, TargetSettings};
+use target::{CloseReason, RefusalReason, SubsystemSettings, TargetEvent, TargetSettings};
 use zerocopy::IntoBytes;
 
 use crate::io::geometry;
 use crate::raw::{Raw, connect_data};
-use crate::{Fixture, HOST, SUBSYSTEM, nqn, options, simulate};
+use crate::{Fixture, HOST, SUBSYSTEM, nqn, options, simulate, subsystem};
 
-fn keys(group: DhGroup) -> HostKeys {
+pub(crate) fn keys(group: DhGroup) -> HostKeys {
     HostKeys {
         host: Secret::generate(Some(ChapHash::Sha256)),
         controller: Some(Secret::generate(None)),
@@ -207,6 +207,94 @@ fn changing_a_secret_disconnects_its_host_alone() {
             Error::Authentication { .. }
         ));
         fixture.connect(with(&new.host, None)).await;
+    });
+}
+
+/// Keys of a tenant's host count on the tenant's subsystems, for discovery, and where a list names
+/// the host; not on another subsystem that is open to any.
+#[test]
+fn keys_of_a_tenants_host_count_on_what_is_the_tenants() {
+    simulate(66, async {
+        let keys = keys(DhGroup::Null);
+        let fixture = fixture(None);
+        let [own, listed] =
+            ["own", "listed"].map(|name| format!("nqn.2024-01.io.flashyard:{name}"));
+        let only = AllowedHosts::list([nqn(HOST)]);
+        for (name, allowed, tenant) in [
+            (&own, AllowedHosts::Any, Some("acme")),
+            (&listed, only, Some("rival")),
+        ] {
+            let settings = SubsystemSettings {
+                tenant: tenant.map(Into::into),
+                ..subsystem(name, allowed)
+            };
+            fixture.target.add_subsystem(settings).unwrap();
+        }
+        let target = &fixture.target;
+        target.set_host_tenant(&nqn(HOST), Some("acme".into()));
+        let connect =
+            async |to: &str, options| Controller::connect(fixture.address, to, options).await;
+        let elsewhere = connect(SUBSYSTEM, options()).await.unwrap();
+        let before = connect(&own, options()).await.unwrap();
+        target.set_host_keys(&nqn(HOST), Some(keys.clone()));
+        reactor::sleep(Duration::from_secs(3)).await;
+        assert!(elsewhere.active_namespaces().await.is_ok());
+        assert!(before.active_namespaces().await.is_err());
+        for asking in [&own, &listed] {
+            let unproven = connect(asking, options()).await;
+            assert!(matches!(unproven, Err(Error::SecretRequired)));
+            connect(asking, with(&keys.host, None)).await.unwrap();
+        }
+        let unproven = discover(fixture.address, &options()).await;
+        assert!(matches!(unproven, Err(Error::SecretRequired)));
+        connect(SUBSYSTEM, options()).await.unwrap();
+    });
+}
+
+/// A host identifier is its host's who has proved who it is, not its who says it first; and then it
+/// is nobody else's.
+#[test]
+fn an_identifier_is_taken_by_a_proof() {
+    simulate(67, async {
+        let keys = keys(DhGroup::Null);
+        let fixture = fixture(Some(&keys));
+        let mut other = ConnectOptions::new("nqn.2024-01.io.example:other");
+        other.host_id = [1; 16];
+        let own = ConnectOptions {
+            host_id: [1; 16],
+            ..with(&keys.host, None)
+        };
+        let stranger = Raw::initialized(fixture.address).await;
+        let admitted = stranger
+            .connect(&Connect::new(0, 31, 5000), &connect_data(0xffff))
+            .await;
+        assert!(admitted.status().is_success());
+        fixture.connect(other.clone()).await.disconnect().await;
+        reactor::sleep(Duration::from_secs(3)).await;
+        let proven = fixture.connect(own.clone()).await;
+        let refused = refusal(&fixture, other.clone()).await;
+        assert!(
+            matches!(refused, Error::Refused { queue_id: 0, .. }),
+            "{refused:?}"
+        );
+        assert!(proven.active_namespaces().await.is_ok());
+        proven.disconnect().await;
+        reactor::sleep(Duration::from_secs(3)).await;
+        let taken = fixture.connect(other.clone()).await;
+        let proven = fixture.connect(own).await;
+        assert!(taken.active_namespaces().await.is_ok());
+        assert!(proven.active_namespaces().await.is_ok());
+        refusal(&fixture, other).await;
+        let told = |event: &TargetEvent| {
+            matches!(event, TargetEvent::HostRefused { reason, .. }
+            if *reason == RefusalReason::IdentifierTaken)
+        };
+        let events = fixture.target.take_events();
+        assert_eq!(
+            events.iter().filter(|event| told(event)).count(),
+            1,
+            "{events:?}"
+        );
     });
 }
 

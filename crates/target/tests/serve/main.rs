@@ -75,6 +75,7 @@ pub(crate) fn subsystem(name: &str, allowed: AllowedHosts) -> SubsystemSettings 
         model: "Flashyard".into(),
         allowed,
         ports: PortSet::All,
+        tenant: None,
     }
 }
 

@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 use access::AllowedHosts;
+use access::chap::DhGroup;
+use block::{BlockDevice, Buffer, Lba};
+use initiator::ConnectOptions;
+use nvme::authentication::{Authentication, Negotiate};
 use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::{Configuration, Connect, ConnectData, Property, PropertyOffset};
 use nvme::pdu::InitializeRequest;
@@ -10,6 +14,7 @@ use nvme::{FatalErrorStatus, SglDescriptor};
 use target::{Links, RefusalReason, Target, TargetEvent, TargetSettings};
 use zerocopy::IntoBytes;
 
+use crate::authentication::keys;
 use crate::device::Memory;
 use crate::io::geometry;
 use crate::raw::{Raw, capsule, connect_data};
@@ -25,14 +30,14 @@ fn seen_elsewhere(reason: RefusalReason) -> Option<&'static str> {
         | RefusalReason::Stopping
         | RefusalReason::TooManyControllers
         | RefusalReason::TooManyConnections
+        | RefusalReason::TooManyProofs
         | RefusalReason::Late
         | RefusalReason::Protocol(_)
         | RefusalReason::TooManyCommands => None,
         RefusalReason::NotAuthenticated(_) => Some("authentication.rs"),
         RefusalReason::TlsRequired | RefusalReason::TlsFailed => Some("secure.rs"),
         RefusalReason::NoSecureChannel => Some("secure.rs"),
-        // The bound itself.
-        RefusalReason::TooManyProofs => Some("src/proofs.rs"),
+        RefusalReason::IdentifierTaken => Some("authentication.rs"),
     }
 }
 
@@ -94,7 +99,7 @@ fn a_connect_that_is_refused_is_told_with_its_host() {
         fixture.device.delay.set(Duration::from_secs(2));
         let queue = controller.queue(0).unwrap();
         let read = ReadWrite::new(IoOpcode::READ, 1, 0, 1, SglDescriptor::transport(4096));
-        let data = initiator::Data::In(block::Buffer::new(4096));
+        let data = initiator::Data::In(Buffer::new(4096));
         let read = reactor::spawn(async move { queue.submit(*read.entry(), data).await.1 });
         reactor::sleep(Duration::from_millis(100)).await;
         let stopping = target.clone();
@@ -106,6 +111,49 @@ fn a_connect_that_is_refused_is_told_with_its_host() {
         of_the_host(target, RefusalReason::Stopping);
         assert!(read.await.unwrap().status().is_success());
         assert!(stopping.await);
+    });
+}
+
+/// While a host is at work, the arithmetic for strangers waits; who finds no place to wait is told.
+#[test]
+fn a_proof_that_finds_no_place_is_told() {
+    simulate(87, async {
+        let settings = TargetSettings {
+            connections_max: 16 << 10,
+            ..TargetSettings::default()
+        };
+        let fixture = Fixture::start(settings, geometry(4096, 64));
+        let target = &fixture.target;
+        let other = ConnectOptions::new("nqn.2024-01.io.example:other");
+        let controller = fixture.connect(other).await;
+        let namespace = controller.namespace(1).await.unwrap();
+        target.set_host_keys(&nqn(HOST), Some(keys(DhGroup::Null)));
+        let mut strangers = Vec::new();
+        for _ in 0..300 {
+            let raw = Raw::initialized(fixture.address).await;
+            let admin = Connect::new(0, 31, 0);
+            let admitted = raw.connect(&admin, &connect_data(0xffff)).await;
+            assert!(admitted.status().is_success());
+            strangers.push(raw);
+        }
+        fixture.device.delay.set(Duration::from_micros(100));
+        let working = reactor::spawn(async move {
+            loop {
+                namespace.read(Lba(0), Buffer::new(4096)).await.1.unwrap();
+            }
+        });
+        reactor::sleep(Duration::from_millis(50)).await;
+        target.take_events();
+        let offer = Negotiate::new(1, &[1], &[0]);
+        let bytes = offer.as_bytes().len() as u32;
+        let mut send = Authentication::send(bytes);
+        send.data = SglDescriptor::in_capsule(bytes);
+        for raw in &strangers {
+            raw.send(&capsule(send.entry(), offer.as_bytes())).await;
+        }
+        reactor::sleep(Duration::from_secs(2)).await;
+        of_the_host(target, RefusalReason::TooManyProofs);
+        drop(working.cancel_on_drop());
     });
 }
 

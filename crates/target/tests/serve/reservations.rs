@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use access::AllowedHosts;
 use block::Buffer;
-use initiator::{ConnectOptions, Controller, Data};
+use initiator::{ConnectOptions, Controller, Data, Error};
 use nvme::command::{IoOpcode, ReadWrite};
 use nvme::event::AsyncEvent;
 use nvme::feature::Feature;
@@ -530,8 +530,9 @@ fn nothing_is_promised_that_cannot_be_kept() {
     });
 }
 
-/// Whoever comes under another name with the identifier of a registrant is not that host: neither
-/// what it reserved lets the other in, nor can the other give it up.
+/// Whoever comes under another name with the identifier of a registrant is not that host. While the
+/// host is connected the other is refused; afterwards neither what the host reserved lets the other
+/// in, nor can the other give it up.
 #[test]
 fn nobody_passes_for_a_registrant_by_its_identifier() {
     simulate(80, async {
@@ -541,11 +542,23 @@ fn nobody_passes_for_a_registrant_by_its_identifier() {
         assert!(register(&honest, 7).await.is_success());
         let acquired = acquire(&honest, action::ACQUIRE, exclusive, [7, 0]).await;
         assert!(acquired.is_success());
-        for address in &cores.addresses {
+        let impostor = async |address| {
             let mut options = ConnectOptions::new("nqn.2014-08.org.example:impostor");
             options.host_id = ConnectOptions::new("nqn.2014-08.org.example:honest").host_id;
-            let impostor = Controller::connect(*address, SUBSYSTEM, options);
-            let impostor = impostor.await.unwrap();
+            Controller::connect(address, SUBSYSTEM, options).await
+        };
+        for address in &cores.addresses {
+            let refused = impostor(*address).await.err().unwrap();
+            assert!(
+                matches!(refused, Error::Refused { queue_id: 0, .. }),
+                "{refused:?}"
+            );
+        }
+        assert!(access(&honest, IoOpcode::WRITE).await.is_success());
+        honest.disconnect().await;
+        reactor::sleep(Duration::from_secs(3)).await;
+        for address in &cores.addresses {
+            let impostor = impostor(*address).await.unwrap();
             let conflict = Status::RESERVATION_CONFLICT;
             assert_eq!(access(&impostor, IoOpcode::READ).await, conflict);
             assert_eq!(access(&impostor, IoOpcode::WRITE).await, conflict);
@@ -554,7 +567,7 @@ fn nobody_passes_for_a_registrant_by_its_identifier() {
             let cleared = ask(&impostor, opcode, action::CLEAR, 0, [7, 0]).await;
             assert_eq!(cleared, conflict);
             impostor.disconnect().await;
+            reactor::sleep(Duration::from_secs(3)).await;
         }
-        assert!(access(&honest, IoOpcode::WRITE).await.is_success());
     });
 }
