@@ -43,6 +43,10 @@ use crate::{exit, output};
 /// How the serving process tells that it serves, with which block size, and how requests come.
 const READY: &str = "ready ";
 
+/// What the kernel's host does not do, of a host that proves a secret.
+const UNBOUNDED: &str = "flashyard: the kernel's host authenticates with any group and hash that \
+    the node demands, no group included; --dhchap-group-min has --method fuse bound that";
+
 /// Longer than the serving process takes to end once its file system is unmounted.
 const ENDS: Duration = Duration::from_secs(15);
 
@@ -140,6 +144,11 @@ pub enum AttachError {
         "--method kernel takes no --tls-key-file: keys of the kernel's host are in its keyring"
     )]
     KernelKey,
+    #[error(
+        "--method kernel takes no --dhchap-group-min and no --dhchap-hash-min: the kernel's host \
+         takes what the node demands; allowed: --method fuse"
+    )]
+    KernelMinimum,
     #[error("the kernel's host refused to connect to {address}: {source}; its log says more")]
     Kernel { address: String, source: io::Error },
     #[error("{name} is attached as {}{said}", device.display())]
@@ -275,21 +284,27 @@ impl Attach {
             identity: Identity::of(self.host_nqn.as_deref(), Path::new(identity::DIRECTORY))?,
             secrets: self.secrets.clone(),
         };
+        let minimum = self.secrets.has_minimum();
         let kernel = match self.method {
-            Method::Auto => !tls && kernel::is_there(),
+            Method::Auto => !tls && !minimum && kernel::is_there(),
             Method::Kernel if tls => return Err(AttachError::KernelKey),
+            Method::Kernel if minimum => return Err(AttachError::KernelMinimum),
             Method::Kernel if !kernel::is_there() => return Err(AttachError::NoKernelHost),
             Method::Kernel => true,
             Method::Fuse => false,
         };
         let attached = if kernel {
+            if self.secrets.dhchap().0.is_some() {
+                output::tell(&UNBOUNDED);
+            }
             let paths = those_that_answer(addresses);
             attach_by_kernel(&paths, &connecting, &place, self.queues)?
         } else {
             let address = first_that_answers(addresses).ok_or(AttachError::NoAddress(""))?;
-            serve_apart(&address, &connecting, &place)?
+            let attached = serve_apart(&address, &connecting, &place)?;
+            place.save(&attached)?;
+            attached
         };
-        place.save(&attached)?;
         if let Way::Fuse { requests, .. } = attached.way {
             output::tell(&format_args!("flashyard: {}", said_of(requests, &place)));
         }
@@ -305,17 +320,22 @@ fn attach_by_kernel(
     place: &Place,
     queues: Option<u16>,
 ) -> Result<Attached, AttachError> {
-    let made = kernel::attach(paths, connecting, queues).inspect_err(|_| place.clear())?;
+    let first = paths.first().ok_or(AttachError::NoAddress(""))?;
+    let _turn = place.turn(&first.subsystem_nqn)?;
+    let made = kernel::attach(paths, connecting, queues)
+        .inspect_err(|_| place.forget(&first.subsystem_nqn))?;
     let ours = made.ours || place.shares(&made.nqn)?.unwrap_or(false);
     let addresses = paths.iter().map(TargetAddress::to_string);
-    Ok(Attached {
+    let attached = Attached {
         address: addresses.collect::<Vec<_>>().join(" "),
         device: made.device,
         way: Way::Kernel {
             nqn: made.nqn,
             ours,
         },
-    })
+    };
+    place.save(&attached)?;
+    Ok(attached)
 }
 
 /// Which way requests take, and why not the quicker.
@@ -438,11 +458,9 @@ impl Detach {
 fn detach(place: &Place, attached: &Attached) -> Result<(), AttachError> {
     tools::refuse_if_used(&attached.device)?;
     match attached.way {
-        Way::Kernel { ref nqn, ours } if ours && place.shares(nqn)?.is_none() => {
-            kernel::detach(nqn)?;
+        Way::Kernel { ref nqn, ours } => {
+            return place.leave(nqn, ours, || kernel::detach(nqn));
         }
-        // Others have the kernel's connection as well, or it was there before.
-        Way::Kernel { .. } => {}
         Way::Fuse { pid, .. } => {
             let file = place.mount().join(file_system::FILE);
             for device in tools::loops_over(&file)? {

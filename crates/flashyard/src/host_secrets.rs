@@ -23,28 +23,22 @@ pub struct HostSecrets {
         requires = "dhchap_secret_file")]
     controller_secret_file: Option<SecretText>,
     /// Of the groups, the weakest that the node may demand: null (none), ffdhe2048, ffdhe3072,
-    /// ffdhe4096, ffdhe6144 or ffdhe8192
-    #[arg(long, value_name = "GROUP", default_value_t = KeyGroup::Ffdhe2048,
-        requires = "dhchap_secret_file")]
-    #[serde(default = "least_group")]
-    dhchap_group_min: KeyGroup,
-    /// Of the hashes, the weakest that the node may demand: sha256, sha384 or sha512
-    #[arg(
-        long,
-        value_name = "HASH",
-        default_value_t,
-        requires = "dhchap_secret_file"
-    )]
+    /// ffdhe4096, ffdhe6144 or ffdhe8192; ffdhe2048 unless given
+    #[arg(long, value_name = "GROUP", requires = "dhchap_secret_file")]
     #[serde(default)]
-    dhchap_hash_min: KeyHash,
+    dhchap_group_min: Option<KeyGroup>,
+    /// Of the hashes, the weakest that the node may demand: sha256, sha384 or sha512; sha256 unless
+    /// given
+    #[arg(long, value_name = "HASH", requires = "dhchap_secret_file")]
+    #[serde(default)]
+    dhchap_hash_min: Option<KeyHash>,
     /// Connect under TLS, with the key in this file, of the form NVMeTLSkey-1:HH:BASE64:
     #[arg(long, value_name = "FILE", value_parser = read::<TlsKey>, alias = "tls-key")]
     tls_key_file: Option<SecretText>,
 }
 
-fn least_group() -> KeyGroup {
-    KeyGroup::Ffdhe2048
-}
+/// The weakest group unless another is given: one that keeps the secret from who listens.
+const GROUP_MIN: KeyGroup = KeyGroup::Ffdhe2048;
 
 /// Reads what must be a `T`.
 fn read<T: FromStr<Err: Display>>(path: &str) -> Result<SecretText, String> {
@@ -59,6 +53,11 @@ impl HostSecrets {
     /// Whether connections are to be under TLS.
     pub fn has_tls_key(&self) -> bool {
         self.tls_key_file.is_some()
+    }
+
+    /// Whether somebody said what the node may demand at least.
+    pub fn has_minimum(&self) -> bool {
+        self.dhchap_group_min.is_some() || self.dhchap_hash_min.is_some()
     }
 
     /// The secret that the host proves, and the one that the controller has to prove.
@@ -76,8 +75,9 @@ impl HostSecrets {
         if let Some(host) = host {
             let controller = controller.map(parsed).transpose()?;
             let credentials = Credentials::new(parsed(host)?, controller);
-            let hash = parsed(&self.dhchap_hash_min.to_string())?;
-            let group = parsed(&self.dhchap_group_min.to_string())?;
+            let hash = self.dhchap_hash_min.unwrap_or_default();
+            let group = self.dhchap_group_min.unwrap_or(GROUP_MIN);
+            let (hash, group) = (parsed(&hash.to_string())?, parsed(&group.to_string())?);
             options.credentials = Some(credentials.at_least(hash, group));
         }
         let key = self.tls_key_file.as_ref().map(SecretText::reveal);

@@ -134,9 +134,48 @@ impl Place {
         Ok(None)
     }
 
+    /// Forgets it. The last attachment that has the kernel's connection to the subsystem `nqn` ends
+    /// that, where this program made it.
+    pub fn leave(
+        &self,
+        nqn: &str,
+        ours: bool,
+        disconnect: impl FnOnce() -> Result<(), AttachError>,
+    ) -> Result<(), AttachError> {
+        let _turn = self.turn(nqn)?;
+        if ours && self.shares(nqn)?.is_none() {
+            disconnect()?;
+        }
+        self.forget(nqn);
+        Ok(())
+    }
+
+    /// Forgets it, and the turns of a subsystem that no other has. For who has the turn.
+    pub fn forget(&self, nqn: &str) {
+        if matches!(self.shares(nqn), Ok(None)) {
+            let _ = fs::remove_file(self.turns(nqn));
+        }
+        self.clear();
+    }
+
     /// Keeps others from attaching and detaching it, until what this gives is dropped.
     pub fn lock(&self) -> Result<File, AttachError> {
-        let path = self.with("lock");
+        self.locked(self.with("lock"))
+    }
+
+    /// Keeps others from joining and leaving the kernel's connection to a subsystem, until what
+    /// this gives is dropped.
+    pub fn turn(&self, nqn: &str) -> Result<File, AttachError> {
+        self.locked(self.turns(nqn))
+    }
+
+    /// No attachment's own file: those have other endings.
+    fn turns(&self, nqn: &str) -> PathBuf {
+        let name = name_of(nqn, 1);
+        self.directory.join(format!("{name}.subsystem"))
+    }
+
+    fn locked(&self, path: PathBuf) -> Result<File, AttachError> {
         loop {
             let failed = || self.failed(&path);
             let file = File::options().create(true).append(true).open(&path);
@@ -233,6 +272,9 @@ pub fn name_of(nqn: &str, nsid: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
@@ -271,6 +313,44 @@ mod tests {
         assert_eq!(place("c").shares("nqn.y").unwrap(), None);
         place("b").clear();
         assert_eq!(place("a").shares("nqn.x").unwrap(), None);
+    }
+
+    /// However closely they follow each other: one is the last, and disconnects.
+    #[test]
+    fn of_those_that_leave_at_once_one_disconnects() {
+        let directory = tempfile::tempdir().unwrap();
+        let nqn = "nqn.x";
+        for round in 0..100 {
+            let names = ["a", "b", "c"];
+            for name in names {
+                let attached = Attached {
+                    address: format!("tcp://127.0.0.1:4420/{nqn}"),
+                    way: Way::Kernel {
+                        nqn: nqn.to_owned(),
+                        ours: true,
+                    },
+                    device: "/dev/nvme0n1".into(),
+                };
+                let place = Place::new(directory.path(), name).unwrap();
+                place.save(&attached).unwrap();
+            }
+            let (ended, start) = (AtomicUsize::new(0), Barrier::new(names.len()));
+            std::thread::scope(|scope| {
+                for name in names {
+                    scope.spawn(|| {
+                        let place = Place::new(directory.path(), name).unwrap();
+                        start.wait();
+                        let disconnect = || {
+                            ended.fetch_add(1, Ordering::Relaxed);
+                            Ok(())
+                        };
+                        place.leave(nqn, true, disconnect).unwrap();
+                    });
+                }
+            });
+            assert_eq!(ended.into_inner(), 1, "in round {round}");
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        }
     }
 
     #[test]
