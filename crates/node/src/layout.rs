@@ -335,13 +335,16 @@ impl Layout {
     /// Returns when hosts that may not see a volume have nothing under way on it on any core.
     /// Changes of other things do not wait for it.
     pub async fn await_fence(&self, nqn: Nqn, nsid: u32) -> Result<(), NodeError> {
-        for index in 0..self.cores.len() {
+        // All at once: a command that takes long on one core takes none of the others' time.
+        let asked = (0..self.cores.len()).map(|index| {
             let nqn = nqn.clone();
-            let ask = move |core: Rc<Core>| async move {
+            self.on(index, move |core: Rc<Core>| async move {
                 let fenced = core.is_fenced(&nqn, nsid, FENCED_WITHIN).await;
                 fenced.then_some(()).ok_or(NodeError::Unfenced(nqn))
-            };
-            self.on(index, ask).await?;
+            })
+        });
+        for asked in asked.collect::<Vec<_>>() {
+            asked.await?;
         }
         Ok(())
     }
