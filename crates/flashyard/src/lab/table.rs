@@ -139,16 +139,7 @@ pub fn show(plan: &Plan, results: &Results, output: Output) {
 
 /// Ports for drives.
 fn network(needs: &[NetworkNeed]) -> String {
-    let rows = needs.iter().map(|need| {
-        let published = need.published_gbit_s.map(number);
-        vec![
-            need.drives.to_string(),
-            number(need.drives_gbit_s),
-            need.ports.to_string(),
-            number(need.network_gbit_s),
-            published.unwrap_or_else(|| "-".to_owned()),
-        ]
-    });
+    let rows = needs.iter().map(|need| need.cells(number));
     let header = [
         "drives",
         "they read gb/s",

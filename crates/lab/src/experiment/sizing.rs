@@ -19,6 +19,21 @@ pub struct NetworkNeed {
     pub published_gbit_s: Option<f64>,
 }
 
+impl NetworkNeed {
+    /// Its row of a table, with numbers as that has them: drives, what they read, ports, network,
+    /// and what was published.
+    pub fn cells(&self, number: impl Fn(f64) -> String) -> Vec<String> {
+        let published = self.published_gbit_s.map(&number);
+        vec![
+            self.drives.to_string(),
+            number(self.drives_gbit_s),
+            self.ports.to_string(),
+            number(self.network_gbit_s),
+            published.unwrap_or_else(|| "-".to_owned()),
+        ]
+    }
+}
+
 /// The table that the plan asks for; empty if it does not.
 pub fn sizing(plan: &Plan) -> Vec<NetworkNeed> {
     let Some(sizing) = &plan.sizing else {

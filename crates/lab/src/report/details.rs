@@ -205,16 +205,7 @@ fn network(page: &mut Html, plan: &Plan) {
     if needs.is_empty() {
         return;
     }
-    let rows = needs.iter().map(|need| {
-        let published = need.published_gbit_s.map(number);
-        vec![
-            need.drives.to_string(),
-            number(need.drives_gbit_s),
-            need.ports.to_string(),
-            number(need.network_gbit_s),
-            published.unwrap_or_else(|| "-".to_owned()),
-        ]
-    });
+    let rows = needs.iter().map(|need| need.cells(number));
     let header = [
         "drives",
         "they read, Gb/s",

@@ -61,6 +61,16 @@ impl Page {
     fn counters(&mut self, name: &str, help: &str, series: Vec<Metric>) {
         self.add(name, help, MetricType::COUNTER, series);
     }
+
+    /// A gauge of the node, without labels.
+    fn gauge(&mut self, name: &str, help: &str, value: f64) {
+        self.gauges(name, help, vec![gauge(&[], value)]);
+    }
+
+    /// A counter of the node, without labels.
+    fn counter(&mut self, name: &str, help: &str, value: f64) {
+        self.counters(name, help, vec![counter(&[], value)]);
+    }
 }
 
 fn labelled(labels: Labels) -> Metric {
@@ -105,15 +115,15 @@ fn node(page: &mut Page, sample: &Sample) {
         "The program that runs; always 1.",
         vec![gauge(&version, 1.0)],
     );
-    page.gauges(
+    page.gauge(
         "start_time_seconds",
         "When the node started, in seconds since 1970.",
-        vec![gauge(&[], since_1970(sample.started))],
+        since_1970(sample.started),
     );
-    page.gauges(
+    page.gauge(
         "sample_time_seconds",
         "When these figures were gathered, in seconds since 1970.",
-        vec![gauge(&[], since_1970(sample.time))],
+        since_1970(sample.time),
     );
     let severities = ["info", "warning", "error"].iter().zip(sample.events);
     page.counters(
@@ -145,7 +155,7 @@ fn node(page: &mut Page, sample: &Sample) {
             sample.graphite.1,
         ),
     ] {
-        page.counters(name, help, vec![counter(&[], count as f64)]);
+        page.counter(name, help, count as f64);
     }
     remembering(page, sample);
     history(page, sample);
@@ -154,15 +164,15 @@ fn node(page: &mut Page, sample: &Sample) {
 
 fn remembering(page: &mut Page, sample: &Sample) {
     let (waiting, lost) = sample.audit_unwritten;
-    page.gauges(
+    page.gauge(
         "state_writable",
         "Whether changes can be remembered; 0: they are refused.",
-        vec![gauge(&[], truth(sample.state_written))],
+        truth(sample.state_written),
     );
-    page.gauges(
+    page.gauge(
         "audit_waiting_entries",
         "Entries that wait to be written to the audit log.",
-        vec![gauge(&[], waiting as f64)],
+        waiting as f64,
     );
     for (name, help, count) in [
         (
@@ -176,7 +186,7 @@ fn remembering(page: &mut Page, sample: &Sample) {
             sample.log_left_out,
         ),
     ] {
-        page.counters(name, help, vec![counter(&[], count as f64)]);
+        page.counter(name, help, count as f64);
     }
 }
 
@@ -280,7 +290,7 @@ fn connections(page: &mut Page, cores: &[CoreMeasure]) {
             sum(|core| core.queue_pairs),
         ),
     ] {
-        page.gauges(name, help, vec![gauge(&[], value)]);
+        page.gauge(name, help, value);
     }
     for (name, help, value) in [
         (
@@ -314,7 +324,7 @@ fn connections(page: &mut Page, cores: &[CoreMeasure]) {
             sum(|core| core.hosts_refused),
         ),
     ] {
-        page.counters(name, help, vec![counter(&[], value)]);
+        page.counter(name, help, value);
     }
 }
 
