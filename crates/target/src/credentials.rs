@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use access::{AllowedHosts, HostKeys, Nqn, TlsKey};
+use access::{HostKeys, Nqn, TlsKey};
 use block::BlockDevice;
 use nvme::fabrics::DISCOVERY_NQN;
 
@@ -111,8 +111,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             return true;
         }
         self.subsystem(subsystem).is_none_or(|subsystem| {
-            subsystem.settings.tenant.as_ref() == Some(tenant)
-                || *subsystem.allowed.borrow() != AllowedHosts::Any
+            subsystem.settings.tenant.as_ref() == Some(tenant) || subsystem.names(host)
         })
     }
 }

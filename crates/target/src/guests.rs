@@ -53,6 +53,11 @@ impl Guests {
         !self.open.is_empty() || self.named.contains_key(host)
     }
 
+    /// True when the list of any namespace names a host.
+    pub fn names(&self, host: &Nqn) -> bool {
+        self.named.contains_key(host)
+    }
+
     /// True when a host may see this namespace.
     pub fn sees(&self, host: &Nqn, nsid: u32) -> bool {
         let named = self.named.get(host);

@@ -90,6 +90,13 @@ impl<D: BlockDevice> Subsystem<D> {
         self.allowed.borrow().admits(host) || self.guests.borrow().admits(host)
     }
 
+    /// True when a list names a host: it is let in as itself, not as anybody.
+    pub fn names(&self, host: &Nqn) -> bool {
+        let allowed = self.allowed.borrow();
+        let listed = matches!(&*allowed, AllowedHosts::List(hosts) if hosts.contains(host));
+        listed || self.guests.borrow().names(host)
+    }
+
     /// True when a host may see a namespace, if there is one of that number.
     pub fn shows(&self, nsid: u32, host: &Nqn) -> bool {
         self.allowed.borrow().admits(host) || self.guests.borrow().sees(host, nsid)
