@@ -63,7 +63,7 @@ pub(crate) struct Gate<'a, D: BlockDevice + 'static>(&'a Coordinator<D>);
 impl<'a, D: BlockDevice + 'static> Gate<'a, D> {
     /// Closes it, and waits until no stripe is in flight.
     pub async fn close(coordinator: &'a Coordinator<D>) -> Result<Gate<'a, D>, PoolError> {
-        coordinator.state.borrow_mut().gate += 1;
+        coordinator.state.borrow_mut().log.close_gate();
         let gate = Gate(coordinator);
         let others = coordinator.ask_all(Order::Gate);
         let (others, ()) = join(others, coordinator.drained()).await;
@@ -74,7 +74,7 @@ impl<'a, D: BlockDevice + 'static> Gate<'a, D> {
 
 impl<D: BlockDevice + 'static> Drop for Gate<'_, D> {
     fn drop(&mut self) {
-        self.0.state.borrow_mut().gate -= 1;
+        self.0.state.borrow_mut().log.open_gate();
         self.0.work.notify_one();
         self.0.tell_all(|| Order::Open);
     }
@@ -197,7 +197,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let frozen = frozen.await?;
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let mut sequences = vec![state.applied; state.share.shards as usize];
+        let mut sequences = vec![state.log.applied(); state.share.shards as usize];
         let mut others = Vec::with_capacity(frozen.len());
         for (peer, found) in self.peers().iter().zip(frozen) {
             sequences[peer.shard.index()] = found.sequence;

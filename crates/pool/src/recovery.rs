@@ -131,8 +131,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 segment.state = SegmentState::Sealed;
             }
         }
-        state.sequence = last;
-        state.applied = last;
+        state.log.go_on_behind(last);
         let log = Decided {
             incarnation,
             slice_blocks: before.slice_blocks as u32,

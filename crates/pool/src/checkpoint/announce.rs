@@ -59,7 +59,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         {
             let state = self.state.borrow();
             body.slice_blocks = state.share.slice_blocks as u32;
-            body.sequences = vec![state.applied; state.share.shards as usize];
+            body.sequences = vec![state.log.applied(); state.share.shards as usize];
         }
         let body = Rc::new(body.encode());
         self.publish(Some(self.entering()), Some(body)).await?;

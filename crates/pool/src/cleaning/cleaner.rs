@@ -94,7 +94,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 }
                 let now = match state.urgent {
                     true => segment.sequence,
-                    false => state.applied,
+                    false => state.log.applied(),
                 };
                 let score = score(segment, self.zone_rows, moved, now)?;
                 let blocks =
@@ -125,7 +125,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             emptied: victim
                 .map(|victim| state.end_victim(victim))
                 .unwrap_or_default(),
-            through: state.applied,
+            through: state.log.applied(),
         }
     }
 }
@@ -168,7 +168,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if self.peers().is_empty() {
             let (window, emptied) = self.shard.clean(wanted, || self.attempt(&choose)).await;
             let mut state = self.state.borrow_mut();
-            let through = vec![(ShardId::FIRST, state.applied)];
+            let through = vec![(ShardId::FIRST, state.log.applied())];
             for victim in emptied {
                 let number = victim.number;
                 let emptied = state.end_victim(victim);

@@ -178,7 +178,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let own = state.covered;
+        let own = state.log.covered();
         let covers = |(shard, through): &(ShardId, u64)| match self.peer(*shard) {
             Some(peer) => peer.standing.get().covered >= *through,
             None => own >= *through,
@@ -230,7 +230,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Nobody waits for a segment unless it says so again.
     fn have_writers_look(&self) {
-        self.state.borrow_mut().starved = false;
+        self.state.borrow_mut().queue.note_room(true);
         self.work.notify_one();
         self.heard_refused();
         self.have_others_look();
@@ -256,7 +256,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub fn a_writer_waits(&self) -> bool {
         let state = self.state.borrow();
         let mut others = self.peers().iter().map(|peer| peer.standing.get());
-        state.starved && !state.queue.is_empty() || others.any(|other| other.starved)
+        state.queue.starves() || others.any(|other| other.starved)
     }
 
     /// Whether there is room in segments that what is moved goes to.

@@ -195,7 +195,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// with one.
     fn enough(&self, so_far: &Gathering) -> usize {
         let least = PIECES_LEAST * self.settings.cleaner_piece_blocks;
-        match self.state.borrow().starved && so_far.looked_at >= least {
+        match self.state.borrow().queue.is_starved() && so_far.looked_at >= least {
             true => 1,
             false => so_far.wanted,
         }
@@ -276,7 +276,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         least: usize,
     ) -> bool {
         while moves.len() >= least && self.offline.get().is_none() {
-            if self.state.borrow().moved_in_flight >= self.moved_in_flight_max() {
+            if self.state.borrow().log.moved_in_flight() >= self.moved_in_flight_max() {
                 self.landed.notified().await;
                 continue;
             }
@@ -295,7 +295,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     fn moved_in_flight_max(&self) -> usize {
         let state = self.state.borrow();
-        let busy = state.in_flight > state.moved_in_flight || !state.queue.is_empty();
+        let busy = state.log.hosts_in_flight() > 0 || !state.queue.is_empty();
         if busy && !state.frugal {
             IN_FLIGHT_GENTLE
         } else {
@@ -305,8 +305,8 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Waits until every stripe that has been launched so far is applied.
     async fn landed_all(&self) {
-        let last = self.state.borrow().sequence;
-        while self.state.borrow().applied < last && self.offline.get().is_none() {
+        let last = self.state.borrow().log.given();
+        while self.state.borrow().log.applied() < last && self.offline.get().is_none() {
             self.landed.notified().await;
         }
     }

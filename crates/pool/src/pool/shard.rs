@@ -138,7 +138,7 @@ impl<D: BlockDevice + 'static> Shard<D> {
             }
             Order::Newest(content) => core.newest.set(content),
             Order::Refuse => {
-                let starved = core.state.borrow().starved;
+                let starved = core.state.borrow().queue.is_starved();
                 if starved {
                     core.fail_queue(IoError::CapacityExceeded);
                     core.work.notify_one();
@@ -187,11 +187,11 @@ impl<D: BlockDevice + 'static> Shard<D> {
             }
             Order::Open if Mutation::GateIsLocal.is_planted() => {}
             Order::Gate(reply) => {
-                core.state.borrow_mut().gate += 1;
+                core.state.borrow_mut().log.close_gate();
                 drop(reactor::spawn(drain(core.clone(), reply)));
             }
             Order::Open => {
-                core.state.borrow_mut().gate -= 1;
+                core.state.borrow_mut().log.open_gate();
                 core.work.notify_one();
             }
             Order::Freeze {
@@ -389,7 +389,7 @@ fn freeze<D: BlockDevice + 'static>(core: &Core<D>, orders: &AtFreeze) -> Frozen
         }
     }
     Frozen {
-        sequence: state.applied,
+        sequence: state.log.applied(),
         overlay: state.frozen.clone(),
         segments,
         counters: core.array.counters.get(),

@@ -181,7 +181,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// Waits until no stripe is in flight, or the pool is offline.
     pub async fn drained(&self) {
         let most = usize::from(Mutation::GateLetsOneThrough.is_planted());
-        while self.state.borrow().in_flight > most && self.offline.get().is_none() {
+        while self.state.borrow().log.in_flight() > most && self.offline.get().is_none() {
             self.landed.notified().await;
         }
     }

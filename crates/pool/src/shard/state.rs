@@ -13,7 +13,9 @@ use crate::segments::victim::{Unmapped, Victim};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState, Segments};
 use crate::stripes::class::{Class, Rules};
-use crate::stripes::item::{Completed, Item};
+use crate::stripes::item::Completed;
+use crate::stripes::order::LogOrder;
+use crate::stripes::queue::Queue;
 use crate::volumes::Tables;
 use reactor::mailbox::Sender;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -38,38 +40,27 @@ pub(crate) struct State {
     pub tables_version: u64,
     /// The blocks that this shard serves.
     pub share: Share,
-    /// The last sequence number given to a stripe.
-    pub sequence: u64,
-    /// Stripes up to this one are durable and in the overlay (or the map).
-    pub applied: u64,
+    /// Stripes under way, and how far the log has come.
+    pub log: LogOrder,
     /// Open data segments, by class.
     pub open: [Option<u32>; Class::COUNT],
     /// The map's open segment.
     pub map_open: Option<u32>,
-    /// Stripes that are durable but wait for an earlier one.
-    pub completed: BTreeMap<u64, Completed>,
-    pub in_flight: usize,
-    /// Those of them that hold moved blocks.
-    pub moved_in_flight: usize,
     /// Free segments are few: stripes are not padded if that can be helped.
     pub frugal: bool,
     /// A segment was opened since upkeep last looked.
     pub segment_opened: bool,
     /// Writes and deallocations not yet in a stripe.
-    pub queue: VecDeque<Item>,
-    pub queued_blocks: u64,
+    pub queue: Queue,
     /// Space that writes under way will take.
     pub admitted: Admitted,
-    /// The writer found no room for the queue's head.
-    pub starved: bool,
-    /// It has waited while much was done about it.
+    /// The writer has found no room for the queue's head, and has waited while much was done about
+    /// it.
     pub urgent: bool,
     /// Blocks on their way out of a segment that is being cleaned.
     pub moving: Moving,
     /// The segment that the cleaner has left half way.
     pub cleaning: Option<Victim>,
-    /// While positive, no stripe starts.
-    pub gate: usize,
     /// Ready segments that no durable checkpoint names yet: not to be written.
     pub unannounced: BTreeSet<u32>,
     pub map_nodes: u64,
@@ -93,8 +84,6 @@ pub(crate) struct State {
     /// Those of which it is certain that the logs have replaced every block that the maps still
     /// have there, and of each shard up to which stripe that took.
     pub replaced: BTreeMap<u32, Vec<(ShardId, u64)>>,
-    /// A stripe that is durable says that every one up to this was: recovery counts them.
-    pub covered: u64,
     /// Segments to which stripes of a former holder may still come: their zones stay theirs.
     pub quarantined: BTreeSet<u32>,
     /// How often each segment has been cleaned.
@@ -141,23 +130,16 @@ impl State {
             spare: Default::default(),
             tables,
             share,
-            sequence,
-            applied: sequence,
+            log: LogOrder::new(sequence),
             open: [None; Class::COUNT],
             map_open: None,
-            completed: BTreeMap::new(),
-            in_flight: 0,
-            moved_in_flight: 0,
             frugal: false,
             segment_opened: false,
-            queue: VecDeque::new(),
-            queued_blocks: 0,
+            queue: Queue::default(),
             admitted: Default::default(),
-            starved: false,
             urgent: false,
             moving: Default::default(),
             cleaning: None,
-            gate: 0,
             unannounced: BTreeSet::new(),
             map_nodes: 0,
             era: 0,
@@ -169,7 +151,6 @@ impl State {
             emptied: BTreeMap::new(),
             unmapped: BTreeSet::new(),
             replaced: BTreeMap::new(),
-            covered: sequence,
             attempts: BTreeMap::new(),
             quarantined: BTreeSet::new(),
             lent: BTreeMap::new(),

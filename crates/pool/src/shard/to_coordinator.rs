@@ -86,13 +86,13 @@ impl<D> Core<D> {
         let overlay_full = self.overlay_full();
         let state = self.state.borrow();
         Standing {
-            starved: state.starved && !state.queue.is_empty(),
+            starved: state.queue.starves(),
             looks: self.looks.get(),
             overlay_full,
             dirty: !state.overlay.is_empty(),
             overlay_blocks: state.segments.live_overlay(),
             new_blocks_most: state.new_at_most(),
-            covered: state.covered,
+            covered: state.log.covered(),
             cached_nodes: self.cache.borrow().len(),
             counters: self.array.counters.get(),
         }
@@ -151,16 +151,16 @@ impl<D: BlockDevice + 'static> Core<D> {
                 })
             };
             if wanted {
-                let ahead = !self.state.borrow().starved;
+                let ahead = !self.state.borrow().queue.is_starved();
                 given |= lies_ready || self.get_segment(class, ahead).await;
             }
         }
         let gives_back = {
             let state = self.state.borrow();
-            state.starved
+            state.queue.is_starved()
                 && state
                     .queue
-                    .front()
+                    .head()
                     .is_some_and(crate::stripes::item::Item::is_hole)
         };
         // Deallocations free space, so they may use the last of it.

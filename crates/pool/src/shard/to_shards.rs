@@ -154,7 +154,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             members,
             cramped: self.array.cramped.get(),
             share: Share { shard, ..share },
-            sequence: self.state.borrow().applied,
+            sequence: self.state.borrow().log.applied(),
             view: self.view(),
             recovered,
         }

@@ -64,7 +64,7 @@ fn open_segment(state: &mut State, rules: &Rules, class: Class, least: u64) -> O
         return None;
     }
     let number = ready[0];
-    let (sequence, writer) = (state.sequence, state.share.shard);
+    let (sequence, writer) = (state.log.given(), state.share.shard);
     let segment = state.segments.get_mut(number)?;
     segment.state = SegmentState::Open;
     segment.sequence = sequence;
@@ -107,9 +107,9 @@ pub(crate) fn next_batch(state: &mut State, rules: &Rules) -> Next {
         })
         .take(RECORDS)
         .sum();
-    let head_is_hole = matches!(state.queue.front(), Some(Item::Hole { .. }));
+    let head_is_hole = matches!(state.queue.head(), Some(Item::Hole { .. }));
     // What must go in as a whole decides how many rows are the least.
-    let least = match state.queue.front() {
+    let least = match state.queue.head() {
         Some(Item::Write { buffer, .. }) => match blocks_of(buffer) {
             blocks if blocks <= ATOMIC_BLOCKS => blocks,
             _ => 1,
@@ -129,7 +129,7 @@ pub(crate) fn next_batch(state: &mut State, rules: &Rules) -> Next {
             continue;
         }
         if let Some(segment) = open_segment(state, rules, class, least) {
-            state.starved = false;
+            state.queue.note_room(true);
             let room = Room {
                 waiting,
                 least,
@@ -138,7 +138,7 @@ pub(crate) fn next_batch(state: &mut State, rules: &Rules) -> Next {
             return fill(state, rules, segment, room);
         }
     }
-    state.starved = true;
+    state.queue.note_room(false);
     Next::NoSpace
 }
 
@@ -175,7 +175,7 @@ fn fill(state: &mut State, rules: &Rules, number: u32, wanted: Room) -> Next {
     let mut blocks = 0;
     let mut holes = 0;
     let mut refused = 0;
-    while let Some(item) = state.queue.pop_front() {
+    while let Some(item) = state.queue.pop() {
         let unwanted = wanted.holes_only && matches!(item, Item::Write { .. });
         // Padded to whole rows, all records must fit the header.
         let rows = (RECORDS + 1 - holes) / shape.data;
@@ -189,7 +189,7 @@ fn fill(state: &mut State, rules: &Rules, number: u32, wanted: Room) -> Next {
             }
         };
         if unwanted || full {
-            state.queue.push_front(item);
+            state.queue.put_back(item);
             break;
         }
         holes += usize::from(matches!(item, Item::Hole { .. }));
@@ -198,7 +198,7 @@ fn fill(state: &mut State, rules: &Rules, number: u32, wanted: Room) -> Next {
             Taken::Refused => refused += 1,
             Taken::Part(taken, rest) => {
                 blocks += taken;
-                state.queue.push_front(rest);
+                state.queue.put_back(rest);
                 break;
             }
         }
@@ -225,8 +225,8 @@ fn empty_batch(state: &State, segment: &Segment, number: u32, shape: Shape, move
         row: segment.rows,
         rows: 0,
         shard: state.share.shard,
-        sequence: state.sequence + 1,
-        durable_through: state.applied,
+        sequence: state.log.given() + 1,
+        durable_through: state.log.applied(),
         records: Vec::new(),
         sources: Vec::new(),
         requests: Vec::new(),
@@ -241,7 +241,7 @@ fn finish(state: &mut State, batch: &mut Batch, blocks: u64) {
     batch
         .records
         .extend((0..pads).map(|_| Record::Pad { crc: 0 }));
-    state.sequence = batch.sequence;
+    state.log.give(batch.sequence);
     if let Some(segment) = state.segments.get_mut(batch.segment) {
         segment.rows += batch.rows;
     }
@@ -282,8 +282,7 @@ fn volume_of<'a>(state: &'a State, item: &Item) -> Result<&'a Volume, IoError> {
 }
 
 /// An item is not put into a stripe: it fails, or is judged anew where nothing is wrong with it.
-fn refuse(error: Option<IoError>, state: &mut State, item: Item) -> Taken {
-    state.queued_blocks = state.queued_blocks.saturating_sub(item.parts());
+fn refuse(error: Option<IoError>, item: Item) -> Taken {
     match error {
         Some(error) => item.fail(error),
         None => item.overtake(),
@@ -292,10 +291,10 @@ fn refuse(error: Option<IoError>, state: &mut State, item: Item) -> Taken {
 }
 
 /// Puts as much of an item into the batch as fits.
-fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
+fn take(state: &State, batch: &mut Batch, item: Item, space: u64) -> Taken {
     let layer = match volume_of(state, &item) {
         Ok(volume) if item.is_backed(volume) => volume.layer,
-        otherwise => return refuse(otherwise.err(), state, item),
+        otherwise => return refuse(otherwise.err(), item),
     };
     let (request, volume, revision, start, backing, mut buffer) = match item {
         Item::Hole {
@@ -310,7 +309,6 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
                 blocks,
             });
             batch.requests.push((request, 1));
-            state.queued_blocks = state.queued_blocks.saturating_sub(1);
             return Taken::Whole(0);
         }
         Item::Write {
@@ -334,7 +332,6 @@ fn take(state: &mut State, batch: &mut Batch, item: Item, space: u64) -> Taken {
             let rest = (taken < blocks).then(|| buffer.split_off(taken as usize * BLOCK_BYTES));
             let request = request.clone();
             put(batch, layer, Owner { request, start }, buffer);
-            state.queued_blocks = state.queued_blocks.saturating_sub(taken);
             rest
         }
     };

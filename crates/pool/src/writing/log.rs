@@ -10,7 +10,6 @@ use crate::stripes::layout::{When, give_back, lay_out};
 use crate::stripes::patience::{self, Patience};
 use crate::writing::batch::{self, Next, next_batch};
 use block::{BlockDevice, Buffer, Durability, IoError};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 impl<D: BlockDevice + 'static> Core<D> {
@@ -25,8 +24,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         let mut state = self.state.borrow_mut();
         for item in items {
-            state.queued_blocks += item.parts();
-            state.queue.push_back(item);
+            state.queue.push(item);
         }
         drop(state);
         self.work.notify_one();
@@ -34,12 +32,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Fails everything that waits for a stripe.
     pub fn fail_queue(&self, error: IoError) {
-        let items = {
-            let mut state = self.state.borrow_mut();
-            state.queued_blocks = 0;
-            state.starved = false;
-            std::mem::take(&mut state.queue)
-        };
+        let items = self.state.borrow_mut().queue.take_all();
         for item in items {
             item.fail(error);
         }
@@ -82,7 +75,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Waits until a stripe is full, or as long as a large write does; true if anything came.
     async fn wait_for_a_stripe(&self) -> bool {
-        let queued = || self.state.borrow().queued_blocks;
+        let queued = || self.state.borrow().queue.parts();
         let (before, full) = (queued(), batch::host_stripe_blocks(&self.rules()));
         let mut turns = patience::TURNS;
         while turns > 0 && queued() < full {
@@ -95,28 +88,28 @@ impl<D: BlockDevice + 'static> Core<D> {
     fn pads_while_short(&self) -> bool {
         let state = self.state.borrow();
         let data = self.array.shape(self.width).data as u64;
-        state.frugal && (1..data - 1).contains(&state.queued_blocks)
+        state.frugal && (1..data - 1).contains(&state.queue.parts())
     }
 
     fn head_is_large(&self) -> bool {
         let state = self.state.borrow();
-        let head = state.queue.front();
+        let head = state.queue.head();
         head.is_some_and(|item| item.parts() >= patience::LARGE_WRITE_BLOCKS)
     }
 
     fn next_host_batch(&self) -> Next {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        if state.gate > 0 || self.offline.get().is_some() || state.queue.is_empty() {
+        if state.log.gate() > 0 || self.offline.get().is_some() || state.queue.is_empty() {
             return Next::Nothing;
         }
-        let full = state.queued_blocks >= batch::FULL_BLOCKS;
+        let full = state.queue.parts() >= batch::FULL_BLOCKS;
         let limit = if full {
             self.settings.stripes_in_flight
         } else {
             1
         };
-        if state.in_flight - state.moved_in_flight >= limit {
+        if state.log.hosts_in_flight() >= limit {
             return Next::Nothing;
         }
         let next = next_batch(state, &self.rules());
@@ -128,11 +121,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Writes a stripe in a task of its own.
     pub fn launch(self: Rc<Self>, mut batch: Batch) {
-        {
-            let mut state = self.state.borrow_mut();
-            state.in_flight += 1;
-            state.moved_in_flight += usize::from(batch.moved);
-        }
+        self.state.borrow_mut().log.begin(batch.moved);
         drop(reactor::spawn(async move {
             let when = When {
                 incarnation: self.incarnation.get(),
@@ -188,28 +177,19 @@ impl<D: BlockDevice + 'static> Core<D> {
         {
             let mut state = self.state.borrow_mut();
             let state = &mut *state;
-            state.in_flight -= 1;
-            state.moved_in_flight -= usize::from(moved);
-            state.completed.insert(sequence, completed);
-            let covered_before = state.covered;
-            let disorder = Mutation::AppliesOutOfOrder.is_planted();
-            let next = |completed: &mut BTreeMap<u64, Completed>, number| match disorder {
-                true => completed.pop_first().map(|(_, stripe)| stripe),
-                false => completed.remove(&number),
-            };
-            while let Some(stripe) = next(&mut state.completed, state.applied + 1) {
-                state.applied += 1;
+            state.log.landed(sequence, moved, completed);
+            let covered_before = state.log.covered();
+            while let Some(stripe) = state.log.apply_next() {
                 if stripe.result.is_ok() {
                     let share = state.share;
-                    state.covered = state.covered.max(stripe.durable_through);
                     state.apply(&stripe, share, take_moving);
                 }
                 finished.push(stripe);
             }
             let own = state.replaced.values().flatten();
             let mut own = own.filter(|(shard, _)| *shard == state.share.shard);
-            frees_segments =
-                own.any(|(_, through)| (covered_before + 1..=state.covered).contains(through));
+            frees_segments = own
+                .any(|(_, through)| (covered_before + 1..=state.log.covered()).contains(through));
         }
         let mut blocks = 0;
         for stripe in finished {
