@@ -1,7 +1,8 @@
 //! What the table of `docs/pool.md` promises where one drive does one thing wrong: no trial finds
 //! less, and some trial finds no more.
 
-use sim::promises::{Promise, TABLE, run_cell};
+use pool::Level;
+use sim::promises::{COLUMNS, Promise, Redundancy, TABLE, run_cell};
 
 /// Trials of each fault at least, and at most where none has found no more than is promised.
 const TRIALS: (u64, u64) = (40, 1000);
@@ -56,4 +57,33 @@ fn raid5_without_redundancy_keeps_what_it_promises() {
 #[test]
 fn raid6_without_redundancy_keeps_what_it_promises() {
     keeps(6);
+}
+
+/// The cells of a line of a table.
+fn cells(line: &str) -> Vec<String> {
+    let cells = line.trim_matches('|').split('|');
+    cells.map(|cell| cell.trim().to_owned()).collect()
+}
+
+#[test]
+fn the_page_has_the_promises_as_they_are() {
+    let page = include_str!("../../../docs/pool.md");
+    let (_, section) = page
+        .split_once("\n## One drive that does wrong\n")
+        .expect("the section");
+    let (section, _) = section.split_once("\n## ").expect("its end");
+    let lines = section.lines().filter(|line| line.starts_with('|'));
+    let mut lines = lines.map(cells);
+    let column = |(level, redundancy): (Level, Redundancy)| match redundancy {
+        Redundancy::Whole => level.to_string(),
+        Redundancy::None => format!("{level}, none left"),
+    };
+    let head = lines.next().expect("a head");
+    assert_eq!(head[1..], COLUMNS.map(column));
+    let expected = TABLE.map(|(fault, promises)| {
+        let promises = promises.map(|promise| promise.name().to_owned());
+        [vec![fault.name().to_owned()], promises.to_vec()].concat()
+    });
+    // Between the two is a line.
+    assert_eq!(lines.skip(1).collect::<Vec<_>>(), expected);
 }

@@ -120,9 +120,8 @@ impl SimDrive {
         };
         let media = self.media.borrow();
         // Mostly onto something, where it does harm, or nearby, where what comes next belongs.
-        let written = media.durable.keys();
         let nth = random.below(media.durable.len() as u64) as usize;
-        let at = match (random.below(8), written.clone().nth(nth)) {
+        let at = match (random.below(8), media.durable.keys().nth(nth)) {
             (0..4, Some(at)) => *at,
             (0..7, _) => block + random.below(NEARBY),
             _ => random.below(self.blocks),
@@ -145,11 +144,8 @@ impl SimDrive {
             return;
         };
         let media = self.media.borrow();
-        let others = media.durable.values();
-        match others
-            .clone()
-            .nth(random.below(media.durable.len() as u64) as usize)
-        {
+        let nth = random.below(media.durable.len() as u64) as usize;
+        match media.durable.values().nth(nth) {
             Some(other) if random.once_in(2) => block.copy_from_slice(other),
             _ => block[random.below(BLOCK as u64) as usize] ^= 1 << random.below(8),
         }

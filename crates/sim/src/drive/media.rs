@@ -153,11 +153,10 @@ impl Media {
 
     /// Blocks are what a discard leaves.
     fn forget(&mut self, inside: Range<u64>, forgets: &Forgets) {
-        let written = self.durable.values();
         let other = match forgets {
             Forgets::ForGarbage(random) => {
                 let nth = random.below(self.durable.len() as u64) as usize;
-                written.skip(nth).next().cloned()
+                self.durable.values().nth(nth).cloned()
             }
             _ => None,
         };

@@ -1,4 +1,5 @@
-//! What a pool promises where one drive does one thing wrong: the table of `docs/pool.md`.
+//! What a pool promises where one drive does one thing wrong: the table of `docs/pool.md`, which
+//! `crates/sim/tests/promises.rs` compares with this one.
 
 use crate::drive::Lie;
 use pool::Level;
@@ -101,47 +102,5 @@ impl Promise {
             MayLackLast => "may lack the last",
             MayBeStale => "may be stale",
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn column_name((level, redundancy): (Level, Redundancy)) -> String {
-        match redundancy {
-            Redundancy::Whole => level.to_string(),
-            Redundancy::None => format!("{level}, none left"),
-        }
-    }
-
-    /// The page has this very table.
-    #[test]
-    fn the_page_has_the_promises_as_they_are() {
-        let page = include_str!("../../../../docs/pool.md");
-        let start = page
-            .find("\n## One drive that does wrong")
-            .expect("the heading");
-        let section = page[start + 1..].split("\n## ").next().unwrap_or_default();
-        let cells = |line: &str| {
-            let cells = line.trim_matches('|').split('|').map(str::trim);
-            cells.map(str::to_owned).collect::<Vec<String>>()
-        };
-        let lines: Vec<Vec<String>> = section
-            .lines()
-            .filter(|line| line.starts_with('|'))
-            .map(cells)
-            .collect();
-        let [head, _, rows @ ..] = &lines[..] else {
-            panic!("no table");
-        };
-        let columns = COLUMNS.map(column_name);
-        assert_eq!(head[1..], columns);
-        let expected = TABLE.map(|(fault, promises)| {
-            let promises = promises.map(|promise| promise.name().to_owned());
-            [vec![fault.name().to_owned()], promises.to_vec()].concat()
-        });
-        let rows = rows.iter().take_while(|row| row.len() == columns.len() + 1);
-        assert_eq!(rows.cloned().collect::<Vec<_>>(), expected);
     }
 }
