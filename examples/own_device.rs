@@ -137,6 +137,7 @@ fn main() -> anyhow::Result<()> {
             model: "Own device".into(),
             allowed: AllowedHosts::Any,
             ports: PortSet::All,
+            tenant: None,
         })?;
         let namespace = NamespaceSettings {
             nsid: 1,

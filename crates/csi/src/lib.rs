@@ -23,7 +23,7 @@ mod server;
 mod turns;
 
 pub use controller::ControllerSettings;
-pub use node::NodeSettings;
+pub use node::{NodeSettings, is_mount_point};
 pub use server::{Endpoint, EndpointError, Services, serve};
 
 /// What the driver is called: in storage classes, and in the sockets' paths.

@@ -13,6 +13,8 @@ mod publish;
 mod stage;
 mod stats;
 
+pub use self::mounts::is_mount_point;
+
 use std::path::PathBuf;
 
 use access::Nqn;

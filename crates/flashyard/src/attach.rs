@@ -487,10 +487,7 @@ fn clear_remains(place: &Place) -> Result<(), AttachError> {
 }
 
 fn is_mounted(mount: &Path) -> bool {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let path = mount.display().to_string();
-    let mut lines = mounts.lines();
-    lines.any(|line| line.split(' ').nth(1) == Some(&path))
+    csi::is_mount_point(mount)
 }
 
 /// Unmounts the file system, if it is mounted; the one of a dead process comes off lazily.

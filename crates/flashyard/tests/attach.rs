@@ -111,6 +111,34 @@ impl Drop for Host {
     }
 }
 
+#[test]
+fn a_place_that_is_relative_behind_a_link_and_has_blanks_is_left_as_any_other() {
+    let host = Host::new(false);
+    let here = host.directory.path();
+    std::fs::create_dir(here.join("a place")).unwrap();
+    std::os::unix::fs::symlink("a place", here.join("a link")).unwrap();
+    let token = host.node.path().join(ADMIN_TOKEN_FILE);
+    let run = |arguments: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
+        program
+            .args(arguments)
+            .args(["--directory", "a link/attached"]);
+        program.args(["--node", &host.node.endpoints().api, "--token-file"]);
+        let output = program.arg(&token).current_dir(here).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        text(&output.stdout)
+    };
+    let device = run(&["attach", "data", "--method", "fuse"]);
+    assert!(tool("losetup", &["--list"]).contains(device.trim()));
+    assert!(run(&["attached"]).contains(device.trim()));
+    run(&["detach", "data"]);
+    host.assert_gone();
+    assert!(!tool("losetup", &["--list"]).contains("a place"));
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains("a\\040place"), "{mounts}");
+}
+
 fn mounted(device: &Path, at: &Path, work: impl FnOnce()) {
     let (device, at) = (device.to_str().unwrap(), at.to_str().unwrap());
     tool("mount", &[device, at]);

@@ -31,6 +31,11 @@ pub fn all() -> Result<Vec<Mount>, Status> {
     Ok(parse(&table))
 }
 
+/// Whether a path, as the kernel has it, is where something is mounted.
+pub fn is_mount_point(path: &Path) -> bool {
+    all().is_ok_and(|mounts| mounts.iter().any(|mount| mount.point == path))
+}
+
 fn parse(table: &[u8]) -> Vec<Mount> {
     let lines = table.split(|byte| *byte == b'\n');
     lines.filter_map(parse_line).collect()

@@ -81,13 +81,16 @@ pub struct Place {
 }
 
 impl Place {
-    /// In `directory`, which is made if it is not there.
+    /// In `directory`, which is made if it is not there. The kernel's tables of mounts and loop
+    /// devices have real paths, so this has one too, whatever `directory` is relative to.
     pub fn new(directory: &Path, name: &str) -> Result<Place, AttachError> {
-        let place = Place {
+        let mut place = Place {
             name: name.to_owned(),
             directory: directory.to_owned(),
         };
         fs::create_dir_all(directory).map_err(place.failed(directory))?;
+        let real = fs::canonicalize(directory);
+        place.directory = real.map_err(place.failed(directory))?;
         Ok(place)
     }
 
@@ -97,10 +100,11 @@ impl Place {
             path: directory.to_owned(),
             source,
         };
-        let entries = match fs::read_dir(directory) {
+        let real = match fs::canonicalize(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(failed)?,
+            real => real.map_err(failed)?,
         };
+        let entries = fs::read_dir(&real).map_err(failed)?;
         let mut places = Vec::new();
         for entry in entries {
             let path = entry.map_err(failed)?.path();
@@ -110,7 +114,7 @@ impl Place {
             if let Some(name) = path.file_stem().filter(|_| is_state) {
                 places.push(Place {
                     name: name.to_string_lossy().into_owned(),
-                    directory: directory.to_owned(),
+                    directory: real.clone(),
                 });
             }
         }
