@@ -13,9 +13,9 @@ const POOL: &str = "crates/pool/src";
 /// its own: two rooms of one floor know nothing of each other.
 const FLOORS: [&[&str]; 16] = [
     &[
-        "entropy", "hashing", "ids", "join", "level", "location", "mutation", "offline",
+        "entropy", "hashing", "ids", "level", "location", "mutation", "offline",
     ],
-    &["volumes"],
+    &["join", "volumes"],
     &["segments"],
     &["format"],
     &["error", "options", "reporting"],

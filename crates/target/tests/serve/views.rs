@@ -411,7 +411,7 @@ fn a_subsystem_has_as_many_namespaces_as_it_says() {
         let data = ControllerData::read_from_bytes(&data).unwrap();
         let most = (data.namespace_max.get(), data.namespaces_allowed.get());
         assert_eq!(most, (NAMESPACE_ID_MAX, NAMESPACE_ID_MAX));
-        assert!(NAMESPACE_ID_MAX >= 8192);
+        const { assert!(NAMESPACE_ID_MAX >= 8192) };
         let device = Rc::new(Memory::new(geometry(4096, 1)));
         let mut add = |nsid| {
             let mut identity = namespace(1);

@@ -177,8 +177,8 @@ impl HistoryFile {
         if self.latest > next {
             return Ok(());
         }
-        for tier in 1..TIERS.len() {
-            let parts = TIERS[tier].seconds / TIERS[0].seconds;
+        for (tier, longer) in TIERS.iter().enumerate().skip(1) {
+            let parts = longer.seconds / TIERS[0].seconds;
             if self.latest / parts != next / parts {
                 self.roll_up_one(tier, self.latest / parts)?;
             }
