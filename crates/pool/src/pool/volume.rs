@@ -3,6 +3,7 @@
 use crate::ids::{SnapshotId, VolumeId};
 use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
 use crate::shard::core::Core;
+use crate::stripes::buffers::put_together;
 use crate::stripes::item::{Item, Request};
 use crate::volumes::Holder;
 use block::{
@@ -178,10 +179,11 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         let checked = self
             .writable()
             .and_then(|volume| Ok((volume, self.range(start, buffer.len())?)));
-        let (volume, range) = match checked {
+        let (volume, mut range) = match checked {
             Ok(checked) => checked,
             Err(error) => return (buffer, Err(error)),
         };
+        let mut written = Vec::new();
         loop {
             let admission = match self.look().reserved {
                 true => Ok(self.core.admission_of_promised()),
@@ -189,7 +191,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             };
             let admission = match admission {
                 Ok(admission) => admission,
-                Err(error) => return (buffer, Err(error)),
+                Err(error) => return (behind(written, buffer), Err(error)),
             };
             let request = Request::new(range.blocks);
             self.core.enqueue([Item::Write {
@@ -202,11 +204,28 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             }]);
             let result = request.wait().await;
             buffer = request.take_buffer();
-            if !request.is_overtaken() {
-                return (buffer, result);
+            let Some(rest) = request.overtaken_from() else {
+                return (behind(written, buffer), result);
+            };
+            // What is written may have been read by now, and overwritten by others. If it were
+            // written once more, what came after it would be lost.
+            let done = rest - range.start.0;
+            if done > 0 {
+                let after = buffer.split_off(done as usize * BLOCK_BYTES);
+                written.push(std::mem::replace(&mut buffer, after));
             }
+            range = BlockRange::new(Lba(rest), range.blocks - done);
         }
     }
+}
+
+/// The buffer of a write that was written in parts, mostly one.
+fn behind(mut written: Vec<Buffer>, last: Buffer) -> Buffer {
+    if written.is_empty() {
+        return last;
+    }
+    written.push(last);
+    put_together(written)
 }
 
 impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {

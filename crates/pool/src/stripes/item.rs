@@ -18,8 +18,8 @@ pub(crate) struct Request {
     /// Blocks (of a write) or pieces (of a deallocation) that are not yet durable.
     remaining: Cell<u64>,
     error: Cell<Option<IoError>>,
-    /// Not all of it was done: its space is to be asked for again.
-    overtaken: Cell<bool>,
+    /// From this block on it was not done: the space for that is to be asked for again.
+    overtaken: Cell<Option<u64>>,
     /// What has been given back of the buffer that is written, with its first block's number:
     /// mostly all of it at once.
     given_back: Cell<Option<(u64, Buffer)>>,
@@ -33,7 +33,7 @@ impl Request {
         Rc::new(Request {
             remaining: Cell::new(parts),
             error: Cell::new(None),
-            overtaken: Cell::new(false),
+            overtaken: Cell::new(None),
             given_back: Cell::default(),
             parts: RefCell::default(),
             done: Signal::new(),
@@ -76,9 +76,11 @@ impl Request {
         self.error.get().map_or(Ok(()), Err)
     }
 
-    /// Nothing is wrong with it, but what it was admitted for is so no more: it begins anew.
-    pub fn is_overtaken(&self) -> bool {
-        self.overtaken.get() && self.error.get().is_none()
+    /// Nothing is wrong with it, but what it was admitted for is so no more: it begins anew from
+    /// this block on. What is before that is written.
+    pub fn overtaken_from(&self) -> Option<u64> {
+        let first = self.overtaken.get();
+        first.filter(|_| self.error.get().is_none())
     }
 }
 
@@ -150,7 +152,9 @@ impl Item {
 
     /// It will not be done before its space was asked for again.
     pub fn overtake(self) {
-        self.request().overtaken.set(true);
+        if let Item::Write { request, start, .. } = &self {
+            request.overtaken.set(Some(*start));
+        }
         self.end(Ok(()));
     }
 
