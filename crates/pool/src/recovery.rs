@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Rows read at once: as far as stripes in flight may reach past one that is torn.
 pub(crate) const WINDOW_ROWS: u32 = 8 * ROWS_MAX;
 
-/// A stripe is torn if so many reads say so.
+/// A stripe is torn, or not there, if so many reads say so.
 const READS_OF_TORN: usize = 2;
 
 /// How the pool was dealt to shards when it was open last, and where their logs begin.
@@ -73,6 +73,13 @@ fn lost_in(before: &Before, found: &Found) -> Result<Option<u64>, PoolError> {
             found,
         }),
         found => Ok(found.max(before.lost)),
+    }
+}
+
+fn reads_of_torn() -> usize {
+    match Mutation::BelievesOneRead.is_planted() {
+        true => 1,
+        false => READS_OF_TORN,
     }
 }
 
@@ -227,11 +234,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let hidden = |image: &Image| hidden_in(image, header);
         let from = header.place.row;
         // What a drive brought wrong once must not make a stripe torn for good.
-        let reads = match Mutation::BelievesOneRead.is_planted() {
-            true => 1,
-            false => READS_OF_TORN,
-        };
-        for _ in 0..reads {
+        for _ in 0..reads_of_torn() {
             let image = self.read_decided(shape, &columns, (from, rows), accept_loss, hidden);
             if self.complete(&image.await?, &columns, header).await {
                 return Ok(true);
@@ -254,8 +257,6 @@ impl<D: BlockDevice + 'static> Core<D> {
         }) else {
             return Ok(());
         };
-        let shape = self.array.shape(columns.len());
-        let bounds = self.bounds(columns.len());
         let first_row = Place {
             segment: number,
             generation,
@@ -275,37 +276,58 @@ impl<D: BlockDevice + 'static> Core<D> {
             }
         }
         while row < self.zone_rows {
-            let rows = (self.zone_rows - row).min(WINDOW_ROWS);
-            let hidden = |image: &Image| (row..row + rows).find_map(|row| image.undecided(0, row));
-            let image = self
-                .read_decided(shape, &columns, (row, rows), accept_loss, hidden)
-                .await?;
-            let mut last_found = None;
-            while row < image.first + image.rows {
-                if !image.may_hold_header(row) {
-                    row += 1;
-                    continue;
-                }
-                let place = Place { row, ..first_row };
-                let decode = |block: &[u8]| self.header_in(block, place, bounds, incarnations);
-                let header = image.valid_block(0, row, &|block| decode(block).is_some());
-                let Some(header) = header.and_then(|(block, _)| decode(&block)) else {
-                    row += 1;
-                    continue;
-                };
-                row += header.rows;
-                last_found = Some(row);
-                end = row;
-                found.insert(key(&header), header);
-            }
-            if last_found.is_none() {
+            let window = Place { row, ..first_row };
+            let headers = self.headers_in(&columns, window, (incarnations, accept_loss));
+            let headers = headers.await?;
+            let Some((_, last)) = headers.last_key_value() else {
                 break;
-            }
+            };
+            end = last.place.row + last.rows;
+            row = end.max(row + WINDOW_ROWS);
+            let headers = headers.into_values();
+            found.extend(headers.map(|header| (key(&header), header)));
         }
         if let Some(segment) = self.state.borrow_mut().segments.get_mut(number) {
             segment.rows = end.min(self.zone_rows);
         }
         Ok(())
+    }
+
+    /// The headers of stripes in a window of rows from `place` on, by their rows, whichever column
+    /// is wrong.
+    async fn headers_in(
+        &self,
+        columns: &[Option<Zone>],
+        place: Place,
+        (incarnations, accept_loss): (&[u64], bool),
+    ) -> Result<BTreeMap<u32, Header>, PoolError> {
+        let (shape, bounds) = (self.array.shape(columns.len()), self.bounds(columns.len()));
+        let rows = (self.zone_rows - place.row).min(WINDOW_ROWS);
+        let window = place.row..place.row + rows;
+        let hidden = |image: &Image| window.clone().find_map(|row| image.undecided(0, row));
+        let mut headers = BTreeMap::new();
+        for _ in 0..reads_of_torn() {
+            let image = self.read_decided(shape, columns, (place.row, rows), accept_loss, hidden);
+            let image = image.await?;
+            let mut row = window.start;
+            while row < window.end {
+                let place = Place { row, ..place };
+                let decode = |block: &[u8]| self.header_in(block, place, bounds, incarnations);
+                let block = image.may_hold_header(row).then(|| {
+                    let valid = |block: &[u8]| decode(block).is_some();
+                    image.valid_block(0, row, &valid)
+                });
+                let header = block.flatten().and_then(|(block, _)| decode(&block));
+                row += header.as_ref().map_or(1, |header| header.rows);
+                headers.extend(header.map(|header| (header.place.row, header)));
+            }
+            // That column was read before. Where it is gone, each header is rebuilt from its row,
+            // and a drive that brings that wrong once must not hide what is there.
+            if image.columns.first().is_some_and(Option::is_some) {
+                break;
+            }
+        }
+        Ok(headers)
     }
 
     /// The headers of stripes that lie one behind the other from `place` on, as far as one read of

@@ -2,7 +2,7 @@
 //! less, and some trial finds no more.
 
 use pool::Level;
-use sim::promises::{COLUMNS, Promise, Redundancy, TABLE, run_cell};
+use sim::promises::{self, COLUMNS, Fault, Promise, Redundancy, TABLE, run_cell};
 
 /// Trials of each fault at least, and at most where none has found no more than is promised.
 const TRIALS: (u64, u64) = (40, 1000);
@@ -57,6 +57,25 @@ fn raid5_without_redundancy_keeps_what_it_promises() {
 #[test]
 fn raid6_without_redundancy_keeps_what_it_promises() {
     keeps(6);
+}
+
+/// Where the first column is gone, headers were looked for in one read: the pool was refused, or
+/// the last stripe missing, when that was wrong.
+#[test]
+fn one_wrong_read_hides_no_header_that_is_rebuilt() {
+    let kept = promises::run(1_000_885);
+    kept.unwrap_or_else(|found| panic!("{found}"));
+}
+
+/// A block of a lost drive was lost, too, when what it was rebuilt from was read wrong.
+#[test]
+fn one_wrong_read_loses_no_block_that_is_rebuilt() {
+    let is_it = |(fault, _): &(Fault, _)| fault.name() == "wrong data on one read";
+    let row = TABLE.iter().position(is_it).expect("a row of the table");
+    for (column, seed) in [(4, 1_000_808), (4, 1_000_829), (5, 1_000_880)] {
+        let kept = run_cell(row, column, seed);
+        kept.unwrap_or_else(|found| panic!("{found}"));
+    }
 }
 
 /// The cells of a line of a table.
