@@ -480,8 +480,8 @@ fn what_a_pool_keeps_about_volumes_is_bounded() {
     let volume = |number: usize| format!("/v1/volumes/v{number}");
     let case = wrong("PUT", &volume(0), &spec(40), "hosts", "8192");
     check(&node, &case);
-    assert_eq!(request(&node, "PUT", &volume(0), &spec(30)).0, 200);
-    let mut more = hosts[30..].iter();
+    assert_eq!(request(&node, "PUT", &volume(0), &spec(26)).0, 200);
+    let mut more = hosts[26..].iter();
     let (status, answer) = more
         .find_map(|host| {
             let path = format!("/v1/volumes/v0/hosts/{host}");
@@ -510,5 +510,5 @@ fn what_a_pool_keeps_about_volumes_is_bounded() {
     );
     assert!(refused.message.contains("allowed"), "{answer}");
     assert_eq!(request(&node, "DELETE", &volume(0), "").0, 204);
-    assert_eq!(request(&node, "PUT", &volume(0), &spec(30)).0, 200);
+    assert_eq!(request(&node, "PUT", &volume(0), &spec(26)).0, 200);
 }
