@@ -494,7 +494,7 @@ fn what_a_pool_keeps_about_volumes_is_bounded() {
 
     let (status, answer) = (1..1000)
         .find_map(|number| {
-            let (status, answer) = request(&node, "PUT", &volume(number), &spec(30));
+            let (status, answer) = request(&node, "PUT", &volume(number), &spec(26));
             (status != 200).then_some((status, answer))
         })
         .unwrap();

@@ -80,24 +80,24 @@ fn an_identity_of_a_later_format_waits_for_a_program_that_reads_it() {
     node.answer(&["volume", "snapshot", "demo", "s"]);
     node.kill();
     let drives = drives(&node);
-    replace_everywhere(&drives, "\"format\":1", "\"format\":3");
+    replace_everywhere(&drives, "\"format\":1", "\"format\":9");
     node.start();
-    listed_unserved(&node, &["format 3", "newer"]);
+    listed_unserved(&node, &["format 9", "newer"]);
     assert!(node.terminate().success(), "{}", node.log());
-    untouched(&drives, "\"format\":3", &before);
+    untouched(&drives, "\"format\":9", &before);
 
     // On another node it is the same, and an export gives the pool back as it was.
     let second = Node::configured("[node]\nname = \"second\"\n");
     add_drives(&second, &drives);
     second.answer(&["pool", "import", "pool", "--force"]);
-    listed_unserved(&second, &["format 3", "newer"]);
+    listed_unserved(&second, &["format 9", "newer"]);
     assert_eq!(second.client().volume(&name("demo")).unwrap().nqn, "");
     second.answer(&["pool", "export", "pool"]);
     drop(second);
-    untouched(&drives, "\"format\":3", &before);
+    untouched(&drives, "\"format\":9", &before);
 
     // A program that reads it finds the volume as it always was.
-    replace_everywhere(&drives, "\"format\":3", "\"format\":1");
+    replace_everywhere(&drives, "\"format\":9", "\"format\":1");
     node.start();
     assert_eq!(node.client().volume(&name("demo")).unwrap(), before);
 }
