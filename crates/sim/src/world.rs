@@ -446,9 +446,11 @@ impl World {
 
     /// Every block in use is somebody's, and every volume has what it reads as.
     async fn check_accounts(&self, pool: &Served) -> Result<(), String> {
+        let before = pool.status().used_bytes;
         let accounts = pool.accounting().await;
         let accounts = accounts.map_err(|error| format!("accounts: {error}"))?;
-        let used = pool.status().used_bytes;
+        // A layer without a name may be freed while maps are read for the accounts.
+        let used = before.max(pool.status().used_bytes);
         // What several share is nobody's when each of them has overwritten it.
         let users = accounts.volumes.values().chain(accounts.snapshots.values());
         let shared: u64 = users.map(|used| used.shared_bytes).sum();
