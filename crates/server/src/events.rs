@@ -111,6 +111,12 @@ impl Events {
     }
 }
 
+/// Seconds since 1970.
+pub(crate) fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
 /// UTC as RFC 3339 with milliseconds.
 pub(crate) fn timestamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()

@@ -200,12 +200,6 @@ pub fn snapshot_name(volume: &Name, seconds: u64) -> Result<Name, String> {
     })
 }
 
-/// Seconds since 1970.
-pub fn seconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

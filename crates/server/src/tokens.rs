@@ -11,7 +11,7 @@ use files::Access;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::events::timestamp;
+use crate::events::{seconds, timestamp};
 
 /// Holds the secret of the token that a first start makes, in the state directory.
 pub const ADMIN_TOKEN_FILE: &str = "admin.token";
@@ -178,11 +178,6 @@ fn expires_seconds(spec: &TokenSpec) -> Result<Option<u64>, ErrorBody> {
         Ok(seconds(time))
     };
     spec.expires.as_ref().map(parse).transpose()
-}
-
-fn seconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    since.unwrap_or_default().as_secs()
 }
 
 /// Two digits a byte.

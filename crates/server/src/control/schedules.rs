@@ -10,8 +10,8 @@ use node::{SnapshotId, VolumeId, VolumeInfo};
 use super::grants::{Asker, is_hidden};
 use super::snapshots::{own_volume, space_of};
 use super::{Control, Objects, not_found};
-use crate::events::timestamp;
-use crate::schedules::{ScheduleRecord, seconds, snapshot_name};
+use crate::events::{seconds, timestamp};
+use crate::schedules::{ScheduleRecord, snapshot_name};
 use crate::state::Kind;
 
 /// The most schedules of a node.
@@ -21,7 +21,7 @@ const SCHEDULES_MAX: usize = 1000;
 const LOOK_SECONDS: u64 = 60;
 
 /// A schedule, and what is wrong with it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ScheduleEntry {
     pub record: ScheduleRecord,
     pub problem: Option<String>,
@@ -148,13 +148,14 @@ impl Control {
         let Some(entry) = objects.schedules.get(name) else {
             return;
         };
-        let (mut record, before) = (entry.record.clone(), entry.problem.clone());
+        let before = entry.clone();
+        let mut record = before.record.clone();
         let mut done = Done::default();
         let outcome = self
             .keep_schedule(objects, name, &mut record, now, &mut done)
             .await;
         let problem = outcome.err();
-        if problem != before {
+        if problem != before.problem {
             match &problem {
                 Some(problem) => self.tell_schedule(Severity::Warning, name, problem),
                 None => self.tell_schedule(Severity::Info, name, "goes on"),
@@ -165,7 +166,10 @@ impl Control {
             self.tell_schedule(Severity::Info, name, &message);
         }
         let entry = ScheduleEntry { record, problem };
-        objects.schedules.insert(name.clone(), entry);
+        // Most looks change nothing, and what changes is copied for those who only ask.
+        if entry != before {
+            objects.schedules.insert(name.clone(), entry);
+        }
     }
 
     /// Nothing is deleted unless what is due was taken: a schedule that fails keeps what it has.

@@ -9,6 +9,7 @@ use node::{NodeError, PoolError, ScrubReport};
 use super::losses::{self, Called};
 use super::{object, refused};
 use crate::control::{Control, Objects};
+use crate::events::seconds;
 use crate::state::{Kind, PoolRecord, ScrubRecord};
 
 /// How often the node looks whether it is time for a scrub.
@@ -37,11 +38,6 @@ impl ScrubRecord {
         let ended = Duration::from_secs(self.ended?);
         SystemTime::UNIX_EPOCH.checked_add(ended)
     }
-}
-
-fn seconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
 }
 
 /// Refuses an interval that is no useful one.
