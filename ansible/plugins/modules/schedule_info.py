@@ -14,15 +14,10 @@ short_description: Show schedules of snapshots on a node
 version_added: "0.1.0"
 description:
   - Shows schedules of snapshots on a node.
-  - A name that nothing has gives an empty list.
 extends_documentation_fragment:
   - flashyard.storage.connection
   - flashyard.storage.connection.info
-options:
-  name:
-    description:
-      - The one to show. All are shown where the option is not set.
-    type: str
+  - flashyard.storage.connection.named
 seealso:
   - module: flashyard.storage.schedule
 """
