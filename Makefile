@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build deb release demo test check units doc deny process-tests vm-test bench lab fuzz clean \
+.PHONY: help build deb release demo test check units doc deny process-tests vm-test bench bench-history lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools clock-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
 	ansible-tools package-tools cinder-tools csi-tools postgres-tools \
 	report-pictures console-pictures test-long attacks-long restarts-long xfstests-long postgres-long fsx-long api-long \
@@ -172,6 +172,9 @@ soak: build ## the simulator for SOAK_SECONDS: every scenario, several numbers o
 bench: ## throughput and latency tables (target/bench/*.json); see docs/TESTING.md
 	@.ci/install --packages $(BENCH_PACKAGES)
 	cargo bench --bench '*' $(ARGS)
+
+bench-history: ## the course of every figure, as target/bench/history.html
+	@cargo run --quiet --package bench
 
 lab: build lab-tools ## the published experiments at size small; results and pages in target/lab
 	mkdir -p target/lab

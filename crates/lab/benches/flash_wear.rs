@@ -40,8 +40,7 @@ const ZONE_BYTES: u64 = 1 << 20;
 const SUPERBLOCKS: u32 = 200;
 
 fn main() {
-    // `cargo test --benches` asks for a listing or a quick check: this is neither.
-    if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
+    if !bench::is_asked_for() {
         return;
     }
     let quick = std::env::args().any(|argument| argument == "--quick");
@@ -80,10 +79,7 @@ fn main() {
         println!("{system:22} {state:38} {kiops:10}");
         results.push(json!({ "system": system, "state": state, "kiops_published": kiops }));
     }
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    std::fs::create_dir_all(&path).expect("target/bench can be made");
-    let text = serde_json::to_string_pretty(&results).expect("plain values");
-    std::fs::write(path.join("flash_wear.json"), text).expect("target/bench can be written");
+    bench::save("flash_wear", &["fill_percent"], &json!(results));
 }
 
 /// What others have published for 4 KiB random writes to 24 drives: not these drives, and as

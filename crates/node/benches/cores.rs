@@ -12,11 +12,11 @@
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bench::{median, setting};
 use initiator::{ConnectOptions, Controller};
 use lab::load::{Job, Pattern, Progress, Stop, Workload};
 use node::{
@@ -25,7 +25,7 @@ use node::{
 };
 use reactor::ReactorConfig;
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 const SUBSYSTEM: &str = "nqn.2026-11.example.flashyard:bench:cores";
@@ -71,8 +71,7 @@ fn arrangements(most: usize) -> Vec<Arrangement> {
 }
 
 fn main() {
-    // `cargo test --benches` asks for a listing or a quick check: this is neither.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    if !bench::is_asked_for() {
         return;
     }
     let rounds = setting("ROUNDS", 3);
@@ -113,25 +112,12 @@ fn main() {
             }));
         }
     }
-    write(&rows);
-}
-
-fn write(rows: &[Value]) {
-    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    let folder = std::env::var_os("BENCH_FOLDER").map_or_else(built, PathBuf::from);
-    std::fs::create_dir_all(&folder).unwrap();
-    let text = serde_json::to_string_pretty(rows).unwrap();
-    std::fs::write(folder.join("cores.json"), text).unwrap();
+    bench::save("cores", &["bytes", "depth", "cores", "nodes"], &json!(rows));
 }
 
 /// The median of the rounds' own ratios.
 fn ratio(own: &[f64], other: &[f64]) -> f64 {
-    median(
-        own.iter()
-            .zip(other)
-            .map(|(own, other)| own / other)
-            .collect(),
-    )
+    median(own.iter().zip(other).map(|(own, other)| own / other))
 }
 
 /// A node under test, and its event loops, which its hosts share.
@@ -298,14 +284,4 @@ async fn connect(address: SocketAddr) -> Controller {
     options.io_queues = 1;
     let controller = Controller::connect(address, SUBSYSTEM, options);
     controller.await.unwrap()
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    let found = std::env::var(name).ok();
-    found.map_or(default, |text| text.parse().unwrap())
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

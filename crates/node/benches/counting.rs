@@ -11,11 +11,11 @@
 
 use std::cell::Cell;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use access::AllowedHosts;
+use bench::{median, setting};
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 use drive::NullDrive;
 use initiator::{ConnectOptions, Controller};
@@ -105,8 +105,7 @@ impl BlockDevice for Counted {
 }
 
 fn main() {
-    // `cargo test --benches` asks for a listing or a quick check: this is neither.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    if !bench::is_asked_for() {
         return;
     }
     let (rounds, seconds) = (setting("ROUNDS", 7), setting("SECONDS", 2));
@@ -137,10 +136,7 @@ fn main() {
         );
         rows.push(json!({ "load": kind, "iops": iops, "ns": cost, "percent": share }));
     }
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    std::fs::create_dir_all(&directory).unwrap();
-    let text = serde_json::to_string_pretty(&rows).unwrap();
-    std::fs::write(directory.join("counting.json"), text).unwrap();
+    bench::save("counting", &[], &json!(rows));
 }
 
 /// Serves a drive behind a layer that counts nothing as namespace 1, and one behind a layer that
@@ -220,14 +216,4 @@ async fn load(address: SocketAddr, nsid: u32, writes: bool, seconds: u64) -> f64
     let took = reactor::now() - began;
     controller.disconnect().await;
     done.get() as f64 / took.as_secs_f64()
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    let found = std::env::var(name).ok();
-    found.map_or(default, |text| text.parse().unwrap())
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -7,7 +7,6 @@
 #[path = "../tests/scene/mod.rs"]
 mod scene;
 
-use std::path::Path;
 use std::time::Duration;
 
 use node::Terms;
@@ -43,10 +42,7 @@ fn main() {
         scene.node.shutdown(Duration::from_secs(1)).await.unwrap();
         rows
     });
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    std::fs::create_dir_all(&directory).unwrap();
-    let text = serde_json::to_string_pretty(&rows).unwrap();
-    std::fs::write(directory.join("neighbours.json"), text).unwrap();
+    bench::save("neighbours", &[], &json!(rows));
 }
 
 async fn measure(scene: &Scene, noise: Noise, terms: &str) -> serde_json::Value {

@@ -10,8 +10,7 @@ use ssd::{Fidelity, Flash, FlashGeometry, Load, Precondition, Profile, Random, S
 const RUNS: usize = 5;
 
 fn main() {
-    // `cargo test --benches` asks for a listing or a quick check: this is neither.
-    if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
+    if !bench::is_asked_for() {
         return;
     }
     let mut results = Vec::new();
@@ -43,10 +42,7 @@ fn main() {
             }));
         }
     }
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    std::fs::create_dir_all(&path).expect("target/bench can be made");
-    let text = serde_json::to_string_pretty(&results).expect("plain values");
-    std::fs::write(path.join("ssd.json"), text).expect("target/bench can be written");
+    bench::save("ssd", &[], &json!(results));
 }
 
 /// The run with the median first value.

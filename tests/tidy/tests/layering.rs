@@ -6,7 +6,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Each crate and the crates it may stand on; what those stand on is allowed too. The order is the
 /// order of the layers: a crate names only crates above it in this list.
-const ARROWS: [(&str, &[&str]); 24] = [
+const ARROWS: [(&str, &[&str]); 25] = [
     ("block", &[]),
     ("files", &[]),
     ("reactor", &["block"]),
@@ -35,6 +35,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ("sim", &["node", "initiator"]),
     ("flashyard", &["server", "client", "csi", "lab", "sim"]),
     ("fuzz_bodies", &["target", "initiator", "sim"]),
+    ("bench", &[]),
     ("fickle", &[]),
     ("tidy", &[]),
 ];

@@ -34,12 +34,11 @@ const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
 const BYTES: u64 = 512 << 20;
 
 fn main() -> Result<()> {
-    // `cargo test --benches` runs bench programs with `--test`; there is nothing to check here.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    if !bench::is_asked_for() {
         return Ok(());
     }
-    let rounds: usize = node::setting("ROUNDS", 5)?;
-    let seconds: u64 = node::setting("SECONDS", 4)?;
+    let rounds: usize = bench::setting("ROUNDS", 5);
+    let seconds: u64 = bench::setting("SECONDS", 4);
     let directory = tempfile::tempdir().context("making a temporary directory")?;
     let own = |name: &str| -> Result<PathBuf> {
         let place = directory.path().join(name);
@@ -79,7 +78,8 @@ fn main() -> Result<()> {
         }
     }
     let names: Vec<_> = devices.iter().map(|(name, _)| name.as_str()).collect();
-    print_and_save(&names, &rates)
+    print_and_save(&names, &rates);
+    Ok(())
 }
 
 /// The kernel's parameter, set; put back when dropped. `None` where there is none.
@@ -104,8 +104,8 @@ impl Drop for Offer {
 }
 
 /// Medians, and of each device's rounds beside the first's.
-fn print_and_save(names: &[&str], rates: &[Vec<Vec<f64>>]) -> Result<()> {
-    println!("Machine: {}\n", node::machine());
+fn print_and_save(names: &[&str], rates: &[Vec<Vec<f64>>]) {
+    println!("Machine: {}\n", bench::machine());
     print!("| block device |");
     for (word, depth) in LOADS {
         print!(" {word} QD {depth}, K IOPS | ratio |");
@@ -116,9 +116,9 @@ fn print_and_save(names: &[&str], rates: &[Vec<Vec<f64>>]) -> Result<()> {
         print!("| {name} |");
         for (load, own) in ours.iter().enumerate() {
             let plain = &rates[0][load];
-            let iops = node::median(own.clone());
+            let iops = bench::median(own.iter().copied());
             let ratios = own.iter().zip(plain).map(|(our, their)| our / their);
-            let ratio = node::median(ratios.collect());
+            let ratio = bench::median(ratios);
             print!(" {:.1} | {ratio:.2} |", iops / 1e3);
             let (word, depth) = LOADS[load];
             saved.push(
@@ -128,10 +128,11 @@ fn print_and_save(names: &[&str], rates: &[Vec<Vec<f64>>]) -> Result<()> {
         }
         println!();
     }
-    node::save(
+    bench::save(
         "attach",
-        &json!({ "machine": node::machine(), "rows": saved }),
-    )
+        &["queue_depth"],
+        &json!({ "machine": bench::machine(), "rows": saved }),
+    );
 }
 
 /// A block device, taken away when dropped.

@@ -18,10 +18,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use api::{Name, Size, VolumeSpec};
+use bench::median;
 use serde_json::{Value, json};
 
 use flood::{Flood, KINDS, Kind};
-use node::{Node, median};
+use node::Node;
 use perf::Sample;
 
 const VOLUMES: usize = 1000;
@@ -40,22 +41,22 @@ const LOADS: [(&str, &str); 2] = [
 ];
 
 fn main() -> Result<()> {
-    // `cargo test --benches` runs bench programs with `--test`; there is nothing to check here.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    if !bench::is_asked_for() {
         return Ok(());
     }
-    let (rounds, seconds) = (node::setting("ROUNDS", 5)?, node::setting("SECONDS", 3)?);
+    let (rounds, seconds) = (bench::setting("ROUNDS", 5), bench::setting("SECONDS", 3));
     let directory = tempfile::tempdir().context("making a temporary directory")?;
     let mut node = with_volumes(&directory.path().join("node"))?;
-    println!("Machine: {}\n", node::machine());
+    println!("Machine: {}\n", bench::machine());
     let many = many(&mut node)?;
     let other = with_volumes(&directory.path().join("other"))?;
     let mut tables = Vec::new();
     for (load, words) in LOADS {
         tables.push(flooded(&node, &other, load, words, rounds, seconds)?);
     }
-    let result = json!({ "machine": node::machine(), "many": many, "floods": tables });
-    node::save("management", &result)
+    let result = json!({ "machine": bench::machine(), "many": many, "floods": tables });
+    bench::save("management", &[], &result);
+    Ok(())
 }
 
 /// A node with a volume that stands on nothing, and a thousand in a raid6 pool of six files.
@@ -159,7 +160,7 @@ fn flooded(
             });
         }
     }
-    let free = |of: fn(&Sample) -> f64| median(alone.iter().map(of).collect());
+    let free = |of: fn(&Sample) -> f64| median(alone.iter().map(of));
     println!(
         "Load of {load}: alone {:.0} IOPS, p99 {:.1} us\n",
         free(|sample| sample.iops),
@@ -191,17 +192,19 @@ struct Round {
 }
 
 fn print(name: &str, rounds: &[Round]) -> Value {
-    let of = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
+    let of = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure));
     let rate = of(|round| round.rate);
-    let ratios = [
+    let [iops, iops_elsewhere, p99, p99_elsewhere] = [
         of(|round| round.here.iops / round.quiet.iops),
         of(|round| round.here.iops / round.elsewhere.iops),
         of(|round| round.here.p99_us / round.quiet.p99_us),
         of(|round| round.here.p99_us / round.elsewhere.p99_us),
     ];
-    let [iops, iops_elsewhere, p99, p99_elsewhere] = ratios;
     println!(
         "| {name} | {rate:.0} | {iops:.3} | {iops_elsewhere:.3} | {p99:.2} | {p99_elsewhere:.2} |"
     );
-    json!({ "flood": name, "a_second": rate, "ratios": ratios })
+    json!({ "flood": name, "a_second": rate, "ratios": {
+        "iops_of_alone": iops, "iops_of_elsewhere": iops_elsewhere,
+        "p99_of_alone": p99, "p99_of_elsewhere": p99_elsewhere,
+    } })
 }

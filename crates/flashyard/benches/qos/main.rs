@@ -12,7 +12,8 @@ mod perf;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use node::{Node, median};
+use bench::median;
+use node::Node;
 use serde_json::{Value, json};
 
 /// Limits to hold, what to hold to them, and how many of what counts one command is.
@@ -27,24 +28,18 @@ const LIMITS: [(&str, f64, &str, &str, f64); 7] = [
 ];
 
 fn main() -> Result<()> {
-    // `cargo test --benches` runs bench programs with `--test`; there is nothing to check here.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    if !bench::is_asked_for() {
         return Ok(());
     }
-    let (rounds, seconds) = (node::setting("ROUNDS", 3)?, node::setting("SECONDS", 5)?);
+    let (rounds, seconds) = (bench::setting("ROUNDS", 3), bench::setting("SECONDS", 5));
     let directory = tempfile::tempdir().context("making a temporary directory")?;
     let node = start(&directory.path().join("node"))?;
-    println!("Machine: {}\n", node::machine());
+    println!("Machine: {}\n", bench::machine());
     let accuracy = accuracy(&node, rounds, seconds)?;
     let cost = cost(&node, rounds, seconds)?;
-    node::save(
-        "qos",
-        &json!({
-            "machine": node::machine(),
-            "held": accuracy,
-            "cost": cost,
-        }),
-    )
+    let result = json!({ "machine": bench::machine(), "held": accuracy, "cost": cost });
+    bench::save("qos", &[], &result);
+    Ok(())
 }
 
 /// A node with a volume that stands on nothing, and another in a pool.
@@ -109,7 +104,7 @@ fn cost(node: &Node, rounds: usize, seconds: usize) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for ((case, ..), own) in cases.iter().zip(&rates) {
         let ratios = own.iter().zip(&rates[0]).map(|(one, free)| one / free);
-        let (ratio, iops) = (median(ratios.collect()), median(own.clone()));
+        let (ratio, iops) = (median(ratios), median(own.iter().copied()));
         println!("| {case} | {iops:.0} | {ratio:.3} |");
         rows.push(json!({ "case": case, "iops": iops, "ratio": ratio }));
     }

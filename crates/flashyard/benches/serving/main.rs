@@ -26,12 +26,11 @@ use anyhow::{Context, Result};
 use rows::{FILE_BYTES, ROWS};
 
 fn main() -> Result<()> {
-    // `cargo test --benches` runs bench programs with `--test`; there is nothing to check here.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    if !bench::is_asked_for() {
         return Ok(());
     }
-    let rounds: usize = node::setting("ROUNDS", 3)?;
-    let seconds: u64 = node::setting("SECONDS", 5)?;
+    let rounds: usize = bench::setting("ROUNDS", 3);
+    let seconds: u64 = bench::setting("SECONDS", 5);
     let spdk = std::env::var_os("SPDK").map(PathBuf::from);
     let directory = tempfile::tempdir().context("making a temporary directory")?;
     let file = file::prepare(directory.path(), FILE_BYTES)?;
@@ -59,7 +58,8 @@ fn main() -> Result<()> {
     let compared = peer.is_some().then_some(&theirs[..]);
     drop(peer);
     let idle = idle::measure(&directory.path().join("idle"), &file)?;
-    table::print_and_save(&ours, compared, &idle, &tls)
+    table::print_and_save(&ours, compared, &idle, &tls);
+    Ok(())
 }
 
 /// SPDK's target on a file of its own, paused until it is measured.

@@ -1,16 +1,14 @@
 //! Medians, the printed table and `target/bench/serving.json`.
 
-use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::idle::Idle;
-use crate::node;
 use crate::perf::Sample;
 use crate::rows::ROWS;
 
 /// The middle of what `of` finds in samples.
 pub fn median<T>(samples: &[T], of: impl Fn(&T) -> f64) -> f64 {
-    node::median(samples.iter().map(of).collect())
+    bench::median(samples.iter().map(of))
 }
 
 fn summary(samples: &[Sample]) -> Sample {
@@ -24,7 +22,7 @@ fn summary(samples: &[Sample]) -> Sample {
 /// Median of what each round's two neighbours had to each other.
 fn ratio(ours: &[Sample], theirs: &[Sample]) -> f64 {
     let pairs = ours.iter().zip(theirs);
-    node::median(pairs.map(|(our, their)| our.iops / their.iops).collect())
+    bench::median(pairs.map(|(our, their)| our.iops / their.iops))
 }
 
 /// Prints a Markdown table, so that it can be pasted into `docs/performance.md` as it is.
@@ -33,8 +31,8 @@ pub fn print_and_save(
     theirs: Option<&[Vec<Sample>]>,
     idle: &Idle,
     tls: &Value,
-) -> Result<()> {
-    println!("Machine: {}\n", node::machine());
+) {
+    println!("Machine: {}\n", bench::machine());
     let beside = if theirs.is_some() {
         " SPDK IOPS | mean us | p99 us | ratio |"
     } else {
@@ -76,12 +74,12 @@ pub fn print_and_save(
     println!("\n{idle}");
     let idle = idle.percent;
     let result = json!({
-        "machine": node::machine(),
+        "machine": bench::machine(),
         "rows": saved,
         "idle_percent_of_a_core": idle,
         "tls": tls,
     });
-    node::save("serving", &result)
+    bench::save("serving", &[], &result);
 }
 
 fn of(sample: &Sample) -> Value {

@@ -144,50 +144,6 @@ fn run(directory: &Path) -> Result<(Child, Endpoints)> {
     bail!("the node does not serve within {START_TIMEOUT:?}")
 }
 
-/// A setting out of the environment, or its default.
-pub fn setting<T: std::str::FromStr>(name: &str, default: T) -> Result<T> {
-    match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .ok()
-            .with_context(|| format!("{name}={text}: a whole number is wanted")),
-        Err(_) => Ok(default),
-    }
-}
-
-/// The middle one.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// Processor, cores and kernel, as the machine itself names them.
-pub fn machine() -> String {
-    let of_file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let processors = of_file("/proc/cpuinfo");
-    let model = processors
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"))
-        .map_or("unknown processor", |rest| {
-            rest.trim_start_matches([' ', '\t', ':'])
-        });
-    let cores = processors
-        .lines()
-        .filter(|line| line.starts_with("processor"))
-        .count();
-    let kernel = of_file("/proc/sys/kernel/osrelease");
-    format!("{model}, {cores} cores, Linux {}", kernel.trim())
-}
-
-/// Keeps what was measured as `target/bench/NAME.json`.
-pub fn save(name: &str, result: &Value) -> Result<()> {
-    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    std::fs::create_dir_all(&directory)?;
-    let path = directory.join(format!("{name}.json"));
-    std::fs::write(&path, serde_json::to_vec_pretty(result)?)
-        .with_context(|| format!("writing {}", path.display()))
-}
-
 /// Runs a command of the program; gives what it prints as JSON.
 pub fn run_json(command: &mut Command) -> Result<Value> {
     let output = command.args(["--output", "json"]).output()?;

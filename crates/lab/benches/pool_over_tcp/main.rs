@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
+use bench::{median, setting};
 use block::BlockDevice;
 use initiator::ConnectOptions;
 use lab::load::{Pattern, PerfOptions, Stop, Workload, run};
@@ -40,8 +41,7 @@ const LOADS: [Load; 5] = [
 const SILENCE: Duration = Duration::from_secs(4);
 
 fn main() {
-    // `cargo test --benches` asks for a listing or a quick check: this is neither.
-    if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
+    if !bench::is_asked_for() {
         return;
     }
     let seconds = setting("SECONDS", 2);
@@ -78,20 +78,7 @@ fn main() {
             }));
         }
     }
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    std::fs::create_dir_all(&path).expect("target/bench can be made");
-    let text = serde_json::to_string_pretty(&results).expect("plain values");
-    std::fs::write(path.join("pool_over_tcp.json"), text).expect("target/bench can be written");
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    let found = std::env::var(name).ok();
-    found.map_or(default, |text| text.parse().expect("a whole number"))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    bench::save("pool_over_tcp", &["bytes", "depth"], &json!(results));
 }
 
 /// What was measured of a load on a device.

@@ -10,6 +10,7 @@ mod made;
 use std::cell::Cell;
 use std::rc::Rc;
 
+use bench::{median, setting};
 use block::{BlockDevice, Buffer, Durability, Lba};
 use lab::load::SplitMix;
 use made::{BLOCK_BYTES, DEVICES, Device};
@@ -51,8 +52,7 @@ const fn load(name: &'static str, order: Order, writes: bool, blocks: u64, depth
 }
 
 fn main() {
-    // `cargo test --benches` asks for a listing or a quick check: this is neither.
-    if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
+    if !bench::is_asked_for() {
         return;
     }
     let operations = setting("OPERATIONS", 500_000);
@@ -91,21 +91,7 @@ fn print(samples: &[Vec<Vec<f64>>]) {
             }));
         }
     }
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    std::fs::create_dir_all(&path).expect("target/bench can be made");
-    let text = serde_json::to_string_pretty(&results).expect("plain values");
-    std::fs::write(path.join("pool_path.json"), text).expect("target/bench can be written");
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    let found = std::env::var(name).ok();
-    found.map_or(default, |text| text.parse().expect("a whole number"))
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    bench::save("pool_path", &[], &json!(results));
 }
 
 /// Microseconds of each load on a device that nobody used before; `None` for those left out.

@@ -25,8 +25,7 @@ const FILL_DEPTH: u64 = 8;
 const DEPTH: u64 = 256;
 
 fn main() {
-    // `cargo test --benches` asks for a listing or a quick check: this is neither.
-    if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
+    if !bench::is_asked_for() {
         return;
     }
     let gib: u64 = std::env::var("GIB")
@@ -59,10 +58,11 @@ fn main() {
         "map_gib_per_tib": map_per_tib,
         "map_cache_mib": cache,
     });
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    std::fs::create_dir_all(&path).expect("target/bench can be made");
-    let text = serde_json::to_string_pretty(&result).expect("plain values");
-    std::fs::write(path.join("recovery.json"), text).expect("target/bench can be written");
+    bench::save(
+        "recovery",
+        &["mapped_gib", "pending_updates", "map_cache_mib"],
+        &result,
+    );
 }
 
 /// Fills a volume, then overwrites blocks of it until a checkpoint is all but due; the pool is not

@@ -38,8 +38,7 @@ struct Case {
 }
 
 fn main() {
-    // `cargo test --benches` asks for a listing or a quick check: this is neither.
-    if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
+    if !bench::is_asked_for() {
         return;
     }
     let quick = std::env::args().any(|argument| argument == "--quick");
@@ -68,10 +67,11 @@ fn main() {
         }
     }
     results.push(Reactor::simulated(1).run(measure_in_place()));
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    std::fs::create_dir_all(&path).expect("target/bench can be made");
-    let text = serde_json::to_string_pretty(&results).expect("plain values");
-    std::fs::write(path.join("write_cost.json"), text).expect("target/bench can be written");
+    bench::save(
+        "write_cost",
+        &["fill_percent", "outstanding"],
+        &json!(results),
+    );
 }
 
 fn drives(zones: u64) -> Vec<SparseDrive> {

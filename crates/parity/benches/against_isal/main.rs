@@ -10,12 +10,14 @@ mod isal;
 mod limit;
 mod stripes;
 
+use std::hint;
 use std::time::Duration;
-use std::{fs, hint, io};
 
+use bench::median;
 use isal::{EncodeTables, Isal};
 use limit::Limit;
 use parity::{Column, Kernel, Locality};
+use serde_json::{Value, json};
 use stripes::{Arena, Stripe, lost};
 
 const DATA_COLUMNS: [usize; 6] = [2, 4, 8, 16, 22, 30];
@@ -112,11 +114,6 @@ struct Row {
     gigabytes_per_second: [Option<f64>; 4],
     /// This crate over each of the others.
     ratios: [Option<f64>; 3],
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// CPU time of this thread.
@@ -231,7 +228,7 @@ fn measure(
                 .iter()
                 .zip(&seconds[0])
                 .map(|(other, own)| other / own);
-            row.ratios[column - 1] = Some(median(ratios.collect()));
+            row.ratios[column - 1] = Some(median(ratios));
         }
     }
     row
@@ -285,58 +282,22 @@ fn print(row: &Row) {
     );
 }
 
-fn json(rows: &[Row]) -> String {
-    let value = |value: Option<f64>| value.map_or("null".into(), |value| format!("{value:.3}"));
-    let rows: Vec<String> = rows
-        .iter()
-        .map(|row| {
-            format!(
-                "    {{\"job\": \"{}\", \"setting\": \"{}\", \"data_columns\": {}, \
-                 \"column_bytes\": {}, \"parity_gb_s\": {}, \"isal_raid_gb_s\": {}, \
-                 \"isal_erasure_gb_s\": {}, \"limit_gb_s\": {}, \"ratio_raid\": {}, \
-                 \"ratio_erasure\": {}, \"ratio_limit\": {}}}",
-                row.job,
-                row.setting,
-                row.data,
-                row.column_bytes,
-                value(row.gigabytes_per_second[0]),
-                value(row.gigabytes_per_second[1]),
-                value(row.gigabytes_per_second[2]),
-                value(row.gigabytes_per_second[3]),
-                value(row.ratios[0]),
-                value(row.ratios[1]),
-                value(row.ratios[2]),
-            )
-        })
-        .collect();
-    format!(
-        "{{\n  \"cpu\": \"{}\",\n  \"kernel\": \"{}\",\n  \"rows\": [\n{}\n  ]\n}}\n",
-        cpu(),
-        Kernel::best().name(),
-        rows.join(",\n")
-    )
-}
-
-fn cpu() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    model.map_or("unknown".into(), |model| {
-        model.trim_matches([' ', '\t', ':']).replace('"', "'")
+/// The row as it is saved.
+fn json(row: &Row) -> Value {
+    json!({
+        "job": row.job, "setting": row.setting, "data_columns": row.data,
+        "column_bytes": row.column_bytes,
+        "parity_gb_s": row.gigabytes_per_second[0],
+        "isal_raid_gb_s": row.gigabytes_per_second[1],
+        "isal_erasure_gb_s": row.gigabytes_per_second[2],
+        "limit_gb_s": row.gigabytes_per_second[3],
+        "ratio_raid": row.ratios[0], "ratio_erasure": row.ratios[1], "ratio_limit": row.ratios[2],
     })
 }
 
-fn write(rows: &[Row]) -> io::Result<()> {
-    let directory = concat!(env!("CARGO_TARGET_TMPDIR"), "/../bench");
-    fs::create_dir_all(directory)?;
-    fs::write(format!("{directory}/parity.json"), json(rows))
-}
-
-fn main() -> io::Result<()> {
-    // `cargo test --all-targets` runs this too, without `--bench`: nothing to measure then.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        return Ok(());
+fn main() {
+    if !bench::is_asked_for() {
+        return;
     }
     let only: Vec<String> = std::env::args()
         .skip(1)
@@ -352,7 +313,7 @@ fn main() -> io::Result<()> {
     }
     println!(
         "{}, kernel {}; GB of data columns a second",
-        cpu(),
+        bench::machine(),
         Kernel::best().name()
     );
     println!(
@@ -396,5 +357,9 @@ fn main() -> io::Result<()> {
             }
         }
     }
-    write(&rows)
+    let rows: Vec<Value> = rows.iter().map(json).collect();
+    let result = json!({
+        "machine": bench::machine(), "kernel": Kernel::best().name(), "rows": rows,
+    });
+    bench::save("parity", &["data_columns", "column_bytes"], &result);
 }

@@ -12,9 +12,8 @@ mod device;
 mod kernels;
 mod processors;
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{env, thread};
 
 use cudarc::driver::DriverError;
 use device::{Device, IN_FLIGHT, Way};
@@ -79,8 +78,7 @@ impl Figure {
 type OneCore = ((Job, usize, usize), f64);
 
 fn main() {
-    // `cargo test --all-targets` runs this too, without `--bench`: nothing to measure then.
-    if !env::args().any(|argument| argument == "--bench") {
+    if !bench::is_asked_for() {
         return;
     }
     let alone = env::args().any(|argument| argument == "processors");
@@ -98,15 +96,22 @@ fn main() {
         "processors": thread::available_parallelism().unwrap().get(),
         "of_processors": rows,
     });
-    write(&all);
+    bench::keep("gpu", &all);
     if let Some(context) = context.filter(|_| !alone) {
         let mib = env::var("MIB").map_or(MOST_MIB, |mib| mib.parse().unwrap());
         let device = Device::new(context, &random(mib << 20)).unwrap();
         all["gpu"] = device.name().unwrap().into();
         all["batches_in_flight"] = IN_FLIGHT.into();
         all["of_gpu"] = of_gpu(&device, mib << 20, &one_core).unwrap();
-        write(&all);
     }
+    let settings = [
+        "data_columns",
+        "column_bytes",
+        "threads",
+        "stripes",
+        "processors",
+    ];
+    bench::save("gpu", &settings, &all);
 }
 
 fn of_processors() -> (Vec<Value>, Vec<OneCore>) {
@@ -322,11 +327,4 @@ fn random(bytes: usize) -> Vec<u8> {
     }
     memory.truncate(bytes);
     memory
-}
-
-fn write(all: &Value) {
-    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
-    let folder = env::var_os("BENCH_FOLDER").map_or_else(built, PathBuf::from);
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("gpu.json"), format!("{all:#}\n")).unwrap();
 }

@@ -1,6 +1,4 @@
-//! What every benchmark here prints: a table, and the same as JSON under `target/bench/`.
-
-use std::path::PathBuf;
+//! What every benchmark here prints: a table. The same is kept as JSON.
 
 /// Each figure is the median of this many runs.
 pub const RUNS: usize = 3;
@@ -35,29 +33,18 @@ impl Report {
         {
             return;
         }
-        let mut values: Vec<f64> = (0..RUNS).map(|_| measure()).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        let median = values[RUNS / 2];
+        let median = bench::median((0..RUNS).map(|_| measure()));
         println!("{what:<56} {median:>12.1} {unit}");
         self.rows.push((what.to_owned(), median, unit));
     }
 
-    /// Writes the JSON file.
+    /// Keeps what was measured.
     pub fn write(self) {
-        let rows: Vec<_> = self
-            .rows
-            .iter()
-            .map(|(what, value, unit)| {
-                serde_json::json!({ "what": what, "value": value, "unit": unit })
-            })
-            .collect();
-        let json = serde_json::json!({ "benchmark": self.name, "runs": RUNS, "results": rows });
-        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../bench");
-        let path = directory.join(format!("{}.json", self.name));
-        let written = std::fs::create_dir_all(&directory)
-            .and_then(|()| std::fs::write(&path, format!("{json:#}\n")));
-        if let Err(error) = written {
-            eprintln!("{}: {error}", path.display());
-        }
+        let rows = self.rows.iter().map(
+            |(what, value, unit)| serde_json::json!({ "what": what, "value": value, "unit": unit }),
+        );
+        let rows: Vec<_> = rows.collect();
+        let result = serde_json::json!({ "runs": RUNS, "results": rows });
+        bench::save(self.name, &["runs"], &result);
     }
 }
