@@ -51,8 +51,12 @@ fn replace_by(path: &Path, contents: &[u8], access: Access, durable: bool) -> io
     }
 }
 
-/// The place that a path leads to, if need be to nothing.
-fn followed(path: &Path) -> io::Result<PathBuf> {
+/// The place that a path leads to by symbolic links, if need be to nothing: what is put there by
+/// renaming leaves the links as they are.
+///
+/// # Errors
+/// The system's, or that the links lead in a circle.
+pub fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
         match fs::read_link(&path) {

@@ -111,7 +111,7 @@ pub fn hash(secret: &str) -> String {
     hexadecimal(&Sha256::digest(secret))
 }
 
-/// Writes the secret of a first start's token where only the node's user can read it.
+/// Writes the secret of the admin's token where only the node's user can read it.
 pub fn write_admin_token(state_directory: &Path, secret: &SecretText) -> io::Result<()> {
     write_line(&state_directory.join(ADMIN_TOKEN_FILE), secret)
 }
@@ -147,8 +147,12 @@ pub fn admin_reset_asked(state_directory: &Path) -> io::Result<Option<SecretText
 
 /// Puts a secret that the admin's token has got where people look for it.
 pub fn admin_reset_taken(state_directory: &Path) -> io::Result<()> {
-    let asked = state_directory.join(RESET_FILE);
-    std::fs::rename(asked, state_directory.join(ADMIN_TOKEN_FILE))
+    if let Some(secret) = admin_reset_asked(state_directory)? {
+        // Not by renaming: a symbolic link stays, and what it leads to is replaced.
+        write_admin_token(state_directory, &secret)?;
+        std::fs::remove_file(state_directory.join(RESET_FILE))?;
+    }
+    Ok(())
 }
 
 /// The secret, and the end of the line.
@@ -213,6 +217,26 @@ mod tests {
         assert!(!record.admits(&hash("fy_"), now));
         assert!(!record.admits(&hash(secret), at("2026-11-21T12:00:01Z")));
         assert!(record.is(&spec).unwrap());
+    }
+
+    /// Whoever put a link in the place of the token finds the new secret where it leads.
+    #[test]
+    fn a_new_secret_of_the_admin_follows_a_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let (state, secrets) = (directory.path().join("state"), directory.path().join("s"));
+        std::fs::create_dir(&state).unwrap();
+        write_line(&secrets, &"former".to_owned().into()).unwrap();
+        let link = state.join(ADMIN_TOKEN_FILE);
+        std::os::unix::fs::symlink(&secrets, &link).unwrap();
+        let asked = ask_for_admin_reset(&state).unwrap();
+        let secret = admin_reset_asked(&state).unwrap().unwrap();
+        admin_reset_taken(&state).unwrap();
+        assert!(!asked.exists());
+        assert_eq!(std::fs::read_link(&link).unwrap(), secrets);
+        let read = std::fs::read_to_string(&secrets).unwrap();
+        assert_eq!(read, format!("{}\n", secret.reveal()));
+        assert_eq!(secrets.metadata().unwrap().mode() & 0o777, 0o600);
+        admin_reset_taken(&state).unwrap();
     }
 
     #[test]

@@ -131,6 +131,30 @@ fn standard_output_is_written_in_one_place() {
     assert_none(&broken);
 }
 
+/// A file that is put in the place of another follows symbolic links, and replaces regular files
+/// only: `files` knows how.
+#[test]
+fn files_are_put_in_place_by_one_piece_of_code() {
+    let ways = [concat!("fs::ren", "ame("), concat!("ren", "ameat")];
+    // The database, which is put where its links lead.
+    let rooms = ["crates/files/src", "crates/server/src/state/store.rs"];
+    let mut broken = Vec::new();
+    for source in sources() {
+        let text = source.path.to_string_lossy();
+        let program = text.starts_with("crates/") && text.contains("/src/");
+        if !program || rooms.iter().any(|room| source.path.starts_with(room)) {
+            continue;
+        }
+        for (index, line) in source.lines.iter().enumerate() {
+            for way in ways.iter().filter(|way| line.contains(*way)) {
+                let place = format!("{}:{}", source.path.display(), index + 1);
+                broken.push(format!("{place}: {way}, not `files::replace`"));
+            }
+        }
+    }
+    assert_none(&broken);
+}
+
 #[test]
 fn unsafe_stays_in_its_rooms() {
     let opening = concat!("allow(unsafe", "_code");

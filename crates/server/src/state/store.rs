@@ -64,10 +64,15 @@ impl Store {
     /// Opens the database in the file `path`, which is made if it is missing. One that cannot be
     /// written is opened to be read; another is written anew if its records are not as `keys` say.
     pub fn open(path: &Path, keys: StateKeys) -> Result<(Store, Found), StateError> {
-        let (file, reading, found) = open_or_make(path)?;
+        // A link stays: what it leads to is the file that is written anew.
+        let path = files::followed(path).map_err(|source| StateError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        let (file, reading, found) = open_or_make(&path)?;
         let file = Arc::new(file);
         let mut store = Store {
-            path: path.to_owned(),
+            path,
             writer: Mutex::new(Writer {
                 file,
                 reading,

@@ -235,6 +235,26 @@ fn a_state_is_encrypted_with_the_key_that_is_given() {
     assert_eq!(state.audit_after(0, 99).unwrap().len(), 2 + steps.len());
 }
 
+/// Where a link stands for the file, the file that it leads to is made, and later encrypted: the
+/// link stays, and nothing stays behind in the clear.
+#[test]
+fn a_state_behind_a_link_is_made_and_encrypted_there() {
+    let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (path, elsewhere) = (directory.path(), other.path());
+    let (link, file) = (path.join(FILE_NAME), elsewhere.join(FILE_NAME));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let secret = "nqn.2014-08.org.example:somebody";
+    for keys in [keys("", ""), keys(KEY, ""), keys(KEY, "")] {
+        let encrypted = keys.current.is_some();
+        let state = State::open_with(path, keys).unwrap();
+        state.put(Kind::Host, &name("h"), &secret).unwrap();
+        drop(state);
+        assert_eq!(std::fs::read_link(&link).unwrap(), file);
+        assert_eq!(has(elsewhere, secret), !encrypted);
+        assert_eq!(elsewhere.read_dir().unwrap().count(), 1);
+    }
+}
+
 /// Without its key a state is refused and says so, and no record passes for another.
 #[test]
 fn a_state_is_refused_without_its_key() {
