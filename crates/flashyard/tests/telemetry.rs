@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use api::HostKeyRequest;
 use serde_json::Value;
-use support::{Node, free_port, name, text, wait_for, wait_until};
+use support::{Node, free_address, free_port, name, text, wait_for, wait_until};
 
 /// The body of an answer with status 200.
 fn get(address: &str, path: &str, token: Option<&str>) -> Option<String> {
@@ -328,6 +328,48 @@ fn syslog_over_tls_trusts_only_the_given_authority() {
         &certificate,
     ]);
     expect_audit_line(&node, directory.path(), "tls-host");
+}
+
+/// Receivers that are not there are told of, and so is what they missed once they are.
+#[test]
+fn absent_receivers_are_told_and_so_is_what_they_missed() {
+    let node = Node::develop(&["--drives", "2"]);
+    let [syslog, graphite] = [free_address(), free_address()];
+    let (to_syslog, to_graphite) = (format!("tcp://{syslog}"), graphite.to_string());
+    let set = ["settings", "set", "--syslog", &to_syslog];
+    let figures_too = ["--graphite", &to_graphite, "--graphite-interval", "1"];
+    node.answer(&[&set[..], &figures_too].concat());
+    let receivers = [
+        (syslog, "syslog", "messages"),
+        (graphite, "Graphite", "batches of figures"),
+    ];
+    let told = |said: &str| node.answer(&["event", "list"]).contains(said);
+    for (address, kind, sent) in receivers {
+        let said = format!("the {kind} receiver {address} has taken no {sent} for ");
+        wait_until(&said, || told(&said));
+    }
+    // Another setting changes nothing about it.
+    node.answer(&["settings", "set", "--log-level", "debug"]);
+    let takes_all = |address| {
+        let listener = TcpListener::bind(address).unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // Until the node ends.
+            std::io::copy(&mut stream, &mut std::io::sink())
+        })
+    };
+    let taking = receivers.map(|(address, ..)| takes_all(address));
+    for (address, kind, sent) in receivers {
+        let said = format!("the {kind} receiver {address} takes {sent} again, ");
+        wait_until(&said, || told(&said));
+    }
+    let lost = value(&figures(&node), "flashyard_graphite_failures_total");
+    assert!(lost >= 2.0, "{lost}");
+    read_blocks(&node, 100);
+    drop(node);
+    for taking in taking {
+        taking.join().unwrap().unwrap();
+    }
 }
 
 #[test]

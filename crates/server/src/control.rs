@@ -241,8 +241,9 @@ impl Control {
         let queue = queue.unwrap_or_else(PoisonError::into_inner).take();
         if let Some(queue) = queue {
             let settings = self.watch_settings();
+            let tell = |said: &str| self.events.record(Severity::Warning, "node", said);
             self.syslog
-                .deliver(self.name().as_str(), queue, settings)
+                .deliver(self.name().as_str(), queue, settings, tell)
                 .await;
         }
     }

@@ -25,6 +25,7 @@ mod metrics;
 mod names;
 mod notify;
 mod open_files;
+mod outage;
 mod private;
 pub mod rehearsal;
 pub mod reservations;

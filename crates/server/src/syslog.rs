@@ -13,6 +13,8 @@ use api::{AuditEntry, Event, Settings, SyslogTarget};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
+use crate::outage::Outage;
+
 pub use self::message::Message;
 use self::outlet::Outlet;
 pub use self::outlet::authorities;
@@ -77,63 +79,82 @@ impl Syslog {
     }
 
     /// Sends what comes through `queue` to the receiver that the settings name, until the node
-    /// stops.
+    /// stops. Tells of a receiver that takes nothing for a while, and of its return.
     pub async fn deliver(
         &self,
         node: &str,
         mut queue: Queue,
         mut settings: watch::Receiver<Settings>,
+        tell: impl Fn(&str),
     ) {
+        let mut next = None;
         loop {
             let target = settings.borrow_and_update().syslog.clone();
             self.wanted.store(target.is_some(), Ordering::Relaxed);
+            let ends = async { settings.wait_for(|it| it.syslog != target).await.is_err() };
             tokio::select! {
-                changed = settings.changed() => if changed.is_err() {
+                ends = ends => if ends {
                     return;
                 },
-                () = self.serve(node, target.as_ref(), &mut queue) => return,
+                () = self.serve(node, target.as_ref(), (&mut queue, &mut next), &tell) => return,
             }
         }
     }
 
-    /// Returns when nobody can record anything any more.
-    async fn serve(&self, node: &str, target: Option<&SyslogTarget>, queue: &mut Queue) {
-        let mut outlet = None;
-        while let Some(message) = queue.recv().await {
+    /// Returns when nobody can record anything any more. The message that is being sent is in
+    /// `next`, for the next receiver if this one does not get it.
+    async fn serve(
+        &self,
+        node: &str,
+        target: Option<&SyslogTarget>,
+        (queue, next): (&mut Queue, &mut Option<Message>),
+        tell: &impl Fn(&str),
+    ) {
+        let Some(target) = target else {
             // What still comes after the receiver was taken out of the settings has no reader.
-            let Some(target) = target else {
-                continue;
+            *next = None;
+            while queue.recv().await.is_some() {}
+            return;
+        };
+        let mut outage = Outage::of(format!("syslog receiver {}", target.address), "messages");
+        let mut outlet = None;
+        loop {
+            if next.is_none() {
+                *next = queue.recv().await;
+            }
+            let Some(message) = next.as_ref() else {
+                return;
             };
             let text = message.text(node);
-            while !send(target, &mut outlet, &text).await {
-                outlet = None;
+            while let Err(error) = send(target, &mut outlet, &text).await {
+                tracing::debug!("syslog receiver {}: {error}", target.address);
+                if let Some(said) = outage.goes_on(self.counts().1, error) {
+                    tell(&said);
+                }
                 sleep(PAUSE).await;
             }
+            *next = None;
             self.sent.fetch_add(1, Ordering::Relaxed);
+            if let Some(said) = outage.ends(self.counts().1) {
+                tell(&said);
+            }
         }
     }
 }
 
-/// Sends a message, over a new connection if there is none; true when the system has taken it.
-async fn send(target: &SyslogTarget, outlet: &mut Option<Outlet>, text: &str) -> bool {
-    let open = match outlet.take() {
-        Some(open) => Ok(open),
-        None => Outlet::open(target).await,
+/// Sends a message, over a new connection if there is none; fine when the system has taken it.
+async fn send(
+    target: &SyslogTarget,
+    outlet: &mut Option<Outlet>,
+    text: &str,
+) -> std::io::Result<()> {
+    let mut open = match outlet.take() {
+        Some(open) => open,
+        None => Outlet::open(target).await?,
     };
-    let sent = match open {
-        Ok(mut open) => open.send(text).await.map(|()| open),
-        Err(error) => Err(error),
-    };
-    match sent {
-        Ok(open) => {
-            *outlet = Some(open);
-            true
-        }
-        Err(error) => {
-            tracing::debug!("syslog receiver {}: {error}", target.address);
-            false
-        }
-    }
+    open.send(text).await?;
+    *outlet = Some(open);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -194,7 +215,8 @@ mod tests {
         assert_eq!(syslog.counts(), (0, 0));
         let (change, settings) = watch::channel(target(address.to_string()));
         let delivering = std::sync::Arc::clone(&syslog);
-        let task = tokio::spawn(async move { delivering.deliver("n", queue, settings).await });
+        let delivering = async move { delivering.deliver("n", queue, settings, |_| {}).await };
+        let task = tokio::spawn(delivering);
         tokio::task::yield_now().await;
         let count = QUEUED_MAX as u64 + 10;
         for id in 1..=count {

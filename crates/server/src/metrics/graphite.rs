@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use api::{GraphiteTarget, Settings};
+use api::{GraphiteTarget, Settings, Severity};
 use prometheus::proto::{Metric, MetricFamily, MetricType};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::families;
 use crate::control::Control;
 use crate::names::resolve;
+use crate::outage::Outage;
 
 /// How long a receiver may take for one batch.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,12 +39,14 @@ impl Pushes {
     }
 }
 
-/// Sends figures to the receiver that the settings name, until the node stops.
+/// Sends figures to the receiver that the settings name, until the node stops. That it takes none
+/// for a while, and that it takes some again, are events.
 pub async fn push(control: Arc<Control>, mut settings: watch::Receiver<Settings>) {
     loop {
         let target = settings.borrow_and_update().graphite.clone();
+        let ends = async { settings.wait_for(|it| it.graphite != target).await.is_err() };
         tokio::select! {
-            changed = settings.changed() => if changed.is_err() {
+            ends = ends => if ends {
                 return;
             },
             () = serve(&control, target.as_ref()) => {}
@@ -57,6 +60,8 @@ async fn serve(control: &Control, target: Option<&GraphiteTarget>) {
         return std::future::pending().await;
     };
     let period = Duration::from_secs(u64::from(target.interval_seconds));
+    let receiver = format!("Graphite receiver {}", target.address);
+    let mut outage = Outage::of(receiver, "batches of figures");
     let mut open = None;
     let mut next = Instant::now() + period;
     loop {
@@ -70,15 +75,21 @@ async fn serve(control: &Control, target: Option<&GraphiteTarget>) {
         let sending = send(&target.address, open.take(), &text);
         let sent = timeout(TIMEOUT, sending).await;
         let pushes = &control.figures().pushes;
-        match sent.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        let lost = pushes.counts().1;
+        let told = match sent.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => {
                 open = Some(stream);
                 pushes.done.fetch_add(1, Ordering::Relaxed);
+                outage.ends(lost)
             }
             Err(error) => {
                 tracing::debug!("Graphite receiver {}: {error}", target.address);
                 pushes.failed.fetch_add(1, Ordering::Relaxed);
+                outage.goes_on(lost, error)
             }
+        };
+        if let Some(told) = told {
+            control.events().record(Severity::Warning, "node", &told);
         }
     }
 }
