@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context as PollContext, Waker};
 
+use crate::scope::Scope;
 use crate::waker::{TASKS_MAX, TaskId};
 
 /// The slot of the future that `Reactor::run` was called with.
@@ -13,13 +14,40 @@ pub(crate) const MAIN: u32 = 0;
 
 type BoxedFuture = Pin<Box<dyn Future<Output = ()>>>;
 
+/// What is polled, and the scope that it belongs to.
+struct Work {
+    future: BoxedFuture,
+    scope: Option<Scope>,
+}
+
+impl Work {
+    /// True once there is no more to do: it is done, or its scope has failed.
+    fn poll(&mut self, context: &mut PollContext<'_>) -> bool {
+        let future = self.future.as_mut();
+        match &self.scope {
+            None => future.poll(context).is_ready(),
+            Some(scope) => {
+                let polled = scope.call(|| future.poll(context).is_ready());
+                polled.unwrap_or(true)
+            }
+        }
+    }
+
+    fn discard(self) {
+        match self.scope {
+            None => drop(self.future),
+            Some(scope) => scope.discard(self.future),
+        }
+    }
+}
+
 struct Slot {
     generation: u32,
     /// Already in the ready queue, or due to be put there by the next turn.
     queued: bool,
     occupied: bool,
     /// Absent while the task is being polled.
-    future: Option<BoxedFuture>,
+    work: Option<Work>,
 }
 
 pub(crate) struct Executor {
@@ -37,7 +65,7 @@ impl Executor {
             generation: 0,
             queued: false,
             occupied: true,
-            future: None,
+            work: None,
         };
         Executor {
             reactor,
@@ -49,7 +77,7 @@ impl Executor {
     }
 
     /// Takes a new task in; it is polled for the first time in this turn.
-    pub(crate) fn spawn(&self, future: BoxedFuture) -> TaskId {
+    pub(crate) fn spawn(&self, future: BoxedFuture, scope: Option<Scope>) -> TaskId {
         let mut slots = self.slots.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
             assert!(
@@ -60,14 +88,14 @@ impl Executor {
                 generation: 0,
                 queued: false,
                 occupied: false,
-                future: None,
+                work: None,
             });
             (slots.len() - 1) as u32
         });
         let slot = &mut slots[index as usize];
         slot.queued = true;
         slot.occupied = true;
-        slot.future = Some(future);
+        slot.work = Some(Work { future, scope });
         self.ready.borrow_mut().push_back(index);
         TaskId::new(self.reactor, index, slot.generation)
     }
@@ -132,20 +160,17 @@ impl Executor {
 
     /// Polls the task in slot `index`, if it still exists, and frees the slot if it is done.
     pub(crate) fn poll(&self, index: u32) {
-        let (mut future, task) = {
+        let (mut work, task) = {
             let mut slots = self.slots.borrow_mut();
             let slot = &mut slots[index as usize];
             slot.queued = false;
-            let Some(future) = slot.future.take() else {
+            let Some(work) = slot.work.take() else {
                 return;
             };
-            (future, TaskId::new(self.reactor, index, slot.generation))
+            (work, TaskId::new(self.reactor, index, slot.generation))
         };
         let waker = task.waker();
-        let done = future
-            .as_mut()
-            .poll(&mut PollContext::from_waker(&waker))
-            .is_ready();
+        let done = work.poll(&mut PollContext::from_waker(&waker));
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[index as usize];
         let cancelled = !slot.occupied || !task.is_generation(slot.generation);
@@ -156,21 +181,21 @@ impl Executor {
             self.free.borrow_mut().push(index);
             drop(slots);
         } else {
-            slot.future = Some(future);
+            slot.work = Some(work);
             return;
         }
-        drop(future);
+        work.discard();
     }
 
-    fn release(slot: &mut Slot) -> Option<BoxedFuture> {
+    fn release(slot: &mut Slot) -> Option<Work> {
         slot.generation = slot.generation.wrapping_add(1);
         slot.occupied = false;
-        slot.future.take()
+        slot.work.take()
     }
 
     /// Drops the task's future, now or, if it is being polled, when that poll returns.
     pub(crate) fn cancel(&self, task: TaskId) {
-        let future = {
+        let work = {
             let mut slots = self.slots.borrow_mut();
             let Some(slot) = slots.get_mut(task.index() as usize) else {
                 return;
@@ -178,34 +203,58 @@ impl Executor {
             if !slot.occupied || !task.is_generation(slot.generation) {
                 return;
             }
-            let future = Self::release(slot);
+            let work = Self::release(slot);
             self.free.borrow_mut().push(task.index());
-            future
+            work
         };
-        drop(future);
+        if let Some(work) = work {
+            work.discard();
+        }
     }
 
     /// Drops every task; done once, when the reactor ends.
     pub(crate) fn cancel_all(&self) {
+        self.cancel_those(|_| true);
+    }
+
+    /// Drops every task of a scope that has failed. None of them may be being polled.
+    pub(crate) fn end_scope(&self, is_it: impl Fn(&Scope) -> bool) {
+        self.cancel_those(|work| work.scope.as_ref().is_some_and(&is_it));
+    }
+
+    /// Makes every task ready, whatever it waits for.
+    pub(crate) fn wake_all(&self) {
+        let mut slots = self.slots.borrow_mut();
+        let mut ready = self.ready.borrow_mut();
+        let sleeping = (0..).zip(slots.iter_mut());
+        for (index, slot) in sleeping.filter(|(_, slot)| slot.occupied && !slot.queued) {
+            slot.queued = true;
+            ready.push_back(index);
+        }
+    }
+
+    fn cancel_those(&self, chosen: impl Fn(&Work) -> bool) {
         // Dropping one task may wake, spawn or cancel others: take them one at a time, and look
         // again until a whole pass finds none.
         let mut found_any = true;
         while found_any {
             found_any = false;
             let mut index = 0;
-            while let Some(future) = self.release_at(index) {
-                found_any |= future.is_some();
-                drop(future);
+            while let Some(found) = self.release_at(index, &chosen) {
+                if let Some(work) = found {
+                    found_any = true;
+                    work.discard();
+                }
                 index += 1;
             }
         }
     }
 
-    /// Frees slot `index` if it holds a future, which it returns; `None` past the last slot.
-    fn release_at(&self, index: usize) -> Option<Option<BoxedFuture>> {
+    /// Frees slot `index` if it has chosen work, which it returns; `None` past the last slot.
+    fn release_at(&self, index: usize, chosen: impl Fn(&Work) -> bool) -> Option<Option<Work>> {
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(index)?;
-        if slot.future.is_none() {
+        if !slot.work.as_ref().is_some_and(chosen) {
             return Some(None);
         }
         self.free.borrow_mut().push(index as u32);

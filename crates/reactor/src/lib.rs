@@ -1,9 +1,10 @@
 //! One event loop per core, and everything that waits on it.
 //!
-//! In this room: tasks, timers, TCP sockets, files, single-threaded synchronisation, mailboxes
-//! between cores, memory for C libraries that know only callbacks, memory shared with the kernel's
-//! FUSE, and the two drivers behind all of them: io_uring for real work, and a seeded simulation
-//! with virtual time for tests. Not in this room: any protocol, any storage layout.
+//! In this room: tasks, scopes that a panic ends, timers, TCP sockets, files, single-threaded
+//! synchronisation, mailboxes between cores, memory for C libraries that know only callbacks,
+//! memory shared with the kernel's FUSE, and the two drivers behind all of them: io_uring for real
+//! work, and a seeded simulation with virtual time for tests. Not in this room: any protocol, any
+//! storage layout.
 //!
 //! ```text
 //!   tasks --poll--> operations --entries--> ring --io_uring_enter--> kernel
@@ -35,6 +36,7 @@ mod operation;
 mod reactor;
 mod readable;
 mod ring;
+mod scope;
 mod start_error;
 mod task;
 mod time;
@@ -46,6 +48,7 @@ pub use blocking::{blocking, computing};
 pub use clock::Instant;
 pub use reactor::{Reactor, ReactorConfig};
 pub use readable::readable;
+pub use scope::{Failed, Failure, Scope, SharedScope, Within, in_scope};
 pub use start_error::StartError;
 pub use task::{CancelOnDrop, Task, YieldNow, spawn, yield_now};
 pub use time::{Elapsed, Sleep, Timeout, now, sleep, sleep_until, timeout, turn_started};

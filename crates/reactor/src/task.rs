@@ -8,12 +8,14 @@ use std::rc::Rc;
 use std::task::{Context as PollContext, Poll, Waker};
 
 use crate::context::{self, Context};
+use crate::scope;
 use crate::waker::TaskId;
 
 /// Starts `future` as a task of the current reactor.
 ///
 /// It is polled for the first time after the calling task suspends. A panic inside it leaves
-/// [`Reactor::run`](crate::Reactor::run).
+/// [`Reactor::run`](crate::Reactor::run), or ends the [`Scope`](crate::Scope) that the caller is
+/// inside.
 ///
 /// # Panics
 /// Outside a reactor.
@@ -35,7 +37,7 @@ where
         future,
         join: Rc::clone(&join),
     };
-    let id = context.executor.spawn(Box::pin(spawned));
+    let id = context.executor.spawn(Box::pin(spawned), scope::current());
     Task {
         join,
         id,
