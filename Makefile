@@ -242,6 +242,7 @@ cinder-tools:
 csi-tools:
 	@.ci/install --packages e2fsprogs xfsprogs mount
 	@.ci/install --csi-sanity $(FLASHYARD_LAB_TOOLS)
+	@.ci/install --kubernetes $(FLASHYARD_LAB_TOOLS)
 
 node-tools:
 	@.ci/install --node
