@@ -20,14 +20,71 @@ const GIB: u64 = 1 << 30;
 /// File systems that volumes get.
 pub const FILE_SYSTEMS: [&str; 2] = ["ext4", "xfs"];
 
-/// Every parameter, as messages list them.
-const ALLOWED: &str = "pool, fsType, blockSize, provisioningType, sharing, hostAuth, queues, \
-    numReplicas, and those that may change";
+/// Parameters of a storage class alone.
+const OF_CLASSES: [&str; 8] = [
+    "pool",
+    "fsType",
+    "blockSize",
+    "sharing",
+    "hostAuth",
+    "tls",
+    "queues",
+    "numReplicas",
+];
 
-/// Those that a volume attributes class may have too.
-const MUTABLE: &str = "maxIOPS, maxReadIOPS, maxWriteIOPS, maxBandwidth, maxReadBandwidth, \
-    maxWriteBandwidth, maxIOPSPerGB, maxBWPerGB, minIOPS, desiredIOPSPerGB, burstMs, \
-    provisioningType";
+/// Whether space is kept.
+const SPACE: &str = "provisioningType";
+
+/// Parameters that a volume attributes class may have too.
+const MUTABLE: [&str; 12] = [
+    "maxIOPS",
+    "maxReadIOPS",
+    "maxWriteIOPS",
+    "maxBandwidth",
+    "maxReadBandwidth",
+    "maxWriteBandwidth",
+    "maxIOPSPerGB",
+    "maxBWPerGB",
+    "minIOPS",
+    "desiredIOPSPerGB",
+    "burstMs",
+    SPACE,
+];
+
+/// Parameters of KumoScale's classes that change nothing here: the values that say what is so in
+/// any case, and why others are refused.
+const OF_KUMOSCALE: [(&str, &[&str], &str); 6] = [
+    (
+        "desiredBWPerGB",
+        &["0"],
+        "nodes promise commands a second, by desiredIOPSPerGB, and no bytes",
+    ),
+    (
+        "maxReplicaDownTime",
+        &["0"],
+        "a volume has one copy, which its pool repairs",
+    ),
+    (
+        "reservedSpacePercentage",
+        &["0"],
+        "snapshots take space when it is written; provisioningType THICK keeps it for a volume",
+    ),
+    (
+        "sameRackAllowed",
+        &["false", "true"],
+        "a volume has one copy, wherever it is",
+    ),
+    (
+        "spanAllowed",
+        &["true"],
+        "a pool spreads every volume over its drives",
+    ),
+    (
+        "writable",
+        &["true"],
+        "volumes of snapshots are writable; readOnly of a pod's volume protects it",
+    ),
+];
 
 /// What a storage class says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,7 +110,8 @@ pub struct Parameters {
 pub struct Changes {
     /// Space is kept for all of the volume.
     pub reserved: Option<bool>,
-    limits: Vec<(Bound, u64)>,
+    /// Each with its number; none: there is to be no such bound.
+    limits: Vec<(Bound, Option<u64>)>,
 }
 
 /// One bound of a volume.
@@ -102,6 +160,28 @@ impl Bound {
             Bound::IopsPerGib | Bound::BandwidthPerGib | Bound::MinimumIopsPerGib => 1..=LIMIT_MAX,
             Bound::BurstMs => 1..=BURST_MS_MAX.into(),
         }
+    }
+
+    /// What else than a number in the range is allowed, and what is said of the number's unit.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Bound::BurstMs => ("", ""),
+            // KumoScale counts kilobytes: a number alone would be a thousandth of what it was.
+            Bound::BandwidthPerGib => ("0, ", " bytes a second with a unit, such as 10MiB"),
+            _ if self.is_bytes() => ("0, ", " bytes a second, such as 100MiB"),
+            _ => ("0, ", ""),
+        }
+    }
+
+    /// The number that a class gives; zero: no such bound. None: it cannot be that.
+    fn number(self, value: &str) -> Option<u64> {
+        if self.is_bytes() {
+            let unitless = value.trim().bytes().all(|byte| byte.is_ascii_digit());
+            let bytes = value.parse::<Size>().ok()?.0;
+            let ambiguous = unitless && bytes > 0 && self == Bound::BandwidthPerGib;
+            return (!ambiguous).then_some(bytes);
+        }
+        value.parse().ok()
     }
 
     fn is_bytes(self) -> bool {
@@ -163,18 +243,19 @@ impl Parameters {
                     _ => return Err(wrong(key, value, "none, dhchap")),
                 }
             }
+            "tls" if value == "none" => {}
+            "tls" => {
+                let why = "none: hosts connect in the clear, as keys of the kernel's host are \
+                           in its keyring, where this driver puts none";
+                return Err(wrong(key, value, why));
+            }
             "queues" => self.queues = Some(queues(value)?),
             "numReplicas" if value == "1" => {}
             "numReplicas" => {
                 let why = "1: a volume is in one pool, whose redundancy keeps it";
                 return Err(wrong(key, value, why));
             }
-            _ => {
-                let key: String = key.chars().take(64).collect();
-                let message =
-                    format!("parameter {key:?} is unknown; allowed: {ALLOWED}: {MUTABLE}");
-                return Err(Status::invalid_argument(message));
-            }
+            _ => return of_kumoscale(key, value),
         }
         Ok(())
     }
@@ -195,6 +276,20 @@ impl Parameters {
     }
 }
 
+/// Takes a parameter that changes nothing, where it says what is so in any case.
+fn of_kumoscale(key: &str, value: &str) -> Result<(), Status> {
+    match OF_KUMOSCALE.iter().find(|(name, ..)| *name == key) {
+        Some((_, taken, _)) if taken.contains(&value) => Ok(()),
+        Some((_, taken, why)) => Err(wrong(key, value, &format!("{}: {why}", taken.join(", ")))),
+        None => {
+            let key: String = key.chars().take(64).collect();
+            let all = [&OF_CLASSES[..], &MUTABLE[..]].concat().join(", ");
+            let message = format!("parameter {key:?} is unknown; allowed: {all}");
+            Err(Status::invalid_argument(message))
+        }
+    }
+}
+
 /// A number of I/O queues.
 pub fn queues(value: &str) -> Result<u16, Status> {
     let count = value.parse().ok();
@@ -212,7 +307,10 @@ impl Changes {
         for (key, value) in sorted(map) {
             if !key.starts_with(OF_SIDECARS) && !read.take(key, value)? {
                 let key: String = key.chars().take(64).collect();
-                let message = format!("parameter {key:?} does not change; allowed: {MUTABLE}");
+                let message = format!(
+                    "parameter {key:?} does not change; allowed: {}",
+                    MUTABLE.join(", ")
+                );
                 return Err(Status::invalid_argument(message));
             }
         }
@@ -221,7 +319,7 @@ impl Changes {
 
     /// Takes a parameter; false: it is none of these.
     fn take(&mut self, key: &str, value: &str) -> Result<bool, Status> {
-        if key == "provisioningType" {
+        if key == SPACE {
             self.reserved = Some(match value.to_ascii_uppercase().as_str() {
                 "THIN" => false,
                 "THICK" => true,
@@ -232,21 +330,16 @@ impl Changes {
         let Some(bound) = Bound::of(key) else {
             return Ok(false);
         };
-        let number = match bound.is_bytes() {
-            true => value.parse::<Size>().ok().map(|size| size.0),
-            false => value.parse().ok(),
-        };
         let range = bound.range();
-        let number = number.filter(|number| range.contains(number));
-        let number = number.ok_or_else(|| {
-            let unit = if bound.is_bytes() {
-                " bytes a second, such as 100MiB"
-            } else {
-                ""
-            };
-            let allowed = format!("{} to {}{unit}", range.start(), range.end());
-            wrong(key, value, &allowed)
-        })?;
+        let (zero, unit) = bound.words();
+        let number = match bound.number(value) {
+            Some(0) if !zero.is_empty() => None,
+            Some(number) if range.contains(&number) => Some(number),
+            _ => {
+                let allowed = format!("{zero}{} to {}{unit}", range.start(), range.end());
+                return Err(wrong(key, value, &allowed));
+            }
+        };
         self.limits.push((bound, number));
         Ok(true)
     }
@@ -262,23 +355,26 @@ impl Changes {
     /// What limits of a volume of `bytes` become of `before`.
     pub fn limits(&self, before: Limits, bytes: u64) -> Limits {
         let mut limits = before;
-        for (bound, number) in &self.limits {
-            let some = Some(*number);
+        for (bound, number) in self.limits.iter().copied() {
             match bound {
-                Bound::Iops => limits.total.iops = some,
-                Bound::IopsPerGib => limits.total.iops_per_gib = some,
-                Bound::Bandwidth => limits.total.bytes_per_second = some,
-                Bound::BandwidthPerGib => limits.total.bytes_per_second_per_gib = some,
-                Bound::ReadIops => limits.read.iops = some,
-                Bound::ReadBandwidth => limits.read.bytes_per_second = some,
-                Bound::WriteIops => limits.write.iops = some,
-                Bound::WriteBandwidth => limits.write.bytes_per_second = some,
-                Bound::MinimumIops => limits.minimum_iops = some,
+                Bound::Iops => limits.total.iops = number,
+                Bound::IopsPerGib => limits.total.iops_per_gib = number,
+                Bound::Bandwidth => limits.total.bytes_per_second = number,
+                Bound::BandwidthPerGib => limits.total.bytes_per_second_per_gib = number,
+                Bound::ReadIops => limits.read.iops = number,
+                Bound::ReadBandwidth => limits.read.bytes_per_second = number,
+                Bound::WriteIops => limits.write.iops = number,
+                Bound::WriteBandwidth => limits.write.bytes_per_second = number,
+                Bound::MinimumIops => limits.minimum_iops = number,
                 Bound::MinimumIopsPerGib => {
-                    let all = number.saturating_mul(bytes.div_ceil(GIB));
-                    limits.minimum_iops = Some(all.clamp(LIMIT_IOPS_MIN, LIMIT_MAX));
+                    let gib = bytes.div_ceil(GIB);
+                    let all = number.map(|number| number.saturating_mul(gib));
+                    limits.minimum_iops = all.map(|all| all.clamp(LIMIT_IOPS_MIN, LIMIT_MAX));
                 }
-                Bound::BurstMs => limits.burst_ms = u32::try_from(*number).unwrap_or(BURST_MS_MAX),
+                Bound::BurstMs => {
+                    let number = number.and_then(|number| u32::try_from(number).ok());
+                    limits.burst_ms = number.unwrap_or(BURST_MS_MAX);
+                }
             }
         }
         limits
@@ -294,128 +390,4 @@ fn sorted(map: &HashMap<String, String>) -> Vec<(&str, &str)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
-        let pairs = pairs.iter();
-        pairs
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect()
-    }
-
-    #[test]
-    fn a_class_says_what_volumes_are() {
-        let read = Parameters::read(&map(&[
-            ("pool", "fast"),
-            ("fsType", "xfs"),
-            ("blockSize", "512"),
-            ("provisioningType", "THICK"),
-            ("numReplicas", "1"),
-            ("sharing", "shared"),
-            ("queues", "8"),
-            ("maxIOPSPerGB", "500"),
-            ("maxBandwidth", "100MiB"),
-            ("desiredIOPSPerGB", "100"),
-            ("csi.storage.k8s.io/pvc/name", "data"),
-        ]))
-        .unwrap();
-        assert_eq!((read.block_size, read.shared), (BlockSize::Bytes512, true));
-        assert_eq!(read.mutable.reserved, Some(true));
-        let limits = read.mutable.limits(Limits::default(), 3 * GIB);
-        assert_eq!(limits.total.iops_per_gib, Some(500));
-        assert_eq!(limits.total.bytes_per_second, Some(100 << 20));
-        assert_eq!(limits.minimum_iops, Some(300));
-        assert_eq!(read.context(), map(&[("fsType", "xfs"), ("queues", "8")]));
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        for (key, value, says) in [
-            ("pool", "No Pool", "pool"),
-            ("fsType", "ntfs", "ext4, xfs"),
-            ("blockSize", "1024", "512, 4096"),
-            ("provisioningType", "fat", "THIN, THICK"),
-            ("numReplicas", "2", "redundancy"),
-            ("sharing", "both", "dedicated, shared"),
-            ("hostAuth", "yes", "none, dhchap"),
-            ("queues", "0", "1 to 128"),
-            ("queues", "129", "1 to 128"),
-            ("maxIOPS", "many", "100 to"),
-            ("maxIOPS", "99", "100 to"),
-            ("maxBandwidth", "1KiB", "1048576 to"),
-            ("maxBWPerGB", "fast", "bytes a second"),
-            ("burstMs", "60001", "1 to 60000"),
-            ("unheardOf", "1", "unheardOf"),
-        ] {
-            let refused = Parameters::read(&map(&[(key, value)])).unwrap_err();
-            assert_eq!(refused.code(), tonic::Code::InvalidArgument);
-            let message = refused.message();
-            assert!(message.contains(key) && message.contains(says), "{message}");
-        }
-    }
-
-    #[test]
-    fn a_change_leaves_what_it_does_not_name() {
-        let before = Limits {
-            minimum_iops: Some(200),
-            ..Limits::default()
-        };
-        let change = Changes::read(&map(&[("maxReadIOPS", "1000")])).unwrap();
-        let after = change.limits(before, GIB);
-        assert_eq!(
-            (after.minimum_iops, after.read.iops),
-            (Some(200), Some(1000))
-        );
-        let refused = Changes::read(&map(&[("pool", "fast")])).unwrap_err();
-        assert!(refused.message().contains("pool"));
-    }
-
-    fn file(name: &str) -> String {
-        let path = format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"));
-        std::fs::read_to_string(path).unwrap()
-    }
-
-    /// Classes to begin with are what this driver takes.
-    #[test]
-    fn classes_of_the_manifests_are_taken() {
-        let classes = file("deploy/kubernetes/classes.yaml");
-        let mut taken = 0;
-        for class in classes.split("---\n") {
-            let Some((_, parameters)) = class.split_once("\nparameters:\n") else {
-                continue;
-            };
-            let lines = parameters.lines().take_while(|line| line.starts_with("  "));
-            let pairs = lines.map(|line| line.trim().split_once(": ").unwrap());
-            let pairs: Vec<_> = pairs.map(|(k, v)| (k, v.trim_matches('"'))).collect();
-            match class.contains("kind: VolumeAttributesClass") {
-                true => drop(Changes::read(&map(&pairs)).unwrap()),
-                false => drop(Parameters::read(&map(&pairs)).unwrap()),
-            }
-            taken += pairs.len();
-        }
-        assert!(taken >= 6, "{taken}");
-    }
-
-    /// The manual lists every parameter.
-    #[test]
-    fn the_manual_lists_every_parameter() {
-        let manual = file("docs/kubernetes.md");
-        let all = format!("{ALLOWED}, {MUTABLE}");
-        for name in all.split(", ").filter(|name| !name.contains(' ')) {
-            assert!(manual.contains(&format!("`{name}`")), "{name}");
-        }
-    }
-
-    #[test]
-    fn what_is_said_later_counts() {
-        let first = Changes::read(&map(&[("maxIOPS", "1000"), ("provisioningType", "THIN")]));
-        let later = Changes::read(&map(&[("maxIOPS", "2000")])).unwrap();
-        let both = first.unwrap().then(&later);
-        let limits = both.limits(Limits::default(), GIB);
-        assert_eq!(
-            (limits.total.iops, both.reserved),
-            (Some(2000), Some(false))
-        );
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! Publishing on a host: a staged volume appears where a workload looks for it.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -17,6 +18,20 @@ use crate::proto::{
 };
 use crate::refusal::given;
 
+/// What a kubelet says of a volume that a pod has inline (its CSI documentation).
+const INLINE: &str = "csi.storage.k8s.io/ephemeral";
+
+/// Refuses a volume that a pod has inline: to make it, every host would need a login of every node.
+fn not_inline(context: &HashMap<String, String>) -> Result<(), Status> {
+    match context.get(INLINE).map(String::as_str) {
+        Some("true") => Err(Status::invalid_argument(
+            "the volume is inline in its pod, and hosts make no volumes; allowed: a generic \
+             ephemeral volume (ephemeral.volumeClaimTemplate), or a claim",
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> Status {
     move |error| Status::internal(format!("{}: {error}", path.display()))
 }
@@ -29,6 +44,7 @@ impl Work {
         given("volume_id", &request.volume_id)?;
         let target = Path::new(given("target_path", &request.target_path)?);
         let asked = Use::of(request.volume_capability.as_ref())?;
+        not_inline(&request.volume_context)?;
         let staging = match request.staging_target_path.as_str() {
             "" => {
                 let message = "staging_target_path is missing: stage the volume first";
@@ -129,4 +145,22 @@ fn show_device(path: &Path, device: (u32, u32), target: &Path) -> Result<(), Sta
 fn occupied(target: &Path) -> Status {
     let message = format!("something else is mounted at {}", target.display());
     Status::already_exists(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_that_is_inline_is_refused_with_what_is_there_instead() {
+        let context = |value: &str| HashMap::from([(INLINE.to_owned(), value.to_owned())]);
+        let refused = not_inline(&context("true")).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+        assert!(
+            refused.message().contains("volumeClaimTemplate"),
+            "{refused}"
+        );
+        assert!(not_inline(&context("false")).is_ok());
+        assert!(not_inline(&HashMap::new()).is_ok());
+    }
 }
