@@ -59,7 +59,7 @@ fn names(kind: &str) -> Vec<String> {
 }
 
 fn all_kinds() -> Vec<String> {
-    ["thin", "shared", "whole"]
+    ["thin", "shared", "whole", "modelled"]
         .iter()
         .flat_map(|kind| names(kind))
         .collect()
@@ -86,6 +86,13 @@ fn with_all_kinds() -> Node {
     }
     for volume in names("whole") {
         add_drive(&node, &volume);
+        create(&node, &volume, &["--drive", &volume]);
+    }
+    for volume in names("modelled") {
+        let directory = file(&node, &volume);
+        let add = ["drive", "add", &volume, "--emulated", "cm7-r-7.68"];
+        let how = ["--scale", "0.00001", "--directory"];
+        node.answer(&[&add[..], &how, &[directory.to_str().unwrap()]].concat());
         create(&node, &volume, &["--drive", &volume]);
     }
     node
@@ -237,7 +244,7 @@ fn every_type_holds_on_every_kind_of_volume_whatever_happens() {
 #[test]
 fn nobody_writes_before_reservations_are_known() {
     let mut node = with_all_kinds();
-    let volumes = ["thin1", "whole1"].map(|called| volume(&node, called));
+    let volumes = ["thin1", "whole1", "modelled1"].map(|called| volume(&node, called));
     for of in &volumes {
         reserve(&node, of, ReservationType::WriteExclusive);
     }
