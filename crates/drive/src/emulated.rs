@@ -370,12 +370,21 @@ impl Emulated {
         }
         self.counters_kept.set(now);
         let job = directory.save_counters(&self.device.borrow().counters());
-        let keeping = Rc::clone(&self.keeping_counters);
+        let keeping = Keeping(Rc::clone(&self.keeping_counters));
         drop(reactor::spawn(async move {
             // A second later there is another try, with newer counters.
             drop(reactor::blocking(job).await);
-            keeping.set(false);
+            drop(keeping);
         }));
+    }
+}
+
+/// Counters are being kept until it is dropped, be it with the scope of the request that began it.
+struct Keeping(Rc<Cell<bool>>);
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 

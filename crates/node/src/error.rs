@@ -2,7 +2,8 @@
 
 use access::Nqn;
 use block::GeometryError;
-use pool::PoolError;
+use pool::{OfflineReason, PoolError};
+use reactor::Scope;
 use reactor::cores::CoreStopped;
 use thiserror::Error;
 use uuid::Uuid;
@@ -295,6 +296,19 @@ impl NodeError {
             said
         } else {
             format!("pool {pool}: {said}")
+        };
+        NodeError::Pool { error, message }
+    }
+
+    /// A panic ended the scope of a pool.
+    pub(crate) fn panicked(pool: &str, scope: &Scope) -> NodeError {
+        let error = PoolError::Offline(OfflineReason::InternalError);
+        let fault = scope.failure().map(ToString::to_string);
+        let fault = fault.unwrap_or_default();
+        let said = format!("{}: {fault}", OfflineReason::InternalError);
+        let message = match pool.is_empty() {
+            true => said,
+            false => format!("pool {pool}: {said}"),
         };
         NodeError::Pool { error, message }
     }

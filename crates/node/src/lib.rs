@@ -11,7 +11,8 @@
 //! thing is on which core) is kept on the first core, where control operations run one at a time.
 //! A pool has a shard on every core, each with its slices of all volumes, which other cores reach
 //! by proxies too, and with its own handles of files, block devices and memory; drives that only
-//! one core can use, models for instance, shards elsewhere reach by proxies.
+//! one core can use, models for instance, shards elsewhere reach by proxies. All of a pool runs in
+//! a scope, which a panic ends on every core.
 
 mod administration;
 mod core;
@@ -23,6 +24,7 @@ mod measure;
 mod member;
 mod node;
 mod placed;
+mod pool_device;
 mod pools;
 mod remote;
 mod spec;
@@ -49,8 +51,8 @@ pub use pool::{
 };
 pub use pools::{PoolOpening, PoolSpec};
 pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};
-pub use reactor::Usage;
 pub use reactor::net::{display_address, parse_address};
+pub use reactor::{Usage, in_scope};
 pub use spec::{
     Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, MAP_CACHE_BYTES,
     ManagedFacts, NamespaceFacts, NamespacesFacts, NodeEvent, NodeSpec, PoolFacts, PortSpec,

@@ -7,12 +7,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pool::{
-    CreateOptions, DriveId, HostId, Level, MayLack, OpenOptions, Pool, PoolError, PoolEvent,
-    PoolVolume, ScrubReport, Settings, Shard, VolumeId, Wiring,
+    Counters, CreateOptions, DriveId, HostId, Level, MayLack, OfflineReason, OpenOptions, Pool,
+    PoolError, PoolEvent, PoolState, PoolStatus, PoolVolume, ScrubReport, Settings, Shard,
+    VolumeId, Wiring,
 };
+use reactor::{CancelOnDrop, Failed, Scope};
 
 use crate::NodeError;
 use crate::member::Member;
+use crate::pool_device::PoolDevice;
 use crate::spec::{EventSink, NodeEvent, PoolFacts};
 use crate::taking::{self, Taking};
 
@@ -50,12 +53,33 @@ pub struct Pools {
     settings: Settings,
     open: RefCell<BTreeMap<String, Rc<OpenPool>>>,
     /// Shards of pools that other cores opened.
-    joined: RefCell<BTreeMap<String, Shard<Member>>>,
+    joined: RefCell<BTreeMap<String, JoinedPool>>,
+}
+
+/// What a core is given of a pool that is made or opened.
+pub struct Given {
+    /// Its end of the wires between the shards.
+    pub wiring: Wiring,
+    /// Its handles of the drives.
+    pub seated: Vec<Seated>,
+    /// What all of the pool runs in: a panic ends the pool, and no more.
+    pub scope: Scope,
+}
+
+/// A shard of a pool that another core opened.
+struct JoinedPool {
+    shard: Shard<Member>,
+    scope: Scope,
 }
 
 /// A pool, and what its members are called in this node.
 pub struct OpenPool {
     pool: Pool<Member>,
+    scope: Scope,
+    /// What the pool said of itself last: one that has failed is not asked any more.
+    seen: RefCell<(PoolStatus, Counters)>,
+    /// Tells of its failure.
+    _watch: CancelOnDrop<()>,
     names: RefCell<BTreeMap<DriveId, String>>,
     /// What takes long and is under way.
     busy: Cell<Option<&'static str>>,
@@ -89,15 +113,22 @@ impl Pools {
         name: &str,
         spec: &PoolSpec,
         host: HostId,
-        (wiring, seated): (Wiring, Vec<Seated>),
+        given: Given,
     ) -> Result<PoolFacts, NodeError> {
+        let Given {
+            wiring,
+            seated,
+            scope,
+        } = given;
         let options = CreateOptions {
             width: spec.width,
             settings: self.settings,
             ..CreateOptions::new(name, spec.level, host)
         };
         let refused = |error| NodeError::pool(name, error, &named(&seated));
-        let checked = Pool::check_new(&devices(&seated), &options).await;
+        let members = devices(&seated);
+        let checked = scope.run(Pool::check_new(&members, &options)).await;
+        let checked = checked.map_err(|Failed| NodeError::panicked(name, &scope))?;
         checked.map_err(refused)?;
         for (drive, member) in &seated {
             taking::check(drive, member, spec.taking).await?;
@@ -107,12 +138,16 @@ impl Pools {
                 taking::wipe(drive, member).await?;
             }
         }
-        let made = Box::pin(Pool::create_on(wiring, devices(&seated), options)).await;
+        let made = scope.run(Box::pin(Pool::create_on(wiring, members, options)));
+        let made = match made.await {
+            Ok(made) => made.map_err(refused),
+            Err(Failed) => Err(NodeError::panicked(name, &scope)),
+        };
         let pool = made.map_err(|error| match spec.taking {
-            Taking::Wiped => refused(error).after_wiping(),
-            Taking::Blank | Taking::AsItIs => refused(error),
+            Taking::Wiped => error.after_wiping(),
+            Taking::Blank | Taking::AsItIs => error,
         })?;
-        Ok(self.insert(name, pool, &seated).await)
+        self.insert(name, pool, scope, &seated).await
     }
 
     /// Opens the pool that drives carry, of which this core has the first shard from now on.
@@ -121,8 +156,13 @@ impl Pools {
         name: &str,
         how: PoolOpening,
         host: HostId,
-        (wiring, seated): (Wiring, Vec<Seated>),
+        given: Given,
     ) -> Result<PoolFacts, NodeError> {
+        let Given {
+            wiring,
+            seated,
+            scope,
+        } = given;
         let options = OpenOptions {
             force: how.force,
             accept_loss: how.accept_loss,
@@ -130,46 +170,64 @@ impl Pools {
             settings: self.settings,
             ..OpenOptions::new(host)
         };
-        let opened = Box::pin(Pool::open_on(wiring, devices(&seated), options)).await;
+        let opened = scope.run(Box::pin(Pool::open_on(wiring, devices(&seated), options)));
+        let opened = opened.await;
+        let opened = opened.map_err(|Failed| NodeError::panicked(name, &scope))?;
         let pool = opened.map_err(|error| NodeError::pool(name, error, &named(&seated)))?;
-        Ok(self.insert(name, pool, &seated).await)
+        self.insert(name, pool, scope, &seated).await
     }
 
     /// Facts are as of the opening: a pool may lose no time to forget a member that is missing.
-    async fn insert(&self, name: &str, pool: Pool<Member>, seated: &[Seated]) -> PoolFacts {
-        let status = pool.status();
+    async fn insert(
+        &self,
+        name: &str,
+        pool: Pool<Member>,
+        scope: Scope,
+        seated: &[Seated],
+    ) -> Result<PoolFacts, NodeError> {
+        let panicked = |Failed| NodeError::panicked(name, &scope);
+        let seen = scope.call(|| (pool.status(), pool.counters()));
+        let seen = seen.map_err(panicked)?;
         let mut names = BTreeMap::new();
         for (drive, member) in seated {
             // A drive that cannot be read is no member that works.
-            if let Ok(Some(label)) = pool::probe(member).await {
+            let label = scope.run(pool::probe(member)).await.map_err(panicked)?;
+            if let Ok(Some(label)) = label {
                 names.insert(label.drive, drive.clone());
             }
         }
+        let watch = watch(&scope, name.to_owned(), Arc::clone(&self.events));
         let open = Rc::new(OpenPool {
             pool,
+            seen: RefCell::new(seen.clone()),
+            _watch: reactor::spawn(watch).cancel_on_drop(),
+            scope: scope.clone(),
             names: RefCell::new(names),
             busy: Cell::new(None),
         });
         let facts = PoolFacts {
-            status,
+            status: seen.0,
             ..open.facts()
         };
         let telling = Rc::clone(&open).tell(name.to_owned(), Arc::clone(&self.events));
-        drop(reactor::spawn(telling));
+        let told = scope.call(|| drop(reactor::spawn(telling)));
+        told.map_err(panicked)?;
         self.open.borrow_mut().insert(name.to_owned(), open);
-        facts
+        Ok(facts)
     }
 
     /// Takes part, with another shard, in a pool that another core makes or opens.
-    pub async fn join(
-        &self,
-        name: &str,
-        wiring: Wiring,
-        seated: Vec<Seated>,
-    ) -> Result<(), NodeError> {
-        let joined = Shard::join(wiring, devices(&seated)).await;
+    pub async fn join(&self, name: &str, given: Given) -> Result<(), NodeError> {
+        let Given {
+            wiring,
+            seated,
+            scope,
+        } = given;
+        let joined = scope.run(Shard::join(wiring, devices(&seated))).await;
+        let joined = joined.map_err(|Failed| NodeError::panicked(name, &scope))?;
         let shard = joined.map_err(|error| NodeError::pool(name, error, &named(&seated)))?;
-        self.joined.borrow_mut().insert(name.to_owned(), shard);
+        let joined = JoinedPool { shard, scope };
+        self.joined.borrow_mut().insert(name.to_owned(), joined);
         Ok(())
     }
 
@@ -185,15 +243,16 @@ impl Pools {
 
     /// Has this core's handle of a drive ready that is about to be added to a pool.
     pub fn offer_drive(&self, pool: &str, member: Member) {
-        if let Some(shard) = self.joined.borrow().get(pool) {
-            shard.offer_drive(member);
+        if let Some(JoinedPool { shard, scope }) = self.joined.borrow().get(pool) {
+            // One that has failed takes no drives.
+            let _ = scope.call(|| shard.offer_drive(member));
         }
     }
 
     /// Takes back the handles of drives that the pool did not take.
     pub fn withdraw_drives(&self, pool: &str) {
-        if let Some(shard) = self.joined.borrow().get(pool) {
-            shard.withdraw_drives();
+        if let Some(JoinedPool { shard, scope }) = self.joined.borrow().get(pool) {
+            let _ = scope.call(|| shard.withdraw_drives());
         }
     }
 
@@ -204,13 +263,23 @@ impl Pools {
     }
 
     /// What this core's shard of a pool has of a volume.
-    pub fn part(&self, pool: &str, id: VolumeId) -> Result<PoolVolume<Member>, NodeError> {
-        let joined = self.joined.borrow().get(pool).map(|shard| shard.volume(id));
-        let found = match joined {
-            Some(found) => found,
-            None => self.get(pool)?.pool.volume(id),
+    pub fn part(
+        &self,
+        pool: &str,
+        id: VolumeId,
+    ) -> Result<PoolDevice<PoolVolume<Member>>, NodeError> {
+        let joined = self.joined.borrow();
+        let (found, scope) = match joined.get(pool) {
+            Some(JoinedPool { shard, scope }) => (scope.call(|| shard.volume(id)), scope.clone()),
+            None => {
+                let open = self.get(pool)?;
+                (open.scope.call(|| open.pool.volume(id)), open.scope.clone())
+            }
         };
-        found.map_err(|error| NodeError::pool(pool, error, &[]))
+        let panicked = |Failed| NodeError::panicked(pool, &scope);
+        let volume = found.map_err(panicked)?;
+        let volume = volume.map_err(|error| NodeError::pool(pool, error, &[]))?;
+        PoolDevice::new(volume, scope.clone()).map_err(panicked)
     }
 
     /// Takes a pool out, so that it can be closed.
@@ -226,8 +295,7 @@ impl Pools {
         let pools = std::mem::take(&mut *self.open.borrow_mut());
         let mut first_failure = Ok(());
         for (name, open) in pools {
-            let closed = open.pool.close().await;
-            let closed = closed.map_err(|error| NodeError::pool(&name, error, &[]));
+            let closed = open.run(&name, async |pool| pool.close().await).await;
             first_failure = first_failure.and(closed);
         }
         first_failure
@@ -235,20 +303,48 @@ impl Pools {
 }
 
 impl OpenPool {
-    /// The handle itself.
-    pub fn pool(&self) -> &Pool<Member> {
-        &self.pool
+    /// Does something with the pool, if it has not failed, until it does.
+    pub async fn run<T, F>(
+        &self,
+        name: &str,
+        work: impl FnOnce(Pool<Member>) -> F,
+    ) -> Result<T, NodeError>
+    where
+        F: Future<Output = Result<T, PoolError>>,
+    {
+        let pool = self.pool.clone();
+        let done = self.scope.run(async move { work(pool).await }).await;
+        let done = done.map_err(|Failed| NodeError::panicked(name, &self.scope))?;
+        done.map_err(|error| NodeError::pool(name, error, &[]))
+    }
+
+    /// What the pool says of itself; if it has failed, what it said last.
+    fn look(&self) -> (PoolStatus, Counters) {
+        let look = || (self.pool.status(), self.pool.counters());
+        match self.scope.call(look) {
+            Ok(now) => {
+                self.seen.replace(now.clone());
+                now
+            }
+            Err(Failed) => {
+                let (mut status, counters) = self.seen.borrow().clone();
+                status.state = PoolState::Offline;
+                status.reason = Some(OfflineReason::InternalError);
+                (status, counters)
+            }
+        }
     }
 
     /// The pool as it stands, its members by the names that drives have here.
     pub fn facts(&self) -> PoolFacts {
-        let status = self.pool.status();
+        let (status, counters) = self.look();
         let member = |id: &DriveId| status.drives.iter().any(|drive| drive.id == *id);
         self.names.borrow_mut().retain(|id, _| member(id));
         PoolFacts {
-            counters: self.pool.counters(),
+            counters,
             names: self.names.borrow().clone(),
             busy: self.busy.get(),
+            fault: self.scope.failure().map(ToString::to_string),
             status,
         }
     }
@@ -278,7 +374,9 @@ impl OpenPool {
     ) -> Result<(), NodeError> {
         let named = [drive.clone()];
         let refused = |error| NodeError::pool(pool, error, &named);
-        let known = self.pool.check_joining(&member).await.map_err(refused)?;
+        let panicked = |Failed| NodeError::panicked(pool, &self.scope);
+        let known = self.scope.run(self.pool.check_joining(&member)).await;
+        let known = known.map_err(panicked)?.map_err(refused)?;
         let wiped = !known && taking == Taking::Wiped;
         if !known {
             taking::check(&drive, &member, taking).await?;
@@ -286,10 +384,13 @@ impl OpenPool {
         if wiped {
             taking::wipe(&drive, &member).await?;
         }
-        let added = self.pool.add_drive(member).await;
+        let added = self.scope.run(self.pool.add_drive(member)).await;
+        let added = added
+            .map_err(panicked)
+            .and_then(|added| added.map_err(refused));
         let id = added.map_err(|error| match wiped {
-            true => refused(error).after_wiping(),
-            false => refused(error),
+            true => error.after_wiping(),
+            false => error,
         })?;
         let mut names = self.names.borrow_mut();
         // It may have been a member that failed, and is another one now.
@@ -299,28 +400,30 @@ impl OpenPool {
     }
 
     /// Takes a drive out of use for good.
-    pub async fn fail_drive(&self, drive: &str) -> Result<(), PoolError> {
-        self.pool.fail_drive(self.id_of(drive)?).await
+    pub async fn fail_drive(&self, pool: &str, drive: &str) -> Result<(), NodeError> {
+        let id = self.id_of(pool, drive)?;
+        self.run(pool, async move |pool| pool.fail_drive(id).await)
+            .await
     }
 
     /// Moves everything off a drive and lets go of it.
     pub async fn remove_drive(&self, pool: &str, drive: &str) -> Result<(), NodeError> {
         let _busy = self.start(pool, "the removal of a drive")?;
-        let named = |error| NodeError::pool(pool, error, &[]);
-        let id = self.id_of(drive).map_err(named)?;
-        self.pool.remove_drive(id).await.map_err(named)
+        let id = self.id_of(pool, drive)?;
+        self.run(pool, async move |pool| pool.remove_drive(id).await)
+            .await
     }
 
     /// Checks everything that lives, and repairs what can be.
     pub async fn scrub(&self, pool: &str) -> Result<ScrubReport, NodeError> {
         let _busy = self.start(pool, "a scrub")?;
-        let scrubbed = self.pool.scrub().await;
-        scrubbed.map_err(|error| NodeError::pool(pool, error, &[]))
+        self.run(pool, async |pool| pool.scrub().await).await
     }
 
     /// Ends a scrub that is under way.
     pub fn stop_scrub(&self) {
-        self.pool.stop_scrub();
+        // One that has failed does not scrub.
+        let _ = self.scope.call(|| self.pool.stop_scrub());
     }
 
     fn start(&self, pool: &str, what: &'static str) -> Result<Busy<'_>, NodeError> {
@@ -339,12 +442,22 @@ impl OpenPool {
         }
     }
 
-    fn id_of(&self, drive: &str) -> Result<DriveId, PoolError> {
+    fn id_of(&self, pool: &str, drive: &str) -> Result<DriveId, NodeError> {
         let names = self.names.borrow();
         let found = names.iter().find(|(_, name)| *name == drive);
-        found
-            .map(|(id, _)| *id)
-            .ok_or(PoolError::NotFound("drive in the pool"))
+        found.map(|(id, _)| *id).ok_or_else(|| {
+            let unknown = PoolError::NotFound("drive in the pool");
+            NodeError::pool(pool, unknown, &[])
+        })
+    }
+}
+
+/// Tells once that a panic has ended a pool.
+fn watch(scope: &Scope, pool: String, sink: EventSink) -> impl Future<Output = ()> + use<> {
+    let failed = scope.failed();
+    async move {
+        let fault = failed.await.to_string();
+        sink(NodeEvent::PoolFailed { pool, fault });
     }
 }
 

@@ -156,6 +156,8 @@ pub struct PoolFacts {
     pub names: BTreeMap<DriveId, String>,
     /// What takes long and is under way.
     pub busy: Option<&'static str>,
+    /// The panic that ended it, if one has: the rest is as it was seen last.
+    pub fault: Option<String>,
 }
 
 /// A volume to serve.
@@ -239,6 +241,13 @@ pub enum NodeEvent {
         drive: Option<String>,
         /// What happened.
         event: PoolEvent,
+    },
+    /// A panic in the code of a pool ended it on every core. Other pools, drives and hosts go on.
+    PoolFailed {
+        /// The pool.
+        pool: String,
+        /// The message of the panic, and its place.
+        fault: String,
     },
     /// An emulated drive completed requests late. Told for the first, and then at most once a
     /// minute.

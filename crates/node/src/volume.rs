@@ -6,10 +6,12 @@ use std::rc::Rc;
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 use drive::Emulate512;
 use pool::{PoolVolume, Settings, Sliced};
+use reactor::Failed;
 
 use crate::NodeError;
 use crate::member::Member;
 use crate::placed::Placed;
+use crate::pool_device::PoolDevice;
 use crate::remote::{Post, RemoteVolume, VolumeId};
 use crate::watched::WatchedDrive;
 
@@ -40,9 +42,9 @@ pub(crate) enum Path {
     /// To a drive of this core with larger blocks.
     Emulated(Emulate512<WatchedDrive>),
     /// To the shards of a pool that have a volume's slices, block for block.
-    Pool(Slices<PoolVolume<Member>>),
+    Pool(PoolDevice<Slices<PoolVolume<Member>>>),
     /// The same, for hosts that see smaller blocks: the core that has a slice puts them together.
-    PoolEmulated(Slices<Rc<Emulate512<PoolVolume<Member>>>>),
+    PoolEmulated(PoolDevice<Slices<Rc<Emulate512<PoolVolume<Member>>>>>),
     /// To the core where the volume lives.
     Remote(RemoteVolume),
     /// Nowhere for now.
@@ -61,22 +63,42 @@ impl Path {
 
     /// The way to what the shard of this core has of `volume`, for hosts that see blocks of
     /// `block_bytes`.
-    pub fn to_part(volume: PoolVolume<Member>, block_bytes: u32) -> Result<Path, NodeError> {
-        match (volume.geometry().block_bytes, block_bytes) {
-            (pool_bytes, wanted) if pool_bytes == wanted => Ok(Path::Pool(only(volume))),
-            (4096, 512) => Ok(Path::PoolEmulated(only(Rc::new(Emulate512::new(volume))))),
-            (drive, wanted) => Err(NodeError::BlockSize { wanted, drive }),
-        }
+    pub fn to_part(
+        pool: &str,
+        volume: &PoolDevice<PoolVolume<Member>>,
+        block_bytes: u32,
+    ) -> Result<Path, NodeError> {
+        let path = match (volume.geometry().block_bytes, block_bytes) {
+            (pool_bytes, wanted) if pool_bytes == wanted => {
+                let whole = volume.derive(|volume| only(volume.clone()));
+                whole.map(Path::Pool)
+            }
+            (4096, 512) => {
+                let emulated = |volume: &PoolVolume<_>| Rc::new(Emulate512::new(volume.clone()));
+                let whole = volume.derive(|volume| only(emulated(volume)));
+                whole.map(Path::PoolEmulated)
+            }
+            (drive, wanted) => return Err(NodeError::BlockSize { wanted, drive }),
+        };
+        path.map_err(|Failed| NodeError::panicked(pool, volume.scope()))
     }
 
-    /// The way to all of a volume of a pool.
+    /// The way to all of a volume of a pool, of which every core has a part; nowhere if the pool
+    /// has failed.
     pub fn to_parts(post: &Rc<Post>, parts: &Parts) -> Path {
         let own = post.volume(parts.id).map(|volume| volume.path());
-        match own.as_deref() {
-            Some(Path::PoolEmulated(own)) => Path::PoolEmulated(all(post, parts, own.parts())),
-            Some(Path::Pool(own)) => Path::Pool(all(post, parts, own.parts())),
-            _ => Path::Pool(all(post, parts, &[])),
-        }
+        let whole = match own.as_deref() {
+            Some(Path::PoolEmulated(own)) => {
+                let whole = own.derive(|own| all(post, parts, own.parts()));
+                whole.map(Path::PoolEmulated)
+            }
+            Some(Path::Pool(own)) => {
+                let whole = own.derive(|own| all(post, parts, own.parts()));
+                whole.map(Path::Pool)
+            }
+            _ => Err(Failed),
+        };
+        whole.unwrap_or(Path::Offline(parts.geometry))
     }
 }
 
@@ -88,7 +110,7 @@ fn only<D: BlockDevice>(part: D) -> Slices<D> {
     Sliced::new(vec![Placed::Here(part)], slice_blocks())
 }
 
-/// Puts the slices of all shards together; `own` has this core's part, if it has one.
+/// Puts the slices of all shards together; `own` has this core's part.
 fn all<D: BlockDevice + Clone>(post: &Rc<Post>, parts: &Parts, own: &[Placed<D>]) -> Slices<D> {
     let part = |home: &usize| match own {
         [own] if *home == post.core() => own.clone(),

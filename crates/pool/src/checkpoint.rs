@@ -74,6 +74,10 @@ impl<'a, D: BlockDevice + 'static> Gate<'a, D> {
 
 impl<D: BlockDevice + 'static> Drop for Gate<'_, D> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // What a panic found half changed may panic again, which would end the process.
+            return;
+        }
         self.0.state.borrow_mut().log.open_gate();
         self.0.work.notify_one();
         self.0.tell_all(|| Order::Open);
@@ -111,7 +115,10 @@ struct Unfinished<'a, D: BlockDevice + 'static>(Option<&'a Coordinator<D>>);
 
 impl<D: BlockDevice + 'static> Drop for Unfinished<'_, D> {
     fn drop(&mut self) {
-        if let Some(core) = self.0 {
+        // A panic says itself why the pool ends.
+        if let Some(core) = self.0
+            && !std::thread::panicking()
+        {
             core.go_offline(OfflineReason::CheckpointUnfinished);
         }
     }

@@ -23,6 +23,8 @@ pub enum OfflineReason {
     CoreStopped,
     /// The core that decides for all of them does so no more.
     LetGo,
+    /// A panic in its code ended it: what is in memory may be wrong, and is not written.
+    InternalError,
     /// It never came into service.
     NotOpened,
     /// It has been destroyed.
@@ -46,6 +48,7 @@ impl OfflineReason {
             OfflineReason::JoiningFailed => "a drive that joins could not be made known",
             OfflineReason::CoreStopped => "a core of the pool has stopped",
             OfflineReason::LetGo => "the core that opened the pool has let it go",
+            OfflineReason::InternalError => "an internal error stopped the pool",
             OfflineReason::NotOpened => "the pool was not opened",
             OfflineReason::Destroyed => "destroyed",
             OfflineReason::Closing => "closing",

@@ -384,6 +384,7 @@ fn event_sink(events: Arc<Events>, faults: Arc<Faults>, jobs: Arc<Jobs>) -> node
         NodeEvent::Pool { pool, drive, event } => {
             pool_events::tell(&events, &jobs, &pool, drive.as_deref(), &event);
         }
+        NodeEvent::PoolFailed { pool, fault } => pool_events::failed(&events, &jobs, &pool, &fault),
         NodeEvent::DriveLate {
             drive,
             late,

@@ -95,10 +95,16 @@ pub fn run(
 }
 
 /// A panic on a core takes its connections and volumes with it: the process ends, and whoever
-/// started it starts it again, rather than limp on. A panic elsewhere fails one request.
+/// started it starts it again, rather than limp on. A panic in a pool ends that pool alone. A panic
+/// elsewhere fails one request.
 fn abort_on_data_path_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
+        if node::in_scope() {
+            // The core goes on, so nothing may keep it: not even an unread standard error.
+            tracing::error!("in a pool: {}", panic.to_string().replace('\n', " "));
+            return;
+        }
         let thread = std::thread::current();
         let name = thread.name().unwrap_or_default();
         let on_data_path = name.starts_with(node::CORE_THREAD_NAME);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use block::Geometry;
 use pool::PoolError;
 use reactor::file::FileIdentity;
+use reactor::{Failed, Scope};
 
 use super::Core;
 use crate::NodeError;
@@ -68,7 +69,7 @@ impl Core {
         (pool, volume): (&str, pool::VolumeId),
         block_bytes: u32,
     ) -> Result<Geometry, NodeError> {
-        let path = Path::to_part(self.pools.part(pool, volume)?, block_bytes)?;
+        let path = Path::to_part(pool, &self.pools.part(pool, volume)?, block_bytes)?;
         self.post.stand_on(id, path);
         self.volume_geometry(id)
     }
@@ -114,7 +115,14 @@ impl Core {
 
     /// What a drive of this core carries.
     pub async fn label(&self, drive: &str) -> Result<DriveLabel, NodeError> {
-        let found = pool::probe(&self.drive(drive)?).await;
+        let device = self.drive(drive)?;
+        // However a label is damaged, it is no reason for others to end.
+        let scope = Scope::new();
+        let found = scope.run(pool::probe(&device)).await;
+        let Ok(found) = found else {
+            let why = NodeError::panicked("", &scope);
+            return Ok(DriveLabel::Unreadable(why.to_string()));
+        };
         Ok(match found {
             Ok(None) => DriveLabel::Blank,
             Ok(Some(label)) => DriveLabel::Pool(label),
@@ -189,7 +197,10 @@ impl Core {
     }
 
     async fn forget_pool(&self, drive: &str) -> Result<(), NodeError> {
-        let wiped = pool::wipe(&self.drive(drive)?).await;
+        let device = self.drive(drive)?;
+        let scope = Scope::new();
+        let wiped = scope.run(pool::wipe(&device)).await;
+        let wiped = wiped.map_err(|Failed| NodeError::panicked("", &scope))?;
         wiped.map_err(|error| NodeError::pool("", error, &[drive.to_owned()]))
     }
 

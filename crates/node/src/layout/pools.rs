@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use pool::{Pool, PoolError, ScrubReport, Wiring};
+use reactor::Scope;
 
 use super::{Layout, Places};
 use crate::NodeError;
 use crate::core::Core;
 use crate::measure::DriveCounts;
 use crate::member::{Member, Seat};
-use crate::pools::{PoolOpening, PoolSpec};
+use crate::pools::{Given, PoolOpening, PoolSpec};
 use crate::spec::{DriveLabel, PoolFacts};
 use crate::taking::Taking;
 
@@ -57,17 +58,26 @@ impl Layout {
         let (cores, seats) = self.take_drives(&name, drives).await?;
         let mut wirings = pool::wire(cores.len()).into_iter();
         let wiring = wirings.next().ok_or(NodeError::Stopped)?;
+        let scope = Scope::new().share();
         let join = |(core, wiring): (&usize, Wiring)| {
-            let (key, seated) = (name.clone(), seats.clone());
+            let (key, seats, scope) = (name.clone(), seats.clone(), scope.clone());
             self.on(*core, move |core| async move {
-                let members = core.members(&seated).await?;
-                core.pools().join(&key, wiring, members).await
+                let given = Given {
+                    wiring,
+                    seated: core.members(&seats).await?,
+                    scope: scope.here(),
+                };
+                core.pools().join(&key, given).await
             })
         };
         let joining: Vec<_> = cores[1..].iter().zip(wirings).map(join).collect();
-        let (host, key, seated) = (self.host, name.clone(), seats.clone());
+        let (host, key) = (self.host, name.clone());
         let opened = self.on(cores[0], move |core| async move {
-            let given = (wiring, core.members(&seated).await?);
+            let given = Given {
+                wiring,
+                seated: core.members(&seats).await?,
+                scope: scope.here(),
+            };
             let pools = core.pools();
             match origin {
                 Origin::New(spec) => pools.create(&key, &spec, host, given).await,
@@ -116,12 +126,11 @@ impl Layout {
         let key = name.clone();
         let closed = self.on(core, move |core| async move {
             let open = core.pools().remove(&key)?;
-            let pool = open.pool().clone();
-            let done = match how {
+            let end = async move |pool: Pool<Member>| match how {
                 PoolEnd::Export => pool.export().await,
                 PoolEnd::Destroy => pool.destroy().await,
             };
-            done.map_err(|error| NodeError::pool(&key, error, &[]))
+            open.run(&key, end).await
         });
         let closed = closed.await;
         let mut places = self.places.lock().await;
@@ -307,8 +316,7 @@ impl Layout {
     pub async fn fail_pool_drive(&self, name: String, drive: String) -> Result<(), NodeError> {
         let core = self.pool_core(&name)?;
         let work = move |core: Rc<Core>| async move {
-            let failed = core.pools().get(&name)?.fail_drive(&drive).await;
-            failed.map_err(|error| NodeError::pool(&name, error, &[]))
+            core.pools().get(&name)?.fail_drive(&name, &drive).await
         };
         self.on(core, work).await
     }
@@ -351,11 +359,8 @@ impl Layout {
         F: Future<Output = Result<T, PoolError>> + 'static,
     {
         let core = self.pool_core(&name)?;
-        let work = move |core: Rc<Core>| async move {
-            let open = core.pools().get(&name)?;
-            let done = work(open.pool().clone()).await;
-            done.map_err(|error| NodeError::pool(&name, error, &[]))
-        };
+        let work =
+            move |core: Rc<Core>| async move { core.pools().get(&name)?.run(&name, work).await };
         self.on(core, work).await
     }
 

@@ -75,6 +75,10 @@ pub(crate) struct Reading<'a, D> {
 
 impl<D> Drop for Reading<'_, D> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // What a panic found half changed may panic again, which would end the process.
+            return;
+        }
         self.core.leave(self.era);
     }
 }

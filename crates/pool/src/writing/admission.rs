@@ -52,6 +52,10 @@ pub(crate) struct Admission<'a, D: BlockDevice + 'static> {
 
 impl<D: BlockDevice + 'static> Drop for Admission<'_, D> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // What a panic found half changed may panic again, which would end the process.
+            return;
+        }
         let admitted = &mut self.core.state.borrow_mut().admitted;
         if admitted.end(self.blocks, self.guessed) {
             self.core.looked_up.notify_all();
@@ -64,6 +68,10 @@ pub(crate) struct WithoutGuesses<'a, D: BlockDevice + 'static>(&'a Core<D>);
 
 impl<D: BlockDevice + 'static> Drop for WithoutGuesses<'_, D> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // What a panic found half changed may panic again, which would end the process.
+            return;
+        }
         self.0.state.borrow_mut().admitted.allow_guesses();
     }
 }

@@ -43,6 +43,18 @@ pub fn tell(events: &Events, jobs: &Jobs, pool: &str, drive: Option<&str>, event
     }
 }
 
+/// Tells that a panic has ended `pool`, and the jobs that end with it unasked.
+pub fn failed(events: &Events, jobs: &Jobs, pool: &str, fault: &str) {
+    let object = format!("pool/{pool}");
+    let message = format!("offline: {}: {fault}", OfflineReason::InternalError);
+    events.record(Severity::Error, &object, &message);
+    for kind in [JobKind::Rebuild, JobKind::Rebalance] {
+        if let Some(id) = jobs.running(kind, &object) {
+            jobs.finish(id, Err(message.clone()));
+        }
+    }
+}
+
 /// The progress of a removal, or of a rebuild, which starts by itself.
 fn rebuilt(events: &Events, jobs: &Jobs, object: &str, left: u64, total: u64) {
     let done = total.saturating_sub(left);
@@ -233,4 +245,26 @@ fn blocks(count: u64) -> api::Size {
 
 fn size(bytes: u64) -> api::Size {
     api::Size(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syslog::Syslog;
+    use api::JobState;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_pool_that_a_panic_ended_is_told_and_its_rebuild_ends() {
+        let (events, jobs) = (Events::new(Arc::new(Syslog::new().0)), Jobs::default());
+        let [ours, other] = ["pool/p", "pool/q"].map(|pool| jobs.start(JobKind::Rebuild, pool).id);
+        failed(&events, &jobs, "p", "a count is wrong (map.rs:7:5)");
+        let said = "offline: an internal error stopped the pool: a count is wrong (map.rs:7:5)";
+        let all = events.all();
+        assert_eq!(all.len(), 1);
+        assert_eq!((&*all[0].object, &*all[0].message), ("pool/p", said));
+        assert_eq!(all[0].severity, Severity::Error);
+        let states = [ours, other].map(|id| jobs.get(id).unwrap().state);
+        assert_eq!(states, [JobState::Failed, JobState::Running]);
+    }
 }

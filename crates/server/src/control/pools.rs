@@ -33,6 +33,7 @@ mod wiping;
 pub(super) use self::scrub::check_interval_days;
 pub use self::show::hexadecimal;
 use self::show::shown;
+pub(in crate::control) use self::show::why_offline;
 pub(super) use self::usage::Usages;
 
 /// A pool that the node serves, or would.

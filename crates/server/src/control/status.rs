@@ -3,7 +3,7 @@
 use api::{Caller, Counts, Name, Session, Size, Status};
 use node::{Asker, PoolStatus};
 
-use super::pools::{PoolEntry, hexadecimal};
+use super::pools::{PoolEntry, hexadecimal, why_offline};
 use super::{Control, Objects, VolumeEntry};
 use crate::events::timestamp;
 
@@ -152,7 +152,7 @@ fn pool_problems(name: &Name, entry: &PoolEntry) -> Vec<String> {
         return problems;
     };
     let status = &facts.status;
-    if let Some(reason) = status.reason {
+    if let Some(reason) = why_offline(facts) {
         problems.push(format!("pool {name} is offline: {reason}"));
     }
     problems.extend(fullness(name, status));

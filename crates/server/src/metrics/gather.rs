@@ -268,6 +268,7 @@ pub mod tests {
             counters: Counters::default(),
             names: BTreeMap::from([(id, "d0".to_owned())]),
             busy: None,
+            fault: None,
         }
     }
 }

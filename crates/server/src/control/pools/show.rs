@@ -1,7 +1,7 @@
 //! How a pool is shown.
 
 use api::{Name, Pool, PoolCounters, PoolMap, PoolMember, PoolSegments, PoolState};
-use node::{Counters, DriveStatus, Occupancy};
+use node::{Counters, DriveStatus, Occupancy, PoolFacts};
 use uuid::Uuid;
 
 use super::{Objects, PoolEntry, state_of, volumes_of};
@@ -27,10 +27,7 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         name: name.clone(),
         id: entry.record.id.clone(),
         state: state_of(status.state),
-        reason: status
-            .reason
-            .map(|reason| reason.to_string())
-            .or_else(|| instead(entry)),
+        reason: why_offline(facts).or_else(|| instead(entry)),
         level: status.level.to_string().parse().ok(),
         width: u8::try_from(status.width).ok(),
         drives_to_spare: u8::try_from(status.drives_to_spare).ok(),
@@ -53,6 +50,15 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
         scrubbed: entry.record.scrub.ended().map(timestamp),
         counters: counters(&facts.counters),
     }
+}
+
+/// Why an open pool is offline, if it is.
+pub(in crate::control) fn why_offline(facts: &PoolFacts) -> Option<String> {
+    let reason = facts.status.reason?;
+    Some(match &facts.fault {
+        Some(fault) => format!("{reason}: {fault}"),
+        None => reason.to_string(),
+    })
 }
 
 /// What drives carry where an open pool misses members, if they carry something else.
