@@ -83,6 +83,9 @@ fn figures_are_as_prometheus_wants_them_and_count_what_hosts_did() {
             "flashyard_core_seconds_total{core=\"0\",activity=\"busy\"}"
         ) > 0.0
     );
+    let longest = value(&figures, "flashyard_core_longest_step_seconds{core=\"0\"}");
+    assert!(longest > 0.0);
+    assert!(value(&figures, "flashyard_core_long_steps_total{core=\"0\"}") >= 0.0);
     let mut checker = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())

@@ -52,4 +52,4 @@ pub use scope::{Failed, Failure, Scope, SharedScope, Within, in_scope};
 pub use start_error::StartError;
 pub use task::{CancelOnDrop, Task, YieldNow, spawn, yield_now};
 pub use time::{Elapsed, Sleep, Timeout, now, sleep, sleep_until, timeout, turn_started};
-pub use usage::{Usage, usage};
+pub use usage::{LONG_STEP, Usage, usage};

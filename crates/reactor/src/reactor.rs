@@ -163,7 +163,7 @@ impl Reactor {
     /// One turn on the ring: submit, reap, fire timers; if that made nothing ready, wait.
     fn turn(&self, ring: &Ring) {
         let context = &self.context;
-        self.account(Activity::Busy);
+        self.account_step();
         context.executor.resume_yielded();
         if context.inbox.is_pending() {
             self.empty_inbox();
@@ -213,12 +213,21 @@ impl Reactor {
 
     /// Books the time since the last booking, and makes now the start of the turn.
     fn account(&self, activity: Activity) {
+        let spent = self.begin_turn();
+        self.context.inbox.usage.add(activity, spent);
+    }
+
+    /// The same of the time in which tasks ran and nothing else was looked at.
+    fn account_step(&self) {
+        let spent = self.begin_turn();
+        self.context.inbox.usage.add_step(spent);
+    }
+
+    /// Makes now the start of the turn; returns how many nanoseconds the last one took.
+    fn begin_turn(&self) -> u64 {
         let now = self.context.now();
         let spent = now - self.context.turn_started.replace(now);
-        self.context
-            .inbox
-            .usage
-            .add(activity, spent.as_nanos() as u64);
+        spent.as_nanos() as u64
     }
 
     fn fire_timers(&self) {

@@ -506,6 +506,24 @@ fn an_idle_reactor_sleeps() {
     );
 }
 
+/// What one task holds a core for, all others wait: the loop itself tells of it.
+#[test]
+fn a_step_that_holds_the_loop_for_long_is_told() {
+    let held = Duration::from_millis(60);
+    let (before, after) = reactor().run(async {
+        reactor::yield_now().await;
+        let before = reactor::usage();
+        std::thread::sleep(held);
+        reactor::yield_now().await;
+        // Two turns: whatever runs after this sees the step that is over.
+        reactor::yield_now().await;
+        (before, reactor::usage())
+    });
+    assert!(after.longest_step >= held, "{after:?}");
+    assert!(after.long_steps > before.long_steps, "{after:?}");
+    assert!(after.longest_step <= after.busy, "{after:?}");
+}
+
 /// A file that keeps what it is asked until there is something to read is a drive that hangs.
 #[test]
 fn what_nobody_waits_for_is_under_way_until_the_kernel_lets_go() {

@@ -268,7 +268,29 @@ fn cores(page: &mut Page, sample: &Sample) {
         "Where the time of each core of the data path went.",
         seconds,
     );
+    steps(page, cores);
     connections(page, cores);
+}
+
+fn steps(page: &mut Page, cores: &[CoreMeasure]) {
+    let (mut longest, mut long) = (Vec::new(), Vec::new());
+    for (index, core) in cores.iter().enumerate() {
+        let index = index.to_string();
+        let labels = [("core", index.as_str())];
+        let seconds = core.usage.longest_step.as_secs_f64();
+        longest.push(gauge(&labels, seconds));
+        long.push(counter(&labels, core.usage.long_steps as f64));
+    }
+    page.gauges(
+        "core_longest_step_seconds",
+        "The longest time for which one step held a core since the node started.",
+        longest,
+    );
+    page.counters(
+        "core_long_steps_total",
+        "Steps that held a core for more than 10 ms.",
+        long,
+    );
 }
 
 fn connections(page: &mut Page, cores: &[CoreMeasure]) {
