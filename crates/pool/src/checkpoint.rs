@@ -3,14 +3,15 @@
 pub(crate) mod allocate;
 pub(crate) mod announce;
 pub(crate) mod apart;
+mod cut;
 pub(crate) mod lost_nodes;
 pub(crate) mod map_writer;
 pub(crate) mod removal;
 
+use crate::checkpoint::cut::{AtCut, Counts, Cut, body_of};
 use crate::checkpoint::lost_nodes::LostNodes;
 use crate::checkpoint::map_writer::MapWriter;
 use crate::error::PoolError;
-use crate::format::body::Body;
 use crate::format::superblock::Superblock;
 use crate::join::join;
 use crate::location::Entry;
@@ -21,12 +22,13 @@ use crate::offline::OfflineReason;
 use crate::segments::{Kind, Segment, SegmentState};
 use crate::shard::coordinator::Coordinator;
 use crate::shard::core::Core;
-use crate::shard::messages::{Order, Turnover, Written};
-use crate::shard::state::{Freed, State};
+use crate::shard::limbo::Freed;
+use crate::shard::messages::{Order, Turnover, View, Written};
+use crate::shard::state::State;
 use crate::volumes::Tables;
 use block::BlockDevice;
 use reactor::mailbox::Receiver;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -42,19 +44,6 @@ pub(crate) enum Resume {
     AtFreeze,
     /// When the checkpoint is durable: for what the log does not know and the maps have to.
     WhenDurable,
-}
-
-/// Data segments as they were when the updates were set aside.
-struct Cut {
-    /// The last stripe of each shard.
-    sequences: Vec<u64>,
-    /// What other shards have set aside.
-    others: Vec<Arc<Overlay>>,
-    /// The last that a segment was given.
-    generation: u32,
-    segments: BTreeMap<u32, Segment>,
-    /// Sealed, with nothing in flight.
-    settled: BTreeSet<u32>,
 }
 
 /// Keeps stripes from starting, on every shard, while it lives.
@@ -228,8 +217,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .table()
             .iter()
             .filter(|(_, found)| found.kind != Kind::Map);
-        let segments: BTreeMap<u32, Segment> = data
-            .map(|(number, segment)| (*number, segment.clone()))
+        let segments: Vec<(u32, AtCut)> = data
+            .map(|(number, segment)| (*number, AtCut::of(segment)))
             .collect();
         let sealed = segments
             .iter()
@@ -270,11 +259,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 self.array.fail(index, &drive);
             }
         }
-        let body = self.swap(cut, tables, &writer)?;
+        let nodes = self.swap(tables, &writer)?;
         let turnover = writer.take_turnover();
         self.cache.borrow_mut().forget_all(&turnover.gone);
-        let seen = self.show_others(&turnover);
-        let bytes = body.encode();
+        let view = self.view();
+        let seen = self.show_others(&view, &turnover);
+        let in_a_row = self.settings.entries_in_a_row;
+        let bytes = body_of(cut, &view, nodes, in_a_row).await;
         let enter = self.entering();
         self.publish(Some(enter), Some(Rc::new(bytes))).await?;
         self.merge_due.set(false);
@@ -310,7 +301,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         removed: usize,
     ) -> Result<Tables, PoolError> {
         let lost = self.nodes_to_give_up().await?;
-        let mut tables = self.state.borrow().tables.clone();
+        let before = self.state.borrow().tables.clone();
+        let mut tables = Tables::clone(&before);
+        drop(before);
         let own = self.state.borrow().frozen.clone();
         let frozen = || std::iter::once(&*own).chain(cut.others.iter().map(|other| &**other));
         let layers: BTreeSet<u32> = frozen().flat_map(Overlay::layers).collect();
@@ -327,8 +320,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let generation = cut.generation;
         fold::remove_unneeded(writer, &mut tables, &mut towards, generation, removed).await?;
         self.towards.set(towards);
-        let telling = cut.segments.values().filter(|it| it.tells_of_layers());
-        let oldest = telling.map(|found| found.generation).min();
+        let telling = cut.segments.iter().filter(|(_, it)| it.tells_of_layers);
+        let oldest = telling.map(|(_, found)| found.generation).min();
         tables.prune_redirects(oldest.unwrap_or(cut.generation));
         Ok(tables)
     }
@@ -401,13 +394,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         victims
     }
 
-    /// Puts the merged maps in place and writes down the tables of this checkpoint.
-    fn swap(
-        &self,
-        cut: &Cut,
-        tables: Tables,
-        writer: &MapWriter<'_, D>,
-    ) -> Result<Body, PoolError> {
+    /// Puts the merged maps in place, and makes segments ready for the time after.
+    fn swap(&self, tables: Tables, writer: &MapWriter<'_, D>) -> Result<Counts, PoolError> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         state.drop_frozen();
@@ -415,44 +403,25 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let (nodes, blocks) = (writer.checked.borrow(), writer.handed_on.borrow());
             live.merged(&nodes, &blocks, &state.tables, &tables);
         }
-        state.replace_tables(tables);
+        state.replace_tables(Arc::new(tables));
         state.map_nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
         state.segments.apply_tree_changes(&writer.changes.borrow());
         self.count_off_lost(state, writer)?;
         state.era += 1;
         self.make_ready(state);
-        let mut segments = state.segments.table().to_map();
-        for (number, at_freeze) in &cut.segments {
-            // One that lay ready may have gone to the map since.
-            let segment = segments.get_mut(number);
-            if let Some(segment) = segment.filter(|segment| segment.kind == at_freeze.kind) {
-                segment.state = at_freeze.state;
-                segment.rows = at_freeze.rows;
-                segment.sequence = at_freeze.sequence;
-            }
-        }
-        for segment in segments.values_mut() {
-            segment.live_overlay = 0;
-        }
-        Ok(Body {
+        Ok(Counts {
             slice_blocks: state.share.slice_blocks as u32,
-            sequences: cut.sequences.clone(),
             next_generation: state.segments.next_generation(),
             map_nodes: state.map_nodes,
-            segments,
-            tables: state.tables.clone(),
-            decided: None,
         })
     }
 
     /// Tells the other shards what the maps are now, and which of their nodes came and went.
-    fn show_others(&self, turnover: &Arc<Turnover>) -> Vec<Receiver<()>> {
-        let view = self.view();
+    fn show_others(&self, view: &View, turnover: &Arc<Turnover>) -> Vec<Receiver<()>> {
         self.peers()
             .iter()
             .map(|peer| {
-                let view = Box::new(view.clone());
-                let nodes = turnover.clone();
+                let (view, nodes) = (view.clone(), turnover.clone());
                 peer.outbox.ask(|reply| Order::View { view, nodes, reply })
             })
             .collect()
@@ -485,7 +454,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let dead = dead.into_iter().map(Freed::Segment);
         let vacated = state.vacated.drain(..).map(Freed::Zone);
         let freed = dead.chain(vacated);
-        state.limbo.extend(freed.map(|freed| (era, freed)));
+        state.limbo.add(era, freed);
         self.hold_for_others(state);
         state.era += 1;
         state.release_limbo();

@@ -13,7 +13,8 @@ pub struct Settings {
     /// each TiB mapped; what does not fit here is read from there again.
     pub map_cache_bytes: usize,
     /// A checkpoint is taken when so many updates wait for the map (about 80 bytes of memory each),
-    /// or fewer while hosts write nothing.
+    /// or fewer while hosts write nothing. Large pools wait for more: for each its tables are
+    /// written to every drive.
     pub checkpoint_updates: usize,
     /// Blocks of a slice: the unit in which volumes are dealt to cores, within which writes of up
     /// to 64 KiB are atomic. A multiple of 16.
@@ -25,6 +26,12 @@ pub struct Settings {
     pub cleaner_piece_blocks: u32,
     /// Leaves of the maps of deleted volumes and snapshots that go at one checkpoint.
     pub leaves_removed_at_once: usize,
+    /// Entries of tables that are written or read before others on the core have a turn, one at
+    /// least.
+    pub entries_in_a_row: usize,
+    /// Nodes of the maps that a scrub holds in memory at once, some 16 bytes each. Where there are
+    /// more it walks through the maps several times.
+    pub scrub_nodes_at_once: usize,
 }
 
 impl Default for Settings {
@@ -36,6 +43,8 @@ impl Default for Settings {
             stripes_in_flight: 4,
             cleaner_piece_blocks: 1024,
             leaves_removed_at_once: 4096,
+            entries_in_a_row: 1024,
+            scrub_nodes_at_once: 16 << 20,
         }
     }
 }

@@ -32,7 +32,7 @@ use crate::membership::rebuild::STUCK_FOR;
 use crate::membership::unresponsive_drives::watch_silence;
 use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
-use crate::options::OpenOptions;
+use crate::options::{OpenOptions, Settings};
 use crate::recovery::Before;
 use crate::reporting::event::DriveChange;
 use crate::reporting::lost::ScrubReport;
@@ -43,6 +43,7 @@ use crate::shard::core::{Core, Link};
 use crate::shard::idle_merge::IdleMerge;
 use crate::shard::messages::{End, Order, Wiring, wire};
 use crate::shard::state::State;
+use crate::shard::table_room::updates_worth_tables;
 use block::BlockDevice;
 use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
@@ -345,6 +346,17 @@ fn as_of_now(newest: Slot, body: &Body, claim: u64) -> Published {
     Published { superblock, body }
 }
 
+/// The settings of a pool whose tables are as large as those of this one.
+fn settings_for(superblock: &Superblock, level: Level, mut settings: Settings) -> Settings {
+    let wide = level.shape(usize::from(superblock.width));
+    let zones = zones(superblock);
+    let drives = zones.iter().filter(|zones| **zones > 0).count() as u64;
+    let zones = zones.into_iter().map(u64::from).sum();
+    let worth = updates_worth_tables(wide, zones, drives);
+    settings.checkpoint_updates = settings.checkpoint_updates.max(worth);
+    settings
+}
+
 fn assemble<D: BlockDevice + 'static>(
     members: Vec<Option<Rc<Drive<D>>>>,
     newest: Slot,
@@ -368,7 +380,7 @@ fn assemble<D: BlockDevice + 'static>(
     hold_while_late(&mut state, superblock, entry.late_until);
     let shard = Rc::new(Core::new(
         array,
-        options.settings,
+        settings_for(superblock, level, options.settings),
         superblock.secret,
         superblock.incarnation.get(),
         usize::from(superblock.width),
@@ -503,14 +515,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         let table = state.segments.table().iter();
         let dead = table.filter(|(_, it)| it.state == SegmentState::Sealed && it.live() == 0);
-        let dead: Vec<u32> = dead.map(|(number, _)| *number).collect();
-        for number in dead {
-            state.segments.release(number);
-        }
+        let dead: BTreeSet<u32> = dead.map(|(number, _)| *number).collect();
+        state.segments.release(&dead);
         // Nobody has the time to let the drives forget them: they are written again soon.
-        for zone in state.segments.zones().discarding().to_vec() {
-            state.segments.zones_mut().discarded(zone);
-        }
+        state.segments.zones_mut().all_discarded();
     }
 
     /// Behind its last row the map's segment may hold nodes that were never published.

@@ -7,6 +7,7 @@ pub(crate) mod batched_lookup;
 pub(crate) mod coordinator;
 pub(crate) mod core;
 pub(crate) mod idle_merge;
+pub(crate) mod limbo;
 pub(crate) mod messages;
 pub(crate) mod pace;
 pub(crate) mod publish;

@@ -1,8 +1,11 @@
 //! The tables of layers, volumes and snapshots, and the pure rules about them.
 
+pub(crate) mod removal;
+
 use crate::ids::{SnapshotId, VolumeId};
 use crate::location::Mapping;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// Volumes, snapshots and layers have lower numbers. What is left is for a tool that moves a pool
 /// to a format with longer ones.
@@ -98,15 +101,6 @@ pub(crate) struct Tables {
     pub snapshots: BTreeMap<u32, Snapshot>,
 }
 
-/// What is to be done with a layer that no volume and no snapshot names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unneeded {
-    /// Nothing is above it: its blocks are dead.
-    Drop(u32),
-    /// Exactly one layer is above it: merge them.
-    Fold(Fold),
-}
-
 /// Who reads a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
@@ -123,6 +117,15 @@ pub(crate) struct Top<'a> {
     pub layer: u32,
     pub blocks: u64,
     pub name: &'a str,
+}
+
+/// How often `id` is at the head of `sorted`, which goes on behind it.
+fn count_of(sorted: &mut &[u32], id: u32) -> usize {
+    let before = sorted.iter().take_while(|other| **other < id).count();
+    let rest = &sorted[before..];
+    let count = rest.iter().take_while(|other| **other == id).count();
+    *sorted = &rest[count..];
+    count
 }
 
 impl Tables {
@@ -224,19 +227,23 @@ impl Tables {
         volumes.chain(snapshots)
     }
 
-    /// Those that a layer is part of.
-    pub fn tops_above(&self, layer: u32) -> impl Iterator<Item = Top<'_>> {
-        self.tops()
-            .filter(move |top| self.is_within(top.layer, layer))
+    /// A layer and those that stand on it, in their order: each has a higher number than its
+    /// parent, so one look at each finds them all.
+    pub fn standing_on(&self, layer: u32) -> BTreeSet<u32> {
+        let mut found = BTreeSet::from([layer]);
+        let later = (Bound::Excluded(layer), Bound::Unbounded);
+        for (id, above) in self.layers.range(later) {
+            if above.parent.is_some_and(|parent| found.contains(&parent)) {
+                found.insert(*id);
+            }
+        }
+        found
     }
 
-    /// True when `layer` is `top` or below it.
-    pub fn is_within(&self, top: u32, layer: u32) -> bool {
-        let mut at = Some(top);
-        while let Some(id) = at.filter(|id| *id != layer) {
-            at = self.parent(id);
-        }
-        at.is_some()
+    /// Those that a layer is part of.
+    pub fn tops_above(&self, layer: u32) -> impl Iterator<Item = Top<'_>> {
+        let standing = self.standing_on(layer);
+        self.tops().filter(move |top| standing.contains(&top.layer))
     }
 
     /// The other layer in whose map blocks may be by now that headers call `layer`'s.
@@ -265,31 +272,21 @@ impl Tables {
         self.tops().map(|top| top.blocks).max().unwrap_or(0)
     }
 
-    /// The next layer to be rid of, if there is one: what nobody can read any more comes first, for
-    /// that frees space, and a fold that has begun before others.
-    pub fn unneeded(&self) -> Option<Unneeded> {
-        let named = self.named();
-        // How many are above each, and the last of them.
-        let mut above: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
-        for (id, layer) in &self.layers {
-            if let Some(parent) = layer.parent {
-                let count = above.get(&parent).map_or(0, |(count, _)| *count);
-                above.insert(parent, (count + 1, *id));
-            }
+    /// True when there are layers to be rid of.
+    pub fn has_unneeded(&self) -> bool {
+        self.folding.is_some() || {
+            // Both in their order, so that one walk through the layers meets each once.
+            let mut named: Vec<u32> = self.tops().map(|top| top.layer).collect();
+            let parents = self.layers.values().filter_map(|layer| layer.parent);
+            let mut parents: Vec<u32> = parents.collect();
+            named.sort_unstable();
+            parents.sort_unstable();
+            let (mut named, mut parents) = (&named[..], &parents[..]);
+            self.layers.keys().any(|id| {
+                let above = count_of(&mut parents, *id);
+                count_of(&mut named, *id) == 0 && above <= 1
+            })
         }
-        let mut unnamed = self.layers.keys().filter(|id| !named.contains(id));
-        if let Some(top) = unnamed.clone().find(|id| !above.contains_key(id)) {
-            return Some(Unneeded::Drop(*top));
-        }
-        let fold = |layer: &u32| match above.get(layer) {
-            Some((1, child)) => Some(Fold {
-                layer: *layer,
-                child: *child,
-            }),
-            _ => None,
-        };
-        let begun = self.folding.or_else(|| unnamed.find_map(fold));
-        begun.map(Unneeded::Fold)
     }
 
     /// Blocks of layers that nobody can read any more, as of the last checkpoint: they will be
@@ -315,15 +312,14 @@ impl Tables {
     }
 
     /// Forgets redirects that no header can need: every segment left was made after them, or they
-    /// lead to nothing, which is what is said of a layer that nobody knows.
+    /// lead to nothing, which is what is said of a layer that nobody knows. The others name the
+    /// last heir from then on.
     pub fn prune_redirects(&mut self, oldest_generation: u32) {
-        let layers = self.redirects.keys();
-        let dead: BTreeSet<u32> = layers
-            .copied()
-            .filter(|layer| self.resolve(*layer).is_none())
-            .collect();
-        self.redirects.retain(|layer, redirect| {
-            redirect.generation >= oldest_generation && !dead.contains(layer)
+        self.shorten_redirects();
+        let layers = &self.layers;
+        self.redirects.retain(|_, redirect| {
+            let leads = redirect.to.is_some_and(|heir| layers.contains_key(&heir));
+            redirect.generation >= oldest_generation && leads
         });
     }
 
@@ -356,10 +352,23 @@ impl Tables {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use rustix::time::{ClockId, clock_gettime};
+    use std::time::Duration;
 
-    fn volume(layer: u32) -> Volume {
+    /// What `work` takes of the processor, however busy the machine is.
+    pub(crate) fn processor_time(work: impl FnOnce()) -> Duration {
+        let now = || {
+            let time = clock_gettime(ClockId::ThreadCPUTime);
+            Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+        };
+        let begun = now();
+        work();
+        now() - begun
+    }
+
+    pub(crate) fn volume(layer: u32) -> Volume {
         Volume {
             name: format!("on {layer}"),
             blocks: 1,
@@ -368,53 +377,6 @@ mod tests {
             reserved: false,
             attributes: Vec::new(),
         }
-    }
-
-    #[test]
-    fn layers_are_dropped_from_the_top_and_folded_into_an_only_child() {
-        let mut tables = Tables::default();
-        let base = tables.add_layer(None).unwrap();
-        let left = tables.add_layer(Some(base)).unwrap();
-        let right = tables.add_layer(Some(base)).unwrap();
-        tables.volumes.insert(10, volume(left));
-        tables.volumes.insert(11, volume(right));
-        assert_eq!(tables.unneeded(), None, "two volumes share the base");
-        tables.volumes.remove(&11);
-        assert_eq!(tables.unneeded(), Some(Unneeded::Drop(right)));
-        tables.layers.remove(&right);
-        assert_eq!(
-            tables.unneeded(),
-            Some(Unneeded::Fold(Fold {
-                layer: base,
-                child: left
-            }))
-        );
-    }
-
-    #[test]
-    fn what_frees_space_goes_first_and_a_fold_ends_before_the_next_begins() {
-        let mut tables = Tables::default();
-        let base = tables.add_layer(None).unwrap();
-        let middle = tables.add_layer(Some(base)).unwrap();
-        let top = tables.add_layer(Some(middle)).unwrap();
-        tables.volumes.insert(10, volume(top));
-        let second = Fold {
-            layer: middle,
-            child: top,
-        };
-        tables.folding = Some(second);
-        assert_eq!(tables.unneeded(), Some(Unneeded::Fold(second)));
-        assert_eq!(tables.partner(middle), Some(top));
-        assert_eq!(tables.partner(top), Some(middle));
-        assert_eq!(tables.partner(base), None);
-        let dropped = tables.add_layer(Some(base)).unwrap();
-        assert_eq!(tables.unneeded(), Some(Unneeded::Drop(dropped)));
-        tables.layers.get_mut(&dropped).unwrap().mapped = 5;
-        tables.layers.get_mut(&top).unwrap().mapped = 7;
-        assert_eq!(tables.doomed_blocks(), 5);
-        tables.volumes.clear();
-        assert_eq!(tables.doomed_blocks(), 12);
-        assert_eq!(tables.unneeded(), Some(Unneeded::Drop(top)));
     }
 
     #[test]
@@ -485,5 +447,44 @@ mod tests {
         assert_eq!(tables.redirects.keys().copied().collect::<Vec<_>>(), [91]);
         assert_eq!(tables.resolve(91), Some(heir));
         assert_eq!((tables.resolve(92), tables.resolve(93)), (None, None));
+    }
+
+    /// Each layer of a long chain was folded into the next: every header of old still finds the
+    /// last heir, in one step, and finding out took no step for each pair of them.
+    #[test]
+    fn a_long_chain_of_redirects_is_pruned_in_one_walk() {
+        const LAYERS: u32 = 50_000;
+        let mut tables = Tables::default();
+        let chain = (1..LAYERS).map(|layer| {
+            let (to, generation) = (Some(layer + 1), layer / 2);
+            (layer, Redirect { to, generation })
+        });
+        tables.redirects = chain.collect();
+        tables.layers.insert(LAYERS, Layer::default());
+        let spent = processor_time(|| tables.prune_redirects(LAYERS / 4));
+        assert_eq!(tables.redirects.len() as u32, LAYERS / 2);
+        assert!(tables.redirects.values().all(|it| it.to == Some(LAYERS)));
+        // In steps for each pair it is minutes.
+        assert!(spent < Duration::from_secs(5), "{spent:?}");
+    }
+
+    /// A chain of snapshots, each with a name: who stands on the lowest is found in one walk.
+    #[test]
+    fn who_stands_on_a_layer_is_found_in_one_walk() {
+        const SNAPSHOTS: u32 = 50_000;
+        let mut tables = Tables::default();
+        let mut below = None;
+        for at in 0..SNAPSHOTS {
+            let layer = tables.add_layer(below).unwrap();
+            tables.volumes.insert(1_000_000 + at, volume(layer));
+            below = Some(layer);
+        }
+        let (lowest, alone) = (1, tables.add_layer(None).unwrap());
+        tables.volumes.insert(1, volume(alone));
+        let mut found = 0;
+        let spent = processor_time(|| found = tables.tops_above(lowest).count());
+        assert_eq!(found as u32, SNAPSHOTS);
+        assert_eq!(tables.tops_above(alone).count(), 1);
+        assert!(spent < Duration::from_secs(5), "{spent:?}");
     }
 }

@@ -211,6 +211,8 @@ impl World {
             // No random word, so that every world stays what it was: few rows, or all of a segment.
             cleaner_piece_blocks: [16, 64, 1024][self.options.seed as usize % 3],
             leaves_removed_at_once: [1, 9, 4096][self.options.seed as usize / 3 % 3],
+            entries_in_a_row: [1024, 7, 1][self.options.seed as usize / 27 % 3],
+            scrub_nodes_at_once: [1 << 20, 40, 1][self.options.seed as usize / 9 % 3],
             stripes_in_flight: 1 + self.random.below(6) as usize,
             ..Settings::default()
         }

@@ -30,8 +30,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if self.stopping.get() {
             return Err(PoolError::Offline(OfflineReason::Closing));
         }
-        let body = Rc::new(self.body_with_ready()?.encode());
+        let last = self.last_body().await?;
+        let body = self.body_with_ready(last);
         if !self.state.borrow().unannounced.is_empty() {
+            let body = Rc::new(body.encode_in_turns(self.settings.entries_in_a_row).await);
             let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;
             if let Err(error) = published {
                 tracing::error!(%error, "segments could not be announced");
@@ -49,7 +51,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// from here on the pool can serve, although its maps do not have what was found.
     pub async fn announce_decided(&self, decided: Decided) -> Result<(), PoolError> {
         let _alone = self.upkeep_lock.lock().await;
-        let mut body = self.body_with_ready()?;
+        let last = self.last_body().await?;
+        let mut body = self.body_with_ready(last);
         body.decided = Some(decided);
         if Mutation::ForgetsTornStripes.is_planted()
             && let Some(decided) = &mut body.decided
@@ -88,14 +91,20 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.checkpoint_locked(Resume::WhenDurable, |_| Ok(()))
                 .await?;
         }
+        let last = self.last_body().await?;
+        // Until the change is certain to fit nobody else has a turn: what is taken back was never
+        // seen.
         let before = self.state.borrow().tables.clone();
         let changed = change(&mut self.state.borrow_mut(), &before);
-        let changed = changed.and_then(|output| Ok((output, self.body_with_tables()?)));
+        let changed = changed.and_then(|output| Ok((output, self.body_with_tables(last)?)));
         let (output, body) = changed.inspect_err(|_| {
             let mut state = self.state.borrow_mut();
             state.tables = before;
             state.tables_changed();
         })?;
+        // Nothing takes the change back any more: who sees it early sees what is, or a pool that
+        // goes offline.
+        let body = Rc::new(body.encode_in_turns(self.settings.entries_in_a_row).await);
         let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;
         if let Err(error) = published {
             tracing::error!(%error, "a change of volumes could not be published");
@@ -103,7 +112,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return Err(error);
         }
         self.state.borrow_mut().unannounced.clear();
-        let tables = || Box::new(self.state.borrow().tables.clone());
+        let tables = || self.state.borrow().tables.clone();
         self.ask_all(|reply| Order::Tables(tables(), reply)).await?;
         self.unneeded.notify_one();
         Ok(output)
@@ -115,24 +124,31 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// The tables as they are to be, if there is room for them.
-    fn body_with_tables(&self) -> Result<Rc<Vec<u8>>, PoolError> {
-        self.state.borrow_mut().tables_changed();
-        let mut body = self.body_with_ready()?;
+    fn body_with_tables(&self, last: Body) -> Result<Body, PoolError> {
+        let mut body = self.body_with_ready(last);
         body.tables = self.state.borrow().tables.clone();
-        let body = body.encode();
-        match body.len() <= self.slot_bytes() {
-            true => Ok(Rc::new(body)),
+        let (bytes, allowed) = (body.encoded_bytes(), self.slot_bytes());
+        match bytes <= allowed {
+            true => Ok(body),
             false => Err(PoolError::TablesFull {
-                bytes: body.len() as u64,
-                allowed: self.slot_bytes() as u64,
+                bytes: bytes as u64,
+                allowed: allowed as u64,
             }),
         }
     }
 
-    /// The last tables, but for the segments that have been freed, and are made ready, since.
-    pub fn body_with_ready(&self) -> Result<Body, PoolError> {
-        let mut body = Body::decode(&self.published.borrow().body, VERSION)
-            .map_err(|_| PoolError::Damaged("tables of the last checkpoint"))?;
+    /// The last tables. Others have their turns meanwhile: whoever publishes new ones holds the
+    /// lock that the caller holds.
+    pub async fn last_body(&self) -> Result<Body, PoolError> {
+        let bytes = self.published.borrow().body.clone();
+        let in_a_row = self.settings.entries_in_a_row;
+        let body = Body::decode_in_turns(&bytes, VERSION, in_a_row).await;
+        body.map_err(|_| PoolError::Damaged("tables of the last checkpoint"))
+    }
+
+    /// The `last` tables, but for the segments that have been freed, and are made ready, since.
+    pub fn body_with_ready(&self, last: Body) -> Body {
+        let mut body = last;
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         self.make_ready(state);
@@ -153,6 +169,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 .extend(ready.map(|found| (*number, found.clone())));
         }
         body.next_generation = state.segments.next_generation();
-        Ok(body)
+        body
     }
 }

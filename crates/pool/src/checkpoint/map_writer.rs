@@ -251,6 +251,10 @@ impl<D: BlockDevice + 'static> Ledger for MapWriter<'_, D> {
         let lacks = state.segments.lacking(core.array.taking_mask()).next();
         lacks.map_or(room, |_| room.min(core.nodes_storable(&state))) as usize
     }
+
+    async fn give_way(&self) {
+        reactor::yield_now().await;
+    }
 }
 
 impl<D: BlockDevice + 'static> Nodes for MapWriter<'_, D> {

@@ -7,10 +7,12 @@ use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
 use crate::segments::cleaned::Window;
 use crate::segments::space::{Action, Aged, Situation, plan};
+use crate::segments::zones::Zone;
 use crate::segments::{Kind, SegmentState};
 use crate::shard::coordinator::Coordinator;
+use crate::shard::limbo::Freed;
 use crate::shard::messages::Order;
-use crate::shard::state::{Freed, State};
+use crate::shard::state::State;
 use crate::stripes::class::{Class, Rules};
 use block::{BlockDevice, IoError};
 use std::rc::Rc;
@@ -23,6 +25,8 @@ const CHEAP_FILL: f64 = 0.9;
 const PATIENCE: usize = 8;
 /// Segments are freed without a checkpoint while the tables leave so much of their place.
 const TABLES_SPARE_BYTES: usize = 4 * BLOCK_BYTES;
+/// Zones that drives are asked to forget at once.
+const DISCARDS_AT_ONCE: usize = 256;
 /// What failed without taking the pool offline is tried again after this time.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -192,10 +196,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         // Readers of this era may have looked the map up before its blocks were replaced.
         let era = state.era;
-        let waiting = certain
-            .into_iter()
-            .map(|number| (era, Freed::Segment(number)));
-        state.limbo.extend(waiting);
+        state
+            .limbo
+            .add(era, certain.into_iter().map(Freed::Segment));
         self.hold_for_others(state);
         state.era += 1;
         state.release_limbo();
@@ -209,13 +212,24 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         // Who closes the pool takes the lock after saying so.
         let _alone = self.upkeep_lock.lock().await;
-        if self.stopping.get() {
-            return;
+        loop {
+            let zones = self.zones_to_discard();
+            if zones.is_empty() || self.ends() || self.verify().await.is_err() {
+                return;
+            }
+            self.discard(zones).await;
         }
-        if self.verify().await.is_err() {
-            return;
-        }
-        let zones = self.state.borrow().segments.zones().discarding().to_vec();
+    }
+
+    /// Some of the zones whose drives may forget what is in them: all of a large volume's at once
+    /// would keep others waiting.
+    fn zones_to_discard(&self) -> Vec<Zone> {
+        let state = self.state.borrow();
+        let all = state.segments.zones().discarding();
+        all.iter().take(DISCARDS_AT_ONCE).copied().collect()
+    }
+
+    async fn discard(&self, zones: Vec<Zone>) {
         let discards = zones.iter().map(|zone| async move {
             if let Some(drive) = self.array.drive(usize::from(zone.drive)) {
                 drive.discard(zone.index).await;

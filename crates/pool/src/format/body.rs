@@ -1,11 +1,15 @@
 //! The checkpoint's tables: segments, layers, volumes, snapshots; a run of little-endian fields.
 
+mod steps;
+
+use crate::format::body::steps::{Decoder, Encoder};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::slices::{SHARDS_MAX, SLICE_BLOCKS};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState};
 use crate::volumes::{Fold, Layer, Redirect, Root, Snapshot, Tables, Volume};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Everything that a checkpoint says besides the superblock itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +22,7 @@ pub(crate) struct Body {
     /// Nodes of all maps together.
     pub map_nodes: u64,
     pub segments: BTreeMap<u32, Segment>,
-    pub tables: Tables,
+    pub tables: Arc<Tables>,
     /// What the last recovery decided about the logs it found, until the maps have them.
     pub decided: Option<Decided>,
 }
@@ -54,7 +58,7 @@ impl Default for Body {
             next_generation: 0,
             map_nodes: 0,
             segments: BTreeMap::new(),
-            tables: Tables::default(),
+            tables: Arc::default(),
             decided: None,
         }
     }
@@ -114,66 +118,55 @@ impl<'a> Reader<'a> {
 
 impl Body {
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer(Vec::new());
-        out.number(u64::from(self.slice_blocks), 4);
-        out.count(self.sequences.len());
-        for sequence in &self.sequences {
-            out.number(*sequence, 8);
+        let mut encoder = Encoder::new(self);
+        while encoder.step(usize::MAX) {}
+        encoder.into_bytes()
+    }
+
+    /// How many bytes that makes.
+    pub fn encoded_bytes(&self) -> usize {
+        let segments = self.segments.values();
+        let segments = segments.map(|segment| segment_bytes(segment.columns.len()));
+        let empty = self.tables.layers.values().filter(|it| it.is_empty());
+        let tables = tables_bytes(&self.tables) - ROOT_BYTES * empty.count();
+        let logs = self.decided.iter().flat_map(|decided| &decided.logs);
+        let logs = logs.map(|log| LOG_BYTES + 8 * log.torn.len());
+        let decided = self.decided.as_ref().map_or(0, |_| DECIDED_BYTES);
+        HEAD_BYTES
+            + 8 * self.sequences.len()
+            + segments.sum::<usize>()
+            + tables
+            + decided
+            + logs.sum::<usize>()
+    }
+
+    /// The same; others on this core have a turn after so many entries.
+    pub async fn encode_in_turns(&self, in_a_row: usize) -> Vec<u8> {
+        let mut encoder = Encoder::new(self);
+        while encoder.step(in_a_row.max(1)) {
+            reactor::yield_now().await;
         }
-        out.number(u64::from(self.next_generation), 4);
-        out.number(self.map_nodes, 8);
-        let folding = self.tables.folding;
-        out.number(folding.map_or(0, |fold| fold.layer.into()), 4);
-        out.number(folding.map_or(0, |fold| fold.child.into()), 4);
-        out.count(self.segments.len());
-        for (number, segment) in &self.segments {
-            write_segment(&mut out, *number, segment);
-        }
-        write_tables(&mut out, &self.tables);
-        write_later_lists(&mut out, &self.tables);
-        if let Some(decided) = &self.decided {
-            write_decided(&mut out, decided);
-        }
-        out.0
+        encoder.into_bytes()
     }
 
     /// Tables as this version of the format has them, or an earlier one.
     pub fn decode(bytes: &[u8], version: u32) -> Result<Body, Malformed> {
-        let mut from = Reader(bytes);
-        let slice_blocks = from.word()?;
-        let shards = from.word()? as usize;
-        if slice_blocks == 0 || !(1..=SHARDS_MAX).contains(&shards) {
-            return Err(Malformed);
+        let mut decoder = Decoder::new(bytes, version);
+        while decoder.step(usize::MAX)? {}
+        Ok(decoder.into_body())
+    }
+
+    /// The same; others on this core have a turn after so many entries.
+    pub async fn decode_in_turns(
+        bytes: &[u8],
+        version: u32,
+        in_a_row: usize,
+    ) -> Result<Body, Malformed> {
+        let mut decoder = Decoder::new(bytes, version);
+        while decoder.step(in_a_row.max(1))? {
+            reactor::yield_now().await;
         }
-        let sequences: Result<Vec<u64>, Malformed> = (0..shards).map(|_| from.number(8)).collect();
-        let mut body = Body {
-            slice_blocks,
-            sequences: sequences?,
-            next_generation: from.word()?,
-            map_nodes: from.number(8)?,
-            ..Body::default()
-        };
-        let folding = match version {
-            1 => None,
-            _ => read_fold(&mut from)?,
-        };
-        for _ in 0..from.word()? {
-            let (number, segment) = read_segment(&mut from)?;
-            once(body.segments.insert(number, segment))?;
-        }
-        body.tables = read_tables(&mut from)?;
-        body.tables.folding = folding;
-        if version >= LATER_LISTS_SINCE {
-            read_later_lists(&mut from, &mut body.tables)?;
-        }
-        if !from.0.is_empty() {
-            body.decided = Some(read_decided(&mut from)?);
-        }
-        if from.0.is_empty() {
-            Ok(body)
-        } else {
-            Err(Malformed)
-        }
+        Ok(decoder.into_body())
     }
 }
 
@@ -219,6 +212,13 @@ fn read_later_lists(from: &mut Reader<'_>, tables: &mut Tables) -> Result<(), Ma
     Ok(())
 }
 
+/// Bytes of what is before the segments, without the logs of shards.
+const HEAD_BYTES: usize = 32;
+/// Bytes that the root of a layer takes.
+const ROOT_BYTES: usize = 11;
+/// Bytes of what was decided, and of what was about each log, without those of torn stripes.
+const DECIDED_BYTES: usize = 16;
+const LOG_BYTES: usize = 20;
 /// Bytes that a redirect takes.
 pub(crate) const REDIRECT_BYTES: usize = 12;
 
@@ -279,50 +279,45 @@ fn read_segment(from: &mut Reader<'_>) -> Result<(u32, Segment), Malformed> {
     Ok((number, segment))
 }
 
-fn write_tables(out: &mut Writer, tables: &Tables) {
-    out.number(u64::from(tables.next_id), 4);
-    out.count(tables.layers.len());
-    for (id, layer) in &tables.layers {
-        out.number(u64::from(*id), 4);
-        out.number(layer.parent.map_or(0, u64::from), 4);
-        out.number(layer.mapped, 8);
-        let root = layer.root;
-        match root.and_then(|root| Some((root.level, root.mapping.entry()?))) {
-            Some((level, entry)) => {
-                out.number(1 + u64::from(level), 1);
-                out.number(entry.at.pack(), 7);
-                out.number(u64::from(entry.crc), 4);
-            }
-            None => out.number(0, 1),
+fn write_layer(out: &mut Writer, id: u32, layer: &Layer) {
+    out.number(u64::from(id), 4);
+    out.number(layer.parent.map_or(0, u64::from), 4);
+    out.number(layer.mapped, 8);
+    let root = layer.root;
+    match root.and_then(|root| Some((root.level, root.mapping.entry()?))) {
+        Some((level, entry)) => {
+            out.number(1 + u64::from(level), 1);
+            out.number(entry.at.pack(), 7);
+            out.number(u64::from(entry.crc), 4);
         }
-    }
-    out.count(tables.redirects.len());
-    for (from, redirect) in &tables.redirects {
-        out.number(u64::from(*from), 4);
-        out.number(redirect.to.map_or(0, u64::from), 4);
-        out.number(u64::from(redirect.generation), 4);
-    }
-    out.count(tables.volumes.len());
-    for (id, volume) in &tables.volumes {
-        out.number(u64::from(*id), 4);
-        out.text(volume.name.as_bytes());
-        out.number(volume.blocks, 8);
-        out.number(u64::from(volume.layer), 4);
-        out.number(volume.origin.map_or(0, u64::from), 4);
-        out.text(&volume.attributes);
-        out.number(u64::from(volume.reserved), 1);
-    }
-    out.count(tables.snapshots.len());
-    for (id, snapshot) in &tables.snapshots {
-        out.number(u64::from(*id), 4);
-        out.text(snapshot.name.as_bytes());
-        out.number(snapshot.blocks, 8);
-        out.number(u64::from(snapshot.layer), 4);
-        out.number(u64::from(snapshot.volume), 4);
+        None => out.number(0, 1),
     }
 }
 
-/// Entries are told apart by their numbers: none is there twice.
+fn write_redirect(out: &mut Writer, from: u32, redirect: &Redirect) {
+    out.number(u64::from(from), 4);
+    out.number(redirect.to.map_or(0, u64::from), 4);
+    out.number(u64::from(redirect.generation), 4);
+}
+
+fn write_volume(out: &mut Writer, id: u32, volume: &Volume) {
+    out.number(u64::from(id), 4);
+    out.text(volume.name.as_bytes());
+    out.number(volume.blocks, 8);
+    out.number(u64::from(volume.layer), 4);
+    out.number(volume.origin.map_or(0, u64::from), 4);
+    out.text(&volume.attributes);
+    out.number(u64::from(volume.reserved), 1);
+}
+
+fn write_snapshot(out: &mut Writer, id: u32, snapshot: &Snapshot) {
+    out.number(u64::from(id), 4);
+    out.text(snapshot.name.as_bytes());
+    out.number(snapshot.blocks, 8);
+    out.number(u64::from(snapshot.layer), 4);
+    out.number(u64::from(snapshot.volume), 4);
+}
+
 fn once<T>(before: Option<T>) -> Result<(), Malformed> {
     before.map_or(Ok(()), |_| Err(Malformed))
 }
@@ -331,62 +326,58 @@ fn some(id: u32) -> Option<u32> {
     (id != 0).then_some(id)
 }
 
-fn read_tables(from: &mut Reader<'_>) -> Result<Tables, Malformed> {
-    let mut tables = Tables {
-        next_id: from.word()?,
-        ..Tables::default()
-    };
-    for _ in 0..from.word()? {
-        let id = from.word()?;
-        let parent = some(from.word()?);
-        let mapped = from.number(8)?;
-        let root = match from.number(1)? {
-            0 => None,
-            level => Some(Root {
-                level: (level - 1) as u8,
-                mapping: Mapping::Block(Entry {
-                    at: Location::unpack(from.number(7)?),
-                    crc: from.word()?,
-                }),
+fn read_layer(from: &mut Reader<'_>) -> Result<(u32, Layer), Malformed> {
+    let id = from.word()?;
+    let parent = some(from.word()?);
+    let mapped = from.number(8)?;
+    let root = match from.number(1)? {
+        0 => None,
+        level => Some(Root {
+            level: (level - 1) as u8,
+            mapping: Mapping::Block(Entry {
+                at: Location::unpack(from.number(7)?),
+                crc: from.word()?,
             }),
-        };
-        let layer = Layer {
-            parent,
-            mapped,
-            root,
-        };
-        once(tables.layers.insert(id, layer))?;
-    }
-    for _ in 0..from.word()? {
-        let id = from.word()?;
-        let to = some(from.word()?);
-        let generation = from.word()?;
-        once(tables.redirects.insert(id, Redirect { to, generation }))?;
-    }
-    for _ in 0..from.word()? {
-        let id = from.word()?;
-        let volume = Volume {
-            name: from.name()?,
-            blocks: from.number(8)?,
-            layer: from.word()?,
-            origin: some(from.word()?),
-            attributes: from.text()?,
-            reserved: from.number(1)? & 1 != 0,
-        };
-        once(tables.volumes.insert(id, volume))?;
-    }
-    for _ in 0..from.word()? {
-        let id = from.word()?;
-        let snapshot = Snapshot {
-            name: from.name()?,
-            blocks: from.number(8)?,
-            layer: from.word()?,
-            volume: from.word()?,
-            taken: None,
-        };
-        once(tables.snapshots.insert(id, snapshot))?;
-    }
-    Ok(tables)
+        }),
+    };
+    let layer = Layer {
+        parent,
+        mapped,
+        root,
+    };
+    Ok((id, layer))
+}
+
+fn read_redirect(from: &mut Reader<'_>) -> Result<(u32, Redirect), Malformed> {
+    let id = from.word()?;
+    let to = some(from.word()?);
+    let generation = from.word()?;
+    Ok((id, Redirect { to, generation }))
+}
+
+fn read_volume(from: &mut Reader<'_>) -> Result<(u32, Volume), Malformed> {
+    let id = from.word()?;
+    let volume = Volume {
+        name: from.name()?,
+        blocks: from.number(8)?,
+        layer: from.word()?,
+        origin: some(from.word()?),
+        attributes: from.text()?,
+        reserved: from.number(1)? & 1 != 0,
+    };
+    Ok((id, volume))
+}
+
+fn read_snapshot(from: &mut Reader<'_>) -> Result<(u32, Snapshot), Malformed> {
+    let id = from.word()?;
+    let snapshot = Snapshot {
+        name: from.name()?,
+        blocks: from.number(8)?,
+        layer: from.word()?,
+        volume: from.word()?,
+        taken: None,
+    };
+    Ok((id, snapshot))
 }
 
 fn write_decided(out: &mut Writer, decided: &Decided) {
@@ -431,6 +422,8 @@ fn read_decided(from: &mut Reader<'_>) -> Result<Decided, Malformed> {
 mod tests {
     use super::*;
     use crate::format::superblock::VERSION;
+    use std::cell::Cell;
+    use std::rc::Rc;
 
     fn sample() -> Body {
         let zone = Some(Zone { drive: 3, index: 9 });
@@ -455,7 +448,7 @@ mod tests {
             ..Body::default()
         };
         body.segments.insert(7, segment);
-        let tables = &mut body.tables;
+        let tables = Arc::make_mut(&mut body.tables);
         tables.next_id = 30;
         tables.layers.insert(
             1,
@@ -505,6 +498,7 @@ mod tests {
     fn tables_round_trip_and_a_cut_at_any_byte_is_refused() {
         let body = sample();
         let bytes = body.encode();
+        assert_eq!(bytes.len(), body.encoded_bytes());
         assert_eq!(Body::decode(&bytes, VERSION), Ok(body));
         for end in 0..bytes.len() {
             assert!(
@@ -517,8 +511,9 @@ mod tests {
     #[test]
     fn tables_of_earlier_versions_are_read_too() {
         let mut body = sample();
-        body.tables.folding = None;
-        for snapshot in body.tables.snapshots.values_mut() {
+        let tables = Arc::make_mut(&mut body.tables);
+        tables.folding = None;
+        for snapshot in tables.snapshots.values_mut() {
             snapshot.taken = None;
         }
         let mut bytes = body.encode();
@@ -554,11 +549,11 @@ mod tests {
         let without = body.segments.remove(&7).expect("a segment").columns.len();
         assert_eq!(bytes - body.encode().len(), segment_bytes(without));
         let root = body.tables.layers[&1].root;
-        for layer in body.tables.layers.values_mut() {
+        for layer in Arc::make_mut(&mut body.tables).layers.values_mut() {
             layer.root = root;
         }
         let bytes = body.encode().len();
-        body.tables = Tables::default();
+        body.tables = Arc::default();
         let least = tables_bytes(&body.tables);
         let more = tables_bytes(&sample().tables) - least;
         assert_eq!(bytes - body.encode().len(), more);
@@ -579,6 +574,7 @@ mod tests {
             logs: vec![log(1, 7, vec![4, 6]), log(2, 2, Vec::new())],
         });
         let bytes = body.encode();
+        assert_eq!(bytes.len(), body.encoded_bytes());
         assert_eq!(Body::decode(&bytes, VERSION), Ok(body));
         for end in without + 1..bytes.len() {
             assert!(
@@ -586,5 +582,35 @@ mod tests {
                 "cut at {end}"
             );
         }
+    }
+
+    /// Others have a turn after so many entries, and the bytes are the same.
+    #[test]
+    fn tables_are_written_and_read_in_turns() {
+        const IN_A_ROW: usize = 100;
+        const SNAPSHOTS: u32 = 1000;
+        let mut body = sample();
+        let tables = Arc::make_mut(&mut body.tables);
+        let snapshot = tables.snapshots.values().next().unwrap().clone();
+        for id in 1000..1000 + SNAPSHOTS {
+            tables.snapshots.insert(id, snapshot.clone());
+        }
+        let turns = Rc::new(Cell::new(0));
+        reactor::Reactor::simulated(1).run(async {
+            let counting = turns.clone();
+            let others = reactor::spawn(async move {
+                loop {
+                    counting.set(counting.get() + 1);
+                    reactor::yield_now().await;
+                }
+            });
+            let bytes = body.encode_in_turns(IN_A_ROW).await;
+            assert!(turns.take() >= 9, "while it writes");
+            assert_eq!(bytes, body.encode());
+            let read = Body::decode_in_turns(&bytes, VERSION, IN_A_ROW).await;
+            assert!(turns.take() >= 9, "while it reads");
+            assert_eq!(read, Ok(body));
+            others.cancel();
+        });
     }
 }

@@ -10,6 +10,7 @@ use crate::segments::{Kind, Segment, SegmentState};
 use crate::volumes::{Fold, Layer, Redirect, Root, Snapshot, Volume};
 use Value::{Number, Text};
 use std::mem::offset_of;
+use std::sync::Arc;
 use stripe::{Header, Place, Record};
 
 /// The rows of the table under a heading, cell by cell.
@@ -159,7 +160,7 @@ fn sample() -> Body {
         ..Body::default()
     };
     body.segments.insert(7, segment);
-    let tables = &mut body.tables;
+    let tables = Arc::make_mut(&mut body.tables);
     tables.next_id = 30;
     let mapping = Mapping::Block(Entry { at: AT, crc: 33 });
     let root = Some(Root { level: 2, mapping });

@@ -24,6 +24,7 @@ use crate::labels::slots::look::{Seen, layout_of, read_sides};
 use crate::location::BLOCK_BYTES;
 use block::{BlockDevice, Buffer, IoError};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What becomes of tables that are whole.
@@ -70,7 +71,7 @@ impl Slot {
         let mut body =
             Body::decode(&self.body, version).map_err(|_| PoolError::Damaged("tables"))?;
         plausible::tables(&body, &self.superblock)?;
-        body.tables.shorten_redirects();
+        Arc::make_mut(&mut body.tables).shorten_redirects();
         Ok(body)
     }
 

@@ -10,7 +10,8 @@ use crate::format::node::{NODE_RECORDS, NodeRecord};
 use crate::location::{Mapping, VOLUME_BLOCKS_MAX};
 use crate::map::overlay::{Change, Run};
 use crate::map::tree::{self, Laid, NodeSink};
-use crate::volumes::{Fold, Layer, Redirect, Root, Tables, Unneeded};
+use crate::volumes::removal::{Removal, Unneeded};
+use crate::volumes::{Fold, Layer, Redirect, Root, Tables};
 use block::IoError;
 
 /// A leaf that is folded is as much work as so many that are dropped: its blocks may be in as many
@@ -18,6 +19,8 @@ use block::IoError;
 const FOLD_COST: usize = 8;
 /// Nodes that the trees of a fold may become larger by at once.
 const MORE_NODES: usize = 8;
+/// Others on this core have a turn after so many layers: a layer may have no node to wait for.
+const LAYERS_IN_A_ROW: usize = 16;
 
 /// Into which of two layers the leaves of the other go: that takes fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,24 +40,35 @@ pub(crate) trait Ledger {
     fn nodes(&self) -> usize;
     /// How many more may be stored before the next checkpoint.
     fn room(&self) -> usize;
+    /// Others on this core have a turn. Nobody else changes the tables or the maps meanwhile: who
+    /// does holds the lock that a merge holds.
+    async fn give_way(&self);
 }
 
 /// Puts deallocations in a layer that has ancestors as holes, where an ancestor may have a block
 /// that would otherwise show through.
 fn with_markers(tables: &Tables, layer: u32, changes: &mut [Change]) {
+    let clears = |change: &&mut Change| matches!(change, Change::Clear { .. });
+    let mut cleared = changes.iter_mut().filter(clears).peekable();
+    if cleared.peek().is_none() || !has_blocks_below(tables, layer) {
+        return;
+    }
+    for change in cleared {
+        let (start, end, run) = (change.start(), change.end(), Run::Hole);
+        *change = Change::Cover { start, end, run };
+    }
+}
+
+/// Whether an ancestor of a layer has a map.
+fn has_blocks_below(tables: &Tables, layer: u32) -> bool {
     let mut ancestor = tables.parent(layer);
-    let mut shows = false;
-    while let Some(id) = ancestor {
-        let found = tables.layers.get(&id);
-        shows |= found.is_some_and(|layer| layer.root.is_some());
-        ancestor = tables.parent(id);
-    }
-    for change in changes.iter_mut().filter(|_| shows) {
-        if let Change::Clear { start, end } = *change {
-            let run = Run::Hole;
-            *change = Change::Cover { start, end, run };
+    while let Some(found) = ancestor.and_then(|id| tables.layers.get(&id)) {
+        if !found.is_empty() {
+            return true;
         }
+        ancestor = found.parent;
     }
+    false
 }
 
 /// Merges what was written to a layer since the last checkpoint into its map.
@@ -126,14 +140,23 @@ pub(crate) async fn remove_unneeded<S: NodeSink + Ledger>(
     generation: u32,
     leaves: usize,
 ) -> Result<(), IoError> {
-    let mut left = leaves;
-    while let Some(unneeded) = tables.unneeded()
+    if leaves == 0 || !tables.has_unneeded() {
+        return Ok(());
+    }
+    let mut removal = Removal::new(tables);
+    let (mut left, mut in_a_row) = (leaves, 0);
+    while let Some(unneeded) = removal.next(tables)
         && left > 0
     {
+        in_a_row += 1;
+        if in_a_row == LAYERS_IN_A_ROW {
+            in_a_row = 0;
+            sink.give_way().await;
+        }
         let leaves = match unneeded {
             Unneeded::Drop(layer) => {
                 let leaves = clear_first(sink, tables, layer, left).await?;
-                end_dropped(tables, layer, generation);
+                end_dropped(tables, &mut removal, layer, generation);
                 leaves
             }
             Unneeded::Fold(fold) => {
@@ -145,7 +168,7 @@ pub(crate) async fn remove_unneeded<S: NodeSink + Ledger>(
                     *towards = None;
                 }
                 let leaves = fold_some(sink, tables, fold, towards, most).await?;
-                end_folded(tables, fold, towards, generation);
+                end_folded(tables, &mut removal, fold, towards, generation);
                 leaves * FOLD_COST
             }
         };
@@ -194,12 +217,13 @@ async fn clear_before<S: NodeSink + Ledger>(
 
 /// Forgets a dropped layer of which nothing is left. What was folded into its parent until then
 /// goes with the parent.
-fn end_dropped(tables: &mut Tables, layer: u32, generation: u32) {
-    let ended = tables.layers.get(&layer).is_some_and(Layer::is_empty);
-    if !ended {
+fn end_dropped(tables: &mut Tables, removal: &mut Removal, layer: u32, generation: u32) {
+    let ended = tables.layers.get(&layer).filter(|found| found.is_empty());
+    let Some(parent) = ended.map(|found| found.parent) else {
         return;
-    }
+    };
     tables.layers.remove(&layer);
+    removal.dropped(layer, parent);
     let fold = tables.folding.take_if(|fold| fold.child == layer);
     let to = fold.map(|fold| fold.layer);
     tables.redirects.insert(layer, Redirect { to, generation });
@@ -280,7 +304,13 @@ fn as_change(record: &NodeRecord) -> Change {
 }
 
 /// Makes one layer of two of which one has everything.
-fn end_folded(tables: &mut Tables, fold: Fold, towards: &mut Option<Towards>, generation: u32) {
+fn end_folded(
+    tables: &mut Tables,
+    removal: &mut Removal,
+    fold: Fold,
+    towards: &mut Option<Towards>,
+    generation: u32,
+) {
     let from = match towards {
         Some(Towards::Parent { .. }) => fold.child,
         _ => fold.layer,
@@ -295,9 +325,13 @@ fn end_folded(tables: &mut Tables, fold: Fold, towards: &mut Option<Towards>, ge
             (heir.root, heir.mapped) = (lower.root, lower.mapped);
         }
     }
+    removal.folded(fold, lower.parent);
     let to = Some(fold.child);
     let redirect = Redirect { to, generation };
     tables.redirects.insert(fold.layer, redirect);
     tables.folding = None;
     *towards = None;
 }
+
+#[cfg(test)]
+mod tests;

@@ -71,6 +71,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub async fn retire(&self) -> Result<bool, PoolError> {
         // A checkpoint may give up that it leaves, and write to it.
         let _alone = self.upkeep_lock.lock().await;
+        if self.retirable().is_none() {
+            return Ok(false);
+        }
+        let last = self.last_body().await?;
         let Some(index) = self.retirable() else {
             return Ok(false);
         };
@@ -84,7 +88,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             next.members[index].id = [0; 16];
             next.raise_epoch(word);
         };
-        let tables = Rc::new(self.body_with_ready()?.encode());
+        let tables = Rc::new(self.body_with_ready(last).encode());
         self.publish(Some(forget), Some(tables)).await?;
         // Not before every member knows: nobody may wipe the drive until then.
         {

@@ -206,18 +206,18 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 let core = core.clone();
                 drop(reactor::spawn(async move {
                     reactor::sleep(LATE).await;
-                    install(&core, *view, &nodes);
+                    install(&core, view, &nodes);
                 }));
             }
             Order::View { view, nodes, reply } => {
-                install(core, *view, &nodes);
+                install(core, view, &nodes);
                 let _ = reply.try_send(());
             }
             Order::Tables(_, reply) if Mutation::TablesComeNever.is_planted() => {
                 let _ = reply.try_send(());
             }
             Order::Tables(tables, reply) => {
-                core.state.borrow_mut().replace_tables(*tables);
+                core.state.borrow_mut().replace_tables(tables);
                 let _ = reply.try_send(());
             }
             Order::Retire(reply) => {

@@ -93,7 +93,7 @@ fn check_attributes(attributes: &[u8]) -> Result<(), PoolError> {
 
 fn volume_mut(state: &mut State, id: VolumeId) -> Result<&mut Volume, PoolError> {
     state
-        .tables
+        .tables_mut()
         .volumes
         .get_mut(&id.0)
         .ok_or(PoolError::NotFound("volume"))
@@ -138,8 +138,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 let changed = change(state)?;
                 state.tables_changed();
                 let more = state.promised > before.promised_blocks();
-                let committed = state.committed_blocks_next() + others;
-                if more && committed > self.core.size().usable_blocks() {
+                let committed = || state.committed_blocks_next() + others;
+                if more && committed() > self.core.size().usable_blocks() {
                     return Err(PoolError::NoSpace);
                 }
                 self.check_table_room(before, &state.tables)?;
@@ -165,8 +165,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let name = name.to_owned();
         self.change(options.reserved, move |state| {
             check_name(state, &name)?;
-            let layer = state.tables.add_layer(None)?;
-            let id = state.tables.take_id()?;
+            let layer = state.tables_mut().add_layer(None)?;
+            let id = state.tables_mut().take_id()?;
             let volume = Volume {
                 name,
                 blocks,
@@ -175,7 +175,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 reserved: options.reserved,
                 attributes: options.attributes,
             };
-            state.tables.volumes.insert(id, volume);
+            state.tables_mut().volumes.insert(id, volume);
             Ok(VolumeId(id))
         })
         .await
@@ -294,7 +294,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     pub async fn delete_volume(&self, id: VolumeId) -> Result<(), PoolError> {
         self.change(false, move |state| {
             state
-                .tables
+                .tables_mut()
                 .volumes
                 .remove(&id.0)
                 .ok_or(PoolError::NotFound("volume"))?;
@@ -340,8 +340,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         self.change(false, move |state| {
             check_name(state, &name)?;
             let from = snapshot_of(state, snapshot)?;
-            let layer = state.tables.add_layer(Some(from.layer))?;
-            let id = state.tables.take_id()?;
+            let layer = state.tables_mut().add_layer(Some(from.layer))?;
+            let id = state.tables_mut().take_id()?;
             let volume = Volume {
                 name,
                 blocks: from.blocks,
@@ -350,7 +350,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 reserved: false,
                 attributes: Vec::new(),
             };
-            state.tables.volumes.insert(id, volume);
+            state.tables_mut().volumes.insert(id, volume);
             Ok(VolumeId(id))
         })
         .await
@@ -362,7 +362,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         self.change(promises, move |state| {
             let from = snapshot_of(state, snapshot)?;
             volume_mut(state, id)?;
-            let layer = state.tables.add_layer(Some(from.layer))?;
+            let layer = state.tables_mut().add_layer(Some(from.layer))?;
             let volume = volume_mut(state, id)?;
             volume.layer = layer;
             volume.blocks = from.blocks;
@@ -376,7 +376,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     pub async fn delete_snapshot(&self, id: SnapshotId) -> Result<(), PoolError> {
         self.change(false, move |state| {
             state
-                .tables
+                .tables_mut()
                 .snapshots
                 .remove(&id.0)
                 .ok_or(PoolError::NotFound("snapshot"))?;
@@ -439,9 +439,9 @@ fn take_snapshot(
         let volume = volume_mut(state, id)?;
         (volume.layer, volume.blocks)
     };
-    let top = state.tables.add_layer(Some(frozen))?;
+    let top = state.tables_mut().add_layer(Some(frozen))?;
     volume_mut(state, id)?.layer = top;
-    let snapshot = state.tables.take_id()?;
+    let snapshot = state.tables_mut().take_id()?;
     let entry = Snapshot {
         name: name.to_owned(),
         blocks,
@@ -449,6 +449,6 @@ fn take_snapshot(
         volume: id.0,
         taken,
     };
-    state.tables.snapshots.insert(snapshot, entry);
+    state.tables_mut().snapshots.insert(snapshot, entry);
     Ok(SnapshotId(snapshot))
 }

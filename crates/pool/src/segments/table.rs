@@ -3,7 +3,7 @@
 //! cache. No I/O.
 
 use crate::segments::Segment;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Every segment that is not free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,10 +43,17 @@ impl Table {
         }
     }
 
-    pub fn remove(&mut self, number: u32) -> Option<Segment> {
-        let place = self.numbers.binary_search(&number).ok()?;
-        self.numbers.remove(place);
-        Some(self.segments.remove(place))
+    /// Takes segments out, in one walk however many they are.
+    pub fn remove_all(&mut self, numbers: &BTreeSet<u32>) {
+        if numbers.is_empty() {
+            return;
+        }
+        let mut each = self.numbers.iter();
+        let mut stays = not_among(numbers);
+        self.segments
+            .retain(|_| each.next().is_none_or(|number| stays(*number)));
+        let mut stays = not_among(numbers);
+        self.numbers.retain(|number| stays(*number));
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&u32, &Segment)> + Clone {
@@ -60,10 +67,14 @@ impl Table {
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Segment> {
         self.segments.iter_mut()
     }
+}
 
-    pub fn to_map(&self) -> BTreeMap<u32, Segment> {
-        let all = self.numbers.iter().copied();
-        all.zip(self.segments.iter().cloned()).collect()
+/// Tells of ascending numbers, one after the other, whether each is not among others.
+fn not_among(others: &BTreeSet<u32>) -> impl FnMut(u32) -> bool {
+    let mut others = others.iter().peekable();
+    move |number| {
+        while others.next_if(|other| **other < number).is_some() {}
+        others.next_if(|other| **other == number).is_none()
     }
 }
 
@@ -91,7 +102,9 @@ mod tests {
                     table.insert(number, segment.clone());
                     map.insert(number, segment);
                 } else {
-                    prop_assert_eq!(table.remove(number), map.remove(&number));
+                    let numbers = BTreeSet::from([number, (number * 7 + turn as u32) % 40]);
+                    table.remove_all(&numbers);
+                    map.retain(|number, _| !numbers.contains(number));
                 }
                 prop_assert_eq!(table.get(number), map.get(&number));
                 prop_assert_eq!(table.contains(number), map.contains_key(&number));
@@ -102,7 +115,6 @@ mod tests {
                 prop_assert!(table.iter().eq(map.iter()) && table.values().eq(map.values()));
                 prop_assert_eq!(table.len(), map.len());
             }
-            prop_assert_eq!(table.to_map(), map.clone());
             prop_assert_eq!(Table::from(map), table);
         }
     }

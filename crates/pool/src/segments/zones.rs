@@ -329,6 +329,20 @@ impl Zones {
         }
     }
 
+    /// The same of all zones that wait for it.
+    pub fn all_discarded(&mut self) {
+        let all = std::mem::take(&mut self.discarding);
+        for drive in 0..self.counts.len() {
+            let Some(free) = self.free_of(drive) else {
+                continue;
+            };
+            let own = all.iter().rev().filter(|it| usize::from(it.drive) == drive);
+            let mut zones: Vec<u32> = own.map(|zone| zone.index).collect();
+            zones.append(free);
+            *free = zones;
+        }
+    }
+
     /// Adds the zones of a drive that joined, or takes away those of one that left.
     pub fn set_drive(&mut self, drive: usize, zones: u32) {
         if let Some(free) = self.free_of(drive) {

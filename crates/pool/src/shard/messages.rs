@@ -17,6 +17,7 @@ use crate::reporting::status::Counters;
 use crate::segments::cleaned::Cleaned;
 use crate::segments::runs::Live;
 use crate::segments::slices::{SHARDS_MAX, Share};
+use crate::segments::table::Table;
 use crate::segments::{Segment, SegmentState};
 use crate::stripes::class::Class;
 use crate::volumes::{Holder, Tables};
@@ -24,7 +25,7 @@ use block::IoError;
 use reactor::Instant;
 use reactor::mailbox::{self, Receiver, Sender};
 use reactor::sync::Queue;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -66,11 +67,12 @@ pub(crate) struct Begin {
     pub recovered: Overlay,
 }
 
-/// The maps after a merge, and where everything in them lies.
+/// The maps after a merge, and where everything in them lies. One serves all shards: each makes
+/// its own of it on its own core.
 #[derive(Clone)]
 pub(crate) struct View {
-    pub tables: Tables,
-    pub segments: BTreeMap<u32, Segment>,
+    pub tables: Arc<Tables>,
+    pub segments: Arc<Table>,
 }
 
 /// Which nodes of the map a merge has replaced by which.
@@ -144,12 +146,12 @@ pub(crate) enum Order {
     },
     /// What was set aside is in the maps now.
     View {
-        view: Box<View>,
+        view: View,
         nodes: Arc<Turnover>,
         reply: Sender<()>,
     },
     /// Volumes and layers are these now; the maps are as they were.
-    Tables(Box<Tables>, Sender<()>),
+    Tables(Arc<Tables>, Sender<()>),
     /// Answered when no reader is left that may have seen an earlier view.
     Retire(Sender<()>),
     /// There may be segments again.

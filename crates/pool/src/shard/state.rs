@@ -12,6 +12,7 @@ use crate::segments::slices::Share;
 use crate::segments::victim::{Unmapped, Victim};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState, Segments};
+use crate::shard::limbo::{Freed, Limbo};
 use crate::stripes::class::{Class, Rules};
 use crate::stripes::item::Completed;
 use crate::stripes::order::LogOrder;
@@ -31,7 +32,8 @@ pub(crate) struct State {
     pub frozen: Arc<Overlay>,
     /// Memory for the updates after the next freeze.
     pub spare: Overlay,
-    pub tables: Tables,
+    /// Shared with who was shown them: [`tables_mut`](State::tables_mut) changes them.
+    pub tables: Arc<Tables>,
     /// Blocks that they promise, as last counted: every write asks.
     pub promised: u64,
     /// There are layers that nobody needs.
@@ -67,8 +69,8 @@ pub(crate) struct State {
     /// Counts the merges; readers hold on to the number at which they began.
     pub era: u64,
     pub readers: Readers,
-    /// What was freed but a reader may still be in, by the era in which that was.
-    pub limbo: VecDeque<(u64, Freed)>,
+    /// What was freed but a reader may still be in.
+    pub limbo: Limbo,
     /// Zones that segments have left for others; the tables on the drives may still name them.
     pub vacated: Vec<Zone>,
     /// Data segments that were sealed, with nothing in flight, at the last checkpoint.
@@ -100,14 +102,6 @@ pub(crate) struct State {
     pub retiring: Vec<(u64, Sender<()>)>,
 }
 
-/// What is free when nobody reads there any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Freed {
-    Segment(u32),
-    /// A zone that a segment has left for another.
-    Zone(Zone),
-}
-
 /// What the shards are to do besides when they set their updates aside.
 #[derive(Default)]
 pub(crate) struct AtFreeze {
@@ -119,10 +113,10 @@ pub(crate) struct AtFreeze {
 
 impl State {
     /// A state in which nothing has happened since the checkpoint.
-    pub fn new(segments: Segments, tables: Tables, share: Share, sequence: u64) -> State {
+    pub fn new(segments: Segments, tables: Arc<Tables>, share: Share, sequence: u64) -> State {
         State {
             promised: tables.promised_blocks(),
-            unneeded: tables.unneeded().is_some(),
+            unneeded: tables.has_unneeded(),
             tables_version: 1,
             segments,
             overlay: Default::default(),
@@ -144,7 +138,7 @@ impl State {
             map_nodes: 0,
             era: 0,
             readers: Readers::default(),
-            limbo: VecDeque::new(),
+            limbo: Limbo::default(),
             vacated: Vec::new(),
             settled: BTreeSet::new(),
             stuck: BTreeSet::new(),
@@ -226,17 +220,24 @@ impl State {
     }
 
     /// Puts the tables as of a merge in place, and forgets updates of layers that are gone.
-    pub fn replace_tables(&mut self, tables: Tables) {
+    pub fn replace_tables(&mut self, tables: Arc<Tables>) {
         let before = std::mem::replace(&mut self.tables, tables);
         self.tables_changed();
-        for layer in before.layers.keys() {
-            if self.tables.layers.contains_key(layer) {
+        let written: Vec<u32> = self.overlay.layers().collect();
+        for layer in written {
+            let gone = !self.tables.layers.contains_key(&layer);
+            if !gone || !before.layers.contains_key(&layer) {
                 continue;
             }
-            for entry in self.overlay.remove_layer(*layer) {
+            for entry in self.overlay.remove_layer(layer) {
                 self.segments.overlay_lost(entry);
             }
         }
+    }
+
+    /// The tables, to be changed: nobody sees that who was shown them before.
+    pub fn tables_mut(&mut self) -> &mut Tables {
+        Arc::make_mut(&mut self.tables)
     }
 
     /// Maps a block that a stripe brought.
@@ -327,26 +328,25 @@ impl State {
             let _ = ended.then(|| reply.try_send(()));
             !ended
         });
-        while let Some((_, freed)) = self.limbo.pop_front_if(|(era, _)| *era < oldest) {
+        let mut numbers = BTreeSet::new();
+        for freed in self.limbo.take_before(oldest) {
             match freed {
                 Freed::Segment(number) => {
-                    self.segments.release(number);
+                    numbers.insert(number);
                     self.stuck.remove(&number);
                     self.attempts.remove(&number);
                 }
                 Freed::Zone(zone) => self.segments.zones_mut().vacate([zone]),
             }
         }
+        self.segments.release(&numbers);
     }
 
     /// Adds the zones of a drive that joined, or takes away those of one that left.
     pub fn set_drive(&mut self, drive: usize, zones: u32) {
         let stays = |zone: Zone| usize::from(zone.drive) != drive;
         self.vacated.retain(|zone| stays(*zone));
-        self.limbo.retain(|(_, freed)| match freed {
-            Freed::Zone(zone) => stays(*zone),
-            Freed::Segment(_) => true,
-        });
+        self.limbo.retain_zones(stays);
         self.segments.zones_mut().set_drive(drive, zones);
     }
 
@@ -358,16 +358,12 @@ impl State {
 
     /// Zones that no segment has any more, and that wait for their readers.
     pub fn zones_in_limbo(&self) -> impl Iterator<Item = Zone> {
-        self.limbo.iter().filter_map(|(_, freed)| match freed {
-            Freed::Zone(zone) => Some(*zone),
-            Freed::Segment(_) => None,
-        })
+        self.limbo.zones()
     }
 
     /// A freed segment waits for its readers.
     pub fn in_limbo(&self, number: u32) -> bool {
-        let mut freed = self.limbo.iter().map(|(_, freed)| *freed);
-        freed.any(|freed| freed == Freed::Segment(number))
+        self.limbo.has(number)
     }
 
     /// Segments that have been made ready and belong to no shard yet.
@@ -404,7 +400,7 @@ impl State {
     /// Whoever changes the tables of volumes or layers calls this before anybody else looks.
     pub fn tables_changed(&mut self) {
         self.promised = self.tables.promised_blocks();
-        self.unneeded = self.tables.unneeded().is_some();
+        self.unneeded = self.tables.has_unneeded();
         self.tables_version += 1;
     }
 }

@@ -45,6 +45,25 @@ pub(crate) fn slot_blocks_for(narrow: Shape, smallest: u64, zone_blocks: u32, zo
     u32::try_from(blocks).unwrap_or(u32::MAX)
 }
 
+/// Tables of so many bytes on all drives together are written however little there is to merge.
+const SMALL_TABLES: u64 = 4 << 20;
+/// Larger ones are this part, at most, of what hosts wrote since the last checkpoint.
+const TABLES_PART: u64 = 32;
+
+/// Updates that are worth a checkpoint in a pool of so many `zones` on so many `drives`: it writes
+/// the table of `wide` segments anew to every drive, whatever has changed of them.
+pub(crate) fn updates_worth_tables(wide: Shape, zones: u64, drives: u64) -> usize {
+    let large = drives_bytes(wide, zones, drives).saturating_sub(SMALL_TABLES);
+    let updates = (large * TABLES_PART).div_ceil(BLOCK_BYTES as u64);
+    usize::try_from(updates).unwrap_or(usize::MAX)
+}
+
+/// What the table of segments takes on all drives.
+fn drives_bytes(wide: Shape, zones: u64, drives: u64) -> u64 {
+    let segments = zones.div_ceil(wide.width() as u64);
+    segments * segment_bytes(wide.width()) as u64 * drives
+}
+
 /// How volumes and segments share the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableRoom {
@@ -151,6 +170,24 @@ mod tests {
                 assert_eq!(full.segments_most(3), None);
             }
         }
+    }
+
+    /// The larger the tables, the more updates wait for one checkpoint. In a pool of 1 PB they are
+    /// written so seldom that they take a small part of what the drives can write.
+    #[test]
+    fn tables_of_large_pools_are_written_in_proportion_to_what_hosts_write() {
+        let wide = Level::Raid6.shape(8);
+        let zones = |terabytes: u64| terabytes * 1_000_000_000_000 / (1 << 30);
+        let worth = |drives: u64, terabytes| {
+            updates_worth_tables(wide, drives * zones(terabytes), drives) as u64
+        };
+        assert_eq!((worth(8, 1), worth(3, 4)), (0, 0));
+        let petabyte = worth(8, 122);
+        assert!(petabyte > 400_000, "{petabyte}");
+        let tables = drives_bytes(wide, 8 * zones(122), 8);
+        assert!(tables <= petabyte * BLOCK_BYTES as u64 / TABLES_PART + SMALL_TABLES);
+        // Without that 100,000 updates brought a seventh of their size.
+        assert!(tables * 7 > 100_000 * BLOCK_BYTES as u64);
     }
 
     #[test]

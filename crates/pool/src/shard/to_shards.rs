@@ -15,6 +15,7 @@ use reactor::mailbox::{Receiver, Sender};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 /// Another shard, as the coordinator sees it.
 pub(crate) struct Peer {
@@ -121,12 +122,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             standing: Cell::default(),
         });
         let _ = self.peers.set(peers.collect());
+        let view = self.view();
         let begun: Vec<_> = self
             .peers()
             .iter()
             .map(|peer| {
                 let recovered = recovered.pop_front().unwrap_or_default();
-                let begin = Box::new(self.begin(peer.shard, positions, recovered));
+                let begin = Box::new(self.begin(peer.shard, positions, recovered, view.clone()));
                 peer.outbox.ask(|reply| Order::Begin(begin, reply))
             })
             .collect();
@@ -137,7 +139,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(())
     }
 
-    fn begin(&self, shard: ShardId, positions: &[(usize, usize)], recovered: Overlay) -> Begin {
+    fn begin(
+        &self,
+        shard: ShardId,
+        positions: &[(usize, usize)],
+        recovered: Overlay,
+        view: View,
+    ) -> Begin {
         let members = positions
             .iter()
             .filter_map(|(index, position)| self.member(*index, *position))
@@ -155,7 +163,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             cramped: self.array.cramped.get(),
             share: Share { shard, ..share },
             sequence: self.state.borrow().log.applied(),
-            view: self.view(),
+            view,
             recovered,
         }
     }
@@ -165,7 +173,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let state = self.state.borrow();
         View {
             tables: state.tables.clone(),
-            segments: state.segments.table().to_map(),
+            segments: Arc::new(state.segments.table().clone()),
         }
     }
 

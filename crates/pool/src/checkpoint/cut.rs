@@ -1,0 +1,92 @@
+//! [`Cut`]: where logs and segments stood when updates were set aside, and the tables that say so.
+
+use crate::format::body::Body;
+use crate::map::overlay::Overlay;
+use crate::segments::{Kind, Segment, SegmentState};
+use crate::shard::messages::View;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Data segments as they were when the updates were set aside.
+pub(super) struct Cut {
+    /// The last stripe of each shard.
+    pub sequences: Vec<u64>,
+    /// What other shards have set aside.
+    pub others: Vec<Arc<Overlay>>,
+    /// The last that a segment was given.
+    pub generation: u32,
+    /// By their numbers, in their order.
+    pub segments: Vec<(u32, AtCut)>,
+    /// Sealed, with nothing in flight.
+    pub settled: BTreeSet<u32>,
+}
+
+/// How far a segment was written.
+#[derive(Clone, Copy)]
+pub(super) struct AtCut {
+    pub kind: Kind,
+    pub state: SegmentState,
+    pub generation: u32,
+    pub rows: u32,
+    pub sequence: u64,
+    pub tells_of_layers: bool,
+}
+
+impl AtCut {
+    pub fn of(segment: &Segment) -> AtCut {
+        AtCut {
+            kind: segment.kind,
+            state: segment.state,
+            generation: segment.generation,
+            rows: segment.rows,
+            sequence: segment.sequence,
+            tells_of_layers: segment.tells_of_layers(),
+        }
+    }
+
+    /// Has a segment stand as it did, if it is still of that kind: one that lay ready may have
+    /// gone to the map since.
+    fn restore(&self, segment: &mut Segment) {
+        if segment.kind == self.kind {
+            segment.state = self.state;
+            segment.rows = self.rows;
+            segment.sequence = self.sequence;
+        }
+    }
+}
+
+/// What the tables count, as of a merge.
+pub(super) struct Counts {
+    pub slice_blocks: u32,
+    pub next_generation: u32,
+    pub map_nodes: u64,
+}
+
+/// The tables of a checkpoint as bytes: the maps as the `view` has them, the log as it stood at the
+/// `cut`. Both are as they were then, so others may have their turns: what they change is for the
+/// next checkpoint, as it is while these bytes are on their way to the drives.
+pub(super) async fn body_of(cut: &Cut, view: &View, counts: Counts, in_a_row: usize) -> Vec<u8> {
+    let mut body = Body {
+        slice_blocks: counts.slice_blocks,
+        sequences: cut.sequences.clone(),
+        next_generation: counts.next_generation,
+        map_nodes: counts.map_nodes,
+        segments: BTreeMap::new(),
+        tables: view.tables.clone(),
+        decided: None,
+    };
+    let mut cut = cut.segments.iter().peekable();
+    for (turn, (number, segment)) in (1_usize..).zip(view.segments.iter()) {
+        if turn.is_multiple_of(in_a_row.max(1)) {
+            reactor::yield_now().await;
+        }
+        let mut segment = segment.clone();
+        segment.live_overlay = 0;
+        while cut.next_if(|(other, _)| other < number).is_some() {}
+        if let Some((_, at_cut)) = cut.next_if(|(other, _)| other == number) {
+            at_cut.restore(&mut segment);
+        }
+        body.segments.insert(*number, segment);
+    }
+    body.encode_in_turns(in_a_row).await
+}

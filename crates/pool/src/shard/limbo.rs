@@ -1,0 +1,89 @@
+//! [`Limbo`]: what was freed, and a reader may still be in. No I/O.
+
+use crate::segments::zones::Zone;
+use std::collections::{BTreeSet, VecDeque};
+
+/// What is free when nobody reads there any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freed {
+    Segment(u32),
+    /// A zone that a segment has left for another.
+    Zone(Zone),
+}
+
+/// In the order in which it was freed. Whether a segment is there takes a few steps, however many
+/// are.
+#[derive(Debug, Default)]
+pub(crate) struct Limbo {
+    /// Each with the era in which that was.
+    freed: VecDeque<(u64, Freed)>,
+    segments: BTreeSet<u32>,
+}
+
+impl Limbo {
+    pub fn len(&self) -> usize {
+        self.freed.len()
+    }
+
+    /// More was freed, in this era.
+    pub fn add(&mut self, era: u64, freed: impl IntoIterator<Item = Freed>) {
+        for freed in freed {
+            if let Freed::Segment(number) = freed {
+                self.segments.insert(number);
+            }
+            self.freed.push_back((era, freed));
+        }
+    }
+
+    /// Takes out what was freed before the era of the `oldest` reader.
+    pub fn take_before(&mut self, oldest: u64) -> Vec<Freed> {
+        let mut taken = Vec::new();
+        while let Some((_, freed)) = self.freed.pop_front_if(|(era, _)| *era < oldest) {
+            if let Freed::Segment(number) = freed {
+                self.segments.remove(&number);
+            }
+            taken.push(freed);
+        }
+        taken
+    }
+
+    pub fn has(&self, segment: u32) -> bool {
+        self.segments.contains(&segment)
+    }
+
+    pub fn zones(&self) -> impl Iterator<Item = Zone> {
+        self.freed.iter().filter_map(|(_, freed)| match freed {
+            Freed::Zone(zone) => Some(*zone),
+            Freed::Segment(_) => None,
+        })
+    }
+
+    /// Forgets zones for which `stays` does not hold.
+    pub fn retain_zones(&mut self, stays: impl Fn(Zone) -> bool) {
+        self.freed.retain(|(_, freed)| match freed {
+            Freed::Zone(zone) => stays(*zone),
+            Freed::Segment(_) => true,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_freed_waits_for_readers_of_its_era_and_of_earlier_ones() {
+        let zone = |drive| Zone { drive, index: 3 };
+        let mut limbo = Limbo::default();
+        limbo.add(4, [Freed::Segment(7), Freed::Zone(zone(1))]);
+        limbo.add(5, [Freed::Zone(zone(2)), Freed::Segment(9)]);
+        assert!(limbo.has(7) && limbo.has(9) && !limbo.has(8));
+        assert_eq!(limbo.take_before(4), []);
+        let first = limbo.take_before(5);
+        assert_eq!(first, [Freed::Segment(7), Freed::Zone(zone(1))]);
+        assert!(!limbo.has(7) && limbo.has(9));
+        assert_eq!(limbo.zones().collect::<Vec<_>>(), [zone(2)]);
+        limbo.retain_zones(|zone| zone.drive != 2);
+        assert_eq!((limbo.len(), limbo.zones().count()), (1, 0));
+    }
+}

@@ -1,0 +1,229 @@
+//! [`Removal`]: which layers nobody needs, kept while one after the other goes. Finding the next
+//! one takes a few steps, however many layers there are.
+
+use crate::volumes::{Fold, Tables};
+use std::collections::BTreeSet;
+
+/// What is to be done with a layer that no volume and no snapshot names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unneeded {
+    /// Nothing is above it: its blocks are dead.
+    Drop(u32),
+    /// Exactly one layer is above it: merge them.
+    Fold(Fold),
+}
+
+/// The layers that can go, of tables in which nothing else changes meanwhile.
+pub(crate) struct Removal {
+    /// Layers that volumes and snapshots begin with.
+    named: BTreeSet<u32>,
+    /// Each layer that has a parent, behind it.
+    above: BTreeSet<(u32, u32)>,
+    /// Nobody names these, and nothing is above them.
+    drops: BTreeSet<u32>,
+    /// Nobody names these, and exactly one layer is above each.
+    folds: BTreeSet<u32>,
+}
+
+impl Removal {
+    pub fn new(tables: &Tables) -> Removal {
+        let parents = tables.layers.iter();
+        let parents = parents.filter_map(|(id, layer)| Some((layer.parent?, *id)));
+        let mut removal = Removal {
+            named: tables.tops().map(|top| top.layer).collect(),
+            above: parents.collect(),
+            drops: BTreeSet::new(),
+            folds: BTreeSet::new(),
+        };
+        for id in tables.layers.keys() {
+            removal.judge(*id);
+        }
+        removal
+    }
+
+    /// The next layer to be rid of, if there is one: what nobody can read any more comes first, for
+    /// that frees space, and a fold that has begun before others.
+    pub fn next(&self, tables: &Tables) -> Option<Unneeded> {
+        if let Some(top) = self.drops.first() {
+            return Some(Unneeded::Drop(*top));
+        }
+        let first = || {
+            let layer = *self.folds.first()?;
+            let child = self.only_child(layer)?;
+            Some(Fold { layer, child })
+        };
+        tables.folding.or_else(first).map(Unneeded::Fold)
+    }
+
+    /// A layer has gone that stood on `parent`, and nothing stood on it.
+    pub fn dropped(&mut self, layer: u32, parent: Option<u32>) {
+        self.drops.remove(&layer);
+        if let Some(parent) = parent {
+            self.above.remove(&(parent, layer));
+            self.judge(parent);
+        }
+    }
+
+    /// A layer has gone that stood on `parent`: its only child stands there now.
+    pub fn folded(&mut self, fold: Fold, parent: Option<u32>) {
+        self.folds.remove(&fold.layer);
+        self.above.remove(&(fold.layer, fold.child));
+        if let Some(parent) = parent {
+            self.above.remove(&(parent, fold.layer));
+            self.above.insert((parent, fold.child));
+        }
+    }
+
+    fn children(&self, layer: u32) -> impl Iterator<Item = u32> {
+        let all = self.above.range((layer, 0)..=(layer, u32::MAX));
+        all.map(|(_, child)| *child)
+    }
+
+    fn only_child(&self, layer: u32) -> Option<u32> {
+        let mut children = self.children(layer);
+        let first = children.next()?;
+        children.next().is_none().then_some(first)
+    }
+
+    /// Finds out anew what is to be done with a layer.
+    fn judge(&mut self, layer: u32) {
+        self.folds.remove(&layer);
+        if self.named.contains(&layer) {
+            return;
+        }
+        if self.children(layer).next().is_none() {
+            self.drops.insert(layer);
+        } else if self.only_child(layer).is_some() {
+            self.folds.insert(layer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volumes::tests::volume;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// The same, found by a look at all layers each time.
+    fn by_looking(tables: &Tables) -> Option<Unneeded> {
+        let named: BTreeSet<u32> = tables.tops().map(|top| top.layer).collect();
+        let mut above: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (id, layer) in &tables.layers {
+            if let Some(parent) = layer.parent {
+                above.entry(parent).or_default().push(*id);
+            }
+        }
+        let mut unnamed = tables.layers.keys().filter(|id| !named.contains(id));
+        if let Some(top) = unnamed.clone().find(|id| !above.contains_key(id)) {
+            return Some(Unneeded::Drop(*top));
+        }
+        let fold = |layer: &u32| match above.get(layer)?[..] {
+            [child] => Some(Fold {
+                layer: *layer,
+                child,
+            }),
+            _ => None,
+        };
+        let begun = tables.folding.or_else(|| unnamed.find_map(fold));
+        begun.map(Unneeded::Fold)
+    }
+
+    /// Takes a layer out of the tables as a merge does.
+    fn take_out(tables: &mut Tables, removal: &mut Removal, unneeded: Unneeded) {
+        match unneeded {
+            Unneeded::Drop(layer) => {
+                let gone = tables.layers.remove(&layer).unwrap();
+                removal.dropped(layer, gone.parent);
+            }
+            Unneeded::Fold(fold) => {
+                let gone = tables.layers.remove(&fold.layer).unwrap();
+                tables.layers.get_mut(&fold.child).unwrap().parent = gone.parent;
+                removal.folded(fold, gone.parent);
+            }
+        }
+    }
+
+    proptest! {
+        /// Layers as in a forest, some of them named: they go in the order that a look at all of
+        /// them gives, until none is left that can.
+        #[test]
+        fn layers_go_in_the_order_that_a_look_at_all_of_them_gives(
+            parents in proptest::collection::vec(any::<Option<u8>>(), 1..40),
+            names in proptest::collection::vec(any::<u8>(), 0..12),
+        ) {
+            let mut tables = Tables::default();
+            let mut ids = Vec::new();
+            for parent in parents {
+                let parent = parent.filter(|_| !ids.is_empty());
+                let parent = parent.map(|at| ids[usize::from(at) % ids.len()]);
+                ids.push(tables.add_layer(parent).unwrap());
+            }
+            for (at, name) in (1000..).zip(names) {
+                tables.volumes.insert(at, volume(ids[usize::from(name) % ids.len()]));
+            }
+            let mut removal = Removal::new(&tables);
+            loop {
+                let next = removal.next(&tables);
+                prop_assert_eq!(next, by_looking(&tables));
+                prop_assert_eq!(tables.has_unneeded(), next.is_some());
+                match next {
+                    Some(unneeded) => take_out(&mut tables, &mut removal, unneeded),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn layers_are_dropped_from_the_top_and_folded_into_an_only_child() {
+        let mut tables = Tables::default();
+        let base = tables.add_layer(None).unwrap();
+        let left = tables.add_layer(Some(base)).unwrap();
+        let right = tables.add_layer(Some(base)).unwrap();
+        tables.volumes.insert(10, volume(left));
+        tables.volumes.insert(11, volume(right));
+        let next = |tables: &Tables| Removal::new(tables).next(tables);
+        assert_eq!(next(&tables), None, "two volumes share the base");
+        assert!(!tables.has_unneeded());
+        tables.volumes.remove(&11);
+        assert_eq!(next(&tables), Some(Unneeded::Drop(right)));
+        assert!(tables.has_unneeded());
+        tables.layers.remove(&right);
+        assert_eq!(
+            next(&tables),
+            Some(Unneeded::Fold(Fold {
+                layer: base,
+                child: left
+            }))
+        );
+    }
+
+    #[test]
+    fn what_frees_space_goes_first_and_a_fold_ends_before_the_next_begins() {
+        let mut tables = Tables::default();
+        let base = tables.add_layer(None).unwrap();
+        let middle = tables.add_layer(Some(base)).unwrap();
+        let top = tables.add_layer(Some(middle)).unwrap();
+        tables.volumes.insert(10, volume(top));
+        let next = |tables: &Tables| Removal::new(tables).next(tables);
+        let second = Fold {
+            layer: middle,
+            child: top,
+        };
+        tables.folding = Some(second);
+        assert_eq!(next(&tables), Some(Unneeded::Fold(second)));
+        assert_eq!(tables.partner(middle), Some(top));
+        assert_eq!(tables.partner(top), Some(middle));
+        assert_eq!(tables.partner(base), None);
+        let dropped = tables.add_layer(Some(base)).unwrap();
+        assert_eq!(next(&tables), Some(Unneeded::Drop(dropped)));
+        tables.layers.get_mut(&dropped).unwrap().mapped = 5;
+        tables.layers.get_mut(&top).unwrap().mapped = 7;
+        assert_eq!(tables.doomed_blocks(), 5);
+        tables.volumes.clear();
+        assert_eq!(tables.doomed_blocks(), 12);
+        assert_eq!(next(&tables), Some(Unneeded::Drop(top)));
+    }
+}
