@@ -2,6 +2,10 @@
 //!
 //! First the stripes of every segment, by their headers; then a walk through all maps, which finds
 //! what no header tells of as well; then the rows in which the maps lie.
+//!
+//! Memory holds the nodes of some segments of the maps at a time. Where there are more, the maps
+//! are walked through once for each part of them: leaves of other parts are passed over, so each
+//! is read once more at most.
 
 mod lost;
 mod nodes;
@@ -9,7 +13,6 @@ mod recount;
 mod strays;
 
 pub use crate::reporting::lost::{LostBlock, ScrubReport};
-pub(crate) use crate::segments::live_nodes::LiveNodes;
 
 use crate::checkpoint::Resume;
 use crate::error::PoolError;
@@ -19,6 +22,7 @@ use crate::recovery::image::Image;
 use crate::reporting::event::PoolEvent;
 use crate::scrub::lost::Losses;
 use crate::scrub::strays::Gaps;
+use crate::segments::live_nodes::{LiveNodes, parts};
 use crate::segments::{Kind, Segment};
 use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::Order;
@@ -26,6 +30,7 @@ use crate::shard::pace::Pace;
 use crate::stripes::item::place;
 use crate::volumes::Holder;
 use block::{BlockDevice, Buffer};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Rows that are checked in one go, while hosts on the same core wait: two of the largest stripes.
@@ -37,6 +42,8 @@ struct Scrub {
     report: ScrubReport,
     losses: Losses,
     gaps: Gaps,
+    /// The walk through the maps looks at what their leaves tell of, not only at nodes.
+    leaves: bool,
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
@@ -49,28 +56,37 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             Ok(())
         });
         sealed.await?;
-        let (_watch, segments) = self.begin_scrub().await?;
+        let begun = self.begin_scrub().await?;
         let before = self.array.counters.get().repaired_blocks;
         let mut scrub = Scrub {
             pace: Pace::new(self),
             report: ScrubReport::default(),
             losses: Losses::default(),
             gaps: Gaps::default(),
+            leaves: true,
         };
-        let is_map = |(_, segment): &(u32, Segment)| segment.kind == Kind::Map;
-        let total_segments = segments.len() as u64;
-        let (maps, data): (Vec<_>, Vec<_>) = segments.into_iter().partition(is_map);
+        let Begun { watch, data, maps } = begun;
+        let maps_segments: usize = maps.iter().map(Vec::len).sum();
+        let total_segments = (data.len() + maps_segments) as u64;
         let mut done_segments = 0;
         for (number, segment) in &data {
             self.tell_scrub(&mut done_segments, total_segments);
             self.scrub_segment(*number, segment, &mut scrub).await?;
         }
-        self.walk_maps(&mut scrub).await?;
-        scrub.report.recounted = self.recount(&maps).await;
-        for (number, segment) in &maps {
-            self.tell_scrub(&mut done_segments, total_segments);
-            self.scrub_segment(*number, segment, &mut scrub).await?;
+        for part in &maps {
+            if !scrub.leaves {
+                self.watch_part(part).await;
+            }
+            self.walk_maps(&mut scrub).await?;
+            scrub.report.walks += 1;
+            scrub.report.recounted += self.recount(part).await;
+            for (number, segment) in part {
+                self.tell_scrub(&mut done_segments, total_segments);
+                self.scrub_segment(*number, segment, &mut scrub).await?;
+            }
+            scrub.leaves = false;
         }
+        drop(watch);
         if scrub.report.recounted > 0 || !self.state.borrow().unmapped.is_empty() {
             // What holds nothing is free, and nodes that are lost are given up.
             self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await?;
@@ -85,6 +101,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         });
         Ok(report)
     }
+}
+
+/// The segments that there were when a scrub began.
+struct Begun<'a, D> {
+    watch: Watch<'a, D>,
+    data: Vec<(u32, Segment)>,
+    /// Those of the maps, in parts of which memory holds one at a time.
+    maps: Vec<Vec<(u32, Segment)>>,
 }
 
 /// Some rows of a segment that are checked in one go.
@@ -107,7 +131,7 @@ impl<D> Drop for Watch<'_, D> {
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Returns the segments that there are now, and has merges say what becomes of the maps from
     /// here on.
-    async fn begin_scrub(&self) -> Result<(Watch<'_, D>, Vec<(u32, Segment)>), PoolError> {
+    async fn begin_scrub(&self) -> Result<Begun<'_, D>, PoolError> {
         // No merge is under way.
         let _alone = self.upkeep_lock.lock().await;
         if self.live_nodes.borrow().is_some() {
@@ -115,13 +139,29 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         let state = self.state.borrow();
         let table = state.segments.table().iter();
-        self.live_nodes.replace(Some(LiveNodes::new(
-            &state.segments,
-            &state.tables,
-            &state.settled,
-        )));
         let segments = table.map(|(number, found)| (*number, found.clone()));
-        Ok((Watch(self), segments.collect()))
+        let is_map = |(_, segment): &(u32, Segment)| segment.kind == Kind::Map;
+        let (maps, data): (Vec<_>, Vec<_>) = segments.partition(is_map);
+        let maps = parts(maps, self.settings.scrub_nodes_at_once as u64);
+        let first = maps.first().map_or(&[][..], Vec::as_slice);
+        let (segments, settled) = (&state.segments, &state.settled);
+        let live = LiveNodes::new(first, segments, &state.tables, settled);
+        self.live_nodes.replace(Some(live));
+        Ok(Begun {
+            watch: Watch(self),
+            data,
+            maps,
+        })
+    }
+
+    /// Has merges say what becomes of another part of the maps; all of what was known is forgotten.
+    async fn watch_part(&self, maps: &[(u32, Segment)]) {
+        // No merge is under way.
+        let _alone = self.upkeep_lock.lock().await;
+        let state = self.state.borrow();
+        // Data has been counted.
+        let live = LiveNodes::new(maps, &state.segments, &state.tables, &BTreeSet::new());
+        self.live_nodes.replace(Some(live));
     }
 
     fn tell_scrub(&self, done_segments: &mut u64, total_segments: u64) {

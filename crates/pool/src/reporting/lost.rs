@@ -41,6 +41,9 @@ pub struct ScrubReport {
     pub stripes: u64,
     /// Map nodes checked.
     pub nodes: u64,
+    /// How often the maps were walked through: more than once where there are more nodes than
+    /// memory is to hold at a time.
+    pub walks: u64,
     /// Blocks that were wrong and are right now.
     pub repaired: u64,
     /// Blocks of stripes whose header is lost, and that are elsewhere now.

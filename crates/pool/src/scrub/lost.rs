@@ -7,12 +7,14 @@ use crate::reporting::lost::{Lost, LostBlock, LostNode, ScrubReport};
 use crate::shard::core::Core;
 use crate::volumes::{Holder, Tables};
 use block::{BlockDevice, BlockRange, Lba};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Ranges that are told of each volume and snapshot, the first ones.
 const RANGES_TOLD: usize = 64;
-/// Ranges that are remembered meanwhile: what lies together is mostly found one by one.
+/// Ranges and nodes that are remembered meanwhile: what lies together is mostly found one by one.
 const RANGES_KEPT: usize = 1024;
+/// Others on the core have a turn after so many layers.
+const LAYERS_IN_A_ROW: usize = 64;
 /// Map nodes that are told one by one.
 const NODES_TOLD: usize = 64;
 
@@ -52,6 +54,8 @@ pub(super) struct Losses {
     by_layer: BTreeMap<u32, Ranges>,
     by_holder: BTreeMap<Holder, Ranges>,
     nodes: Vec<LostNode>,
+    /// A node may be met twice: where a layer is walked through again, and once for each part.
+    nodes_met: BTreeSet<(u32, u64)>,
     nodes_in_all: u64,
 }
 
@@ -65,12 +69,13 @@ impl Losses {
         }
     }
 
-    /// A node is lost that told of the blocks from `start` to `end`, or to the last. It is met
-    /// twice where a layer is walked through again.
+    /// A node is lost that told of the blocks from `start` to `end`, or to the last.
     pub fn lose_node(&mut self, tables: &Tables, layer: u32, start: u64, end: Option<u64>) {
-        let known = |node: &LostNode| node.layer == layer && node.blocks.start.0 == start;
-        if self.nodes.iter().any(known) {
+        if self.nodes_met.contains(&(layer, start)) {
             return;
+        }
+        if self.nodes_met.len() < RANGES_KEPT {
+            self.nodes_met.insert((layer, start));
         }
         self.nodes_in_all += 1;
         if self.nodes.len() < NODES_TOLD {
@@ -122,26 +127,32 @@ impl<D: BlockDevice> Core<D> {
             let state = self.state.borrow();
             holders_above(&state.tables, layer, block).collect()
         };
-        let mut readers = Vec::new();
-        for (holder, top) in above {
-            if !self.is_hidden(top, layer, block).await {
-                readers.push(holder);
-            }
-        }
-        Some(readers)
+        let hidden = self.hidden_from(layer, block).await;
+        let seeing = above.into_iter().filter(|(_, top)| !hidden.contains(top));
+        Some(seeing.map(|(holder, _)| holder).collect())
     }
 
-    /// Whether a layer from `top` down says something about a block, before `layer` is asked.
-    async fn is_hidden(&self, top: u32, layer: u32, block: u64) -> bool {
-        let mut at = Some(top);
-        while let Some(id) = at.filter(|id| *id != layer) {
+    /// The layers on `layer` from which its block is not seen: they say something about it, or one
+    /// between does. Each is asked once.
+    async fn hidden_from(&self, layer: u32, block: u64) -> BTreeSet<u32> {
+        let above: Vec<(u32, Option<u32>)> = {
+            let state = self.state.borrow();
+            let standing = state.tables.standing_on(layer).into_iter();
+            let above = standing.filter(|id| *id != layer);
+            above.map(|id| (id, state.tables.parent(id))).collect()
+        };
+        let mut hidden = BTreeSet::new();
+        for (turn, (id, parent)) in (1_usize..).zip(above) {
+            let below = parent.is_some_and(|parent| hidden.contains(&parent));
             // Where its map cannot be read it may say nothing.
-            if matches!(self.find_own(id, block).await, Ok(Some(_))) {
-                return true;
+            if below || matches!(self.find_own(id, block).await, Ok(Some(_))) {
+                hidden.insert(id);
             }
-            at = self.state.borrow().tables.parent(id);
+            if turn.is_multiple_of(LAYERS_IN_A_ROW) {
+                reactor::yield_now().await;
+            }
         }
-        false
+        hidden
     }
 }
 

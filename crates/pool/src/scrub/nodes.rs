@@ -105,6 +105,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 step.lost_from = Some(first);
                 break;
             };
+            if level == 0 && !scrub.leaves {
+                break;
+            }
             if level == 0 {
                 step.strays = strays(layer, &node, scrub);
                 let lost = node.records().filter(|it| it.mapping == Mapping::Lost);
@@ -112,7 +115,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 step.blocks = node.records().filter_map(|it| it.mapping.entry()).collect();
                 break;
             }
-            let index = node.rank(block).max(1) - 1;
+            let mut index = node.rank(block).max(1) - 1;
+            if level == 1 && !scrub.leaves {
+                index = self.first_checked(&node, index);
+            }
+            if index == node.len() {
+                break;
+            }
             if index + 1 < node.len() {
                 step.next = Some(node.record(index + 1).block);
             }
@@ -120,6 +129,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             (at, first) = (record.mapping, record.block);
         }
         (version, step)
+    }
+
+    /// The first record of a node, from `index` on, whose leaf is in a segment that is checked; the
+    /// number of records where there is none.
+    fn first_checked(&self, node: &Node, index: usize) -> usize {
+        let is_checked = |index: &usize| {
+            let entry = node.record(*index).mapping.entry();
+            let checks = |live: &mut LiveNodes| entry.is_some_and(|it| live.checks(it.at.segment));
+            self.with_live(checks) == Some(true)
+        };
+        (index..node.len()).find(is_checked).unwrap_or(node.len())
     }
 
     /// Reads a node from the drives, whatever memory has.

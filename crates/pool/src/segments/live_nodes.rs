@@ -2,17 +2,21 @@
 //! the maps, and how much the maps have in those of data. No I/O.
 
 use crate::location::{Entry, Location};
-use crate::segments::{Kind, LiveChanges, Segment, Segments};
+use crate::segments::{LiveChanges, Segment, Segments};
 use crate::volumes::Tables;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of the map segments that a scrub checks: about 24 MiB for each TiB mapped, while
-/// it runs.
+/// Row and column of a node in its segment.
+type Spot = (u32, u8);
+
+fn spot(at: Location) -> Spot {
+    (at.row, at.column)
+}
+
+/// What is known of the map segments that a scrub checks in one walk: some 16 bytes a node.
 pub(crate) struct LiveNodes {
-    /// The segments that there were when it began. What is written to others is new.
-    segments: BTreeSet<u32>,
-    /// Nodes there that live, and their checksums.
-    nodes: BTreeMap<Location, u32>,
+    /// These segments, and in each the nodes that live, with their checksums.
+    nodes: BTreeMap<u32, BTreeMap<Spot, u32>>,
     /// Layers that have yet to be walked through.
     unwalked: BTreeSet<u32>,
     walking: Option<u32>,
@@ -20,14 +24,41 @@ pub(crate) struct LiveNodes {
     pub recount: Recount,
 }
 
+/// Shares segments of the maps out: each part has no more than so many nodes, or is one segment.
+/// There is one part at least.
+pub(crate) fn parts(maps: Vec<(u32, Segment)>, nodes_most: u64) -> Vec<Vec<(u32, Segment)>> {
+    let (mut parts, mut nodes) = (vec![Vec::new()], 0);
+    for (number, segment) in maps {
+        let more = u64::from(segment.live_tree);
+        let full = nodes + more > nodes_most;
+        if full && parts.last().is_some_and(|part: &Vec<_>| !part.is_empty()) {
+            parts.push(Vec::new());
+            nodes = 0;
+        }
+        nodes += more;
+        if let Some(part) = parts.last_mut() {
+            part.push((number, segment));
+        }
+    }
+    parts
+}
+
 impl LiveNodes {
-    /// Nothing has been walked through; no merge is under way.
-    pub fn new(segments: &Segments, tables: &Tables, settled: &BTreeSet<u32>) -> LiveNodes {
-        let table = segments.table().iter();
-        let maps = table.filter(|(_, segment)| segment.kind == Kind::Map);
+    /// Nothing has been walked through; no merge is under way. `maps` are the segments to check,
+    /// `settled` those of data to count.
+    pub fn new(
+        maps: &[(u32, Segment)],
+        segments: &Segments,
+        tables: &Tables,
+        settled: &BTreeSet<u32>,
+    ) -> LiveNodes {
+        let still = |(number, begun): &&(u32, Segment)| {
+            let found = segments.get(*number);
+            found.is_some_and(|found| found.generation == begun.generation)
+        };
+        let maps = maps.iter().filter(still);
         LiveNodes {
-            segments: maps.map(|(number, _)| *number).collect(),
-            nodes: BTreeMap::new(),
+            nodes: maps.map(|(number, _)| (*number, BTreeMap::new())).collect(),
             unwalked: tables.layers.keys().copied().collect(),
             walking: None,
             recount: Recount::new(segments, settled),
@@ -36,7 +67,7 @@ impl LiveNodes {
 
     /// Whether a segment is one of those that are checked.
     pub fn checks(&self, segment: u32) -> bool {
-        self.segments.contains(&segment)
+        self.nodes.contains_key(&segment)
     }
 
     /// A merge is in place: nodes that it made (true) and replaced, in their order, blocks that it
@@ -50,10 +81,12 @@ impl LiveNodes {
     ) {
         self.recount.handed_on(blocks);
         for (entry, made) in nodes {
-            match made {
-                true => self.nodes.insert(entry.at, entry.crc),
-                false => self.nodes.remove(&entry.at),
-            };
+            if let Some(nodes) = self.nodes.get_mut(&entry.at.segment) {
+                match made {
+                    true => nodes.insert(spot(entry.at), entry.crc),
+                    false => nodes.remove(&spot(entry.at)),
+                };
+            }
         }
         let gone = before.layers.keys();
         for id in gone.filter(|id| !after.layers.contains_key(id)) {
@@ -72,28 +105,27 @@ impl LiveNodes {
 
     /// The walk has come to these nodes.
     pub fn came_to(&mut self, nodes: &[Entry]) {
-        let nodes = nodes.iter().map(|entry| (entry.at, entry.crc));
-        self.nodes.extend(nodes);
+        for entry in nodes {
+            if let Some(nodes) = self.nodes.get_mut(&entry.at.segment) {
+                nodes.insert(spot(entry.at), entry.crc);
+            }
+        }
     }
 
     /// The checksum of the node there, if one is known to live there.
     pub fn checksum_at(&self, at: Location) -> Option<u32> {
-        self.nodes.get(&at).copied()
+        let nodes = self.nodes.get(&at.segment)?;
+        nodes.get(&spot(at)).copied()
     }
 
     /// A node is known, with this checksum.
     pub fn knows(&self, entry: Entry) -> bool {
-        self.nodes.get(&entry.at) == Some(&entry.crc)
+        self.checksum_at(entry.at) == Some(entry.crc)
     }
 
     /// How many nodes of a segment are known to live.
     pub fn nodes_in(&self, number: u32) -> usize {
-        let at = |segment| Location {
-            segment,
-            column: 0,
-            row: 0,
-        };
-        self.nodes.range(at(number)..at(number + 1)).count()
+        self.nodes.get(&number).map_or(0, BTreeMap::len)
     }
 
     /// Whether every node of a segment that lives is known.
@@ -157,5 +189,35 @@ impl Recount {
         if let Some(counted) = self.segments.get_mut(&segment) {
             counted.blocks = counted.blocks.saturating_add(blocks);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segments::Kind;
+
+    fn map_segment(nodes: u32) -> Segment {
+        let mut segment = Segment::new(Kind::Map, 1, Vec::new());
+        segment.live_tree = nodes;
+        segment
+    }
+
+    #[test]
+    fn each_part_has_so_many_nodes_at_most_or_is_one_segment() {
+        let counts = [3, 3, 5, 20, 1, 0, 9, 1];
+        let maps: Vec<_> = (0..).zip(counts.map(map_segment)).collect();
+        let shared = parts(maps, 10);
+        let numbers = |part: &Vec<(u32, Segment)>| part.iter().map(|it| it.0).collect();
+        let numbers: Vec<Vec<u32>> = shared.iter().map(numbers).collect();
+        assert_eq!(
+            numbers,
+            [vec![0, 1], vec![2], vec![3], vec![4, 5, 6], vec![7]]
+        );
+        assert_eq!(
+            parts(Vec::new(), 10).len(),
+            1,
+            "data is to be counted all the same"
+        );
     }
 }

@@ -3,8 +3,10 @@
 
 use crate::sharded;
 use crate::spoil::{Found, NODE, beginning, readable, row_of, spoil, spoil_copies, word};
-use crate::support::{BLOCK, create, settle, volume, with_drives_of, write, write_runs};
-use pool::{Holder, Level, Pool, PoolState, VolumeId};
+use crate::support::{
+    BLOCK, HOST, create, open, settle, volume, with_drives_of, write, write_runs,
+};
+use pool::{Entropy, Holder, Level, OpenOptions, Pool, PoolState, Settings, VolumeId};
 use sim::{Random, Served, SimDrive};
 use std::cell::Cell;
 use std::time::Duration;
@@ -127,6 +129,46 @@ fn a_scrub_loses_nothing_that_could_be_had() {
             assert!(kept, "seed {seed}: {report:?}");
         });
     }
+}
+
+/// A scrub held every node of all maps in memory. Now it holds those of one part of them at a time,
+/// here of one segment, and finds and repairs as much.
+#[test]
+fn a_scrub_that_holds_few_nodes_checks_and_repairs_as_much() {
+    with_drives_of(3, 8000, async |drives| {
+        let (pool, _) = with_mixed_rows(&drives).await;
+        pool.close().await.expect("closed");
+        let pool = open(&drives).await;
+        let whole = pool.scrub().await.expect("a scrub");
+        assert_eq!((whole.walks, whole.repaired), (1, 0), "{whole:?}");
+        pool.close().await.expect("closed");
+        let before = readable(&drives, BLOCKS).await;
+        let bad = beginning(&drives[1..2], NODE);
+        assert!(bad.len() as u64 > LEAVES / 3);
+        for (_, at, _) in bad {
+            spoil(&drives[1], at);
+        }
+        let settings = Settings {
+            map_cache_bytes: 0,
+            scrub_nodes_at_once: 1,
+            ..Settings::default()
+        };
+        let options = OpenOptions {
+            settings,
+            entropy: Entropy::seeded(5),
+            ..OpenOptions::new(HOST)
+        };
+        let pool = Pool::open(drives.clone(), options).await;
+        let pool = pool.expect("the pool opens");
+        let parts = pool.scrub().await.expect("a scrub");
+        assert!(parts.walks > 1, "{parts:?}");
+        assert_eq!((parts.nodes, parts.stripes), (whole.nodes, whole.stripes));
+        assert!(parts.repaired > 0, "{parts:?}");
+        assert_eq!((parts.lost_nodes, parts.lost_blocks), (0, 0), "{parts:?}");
+        let again = pool.scrub().await.expect("a scrub");
+        assert_eq!((again.repaired, again.nodes), (0, whole.nodes), "{again:?}");
+        assert!(readable(&drives, BLOCKS).await == before);
+    });
 }
 
 /// A snapshot was taken and deleted while its volume's map was walked through: the map went to a
