@@ -130,3 +130,42 @@ fn a_key_is_taken_from_a_file() {
     node.answer(&["host", "remove", "h"]);
     assert!(connect(address, &nqn, options(None, None)).is_ok());
 }
+
+/// A key that is set once more, as the Kubernetes driver does with each volume, writes nothing to
+/// the pools whose volumes the host sees.
+#[test]
+fn a_key_that_is_set_again_is_not_written_to_pools_again() {
+    let node = Node::develop(&["--drives", "4"]);
+    node.answer(&["host", "add", "h", "--nqn", HOST]);
+    node.answer(&[
+        "volume", "create", "data", "--pool", "pool", "--size", "1MiB",
+    ]);
+    node.answer(&["volume", "allow", "data", "h"]);
+    let (client, host) = (node.client(), support::name("h"));
+    let spec = api::HostKeySpec {
+        secret: Secret::generate(None).reveal().as_str().into(),
+        controller_secret: None,
+        hash: Default::default(),
+        group: Default::default(),
+    };
+    client.set_host_key(&host, &spec).unwrap();
+    let drives = || {
+        let drive = |number: u32| node.path().join(format!("drives/d{number}.img"));
+        let read = |number| std::fs::read(drive(number)).unwrap();
+        (0..4).map(read).collect::<Vec<_>>()
+    };
+    let mut before = drives();
+    support::wait_until("nothing else is written", || {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let now = drives();
+        let quiet = now == before;
+        before = now;
+        quiet
+    });
+    for _ in 0..3 {
+        client.set_host_key(&host, &spec).unwrap();
+    }
+    assert!(drives() == before, "the pool was written to");
+    client.remove_host_key(&host).unwrap();
+    assert!(drives() != before, "the pool knows that there is no key");
+}

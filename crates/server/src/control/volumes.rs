@@ -260,12 +260,19 @@ impl Control {
                 identified(objects, name)?;
             }
             if let Place::Pool { name, volume } = &record.place {
+                let (pool, id) = (name.as_str(), VolumeId(*volume));
                 let identity = kept::encode(record, objects)?;
-                let kept = self.node.change_pool_volume_attributes(
-                    name.as_str(),
-                    VolumeId(*volume),
-                    move |kept| kept::with_identity(&identity, kept),
-                );
+                let before = self.node.pool_volume_attributes(pool, id).await;
+                let before = before.map_err(|error| refused(&error))?;
+                // A change is a checkpoint of the pool, which writes MiBs.
+                if kept::with_identity(&identity, &before)? == before {
+                    continue;
+                }
+                let kept = self
+                    .node
+                    .change_pool_volume_attributes(pool, id, move |kept| {
+                        kept::with_identity(&identity, kept)
+                    });
                 kept.await.map_err(|error| refused(&error))??;
             }
         }
