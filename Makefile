@@ -9,6 +9,7 @@ SHELL := /bin/bash
 	web web-test neon-test rust-tools vm-tools clock-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
 	ansible-tools package-tools cinder-tools csi-tools postgres-tools \
 	report-pictures console-pictures test-long attacks-long restarts-long xfstests-long postgres-long fsx-long api-long \
+	kubernetes-long \
 	soak check-release
 
 ARGS ?=
@@ -54,7 +55,7 @@ XFSTESTS_PACKAGES := xfsprogs e2fsprogs mount util-linux acl attr bc dump fio ga
 BENCH_PACKAGES := libisal2
 
 # Targets that take hours, or tools that not every machine has; each can be run alone.
-LONG := attacks-long restarts-long xfstests-long postgres-long fsx-long api-long soak neon-test fuzz
+LONG := attacks-long restarts-long xfstests-long postgres-long fsx-long api-long kubernetes-long soak neon-test fuzz
 # Without the feature the target has no tests, so that `make test` does not run them.
 LONG_FEATURE := --features flashyard/long
 LONG_TESTS := cargo test --workspace $(LONG_FEATURE) --test long -- --nocapture --test-threads=1
@@ -165,6 +166,9 @@ fsx-long: rust-tools ## fsx on attached volumes, FSX_OPERATIONS each, while the 
 api-long: rust-tools api-tools ## ODD_REQUESTS odd requests to the REST API, from ODD_SEED
 	ODD_REQUESTS=$${ODD_REQUESTS:-500000} \
 		cargo test --workspace --test openapi -- --nocapture odd_requests
+
+kubernetes-long: rust-tools csi-tools ## how long 300 volumes take to be published to one host
+	cargo test --workspace $(LONG_FEATURE) --test kubernetes -- --nocapture --test-threads=1 density::
 
 soak: build ## the simulator for SOAK_SECONDS: every scenario, several numbers of shards
 	.ci/soak $(FLASHYARD) $(SOAK_SECONDS) $(FLASHYARD_SIM_SEED)

@@ -21,7 +21,8 @@ pub struct Caller {
     channel: Channel,
 }
 
-type Answer<T> = Result<T, Status>;
+/// What a call gives.
+pub type Answer<T> = Result<T, Status>;
 
 macro_rules! calls {
     ($client:ident: $($call:ident: $request:ident -> $response:ident,)+) => {

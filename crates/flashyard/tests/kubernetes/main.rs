@@ -6,6 +6,8 @@
 
 mod calls;
 mod cluster;
+#[cfg(feature = "long")]
+mod density;
 mod kills;
 #[path = "../support/raid6.rs"]
 mod raid6;
