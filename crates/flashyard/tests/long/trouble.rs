@@ -65,7 +65,9 @@ impl Trouble {
                 }
                 Trouble::FailingDrive => {
                     let mood = [Mood::FailsWrites, Mood::Fails][rounds as usize % 2];
-                    fail(node, drive.unwrap(), mood);
+                    if !fail(node, drive.unwrap(), mood, stop) {
+                        return rounds;
+                    }
                 }
                 Trouble::Scrub => {
                     node.answer(&["pool", "scrub", "pool", "--wait"]);
@@ -97,22 +99,34 @@ fn goes_on_for(pause: Duration, stop: &AtomicBool) -> bool {
     true
 }
 
-/// The drive fails, the pool makes itself whole without it, and takes it again.
-fn fail(node: &Node, drive: &FickleDrive, mood: Mood) {
+/// The drive fails, the pool makes itself whole without it, and takes it again. False where the
+/// work ended before anything was written that would have shown it.
+fn fail(node: &Node, drive: &FickleDrive, mood: Mood, stop: &AtomicBool) -> bool {
     let (client, pool) = (node.client(), name("pool"));
     let members = || client.pool(&pool).unwrap().members;
     let before = members().len();
     drive.set(mood);
+    let mut unseen = false;
     wait_long("the pool is whole without the drive", || {
+        let ended = stop.load(Ordering::Relaxed);
+        if ended {
+            drive.set(Mood::Works);
+        }
         let pool = client.pool(&pool).unwrap();
-        pool.state == PoolState::Online && pool.members.len() < before
+        let is_online = pool.state == PoolState::Online;
+        unseen = ended && is_online && pool.members.len() == before;
+        unseen || is_online && pool.members.len() < before
     });
+    if unseen {
+        return false;
+    }
     drive.set(Mood::Works);
     node.answer(&["pool", "add-drive", "pool", "fickle"]);
     wait_long("the pool has the drive again", || members().len() == before);
+    true
 }
 
-fn wait_long(what: &str, holds: impl Fn() -> bool) {
+fn wait_long(what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {
         assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
