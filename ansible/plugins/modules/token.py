@@ -133,17 +133,20 @@ def refuse_place(path):
     """Refuses a place where no secret can be put, also in a check run."""
     if os.path.isdir(path):
         raise Failure("secret_file %s: it is a directory" % path)
-    if not os.access(os.path.dirname(path) or ".", os.W_OK):
+    if not os.access(os.path.dirname(os.path.realpath(path)), os.W_OK):
         raise Failure("secret_file %s: its folder cannot be written to" % path)
 
 
 class SecretFile:
-    """The file for a secret: proved writable first, and there only with the secret in it."""
+    """The file for a secret: proved writable first, and there only with the secret in it.
+
+    A symbolic link stays, and the secret is where it leads.
+    """
 
     def __init__(self, path):
-        self.path, self.draft = path, None
+        self.path, self.place, self.draft = path, os.path.realpath(path), None
         try:
-            folder = os.path.dirname(path) or "."
+            folder = os.path.dirname(self.place)
             handle, self.draft = tempfile.mkstemp(dir=folder, prefix=".token-")
             self.file = os.fdopen(handle, "w", encoding="ascii")
         except OSError as error:
@@ -155,7 +158,7 @@ class SecretFile:
         self.file.flush()
         os.fsync(self.file.fileno())
         self.file.close()
-        os.replace(self.draft, self.path)
+        os.replace(self.draft, self.place)
 
     def discard(self):
         """Leaves nothing behind."""

@@ -122,6 +122,9 @@ impl Site {
         for (name, block) in documented() {
             std::fs::write(path.join(name), block).unwrap();
         }
+        // The secret of one token goes where a link leads, and the link stays.
+        std::fs::create_dir(path.join("linked")).unwrap();
+        std::os::unix::fs::symlink("linked/ci.token", path.join("ci.token")).unwrap();
         let mut drives = Vec::new();
         for index in 0..4 {
             let file = node.path().join(format!("drive-{index}"));
@@ -255,6 +258,7 @@ impl Site {
 
     /// No secret was printed, and no task ended in a traceback.
     fn printed_nothing_secret(&self) {
+        assert!(self.directory.path().join("ci.token").is_symlink());
         let made = ["flashyard.token", "ci.token"].map(|name| self.directory.path().join(name));
         let made = made.map(|file| std::fs::read_to_string(file).unwrap());
         let mut secrets = made.map(|secret| secret.trim().to_owned()).to_vec();
