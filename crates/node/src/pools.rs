@@ -223,7 +223,8 @@ impl Pools {
             seated,
             scope,
         } = given;
-        let joined = scope.run(Shard::join(wiring, devices(&seated))).await;
+        let joined = Box::pin(Shard::join(wiring, devices(&seated)));
+        let joined = scope.run(joined).await;
         let joined = joined.map_err(|Failed| NodeError::panicked(name, &scope))?;
         let shard = joined.map_err(|error| NodeError::pool(name, error, &named(&seated)))?;
         let joined = JoinedPool { shard, scope };
@@ -313,7 +314,9 @@ impl OpenPool {
         F: Future<Output = Result<T, PoolError>>,
     {
         let pool = self.pool.clone();
-        let done = self.scope.run(async move { work(pool).await }).await;
+        // In a box, as compilers give up on types of futures that are nested this deep.
+        let work = Box::pin(async move { work(pool).await });
+        let done = self.scope.run(work).await;
         let done = done.map_err(|Failed| NodeError::panicked(name, &self.scope))?;
         done.map_err(|error| NodeError::pool(name, error, &[]))
     }
@@ -375,7 +378,8 @@ impl OpenPool {
         let named = [drive.clone()];
         let refused = |error| NodeError::pool(pool, error, &named);
         let panicked = |Failed| NodeError::panicked(pool, &self.scope);
-        let known = self.scope.run(self.pool.check_joining(&member)).await;
+        let known = Box::pin(self.pool.check_joining(&member));
+        let known = self.scope.run(known).await;
         let known = known.map_err(panicked)?.map_err(refused)?;
         let wiped = !known && taking == Taking::Wiped;
         if !known {
@@ -384,7 +388,7 @@ impl OpenPool {
         if wiped {
             taking::wipe(&drive, &member).await?;
         }
-        let added = self.scope.run(self.pool.add_drive(member)).await;
+        let added = self.scope.run(Box::pin(self.pool.add_drive(member))).await;
         let added = added
             .map_err(panicked)
             .and_then(|added| added.map_err(refused));
