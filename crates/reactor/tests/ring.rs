@@ -511,12 +511,12 @@ fn an_idle_reactor_sleeps() {
 fn a_step_that_holds_the_loop_for_long_is_told() {
     let held = Duration::from_millis(60);
     let (before, after) = reactor().run(async {
-        reactor::yield_now().await;
+        yield_now().await;
         let before = reactor::usage();
         std::thread::sleep(held);
-        reactor::yield_now().await;
+        yield_now().await;
         // Two turns: whatever runs after this sees the step that is over.
-        reactor::yield_now().await;
+        yield_now().await;
         (before, reactor::usage())
     });
     assert!(after.longest_step >= held, "{after:?}");
