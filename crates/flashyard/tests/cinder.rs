@@ -137,18 +137,15 @@ fn documented_client_works() {
     let page = std::fs::read_to_string(root().join("docs/clients.md")).unwrap();
     let example = page.split("```python\n").nth(1).unwrap();
     let example = example.split("```").next().unwrap();
-    let node = Node::develop(&["--drives", "4"]);
-    let token = node.path().join("admin.token");
-    let example = example
-        .replace("https://node-1:4400", &node.endpoints().api)
-        .replace("/etc/flashyard/token", token.to_str().unwrap());
+    let node = Node::secure_with_data();
+    let example = node.in_place_of_documented(example);
     let mut python = tool("python");
     let said = run(python
         .args(["-c", &example])
         .env("PYTHONPATH", installed().join("site")));
     assert_eq!(
         said,
-        "demo has 12 MiB and is online\nno volume is named data\n"
+        "data has 64 MiB and is online\nno volume is named archive\n"
     );
 }
 

@@ -8,7 +8,6 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use api::{DriveSpec, VolumeSpec};
 use support::{Node, text};
 
 fn tools() -> PathBuf {
@@ -124,18 +123,7 @@ fn go(directory: &Path, arguments: &[&str]) -> String {
 #[test]
 fn documented_go_client_works() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let node = Node::configured_secure("");
-    let client = node.client();
-    let drive = DriveSpec::Memory {
-        size: "64MiB".parse().unwrap(),
-    };
-    client.add_drive(&support::name("d"), &drive).unwrap();
-    let volume = VolumeSpec {
-        drive: Some(support::name("d")),
-        ..VolumeSpec::default()
-    };
-    let made = client.create_volume(&support::name("data"), &volume);
-    made.unwrap();
+    let node = Node::secure_with_data();
     let directory = tempfile::tempdir().unwrap();
     let module = directory.path().join("go");
     let source = root.join("clients/go");
@@ -148,21 +136,8 @@ fn documented_go_client_works() {
 
     let page = std::fs::read_to_string(root.join("docs/clients.md")).unwrap();
     let example = page.split("```go\n").nth(1).unwrap();
-    let mut example = example.split("```").next().unwrap().to_owned();
-    for (documented, ours) in [
-        ("https://node-1:4400", node.endpoints().api.clone()),
-        (
-            "/etc/flashyard/token",
-            node.path().join("admin.token").display().to_string(),
-        ),
-        (
-            "/etc/flashyard/node-1.pem",
-            node.path().join("certificate.pem").display().to_string(),
-        ),
-    ] {
-        assert!(example.contains(documented), "{documented}");
-        example = example.replace(documented, &ours);
-    }
+    let example = example.split("```").next().unwrap();
+    let example = node.in_place_of_documented(example);
     std::fs::create_dir(module.join("example")).unwrap();
     std::fs::write(module.join("example/main.go"), example).unwrap();
     let said = go(&module, &["run", "./example"]);

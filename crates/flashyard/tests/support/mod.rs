@@ -154,6 +154,36 @@ impl Node {
         node
     }
 
+    /// A node under TLS that has a volume `data`, for examples of the documentation.
+    pub fn secure_with_data() -> Node {
+        let node = Node::configured_secure("");
+        let size = "64MiB".parse().unwrap();
+        let drive = api::DriveSpec::Memory { size };
+        node.client().add_drive(&name("d"), &drive).unwrap();
+        let volume = api::VolumeSpec {
+            drive: Some(name("d")),
+            ..api::VolumeSpec::default()
+        };
+        let made = node.client().create_volume(&name("data"), &volume);
+        made.unwrap();
+        node
+    }
+
+    /// An example, with the address, the token and the certificate of this node.
+    pub fn in_place_of_documented(&self, example: &str) -> String {
+        let file = |name: &str| self.path().join(name).display().to_string();
+        let mut example = example.to_owned();
+        for (documented, ours) in [
+            ("https://node-1:4400", self.endpoints().api.clone()),
+            ("/etc/flashyard/token", file("admin.token")),
+            ("/etc/flashyard/node-1.pem", file("certificate.pem")),
+        ] {
+            assert!(example.contains(documented), "{documented}");
+            example = example.replace(documented, &ours);
+        }
+        example
+    }
+
     fn over(directory: TempDir, arguments: Vec<String>) -> Node {
         let endpoints = Endpoints {
             api: String::new(),
