@@ -8,8 +8,8 @@ SHELL := /bin/bash
 .PHONY: help build deb release demo test check units doc deny process-tests vm-test bench bench-history lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools clock-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
 	ansible-tools package-tools cinder-tools csi-tools postgres-tools \
-	report-pictures console-pictures test-long attacks-long restarts-long xfstests-long postgres-long fsx-long api-long \
-	kubernetes-long \
+	report-pictures console-pictures test-long attacks-long restarts-long playbooks-long xfstests-long postgres-long \
+	fsx-long api-long kubernetes-long \
 	soak check-release
 
 ARGS ?=
@@ -55,7 +55,8 @@ XFSTESTS_PACKAGES := xfsprogs e2fsprogs mount util-linux acl attr bc dump fio ga
 BENCH_PACKAGES := libisal2
 
 # Targets that take hours, or tools that not every machine has; each can be run alone.
-LONG := attacks-long restarts-long xfstests-long postgres-long fsx-long api-long kubernetes-long soak neon-test fuzz
+LONG := attacks-long restarts-long playbooks-long xfstests-long postgres-long fsx-long api-long kubernetes-long \
+	soak neon-test fuzz
 # Without the feature the target has no tests, so that `make test` does not run them.
 LONG_FEATURE := --features flashyard/long
 LONG_TESTS := cargo test --workspace $(LONG_FEATURE) --test long -- --nocapture --test-threads=1
@@ -133,6 +134,9 @@ restarts-long: rust-tools lab-tools vm-tools ## restarts at random instants, und
 	FLASHYARD_RESTARTS=200 cargo test --workspace --test restarts
 	$(DEBUG_FLASHYARD)
 	FLASHYARD_RESTARTS=100 cargo test --workspace --test hosts -- --nocapture restart
+
+playbooks-long: rust-tools ansible-tools ## two nodes upgraded by the playbook, while a host writes and verifies
+	cargo test --workspace $(LONG_FEATURE) --test ansible -- --nocapture rolling
 
 neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
 neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER := \

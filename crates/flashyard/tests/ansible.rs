@@ -5,6 +5,9 @@
 
 #[path = "support/network.rs"]
 mod network;
+#[cfg(feature = "long")]
+#[path = "ansible/rolling.rs"]
+mod rolling;
 #[path = "ansible/servers.rs"]
 mod servers;
 #[path = "ansible/site.rs"]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -52,15 +52,15 @@ const FORESEEN: [(&str, &[&str]); 9] = [
 ];
 
 /// A node, a host, and what is known of them.
-struct Site {
-    host: Server,
-    node: Server,
-    directory: tempfile::TempDir,
+pub struct Site {
+    pub host: Server,
+    pub node: Server,
+    pub directory: tempfile::TempDir,
     printed: String,
 }
 
 impl Site {
-    fn new() -> Site {
+    pub fn new() -> Site {
         let (node, host) = (Server::new("node-1"), Server::new("db-1"));
         let (ours, theirs) = (["192.0.2.10/24"], ["192.0.2.9/24"]);
         node.network.join(&host.network, "storage", &ours, &theirs);
@@ -79,16 +79,20 @@ impl Site {
     /// Where the documented inventory is not that of this test: how the servers are reached, and
     /// their drives, which are files. A node `node-2` is the same as `node-1`.
     fn servers(&self, package: &Path, nodes: &[&str]) {
-        let drives: Vec<Value> = (0..4)
-            .map(|number| {
-                let path = format!("/var/lib/flashyard/drive-{number}");
-                json!({"name": format!("d{number}"), "path": path, "size": "256MiB"})
-            })
-            .collect();
-        let node = json!({"machine_pid": self.node.pid, "flashyard_drives": drives});
+        let node = json!({"machine_pid": self.node.pid, "flashyard_drives": drives()});
         let nodes = nodes.iter().map(|name| ((*name).to_owned(), node.clone()));
-        let nodes: serde_json::Map<String, Value> = nodes.collect();
-        let host = json!({"machine_pid": self.host.pid, "db_1_secret": SECRET});
+        self.inventory(package, nodes.collect(), json!({}));
+    }
+
+    /// The same with variables of each node, and more of the host.
+    pub fn inventory(
+        &self,
+        package: &Path,
+        nodes: serde_json::Map<String, Value>,
+        mut host: Value,
+    ) {
+        host["machine_pid"] = json!(self.host.pid);
+        host["db_1_secret"] = json!(SECRET);
         let inventory = json!({"all": {
             "vars": {
                 "ansible_connection": "machine",
@@ -104,7 +108,7 @@ impl Site {
         std::fs::write(file, inventory.to_string()).unwrap();
     }
 
-    fn play(&mut self, playbook: &str, options: &[&str]) -> (Output, Vec<Value>) {
+    pub fn play(&mut self, playbook: &str, options: &[&str]) -> (Output, Vec<Value>) {
         let results = self.directory.path().join("results");
         let _ = std::fs::remove_file(&results);
         let output = ansible("ansible-playbook", self.directory.path())
@@ -125,7 +129,7 @@ impl Site {
     }
 
     /// Hosts and tasks that changed something, in a play that succeeds.
-    fn changes(&mut self, playbook: &str, options: &[&str]) -> BTreeSet<(String, String)> {
+    pub fn changes(&mut self, playbook: &str, options: &[&str]) -> BTreeSet<(String, String)> {
         let (output, results) = self.play(playbook, options);
         let said = said(&output);
         assert!(output.status.success(), "{playbook} {options:?}: {said}");
@@ -140,14 +144,23 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         // What is attached has a loop device, which the end of the server leaves there.
-        let end = "pkill --signal KILL --exact fio; sleep 1; umount /srv/data /srv/scratch; \
-                   flashyard detach data; flashyard detach scratch";
+        let end = "pkill --signal KILL --exact fio; sleep 1; \
+                   for name in data scratch; do umount /srv/$name; flashyard detach $name; done";
         let _ = self.host.command(end).stderr(Stdio::null()).status();
     }
 }
 
+/// Drives of a node, in the options of the role.
+pub fn drives() -> Value {
+    let drives = (0..4).map(|number| {
+        let path = format!("/var/lib/flashyard/drive-{number}");
+        json!({"name": format!("d{number}"), "path": path, "size": "256MiB"})
+    });
+    drives.collect()
+}
+
 /// The package of the program, and one of it that has a later version.
-fn packages(directory: &Path) -> [PathBuf; 2] {
+pub fn packages(directory: &Path) -> [PathBuf; 2] {
     let script = root().join("deploy/package");
     let into = directory.join("packages");
     let program = env!("CARGO_BIN_EXE_flashyard");
@@ -261,18 +274,33 @@ fn attaches_and_detaches(site: &mut Site) {
     }
 }
 
+/// Writes and verifies below the folder of the host until `is_verified`.
+pub fn verified_load(host: &Server, folder: &str) -> Child {
+    let job = "--size=24m --bs=4k --direct=1 --ioengine=psync --rw=randwrite --verify=crc32c \
+               --verify_backlog=64 --verify_state_save=0 --time_based --runtime=3600";
+    let mut fio = host.command(&format!("fio --name=verify --directory={folder} {job}"));
+    fio.stdout(Stdio::piped()).stderr(Stdio::piped());
+    fio.spawn().unwrap()
+}
+
+/// The load has ended, as fio does when it is told to, and nothing of it was wrong.
+pub fn is_verified(fio: Child) {
+    let fio = fio.wait_with_output().unwrap();
+    let (said, errors) = (text(&fio.stdout), text(&fio.stderr));
+    assert!(
+        said.contains("err= 0") && said.contains("write:"),
+        "{said}{errors}"
+    );
+}
+
+/// Version of the program's package on a server.
+pub fn version(server: &Server) -> String {
+    server.answer("dpkg-query --show --showformat '${Version}' flashyard")
+}
+
 /// Upgrades the node while the host writes and verifies.
 fn upgrades(site: &mut Site, package: &Path) {
-    let job = "fio --name=verify --directory=/srv/data --size=24m --bs=4k --direct=1 \
-               --ioengine=psync --rw=randwrite --verify=crc32c --verify_backlog=64 \
-               --verify_state_save=0 --time_based --runtime=3600";
-    let fio = site
-        .host
-        .command(job)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let fio = fio.unwrap();
+    let fio = verified_load(&site.host, "/srv/data");
     site.servers(package, &["node-1"]);
     let before = site.node.answer("cat /run/flashyard/node.pid");
     let predicted = site.changes("flashyard.storage.upgrade", &["--check"]);
@@ -284,19 +312,11 @@ fn upgrades(site: &mut Site, package: &Path) {
     assert!(restarted, "{done:?}");
     let after = site.node.answer("cat /run/flashyard/node.pid");
     assert_ne!(before, after);
-    let version = site
-        .node
-        .answer("dpkg-query --show --showformat '${Version}' flashyard");
-    assert_eq!(version, "99.0.0");
+    assert_eq!(version(&site.node), "99.0.0");
     let done = site.changes("flashyard.storage.upgrade", &[]);
     assert!(done.is_empty(), "a second upgrade: {done:?}");
     site.host.answer("pkill --signal INT --exact fio");
-    let fio = fio.wait_with_output().unwrap();
-    let (said, errors) = (text(&fio.stdout), text(&fio.stderr));
-    assert!(
-        said.contains("err= 0") && said.contains("write:"),
-        "{said}{errors}"
-    );
+    is_verified(fio);
 }
 
 /// A pool that has lost a drive stops the upgrade before anything is touched, of this node and of
