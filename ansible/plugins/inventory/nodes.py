@@ -112,7 +112,14 @@ class InventoryModule(BaseInventoryPlugin):
     def add_node(self, entry):
         """Adds a node and the hosts that it knows."""
         node = self.connection(entry)
-        status, hosts = node.get(path_of("status")), node.all("hosts")
+        try:
+            self.add_answers(node)
+        except KeyError as missing:
+            raise node.other_shape("no %s" % missing)
+
+    def add_answers(self, node):
+        """Adds what a node answers."""
+        status, hosts = node.get(path_of("status"), "name"), node.all("hosts")
         volumes = node.all("volumes")
         node.close()
         self.inventory.add_host(status["name"], group="flashyard_nodes")

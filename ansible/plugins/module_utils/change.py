@@ -68,6 +68,9 @@ def run(module, work):
         node.close()
     except Failure as failure:
         module.fail_json(msg=str(failure))
+    except KeyError as missing:
+        # Attributes of the module's own are all there.
+        module.fail_json(msg=str(node.other_shape("no %s" % missing)))
     module.exit_json(**result)
 
 

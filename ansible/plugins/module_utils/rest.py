@@ -113,6 +113,8 @@ class Node:
         if not self.secret.isascii() or not self.secret.isprintable():
             raise Failure("the token has characters that no token has")
         self.timeout, self.retries = params["timeout"], params["retries"]
+        if self.timeout < 1:
+            raise Failure("timeout %d; allowed: 1 second or more" % self.timeout)
         self.server_name = params["server_name"] or self.host
         self.context = self.trust(params["ca_file"]) if parts.scheme == "https" else None
         self.connection = None
@@ -157,6 +159,9 @@ class Node:
             connection.request(method, path, body=body, headers=headers)
             answer = connection.getresponse()
             text = answer.read()
+        except ValueError as error:
+            # Names that no machine has.
+            raise Failure("node %s, server_name %s: %s" % (self.url, self.server_name, error))
         except (OSError, http.client.HTTPException) as error:
             self.close()
             error.sent = sent
@@ -172,11 +177,19 @@ class Node:
         if not text:
             return None
         try:
-            return json.loads(text.decode("utf-8"))
+            body = json.loads(text.decode("utf-8"))
         except ValueError:
             if status >= 400:
                 return None
             raise Failure("%s is no Flashyard node: it answers without JSON" % self.url)
+        if status < 400 and not isinstance(body, dict):
+            raise self.other_shape("no object")
+        return body
+
+    def other_shape(self, what):
+        """The failure of an answer that no node gives."""
+        found = (self.url, what)
+        return Failure("%s is no Flashyard node of this version: its answer has %s" % found)
 
     def ask(self, method, path, body=None, tag=None):
         """An answer, of whatever status. Tries again what may be tried again."""
@@ -231,21 +244,29 @@ class Node:
             return None, None
         if answer.status != 200:
             raise self.refusal(answer)
+        if answer.body is None:
+            raise self.other_shape("no object")
         return answer.body, answer.tag
 
-    def get(self, path):
-        """An object that has to be there."""
+    def get(self, path, *attributes):
+        """An object that has to be there, with some of its attributes."""
         answer = self.ask("GET", path)
         if answer.status != 200:
             raise self.refusal(answer)
+        for attribute in attributes:
+            if attribute not in (answer.body or {}):
+                raise self.other_shape("no " + attribute)
         return answer.body
 
     def all(self, *kind):
         """Every object of a kind, page by page."""
         found, after = [], None
         while True:
-            page = self.get(path_of(*kind, limit=PAGE, after=after))
-            found += page["items"]
+            page = self.get(path_of(*kind, limit=PAGE, after=after), "items")
+            items = page["items"]
+            if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
+                raise self.other_shape("no list of objects")
+            found += items
             after = page.get("next")
             if after is None:
                 return found

@@ -130,7 +130,8 @@ def view(host):
     """Attributes that people set, and see in the difference."""
     if host is None:
         return {}
-    return dict((key, host.get(key)) for key in ("name", "nqn", "tenant", "key", "tls"))
+    found = dict((key, host[key]) for key in ("name", "nqn"))
+    return dict(found, **dict((key, host.get(key)) for key in ("tenant", "key", "tls")))
 
 
 def plan_host(plan, params, host):

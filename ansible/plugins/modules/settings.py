@@ -118,7 +118,9 @@ def wanted_of(params):
 
 def view(settings, wanted):
     """Attributes that people set, and see in the difference."""
-    return without_nothing(dict((name, settings.get(name)) for name in wanted))
+    found = dict((name, settings[name]) for name in PLAIN)
+    found.update((name, settings.get(name)) for name in RECEIVERS)
+    return without_nothing(dict((name, found[name]) for name in wanted))
 
 
 def work(module, node):

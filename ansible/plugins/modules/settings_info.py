@@ -59,7 +59,8 @@ from ansible_collections.flashyard.storage.plugins.module_utils.rest import path
 
 def look(module, node):
     """The settings, and the node at a glance."""
-    settings, status = node.get(path_of("settings")), node.get(path_of("status"))
+    settings = node.get(path_of("settings"), "log_level")
+    status = node.get(path_of("status"), "name", "version", "nvme_addresses", "problems")
     return dict(changed=False, settings=settings, status=status)
 
 
