@@ -97,7 +97,10 @@ impl SharedScope {
 /// A task that is spawned inside belongs to it, and so do those that this task spawns. To get the
 /// output of such a task from outside, wait for it inside: it never comes once the scope failed.
 #[derive(Clone)]
-// The inner count is of reactors: cores do not contend for it while they work.
+#[allow(
+    clippy::redundant_allocation,
+    reason = "the inner count is of reactors: cores do not contend for it while they work"
+)]
 pub struct Scope(Rc<Arc<Shared>>);
 
 /// Has this thread be inside a scope until dropped.
