@@ -117,8 +117,8 @@ class FlashyardDriver(Groups, Managing, driver.VolumeDriver):
         """Deletes what was made in vain."""
         try:
             self.node.remove(delete_volume, volume.name)
-        except Failure:
-            LOG.exception("Volume %s was made in part, and stays.", volume.name)
+        except Failure as failure:
+            LOG.error("Volume %s was made in part, and stays: %s", volume.name, failure)
 
     def make_of_snapshot(self, volume, snapshot, source):
         """Makes a volume that starts out as a snapshot, with the blocks of its source."""

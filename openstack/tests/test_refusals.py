@@ -11,8 +11,8 @@ from cinder import exception
 from cinder.tests.unit import utils as made
 from cinder.volume import group_types
 from flashyard_client.api.snapshots import create_snapshot, list_snapshots
-from flashyard_client.api.volumes import list_volumes, show_volume
-from flashyard_client.models import Role, SnapshotSpec
+from flashyard_client.api.volumes import create_volume, list_volumes, show_volume
+from flashyard_client.models import Role, SnapshotSpec, VolumeSpec
 
 from .support import BACKEND, GIB, Case, connector
 
@@ -52,6 +52,10 @@ class Refused(Case):
     def everything(self):
         """All volumes and snapshots."""
         return [list(self.node.list(list_volumes)), list(self.node.list(list_snapshots))]
+
+    def names(self):
+        """Those of all volumes and snapshots."""
+        return [[found.name for found in kind] for kind in self.everything()]
 
     def token_of(self, words):
         """A token file."""
@@ -139,6 +143,81 @@ class Refused(Case):
             check = self.driver.check_for_setup_error
             self.fails("is no Flashyard node: its answer has another shape", check)
             other.shutdown()
+
+    def calls(self):
+        """Every call that asks the node, each with what is there, or is to be made."""
+        driver, context = self.driver, self.context
+        source = self.created()
+        snapshot, other = self.snapshot(source), self.snapshot(source)
+        driver.create_snapshot(snapshot)
+        self.node.ask(create_volume, "before", body=VolumeSpec(pool="fast", size=GIB))
+        self.node.ask(create_snapshot, "monday", body=SnapshotSpec(volume=source.name))
+        specs = {"consistent_group_snapshot_enabled": "<is> True"}
+        kind = group_types.create(context, "consistent", specs).id
+        types, before = [self.vt["id"]], {"source-name": "before"}
+        group = made.create_group(context, host=BACKEND, volume_type_ids=types, group_type_id=kind)
+        taken = made.create_group_snapshot(context, group.id, group_type_id=kind)
+        rows = ([], None, 10, 0, ["size"], ["asc"])
+        where, monday = {"host": source.host}, {"source-name": "monday"}
+        of_snapshot = {"group_snapshot": taken, "snapshots": [snapshot]}
+        of_group = {"source_group": group, "source_vols": [source]}
+        new = self.volume()
+        calls = (
+            (driver.check_for_setup_error,),
+            (driver.create_volume, new),
+            (driver.create_volume_from_snapshot, new, snapshot),
+            (driver.create_cloned_volume, new, source),
+            (driver.delete_volume, source),
+            (driver.extend_volume, source, 2),
+            (driver.retype, context, source, {"id": self.vt["id"]}, {}, where),
+            (driver.update_migrated_volume, context, new, source, "available"),
+            (driver.create_snapshot, other),
+            (driver.delete_snapshot, snapshot),
+            (driver.revert_to_snapshot, context, source, snapshot),
+            (driver.initialize_connection, source, connector(1)),
+            (driver.terminate_connection, source, connector(1)),
+            (driver.terminate_connection, source, None),
+            (driver.manage_existing_get_size, new, before),
+            (driver.manage_existing, new, before),
+            (driver.manage_existing_snapshot_get_size, other, monday),
+            (driver.manage_existing_snapshot, other, monday),
+            (driver.get_manageable_volumes, *rows),
+            (driver.get_manageable_snapshots, *rows),
+            (driver.delete_group, context, group, [source]),
+            (driver.create_group_snapshot, context, taken, [other]),
+            (driver.delete_group_snapshot, context, taken, [snapshot]),
+            (driver.create_group_from_src, context, group, [new], of_snapshot),
+            (driver.create_group_from_src, context, group, [new], of_group),
+        )
+        for call, *arguments in calls:
+            named = arguments.pop() if arguments[-1:] in ([of_snapshot], [of_group]) else {}
+            yield call, arguments, named
+
+    def test_every_call_without_a_token_or_a_node(self):
+        calls = list(self.calls())
+        self.override("flashyard_retry_seconds", 0)
+        wrong = "fyt_wrong0000000000000000000000000000000000000"
+        right = self.driver.configuration.safe_get("flashyard_token_file")
+        self.override("flashyard_token_file", self.token_of(wrong))
+        for call, arguments, named in calls:
+            # After some of them the node refuses all of this address, for a while.
+            self.fails("token", call, *arguments, **named)
+        self.override("flashyard_token_file", right)
+        before = self.names()
+        self.served.kill()
+        for call, arguments, named in calls:
+            error = self.assertRaises(
+                exception.VolumeBackendAPIException, call, *arguments, **named
+            )
+            self.assertIn("does not answer: Connection refused", str(error))
+            self.assertNotIn("\n", str(error))
+        self.served.start()
+        self.assertEqual(before, self.names())
+        logged = "".join(self.records.text)
+        self.assertNotIn(wrong, logged)
+        self.assertNotIn("Traceback", logged)
+        with open(right, encoding="utf-8") as file:
+            self.assertNotIn(file.read().strip(), logged)
 
     def test_sizes_and_names(self):
         volume = self.created(size=2)
