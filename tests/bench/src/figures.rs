@@ -44,7 +44,7 @@ impl Figures<'_> {
         let row: Vec<String> = names.iter().cloned().chain(own).collect();
         for (key, value) in fields {
             if !self.settings.contains(&key.as_str()) {
-                self.walk(&[&row[..], &[key.clone()]].concat(), value);
+                self.walk(&[&row[..], std::slice::from_ref(key)].concat(), value);
             }
         }
     }

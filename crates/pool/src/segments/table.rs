@@ -102,7 +102,7 @@ mod tests {
                     table.insert(number, segment.clone());
                     map.insert(number, segment);
                 } else {
-                    let numbers = BTreeSet::from([number, (number * 7 + turn as u32) % 40]);
+                    let numbers = BTreeSet::from([number, (number * 7 + turn) % 40]);
                     table.remove_all(&numbers);
                     map.retain(|number, _| !numbers.contains(number));
                 }
