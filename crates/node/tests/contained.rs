@@ -152,7 +152,7 @@ fn until_it_fails(host: Namespace) -> Task<IoError> {
         let mut number = 0;
         loop {
             // The even ones keep what was written before.
-            let block = number * 41 % BLOCKS | 1;
+            let block = (number * 41 % BLOCKS) | 1;
             number += 1;
             if let Err(error) = write(&host, block, number as u8).await {
                 return error;
