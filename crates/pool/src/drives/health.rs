@@ -1,15 +1,20 @@
 //! [`Health`]: how fast a drive answers and how often it errs, and when that is worth telling.
 //! No I/O.
 
+use reactor::Instant;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 /// A verdict on a drive's pace is given after so many requests of one kind.
 const WINDOW: u32 = 256;
-/// A drive is slow whose median is so many times that of the others, in two windows running.
+/// A drive is slow whose median is so many times that of the others, in windows running.
 const SLOW_TIMES: u64 = 3;
 /// It is no longer slow below so many times.
 const STEADY_TIMES: u64 = 2;
+/// It is called slow after this time of such windows: on a fast drive one lasts a millisecond.
+const SLOW_AFTER: Duration = Duration::from_secs(5);
+/// It is called slow until no window was for this time. Where a pace swings, that is told once.
+const STEADY_AFTER: Duration = Duration::from_secs(30);
 /// Drives that answer within this are not compared: what differs then is not the drives.
 const FLOOR: Duration = Duration::from_micros(100);
 /// A pace is forgotten when requests of the other kind have filled so many windows meanwhile.
@@ -54,10 +59,37 @@ struct Pace {
     count: Cell<u32>,
     /// Of the last full window.
     median_us: Cell<Option<u64>>,
-    /// Windows running in which it was slow.
-    slow_windows: Cell<u32>,
+    /// The windows running in which it was slow.
+    slow: Cell<Option<Run>>,
     /// Windows of the other kind since the last one of this.
     other_windows: Cell<u32>,
+}
+
+/// When the first and the last window of a run ended.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: Instant,
+    last: Instant,
+}
+
+impl Pace {
+    fn was_slow(&self, now: Instant) {
+        let first = self.slow.get().map_or(now, |run| run.first);
+        self.slow.set(Some(Run { first, last: now }));
+    }
+
+    /// It is not slow now. Of a drive that is `called_slow` that counts after a while.
+    fn was_steady(&self, called_slow: bool, now: Instant) {
+        let since = |run: Run| now.saturating_since(run.last);
+        if !called_slow || self.slow.get().is_none_or(|run| since(run) >= STEADY_AFTER) {
+            self.slow.set(None);
+        }
+    }
+
+    fn is_slow(&self, called_slow: bool) -> bool {
+        let long = |run: Run| run.last.saturating_since(run.first) >= SLOW_AFTER;
+        self.slow.get().is_some_and(|run| called_slow || long(run))
+    }
 }
 
 impl Default for Pace {
@@ -66,7 +98,7 @@ impl Default for Pace {
             histogram: RefCell::new([0; BUCKETS]),
             count: Cell::new(0),
             median_us: Cell::new(None),
-            slow_windows: Cell::new(0),
+            slow: Cell::new(None),
             other_windows: Cell::new(0),
         }
     }
@@ -115,9 +147,6 @@ impl Health {
         pace.other_windows.set(0);
         let other = &self.paces[1 - kind as usize];
         other.other_windows.set(other.other_windows.get() + 1);
-        if other.other_windows.get() == FORGOTTEN_WINDOWS {
-            other.slow_windows.set(0);
-        }
         true
     }
 
@@ -126,19 +155,24 @@ impl Health {
         self.paces[kind as usize].median_us.get()
     }
 
-    /// Compares the drive's last window with the medians of the other drives.
-    pub fn judge(&self, kind: Kind, others: &mut [u64]) -> Option<Verdict> {
+    /// Compares the drive's last window, which ends `now`, with the medians of the other drives.
+    pub fn judge(&self, kind: Kind, others: &mut [u64], now: Instant) -> Option<Verdict> {
         let pace = &self.paces[kind as usize];
         let median_us = pace.median_us.get()?;
         others.sort_unstable();
         let others_us = *others.get(others.len() / 2)?;
         let base = others_us.max(FLOOR.as_micros() as u64);
-        if median_us >= SLOW_TIMES * base {
-            pace.slow_windows.set(pace.slow_windows.get() + 1);
-        } else if median_us < STEADY_TIMES * base {
-            pace.slow_windows.set(0);
+        let called_slow = self.slow.get();
+        if median_us < STEADY_TIMES * base {
+            pace.was_steady(called_slow, now);
+        } else if called_slow || median_us >= SLOW_TIMES * base {
+            pace.was_slow(now);
         }
-        let slow = self.paces.iter().any(|pace| pace.slow_windows.get() >= 2);
+        let other = &self.paces[1 - kind as usize];
+        if other.other_windows.get() >= FORGOTTEN_WINDOWS {
+            other.was_steady(called_slow, now);
+        }
+        let slow = self.paces.iter().any(|pace| pace.is_slow(called_slow));
         if self.slow.replace(slow) == slow {
             return None;
         }
@@ -202,56 +236,88 @@ mod tests {
         assert!(bucket(Duration::from_secs(1 << 40)) < BUCKETS);
     }
 
-    /// A window of requests that take `us` each; what comes of it beside `others`.
-    fn window(health: &Health, us: u64, others: &[u64]) -> Option<Verdict> {
+    const OTHERS: [u64; 3] = [200, 210, 190];
+
+    fn at(seconds: f64) -> Instant {
+        Instant::from_nanos((seconds * 1e9) as u64)
+    }
+
+    /// A window of requests that take `us` each, which ends then; what comes of it beside `others`.
+    fn window(health: &Health, us: u64, others: &[u64], seconds: f64) -> Option<Verdict> {
         for request in 1..=WINDOW {
             let full = health.measured(Kind::Write, Duration::from_micros(us));
             assert_eq!(full, request == WINDOW);
         }
-        health.judge(Kind::Write, &mut others.to_vec())
+        health.judge(Kind::Write, &mut others.to_vec(), at(seconds))
     }
 
     #[test]
     fn three_times_the_median_for_long_is_slow() {
         let health = Health::default();
-        assert_eq!(window(&health, 1000, &[200, 210, 190]), None, "once");
+        let beside_others = |us, seconds| window(&health, us, &OTHERS, seconds);
+        assert_eq!(beside_others(1000, 0.0), None, "once");
+        assert_eq!(beside_others(1000, 4.9), None, "not for long");
         assert!(matches!(
-            window(&health, 1000, &[200, 210, 190]),
+            beside_others(1000, 5.0),
             Some(Verdict::Slow {
                 others_us: 200,
                 median_us: 900..1100
             })
         ));
         assert!(health.is_slow());
-        assert_eq!(window(&health, 1000, &[200, 210, 190]), None, "told");
-        assert_eq!(window(&health, 500, &[200, 210, 190]), None, "in between");
-        assert_eq!(
-            window(&health, 220, &[200, 210, 190]),
-            Some(Verdict::Steady)
-        );
+        assert_eq!(beside_others(1000, 6.0), None, "told");
+        assert_eq!(beside_others(500, 40.0), None, "in between");
+        assert_eq!(beside_others(220, 69.9), None, "not for long");
+        assert_eq!(beside_others(220, 70.0), Some(Verdict::Steady));
+        assert!(!health.is_slow());
+    }
+
+    /// Hundreds of windows a second, slow and not in turns, as where others use the machine.
+    #[test]
+    fn a_pace_that_swings_is_told_once_if_at_all() {
+        let health = Health::default();
+        let swings = |first: u32| {
+            let windows = first..first + 6000;
+            let windows = windows.map(|nth| (f64::from(nth) / 200.0, nth.is_multiple_of(8)));
+            let verdicts = windows.filter_map(|(seconds, steady)| {
+                let us = if steady { 210 } else { 1000 };
+                window(&health, us, &OTHERS, seconds)
+            });
+            verdicts.collect::<Vec<_>>()
+        };
+        assert_eq!(swings(0), []);
+        let slow = (6000..8000).filter_map(|nth| {
+            let seconds = f64::from(nth) / 200.0;
+            window(&health, 1000, &OTHERS, seconds)
+        });
+        assert!(matches!(slow.collect::<Vec<_>>()[..], [Verdict::Slow { .. }]));
+        assert_eq!(swings(8000), []);
+        assert!(health.is_slow());
     }
 
     #[test]
     fn a_drive_that_was_slow_to_read_and_is_only_written_now_is_forgiven() {
         let health = Health::default();
-        for _ in 0..2 {
+        for seconds in [0.0, 5.0] {
             for _ in 0..WINDOW {
                 health.measured(Kind::Read, Duration::from_millis(9));
             }
-            health.judge(Kind::Read, &mut [200, 200]);
+            health.judge(Kind::Read, &mut [200, 200], at(seconds));
         }
         assert!(health.is_slow());
-        let verdicts: Vec<_> = (0..5).map(|_| window(&health, 200, &[200, 210])).collect();
+        let windows = (1..8).map(|nth| window(&health, 200, &OTHERS, f64::from(5 + 10 * nth)));
+        let verdicts: Vec<_> = windows.collect();
         assert!(verdicts.contains(&Some(Verdict::Steady)), "{verdicts:?}");
     }
 
     #[test]
     fn drives_that_are_all_alike_or_all_fast_are_not_slow() {
         let health = Health::default();
-        for _ in 0..4 {
-            assert_eq!(window(&health, 5000, &[4000, 6000]), None);
-            assert_eq!(window(&health, 90, &[2, 3]), None, "below the floor");
-            assert_eq!(window(&health, 5000, &[]), None, "alone");
+        for seconds in [0.0, 9.0, 19.0, 29.0] {
+            assert_eq!(window(&health, 5000, &[4000, 6000], seconds), None);
+            let floor = window(&health, 90, &[2, 3], seconds);
+            assert_eq!(floor, None, "below the floor");
+            assert_eq!(window(&health, 5000, &[], seconds), None, "alone");
         }
     }
 

@@ -17,7 +17,8 @@ impl<D: BlockDevice> Array<D> {
 
     /// A drive has answered a request that began at `begun`.
     pub fn measured(&self, index: usize, drive: &Drive<D>, kind: Request, begun: Instant) {
-        let time = reactor::turn_started().saturating_since(begun);
+        let now = reactor::turn_started();
+        let time = now.saturating_since(begun);
         if !drive.health.measured(kind, time) {
             return;
         }
@@ -26,7 +27,7 @@ impl<D: BlockDevice> Array<D> {
         let mut others: Vec<u64> = others
             .filter_map(|(_, drive)| drive.health.median_us(kind))
             .collect();
-        let change = match drive.health.judge(kind, &mut others) {
+        let change = match drive.health.judge(kind, &mut others, now) {
             None => return,
             Some(Verdict::Steady) => DriveChange::Steady,
             Some(Verdict::Slow {

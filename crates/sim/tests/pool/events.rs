@@ -177,6 +177,7 @@ fn a_slow_drive_is_told_and_shown_and_forgiven() {
         drives[4].slow_down(200);
         for round in 0..60 {
             write_runs(&pool, id, 36).await;
+            reactor::sleep(Duration::from_millis(200)).await;
             if round == 0 {
                 assert_eq!(changes(&told(&pool).await), []);
             }
@@ -199,6 +200,7 @@ fn a_slow_drive_is_told_and_shown_and_forgiven() {
         drives[4].slow_down(20);
         for _ in 0..30 {
             write_runs(&pool, id, 36).await;
+            reactor::sleep(Duration::from_secs(2)).await;
         }
         assert_eq!(changes(&told(&pool).await), [(4, DriveChange::Steady)]);
         assert_eq!(slow(&pool), 0);
