@@ -159,13 +159,13 @@ class Node:
             connection.request(method, path, body=body, headers=headers)
             answer = connection.getresponse()
             text = answer.read()
-        except ValueError as error:
-            # Names that no machine has.
-            raise Failure("node %s, server_name %s: %s" % (self.url, self.server_name, error))
         except (OSError, http.client.HTTPException) as error:
             self.close()
             error.sent = sent
             raise
+        except ValueError as error:
+            # Names that no machine has. Certificates that are not trusted are an OSError too.
+            raise Failure("node %s, server_name %s: %s" % (self.url, self.server_name, error))
         if answer.will_close:
             self.close()
         wait = answer.getheader("Retry-After") or ""
