@@ -27,6 +27,10 @@ FLASHYARD := $${CARGO_TARGET_DIR:-target}/release/flashyard
 # would have other features, and most of it would be built once more.
 DEBUG_FLASHYARD := cargo test --workspace --quiet --no-run --test help
 
+# What `make build` builds, and no test is: without debug assertions, and with those features of
+# libraries only that the program itself asks for.
+CHECK_RELEASE := cargo check --release --package flashyard --quiet
+
 # What the virtual machine needs beside the kernels, which the tests fetch by themselves.
 VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux kmod \
 	xz-utils mdadm
@@ -90,6 +94,7 @@ test: web check process-tests web-test vm-test ## everything that guards data (a
 check: rust-tools deny ## format, lints, dependencies, tidy rules, unit tests: before every commit
 	cargo fmt --all --check
 	cargo clippy --workspace $(LONG_FEATURE) --all-targets --quiet -- --deny warnings
+	$(CHECK_RELEASE)
 	cargo test --workspace --quiet --test floors --test labels --test layering \
 		--test pages --test prose --test sources
 	$(MAKE) --no-print-directory units

@@ -9,6 +9,7 @@
 //!
 //! [`docs/mutations.md`]: ../../../docs/mutations.md
 
+#[cfg(debug_assertions)]
 pub use planted::{Planted, plant};
 
 /// A fault.

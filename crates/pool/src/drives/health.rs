@@ -290,7 +290,10 @@ mod tests {
             let seconds = f64::from(nth) / 200.0;
             window(&health, 1000, &OTHERS, seconds)
         });
-        assert!(matches!(slow.collect::<Vec<_>>()[..], [Verdict::Slow { .. }]));
+        assert!(matches!(
+            slow.collect::<Vec<_>>()[..],
+            [Verdict::Slow { .. }]
+        ));
         assert_eq!(swings(8000), []);
         assert!(health.is_slow());
     }
