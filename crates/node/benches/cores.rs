@@ -31,7 +31,9 @@ use uuid::Uuid;
 const SUBSYSTEM: &str = "nqn.2026-11.example.flashyard:bench:cores";
 const HOST: &str = "nqn.2026-11.example.flashyard:bench";
 const DRIVES: usize = 6;
+/// For each core of a node, so that a log has as many segments to spare on many cores as on one.
 const DRIVE_BYTES: u64 = 512 << 20;
+/// For each core of a node, too.
 const VOLUME_BYTES: u64 = 512 << 20;
 /// The connections of a host, which the kernel deals to the cores of a node.
 const QUEUES: u32 = 8;
@@ -164,15 +166,15 @@ fn serve(commands: &Cores, cpus: &[usize]) -> Served {
     };
     let event_loops = Cores::start(config).unwrap();
     let cores = event_loops.handles().to_vec();
-    let node = commands.handles()[0].submit(move || start(event_loops));
+    let scale = cpus.len() as u64;
+    let node = commands.handles()[0].submit(move || start(event_loops, scale));
     let node = node.wait().unwrap();
     let served = [Served { node, cores }];
-    let queues = cpus.len() as u64 * u64::from(QUEUES);
     let written = |pattern, bytes: u64| Workload {
         pattern,
         transfer_bytes: 131_072,
         depth: 32,
-        number_ios: Some(bytes / 131_072 / queues),
+        number_ios: Some(bytes / 131_072 / u64::from(QUEUES)),
         random_map: false,
         ..Workload::default()
     };
@@ -185,8 +187,8 @@ fn serve(commands: &Cores, cpus: &[usize]) -> Served {
     served
 }
 
-/// A node that serves the one volume of a pool.
-async fn start(cores: Cores) -> Node {
+/// A node that serves the one volume of a pool, `scale` times the size of one core's.
+async fn start(cores: Cores, scale: u64) -> Node {
     let port = PortSpec {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         advertise: None,
@@ -204,7 +206,9 @@ async fn start(cores: Cores) -> Node {
     node.listen().await.unwrap();
     let drives: Vec<String> = (0..DRIVES).map(|drive| format!("d{drive}")).collect();
     for drive in &drives {
-        let memory = DriveSpec::Memory { bytes: DRIVE_BYTES };
+        let memory = DriveSpec::Memory {
+            bytes: DRIVE_BYTES * scale,
+        };
         node.open_drive(drive, memory).await.unwrap();
     }
     let pool = PoolSpec {
@@ -215,7 +219,7 @@ async fn start(cores: Cores) -> Node {
     };
     node.create_pool("p", pool).await.unwrap();
     let options = VolumeOptions {
-        bytes: VOLUME_BYTES,
+        bytes: VOLUME_BYTES * scale,
         ..VolumeOptions::default()
     };
     let volume = node.create_pool_volume("p", "v", options).await.unwrap();
@@ -242,7 +246,7 @@ async fn start(cores: Cores) -> Node {
 fn rate(served: &[Served], workload: &Workload) -> f64 {
     let hosts: Vec<&CoreHandle> = served.iter().flat_map(|each| &each.cores).collect();
     let queues = QUEUES * hosts.len() as u32;
-    let part_bytes = VOLUME_BYTES / u64::from(queues) * served.len() as u64;
+    let part_bytes = VOLUME_BYTES / u64::from(QUEUES);
     let mut jobs = Vec::new();
     for number in 0..queues {
         let host = number / QUEUES;

@@ -12,6 +12,7 @@ mod device;
 mod kernels;
 mod processors;
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -19,6 +20,7 @@ use cudarc::driver::DriverError;
 use device::{Device, IN_FLIGHT, Way};
 use kernels::{BLOCK_BYTES, Batch, Job};
 use parity::Kernel;
+use processors::Source;
 use serde_json::{Value, json};
 
 const DATA_COLUMNS: [usize; 3] = [4, 8, 22];
@@ -32,7 +34,11 @@ const ROUND: Duration = Duration::from_millis(4);
 /// Bytes of input under this are compared in full; of larger batches their ends.
 const COMPARED_BYTES: usize = 16 << 20;
 /// Bytes that a core of a pool has in flight.
-const POOL_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=4 << 20;
+const POOL_BYTES: RangeInclusive<usize> = 64 << 10..=4 << 20;
+/// The longest column of a pool's stripe.
+const POOL_COLUMN_BYTES: usize = 128 << 10;
+/// Stripes that a core of a pool has in flight: a batch has no more of them.
+const POOL_STRIPES: usize = 4;
 
 fn jobs(data: usize) -> [Job; 4] {
     [
@@ -73,8 +79,8 @@ impl Figure {
     }
 }
 
-/// One core's rate from memory, by job, data columns and bytes of a column: the GPU's are counted
-/// in these.
+/// One core's rate of what a pool has in flight, by job, data columns and bytes of a column: the
+/// GPU's are counted in these.
 type OneCore = ((Job, usize, usize), f64);
 
 fn main() {
@@ -124,14 +130,13 @@ fn of_processors() -> (Vec<Value>, Vec<OneCore>) {
     let (mut rows, mut one_core) = (Vec::new(), Vec::new());
     println!("job, stripe, KiB of a column, from, processors: GB/s, least to greatest");
     for (job, batch) in shapes() {
-        for (threads, cached) in counts.iter().flat_map(|n| [(*n, false), (*n, true)]) {
-            let stripe_bytes = (batch.data + job.results()) * batch.column_bytes;
-            if cached && stripe_bytes > processors::CACHE_BYTES {
+        let sources = |threads: &usize| Source::ALL.map(|source| (*threads, source));
+        for (threads, source) in counts.iter().flat_map(sources) {
+            let Some(rounds) = processors::measure(job, batch, threads, source, ROUNDS) else {
                 continue;
-            }
-            let rounds = processors::measure(job, batch, threads, cached, ROUNDS);
+            };
             let rate = Figure::of(rounds).scaled(1e-9);
-            let from = if cached { "cache" } else { "memory" };
+            let from = source.name();
             let [median, least, greatest] = rate.0;
             println!(
                 "{}, {from}, {threads}: {median:.1}, {least:.1} to {greatest:.1}",
@@ -141,7 +146,7 @@ fn of_processors() -> (Vec<Value>, Vec<OneCore>) {
                 "job": job.name(), "data_columns": batch.data, "column_bytes": batch.column_bytes,
                 "from": from, "threads": threads, "gb_s": rate.json(),
             }));
-            if threads == 1 && !cached {
+            if threads == 1 && source == Source::InFlight {
                 one_core.push(((job, batch.data, batch.column_bytes), median));
             }
         }
@@ -192,7 +197,7 @@ fn of_gpu(device: &Device, most_bytes: usize, one_core: &[OneCore]) -> Result<Va
                     row.alone_us.median(),
                     row.submit_us.median(),
                 );
-                if way == Way::Host && POOL_BYTES.contains(&batch.bytes()) && saved > most.0 {
+                if way == Way::Host && is_of_a_pool(batch) && saved > most.0 {
                     most = (saved, what);
                 }
                 rows.push(json!({
@@ -206,10 +211,17 @@ fn of_gpu(device: &Device, most_bytes: usize, one_core: &[OneCore]) -> Result<Va
         }
     }
     println!(
-        "at most {:.1} cores saved with 64 KiB to 4 MiB in host memory: {}",
+        "at most {:.1} cores saved with batches of a pool, in host memory: {}",
         most.0, most.1
     );
     Ok(rows.into())
+}
+
+/// Whether a core of a pool could have such a batch on its way.
+fn is_of_a_pool(batch: Batch) -> bool {
+    POOL_BYTES.contains(&batch.bytes())
+        && batch.column_bytes <= POOL_COLUMN_BYTES
+        && batch.stripes <= POOL_STRIPES
 }
 
 /// What was measured of a batch.

@@ -7,31 +7,77 @@ use std::time::{Duration, Instant};
 
 use parity::{Kernel, Locality};
 
+use crate::POOL_BYTES;
 use crate::kernels::{self, BLOCK_BYTES, Batch, Job};
 
-/// What each thread works on when its columns come from memory: more than its share of any cache.
-const MEMORY_BYTES: usize = 96 << 20;
 /// Stripes that are larger do not count as being in a cache.
-pub const CACHE_BYTES: usize = 1 << 20;
+const CACHE_BYTES: usize = 1 << 20;
 /// How long a round is.
 const ROUND: Duration = Duration::from_millis(30);
+/// What each thread works on when its columns come from memory.
+const MEMORY_BYTES: usize = 96 << 20;
 
-/// Bytes of input a second in each round, of `threads` threads together. From a cache, each has one
-/// stripe, over and over.
-pub fn measure(job: Job, batch: Batch, threads: usize, cached: bool, rounds: usize) -> Vec<f64> {
-    let stripe_bytes = (batch.data + job.results()) * batch.column_bytes;
-    let stripes = if cached {
-        1
-    } else {
-        (MEMORY_BYTES / stripe_bytes).max(1)
-    };
+/// Where a thread's columns are, by how many it takes in turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// More of them than a thread's share of any cache: as in a scrub.
+    Memory,
+    /// As many as a core of a pool has in flight at most: as in writes.
+    InFlight,
+    /// One stripe, over and over.
+    Cache,
+}
+
+impl Source {
+    pub const ALL: [Source; 3] = [Source::Memory, Source::InFlight, Source::Cache];
+
+    /// How the source is called in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Memory => "memory",
+            Source::InFlight => "in flight",
+            Source::Cache => "cache",
+        }
+    }
+
+    /// The stripes that a thread takes in turns; `None` where one does not fit in a cache.
+    fn stripes(self, job: Job, batch: Batch) -> Option<usize> {
+        let input_bytes = batch.data * batch.column_bytes;
+        let stripe_bytes = input_bytes + job.results() * batch.column_bytes;
+        match self {
+            Source::Memory => Some((MEMORY_BYTES / stripe_bytes).max(1)),
+            Source::InFlight => Some((POOL_BYTES.end() / input_bytes).max(1)),
+            Source::Cache => (stripe_bytes <= CACHE_BYTES).then_some(1),
+        }
+    }
+
+    fn locality(self) -> Locality {
+        match self {
+            Source::Memory => Locality::NonTemporal,
+            // A pool leaves the choice to the kernel.
+            Source::InFlight => Locality::Auto,
+            Source::Cache => Locality::Temporal,
+        }
+    }
+}
+
+/// Bytes of input a second in each round, of `threads` threads together; `None` where a stripe does
+/// not fit in a cache.
+pub fn measure(
+    job: Job,
+    batch: Batch,
+    threads: usize,
+    source: Source,
+    rounds: usize,
+) -> Option<Vec<f64>> {
+    let stripes = source.stripes(job, batch)?;
     let batch = Batch { stripes, ..batch };
     let start = Barrier::new(threads + 1);
     let end = Barrier::new(threads + 1);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
-            .map(|_| scope.spawn(|| worker(job, batch, cached, (&start, &end, &stop), rounds)))
+            .map(|_| scope.spawn(|| worker(job, batch, source, (&start, &end, &stop), rounds)))
             .collect();
         let mut seconds = Vec::new();
         for _ in 0..=rounds {
@@ -52,7 +98,7 @@ pub fn measure(job: Job, batch: Batch, threads: usize, cached: bool, rounds: usi
             let bytes: usize = done.iter().map(|bytes| bytes[round]).sum();
             bytes as f64 / seconds[round]
         };
-        (1..=rounds).map(rate).collect()
+        Some((1..=rounds).map(rate).collect())
     })
 }
 
@@ -60,16 +106,11 @@ pub fn measure(job: Job, batch: Batch, threads: usize, cached: bool, rounds: usi
 fn worker(
     job: Job,
     batch: Batch,
-    cached: bool,
+    source: Source,
     (start, end, stop): (&Barrier, &Barrier, &AtomicBool),
     rounds: usize,
 ) -> Vec<usize> {
-    let locality = if cached {
-        Locality::Temporal
-    } else {
-        Locality::NonTemporal
-    };
-    let kernel = Kernel::best().with_locality(locality);
+    let kernel = Kernel::best().with_locality(source.locality());
     let input = crate::random(batch.bytes());
     let mut results = vec![0; batch.result_bytes(job)];
     let mut done = vec![0; rounds + 1];
