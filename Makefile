@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build deb release demo test check units doc deny process-tests vm-test bench bench-history lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools clock-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
-	ansible-tools package-tools cinder-tools csi-tools postgres-tools \
+	ansible-tools package-tools cinder-tools csi-tools postgres-tools tests-of-tools tests-of-ours \
 	report-pictures console-pictures test-long attacks-long restarts-long playbooks-long xfstests-long postgres-long \
 	fsx-long api-long kubernetes-long \
 	soak check-release
@@ -61,6 +61,13 @@ BENCH_PACKAGES := libisal2
 # Targets that take hours, or tools that not every machine has; each can be run alone.
 LONG := attacks-long restarts-long playbooks-long xfstests-long postgres-long fsx-long api-long kubernetes-long \
 	soak neon-test fuzz
+# Programs of tests that wait for others' tools for the most part, and run beside the rest.
+TOOLS_TESTS := ansible cinder database generated_clients lab openapi
+TEST_FILES := $(wildcard crates/*/tests/*.rs tests/*/tests/*.rs examples/tests/*.rs) \
+	$(patsubst %/main.rs,%.rs,$(wildcard crates/*/tests/*/main.rs tests/*/tests/*/main.rs))
+OTHER_TESTS := $(sort $(filter-out $(TOOLS_TESTS),$(basename $(notdir $(filter-out tests/vm/%,$(TEST_FILES))))))
+PROCESS_TESTS := cargo test --workspace --exclude vm
+
 # Without the feature the target has no tests, so that `make test` does not run them.
 LONG_FEATURE := --features flashyard/long
 LONG_TESTS := cargo test --workspace $(LONG_FEATURE) --test long -- --nocapture --test-threads=1
@@ -115,7 +122,17 @@ units: rust-tools
 	cargo test --workspace --quiet --lib --bins
 
 process-tests: rust-tools clock-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools package-tools cinder-tools csi-tools ## whole processes, connections, drives on files; fuzz corpora
-	cargo test --workspace --exclude vm --test '*'
+	cargo test --workspace --exclude vm --test '*' --no-run
+	@$(MAKE) --no-print-directory --jobs 2 tests-of-tools tests-of-ours
+
+# What they say comes at their end: two streams in one are of no use to anybody.
+tests-of-tools: said := $${CARGO_TARGET_DIR:-target}/tests-of-tools.log
+tests-of-tools:
+	@$(PROCESS_TESTS) $(TOOLS_TESTS:%=--test %) >"$(said)" 2>&1 || { cat "$(said)"; exit 1; }
+	@cat "$(said)"
+
+tests-of-ours:
+	$(PROCESS_TESTS) $(OTHER_TESTS:%=--test %)
 
 web: web/dist/index.html ## the web page, which `make build` embeds
 
