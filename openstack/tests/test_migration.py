@@ -1,7 +1,7 @@
 # Copyright (c) 2026 Flashyard contributors
 # SPDX-License-Identifier: Apache-2.0
 
-"""Cinder's copy of a volume from one real node to another."""
+"""Cinder's copy of a volume from one real node to another, which are killed between its calls."""
 
 import contextlib
 import os
@@ -21,34 +21,53 @@ PLACES = {0: "first", GIB // 2 + 4096: "middle", GIB - 4096: "last"}
 
 
 class Calls:
-    """Calls from a service of Cinder to another: each manager is called by the host it is for."""
+    """Calls from a service of Cinder to another: each manager is called by the host it is for.
+
+    The nodes in `killed`, by the same hosts, are away when a call begins, and come back during it.
+    """
 
     def __init__(self, *managers):
         self.managers = {found.host: found for found in managers}
+        self.killed = {}
+        self.made = []
 
     def of(self, volume):
         """The manager of a volume."""
         return self.managers[volume_utils.extract_host(volume.host)]
 
+    @contextlib.contextmanager
+    def call(self, name, volume):
+        """The manager of a volume, while a call of it is made."""
+        manager = self.of(volume)
+        self.made.append(name)
+        served = self.killed.get(manager.host)
+        with served.killed_and_late() if served else contextlib.nullcontext():
+            yield manager
+
     def create_volume(self, context, volume, *_request, **_options):
         # A cast: its failure shows in the volume's status alone.
-        with contextlib.suppress(exception.CinderException):
-            self.of(volume).create_volume(context, volume)
+        with contextlib.suppress(exception.CinderException), self.call("create", volume) as there:
+            there.create_volume(context, volume)
 
     def delete_volume(self, context, volume, *_options):
-        self.of(volume).delete_volume(context, volume)
+        with self.call("delete", volume) as there:
+            there.delete_volume(context, volume)
 
     def initialize_connection(self, context, volume, machine):
-        return self.of(volume).initialize_connection(context, volume, machine)
+        with self.call("connect", volume) as there:
+            return there.initialize_connection(context, volume, machine)
 
     def terminate_connection(self, context, volume, machine, force=False):
-        self.of(volume).terminate_connection(context, volume.id, machine, force)
+        with self.call("disconnect", volume) as there:
+            there.terminate_connection(context, volume.id, machine, force)
 
     def remove_export(self, context, volume):
-        self.of(volume).remove_export(context, volume.id)
+        with self.call("remove the export", volume) as there:
+            there.remove_export(context, volume.id)
 
     def update_migrated_volume(self, context, volume, new_volume, status):
-        self.of(new_volume).update_migrated_volume(context, volume, new_volume, status)
+        with self.call("update", new_volume) as there:
+            there.update_migrated_volume(context, volume, new_volume, status)
 
     @staticmethod
     def get_capabilities(_context, _topic, _discover):
@@ -88,7 +107,7 @@ class Migration(Case):
         ]
         cfg.CONF([], default_config_files=both)
         there = self.manager("elsewhere")
-        calls = Calls(self.volumes, there)
+        self.calls = calls = Calls(self.volumes, there)
         for target, name, value in (
             (rpcapi, "VolumeAPI", lambda: calls),
             (volume_utils, "brick_get_connector", lambda *_words, **_more: Brick(self)),
@@ -117,23 +136,30 @@ class Migration(Case):
         connection = driver.initialize_connection(volume, connector(1))
         return {offset: self.read(connection, offset=offset) for offset in PLACES}
 
-    def test_volume_is_on_the_other_node_with_all_its_data(self):
+    def test_volume_goes_through_kills_between_all_calls_with_all_its_data(self):
         volume = self.filled()
         name = volume.name
-        self.volumes.migrate_volume(self.context, volume, {"host": ELSEWHERE})
+        self.calls.killed = {"machine@flashyard": self.served, "machine@elsewhere": self.elsewhere}
+        with self.served.killed_and_late():
+            self.volumes.migrate_volume(self.context, volume, {"host": ELSEWHERE})
+        for call in ("create", "connect", "disconnect", "update", "delete"):
+            self.assertIn(call, self.calls.made)
         volume.refresh()
         self.assertEqual(("available", "success"), (volume.status, volume.migration_status))
         self.assertEqual((ELSEWHERE, name), (volume.host, volume.name))
         self.assertEqual([], list(self.node.list(list_volumes)))
         found = self.elsewhere.admin.ask(show_volume, name)
         self.assertEqual((GIB, []), (found.capacity_bytes, found.hosts))
-        driver = rpcapi.VolumeAPI().of(volume).driver
+        driver = self.calls.of(volume).driver
         self.assertEqual(PLACES, self.contents(volume, driver))
+        driver.terminate_connection(volume, connector(1))
+        self.calls.delete_volume(self.context, volume)
+        self.assertEqual([], list(self.elsewhere.admin.list(list_volumes)))
 
     def test_volume_stays_where_it_is_when_the_other_node_is_lost(self):
         volume = self.filled()
         self.override_config("flashyard_retry_seconds", 0, group="elsewhere")
-        rpcapi.VolumeAPI().managers["machine@elsewhere"].driver.do_setup(self.context)
+        self.calls.managers["machine@elsewhere"].driver.do_setup(self.context)
         self.elsewhere.kill()
         self.assertRaises(
             exception.VolumeMigrationFailed,
