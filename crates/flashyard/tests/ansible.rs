@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "ansible/foreseen.rs"]
+mod foreseen;
 #[path = "support/network.rs"]
 mod network;
 #[cfg(feature = "long")]
@@ -54,9 +56,16 @@ fn target() -> PathBuf {
     target.to_owned()
 }
 
+/// Where Ansible is: with FLASHYARD_ANSIBLE=2.17 of that version, which `.ci/install` has to know.
+fn tools() -> PathBuf {
+    let earlier = std::env::var("FLASHYARD_ANSIBLE").ok();
+    let name = earlier.map_or("ansible".into(), |version| format!("ansible-{version}"));
+    target().join(name)
+}
+
 /// One of Ansible's programs, which finds no settings of whoever runs the test.
 fn ansible(program: &str, directory: &Path) -> Command {
-    let tools = target().join("ansible/bin");
+    let tools = tools().join("bin");
     let path = tools.join(program);
     assert!(
         path.exists(),
@@ -469,7 +478,7 @@ fn units_of_the_collection_pass() {
 /// All of Ansible's own tests of modules and their documentation, in the versions that it pins.
 #[test]
 fn sanity_tests_of_the_collection_pass() {
-    let home = target().join("ansible/home");
+    let home = tools().join("home");
     assert!(
         home.join("primed").exists(),
         "{} lacks what sanity tests need: .ci/install --ansible",

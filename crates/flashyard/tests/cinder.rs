@@ -157,7 +157,7 @@ fn code_is_formatted_and_without_lint() {
             .arg(arguments[0])
             .args(&arguments[1..])
             .args(["--no-cache", "--line-length", "100"])
-            .args(["openstack", "clients/python", "tests/vm/os_brick"])
+            .args(["openstack", "clients/python", "tests/vm"])
             .current_dir(root()));
     }
 }

@@ -1,55 +1,16 @@
 //! The playbooks of the collection, over two bare servers: a check run predicts the run, a second
-//! run changes nothing, and an upgrade under verified I/O. Servers have no systemd.
+//! run changes nothing. Servers have no systemd.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use super::foreseen::{changed, predicts};
 use super::servers::Server;
 use super::{SECRET, ansible, documented, installed, own, root, said};
-use crate::support::{text, tool, wait_until};
-
-/// What a check run foresees of a machine without the program, and the tasks of a run that do it.
-const FORESEEN: [(&str, &[&str]); 9] = [
-    (
-        "Foresee that the node is restarted",
-        &["Stop the program", "Start the program"],
-    ),
-    (
-        "Foresee that the package is installed",
-        &["Install the package"],
-    ),
-    (
-        "Foresee the settings on a machine",
-        &["Write the settings file"],
-    ),
-    (
-        "Foresee the rules on a machine",
-        &["Write the rules", "Load the rules"],
-    ),
-    (
-        "Foresee the certificate of a node",
-        &["Write the certificate"],
-    ),
-    (
-        "Foresee settings, drives and pools",
-        &["Set what differs", "Add drives", "Make pools"],
-    ),
-    (
-        "Foresee hosts and volumes of a node",
-        &["Add hosts", "Make volumes"],
-    ),
-    (
-        "Foresee volumes of nodes",
-        &["Attach the volume", "Mount its file system"],
-    ),
-    (
-        "Make the folders of the state",
-        &["Make the folders of the state"],
-    ),
-];
+use crate::support::tool;
 
 /// A node, a host, and what is known of them.
 pub struct Site {
@@ -77,11 +38,11 @@ impl Site {
     }
 
     /// Where the documented inventory is not that of this test: how the servers are reached, and
-    /// their drives, which are files. A node `node-2` is the same as `node-1`.
-    fn servers(&self, package: &Path, nodes: &[&str]) {
+    /// their drives, which are files.
+    fn servers(&self, package: &Path) {
         let node = json!({"machine_pid": self.node.pid, "flashyard_drives": drives()});
-        let nodes = nodes.iter().map(|name| ((*name).to_owned(), node.clone()));
-        self.inventory(package, nodes.collect(), json!({}));
+        let nodes = serde_json::Map::from_iter([("node-1".to_owned(), node)]);
+        self.inventory(package, nodes, json!({}));
     }
 
     /// The same with variables of each node, and more of the host.
@@ -133,11 +94,7 @@ impl Site {
         let (output, results) = self.play(playbook, options);
         let said = said(&output);
         assert!(output.status.success(), "{playbook} {options:?}: {said}");
-        let word = |result: &Value, key: &str| result[key].as_str().unwrap().to_owned();
-        let changed = results.iter().filter(|it| it["changed"] == json!(true));
-        changed
-            .map(|it| (word(it, "host"), word(it, "task")))
-            .collect()
+        changed(&results)
     }
 }
 
@@ -159,49 +116,13 @@ pub fn drives() -> Value {
     drives.collect()
 }
 
-/// The package of the program, and one of it that has a later version.
-pub fn packages(directory: &Path) -> [PathBuf; 2] {
+/// The package of the program.
+pub fn package(directory: &Path) -> PathBuf {
     let script = root().join("deploy/package");
     let into = directory.join("packages");
     let program = env!("CARGO_BIN_EXE_flashyard");
-    let first = tool(script.to_str().unwrap(), &[program, into.to_str().unwrap()]);
-    let first = PathBuf::from(first.trim_end());
-    let unpacked = directory.join("unpacked");
-    let later = into.join("flashyard_99.0.0_later.deb");
-    let [from, tree, to] = [&first, &unpacked, &later].map(|path| path.to_str().unwrap());
-    tool("dpkg-deb", &["--raw-extract", from, tree]);
-    let control = unpacked.join("DEBIAN/control");
-    let fields = std::fs::read_to_string(&control).unwrap();
-    let version = concat!("Version: ", env!("CARGO_PKG_VERSION"), "\n");
-    assert!(fields.contains(version), "{fields}");
-    std::fs::write(&control, fields.replace(version, "Version: 99.0.0\n")).unwrap();
-    tool("dpkg-deb", &["-Zgzip", "-z1", "--build", tree, to]);
-    [first, later]
-}
-
-/// Everything that was predicted is done, and everything that is done was predicted.
-fn predicts(predicted: &BTreeSet<(String, String)>, done: &BTreeSet<(String, String)>) {
-    let within = |task: &str, part: &&str| task.contains(part);
-    for (host, task) in predicted {
-        let foreseen = FORESEEN.iter().find(|(part, _)| within(task, part));
-        let is_done = |other: &(String, String)| match foreseen {
-            Some((_, parts)) => other.0 == *host && parts.iter().any(|it| within(&other.1, it)),
-            None => other == &(host.clone(), task.clone()),
-        };
-        assert!(done.iter().any(is_done), "{host}: {task} was not done");
-    }
-    for (host, task) in done {
-        let mut parts = FORESEEN.iter().filter(|(_, tasks)| {
-            let tasks = tasks.iter();
-            tasks.into_iter().any(|it| within(task, it))
-        });
-        let foreseen = parts.any(|(part, _)| {
-            let mut there = predicted.iter();
-            there.any(|other| other.0 == *host && within(&other.1, part))
-        });
-        let same = predicted.contains(&(host.clone(), task.clone()));
-        assert!(same || foreseen, "{host}: {task} was not predicted");
-    }
+    let made = tool(script.to_str().unwrap(), &[program, into.to_str().unwrap()]);
+    PathBuf::from(made.trim_end())
 }
 
 /// The host has its volume mounted, by a node that it has proved itself to, through the firewall.
@@ -223,16 +144,20 @@ fn is_as_the_inventory_says(site: &Site) {
     let pinned = site.directory.path().join("flashyard-pins/node-1.pem");
     let certificate = site.node.answer("cat /var/lib/flashyard/certificate.pem");
     assert_eq!(std::fs::read_to_string(pinned).unwrap(), certificate);
-    // The rules of the role let the node's own machine through.
-    let fingerprint = "sed -n 's/.*\"certificate\": \"\\(.*\\)\".*/\\1/p' \
-                       /var/lib/flashyard/endpoints.json";
-    site.node.answer(&format!(
-        "flashyard login https://127.0.0.1:4400 --token-file /var/lib/flashyard/admin.token \
-         --fingerprint $({fingerprint})"
-    ));
+    sign_in(&site.node);
     let hosts = site.node.answer("flashyard --output json host list");
     let hosts: Value = serde_json::from_str(&hosts).unwrap();
     assert_eq!(hosts["items"][0]["key"]["hash"], json!("sha256"), "{hosts}");
+}
+
+/// Has the program manage the node on its own machine, which the rules of the role let through.
+pub fn sign_in(node: &Server) {
+    let fingerprint = "sed -n 's/.*\"certificate\": \"\\(.*\\)\".*/\\1/p' \
+                       /var/lib/flashyard/endpoints.json";
+    node.answer(&format!(
+        "flashyard login https://127.0.0.1:4400 --token-file /var/lib/flashyard/admin.token \
+         --fingerprint $({fingerprint})"
+    ));
 }
 
 /// The documented playbook attaches a volume, and removals take it away: check runs predict both.
@@ -272,79 +197,6 @@ fn attaches_and_detaches(site: &mut Site) {
         );
         assert!(!message.contains('\n'), "{result}");
     }
-}
-
-/// Writes and verifies below the folder of the host until `is_verified`.
-pub fn verified_load(host: &Server, folder: &str) -> Child {
-    let job = "--size=24m --bs=4k --direct=1 --ioengine=psync --rw=randwrite --verify=crc32c \
-               --verify_backlog=64 --verify_state_save=0 --time_based --runtime=3600";
-    let mut fio = host.command(&format!("fio --name=verify --directory={folder} {job}"));
-    fio.stdout(Stdio::piped()).stderr(Stdio::piped());
-    fio.spawn().unwrap()
-}
-
-/// The load has ended, as fio does when it is told to, and nothing of it was wrong.
-pub fn is_verified(fio: Child) {
-    let fio = fio.wait_with_output().unwrap();
-    let (said, errors) = (text(&fio.stdout), text(&fio.stderr));
-    assert!(
-        said.contains("err= 0") && said.contains("write:"),
-        "{said}{errors}"
-    );
-}
-
-/// Version of the program's package on a server.
-pub fn version(server: &Server) -> String {
-    server.answer("dpkg-query --show --showformat '${Version}' flashyard")
-}
-
-/// Upgrades the node while the host writes and verifies.
-fn upgrades(site: &mut Site, package: &Path) {
-    let fio = verified_load(&site.host, "/srv/data");
-    site.servers(package, &["node-1"]);
-    let before = site.node.answer("cat /run/flashyard/node.pid");
-    let predicted = site.changes("flashyard.storage.upgrade", &["--check"]);
-    let done = site.changes("flashyard.storage.upgrade", &[]);
-    predicts(&predicted, &done);
-    let restarted = done
-        .iter()
-        .any(|(_, task)| task.contains("Stop the program"));
-    assert!(restarted, "{done:?}");
-    let after = site.node.answer("cat /run/flashyard/node.pid");
-    assert_ne!(before, after);
-    assert_eq!(version(&site.node), "99.0.0");
-    let done = site.changes("flashyard.storage.upgrade", &[]);
-    assert!(done.is_empty(), "a second upgrade: {done:?}");
-    site.host.answer("pkill --signal INT --exact fio");
-    is_verified(fio);
-}
-
-/// A pool that has lost a drive stops the upgrade before anything is touched, of this node and of
-/// the next one.
-fn stops_at_a_node_that_is_not_well(site: &mut Site, package: &Path) {
-    site.node.answer("flashyard pool fail-drive fast d3");
-    site.servers(package, &["node-1", "node-2"]);
-    wait_until("the node has a problem", || {
-        let status = site.node.answer("flashyard --output json status");
-        let status: Value = serde_json::from_str(&status).unwrap();
-        status["problems"]
-            .as_array()
-            .is_some_and(|it| !it.is_empty())
-    });
-    let (output, results) = site.play("flashyard.storage.upgrade", &[]);
-    assert!(!output.status.success(), "{}", said(&output));
-    assert!(
-        results
-            .iter()
-            .all(|result| result["host"] == json!("node-1")),
-        "{results:?}"
-    );
-    assert!(
-        results
-            .iter()
-            .all(|result| result["changed"] == json!(false)),
-        "{results:?}"
-    );
 }
 
 /// A certificate of an authority goes to the node, which is restarted for it and then serves it.
@@ -408,10 +260,10 @@ fn other_certificate_is_refused(site: &mut Site) {
 }
 
 #[test]
-fn site_is_made_of_bare_servers_and_upgraded_under_load() {
+fn site_is_made_of_bare_servers() {
     let mut site = Site::new();
-    let [package, later] = packages(site.directory.path());
-    site.servers(&package, &["node-1"]);
+    let package = package(site.directory.path());
+    site.servers(&package);
     let predicted = site.changes("flashyard.storage.site", &["--check"]);
     for server in [&site.node, &site.host] {
         let left = server.answer("ls -d /etc/nvme /etc/flashyard /usr/bin/flashyard || true");
@@ -423,10 +275,7 @@ fn site_is_made_of_bare_servers_and_upgraded_under_load() {
     let again = site.changes("flashyard.storage.site", &[]);
     assert!(again.is_empty(), "a second run: {again:?}");
     attaches_and_detaches(&mut site);
-    upgrades(&mut site, &later);
-    stops_at_a_node_that_is_not_well(&mut site, &package);
     other_certificate_is_refused(&mut site);
-    site.servers(&later, &["node-1"]);
     certificate_is_given(&mut site);
     assert!(!site.printed.contains(SECRET), "{SECRET} was printed");
 }
