@@ -69,7 +69,7 @@ OTHER_TESTS := $(sort $(filter-out $(TOOLS_TESTS),$(basename $(notdir $(filter-o
 PROCESS_TESTS := cargo test --workspace --exclude vm
 
 # Without the feature the target has no tests, so that `make test` does not run them.
-LONG_FEATURE := --features flashyard/long
+LONG_FEATURE := --features flashyard/long,vm/long
 LONG_TESTS := cargo test --workspace $(LONG_FEATURE) --test long -- --nocapture --test-threads=1
 
 help: ## list the targets
@@ -157,8 +157,10 @@ restarts-long: rust-tools lab-tools vm-tools ## restarts at random instants, und
 	$(DEBUG_FLASHYARD)
 	FLASHYARD_RESTARTS=100 cargo test --workspace --test hosts -- --nocapture restart
 
-playbooks-long: rust-tools ansible-tools ## two nodes upgraded by the playbook, while a host writes and verifies
+playbooks-long: rust-tools ansible-tools vm-tools ## playbooks: a rolling upgrade under I/O; servers with systemd, in QEMU
 	cargo test --workspace $(LONG_FEATURE) --test ansible -- --nocapture rolling
+	$(DEBUG_FLASHYARD)
+	cargo test --workspace $(LONG_FEATURE) --test hosts -- --test-threads=1 --nocapture playbooks
 
 neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
 neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER := \

@@ -190,10 +190,49 @@ impl Guest {
         )
     }
 
-    fn request(&mut self, script: &str) -> Result<Output> {
+    /// Runs a script that writes `/run/next`, and waits for the agent of the system that process 1
+    /// starts with it.
+    ///
+    /// # Panics
+    /// The script fails, or the agent does not answer in time.
+    pub fn hand_over(&mut self, step: &str, seconds: u64, script: &str) {
+        self.check(&format!("{step}: prepare"), script);
+        let started = Instant::now();
+        let answer = self.answer(Duration::from_secs(seconds));
+        assert!(
+            matches!(answer, Ok(Answer::Ready)),
+            "{}: {step}: not within {seconds} s",
+            self.label
+        );
+        self.report(step, started);
+    }
+
+    /// Runs a script that has the machine switched off, and waits until it is.
+    ///
+    /// # Panics
+    /// It still runs after `seconds`.
+    pub fn switch_off(mut self, seconds: u64, script: &str) {
+        let started = Instant::now();
+        // The agent may end before it answers.
+        if let Err(error) = self.send(script) {
+            panic!("{}: {error:#}", self.label);
+        }
+        while !matches!(self.qemu.try_wait(), Ok(Some(_))) {
+            let waited = started.elapsed() > Duration::from_secs(seconds);
+            assert!(!waited, "{}: runs after {seconds} s", self.label);
+            thread::sleep(Duration::from_millis(200));
+        }
+        self.report("switched off", started);
+    }
+
+    fn send(&mut self, script: &str) -> Result<()> {
         self.number += 1;
         write!(self.requests, "{} {}\n{script}", self.number, script.len())?;
-        self.requests.flush()?;
+        Ok(self.requests.flush()?)
+    }
+
+    fn request(&mut self, script: &str) -> Result<Output> {
+        self.send(script)?;
         match self.answer(STEP_TIMEOUT)? {
             Answer::Result { number, output } if number == self.number => Ok(output),
             Answer::Result { .. } | Answer::Ready => bail!("the agent answered out of turn"),

@@ -38,10 +38,11 @@ const PROGRAMS: [&str; 8] = [
 ];
 
 /// Modules to load at boot, in this order, each after what it depends on.
-const MODULES: [&str; 17] = [
+const MODULES: [&str; 18] = [
     "virtio_pci",
     "virtio_net",
     "virtio_rng",
+    "virtio_blk",
     "crc32c_generic",
     "crc32c-intel",
     "hmac",
@@ -58,9 +59,9 @@ const MODULES: [&str; 17] = [
     "xfs",
 ];
 
-/// Modules that a scenario loads itself: disks in memory, and MD's RAID 6, which measures for a
-/// second how fast it is.
-const LATER: [&str; 2] = ["brd", "raid456"];
+/// Modules that a scenario loads itself: disks in memory, MD's RAID 6, which measures for a second
+/// how fast it is, and what a root on this machine's files needs.
+const LATER: [&str; 5] = ["brd", "raid456", "9pnet_virtio", "9p", "overlay"];
 
 const DIRECTORIES: [&str; 16] = [
     "bin",
@@ -112,6 +113,7 @@ fn pack(kernel: &Kernel, programs: &[&Path], path: &Path) -> Result<()> {
     // The kernel opens it for /init before anything is mounted.
     archive.character_device("dev/console", (5, 1))?;
     archive.file("init", include_bytes!("agent.sh"))?;
+    archive.file("bin/answer", include_bytes!("answer.sh"))?;
     archive.file("bin/nvme-device", include_bytes!("nvme-device.sh"))?;
     archive.file("bin/busybox", &read("/bin/busybox")?)?;
     archive.symlink("bin/sh", "busybox")?;

@@ -78,6 +78,13 @@ impl Node {
         format!("-t tcp -a fec0::2 -s {}", self.ports[1])
     }
 
+    /// Addresses that the guest reaches the node at, over IPv4 and over IPv6.
+    #[must_use]
+    pub fn addresses(&self) -> [String; 2] {
+        let [four, six] = self.ports;
+        [format!("10.0.2.2:{four}"), format!("[fec0::2]:{six}")]
+    }
+
     /// A namespace of the subsystem `nqn`, for programs of ours in the guest.
     #[must_use]
     pub fn target(&self, nqn: &str, nsid: u32) -> String {

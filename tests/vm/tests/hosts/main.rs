@@ -10,6 +10,8 @@ mod file_systems;
 mod namespaces;
 mod os_brick;
 mod paths;
+#[cfg(feature = "long")]
+mod playbooks;
 mod pools;
 mod queries;
 mod reservations;
@@ -18,6 +20,7 @@ mod tls;
 mod unready;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use vm::{Guest, Image, Node, Suite};
@@ -64,6 +67,30 @@ fn profile_directory() -> PathBuf {
     profile
         .expect("a test is in TARGET/PROFILE/deps")
         .to_path_buf()
+}
+
+/// A Python program that `.ci/install --KIND` brings; the others of its kind are in reach.
+fn tool(kind: &str, program: &str) -> Command {
+    let target = profile_directory();
+    let target = target.parent().expect("a place for tools");
+    let tools = target.join(kind).join("bin");
+    let path = tools.join(program);
+    assert!(
+        path.exists(),
+        "{} is missing: .ci/install --{kind}",
+        path.display()
+    );
+    let others = std::env::var("PATH").expect("programs have a place");
+    let mut command = Command::new(path);
+    command
+        .env("PATH", format!("{}:{others}", tools.display()))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+fn succeeds(command: &mut Command) {
+    let status = command.status().expect("the program runs");
+    assert!(status.success(), "{command:?} ended with {status}");
 }
 
 macro_rules! scenarios {
@@ -158,6 +185,30 @@ fn linux_6_12_os_brick() {
         os_brick::devices,
         os_brick::scenario,
     );
+}
+
+/// Minutes for each playbook: Python runs on emulated processors.
+#[cfg(feature = "long")]
+mod with_systemd {
+    use super::{Image, Node, Suite, image, playbooks, profile_directory};
+
+    fn run(name: &str, scenario: fn(&'static Image, Node)) {
+        let directory = profile_directory().with_file_name("vm");
+        let program = profile_directory().join("flashyard");
+        let image = image(Suite::Trixie, &program, &directory);
+        let node = Node::start(&program, &directory, name).expect("the node serves");
+        scenario(image, node);
+    }
+
+    #[test]
+    fn playbooks_make_a_host() {
+        run("trixie playbooks host", playbooks::host);
+    }
+
+    #[test]
+    fn playbooks_make_a_node() {
+        run("trixie playbooks node", playbooks::node);
+    }
 }
 
 scenarios!(linux_6_1, vm::Suite::Bookworm);

@@ -2,11 +2,10 @@
 //! that our Cinder driver makes. Both are Python, and run from a drive of the guest's own.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use vm::{Guest, Node};
 
-use crate::{authentication, profile_directory};
+use crate::{authentication, profile_directory, succeeds, tool};
 
 /// A root with Python and the tools that os-brick calls; busybox has those that it lacks.
 const PREPARE: &str = "
@@ -19,32 +18,6 @@ const PREPARE: &str = "
 
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("os_brick")
-}
-
-/// A program that `.ci/install --cinder` brings; the others of its kind are in reach.
-fn tool(program: &str) -> Command {
-    let target = profile_directory();
-    let tools = target
-        .parent()
-        .expect("a place for tools")
-        .join("cinder/bin");
-    let path = tools.join(program);
-    assert!(
-        path.exists(),
-        "{} is missing: .ci/install --cinder",
-        path.display()
-    );
-    let others = std::env::var("PATH").expect("programs have a place");
-    let mut command = Command::new(path);
-    command
-        .env("PATH", format!("{}:{others}", tools.display()))
-        .env("PYTHONDONTWRITEBYTECODE", "1");
-    command
-}
-
-fn succeeds(command: &mut Command) {
-    let status = command.status().expect("the program runs");
-    assert!(status.success(), "{command:?} ended with {status}");
 }
 
 /// Where the driver is installed, for the machine outside.
@@ -69,7 +42,7 @@ pub fn devices(directory: &Path) -> Vec<String> {
         "--target",
     ];
     succeeds(
-        tool("pip")
+        tool("cinder", "pip")
             .args(["--quiet", "--disable-pip-version-check", "install"])
             .args(offline)
             .arg(driver())
@@ -79,7 +52,7 @@ pub fn devices(directory: &Path) -> Vec<String> {
     let image = directory.with_extension("image");
     let script = sources().join("root.py");
     succeeds(
-        tool("python")
+        tool("cinder", "python")
             .args(["-W", "ignore"])
             .arg(script)
             .arg(&root)
@@ -100,7 +73,7 @@ pub fn scenario(guest: &mut Guest, node: Node) {
     node.command("volume create data --pool fast --size 1GiB --block-size 512")
         .expect("the node makes a volume");
     let nqn = guest.check("the guest's name", "cat /etc/nvme/hostnqn");
-    let mut driver_says = tool("python");
+    let mut driver_says = tool("cinder", "python");
     let said = node.answer(
         driver_says
             .args(["-W", "ignore"])
