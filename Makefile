@@ -50,6 +50,9 @@ TELEMETRY_PACKAGES := prometheus rsyslog rsyslog-gnutls
 PACKAGE_PACKAGES := systemd
 # What playbooks set up on servers, which share this machine's files, and cannot fetch there.
 ANSIBLE_PACKAGES := python3-apt nftables xfsprogs e2fsprogs fio procps iproute2 openssl systemd
+# Versions of ansible-core that the collection supports, beside the one of `make test`, and that
+# Debian 12's Python runs.
+EARLIER_ANSIBLE := 2.17 2.18
 # What builds for aarch64 and runs it here.
 NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 # Programs that tests of xfstests call.
@@ -157,10 +160,15 @@ restarts-long: rust-tools lab-tools vm-tools ## restarts at random instants, und
 	$(DEBUG_FLASHYARD)
 	FLASHYARD_RESTARTS=100 cargo test --workspace --test hosts -- --nocapture restart
 
-playbooks-long: rust-tools ansible-tools vm-tools ## playbooks: a rolling upgrade under I/O; servers with systemd, in QEMU
+playbooks-long: rust-tools ansible-tools vm-tools ## playbooks: a rolling upgrade under I/O; servers with systemd, in QEMU; earlier Ansible
 	cargo test --workspace $(LONG_FEATURE) --test ansible -- --nocapture rolling
 	$(DEBUG_FLASHYARD)
 	cargo test --workspace $(LONG_FEATURE) --test hosts -- --test-threads=1 --nocapture playbooks
+	for version in $(EARLIER_ANSIBLE); do \
+		.ci/install --ansible $$version; \
+		FLASHYARD_ANSIBLE=$$version cargo test --workspace $(LONG_FEATURE) --test ansible -- \
+			--nocapture units_of; \
+	done
 
 neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
 neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER := \
