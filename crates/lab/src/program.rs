@@ -104,13 +104,17 @@ fn starting(program: &str) -> impl FnOnce(io::Error) -> ProgramError {
 /// Where `name` is of what `make lab-tools` builds; just the name if it is not there.
 pub(crate) fn tool(name: &str) -> PathBuf {
     let said = std::env::var_os(TOOLS_VARIABLE).map(PathBuf::from);
-    let beside = || Some(std::env::current_exe().ok()?.parent()?.join(TOOLS));
-    // An empty variable is none, and a relative path is below the working directory.
-    let place = said.filter(|place| place.is_absolute()).or_else(beside);
-    let built = place.map(|place| place.join(name));
+    let built = place_of_tools(said).map(|place| place.join(name));
     built
         .filter(|built| built.exists())
         .unwrap_or_else(|| PathBuf::from(name))
+}
+
+/// Where such programs are looked for. An empty variable is none, and a relative path is below the
+/// working directory.
+fn place_of_tools(said: Option<PathBuf>) -> Option<PathBuf> {
+    let beside = || Some(std::env::current_exe().ok()?.parent()?.join(TOOLS));
+    said.filter(|place| place.is_absolute()).or_else(beside)
 }
 
 /// The program's name, without its place.
@@ -311,6 +315,17 @@ impl Drop for Companion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_tool_is_looked_for_below_the_working_directory() {
+        let said = |place: &str| place_of_tools(Some(PathBuf::from(place)));
+        assert_eq!(said("/opt/tools"), Some(PathBuf::from("/opt/tools")));
+        let beside = place_of_tools(None);
+        assert!(beside.as_ref().is_some_and(|place| place.is_absolute()));
+        for relative in ["", ".", "target/lab-tools", "../lab-tools"] {
+            assert_eq!(said(relative), beside, "{relative:?}");
+        }
+    }
 
     #[test]
     fn what_is_missing_is_named_with_the_command_that_installs_it() {

@@ -78,6 +78,34 @@ fn every_test_that_a_page_names_exists() {
     assert!(missing.is_empty(), "no such tests:\n{}", missing.join("\n"));
 }
 
+/// What strangers may try, and what they can make grow: no row goes without a test, and no test of
+/// attacks without a row.
+#[test]
+fn every_attack_and_every_resource_names_its_test() {
+    let root = tidy::root();
+    let mut named = BTreeSet::new();
+    for path in ["docs/security.md", "docs/resources.md"] {
+        let page = Page::read(&root, path.into()).expect("the page is readable");
+        let cells = page.column("test");
+        assert!(cells.len() > 20, "{path} has only {} rows", cells.len());
+        for (index, cell) in cells.iter().enumerate() {
+            assert!(
+                cell.contains('`'),
+                "{path}: row {} names no test",
+                index + 1
+            );
+        }
+        let names = page.code_in_column("test").into_iter();
+        named.extend(names.map(str::to_owned));
+    }
+    let attacks = "crates/flashyard/tests/attacks/main.rs";
+    let attacks = Source::read(&root, attacks.into()).expect("the source is readable");
+    let tests = tests_in(&attacks);
+    assert!(tests.len() > 5, "found only {tests:?}");
+    let missing: Vec<_> = tests.difference(&named).collect();
+    assert!(missing.is_empty(), "in no row: {missing:?}");
+}
+
 /// The page that shows where things are names files by their paths below the source of the pool.
 #[test]
 fn every_file_that_the_design_of_the_pool_names_exists() {
