@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use access::Secret;
 use api::HostSpec;
-use block::{BlockDevice, Buffer, Lba};
-use initiator::{ConnectOptions, Controller, Credentials};
+use block::{BlockDevice, Buffer, Durability, IoError, Lba};
+use initiator::{ConnectOptions, Controller, Credentials, Namespace};
 use reactor::{Reactor, ReactorConfig};
 
 use super::flood::{Facts, Flood};
@@ -22,6 +22,10 @@ use super::support::{Node, http, name, wait_for, wait_until, wait_until_or_tell}
 pub const VICTIM: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
 const MIB: u64 = 1 << 20;
 const BLOCK_BYTES: usize = 4096;
+/// Of a host's pool.
+const POOL_DRIVES: usize = 6;
+/// Of a host's volume.
+const VOLUME_BYTES: u64 = 16 * MIB;
 /// How long a host waits for each answer while it connects: as long as others do.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Its admin queue and an I/O queue.
@@ -33,30 +37,78 @@ const OPENED_LATER: &str = "/history.ring";
 /// Lines of the log that an attack may cause: a few for each address and each reason.
 const LINES_MAX: usize = 1500;
 
-/// A host that reads its volume all the time, and has a key.
+/// The volume of a host, and its commands.
+#[derive(Clone, Copy)]
+pub enum Load {
+    /// Reads of a drive in memory, which cost a node little.
+    Reads,
+    /// Reads and writes of a pool, which cost a node more than the host.
+    Pool,
+}
+
+impl Load {
+    /// Makes the volume of the host called victim.
+    fn prepare(self, node: &Node) {
+        let (drives, size) = match self {
+            Load::Reads => (1, "16MiB"),
+            Load::Pool => (POOL_DRIVES, "64MiB"),
+        };
+        let drives: Vec<_> = (0..drives).map(|number| format!("m{number}")).collect();
+        for drive in &drives {
+            node.answer(&["drive", "add", drive, "--memory", size]);
+        }
+        let place = match self {
+            Load::Reads => &["--drive", "m0"][..],
+            Load::Pool => {
+                let pool = ["pool", "create", "fast", "--level", "raid6"];
+                node.answer(&[&pool[..], &["--drives", &drives.join(",")]].concat());
+                &["--pool", "fast", "--size", "16MiB"]
+            }
+        };
+        let volume = ["volume", "create", "data", "--allow", "victim"];
+        node.answer(&[&volume[..], place].concat());
+    }
+
+    /// One command of the task of that number, its turn of that number.
+    async fn command(
+        self,
+        namespace: &Namespace,
+        task: usize,
+        turn: u64,
+        buffer: Buffer,
+    ) -> (Buffer, Result<(), IoError>) {
+        // An odd step comes to every block.
+        let block = Lba((turn * 1021 + task as u64 * 97) % (VOLUME_BYTES / BLOCK_BYTES as u64));
+        match (self, task % 2) {
+            (Load::Reads, _) => namespace.read(Lba(0), buffer).await,
+            (Load::Pool, 0) => namespace.read(block, buffer).await,
+            (Load::Pool, _) => namespace.write(block, buffer, Durability::Durable).await,
+        }
+    }
+}
+
+/// A host that has a key, and commands under way all the time.
 pub struct Host {
     secret: Secret,
-    reads: Arc<AtomicU64>,
+    answers: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     works: JoinHandle<()>,
 }
 
 impl Host {
-    /// Connects to a volume in memory that is this host's alone, and has `depth` reads under way.
+    /// Connects to a volume that is this host's alone, and has `depth` commands under way.
     ///
     /// It runs where the thread that starts it may.
-    pub fn start(node: &Node, depth: usize) -> Host {
+    pub fn start(node: &Node, load: Load, depth: usize) -> Host {
         node.answer(&["host", "add", "victim", "--nqn", VICTIM]);
         let made = node.answer(&["host", "key", "victim", "--generate", "-o", "json"]);
         let made: api::NewHostKey = serde_json::from_str(&made).unwrap();
         let secret: Secret = made.secret.reveal().parse().unwrap();
-        node.answer(&["drive", "add", "m", "--memory", "16MiB"]);
-        let volume = ["volume", "create", "data", "--drive", "m"];
-        node.answer(&[&volume[..], &["--allow", "victim"]].concat());
+        load.prepare(node);
         let address = node.endpoints().nvme[0];
         let nqn = node.client().volume(&name("data")).unwrap().nqn;
-        let (reads, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
-        let (counted, ends) = (Arc::clone(&reads), Arc::clone(&stop));
+        let (answers, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let (counted, ends) = (Arc::clone(&answers), Arc::clone(&stop));
         let proves = secret.clone();
         let works = std::thread::spawn(move || {
             let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
@@ -64,15 +116,15 @@ impl Host {
                 let options = options(proves);
                 let controller = Controller::connect(address, &nqn, options).await.unwrap();
                 let namespace = Rc::new(controller.namespace(1).await.unwrap());
-                let tasks = (0..depth).map(|_| {
+                let tasks = (0..depth).map(|task| {
                     let namespace = Rc::clone(&namespace);
                     let (counted, ends) = (Arc::clone(&counted), Arc::clone(&ends));
                     reactor::spawn(async move {
-                        let mut buffer = Buffer::new(BLOCK_BYTES);
+                        let (mut buffer, mut turn) = (Buffer::zeroed(BLOCK_BYTES), 0);
                         while !ends.load(Ordering::Relaxed) {
-                            let (back, read) = namespace.read(Lba(0), buffer).await;
-                            read.expect("the host is served all the time");
-                            buffer = back;
+                            let done = load.command(&namespace, task, turn, buffer).await;
+                            done.1.expect("the host is served all the time");
+                            (buffer, turn) = (done.0, turn + 1);
                             counted.fetch_add(1, Ordering::Relaxed);
                         }
                     })
@@ -86,16 +138,17 @@ impl Host {
         });
         let host = Host {
             secret,
-            reads,
+            answers,
             stop,
             works,
         };
-        wait_until("the host reads", || host.reads() > 0);
+        wait_until("the host is answered", || host.answers() > 0);
         host
     }
 
-    pub fn reads(&self) -> u64 {
-        self.reads.load(Ordering::Relaxed)
+    /// Commands that were answered.
+    pub fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Relaxed)
     }
 
     /// Whether it gets another controller and is served there.
@@ -223,7 +276,7 @@ fn resident(node: &Node) -> u64 {
 /// Attacks a node for as long as said from each of [`origins`], and looks at all that is promised.
 pub fn withstand(time: Duration) {
     let node = prepared(&[]);
-    let host = Host::start(&node, 8);
+    let host = Host::start(&node, Load::Reads, 8);
     let facts = known(&node);
     let before = wait_for("the node is at rest", || {
         let before = Belongings::of(&node);
@@ -234,7 +287,7 @@ pub fn withstand(time: Duration) {
     let mut most = 0;
     let mut made = Vec::new();
     for addresses in origins() {
-        let reads = host.reads();
+        let answers = host.answers();
         let flood = Flood::begin(&facts, &addresses);
         let began = Instant::now();
         wait_until("the host connects again", || host.connects_again(&facts));
@@ -251,12 +304,12 @@ pub fn withstand(time: Duration) {
             std::thread::sleep(Duration::from_millis(50));
         }
         let rounds = flood.end();
-        let (from, reads) = (addresses.len(), host.reads() - reads);
-        println!("{from} addresses: {reads} reads of the host; {rounds:?}");
+        let (from, answers) = (addresses.len(), host.answers() - answers);
+        println!("{from} addresses: {answers} answers to the host; {rounds:?}");
         for (attack, rounds) in rounds {
             assert!(rounds > 1, "{attack} was not tried");
         }
-        assert!(reads > 0);
+        assert!(answers > 0);
     }
     let grown = most.saturating_sub(memory);
     println!("{} MiB more at most, {} changes", grown / MIB, made.len());
