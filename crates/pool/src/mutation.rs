@@ -10,6 +10,8 @@
 //! [`docs/mutations.md`]: ../../../docs/mutations.md
 
 #[cfg(debug_assertions)]
+pub(crate) use planted::break_at;
+#[cfg(debug_assertions)]
 pub use planted::{Planted, plant};
 
 /// A fault.
@@ -81,6 +83,10 @@ pub enum Mutation {
 mod planted {
     use super::Mutation;
     use std::cell::Cell;
+    use std::sync::OnceLock;
+
+    /// The variable of the environment that has the text of [`break_at`].
+    const BREAKS_AT: &str = "FLASHYARD_POOL_BREAKS_AT";
 
     thread_local! {
         static PLANTED: Cell<Option<Mutation>> = const { Cell::new(None) };
@@ -108,6 +114,19 @@ mod planted {
             PLANTED.get() == Some(self)
         }
     }
+
+    /// A broken invariant, for tests of whole processes: a pool that is about to write a block
+    /// which begins with a text has found itself wrong. Without that text, or with an empty one,
+    /// no block has it.
+    pub(crate) fn break_at(blocks: &[&[u8]]) {
+        static TEXT: OnceLock<Vec<u8>> = OnceLock::new();
+        let text = TEXT.get_or_init(|| {
+            let text = std::env::var_os(BREAKS_AT).unwrap_or_default();
+            text.into_encoded_bytes()
+        });
+        let broken = !text.is_empty() && blocks.iter().any(|block| block.starts_with(text));
+        assert!(!broken, "planted in a block that is written");
+    }
 }
 
 #[cfg(not(debug_assertions))]
@@ -117,3 +136,7 @@ impl Mutation {
         false
     }
 }
+
+/// Nothing.
+#[cfg(not(debug_assertions))]
+pub(crate) const fn break_at(_: &[&[u8]]) {}

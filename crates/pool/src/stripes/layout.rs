@@ -4,6 +4,7 @@
 use crate::drives::redundancy;
 use crate::format::stripe::{Header, Place, Record};
 use crate::location::BLOCK_BYTES;
+use crate::mutation::break_at;
 use crate::stripes::item::{Batch, Owner, Source};
 use block::Buffer;
 
@@ -34,6 +35,7 @@ pub(crate) fn lay_out(batch: &mut Batch, secret: &[u8; 16], when: When) -> Strip
     let mut blocks: Vec<&[u8]> = Vec::with_capacity(rows * data);
     blocks.extend(buffers.flat_map(|buffer| buffer.chunks(BLOCK_BYTES)));
     assert_eq!(blocks.len() + 1, rows * data, "a stripe has whole rows");
+    break_at(&blocks);
     let mut records: Vec<&mut Record> = batch.records.iter_mut().collect();
     records.retain(|record| record.crc().is_some());
     // Row by row, so that a block is still in the cache when the redundancy is made of it. The
