@@ -37,6 +37,19 @@ pub enum NqnError {
 }
 
 impl Nqn {
+    /// The name that the specification has for a host, or another thing, with a UUID.
+    pub fn of_uuid(uuid: [u8; 16]) -> Nqn {
+        let digits = format!("{:032x}", u128::from_be_bytes(uuid));
+        let mut name = UUID_PREFIX.to_owned();
+        for (index, digit) in digits.chars().enumerate() {
+            if matches!(index, 8 | 12 | 16 | 20) {
+                name.push('-');
+            }
+            name.push(digit);
+        }
+        Nqn(Arc::from(name))
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -185,6 +198,13 @@ mod tests {
                 Ok(name.to_string())
             );
         }
+    }
+
+    #[test]
+    fn a_uuid_makes_a_name() {
+        let name = Nqn::of_uuid(0x0781_d4fa_7dec_11d0_a765_00a0_c91e_6bf6_u128.to_be_bytes());
+        let text = "nqn.2014-08.org.nvmexpress:uuid:0781d4fa-7dec-11d0-a765-00a0c91e6bf6";
+        assert_eq!(text.parse(), Ok(name));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use access::{HostKeys, Nqn, TlsKey};
 use nvme::FatalErrorStatus;
 use nvme::authentication::Failure;
-use target::{CloseReason, RefusalReason, Target, TargetEvent};
+use target::{CloseReason, Fault, RefusalReason, Target, TargetEvent};
 
 use crate::NodeError;
 use crate::core::Core;
@@ -163,7 +163,8 @@ fn refusal_in_words(reason: RefusalReason) -> &'static str {
         RefusalReason::TlsFailed => "it has another TLS key, or somebody used its name",
         RefusalReason::NoSecureChannel => "it has no TLS key that is known here",
         RefusalReason::NotAuthenticated(failure) => failure_in_words(failure),
-        RefusalReason::Malformed => "its Connect is malformed",
+        RefusalReason::Malformed(fault) => fault_in_words(fault),
+        RefusalReason::NoName => "it gave no host NQN, and not every host is allowed there",
         RefusalReason::NoSubsystem => "no such volume is served here",
         RefusalReason::NoController => "the controller of its queue is gone; it may come again",
         RefusalReason::IdentifierTaken => "another host is connected with its host identifier",
@@ -171,9 +172,24 @@ fn refusal_in_words(reason: RefusalReason) -> &'static str {
         RefusalReason::TooManyControllers => "every controller identifier is in use",
         RefusalReason::TooManyConnections => "too many connections are open, in all or from there",
         RefusalReason::TooManyProofs => "too many hosts wait to authenticate",
+        RefusalReason::ProofLate => "it has a secret and did not prove it in time",
         RefusalReason::Late => "another core of the node did not answer in time",
         RefusalReason::TooManyCommands => "it sent more commands than its queue takes",
         RefusalReason::Protocol(error) => offence_in_words(error),
+    }
+}
+
+fn fault_in_words(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Missing => "it sent another command before Connect",
+        Fault::Repeated => "it sent Connect on a queue that is connected",
+        Fault::Data => "its Connect comes without its data, or with less than 1024 bytes in place",
+        Fault::Format => "its Connect has a record format other than 0",
+        Fault::QueueSize => "its Connect has a queue size that is not allowed",
+        Fault::QueueId => "its Connect has a queue number that is too large",
+        Fault::ControllerId => "its Connect asks for a controller by number, not for a new one",
+        Fault::SubsystemName => "its Connect has a subsystem NQN that is none",
+        Fault::HostName => "its Connect has a host NQN that is none (nqn.YYYY-MM.example...)",
     }
 }
 

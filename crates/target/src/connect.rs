@@ -19,7 +19,8 @@ use crate::gate;
 use crate::home::{AttachRequest, QueuePlace, Refusal};
 use crate::io::IoQueue;
 use crate::refusals::Refused;
-use crate::report::{CloseReason, RefusalReason};
+use crate::report::{CloseReason, Fault, RefusalReason};
+use crate::reservation::NO_HOST;
 use crate::secure;
 use crate::session::{Role, Session};
 use crate::transport::{Command, Reply};
@@ -58,7 +59,7 @@ pub(crate) async fn connect<D: BlockDevice + 'static>(
     }
 }
 
-/// Tells the node, as far as the host said who it is; a host that goes on is shut out.
+/// Tells the node, as far as the host said who it is.
 fn refuse<D: BlockDevice + 'static>(
     session: &Rc<Session<D>>,
     command: &Command,
@@ -69,13 +70,45 @@ fn refuse<D: BlockDevice + 'static>(
         .ok()
         .filter(|_| is_connect(&command.entry))
         .map(|(data, _)| data);
-    let named = |field: Option<&[u8]>| from_terminated(field?)?.parse().ok();
+    let named = |field: &[u8]| from_terminated(field)?.parse().ok();
+    let host_nqn = data.and_then(|data| match is_nameless(data) {
+        true => made_name(data),
+        false => named(&data.host_nqn),
+    });
+    let subsystem_nqn = data.and_then(|data| named(&data.subsystem_nqn));
+    tell(session, (host_nqn, subsystem_nqn), reason);
+    count(session);
+}
+
+/// Refuses what came in place of Connect, in a form that nothing reads.
+pub(crate) fn refuse_unread<D: BlockDevice + 'static>(session: &Rc<Session<D>>) {
+    let reason = RefusalReason::Malformed(Fault::Data);
+    tell(session, (None, None), reason);
+    count(session);
+}
+
+/// Refuses a Connect on a queue that is connected already, and goes on as it is.
+pub(crate) fn refuse_another<D: BlockDevice + 'static>(session: &Session<D>) -> Status {
+    let reason = RefusalReason::Malformed(Fault::Repeated);
+    tell(session, session.names(), reason);
+    Status::COMMAND_SEQUENCE_ERROR.do_not_retry()
+}
+
+fn tell<D: BlockDevice + 'static>(
+    session: &Session<D>,
+    (host_nqn, subsystem_nqn): (Option<Nqn>, Option<Nqn>),
+    reason: RefusalReason,
+) {
     session.core.report_refusal(Refused {
-        host_nqn: named(data.map(|data| &data.host_nqn[..])),
+        host_nqn,
         host_address: session.host_address,
-        subsystem_nqn: named(data.map(|data| &data.subsystem_nqn[..])),
+        subsystem_nqn,
         reason,
     });
+}
+
+/// Counts what one connection is refused; one that goes on is closed.
+fn count<D: BlockDevice + 'static>(session: &Rc<Session<D>>) {
     let refusals = session.refused_connects.get() + 1;
     session.refused_connects.set(refusals);
     if refusals == REFUSED_CONNECTS_MAX {
@@ -88,22 +121,29 @@ async fn establish<D: BlockDevice + 'static>(
     command: &Command,
 ) -> Result<u16, Refusal> {
     if !is_connect(&command.entry) {
-        return Err(Refusal::malformed(Status::COMMAND_SEQUENCE_ERROR));
+        let status = Status::COMMAND_SEQUENCE_ERROR;
+        return Err(Refusal::malformed(status, Fault::Missing));
     }
     let connect = Connect::of(&command.entry);
     let bytes = command.data.as_deref().unwrap_or_default();
     let (data, _) = ConnectData::ref_from_prefix(bytes)
-        .map_err(|_| Refusal::malformed(Status::DATA_SGL_LENGTH_INVALID))?;
+        .map_err(|_| Refusal::malformed(Status::DATA_SGL_LENGTH_INVALID, Fault::Data))?;
     if connect.record_format.get() != 0 {
-        return Err(Refusal::malformed(Status::CONNECT_INCOMPATIBLE_FORMAT));
+        let status = Status::CONNECT_INCOMPATIBLE_FORMAT;
+        return Err(Refusal::malformed(status, Fault::Format));
     }
     let entries_max = session.core.settings.queue_entries_max;
     let entries = connect.queue_size.get().saturating_add(1);
     if entries < 2 || entries > entries_max {
-        return Err(Refusal::in_command(connect_offset::QUEUE_SIZE));
+        let offset = connect_offset::QUEUE_SIZE;
+        return Err(Refusal::in_command(offset, Fault::QueueSize));
     }
-    let subsystem_nqn = name(&data.subsystem_nqn, connect_offset::SUBSYSTEM_NQN)?;
-    let host_nqn = name(&data.host_nqn, connect_offset::HOST_NQN)?;
+    let subsystem = (connect_offset::SUBSYSTEM_NQN, Fault::SubsystemName);
+    let subsystem_nqn = name(&data.subsystem_nqn, subsystem)?;
+    let host_nqn = match is_nameless(data) {
+        true => name_of_nameless(session, data, &subsystem_nqn)?,
+        false => name(&data.host_nqn, (connect_offset::HOST_NQN, Fault::HostName))?,
+    };
     secure::check(session, &host_nqn, &subsystem_nqn)?;
     let controller_id = if connect.queue_id.get() == 0 {
         connect_admin(session, connect, data, subsystem_nqn, host_nqn)?
@@ -123,10 +163,36 @@ fn is_connect(entry: &SubmissionEntry) -> bool {
         && Fabrics::of(entry).fabrics_type == FabricsType::CONNECT
 }
 
-fn name(field: &[u8], offset: u16) -> Result<Nqn, Refusal> {
+fn name(field: &[u8], (offset, fault): (u16, Fault)) -> Result<Nqn, Refusal> {
     from_terminated(field)
         .and_then(|text| text.parse().ok())
-        .ok_or(Refusal::in_data(offset))
+        .ok_or(Refusal::in_data(offset, RefusalReason::Malformed(fault)))
+}
+
+/// SPDK's perf gives no host NQN unless it is told to.
+fn is_nameless(data: &ConnectData) -> bool {
+    data.host_nqn.first() == Some(&0)
+}
+
+/// The name under which a host without one is known, if it has an identifier.
+fn made_name(data: &ConnectData) -> Option<Nqn> {
+    (data.host_id != NO_HOST).then(|| Nqn::of_uuid(data.host_id))
+}
+
+/// Lets a host without a name in where any host may come, and nowhere else: no list means it.
+fn name_of_nameless<D: BlockDevice + 'static>(
+    session: &Session<D>,
+    data: &ConnectData,
+    subsystem_nqn: &Nqn,
+) -> Result<Nqn, Refusal> {
+    let is_for_any = subsystem_nqn.as_str() == DISCOVERY_NQN
+        || session
+            .core
+            .subsystem(subsystem_nqn)
+            .ok_or(NO_SUBSYSTEM)?
+            .admits_anybody();
+    let refusal = Refusal::in_data(connect_offset::HOST_NQN, RefusalReason::NoName);
+    made_name(data).filter(|_| is_for_any).ok_or(refusal)
 }
 
 /// A new controller.
@@ -139,7 +205,8 @@ fn connect_admin<D: BlockDevice + 'static>(
 ) -> Result<u16, Refusal> {
     let core = &session.core;
     if data.controller_id.get() != CONTROLLER_ID_DYNAMIC {
-        return Err(Refusal::in_data(connect_offset::CONTROLLER_ID));
+        let reason = RefusalReason::Malformed(Fault::ControllerId);
+        return Err(Refusal::in_data(connect_offset::CONTROLLER_ID, reason));
     }
     if core.stopping.get() {
         let status = Status::CONNECT_CONTROLLER_BUSY;
@@ -167,6 +234,7 @@ fn connect_admin<D: BlockDevice + 'static>(
         id: data.host_id,
         address: session.host_address,
         local_address: session.local_address,
+        port_id: session.origin.port_id,
     };
     // Of a host that has to prove who it is, once it has.
     let keys = core.host_keys(&host_nqn, &subsystem_nqn);
@@ -191,7 +259,8 @@ fn connect_admin<D: BlockDevice + 'static>(
         .set(Role::Admin(Rc::clone(&controller)))
         .is_err()
     {
-        return Err(Refusal::malformed(Status::COMMAND_SEQUENCE_ERROR));
+        let status = Status::COMMAND_SEQUENCE_ERROR;
+        return Err(Refusal::malformed(status, Fault::Repeated));
     }
     core.controllers.borrow_mut().insert(id, controller);
     if let Some(keys) = keys {
@@ -213,7 +282,8 @@ async fn connect_io<D: BlockDevice + 'static>(
     let core = &session.core;
     let (controller_id, queue_id) = (data.controller_id.get(), connect.queue_id.get());
     if queue_id > core.settings.io_queues_max {
-        return Err(Refusal::in_command(connect_offset::QUEUE_ID));
+        let offset = connect_offset::QUEUE_ID;
+        return Err(Refusal::in_command(offset, Fault::QueueId));
     }
     let subsystem = core.subsystem(&subsystem_nqn).ok_or(NO_SUBSYSTEM)?;
     let keys = core.host_keys(&host_nqn, &subsystem_nqn);

@@ -50,7 +50,12 @@ impl Guests {
 
     /// True when a host may see any namespace.
     pub fn admits(&self, host: &Nqn) -> bool {
-        !self.open.is_empty() || self.named.contains_key(host)
+        self.admits_anybody() || self.named.contains_key(host)
+    }
+
+    /// True when every host may see some namespace.
+    pub fn admits_anybody(&self) -> bool {
+        !self.open.is_empty()
     }
 
     /// True when the list of any namespace names a host.

@@ -15,7 +15,7 @@ use reactor::mailbox;
 use crate::errors::ERROR_LOG_ENTRIES;
 use crate::identities::Identities;
 use crate::lock::Blocks;
-use crate::report::RefusalReason;
+use crate::report::{Fault, RefusalReason};
 use crate::reservation::shared::News;
 use crate::reservation::{HostId, Request};
 
@@ -72,30 +72,30 @@ impl Refusal {
         Refusal::passing(status.do_not_retry(), reason)
     }
 
-    /// This part of the data is not as the specification wants it.
-    pub fn in_data(offset: u16) -> Refusal {
+    /// This part of the data will not do.
+    pub fn in_data(offset: u16, reason: RefusalReason) -> Refusal {
         Refusal {
             parameter: Some(InvalidParameter {
                 offset,
                 in_data: true,
             }),
-            ..Refusal::malformed(Status::CONNECT_INVALID_PARAMETERS)
+            ..Refusal::lasting(Status::CONNECT_INVALID_PARAMETERS, reason)
         }
     }
 
     /// This part of the command is not as the specification wants it.
-    pub fn in_command(offset: u16) -> Refusal {
+    pub fn in_command(offset: u16, fault: Fault) -> Refusal {
         Refusal {
             parameter: Some(InvalidParameter {
                 offset,
                 in_data: false,
             }),
-            ..Refusal::malformed(Status::CONNECT_INVALID_PARAMETERS)
+            ..Refusal::malformed(Status::CONNECT_INVALID_PARAMETERS, fault)
         }
     }
 
-    pub fn malformed(status: Status) -> Refusal {
-        Refusal::lasting(status, RefusalReason::Malformed)
+    pub fn malformed(status: Status, fault: Fault) -> Refusal {
+        Refusal::lasting(status, RefusalReason::Malformed(fault))
     }
 
     /// What this part of the data names is not there now, and may be later.

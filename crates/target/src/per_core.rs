@@ -208,10 +208,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     pub fn path_changed(&self, port_id: u16) {
         self.path_changes.set(self.path_changes.get() + 1);
         for controller in self.all_controllers() {
-            let admin = controller.admin.upgrade();
-            if !controller.is_discovery()
-                && admin.is_some_and(|admin| admin.origin.port_id == port_id)
-            {
+            if !controller.is_discovery() && controller.port_id == port_id {
                 controller.raise(AsyncEvent::ANA_CHANGED);
             }
         }

@@ -204,7 +204,7 @@ mod tests {
             let now = start + Duration::from_secs(second.into());
             for number in 0..200 {
                 let host = format!("nqn.2026-11.example:{second}-{number}");
-                let refused = refused(number, &host, RefusalReason::Malformed);
+                let refused = refused(number, &host, RefusalReason::Stopping);
                 if let Some(event) = refusals.note(refused, now) {
                     told += 1;
                     counted += times(&event);

@@ -23,6 +23,8 @@ pub struct SessionInfo {
     pub host_address: SocketAddr,
     /// To what.
     pub subsystem_nqn: Nqn,
+    /// PORTID of the port that it came through.
+    pub port_id: u16,
     /// I/O queues that are connected.
     pub io_queues: u16,
     /// KATO; 0 is none.
@@ -124,7 +126,9 @@ pub enum RefusalReason {
     /// There is no secure channel where its port wants one.
     NoSecureChannel,
     /// Its Connect is none, or not as the specification wants it.
-    Malformed,
+    Malformed(Fault),
+    /// It gave no name, and what it asked for is not for any host.
+    NoName,
     /// No subsystem of that name is served at that port.
     NoSubsystem,
     /// The controller that its I/O queue is for is gone, or not its own. A host comes to that whose
@@ -142,10 +146,35 @@ pub enum RefusalReason {
     TooManyProofs,
     /// The core that has its controller did not answer in time.
     Late,
+    /// It has a secret and did not prove it in time.
+    ProofLate,
     /// It broke the protocol.
     Protocol(FatalErrorStatus),
     /// It has more commands outstanding than its queue has entries.
     TooManyCommands,
+}
+
+/// What is wrong with a Connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Another command comes in its place.
+    Missing,
+    /// The queue is connected already.
+    Repeated,
+    /// Its data does not come with it, or is shorter than the specification has it.
+    Data,
+    /// RECFMT.
+    Format,
+    /// SQSIZE.
+    QueueSize,
+    /// QID.
+    QueueId,
+    /// CNTLID.
+    ControllerId,
+    /// SUBNQN is no name.
+    SubsystemName,
+    /// HOSTNQN is no name.
+    HostName,
 }
 
 /// Something an operator may want to know.

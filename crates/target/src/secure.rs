@@ -141,10 +141,7 @@ pub(crate) fn check<D: BlockDevice + 'static>(
     subsystem_nqn: &Nqn,
 ) -> Result<(), Refusal> {
     if let Some(secured) = session.secured.get() {
-        let other = |offset| Refusal {
-            reason: RefusalReason::TlsFailed,
-            ..Refusal::in_data(offset)
-        };
+        let other = |offset| Refusal::in_data(offset, RefusalReason::TlsFailed);
         if secured.host_nqn != *host_nqn {
             return Err(other(connect_offset::HOST_NQN));
         }

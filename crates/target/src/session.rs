@@ -269,6 +269,9 @@ impl<D: BlockDevice + 'static> Session<D> {
         if self.is_trusted() {
             self.core.strangers.note_host();
         }
+        if self.role.get().is_none() && self.machine.borrow_mut().take_refused() {
+            connect::refuse_unread(self);
+        }
         let pressed = self.core.room.is_pressed();
         self.machine.borrow_mut().set_pressed(pressed);
         let is_full = self.hand_out();
@@ -447,7 +450,10 @@ impl<D: BlockDevice + 'static> Session<D> {
         }
     }
 
-    async fn execute_fused(&self, first: Tag, second: Tag) -> Option<Later> {
+    async fn execute_fused(self: &Rc<Self>, first: Tag, second: Tag) -> Option<Later> {
+        if self.role.get().is_none() {
+            connect::refuse_unread(self);
+        }
         let commands = {
             let mut machine = self.machine.borrow_mut();
             (machine.command(first), machine.command(second))
@@ -472,7 +478,7 @@ impl<D: BlockDevice + 'static> Session<D> {
     fn queue_fabrics(&self, command: Command) {
         let status = match Fabrics::of(&command.entry).fabrics_type {
             FabricsType::DISCONNECT => Status::SUCCESS,
-            FabricsType::CONNECT => Status::COMMAND_SEQUENCE_ERROR.do_not_retry(),
+            FabricsType::CONNECT => connect::refuse_another(self),
             FabricsType::PROPERTY_GET | FabricsType::PROPERTY_SET => {
                 Status::INVALID_FIELD.do_not_retry()
             }

@@ -90,6 +90,12 @@ impl<D: BlockDevice> Subsystem<D> {
         self.allowed.borrow().admits(host) || self.guests.borrow().admits(host)
     }
 
+    /// True when a host may connect whatever it is called.
+    pub fn admits_anybody(&self) -> bool {
+        matches!(&*self.allowed.borrow(), AllowedHosts::Any)
+            || self.guests.borrow().admits_anybody()
+    }
+
     /// True when a list names a host: it is let in as itself, not as anybody.
     pub fn names(&self, host: &Nqn) -> bool {
         let allowed = self.allowed.borrow();

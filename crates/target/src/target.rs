@@ -344,6 +344,7 @@ impl<D: BlockDevice + 'static> Target<D> {
                 host_nqn: controller.host_nqn.clone(),
                 host_address: controller.host_address,
                 subsystem_nqn: controller.subsystem_nqn.clone(),
+                port_id: controller.port_id,
                 io_queues: controller.queues.borrow().len() as u16,
                 keep_alive_ms: controller.keep_alive_ms.get(),
                 connected_for: now - controller.since,

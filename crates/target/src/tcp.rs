@@ -162,6 +162,13 @@ async fn wait_for_end<D: BlockDevice + 'static>(session: &Session<D>) {
         let timeout = session.core.settings.authentication_timeout;
         let late = reactor::timeout(timeout, session.wait_for_close()).await;
         if late.is_err() && !session.is_open() {
+            let (host_nqn, subsystem_nqn) = session.names();
+            session.core.report_refusal(Refused {
+                host_nqn,
+                host_address: session.host_address,
+                subsystem_nqn,
+                reason: RefusalReason::ProofLate,
+            });
             session.close(CloseReason::Authentication);
         }
     }

@@ -12,6 +12,7 @@ use nvme::{AdminOpcode, Status};
 
 use super::Controller;
 use super::reservation::is_of_reservations;
+use crate::connect;
 use crate::session::Session;
 use crate::transport::{Command, Reply};
 
@@ -56,7 +57,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 Ok(self.property_get(Property::of(entry), session.core.settings.queue_entries_max))
             }
             FabricsType::PROPERTY_SET => Ok(self.property_set(Property::of(entry), session)),
-            FabricsType::CONNECT => Err(Status::COMMAND_SEQUENCE_ERROR.do_not_retry()),
+            FabricsType::CONNECT => Err(connect::refuse_another(session)),
             // Disconnect is for I/O queues (NVMe 2.0 §6.4).
             FabricsType::DISCONNECT => Err(Status::INVALID_QUEUE_TYPE.do_not_retry()),
             _ => Err(Status::INVALID_OPCODE.do_not_retry()),

@@ -53,6 +53,8 @@ pub(crate) struct Controller<D> {
     pub host_address: SocketAddr,
     /// Where the host reached us: what discovery reports for ports that listen everywhere.
     pub local_address: SocketAddr,
+    /// The port that it came through.
+    pub port_id: u16,
     pub since: Instant,
     /// The host has proved who it is, where it has to: the node was told of it.
     pub announced: Cell<bool>,
@@ -75,6 +77,7 @@ pub(crate) struct Host {
     pub id: [u8; 16],
     pub address: SocketAddr,
     pub local_address: SocketAddr,
+    pub port_id: u16,
 }
 
 impl<D> Controller<D> {
@@ -96,6 +99,7 @@ impl<D> Controller<D> {
             identity: RefCell::default(),
             host_address: host.address,
             local_address: host.local_address,
+            port_id: host.port_id,
             since: now,
             announced: Cell::new(false),
             configuration: Cell::default(),

@@ -186,6 +186,8 @@ pub struct Connection {
     pub(super) bytes_awaited: usize,
     /// First of a fused pair whose second has not come yet.
     pub(super) fused_first: Option<u16>,
+    /// A command was refused for how it came, before anybody has seen it.
+    pub(super) refused: bool,
     pub(super) transfers_per_command: u8,
     pub(super) host_alignment: usize,
     pub(super) queue_entries: u16,
@@ -288,6 +290,7 @@ impl Connection {
             requests_open: 0,
             bytes_awaited: 0,
             fused_first: None,
+            refused: false,
             transfers_per_command: 1,
             host_alignment: 4,
             queue_entries: ENTRIES_BEFORE_CONNECT,
@@ -316,6 +319,11 @@ impl Connection {
     /// Tells the machine whether it may ask for write data as settings allow, or for little.
     pub fn set_pressed(&mut self, pressed: bool) {
         self.pressed = pressed;
+    }
+
+    /// Whether a command was refused for how it came since this was last asked.
+    pub fn take_refused(&mut self) -> bool {
+        std::mem::take(&mut self.refused)
     }
 
     /// Bytes of write data that were asked for and whose commands have not ended.

@@ -347,6 +347,7 @@ impl Connection {
     }
 
     fn refuse(&mut self, index: u16, status: Status) {
+        self.refused = true;
         if let Some(slot) = self.slots.get_mut(usize::from(index)) {
             slot.state = SlotState::Executing;
         }

@@ -298,6 +298,27 @@ fn an_identifier_is_taken_by_a_proof() {
     });
 }
 
+/// Who connects and does not go on to prove its secret loses its place, with an event.
+#[test]
+fn a_proof_that_does_not_come_is_told() {
+    simulate(68, async {
+        let fixture = fixture(Some(&keys(DhGroup::Null)));
+        let raw = Raw::initialized(fixture.address).await;
+        let connected = raw
+            .connect(&Connect::new(0, 31, 0), &connect_data(0xffff))
+            .await;
+        assert!(connected.status().is_success());
+        assert!(raw.closes_within(Duration::from_secs(120)).await);
+        let told = |event: &TargetEvent| {
+            matches!(event, TargetEvent::HostRefused { reason, host_nqn, .. }
+            if *reason == RefusalReason::ProofLate && *host_nqn == Some(nqn(HOST)))
+        };
+        let events = fixture.target.take_events();
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert!(events.iter().all(told), "{events:?}");
+    });
+}
+
 /// The secret opens nothing that the list of allowed hosts does not.
 #[test]
 fn a_secret_is_no_permission() {

@@ -14,6 +14,7 @@ mod control;
 mod cores;
 mod device;
 mod io;
+mod names;
 mod pace;
 mod paths;
 mod raw;

@@ -1,5 +1,6 @@
 //! Each reason for which a host is refused, or its connection cut, is told once with who it was.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use access::AllowedHosts;
@@ -10,21 +11,21 @@ use nvme::authentication::{Authentication, Negotiate};
 use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::{Configuration, Connect, ConnectData, Property, PropertyOffset};
 use nvme::pdu::InitializeRequest;
-use nvme::{FatalErrorStatus, SglDescriptor};
-use target::{Links, RefusalReason, Target, TargetEvent, TargetSettings};
+use nvme::{FatalErrorStatus, SglDescriptor, Status};
+use target::{Fault, Links, RefusalReason, Target, TargetEvent, TargetSettings};
 use zerocopy::IntoBytes;
 
 use crate::authentication::keys;
 use crate::device::Memory;
 use crate::io::geometry;
 use crate::raw::{Raw, capsule, connect_data};
-use crate::{Fixture, HOST, nqn, on, options, simulate, subsystem};
+use crate::{Fixture, HOST, SUBSYSTEM, nqn, on, options, simulate, subsystem};
 
 /// Where it is seen that a reason is told. A new reason has to have a place here.
 fn seen_elsewhere(reason: RefusalReason) -> Option<&'static str> {
     match reason {
         RefusalReason::NotAllowed
-        | RefusalReason::Malformed
+        | RefusalReason::Malformed(_)
         | RefusalReason::NoSubsystem
         | RefusalReason::NoController
         | RefusalReason::Stopping
@@ -37,7 +38,8 @@ fn seen_elsewhere(reason: RefusalReason) -> Option<&'static str> {
         RefusalReason::NotAuthenticated(_) => Some("authentication.rs"),
         RefusalReason::TlsRequired | RefusalReason::TlsFailed => Some("secure.rs"),
         RefusalReason::NoSecureChannel => Some("secure.rs"),
-        RefusalReason::IdentifierTaken => Some("authentication.rs"),
+        RefusalReason::IdentifierTaken | RefusalReason::ProofLate => Some("authentication.rs"),
+        RefusalReason::NoName => Some("names.rs"),
     }
 }
 
@@ -76,7 +78,6 @@ fn a_connect_that_is_refused_is_told_with_its_host() {
         let admin = Connect::new(0, 31, 0);
         for (connect, data, reason) in [
             (admin, data(closed), RefusalReason::NotAllowed),
-            (admin, connect_data(5), RefusalReason::Malformed),
             (
                 admin,
                 data("nqn.2024-01.io.flashyard:none"),
@@ -111,6 +112,88 @@ fn a_connect_that_is_refused_is_told_with_its_host() {
         of_the_host(target, RefusalReason::Stopping);
         assert!(read.await.unwrap().status().is_success());
         assert!(stopping.await);
+    });
+}
+
+/// Whatever is wrong with a Connect, an event says that, and of whom as far as that is known. So it
+/// is where nothing of the Connect is looked at, for it came in a form that no command has.
+#[test]
+fn whatever_is_wrong_with_a_connect_is_told() {
+    simulate(88, async {
+        let fixture = Fixture::start(TargetSettings::default(), geometry(4096, 64));
+        let target = &fixture.target;
+        let admin = Connect::new(0, 31, 0);
+        let good = connect_data(0xffff);
+        let with = |change: &dyn Fn(&mut Connect)| {
+            let mut connect = admin;
+            change(&mut connect);
+            connect
+        };
+        let unnamed = ConnectData::new([1; 16], 0xffff, "volume", HOST);
+        let stranger = ConnectData::new([1; 16], 0xffff, SUBSYSTEM, "me");
+        let named = Some(HOST.to_owned());
+        let (mut known, mut refusals) = (BTreeSet::new(), 0);
+        for (connect, data, fault, who) in [
+            (
+                with(&|c| c.record_format = 1.into()),
+                good,
+                Fault::Format,
+                &named,
+            ),
+            (Connect::new(0, 0, 0), good, Fault::QueueSize, &named),
+            (
+                Connect::new(500, 31, 0),
+                connect_data(1),
+                Fault::QueueId,
+                &named,
+            ),
+            (admin, connect_data(5), Fault::ControllerId, &named),
+            (admin, unnamed, Fault::SubsystemName, &named),
+            (admin, stranger, Fault::HostName, &None),
+            (
+                with(&|c| c.data = SglDescriptor::transport(1024)),
+                good,
+                Fault::Data,
+                &None,
+            ),
+            (with(&|c| c.data.kind = 0x40), good, Fault::Data, &None),
+            (
+                with(&|c| c.data.address = 8.into()),
+                good,
+                Fault::Data,
+                &None,
+            ),
+            (with(&|c| c.flags = 0), good, Fault::Data, &None),
+            (with(&|c| c.flags |= 2), good, Fault::Data, &None),
+        ] {
+            let raw = Raw::initialized(fixture.address).await;
+            let refused = raw.connect(&connect, &data).await;
+            assert!(!refused.status().is_success(), "{fault:?}");
+            // An answer may leave before the event is there.
+            reactor::sleep(Duration::from_millis(1)).await;
+            let reason = RefusalReason::Malformed(fault);
+            // The same of the same address is told once, and counted from then on.
+            let expected = match known.insert(format!("{fault:?} {who:?}")) {
+                true => vec![(reason, who.clone())],
+                false => Vec::new(),
+            };
+            assert_eq!(told(target), expected, "{connect:?}");
+            refusals += 1;
+            assert_eq!(target.counters().hosts_refused, refusals, "{connect:?}");
+        }
+        let raw = Raw::initialized(fixture.address).await;
+        let early = Property::get(PropertyOffset::STATUS, false);
+        assert!(!raw.command(early.entry(), &[]).await.status().is_success());
+        let missing = RefusalReason::Malformed(Fault::Missing);
+        assert_eq!(told(target), [(missing, None)]);
+        // Who is connected stays so, however often it connects.
+        assert!(raw.connect(&admin, &good).await.status().is_success());
+        for _ in 0..5 {
+            let again = raw.connect(&admin, &good).await;
+            assert_eq!(again.status().code(), Status::COMMAND_SEQUENCE_ERROR);
+        }
+        of_the_host(target, RefusalReason::Malformed(Fault::Repeated));
+        assert!(raw.command(early.entry(), &[]).await.status().is_success());
     });
 }
 
