@@ -43,7 +43,7 @@ pub use event::{Event, Severity};
 pub use history::{
     History, HistoryKind, HistoryMetric, HistoryQuery, HistorySeries, ObjectHistory,
 };
-pub use host::{Host, HostSpec};
+pub use host::{Host, HostConnections, HostNamespace, HostRefusal, HostSession, HostSpec};
 pub use host_key::{
     HostKey, HostKeyRequest, HostKeySpec, KeyGroup, KeyHash, NewHostKey, NewTlsKey, TlsHash,
     TlsKeyRequest, TlsKeySpec,
@@ -61,7 +61,7 @@ pub use pool::{
     AddDriveQuery, CarriedLabel, ExportQuery, ImportablePool, Pool, PoolCounters, PoolImport,
     PoolLevel, PoolMap, PoolMember, PoolSegments, PoolSpec, PoolState, PoolUsage, SpaceUse,
 };
-pub use port::{PathState, Port, PortChange};
+pub use port::{PathState, Port, PortChange, host_and_port};
 pub use profile::{AccessPattern, Curve, CurvePoint, CurveQuery, DriveProfile};
 pub use schedule::{Keep, SCHEDULE_KEEP_MAX, SCHEDULE_VOLUMES_MAX, Schedule, ScheduleSpec};
 pub use secret::SecretText;

@@ -53,3 +53,9 @@ pub struct PortChange {
     /// How good a path it is from now on. It is remembered.
     pub path: PathState,
 }
+
+/// The host, without brackets, and the port of an address.
+pub fn host_and_port(address: &str) -> (&str, &str) {
+    let (host, port) = address.rsplit_once(':').unwrap_or((address, "4420"));
+    (host.trim_matches(['[', ']']), port)
+}

@@ -1,10 +1,11 @@
 //! One method per operation of the API.
 
 use api::{
-    AuditEntry, Caller, Drive, DriveHealth, DriveSpec, Event, Grant, Host, HostKey, HostKeyRequest,
-    HostKeySpec, HostSpec, Limits, List, Metrics, Name, Namespace, NamespaceSpec, Namespaces,
-    NewHostKey, NewTlsKey, Port, PortChange, Session, Settings, SettingsChange, Status, Tenant,
-    TlsKeyRequest, TlsKeySpec, Token, TokenSpec, Volume, VolumeSpec,
+    AuditEntry, Caller, Drive, DriveHealth, DriveSpec, Event, Grant, Host, HostConnections,
+    HostKey, HostKeyRequest, HostKeySpec, HostSpec, Limits, List, Metrics, Name, Namespace,
+    NamespaceSpec, Namespaces, NewHostKey, NewTlsKey, Port, PortChange, Session, Settings,
+    SettingsChange, Status, Tenant, TlsKeyRequest, TlsKeySpec, Token, TokenSpec, Volume,
+    VolumeSpec,
 };
 
 use crate::{Client, ClientError};
@@ -173,6 +174,11 @@ impl Client {
     /// One host.
     pub fn host(&self, name: &Name) -> Result<Host, ClientError> {
         self.get(&format!("/v1/hosts/{name}"))
+    }
+
+    /// How a host is connected, and how it connects.
+    pub fn host_connections(&self, name: &Name) -> Result<HostConnections, ClientError> {
+        self.get(&format!("/v1/hosts/{name}/connections"))
     }
 
     /// Makes the host `name` be what `spec` says.

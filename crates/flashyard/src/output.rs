@@ -8,7 +8,7 @@
 mod once;
 mod standard;
 
-use api::Status;
+use api::{Status, host_and_port};
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -108,12 +108,6 @@ pub fn connect_commands(status: &Status, nqn: &str) -> String {
     };
     let commands: Vec<String> = status.nvme_addresses.iter().map(command).collect();
     commands.join("\n")
-}
-
-/// The host, without brackets, and the port of an address.
-pub fn host_and_port(address: &str) -> (&str, &str) {
-    let (host, port) = address.rsplit_once(':').unwrap_or((address, "4420"));
-    (host.trim_matches(['[', ']']), port)
 }
 
 /// The word for a state.

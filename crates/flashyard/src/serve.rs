@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use api::{PoolLevel, Size, SizeError};
+use api::{PoolLevel, Size, SizeError, host_and_port};
 use clap::Args;
 use server::config::{Address, Config, ConfigError, DEFAULT_CONFIG, LogFormat, LogLevel};
 use server::config::{PortConfig, Protocol, Spanned};
@@ -15,7 +15,6 @@ use server::rehearsal::rehearse;
 use server::tokens::{ADMIN_TOKEN_FILE, read_admin_token};
 
 use crate::drive::Emulation;
-use crate::output::host_and_port;
 use crate::{exit, login, output};
 
 /// From so many drives on the first start with --dev makes a raid6 pool.

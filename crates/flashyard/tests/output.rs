@@ -46,6 +46,8 @@ const COMMANDS: &[(&str, Shows)] = &[
     ("host add h{n} --nqn nqn.2014-08.org.example:h{n}", Answer),
     ("host add g{n} --nqn nqn.2014-08.org.example:g{n}", Answer),
     ("host list", Answer),
+    ("host show h{n}", Answer),
+    ("host show h{n} --commands", Answer),
     ("host key h{n} --generate", Once),
     ("host tls-key g{n} --generate", Once),
     ("drive grant e{n} h{n}", Answer),

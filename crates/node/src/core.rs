@@ -375,6 +375,9 @@ impl Core {
                 subsystem_nqn: session.subsystem_nqn.to_string(),
                 controller_id: session.controller_id,
                 queues: session.io_queues,
+                port: session.port_id,
+                keep_alive_ms: session.keep_alive_ms,
+                connected_for: session.connected_for,
             })
             .collect()
     }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use block::IoError;
 use pool::{Counters, DamagedLabel, DriveId, Label, NewerFormat, PoolEvent, PoolStatus, VolumeId};
-use target::PathState;
 use target::reservation::{HostId, Reservations};
+use target::PathState;
 use uuid::Uuid;
 
 /// What a node is built from; drives and volumes are added to the running node.
@@ -218,6 +219,12 @@ pub struct SessionFacts {
     pub controller_id: u16,
     /// Connected I/O queues.
     pub queues: u16,
+    /// The port that it came through, by its number.
+    pub port: u16,
+    /// KATO in milliseconds; 0 is none.
+    pub keep_alive_ms: u32,
+    /// Since when.
+    pub connected_for: Duration,
 }
 
 /// Something that happened by itself.

@@ -12,6 +12,7 @@ mod drives;
 mod figures;
 mod grants;
 mod history;
+mod host_connections;
 mod host_events;
 mod host_ids;
 mod host_keys;
@@ -24,6 +25,7 @@ mod pool_volumes;
 mod pools;
 mod ports;
 mod problems;
+mod refused;
 mod retry;
 mod room;
 mod schedules;
@@ -61,6 +63,7 @@ use self::ports::Ports;
 pub use self::ports::{PathRecord, Reached};
 pub use self::problems::Means;
 use self::problems::Problems;
+use self::refused::Refused;
 use self::schedules::ScheduleEntry;
 use self::settings::Settings;
 use crate::config::Config;
@@ -94,6 +97,7 @@ pub struct Control {
     ports: Ports,
     tokens: Mutex<BTreeMap<Name, TokenRecord>>,
     problems: Problems,
+    refused: Arc<Refused>,
     unwritten: Arc<Unwritten>,
 }
 
@@ -169,7 +173,14 @@ impl Control {
         reservations::forget_others(&state, existing)?;
         let faults = Arc::new(Faults::default());
         let jobs = Arc::new(Jobs::default());
-        let sink = event_sink(Arc::clone(&events), Arc::clone(&faults), Arc::clone(&jobs));
+        let refused = Arc::new(Refused::default());
+        let hosts = HostEvents::new(Arc::clone(&events), Arc::clone(&refused));
+        let sink = event_sink(
+            Arc::clone(&events),
+            hosts,
+            Arc::clone(&faults),
+            Arc::clone(&jobs),
+        );
         let mut ports = Ports::new(config, state.paths()?);
         let node = Node::start(node_spec(config, &identity, &mut ports), sink).await?;
         let objects = Objects {
@@ -202,6 +213,7 @@ impl Control {
             ports,
             tokens: Mutex::new(remembered.tokens),
             problems: Problems::default(),
+            refused,
             unwritten: Arc::default(),
         };
         control.look_at_state();
@@ -369,8 +381,12 @@ fn tell_of_other_name(events: &Events, name: &Name, configured: &Name) {
     events.record(Severity::Warning, "node", &message);
 }
 
-fn event_sink(events: Arc<Events>, faults: Arc<Faults>, jobs: Arc<Jobs>) -> node::EventSink {
-    let hosts = HostEvents::new(Arc::clone(&events));
+fn event_sink(
+    events: Arc<Events>,
+    hosts: HostEvents,
+    faults: Arc<Faults>,
+    jobs: Arc<Jobs>,
+) -> node::EventSink {
     Arc::new(move |event| match event {
         NodeEvent::DriveFailed {
             drive,

@@ -157,6 +157,7 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(schedules::show, schedules::set, schedules::remove))
         .routes(routes!(hosts::list))
         .routes(routes!(hosts::show, hosts::add, hosts::remove))
+        .routes(routes!(hosts::connections))
         .routes(routes!(
             host_keys::show,
             host_keys::set,

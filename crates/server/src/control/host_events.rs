@@ -6,18 +6,21 @@ use std::sync::Arc;
 use api::Severity;
 
 use super::host_ids::HostIds;
+use super::refused::Refused;
 use crate::events::Events;
 
 /// Tells of hosts.
 pub(super) struct HostEvents {
     events: Arc<Events>,
     ids: HostIds,
+    refused: Arc<Refused>,
 }
 
 impl HostEvents {
-    pub fn new(events: Arc<Events>) -> HostEvents {
+    pub fn new(events: Arc<Events>, refused: Arc<Refused>) -> HostEvents {
         HostEvents {
             events,
+            refused,
             ids: HostIds::default(),
         }
     }
@@ -51,6 +54,9 @@ impl HostEvents {
         reason: &str,
         times: u64,
     ) {
+        if let Some(host) = host {
+            self.refused.note(host, address, subsystem, reason);
+        }
         let host = host.unwrap_or("a host");
         let message = match times {
             1 => format!("{host} at {address} was refused: {reason}"),

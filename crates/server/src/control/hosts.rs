@@ -57,6 +57,7 @@ impl Control {
         known.map_err(|error| ErrorBody::new(ErrorCode::Internal, error.to_string()))?;
         self.events
             .record(Severity::Info, &format!("host/{name}"), "added");
+        self.refused.know(&spec.nqn);
         objects.hosts.insert(name.clone(), spec.clone());
         Ok(shown(&objects, name, &spec))
     }
@@ -81,6 +82,7 @@ impl Control {
             .await?;
         self.forget(Kind::Host, name).await?;
         if let Some(spec) = objects.hosts.remove(name) {
+            self.refused.forget(&spec.nqn);
             let nobodys = HostSpec {
                 tenant: None,
                 ..spec
@@ -101,6 +103,7 @@ impl Control {
         (keys, tls_keys): (BTreeMap<Name, HostKeySpec>, BTreeMap<Name, TlsKeySpec>),
     ) -> Result<(), StartError> {
         for host in self.objects.seen().hosts.values() {
+            self.refused.know(&host.nqn);
             self.know_tenant(host).await?;
         }
         self.restore_credentials(keys).await?;
@@ -153,7 +156,7 @@ fn volumes_of(objects: &Objects, host: &Name) -> Vec<Name> {
         .collect()
 }
 
-fn shown(objects: &Objects, name: &Name, spec: &HostSpec) -> Host {
+pub(super) fn shown(objects: &Objects, name: &Name, spec: &HostSpec) -> Host {
     Host {
         name: name.clone(),
         nqn: spec.nqn.clone(),

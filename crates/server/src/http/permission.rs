@@ -87,7 +87,9 @@ fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &
         ) => true,
         (["v1", "volumes", _, "hosts", _], Subject::Owned(..)) => true,
         // A name of a host is whatever anybody says: the node's people say whose it is.
-        (["v1", "hosts", _], Subject::Owned(..)) => method.is_safe(),
+        (["v1", "hosts", _] | ["v1", "hosts", _, "connections"], Subject::Owned(..)) => {
+            method.is_safe()
+        }
         (["v1", "hosts", _, "key" | "tls-key"], Subject::Owned(..)) => true,
         (["v1", "snapshots" | "schedules"], _) => true,
         (["v1", "snapshots" | "schedules", _], _) => true,
@@ -168,6 +170,7 @@ mod tests {
             "/v1/volumes",
             "/v1/volumes/v",
             "/v1/hosts",
+            "/v1/hosts/h/connections",
             "/v1/sessions",
             "/v1/self",
             "/v1/history",

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use api::{Caller, ErrorBody, Host, HostSpec, List, Name, PageQuery};
+use api::{Caller, ErrorBody, Host, HostConnections, HostSpec, List, Name, PageQuery};
 use axum::Extension;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use node::Asker;
 
 use super::extract::{Body, Named, Parameters};
 use super::{Answer, Gone, owner};
@@ -31,6 +32,20 @@ pub async fn list(
     responses((status = OK, body = Host), (status = "default", body = ErrorBody)))]
 pub async fn show(State(control): State<Arc<Control>>, Named(name): Named) -> Answer<Host> {
     Ok(Json(control.host(&name).await?))
+}
+
+/// How a host is connected, and how it connects
+#[utoipa::path(get, path = "/v1/hosts/{name}/connections", operation_id = "show_host_connections",
+    params(("name" = Name, Path)),
+    responses((status = OK, body = HostConnections), (status = "default", body = ErrorBody)))]
+pub async fn connections(
+    State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
+    Extension(asker): Extension<Asker>,
+    Named(name): Named,
+) -> Answer<HostConnections> {
+    let shown = control.host_connections(&name, &caller, &asker).await;
+    Ok(Json(shown?))
 }
 
 /// Add a host
