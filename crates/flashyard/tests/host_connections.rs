@@ -123,3 +123,28 @@ fn a_host_without_a_name_is_known_by_its_identifier() {
     let events = node.answer(&["event", "list"]);
     assert!(events.contains(&refusal.reason), "{events}");
 }
+
+/// Nodes that may serve the same pool are told apart by their controllers: a host that is connected
+/// to both has two controllers of two identifiers, each within the range of its node.
+#[test]
+fn controllers_have_the_identifiers_of_their_nodes_range() {
+    let ranges = [(1000, 1063), (1064, 1127)];
+    let nodes = ranges.map(|(first, last)| {
+        let node = Node::configured(&format!("[nvme]\ncontroller_ids = [{first}, {last}]\n"));
+        node.answer(&["drive", "add", "d", "--memory", "16MiB"]);
+        node.answer(&["volume", "create", "v", "--drive", "d", "--allow", "any"]);
+        node
+    });
+    on_a_core(async {
+        for (node, (first, last)) in nodes.iter().zip(ranges) {
+            let nqn = node.client().volume(&name("v")).unwrap().nqn;
+            let address = node.endpoints().nvme[0];
+            for _ in 0..3 {
+                let options = ConnectOptions::new(HOST);
+                let connected = Controller::connect(address, &nqn, options).await.unwrap();
+                let id = connected.controller_id().unwrap();
+                assert!((first..=last).contains(&id), "{id} of {first} to {last}");
+            }
+        }
+    });
+}

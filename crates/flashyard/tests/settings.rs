@@ -94,6 +94,14 @@ const WRONG: &[(&str, &str)] = &[
     ("STATE[node]\ncores = [-1]", "cores"),
     ("STATE[node]\ncores = [0, 0]", "node.cores"),
     ("STATE[nvme]\nports = []", "nvme.ports"),
+    ("STATE[nvme]\ncontroller_ids = [0, 100]", "controller_ids"),
+    ("STATE[nvme]\ncontroller_ids = [9, 8]", "controller_ids"),
+    ("STATE[nvme]\ncontroller_ids = [1, 65520]", "controller_ids"),
+    ("STATE[nvme]\ncontroller_ids = [1]", "controller_ids"),
+    (
+        "STATE[node]\ncores = [0, 1]\n[nvme]\ncontroller_ids = [1, 127]",
+        "nvme.controller_ids",
+    ),
     (
         "STATE[[nvme.ports]]\nlisten = \"192.0.2.1:4420\"",
         "nvme.ports.listen",

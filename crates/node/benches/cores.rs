@@ -200,6 +200,7 @@ async fn start(cores: Cores, scale: u64) -> Node {
         cores: Vec::new(),
         ports: vec![port],
         map_cache_bytes: node::MAP_CACHE_BYTES,
+        controller_ids: node::ControllerIds::ALL,
     };
     let node = Node::start_on(cores, &spec, Arc::new(|_| {}));
     let node = node.await.unwrap();

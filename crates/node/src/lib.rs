@@ -61,6 +61,7 @@ pub use spec::{
 pub use taking::Taking;
 pub use target::reservation::{Held, NO_HOST, Reservations, Unkept};
 pub use target::{
-    Asker, CONNECTIONS_MAX, Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState, address_for,
+    Asker, CONNECTIONS_MAX, ControllerIds, Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState,
+    address_for,
 };
 pub use volume::Volume;

@@ -72,7 +72,7 @@ impl Node {
         let handles = cores.handles().to_vec();
         let first = handles.first().cloned().ok_or(NodeError::Stopped)?;
         let wirings = wire(handles.len()).into_iter().zip(wire(handles.len()));
-        let links = Links::connect(handles.len());
+        let links = Links::with_controllers(handles.len(), spec.controller_ids);
         for ((handle, wiring), links) in handles.iter().zip(wirings).zip(links) {
             let (key, events) = ((id, handle.index()), Arc::clone(&events));
             let pools = pool::Settings {

@@ -10,7 +10,7 @@ use access::{AllowedHosts, Nqn};
 use block::IoError;
 use pool::{Counters, DamagedLabel, DriveId, Label, NewerFormat, PoolEvent, PoolStatus, VolumeId};
 use target::reservation::{HostId, Reservations};
-use target::PathState;
+use target::{ControllerIds, PathState};
 use uuid::Uuid;
 
 /// What a node is built from; drives and volumes are added to the running node.
@@ -24,6 +24,8 @@ pub struct NodeSpec {
     pub ports: Vec<PortSpec>,
     /// Memory of each pool for its map, on all cores together.
     pub map_cache_bytes: usize,
+    /// Identifiers of hosts' controllers, at least one for each core.
+    pub controller_ids: ControllerIds,
 }
 
 /// [`NodeSpec::map_cache_bytes`] unless there is a reason for another: the map of some 15 GiB, be

@@ -16,8 +16,8 @@ use node::{
 };
 use nvme::event::AsyncEvent;
 use nvme::identify::{
-    Attachment, Cns, ControllerList, GranularityList, NamespaceAttachment, NamespaceData,
-    NamespaceManagement, nmic, oacs,
+    Attachment, Cns, ControllerList, GranularityList, IndependentNamespaceData,
+    NamespaceAttachment, NamespaceData, NamespaceManagement, nmic, oacs,
 };
 use nvme::log::{EnduranceGroup, GetLogPage, LogPage, SmartHealth};
 use nvme::{Status, SubmissionEntry};
@@ -57,6 +57,7 @@ fn with_drive<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Lab) -> F) {
                 tls: false,
             }],
             map_cache_bytes: node::MAP_CACHE_BYTES,
+            controller_ids: node::ControllerIds::ALL,
         };
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
@@ -231,6 +232,15 @@ fn a_host_makes_uses_and_deletes_a_namespace() {
         assert_eq!(list(&host, Cns::ACTIVE_NAMESPACES).await, [small]);
         let namespace = host.namespace(small).await.unwrap();
         assert_eq!(namespace.geometry().block_bytes, 512);
+        // Both pages that tell of a namespace tell the same (CNS 00h and 08h).
+        let page = host.identify_structure(Cns::NAMESPACE, small);
+        let one = NamespaceData::read_from_bytes(&page.await.unwrap()).unwrap();
+        let page = host.identify_structure(Cns::INDEPENDENT_NAMESPACE, small);
+        let other = IndependentNamespaceData::read_from_bytes(&page.await.unwrap()).unwrap();
+        assert_eq!((one.multipath, one.reservations), (0, 0));
+        assert_eq!((other.multipath, other.reservations), (0, 0));
+        assert_eq!(other.endurance_group, one.endurance_group);
+        assert_eq!(other.ana_group, one.ana_group);
         let data = Buffer::copy_of(&[7; 4096]);
         let (data, result) = namespace.write(Lba(8), data, Durability::Durable).await;
         result.unwrap();

@@ -39,6 +39,7 @@ fn spec(cores: usize) -> NodeSpec {
         cores: vec![None; cores],
         ports: vec![port],
         map_cache_bytes: node::MAP_CACHE_BYTES,
+        controller_ids: node::ControllerIds::ALL,
     }
 }
 

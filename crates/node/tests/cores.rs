@@ -42,6 +42,7 @@ async fn start() -> Node {
         cores: vec![None, None],
         ports: vec![port],
         map_cache_bytes: node::MAP_CACHE_BYTES,
+        controller_ids: node::ControllerIds::ALL,
     };
     let node = Node::start(spec, Arc::new(|_| {})).await.unwrap();
     node.listen().await.unwrap();

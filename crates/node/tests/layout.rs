@@ -22,6 +22,7 @@ fn with_node<F: Future<Output = ()>>(test: impl FnOnce(Node) -> F) {
             cores: Vec::new(),
             ports: Vec::new(),
             map_cache_bytes: node::MAP_CACHE_BYTES,
+            controller_ids: node::ControllerIds::ALL,
         };
         let node = Node::start_on(Cores::on_current(2), &spec, Arc::new(|_| {}))
             .await

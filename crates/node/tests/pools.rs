@@ -34,6 +34,7 @@ async fn node(uuid: Uuid) -> Node {
         cores: Vec::new(),
         ports: vec![port],
         map_cache_bytes: node::MAP_CACHE_BYTES,
+        controller_ids: node::ControllerIds::ALL,
     };
     let started = Node::start_on(Cores::on_current(2), &spec, Arc::new(|_| {}));
     let node = started.await.unwrap();

@@ -219,11 +219,14 @@ impl Capabilities {
     pub fn new(queue_entries_max: u16, ready_timeout_500ms: u8) -> Capabilities {
         let contiguous = 1 << 16;
         let nvm_command_set = 1 << 37;
+        // CRMS.CRWMS: from version 2.0 on a controller has it, and CRTO with it.
+        let ready_with_media = 1 << 59;
         Capabilities(
             u64::from(queue_entries_max.saturating_sub(1))
                 | contiguous
                 | u64::from(ready_timeout_500ms) << 24
-                | nvm_command_set,
+                | nvm_command_set
+                | ready_with_media,
         )
     }
 

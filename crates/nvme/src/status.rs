@@ -108,6 +108,8 @@ open_enum! {
     THIN_PROVISIONING_NOT_SUPPORTED = 0x11b;
     /// The controller list is invalid.
     CONTROLLER_LIST_INVALID = 0x11c;
+    /// The I/O command set is not one of the controller's.
+    INVALID_COMMAND_SET = 0x12c;
     /// Fabrics Connect: the record format is not supported.
     CONNECT_INCOMPATIBLE_FORMAT = 0x180;
     /// Fabrics Connect: the controller is busy.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 pub use api::LogLevel;
 use api::{Name, SHUTDOWN_SECONDS_MAX};
+use node::ControllerIds;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
@@ -77,6 +78,9 @@ pub struct NodeConfig {
 pub struct NvmeConfig {
     /// `[[nvme.ports]]`: addresses that serve NVMe/TCP.
     pub ports: Vec<PortConfig>,
+    /// Identifiers of hosts' controllers, first and last.
+    #[serde(deserialize_with = "controller_ids")]
+    pub controller_ids: ControllerIds,
 }
 
 /// One of `[[nvme.ports]]`
@@ -283,6 +287,20 @@ fn map_cache_mib<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::E
     })
 }
 
+fn controller_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ControllerIds, D::Error> {
+    let [first, last] = <[i64; 2]>::deserialize(deserializer)?;
+    let ends = u16::try_from(first).ok().zip(u16::try_from(last).ok());
+    let ids = ends.and_then(|(first, last)| ControllerIds::new(first, last));
+    ids.ok_or_else(|| {
+        D::Error::custom(format!(
+            "identifiers {first} to {last}; allowed: 1 to 65519, the lower first"
+        ))
+    })
+}
+
+/// Hosts' controllers that each core of a node can have at least.
+const CONTROLLERS_OF_CORE_MIN: usize = 64;
+
 /// The time, or why it is none to wait for.
 pub(crate) fn seconds_within(seconds: i64, allowed: RangeInclusive<u32>) -> Result<u32, String> {
     let within = u32::try_from(seconds).ok();
@@ -317,6 +335,7 @@ impl Default for NvmeConfig {
                 advertise: None,
                 tls: false,
             }],
+            controller_ids: ControllerIds::ALL,
         }
     }
 }
@@ -440,6 +459,15 @@ impl Config {
         let duplicate = first_duplicate(&self.node.cores);
         if let Some(core) = duplicate {
             let problem = format!("node.cores names CPU {core} twice; allowed: each CPU once");
+            return Err((None, problem));
+        }
+        let ids = usize::from(self.nvme.controller_ids.count());
+        let least = self.node.cores.len().max(1) * CONTROLLERS_OF_CORE_MIN;
+        if ids < least {
+            let problem = format!(
+                "nvme.controller_ids has {ids} identifiers; allowed: {least} or more, \
+                 {CONTROLLERS_OF_CORE_MIN} for each of node.cores"
+            );
             return Err((None, problem));
         }
         Ok(())

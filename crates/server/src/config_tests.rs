@@ -91,6 +91,14 @@ const WRONG: &[(&str, &[&str])] = &[
         "[pools]\nmap_cache_mib = 0",
         &["line 2", "map_cache_mib", "0 MiB", "1 to 1048576"],
     ),
+    (
+        "[nvme]\ncontroller_ids = [2, 1]",
+        &["line 2", "controller_ids", "2 to 1", "1 to 65519"],
+    ),
+    (
+        "[nvme]\ncontroller_ids = [100, 162]",
+        &["nvme.controller_ids has 63", "64 or more"],
+    ),
     ("[shutdown", &["line 1"]),
 ];
 

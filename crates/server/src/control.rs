@@ -363,6 +363,7 @@ fn node_spec(config: &Config, identity: &Identity, ports: &mut Ports) -> NodeSpe
         cores,
         ports: ports.specs(),
         map_cache_bytes: (config.pools.map_cache_mib as usize) << 20,
+        controller_ids: config.nvme.controller_ids,
     }
 }
 

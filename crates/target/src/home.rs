@@ -219,11 +219,18 @@ pub struct Links {
     pub(crate) others: Vec<mailbox::Sender<Message>>,
     pub(crate) inbox: mailbox::Receiver<Message>,
     pub(crate) identities: Identities,
+    pub(crate) controller_ids: ControllerIds,
 }
 
 impl Links {
-    /// Links for this many cores, at least one and at most 1024: `links[i]` is for core `i`.
+    /// Links for this many cores, at least one and at most 1024: `links[i]` is for core `i`. Their
+    /// controllers have every identifier that there is.
     pub fn connect(cores: usize) -> Vec<Links> {
+        Links::with_controllers(cores, ControllerIds::ALL)
+    }
+
+    /// The same for a node whose controllers have these identifiers.
+    pub fn with_controllers(cores: usize, controller_ids: ControllerIds) -> Vec<Links> {
         let cores = cores.clamp(1, 1024);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..cores)
             .map(|_| mailbox::channel(MAILBOX_MESSAGES))
@@ -237,6 +244,7 @@ impl Links {
                 others: senders.clone(),
                 inbox,
                 identities: identities.clone(),
+                controller_ids,
             })
             .collect()
     }
@@ -247,25 +255,56 @@ impl Links {
     }
 }
 
-/// Controller identifiers name their core: 1 + core + cores * n.
+/// Identifiers that a node gives its controllers. Nodes that serve one subsystem give different
+/// ones: for a host, controllers of one identifier are one controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControllerIds {
+    first: u16,
+    last: u16,
+}
+
+impl ControllerIds {
+    /// Every one that a controller may have.
+    pub const ALL: ControllerIds = ControllerIds {
+        first: 1,
+        last: CONTROLLER_ID_MAX,
+    };
+
+    /// From `first` to `last`, both included; `None` where that is no range of
+    /// [`ControllerIds::ALL`].
+    pub fn new(first: u16, last: u16) -> Option<ControllerIds> {
+        let all = ControllerIds::ALL;
+        let is_range = all.first <= first && first <= last && last <= all.last;
+        is_range.then_some(ControllerIds { first, last })
+    }
+
+    /// How many there are.
+    pub fn count(self) -> u16 {
+        self.last - self.first + 1
+    }
+}
+
+/// Controller identifiers name their core: first + core + cores * n.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identifiers {
     pub index: u16,
     pub cores: u16,
+    pub ids: ControllerIds,
 }
 
 impl Identifiers {
     /// The core that a controller lives on.
     pub fn core_of(self, controller_id: u16) -> u16 {
-        controller_id.wrapping_sub(1) % self.cores
+        controller_id.wrapping_sub(self.ids.first) % self.cores
     }
 
-    /// The identifier after `last` on this core, going round.
-    pub fn after(self, last: u16) -> u16 {
-        let first = 1 + self.index;
+    /// The identifier after `last` on this core, going round, if it has any.
+    pub fn after(self, last: u16) -> Option<u16> {
+        let first = self.ids.first.checked_add(self.index);
+        let first = first.filter(|first| *first <= self.ids.last)?;
         match last.checked_add(self.cores) {
-            Some(next) if last >= first && next <= CONTROLLER_ID_MAX => next,
-            _ => first,
+            Some(next) if last >= first && next <= self.ids.last => Some(next),
+            _ => Some(first),
         }
     }
 
@@ -276,7 +315,8 @@ impl Identifiers {
 
     /// How many identifiers this core has.
     pub fn count(self) -> u16 {
-        (CONTROLLER_ID_MAX - 1 - self.index) / self.cores + 1
+        let beyond_first = (self.ids.count() - 1).checked_sub(self.index);
+        beyond_first.map_or(0, |beyond| beyond / self.cores + 1)
     }
 }
 
@@ -284,23 +324,53 @@ impl Identifiers {
 mod tests {
     use super::*;
 
-    /// Every identifier names its core, none is 0 or above the specification's limit, and all are
-    /// used before one is used again.
+    /// Every identifier names its core, none is outside the node's range, and all are used before
+    /// one is used again.
     #[test]
     fn controller_identifiers_name_their_core() {
-        for cores in [1, 2, 3, 64, 1024] {
-            for index in [0, cores - 1] {
-                let identifiers = Identifiers { index, cores };
-                let mut id = 0;
+        let ranges = [
+            (1, CONTROLLER_ID_MAX),
+            (1, 32767),
+            (32768, 65519),
+            (7, 1030),
+        ];
+        for (first, last) in ranges {
+            let ids = ControllerIds::new(first, last).unwrap();
+            for cores in [1, 2, 3, 64, 1024] {
                 let mut seen = std::collections::BTreeSet::new();
-                for _ in 0..identifiers.count() {
-                    id = identifiers.after(id);
-                    assert!((1..=CONTROLLER_ID_MAX).contains(&id));
-                    assert_eq!(identifiers.core_of(id), index);
-                    assert!(seen.insert(id), "{id} comes twice");
+                for index in 0..cores {
+                    let identifiers = Identifiers { index, cores, ids };
+                    let mut id = 0;
+                    for _ in 0..identifiers.count() {
+                        id = identifiers.after(id).unwrap();
+                        assert!((first..=last).contains(&id));
+                        assert_eq!(identifiers.core_of(id), index);
+                        assert!(seen.insert(id), "{id} comes twice");
+                    }
+                    assert_eq!(identifiers.after(id), Some(first + index));
                 }
-                assert_eq!(identifiers.after(id), 1 + index);
+                assert_eq!(seen.len(), usize::from(ids.count()));
             }
+        }
+    }
+
+    /// A core for which no identifier is left has none, and takes no other's.
+    #[test]
+    fn a_range_is_never_exceeded() {
+        let ids = ControllerIds::new(65_518, CONTROLLER_ID_MAX).unwrap();
+        let of = |index| Identifiers {
+            index,
+            cores: 4,
+            ids,
+        };
+        assert_eq!(
+            (of(1).count(), of(1).after(0)),
+            (1, Some(CONTROLLER_ID_MAX))
+        );
+        assert_eq!((of(2).count(), of(2).after(0)), (0, None));
+        assert_eq!(of(1).after(CONTROLLER_ID_MAX), Some(CONTROLLER_ID_MAX));
+        for (first, last) in [(0, 9), (9, 8), (1, 0xfff0)] {
+            assert_eq!(ControllerIds::new(first, last), None);
         }
     }
 }

@@ -59,7 +59,7 @@ pub use administration::{
     Administration, Answer, DriveNamespace, DriveReport, FORMATS, NamespaceChange, Wear,
 };
 pub use error::TargetError;
-pub use home::Links;
+pub use home::{ControllerIds, Links};
 pub use latency::Latency;
 pub use port::PathState;
 pub use reach::{Asker, address_for};

@@ -19,7 +19,8 @@ use reactor::{Instant, mailbox};
 use crate::controller::Controller;
 use crate::credentials::Credentials;
 use crate::home::{
-    Account, AttachRequest, Done, Identifiers, KeepsDelays, Message, QueuePlace, Refusal,
+    Account, AttachRequest, ControllerIds, Done, Identifiers, KeepsDelays, Message, QueuePlace,
+    Refusal,
 };
 use crate::identities::Identities;
 use crate::pace::{Bounds, Place};
@@ -96,7 +97,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     pub fn new(
         settings: TargetSettings,
         (index, others): (u16, Vec<mailbox::Sender<Message>>),
-        identities: Identities,
+        (identities, ids): (Identities, ControllerIds),
     ) -> Core<D> {
         Core {
             settings,
@@ -104,6 +105,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             identifiers: Identifiers {
                 index,
                 cores: others.len() as u16,
+                ids,
             },
             ports: RefCell::default(),
             subsystems: RefCell::default(),
@@ -227,7 +229,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let controllers = self.controllers.borrow();
         let mut id = self.last_controller_id.get();
         for _ in 0..self.identifiers.count() {
-            id = self.identifiers.after(id);
+            id = self.identifiers.after(id)?;
             if !controllers.contains_key(&id) {
                 self.last_controller_id.set(id);
                 return Some(id);

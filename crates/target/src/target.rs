@@ -47,8 +47,10 @@ impl<D: BlockDevice + 'static> Target<D> {
             others,
             mut inbox,
             identities,
+            controller_ids,
         } = links;
-        let core = Rc::new(Core::new(settings, (index, others), identities));
+        let known = (identities, controller_ids);
+        let core = Rc::new(Core::new(settings, (index, others), known));
         let receiving = Rc::downgrade(&core);
         drop(reactor::spawn(async move {
             while let Some(message) = inbox.recv().await {

@@ -106,6 +106,29 @@ fn every_attack_and_every_resource_names_its_test() {
     assert!(missing.is_empty(), "in no row: {missing:?}");
 }
 
+/// Each requirement of the specification that the page has comes with the test that shows it.
+#[test]
+fn every_requirement_has_a_test() {
+    let path = "docs/conformance.md".into();
+    let page = Page::read(&tidy::root(), path).expect("the page is readable");
+    let [requirements, sections, tests] =
+        ["requirement", "section", "test"].map(|name| page.column(name));
+    // The line of dashes under each header is a row.
+    let rows = requirements.iter().zip(&sections).zip(&tests);
+    let rows = rows.filter(|((requirement, _), _)| !requirement.starts_with('-'));
+    let mut seen = BTreeSet::new();
+    for ((requirement, section), test) in rows {
+        assert!(test.starts_with('`'), "no test: {requirement}");
+        let of = ["Base ", "NVM ", "TCP "];
+        assert!(
+            of.iter().any(|of| section.starts_with(of)),
+            "no section: {requirement}"
+        );
+        assert!(seen.insert(requirement), "twice: {requirement}");
+    }
+    assert!(seen.len() > 40, "found only {} requirements", seen.len());
+}
+
 /// The page that shows where things are names files by their paths below the source of the pool.
 #[test]
 fn every_file_that_the_design_of_the_pool_names_exists() {

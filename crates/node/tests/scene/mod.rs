@@ -100,6 +100,7 @@ impl Scene {
             cores: Vec::new(),
             ports: vec![port],
             map_cache_bytes: node::MAP_CACHE_BYTES,
+            controller_ids: node::ControllerIds::ALL,
         };
         let node = Node::start_on(Cores::on_current(1), &spec, Arc::new(|_| {}));
         let node = node.await.unwrap();

@@ -36,6 +36,8 @@ open_enum! {
     ANA = 0x0c;
     /// Feature identifiers supported and effects.
     FEATURE_EFFECTS = 0x12;
+    /// NVMe-MI commands supported and effects.
+    MANAGEMENT_EFFECTS = 0x13;
     /// Discovery.
     DISCOVERY = 0x70;
     /// Reservation notification.

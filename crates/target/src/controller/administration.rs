@@ -16,7 +16,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::Controller;
-use super::identify::{ANA_GROUP, Outcome, namespace_data, page};
+use super::identify::{ANA_GROUP, Outcome, independent_data, namespace_data, page};
 use crate::administration::{
     Administration, DriveNamespace, DriveReport, FORMATS, NamespaceChange, Wear,
 };
@@ -78,6 +78,16 @@ impl<D: BlockDevice + 'static> Controller<D> {
                     _ => return self.identify(command, core),
                 };
                 page(data.as_bytes())
+            }
+            Cns::INDEPENDENT_NAMESPACE => {
+                let served = self.subsystem().and_then(|own| own.namespace(id));
+                match served.zip(found) {
+                    Some((served, found)) => {
+                        let data = completed(namespace_data(&served, 0), found);
+                        page(independent_data(&data).as_bytes())
+                    }
+                    None => self.identify(command, core),
+                }
             }
             Cns::ALLOCATED_NAMESPACES | Cns::COMMAND_SET_ALLOCATED_NAMESPACES => {
                 allocated_list(&report, id)

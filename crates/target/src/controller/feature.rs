@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use block::{BlockDevice, Buffer};
 use nvme::Status;
+use nvme::command::ALL_NAMESPACES;
 use nvme::event::config;
 use nvme::feature::{
     Feature, Features as Command, HostBehaviour, QueueCount, Select, Timestamp, capability,
@@ -90,6 +91,23 @@ impl<D: BlockDevice + 'static> Controller<D> {
         always || cache || io && !self.is_discovery()
     }
 
+    /// Values hold for all of a controller, but for error recovery. A namespace, if one is named,
+    /// is to be there even so.
+    fn check_scope(&self, command: &Command) -> Result<(), Status> {
+        let nsid = command.namespace_id.get();
+        if nsid == 0 || nsid == ALL_NAMESPACES {
+            return Ok(());
+        }
+        let view = self.subsystem();
+        if view.is_none_or(|view| view.namespace(nsid).is_none()) {
+            return Err(Status::INVALID_NAMESPACE.do_not_retry());
+        }
+        match command.feature {
+            Feature::ERROR_RECOVERY => Ok(()),
+            _ => Err(Status::FEATURE_NOT_NAMESPACE_SPECIFIC.do_not_retry()),
+        }
+    }
+
     fn current(&self, command: &Command, session: &Session<D>) -> Outcome {
         let features = self.features.borrow();
         let value = match command.feature {
@@ -142,6 +160,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         if command.save & 0x80 != 0 {
             return Err(Status::FEATURE_NOT_SAVEABLE.do_not_retry());
         }
+        self.check_scope(command)?;
         let value = command.value.get();
         let mut features = self.features.borrow_mut();
         match feature {
@@ -163,10 +182,11 @@ impl<D: BlockDevice + 'static> Controller<D> {
             }
             Feature::WRITE_ATOMICITY => features.atomicity = value & 1,
             Feature::ASYNC_EVENT_CONFIGURATION => {
-                let known = config::SMART_MASK
-                    | config::NAMESPACE_ATTRIBUTE
-                    | config::ANA_CHANGE
-                    | config::DISCOVERY_CHANGE;
+                // What OAES has, and no other.
+                let known = match self.is_discovery() {
+                    true => config::DISCOVERY_CHANGE,
+                    false => config::SMART_MASK | config::NAMESPACE_ATTRIBUTE | config::ANA_CHANGE,
+                };
                 features.event_configuration = value & known;
             }
             Feature::KEEP_ALIVE_TIMER => {
@@ -182,11 +202,8 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 let behaviour = bytes.and_then(|bytes| HostBehaviour::ref_from_prefix(bytes).ok());
                 let (set, _) = behaviour.ok_or(Status::DATA_SGL_LENGTH_INVALID.do_not_retry())?;
                 features.keeps_delays.set(set.retry_delays & 1 != 0);
-                features.host_behaviour = [
-                    set.retry_delays,
-                    set.extended_telemetry,
-                    set.extended_lba_formats,
-                ];
+                // Neither extended telemetry nor extended formats are there to be enabled.
+                features.host_behaviour = [set.retry_delays & 1, 0, 0];
             }
             // The host identifier comes with Connect (NVMe 2.0 §5.27.1.25).
             Feature::HOST_IDENTIFIER => {

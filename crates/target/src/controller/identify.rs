@@ -78,10 +78,18 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 None => no_namespace(id),
             },
             Cns::COMMAND_SET_CONTROLLER if nvm => page(NvmControllerData::new_zeroed().as_bytes()),
+            Cns::COMMAND_SET_NAMESPACE
+            | Cns::COMMAND_SET_ACTIVE_NAMESPACES
+            | Cns::COMMAND_SET_ALLOCATED_NAMESPACES => {
+                Err(Status::INVALID_COMMAND_SET.do_not_retry())
+            }
             // Other command sets are not supported; zeroes say so (NVMe 2.0 §5.17.2.7).
             Cns::COMMAND_SET_CONTROLLER => page(&[]),
             Cns::INDEPENDENT_NAMESPACE => match subsystem.namespace(id) {
-                Some(_) => page(independent_data(reservations).as_bytes()),
+                Some(namespace) => {
+                    let data = namespace_data(&namespace, reservations);
+                    page(independent_data(&data).as_bytes())
+                }
                 None => no_namespace(id),
             },
             Cns::NAMESPACE_CONTROLLERS if subsystem.namespace(id).is_none() => no_namespace(id),
@@ -105,7 +113,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 | ControllerAttributes::RESERVATIONS_NEED_HOST_ID,
         );
         data.event_request_limit = EVENT_REQUESTS_MAX as u8 - 1;
-        data.log_attributes = lpa::EXTENDED | lpa::SUPPORTED_PAGES;
+        data.log_attributes = lpa::EXTENDED;
         data.error_log_entries = ERROR_LOG_ENTRIES as u8 - 1;
         data.keep_alive_granularity = U16::new(KEEP_ALIVE_GRANULARITY_100MS);
         data.commands_max = U16::new(settings.queue_entries_max);
@@ -133,7 +141,8 @@ impl<D: BlockDevice + 'static> Controller<D> {
         data.async_events = U32::new(config::NAMESPACE_ATTRIBUTE | config::ANA_CHANGE);
         data.retry_delays = [U16::new(RETRY_DELAY_100MS), U16::ZERO, U16::ZERO];
         data.abort_limit = ABORT_LIMIT;
-        data.log_attributes |= lpa::COMMAND_EFFECTS | lpa::SMART_PER_NAMESPACE;
+        data.log_attributes |=
+            lpa::COMMAND_EFFECTS | lpa::SMART_PER_NAMESPACE | lpa::SUPPORTED_PAGES;
         data.warning_temperature = U16::new(TEMPERATURE_WARNING);
         data.critical_temperature = U16::new(TEMPERATURE_CRITICAL);
         // Slot 1 is there and cannot be written.
@@ -288,11 +297,13 @@ fn common_namespace_data() -> NamespaceData {
     data
 }
 
-fn independent_data(reservations: u8) -> IndependentNamespaceData {
+/// What of a namespace does not depend on its command set (CNS 08h).
+pub(super) fn independent_data(of: &NamespaceData) -> IndependentNamespaceData {
     let mut data = IndependentNamespaceData::new_zeroed();
-    data.reservations = reservations;
-    data.multipath = nmic::SHARED;
-    data.ana_group = U32::new(ANA_GROUP);
+    data.reservations = of.reservations;
+    data.multipath = of.multipath;
+    data.ana_group = of.ana_group;
+    data.endurance_group = of.endurance_group;
     data.status = 1;
     data
 }

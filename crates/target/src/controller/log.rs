@@ -28,7 +28,7 @@ const TEMPERATURE: u16 = 298;
 /// Bytes of a unit in the SMART log: a thousand 512-byte blocks.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
-const IO_PAGES: [LogPage; 9] = [
+const IO_PAGES: [LogPage; 10] = [
     LogPage::SUPPORTED,
     LogPage::ERROR,
     LogPage::SMART,
@@ -38,7 +38,11 @@ const IO_PAGES: [LogPage; 9] = [
     LogPage::ANA,
     LogPage::RESERVATION,
     LogPage::FEATURE_EFFECTS,
+    LogPage::MANAGEMENT_EFFECTS,
 ];
+
+/// Where a read of the discovery log may begin, however short it is: zeroes follow its end.
+const DISCOVERY_READABLE_BYTES: usize = 1 << 20;
 
 const DISCOVERY_PAGES: [LogPage; 2] = [LogPage::SUPPORTED, LogPage::DISCOVERY];
 
@@ -63,7 +67,16 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 _ => return Err(Status::INVALID_LOG_PAGE.do_not_retry()),
             },
         };
-        let reply = slice(&page, command.offset.get(), bytes as usize)?;
+        // The discovery log may have become shorter since a host read its header.
+        let readable = match command.page {
+            LogPage::DISCOVERY => page.len().max(DISCOVERY_READABLE_BYTES),
+            _ => page.len(),
+        };
+        let offset = command.offset.get();
+        if offset % 4 != 0 || offset > readable as u64 {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        let reply = slice(&page, offset, bytes as usize);
         if !command.retains_event() {
             self.was_read(command, bytes >= page.len() as u64);
         }
@@ -121,6 +134,8 @@ impl<D: BlockDevice + 'static> Controller<D> {
             LogPage::CHANGED_NAMESPACES => self.changed_list(),
             LogPage::COMMAND_EFFECTS => command_effects(self.drive().is_some()),
             LogPage::FEATURE_EFFECTS => feature_effects(),
+            // There is no NVMe-MI; LPA bit 5 has the page all the same.
+            LogPage::MANAGEMENT_EFFECTS => SupportedPages::new_zeroed().as_bytes().to_vec(),
             LogPage::ANA => ana(command.specific & ANA_GROUPS_ONLY != 0, subsystem, session),
             LogPage::RESERVATION => self.notices.borrow().page().as_bytes().to_vec(),
             _ => return Err(Status::INVALID_LOG_PAGE.do_not_retry()),
@@ -176,17 +191,14 @@ impl<D: BlockDevice + 'static> Controller<D> {
 }
 
 /// The part of a page that was asked for; beyond its end there are zeroes.
-fn slice(page: &[u8], offset: u64, bytes: usize) -> Result<Reply, Status> {
+fn slice(page: &[u8], offset: u64, bytes: usize) -> Reply {
     let start = usize::try_from(offset).unwrap_or(usize::MAX);
-    if start > page.len().max(4096) {
-        return Err(Status::INVALID_FIELD.do_not_retry());
-    }
     let rest = page.get(start..).unwrap_or_default();
     let said = rest.get(..bytes).unwrap_or(rest);
-    Ok(Reply {
+    Reply {
         zeroes: bytes - said.len(),
         ..Reply::data(Buffer::copy_of(said))
-    })
+    }
 }
 
 fn supported(pages: &[LogPage]) -> Vec<u8> {

@@ -60,6 +60,8 @@ pub(crate) struct Controller<D> {
     pub announced: Cell<bool>,
     pub configuration: Cell<Configuration>,
     pub status: Cell<u32>,
+    /// KATO of Connect, which counts again after a reset.
+    pub connect_keep_alive_ms: u32,
     pub keep_alive_ms: Cell<u32>,
     pub last_seen: Cell<Instant>,
     pub admin: Weak<Session<D>>,
@@ -104,6 +106,7 @@ impl<D> Controller<D> {
             announced: Cell::new(false),
             configuration: Cell::default(),
             status: Cell::new(0),
+            connect_keep_alive_ms: keep_alive_ms,
             keep_alive_ms: Cell::new(0),
             last_seen: Cell::new(now),
             admin,
@@ -117,14 +120,17 @@ impl<D> Controller<D> {
         controller
     }
 
-    /// The host is to be heard of this often; what it may ask for at most counts if it asks for
-    /// more.
+    /// The host is to be heard of this often, in whole units of the granularity that we state; what
+    /// it may ask for at most counts if it asks for more.
     pub fn set_keep_alive(&self, asked_ms: u32) {
         let most = match self.kind {
             Kind::Io(_) => u32::MAX,
             Kind::Discovery => DISCOVERY_KEEP_ALIVE_MS_MAX,
         };
-        self.keep_alive_ms.set(asked_ms.min(most));
+        let granularity = u32::from(KEEP_ALIVE_GRANULARITY_100MS) * 100;
+        let rounded = asked_ms.checked_next_multiple_of(granularity);
+        self.keep_alive_ms
+            .set(rounded.unwrap_or(asked_ms).min(most));
     }
 
     /// True when a host that was not heard of for `silent` is to be given up: after its keep alive

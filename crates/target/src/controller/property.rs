@@ -26,6 +26,8 @@ impl<D: BlockDevice + 'static> Controller<D> {
             (PropertyOffset::CONFIGURATION, false) => u64::from(self.configuration.get().0),
             (PropertyOffset::STATUS, false) => u64::from(self.status.get()),
             (PropertyOffset::SUBSYSTEM_RESET, false) => 0,
+            // CRWMT; CRIMT is not supported.
+            (PropertyOffset::READY_TIMEOUTS, false) => u64::from(READY_TIMEOUT_500MS),
             _ => return Reply::status(Status::INVALID_FIELD.do_not_retry()),
         };
         Reply::result(value)
@@ -82,6 +84,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         }
         self.events.take();
         self.features.take();
+        self.set_keep_alive(self.connect_keep_alive_ms);
         self.changed_namespaces.borrow_mut().clear();
         self.notices.take();
         session.core.close_queues(self);

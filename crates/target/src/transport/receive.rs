@@ -260,6 +260,10 @@ impl Connection {
             Direction::Both => return refuse(Status::INVALID_OPCODE),
             Direction::ToController | Direction::ToHost => {}
         }
+        // Without data its descriptor says nothing, whatever type it has (NVMe 2.0 §4.3.2).
+        if length == 0 && capsule_bytes == 0 && entry.data.kind != sgl::DATA_BLOCK_OFFSET {
+            return Plan::Execute;
+        }
         if entry.flags & command_flags::TRANSFER_MASK != command_flags::SGL
             || length > self.settings.transfer_bytes_max
         {
@@ -267,7 +271,6 @@ impl Connection {
         }
         match (direction, entry.data.kind) {
             (Direction::ToHost, sgl::TRANSPORT_DATA_BLOCK) => Plan::Execute,
-            (Direction::ToController, sgl::TRANSPORT_DATA_BLOCK) if length == 0 => Plan::Execute,
             // Nothing is asked for before a proof; what needs its data is refused without.
             (Direction::ToController, sgl::TRANSPORT_DATA_BLOCK) if self.trust != Trust::Host => {
                 Plan::Execute

@@ -23,7 +23,7 @@ use crate::io::geometry;
 use crate::{Fixture, SUBSYSTEM, options, simulate};
 
 /// The status a command ends with, without Do Not Retry.
-async fn status(controller: &Controller, entry: &SubmissionEntry, data: Data) -> Status {
+pub(crate) async fn status(controller: &Controller, entry: &SubmissionEntry, data: Data) -> Status {
     controller
         .admin(*entry, data)
         .await
@@ -33,7 +33,7 @@ async fn status(controller: &Controller, entry: &SubmissionEntry, data: Data) ->
         .code()
 }
 
-async fn page<T: FromBytes>(controller: &Controller, page: LogPage, nsid: u32) -> T {
+pub(crate) async fn page<T: FromBytes>(controller: &Controller, page: LogPage, nsid: u32) -> T {
     let bytes = controller
         .log_page(page, nsid, 0, size_of::<T>())
         .await
@@ -104,6 +104,7 @@ fn identify_refuses_by_the_book() {
             .unwrap();
         let ok = Status::SUCCESS;
         let (field, namespace) = (Status::INVALID_FIELD, Status::INVALID_NAMESPACE);
+        let command_set_status = Status::INVALID_COMMAND_SET;
         for (cns, nsid, command_set, expected) in [
             (Cns::NAMESPACE, 1, 0, ok),
             (Cns::NAMESPACE, 2, 0, ok),
@@ -115,7 +116,7 @@ fn identify_refuses_by_the_book() {
             (Cns::ACTIVE_NAMESPACES, u32::MAX, 0, namespace),
             (Cns::NAMESPACE_DESCRIPTORS, 2, 0, namespace),
             (Cns::COMMAND_SET_NAMESPACE, 1, 0, ok),
-            (Cns::COMMAND_SET_NAMESPACE, 1, 2, field),
+            (Cns::COMMAND_SET_NAMESPACE, 1, 2, command_set_status),
             (Cns::COMMAND_SET_CONTROLLER, 0, 0, ok),
             (Cns::COMMAND_SET_CONTROLLER, 0, 2, ok),
             (Cns::COMMAND_SET_ACTIVE_NAMESPACES, 0, 0, ok),
@@ -157,7 +158,7 @@ fn log_pages_say_what_they_should() {
         let pages: Vec<usize> = (0..256)
             .filter(|index| supported.pages[*index].get() & 1 != 0)
             .collect();
-        assert_eq!(pages, [0, 1, 2, 3, 4, 5, 0x0c, 0x12, 0x80]);
+        assert_eq!(pages, [0, 1, 2, 3, 4, 5, 0x0c, 0x12, 0x13, 0x80]);
         for index in pages {
             let log = controller
                 .log_page(LogPage(index as u8), u32::MAX, 0, 64)
@@ -278,7 +279,7 @@ fn log_pages_are_read_in_parts_and_refused_by_the_book() {
     });
 }
 
-fn features(opcode: AdminOpcode, feature: Feature, value: u32, bytes: u32) -> Features {
+pub(crate) fn features(opcode: AdminOpcode, feature: Feature, value: u32, bytes: u32) -> Features {
     let entry = SubmissionEntry::new(opcode.0, 0, SglDescriptor::transport(bytes));
     let mut command = *Features::of(&entry);
     command.feature = feature;

@@ -9,6 +9,7 @@ mod authentication;
 mod coming_again;
 mod commands;
 mod compare_write;
+mod conformance;
 mod connecting;
 mod control;
 mod cores;
