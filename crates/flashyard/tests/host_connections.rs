@@ -36,7 +36,7 @@ fn a_host_is_shown_with_all_that_concerns_its_connections() {
     let client = node.client();
     let nqn_of = |volume| client.volume(&name(volume)).unwrap().nqn;
     let shown = || client.host_connections(&name("db")).unwrap();
-    let addresses = node.endpoints().nvme;
+    let addresses = &node.endpoints().nvme;
     let before = shown();
     assert_eq!((before.sessions.len(), before.last_refusal), (0, None));
     on_a_core(async {

@@ -175,12 +175,7 @@ impl Control {
         let jobs = Arc::new(Jobs::default());
         let refused = Arc::new(Refused::default());
         let hosts = HostEvents::new(Arc::clone(&events), Arc::clone(&refused));
-        let sink = event_sink(
-            Arc::clone(&events),
-            hosts,
-            Arc::clone(&faults),
-            Arc::clone(&jobs),
-        );
+        let sink = event_sink(hosts, (&events, &faults, &jobs));
         let mut ports = Ports::new(config, state.paths()?);
         let node = Node::start(node_spec(config, &identity, &mut ports), sink).await?;
         let objects = Objects {
@@ -383,11 +378,10 @@ fn tell_of_other_name(events: &Events, name: &Name, configured: &Name) {
 }
 
 fn event_sink(
-    events: Arc<Events>,
     hosts: HostEvents,
-    faults: Arc<Faults>,
-    jobs: Arc<Jobs>,
+    (events, faults, jobs): (&Arc<Events>, &Arc<Faults>, &Arc<Jobs>),
 ) -> node::EventSink {
+    let (events, faults, jobs) = (Arc::clone(events), Arc::clone(faults), Arc::clone(jobs));
     Arc::new(move |event| match event {
         NodeEvent::DriveFailed {
             drive,

@@ -212,19 +212,7 @@ fn connect_admin<D: BlockDevice + 'static>(
         let status = Status::CONNECT_CONTROLLER_BUSY;
         return Err(Refusal::passing(status, RefusalReason::Stopping));
     }
-    let kind = if subsystem_nqn.as_str() == DISCOVERY_NQN {
-        Kind::Discovery
-    } else {
-        let subsystem = core
-            .subsystem(&subsystem_nqn)
-            .filter(|subsystem| subsystem.settings.ports.contains(session.origin.port_id))
-            .ok_or(NO_SUBSYSTEM)?;
-        if !subsystem.admits(&host_nqn) {
-            let status = Status::CONNECT_INVALID_HOST;
-            return Err(Refusal::lasting(status, RefusalReason::NotAllowed));
-        }
-        Kind::Io(subsystem.of_host(&host_nqn))
-    };
+    let kind = kind_for(session, &subsystem_nqn, &host_nqn)?;
     let id = core.free_controller_id().ok_or(Refusal::passing(
         Status::CONNECT_CONTROLLER_BUSY,
         RefusalReason::TooManyControllers,
@@ -268,6 +256,27 @@ fn connect_admin<D: BlockDevice + 'static>(
     }
     gate::announce(session);
     Ok(id)
+}
+
+/// What a host gets access to, if it may have that.
+fn kind_for<D: BlockDevice + 'static>(
+    session: &Session<D>,
+    subsystem_nqn: &Nqn,
+    host_nqn: &Nqn,
+) -> Result<Kind<D>, Refusal> {
+    if subsystem_nqn.as_str() == DISCOVERY_NQN {
+        return Ok(Kind::Discovery);
+    }
+    let subsystem = session
+        .core
+        .subsystem(subsystem_nqn)
+        .filter(|subsystem| subsystem.settings.ports.contains(session.origin.port_id))
+        .ok_or(NO_SUBSYSTEM)?;
+    if !subsystem.admits(host_nqn) {
+        let status = Status::CONNECT_INVALID_HOST;
+        return Err(Refusal::lasting(status, RefusalReason::NotAllowed));
+    }
+    Ok(Kind::Io(subsystem.of_host(host_nqn)))
 }
 
 /// Another I/O queue of a controller, which may live on another core. A host that has to
