@@ -6,7 +6,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Each crate and the crates it may stand on; what those stand on is allowed too. The order is the
 /// order of the layers: a crate names only crates above it in this list.
-const ARROWS: [(&str, &[&str]); 25] = [
+const ARROWS: [(&str, &[&str]); 26] = [
     ("block", &[]),
     ("files", &[]),
     ("reactor", &["block"]),
@@ -16,11 +16,12 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("ssd", &[]),
     ("drive", &["block", "files", "reactor", "nvme", "ssd"]),
     ("pool", &["drive", "parity"]),
+    ("rdma", &["block", "reactor"]),
     ("access", &[]),
     ("tls", &["access", "block", "reactor"]),
     (
         "target",
-        &["nvme", "access", "block", "qos", "reactor", "tls"],
+        &["nvme", "access", "block", "qos", "rdma", "reactor", "tls"],
     ),
     ("initiator", &["nvme", "access", "reactor", "tls"]),
     ("node", &["target", "initiator", "pool", "drive"]),

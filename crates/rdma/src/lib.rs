@@ -1,0 +1,28 @@
+//! Reliable RDMA connections, for NVMe over RDMA: a thin binding of our own to librdmacm and
+//! libibverbs.
+//!
+//! In this room: the two libraries, loaded when they are first needed ([`is_available`]); a
+//! [`Listener`], which takes [`Request`]s; a [`QueuePair`], which receives capsules, reads and
+//! writes the memory of the other end and answers; and memory that the device may reach. Not in
+//! this room: what the messages mean.
+//!
+//! ```text
+//!   Listener --Request--> accept --> QueuePair --poll--> Completion: capsule, fetched, answered
+//!                                     ^  fetch, answer  (buffers go in and come back)
+//! ```
+//!
+//! Everything belongs to one core. A buffer that the device may reach belongs to the queue pair
+//! until the device has done with it, or the queue pair is gone.
+
+mod channel;
+mod domain;
+mod error;
+mod library;
+mod listener;
+mod queue;
+mod sys;
+
+pub use error::RdmaError;
+pub use library::is_available;
+pub use listener::{Listener, Request};
+pub use queue::{Completion, QueuePair, Remote, Shape};
