@@ -114,6 +114,10 @@ pub mod sgl {
     pub const DATA_BLOCK_ADDRESS: u8 = 0x00;
     /// Transport data block: data moves in data PDUs.
     pub const TRANSPORT_DATA_BLOCK: u8 = 0x5a;
+    /// Keyed data block: memory of the host that RDMA reaches.
+    pub const KEYED_DATA_BLOCK: u8 = 0x40;
+    /// The same, whose key ends with the answer.
+    pub const KEYED_DATA_BLOCK_INVALIDATE: u8 = 0x4f;
 }
 
 wire! {

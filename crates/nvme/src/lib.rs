@@ -1,4 +1,4 @@
-//! NVMe 2.0, NVMe over Fabrics and NVMe/TCP as they stand on the wire.
+//! NVMe 2.0, NVMe over Fabrics, NVMe/TCP and NVMe/RDMA as they stand on the wire.
 //!
 //! In this room: every PDU header, queue entry, command, Identify structure, log page and feature
 //! that the target and the initiator exchange, as plain structs of alignment 1 whose size is
@@ -20,6 +20,7 @@ pub mod feature;
 pub mod identify;
 pub mod log;
 pub mod pdu;
+pub mod rdma;
 pub mod reservation;
 mod status;
 #[cfg(test)]

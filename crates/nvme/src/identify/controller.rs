@@ -292,6 +292,8 @@ pub mod fuses {
 pub mod sgls {
     /// SGLs are supported, without alignment requirement.
     pub const SUPPORTED: u32 = 0b01;
+    /// Keyed SGL data block descriptors.
+    pub const KEYED: u32 = 1 << 2;
     /// The address may be an offset.
     pub const OFFSET: u32 = 1 << 20;
     /// Transport SGL data block descriptors.

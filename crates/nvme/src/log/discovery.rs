@@ -24,6 +24,13 @@ open_enum! {
     CURRENT_DISCOVERY = 0x03;
 }
 
+/// TRTYPE of RDMA.
+pub const TRANSPORT_RDMA: u8 = 1;
+
+/// TSAS of RDMA: reliable connections (QPTYPE), of a provider that is not named (PRTYPE), made by
+/// the connection manager over IP (CMS).
+pub const RDMA_SPECIFIC: [u8; 3] = [1, 1, 1];
+
 /// TRTYPE of TCP.
 pub const TRANSPORT_TCP: u8 = 3;
 
@@ -63,7 +70,7 @@ wire! {
 
     /// One record of the discovery log.
     pub struct DiscoveryEntry [1024] {
-        /// TRTYPE: 3 is TCP.
+        /// TRTYPE: 3 is TCP, 1 is RDMA.
         pub transport: u8,
         /// ADRFAM.
         pub address_family: AddressFamily,
@@ -89,7 +96,7 @@ wire! {
         pub subsystem_nqn: [u8; 256],
         /// TRADDR: the address, space padded.
         pub address: [u8; 256],
-        /// TSAS: byte 0 is SECTYPE (0 none, 1 and 2 TLS).
+        /// TSAS: of TCP, byte 0 is SECTYPE (0 none, 1 and 2 TLS); of RDMA see [`RDMA_SPECIFIC`].
         pub transport_specific: [u8; 256],
     }
 }

@@ -4,8 +4,8 @@ mod discovery;
 mod health;
 
 pub use discovery::{
-    AddressFamily, DiscoveryEntry, DiscoveryHeader, SECURITY_TLS_1_3, SubsystemType, TRANSPORT_TCP,
-    entry_flags, requirements,
+    AddressFamily, DiscoveryEntry, DiscoveryHeader, RDMA_SPECIFIC, SECURITY_TLS_1_3, SubsystemType,
+    TRANSPORT_RDMA, TRANSPORT_TCP, entry_flags, requirements,
 };
 pub use health::{EnduranceGroup, ErrorEntry, FirmwareSlots, SmartHealth};
 use zerocopy::little_endian::{U16, U32, U64};
