@@ -130,6 +130,7 @@ fn main() -> anyhow::Result<()> {
             advertise: None,
             reuse_port: false,
             tls: false,
+            transport: target::Transport::Tcp,
         })?;
         target.add_subsystem(SubsystemSettings {
             nqn: NQN.parse()?,

@@ -61,7 +61,7 @@ pub use pool::{
     AddDriveQuery, CarriedLabel, ExportQuery, ImportablePool, Pool, PoolCounters, PoolImport,
     PoolLevel, PoolMap, PoolMember, PoolSegments, PoolSpec, PoolState, PoolUsage, SpaceUse,
 };
-pub use port::{PathState, Port, PortChange, host_and_port};
+pub use port::{PathState, Port, PortChange, PortTransport, host_and_port};
 pub use profile::{AccessPattern, Curve, CurvePoint, CurveQuery, DriveProfile};
 pub use schedule::{Keep, SCHEDULE_KEEP_MAX, SCHEDULE_VOLUMES_MAX, Schedule, ScheduleSpec};
 pub use secret::SecretText;

@@ -1,4 +1,4 @@
-//! Ports: the addresses that serve NVMe/TCP.
+//! Ports: the addresses that serve NVMe/TCP or NVMe/RDMA.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -29,7 +29,28 @@ impl PathState {
     }
 }
 
-/// An address that serves NVMe/TCP.
+/// How hosts come to a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PortTransport {
+    /// NVMe/TCP.
+    #[default]
+    Tcp,
+    /// NVMe/RDMA.
+    Rdma,
+}
+
+impl PortTransport {
+    /// As people read and write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            PortTransport::Tcp => "tcp",
+            PortTransport::Rdma => "rdma",
+        }
+    }
+}
+
+/// An address that serves NVMe/TCP or NVMe/RDMA.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Port {
     /// Its number: its place in the settings file, from 1; PORTID in the discovery log.
@@ -44,6 +65,9 @@ pub struct Port {
     /// Hosts connect to it under TLS, or not at all.
     #[serde(default)]
     pub tls: bool,
+    /// How hosts come: over TCP, unless it is said.
+    #[serde(default)]
+    pub transport: PortTransport,
 }
 
 /// What to change; the body of `PATCH /v1/ports/{id}`.

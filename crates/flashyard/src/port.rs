@@ -59,11 +59,19 @@ fn list(ports: &[Port]) -> String {
             port.address.clone(),
             port.advertise.clone().unwrap_or_else(|| "-".into()),
             port.path.word().to_owned(),
+            port.transport.word().to_owned(),
             if port.tls { "tls" } else { "-" }.to_owned(),
         ]
     };
     table(
-        &["port", "address", "advertised", "path", "security"],
+        &[
+            "port",
+            "address",
+            "advertised",
+            "path",
+            "transport",
+            "security",
+        ],
         ports.iter().map(row),
     )
 }

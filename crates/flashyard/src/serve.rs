@@ -181,6 +181,7 @@ impl Serve {
                 listen: *listen,
                 advertise: None,
                 tls: self.tls,
+                transport: api::PortTransport::Tcp,
             };
             config.nvme.ports = self.listen.iter().map(port).collect();
         }

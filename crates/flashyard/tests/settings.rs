@@ -78,6 +78,14 @@ fn start(directory: &Path) -> Option<i32> {
 /// Settings with which no node starts, and what is at fault. `DIR` stands for a directory that has
 /// a file called `file`, and `STATE` for a state directory.
 const WRONG: &[(&str, &str)] = &[
+    (
+        "[[nvme.ports]]\nlisten = \"127.0.0.1:4420\"\ntransport = \"udp\"",
+        "transport",
+    ),
+    (
+        "[[nvme.ports]]\nlisten = \"127.0.0.1:4420\"\ntransport = \"rdma\"\ntls = true",
+        "transport",
+    ),
     ("state_directory = \"\"", "state_directory"),
     ("state_directory = \"DIR/file\"", "state_directory"),
     ("state_directory = \"DIR/file/state\"", "state_directory"),

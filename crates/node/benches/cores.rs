@@ -194,6 +194,7 @@ async fn start(cores: Cores, scale: u64) -> Node {
         advertise: None,
         path: PathState::Optimized,
         tls: false,
+        transport: node::Transport::Tcp,
     };
     let spec = NodeSpec {
         uuid: Uuid::from_u128(1),

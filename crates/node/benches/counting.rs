@@ -169,6 +169,7 @@ async fn serve(links: Links) -> SocketAddr {
         advertise: None,
         reuse_port: false,
         tls: false,
+        transport: target::Transport::Tcp,
     };
     let address = target.add_port(port).unwrap();
     // Lives as long as its core.

@@ -140,15 +140,8 @@ impl Core {
         port: PortSpec,
         shared: bool,
     ) -> Result<SocketAddr, NodeError> {
-        let id = self.next_port.get();
-        self.next_port.set(id + 1);
-        let settings = PortSettings {
-            id,
-            listen: port.listen,
-            advertise: port.advertise,
-            reuse_port: shared,
-            tls: port.tls,
-        };
+        let settings = self.settings_of(port, shared);
+        let id = settings.id;
         let deadline = reactor::now() + PORT_PATIENCE;
         loop {
             match self.target.reserve_port(settings.clone()) {
@@ -162,6 +155,27 @@ impl Core {
                     return Ok(bound);
                 }
             }
+        }
+    }
+
+    /// Knows a port whose connections another core takes.
+    pub fn know_port(&self, port: PortSpec) -> Result<(), NodeError> {
+        let settings = self.settings_of(port, false);
+        let id = settings.id;
+        self.target.know_port(settings)?;
+        Ok(self.target.set_path_state(id, port.path)?)
+    }
+
+    fn settings_of(&self, port: PortSpec, shared: bool) -> PortSettings {
+        let id = self.next_port.get();
+        self.next_port.set(id + 1);
+        PortSettings {
+            id,
+            listen: port.listen,
+            advertise: port.advertise,
+            reuse_port: shared,
+            tls: port.tls,
+            transport: port.transport,
         }
     }
 

@@ -14,7 +14,7 @@ use qos::Terms;
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
 use reactor::{Reactor, ReactorConfig};
 use target::reservation::Reservations;
-use target::{Links, PathState};
+use target::{Links, PathState, Transport};
 
 use crate::NodeError;
 use crate::core::Core;
@@ -344,6 +344,9 @@ fn check_cpus(cores: &[Option<usize>]) -> Result<(), NodeError> {
 
 /// Takes the address of `port` on every core; the kernel spreads connections over them.
 async fn reserve(id: u64, cores: &[CoreHandle], port: PortSpec) -> Result<SocketAddr, NodeError> {
+    if port.transport == Transport::Rdma {
+        return reserve_on_one(id, cores, port).await;
+    }
     let shared = cores.len() > 1;
     let mut bound = port.listen;
     for core in cores {
@@ -354,6 +357,34 @@ async fn reserve(id: u64, cores: &[CoreHandle], port: PortSpec) -> Result<Socket
         };
         let submitted =
             core.submit(move || async move { Core::of(key)?.reserve_port(port, shared).await });
+        bound = submitted.await??;
+    }
+    Ok(bound)
+}
+
+/// Takes the address of `port` on one core, which the port's number picks: no two can listen at the
+/// same address of an RDMA device. The others know of it.
+async fn reserve_on_one(
+    id: u64,
+    cores: &[CoreHandle],
+    port: PortSpec,
+) -> Result<SocketAddr, NodeError> {
+    let chosen = usize::from(port.listen.port()) % cores.len().max(1);
+    let mut bound = port.listen;
+    let (before, after) = cores.split_at(chosen);
+    for (place, core) in after.iter().chain(before).enumerate() {
+        let key = (id, core.index());
+        let port = PortSpec {
+            listen: bound,
+            ..port
+        };
+        let submitted = core.submit(move || async move {
+            let core = Core::of(key)?;
+            match place {
+                0 => core.reserve_port(port, false).await,
+                _ => core.know_port(port).map(|()| port.listen),
+            }
+        });
         bound = submitted.await??;
     }
     Ok(bound)

@@ -10,7 +10,7 @@ use access::{AllowedHosts, Nqn};
 use block::IoError;
 use pool::{Counters, DamagedLabel, DriveId, Label, NewerFormat, PoolEvent, PoolStatus, VolumeId};
 use target::reservation::{HostId, Reservations};
-use target::{ControllerIds, PathState};
+use target::{ControllerIds, PathState, Transport};
 use uuid::Uuid;
 
 /// What a node is built from; drives and volumes are added to the running node.
@@ -32,7 +32,7 @@ pub struct NodeSpec {
 /// that all of a pool or what of it is in use.
 pub const MAP_CACHE_BYTES: usize = 64 << 20;
 
-/// An address that serves NVMe/TCP.
+/// An address that serves NVMe/TCP or NVMe/RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortSpec {
     /// Where to listen; port 0 picks a free one.
@@ -43,6 +43,8 @@ pub struct PortSpec {
     pub path: PathState,
     /// Hosts connect under TLS, with a key of theirs, or not at all.
     pub tls: bool,
+    /// How hosts come.
+    pub transport: Transport,
 }
 
 /// What a drive is made of.

@@ -55,6 +55,7 @@ fn with_drive<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Lab) -> F) {
                 advertise: None,
                 path: node::PathState::Optimized,
                 tls: false,
+                transport: node::Transport::Tcp,
             }],
             map_cache_bytes: node::MAP_CACHE_BYTES,
             controller_ids: node::ControllerIds::ALL,

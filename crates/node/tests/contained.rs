@@ -33,6 +33,7 @@ fn spec(cores: usize) -> NodeSpec {
         advertise: None,
         path: PathState::Optimized,
         tls: false,
+        transport: node::Transport::Tcp,
     };
     NodeSpec {
         uuid: Uuid::from_u128(1),

@@ -36,6 +36,7 @@ async fn start() -> Node {
         advertise: None,
         path: PathState::Optimized,
         tls: false,
+        transport: node::Transport::Tcp,
     };
     let spec = NodeSpec {
         uuid: Uuid::from_u128(1),

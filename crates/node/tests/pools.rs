@@ -28,6 +28,7 @@ async fn node(uuid: Uuid) -> Node {
         advertise: None,
         path: node::PathState::Optimized,
         tls: false,
+        transport: node::Transport::Tcp,
     };
     let spec = NodeSpec {
         uuid,

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 pub use api::LogLevel;
-use api::{Name, SHUTDOWN_SECONDS_MAX};
+use api::{Name, PortTransport, SHUTDOWN_SECONDS_MAX};
 use node::ControllerIds;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -76,7 +76,7 @@ pub struct NodeConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NvmeConfig {
-    /// `[[nvme.ports]]`: addresses that serve NVMe/TCP.
+    /// `[[nvme.ports]]`: addresses that serve NVMe/TCP or NVMe/RDMA.
     pub ports: Vec<PortConfig>,
     /// Identifiers of hosts' controllers, first and last.
     #[serde(deserialize_with = "controller_ids")]
@@ -95,6 +95,9 @@ pub struct PortConfig {
     /// Hosts connect under TLS, or not at all.
     #[serde(default)]
     pub tls: bool,
+    /// How hosts come.
+    #[serde(default)]
+    pub transport: PortTransport,
 }
 
 /// `[api]`
@@ -334,6 +337,7 @@ impl Default for NvmeConfig {
                 listen,
                 advertise: None,
                 tls: false,
+                transport: PortTransport::Tcp,
             }],
             controller_ids: ControllerIds::ALL,
         }
@@ -475,17 +479,21 @@ impl Config {
 
     /// Every address is listened at once, and what hosts are told can be connected to.
     fn check_addresses(&self) -> Result<(), String> {
-        let ports = self.nvme.ports.iter();
-        let ports = ports.map(|port| ("nvme.ports.listen", port.listen.0));
+        let over = |transport| {
+            let ports = self.nvme.ports.iter();
+            let ports = ports.filter(move |port| port.transport == transport);
+            ports.map(|port| ("nvme.ports.listen", port.listen.0))
+        };
         let api = ("api.listen", self.api.listen.get_ref().0);
-        let all: Vec<(&str, SocketAddr)> = ports.chain([api]).collect();
-        for (index, (setting, address)) in all.iter().enumerate() {
-            let mut before = all[..index].iter();
-            if let Some((other, taken)) = before.find(|(_, taken)| meet(*taken, *address)) {
-                return Err(format!(
-                    "{setting} {address} is what {other} {taken} has; allowed: another port"
-                ));
-            }
+        // Ports of TCP and of RDMA are numbered apart.
+        check_apart(&over(PortTransport::Tcp).chain([api]).collect::<Vec<_>>())?;
+        check_apart(&over(PortTransport::Rdma).collect::<Vec<_>>())?;
+        let mut ports = self.nvme.ports.iter();
+        if let Some(port) = ports.find(|port| port.tls && port.transport == PortTransport::Rdma) {
+            return Err(format!(
+                "nvme.ports.transport \"rdma\" of {} is with tls = true; allowed: one of the two",
+                port.listen
+            ));
         }
         let advertised = self.nvme.ports.iter().filter_map(|port| port.advertise);
         let mut advertised = advertised.map(|address| address.0);
@@ -497,6 +505,19 @@ impl Config {
             )),
         }
     }
+}
+
+/// No two of these are the same.
+fn check_apart(all: &[(&str, SocketAddr)]) -> Result<(), String> {
+    for (index, (setting, address)) in all.iter().enumerate() {
+        let mut before = all.iter().take(index);
+        if let Some((other, taken)) = before.find(|(_, taken)| meet(*taken, *address)) {
+            return Err(format!(
+                "{setting} {address} is what {other} {taken} has; allowed: another port"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether listening at one address leaves nothing of the other. Port 0 is always another one.

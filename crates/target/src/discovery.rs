@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use block::BlockDevice;
 use nvme::fabrics::{CONTROLLER_ID_DYNAMIC, DISCOVERY_NQN};
 use nvme::log::{
-    AddressFamily, DiscoveryEntry, DiscoveryHeader, SECURITY_TLS_1_3, SubsystemType, TRANSPORT_TCP,
-    entry_flags, requirements,
+    AddressFamily, DiscoveryEntry, DiscoveryHeader, RDMA_SPECIFIC, SECURITY_TLS_1_3, SubsystemType,
+    TRANSPORT_RDMA, TRANSPORT_TCP, entry_flags, requirements,
 };
 use nvme::text::{padded, terminated};
 use zerocopy::{FromZeros, IntoBytes};
@@ -15,6 +15,7 @@ use crate::controller::Controller;
 use crate::per_core::Core;
 use crate::port::Port;
 use crate::reach::Asker;
+use crate::settings::Transport;
 
 /// Entries that an admin queue must have for every host: what Linux uses.
 const ADMIN_QUEUE_ENTRIES: u16 = 32;
@@ -47,6 +48,11 @@ pub(crate) fn log<D: BlockDevice + 'static>(core: &Core<D>, controller: &Control
 fn entry(port: &Port, address: SocketAddr, subsystem_nqn: &str) -> DiscoveryEntry {
     let mut entry = DiscoveryEntry::new_zeroed();
     entry.transport = TRANSPORT_TCP;
+    if port.settings.transport == Transport::Rdma {
+        entry.transport = TRANSPORT_RDMA;
+        let [queue, provider, management, ..] = &mut entry.transport_specific;
+        [*queue, *provider, *management] = RDMA_SPECIFIC;
+    }
     entry.address_family = match address {
         SocketAddr::V4(_) => AddressFamily::IPV4,
         SocketAddr::V6(_) => AddressFamily::IPV6,

@@ -1,4 +1,4 @@
-//! The NVMe/TCP target: serves block devices to hosts.
+//! The NVMe/TCP and NVMe/RDMA target: serves block devices to hosts.
 //!
 //! In this room: connections as machines without sockets ([`transport`]), controllers and
 //! everything a host may ask of them, subsystems, namespaces, discovery, who may connect and how
@@ -11,12 +11,14 @@
 //!   socket -> tcp::receive -> transport::Connection -> Session::dispatch -> slot tasks
 //!                                                        Connect | Controller | IoQueue -> device
 //!   socket <- tcp::transmit <- Outbox <- Connection::respond <- Session::respond <---'
+//!   (over RDMA: capsules and data of a queue pair, by `rdma_port`)
 //! ```
 //!
 //! One target per core; a connection lives on one core, a controller where its admin queue is.
 #![forbid(unsafe_code)]
 
 mod administration;
+mod arrival;
 pub mod authentication;
 mod connect;
 mod controller;
@@ -38,6 +40,7 @@ mod per_core;
 mod port;
 mod portions;
 mod proofs;
+mod rdma_port;
 mod reach;
 mod refusals;
 mod report;
@@ -68,7 +71,7 @@ pub use report::{
 };
 pub use settings::{
     CONNECTIONS_MAX, NAMESPACE_ID_MAX, NamespaceSettings, PortSet, PortSettings, SubsystemSettings,
-    TargetSettings,
+    TargetSettings, Transport,
 };
 pub use tally::Tally;
 pub use target::Target;

@@ -1,18 +1,23 @@
 //! [`Port`]: an address that hosts connect to, and [`PathState`]: how good a path it is.
 
 use std::cell::Cell;
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::BlockDevice;
 use nvme::log::AnaState;
-use reactor::CancelOnDrop;
+use rdma::Listener;
 use reactor::net::BoundAddress;
+use reactor::{CancelOnDrop, Task};
 
 use crate::error::TargetError;
+use crate::per_core::Core;
+use crate::rdma_port;
 use crate::reach::{Asker, address_for};
 use crate::session::Origin;
-use crate::settings::PortSettings;
+use crate::settings::{PortSettings, Transport};
 use crate::target::Target;
 use crate::tcp;
 
@@ -52,14 +57,52 @@ pub(crate) struct Port {
 /// Whether hosts can connect through a port.
 pub(crate) enum Door {
     /// Not yet: the address is taken, and connections to it are refused.
-    Reserved(BoundAddress),
+    Reserved(Reserved),
     /// Connections are accepted for as long as this is there.
     Open {
         /// Accepts.
         _accepting: CancelOnDrop<()>,
     },
-    /// No more: the target stops.
+    /// Not here: the target stops, or another core takes the connections.
     Closed,
+}
+
+/// An address that is taken.
+pub(crate) enum Reserved {
+    Tcp(BoundAddress),
+    Rdma(Listener),
+}
+
+impl Reserved {
+    fn take(settings: &PortSettings, timeout: Duration) -> io::Result<Reserved> {
+        Ok(match settings.transport {
+            Transport::Tcp => Reserved::Tcp(tcp::reserve(settings, timeout)?),
+            Transport::Rdma => Reserved::Rdma(Listener::bind(settings.listen)?),
+        })
+    }
+
+    fn local_address(&self) -> SocketAddr {
+        match self {
+            Reserved::Tcp(bound) => bound.local_address(),
+            Reserved::Rdma(listener) => listener.local_address(),
+        }
+    }
+
+    /// Listens, and accepts until cancelled.
+    fn accept<D: BlockDevice + 'static>(
+        self,
+        core: &Rc<Core<D>>,
+        origin: Origin,
+    ) -> io::Result<Task<()>> {
+        let core = Rc::clone(core);
+        Ok(match self {
+            Reserved::Tcp(bound) => reactor::spawn(tcp::accept(core, origin, bound.listen()?)),
+            Reserved::Rdma(listener) => {
+                listener.listen()?;
+                reactor::spawn(rdma_port::accept(core, origin, listener))
+            }
+        })
+    }
 }
 
 impl Port {
@@ -89,18 +132,32 @@ impl<D: BlockDevice + 'static> Target<D> {
             return Err(TargetError::PortExists(settings.id));
         }
         let address = settings.listen;
-        let reserved = tcp::reserve(&settings, core.settings.network_timeout)
+        let reserved = Reserved::take(&settings, core.settings.network_timeout)
             .map_err(|source| TargetError::Bind { address, source })?;
         let bound = reserved.local_address();
+        self.insert_port(settings, bound, Door::Reserved(reserved));
+        Ok(bound)
+    }
+
+    /// Knows a port whose connections another core takes.
+    pub fn know_port(&self, settings: PortSettings) -> Result<(), TargetError> {
+        if self.0.ports.borrow().contains_key(&settings.id) {
+            return Err(TargetError::PortExists(settings.id));
+        }
+        let bound = settings.listen;
+        self.insert_port(settings, bound, Door::Closed);
+        Ok(())
+    }
+
+    fn insert_port(&self, settings: PortSettings, bound: SocketAddr, door: Door) {
         let port = Port {
             bound,
             path: Rc::new(Cell::default()),
-            door: Door::Reserved(reserved),
+            door,
             settings,
         };
-        core.ports.borrow_mut().insert(port.settings.id, port);
-        core.discovery_changed();
-        Ok(bound)
+        self.0.ports.borrow_mut().insert(port.settings.id, port);
+        self.0.discovery_changed();
     }
 
     /// Listens on every port that was reserved.
@@ -117,15 +174,15 @@ impl<D: BlockDevice + 'static> Target<D> {
         match std::mem::replace(&mut port.door, Door::Closed) {
             Door::Reserved(reserved) => {
                 let address = port.bound;
-                let listener = reserved
-                    .listen()
-                    .map_err(|source| TargetError::Bind { address, source })?;
                 let origin = Origin {
                     port_id: id,
                     path: Rc::clone(&port.path),
                     tls: port.settings.tls,
+                    transport: port.settings.transport,
                 };
-                let accepting = reactor::spawn(tcp::accept(Rc::clone(core), origin, listener));
+                let accepting = reserved.accept(core, origin);
+                let accepting =
+                    accepting.map_err(|source| TargetError::Bind { address, source })?;
                 port.door = Door::Open {
                     _accepting: accepting.cancel_on_drop(),
                 };

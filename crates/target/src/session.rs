@@ -21,6 +21,7 @@ use crate::portions::{Portions, Room};
 use crate::report::CloseReason;
 use crate::reservation::command as reservation;
 use crate::secure::Secured;
+use crate::settings::Transport;
 use crate::strangers::Lane;
 use crate::transport::{Command, Connection, End, PRESSED_BYTES, Ready, Reply, Tag, Trust};
 use crate::unready;
@@ -44,6 +45,7 @@ pub(crate) struct Origin {
     pub path: Rc<Cell<PathState>>,
     /// Its connections are under TLS.
     pub tls: bool,
+    pub transport: Transport,
 }
 
 /// One connection.
@@ -71,7 +73,7 @@ pub(crate) struct Session<D> {
     pub transmit: Notify,
     /// Something was sent.
     pub sent: Notify,
-    /// Bytes handed to the socket and not sent yet.
+    /// Bytes handed to the socket, or to a device, and not sent yet.
     pub sending: Cell<usize>,
     /// The connection is to be closed.
     closed: Notify,
@@ -109,7 +111,10 @@ impl<D: BlockDevice + 'static> Session<D> {
         host_address: SocketAddr,
         local_address: SocketAddr,
     ) -> Session<D> {
-        let mut machine = Connection::new(core.settings.connection);
+        let mut machine = match origin.transport {
+            Transport::Tcp => Connection::new(core.settings.connection),
+            Transport::Rdma => Connection::keyed(core.settings.connection),
+        };
         machine.set_trust(Trust::Unproven);
         Session {
             id,
@@ -234,9 +239,8 @@ impl<D: BlockDevice + 'static> Session<D> {
 
     /// Has the core count what the connection holds now.
     pub fn account(&self) {
-        let mut machine = self.machine.borrow_mut();
-        let unsent =
-            machine.outbox().len_bytes() + self.sending.get() + self.reads.borrow().bytes();
+        let machine = self.machine.borrow();
+        let unsent = machine.unsent_bytes() + self.sending.get() + self.reads.borrow().bytes();
         let held = unsent + machine.write_bytes();
         self.core.room.hold(self.held.replace(held), held);
     }
@@ -332,7 +336,7 @@ impl<D: BlockDevice + 'static> Session<D> {
     fn read_room(&self) -> Option<Room> {
         let pressed = self.core.room.is_pressed();
         let most = self.unsent_max(pressed);
-        let answered = self.machine.borrow_mut().outbox().len_bytes() + self.sending.get();
+        let answered = self.machine.borrow().unsent_bytes() + self.sending.get();
         (answered <= most).then_some(Room {
             bytes: most,
             used: answered,
@@ -501,7 +505,7 @@ impl<D: BlockDevice + 'static> Session<D> {
 
     /// True while a command is executed or an answer is on its way.
     pub fn is_busy(&self) -> bool {
-        self.executes() || self.sending.get() > 0 || !self.machine.borrow_mut().outbox().is_empty()
+        self.executes() || self.sending.get() > 0 || self.machine.borrow().unsent_bytes() > 0
     }
 
     /// A host with too many commands outstanding loses its controller with all queues, any other

@@ -78,6 +78,16 @@ impl TargetSettings {
     }
 }
 
+/// How hosts come to a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// NVMe/TCP.
+    #[default]
+    Tcp,
+    /// NVMe/RDMA: an address of an RDMA device.
+    Rdma,
+}
+
 /// A port: an address that hosts connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSettings {
@@ -92,6 +102,8 @@ pub struct PortSettings {
     pub reuse_port: bool,
     /// Hosts connect under TLS, with a key of theirs, or not at all.
     pub tls: bool,
+    /// How hosts come.
+    pub transport: Transport,
 }
 
 /// Which ports a subsystem is served on.

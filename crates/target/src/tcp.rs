@@ -32,7 +32,7 @@ const SEND_BYTES_UNTRUSTED: usize = 16 << 10;
 /// What one receive brings at most of those who may have a small share of the core only.
 const STEP_BYTES_UNTRUSTED: usize = 4 << 10;
 /// What a receive and what is in it costs, about: a command for each 72 bytes, at worst.
-const RECEIVE_PRICE: Duration = Duration::from_micros(10);
+pub(crate) const RECEIVE_PRICE: Duration = Duration::from_micros(10);
 const BYTE_PRICE: Duration = Duration::from_nanos(20);
 /// What a send of [`SEND_BYTES_UNTRUSTED`] costs, about.
 const SEND_PRICE: Duration = Duration::from_micros(20);
@@ -72,26 +72,11 @@ pub(crate) async fn accept<D: BlockDevice + 'static>(
     loop {
         match listener.accept().await {
             Ok((stream, host_address)) => {
-                let id = core.session_count.get() + 1;
-                if !core.take_place(id, host_address.ip()) {
-                    core.report_refusal(Refused {
-                        host_nqn: None,
-                        host_address,
-                        subsystem_nqn: None,
-                        reason: RefusalReason::TooManyConnections,
-                    });
-                    continue;
+                let local_address = stream.local_address();
+                if let Some(session) = Session::welcome(&core, &origin, host_address, local_address)
+                {
+                    drop(reactor::spawn(serve(session, stream)));
                 }
-                core.session_count.set(id);
-                let session = Rc::new(Session::new(
-                    Rc::clone(&core),
-                    id,
-                    origin.clone(),
-                    host_address,
-                    stream.local_address(),
-                ));
-                core.sessions.borrow_mut().insert(id, Rc::clone(&session));
-                drop(reactor::spawn(serve(session, stream)));
             }
             Err(error) => {
                 tracing::warn!(port = port_id, %error, "accept failed");
@@ -103,20 +88,13 @@ pub(crate) async fn accept<D: BlockDevice + 'static>(
 
 /// One connection, from accept to its end.
 async fn serve<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: TcpStream) {
-    let core = &session.core;
-    core.serving.set(core.serving.get() + 1);
-    let served = Rc::clone(&session);
-    core.served.borrow_mut().insert(session.id, served);
-    if core.stopping.get() {
-        session.close(CloseReason::Shutdown);
-    }
+    session.enter();
     if let Some(stream) = secure(&session, stream).await {
         exchange(&session, stream).await;
     } else {
         session.forget(session.closing().unwrap_or(CloseReason::Network));
     }
-    core.served.borrow_mut().remove(&session.id);
-    core.serving.set(core.serving.get() - 1);
+    session.leave();
 }
 
 /// Carries bytes between the socket and the machine until the connection is to end.
@@ -150,7 +128,7 @@ async fn exchange<D: BlockDevice + 'static>(session: &Rc<Session<D>>, stream: St
 
 /// Returns when the connection is to be closed: by the host, by us, or because Connect, or
 /// authentication where it is wanted, did not come in time.
-async fn wait_for_end<D: BlockDevice + 'static>(session: &Session<D>) {
+pub(crate) async fn wait_for_end<D: BlockDevice + 'static>(session: &Session<D>) {
     let connect_timeout = session.core.settings.connect_timeout;
     let expired = reactor::timeout(connect_timeout, session.wait_for_close())
         .await
@@ -237,7 +215,7 @@ async fn receive<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Stre
     session.close(reason);
 }
 
-fn note_end<D: BlockDevice + 'static>(session: &Session<D>, end: End) {
+pub(crate) fn note_end<D: BlockDevice + 'static>(session: &Session<D>, end: End) {
     if session.closing().is_some() {
         return;
     }

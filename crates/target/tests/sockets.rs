@@ -51,6 +51,7 @@ async fn start(links: Links, listen: SocketAddr, drives: u32) -> SocketAddr {
         advertise: None,
         reuse_port: true,
         tls: false,
+        transport: target::Transport::Tcp,
     };
     let address = target.add_port(port).unwrap();
     // Lives as long as its core.

@@ -46,6 +46,7 @@ impl Server {
             advertise: None,
             reuse_port: false,
             tls: false,
+            transport: target::Transport::Tcp,
         };
         let address = target.add_port(port).unwrap();
         let server = Server { target, address };

@@ -212,6 +212,7 @@ fn export<D: BlockDevice + 'static>(device: Rc<D>) -> (Rc<dyn Serving>, std::net
         advertise: None,
         reuse_port: false,
         tls: false,
+        transport: target::Transport::Tcp,
     };
     let address = target.add_port(port).expect("a free port");
     let nqn: Nqn = SUBSYSTEM.parse().expect("a name");

@@ -94,6 +94,7 @@ impl Scene {
             advertise: None,
             path: node::PathState::Optimized,
             tls: false,
+            transport: node::Transport::Tcp,
         };
         let spec = NodeSpec {
             uuid: Uuid::from_u128(1),

@@ -1,9 +1,9 @@
-//! Ports: which addresses serve NVMe/TCP, and how good a path each of them is.
+//! Ports: which addresses serve NVMe/TCP or NVMe/RDMA, and how good a path each of them is.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-use api::{ErrorBody, ErrorCode, PathState, Port, PortChange, Severity};
+use api::{ErrorBody, ErrorCode, PathState, Port, PortChange, PortTransport, Severity};
 use node::{Asker, address_for, display_address};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -59,6 +59,10 @@ impl Ports {
                 advertise: port.advertise.map(|address| address.0),
                 path: on_the_data_path(state_of(paths, id)),
                 tls: port.tls,
+                transport: match port.transport {
+                    PortTransport::Tcp => node::Transport::Tcp,
+                    PortTransport::Rdma => node::Transport::Rdma,
+                },
             })
             .collect()
     }
@@ -108,13 +112,14 @@ impl Control {
         port.ok_or_else(|| ErrorBody::new(ErrorCode::NotFound, format!("no port {id}")))
     }
 
-    /// The addresses at which `asker`, or a host beside it, reaches the ports: the better paths
-    /// first. An address of a link elsewhere is without the asker's name of that link.
+    /// The addresses at which `asker`, or a host beside it, reaches the ports over TCP: the better
+    /// paths first. An address of a link elsewhere is without the asker's name of that link.
     pub async fn reached(&self, asker: &Asker) -> Vec<Reached> {
         let paths = self.ports.paths.lock().await;
         let bound = self.node.addresses().iter().zip(&self.ports.configured);
         let ports = (1..).zip(bound);
-        let mut ports: Vec<_> = ports
+        let over_tcp = ports.filter(|(_, (_, port))| port.transport == PortTransport::Tcp);
+        let mut ports: Vec<_> = over_tcp
             .map(|(id, port)| (state_of(&paths, id), port))
             .collect();
         drop(paths);
@@ -151,6 +156,7 @@ impl Control {
             advertise: configured.advertise.map(|address| address.to_string()),
             path: state_of(paths, id),
             tls: configured.tls,
+            transport: configured.transport,
         })
     }
 }

@@ -22,7 +22,7 @@ use crate::errors::ERROR_LOG_ENTRIES;
 use crate::io::COMPARE_WRITE_BYTES_MAX;
 use crate::namespace::Namespace;
 use crate::per_core::Core;
-use crate::settings::{NAMESPACE_ID_MAX, TargetSettings};
+use crate::settings::{NAMESPACE_ID_MAX, TargetSettings, Transport};
 use crate::transport::Reply;
 use crate::unready::RETRY_DELAY_100MS;
 use crate::view::View;
@@ -117,7 +117,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         data.error_log_entries = ERROR_LOG_ENTRIES as u8 - 1;
         data.keep_alive_granularity = U16::new(KEEP_ALIVE_GRANULARITY_100MS);
         data.commands_max = U16::new(settings.queue_entries_max);
-        data.sgl_support = U32::new(sgls::SUPPORTED | sgls::OFFSET | sgls::TRANSPORT);
+        data.sgl_support = U32::new(sgls::SUPPORTED | sgls::OFFSET | self.data_descriptor());
         data.subsystem_nqn = terminated(self.subsystem_nqn.as_str());
         data.command_capsule_units = U32::new((64 + settings.connection.in_capsule_bytes_max) / 16);
         data.response_capsule_units = U32::new(1);
@@ -131,6 +131,15 @@ impl<D: BlockDevice + 'static> Controller<D> {
             }
         }
         data
+    }
+
+    /// The kind of descriptor for data outside of capsules.
+    fn data_descriptor(&self) -> u32 {
+        let admin = self.admin.upgrade();
+        match admin.map(|session| session.origin.transport) {
+            Some(Transport::Rdma) => sgls::KEYED,
+            Some(Transport::Tcp) | None => sgls::TRANSPORT,
+        }
     }
 
     fn io_controller_data(&self, data: &mut ControllerData, subsystem: &View<D>) {

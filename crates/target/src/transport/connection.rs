@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use block::Buffer;
 use nvme::{Direction, FatalError, HeaderRules, Receiver, RunningDigest, Status, SubmissionEntry};
 
+use super::keyed::Keyed;
 use super::outbox::Outbox;
 use super::transfer::Transfer;
 use crate::portions::Portions;
@@ -168,7 +169,8 @@ const LONG_DATA_BYTES: usize = 16 << 10;
 /// A receive that is to bring the header of such data and little of the data.
 const SHORT_RECEIVE_BYTES: usize = 2 << 10;
 
-/// One NVMe/TCP connection, seen from the controller, without its socket.
+/// One connection, seen from the controller, without its socket: of NVMe/TCP, or one that takes
+/// whole capsules (see [`Connection::keyed`]).
 #[derive(Debug)]
 pub struct Connection {
     pub(super) settings: ConnectionSettings,
@@ -199,6 +201,8 @@ pub struct Connection {
     /// Commands answered since the host was last told the submission queue head.
     pub(super) heads_untold: u16,
     pub(super) outbox: Outbox,
+    /// What there is to do for capsules with keys, where they come so.
+    pub(super) keyed: Option<Box<Keyed>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,6 +304,7 @@ impl Connection {
             submission_head: 0,
             heads_untold: 0,
             outbox: Outbox::default(),
+            keyed: None,
         }
     }
 
@@ -376,6 +381,12 @@ impl Connection {
     /// What there is to send.
     pub fn outbox(&mut self) -> &mut Outbox {
         &mut self.outbox
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn unsent_bytes(&self) -> usize {
+        let keyed = self.keyed.as_ref();
+        self.outbox.len_bytes() + keyed.map_or(0, |keyed| keyed.unsent_bytes())
     }
 
     /// True once the connection is initialized and has not ended.

@@ -1,5 +1,6 @@
-//! One NVMe/TCP connection as a machine without a socket: bytes in, commands out; replies in,
-//! bytes and buffers out.
+//! One connection as a machine without a socket: bytes in, commands out; replies in, bytes and
+//! buffers out. Where whole capsules come ([`Connection::keyed`]), data to fetch and answers with
+//! their data go out in place of bytes.
 //!
 //! ```text
 //!   socket bytes -> Connection::receive -> take_ready -> whoever executes commands
@@ -10,6 +11,7 @@
 //! protocol: PDU framing, digests, transfers of write data, and how a connection ends.
 
 mod connection;
+mod keyed;
 mod outbox;
 mod receive;
 mod respond;
@@ -21,4 +23,5 @@ pub(crate) use connection::PRESSED_BYTES;
 pub use connection::{
     Command, Connection, ConnectionSettings, End, Ready, Reply, Tag, Trust, Work,
 };
+pub use keyed::{Answer, Fetch};
 pub use outbox::{Outbox, Part};

@@ -9,6 +9,7 @@ use nvme::pdu::{
     CommandCapsule, CommonHeader, DIGEST_BYTES, DataHeader, InitializeRequest, InitializeResponse,
     PduType, TerminateRequest, digests,
 };
+use nvme::rdma::KeyedDataBlock;
 use nvme::{
     AdminOpcode, Direction, FatalError, FatalErrorStatus, PduLayout, RunningDigest, Status,
     SubmissionEntry, field,
@@ -190,14 +191,6 @@ impl Connection {
         if layout.data_bytes > self.settings.in_capsule_bytes_max {
             return Err(FatalError::invalid_field(field::PDU_BYTES));
         }
-        let Some(index) = self.open_slot(entry) else {
-            self.phase = Phase::Ended(End::TooManyCommands);
-            return Ok(Receiving::Header);
-        };
-        self.submission_head += 1;
-        if self.submission_head >= self.queue_entries {
-            self.submission_head = 0;
-        }
         let digest_bytes = if layout.data_digest {
             DIGEST_BYTES as u32
         } else {
@@ -209,23 +202,46 @@ impl Connection {
         } else {
             Receiving::Skip(skip)
         };
-        let plan = self.plan(entry, layout.data_bytes);
+        match self.take_command(entry, layout.data_bytes, None) {
+            Some(index) => Ok(Receiving::Data(self.in_capsule(index, layout))),
+            None => Ok(next),
+        }
+    }
+
+    /// Takes a command, behind which its capsule has so many bytes, and whose data may be in
+    /// memory of the host's. Gives its slot if its data is in the capsule.
+    pub(super) fn take_command(
+        &mut self,
+        entry: &SubmissionEntry,
+        capsule_bytes: u32,
+        remote: Option<KeyedDataBlock>,
+    ) -> Option<u16> {
+        let Some(index) = self.open_slot(entry) else {
+            self.phase = Phase::Ended(End::TooManyCommands);
+            return None;
+        };
+        if let Some(slot) = self.slots.get_mut(usize::from(index)) {
+            slot.transfer.remote = remote;
+        }
+        self.submission_head += 1;
+        if self.submission_head >= self.queue_entries {
+            self.submission_head = 0;
+        }
+        let plan = self.plan(entry, capsule_bytes);
         let refused = match plan {
             Plan::Refuse(status) => Some(status),
             _ => None,
         };
         if let Some(status) = self.fuse(index, entry.flags, refused) {
             self.refuse(index, status);
-            return Ok(next);
+            return None;
         }
         match plan {
-            Plan::InCapsule => {
-                return Ok(Receiving::Data(self.in_capsule(index, layout)));
-            }
+            Plan::InCapsule => return Some(index),
             Plan::Transfer(length) => self.start_transfer(index, length),
             Plan::Execute | Plan::Refuse(_) => self.data_complete(index),
         }
-        Ok(next)
+        None
     }
 
     fn in_capsule(&mut self, index: u16, layout: &PduLayout) -> Payload {
@@ -272,7 +288,9 @@ impl Connection {
         match (direction, entry.data.kind) {
             (Direction::ToHost, sgl::TRANSPORT_DATA_BLOCK) => Plan::Execute,
             // Nothing is asked for before a proof; what needs its data is refused without.
-            (Direction::ToController, sgl::TRANSPORT_DATA_BLOCK) if self.trust != Trust::Host => {
+            (Direction::ToController, sgl::TRANSPORT_DATA_BLOCK)
+                if self.trust != Trust::Host && !self.fetches_for_strangers(length) =>
+            {
                 Plan::Execute
             }
             (Direction::ToController, sgl::TRANSPORT_DATA_BLOCK) => Plan::Transfer(length),

@@ -5,7 +5,7 @@ use nvme::pdu::{
     CommonHeader, DIGEST_BYTES, DataHeader, InitializeResponse, PduType, ReadyToTransfer,
     ResponseCapsule, TERMINATE_DATA_BYTES_MAX, TerminateRequest, flags,
 };
-use nvme::{CompletionEntry, FatalError, RunningDigest};
+use nvme::{CompletionEntry, FatalError, RunningDigest, Status};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -23,9 +23,14 @@ impl Connection {
         if self.phase != Phase::Live {
             return;
         }
+        let remote = self.remote_of(tag);
         let Some(command_id) = self.close_slot(tag.0) else {
             return;
         };
+        if self.keyed.is_some() {
+            let entry = self.completion(command_id, reply.status, reply.result);
+            return self.answer(entry, reply, remote);
+        }
         if let (Some(data), true) = (reply.data, reply.status.is_success())
             && data.len() + reply.zeroes > 0
         {
@@ -36,8 +41,15 @@ impl Connection {
             }
         }
         self.heads_untold = 0;
-        let mut entry = CompletionEntry::new(command_id, reply.status);
-        entry.result = U64::new(reply.result);
+        let entry = self.completion(command_id, reply.status, reply.result);
+        let mut common = CommonHeader::new(PduType::RESPONSE_CAPSULE, 24);
+        self.add_header_digest(&mut common);
+        self.push_header(&ResponseCapsule { common, entry });
+    }
+
+    fn completion(&self, command_id: u16, status: Status, result: u64) -> CompletionEntry {
+        let mut entry = CompletionEntry::new(command_id, status);
+        entry.result = U64::new(result);
         // FFFFh tells the host that its submission queue has no flow control (NVMe 2.0 §6.3).
         let head = if self.flow_control {
             self.submission_head
@@ -45,9 +57,7 @@ impl Connection {
             u16::MAX
         };
         entry.submission_head = U16::new(head);
-        let mut common = CommonHeader::new(PduType::RESPONSE_CAPSULE, 24);
-        self.add_header_digest(&mut common);
-        self.push_header(&ResponseCapsule { common, entry });
+        entry
     }
 
     /// Whether a read may end with the SUCCESS flag instead of a response capsule. A host under

@@ -2,6 +2,7 @@
 
 use block::Buffer;
 use nvme::pdu::{CommonHeader, DataHeader, PduType, ReadyToTransfer, flags};
+use nvme::rdma::KeyedDataBlock;
 use nvme::{FatalError, FatalErrorStatus, PduLayout, Status, SubmissionEntry, field};
 use zerocopy::little_endian::{U16, U32};
 
@@ -15,6 +16,8 @@ pub(super) const WINDOWS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Transfer {
     pub entry: SubmissionEntry,
+    /// The host's memory that the data is in, or goes to, where RDMA reaches it.
+    pub remote: Option<KeyedDataBlock>,
     /// Where the data goes; lent out while a driver receives straight into it.
     pub data: Option<Buffer>,
     /// Bytes of data in all.
@@ -40,6 +43,7 @@ impl Transfer {
     pub fn of(entry: &SubmissionEntry) -> Transfer {
         Transfer {
             entry: *entry,
+            remote: None,
             data: None,
             length: 0,
             received: 0,
@@ -90,7 +94,10 @@ impl Connection {
     fn grant(&mut self, index: u16) {
         if let Some(slot) = self.slots.get_mut(usize::from(index)) {
             slot.transfer.granted_bytes = slot.transfer.length as usize;
-            self.request_data(index);
+            match slot.transfer.remote {
+                Some(remote) => self.fetch(index, remote),
+                None => self.request_data(index),
+            }
         }
     }
 

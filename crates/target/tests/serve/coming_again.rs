@@ -96,6 +96,7 @@ fn a_reserved_port_refuses_connections_until_it_is_opened() {
             advertise: None,
             reuse_port: false,
             tls: false,
+            transport: target::Transport::Tcp,
         };
         let address = fixture.target.reserve_port(port).unwrap();
         let nobody = initiator::Controller::connect(address, SUBSYSTEM, options()).await;

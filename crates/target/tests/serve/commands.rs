@@ -331,6 +331,7 @@ fn discovery_reports_ports_as_hosts_reach_them() {
             advertise: advertise.map(|address| address.parse().unwrap()),
             reuse_port: false,
             tls: false,
+            transport: target::Transport::Tcp,
         };
         fixture
             .target

@@ -35,6 +35,7 @@ pub fn start(cores: usize) -> Vec<(Target<Memory>, SocketAddr, Rc<Memory>)> {
                 advertise: None,
                 reuse_port: true,
                 tls: false,
+                transport: target::Transport::Tcp,
             };
             let address = target.add_port(port).unwrap();
             target

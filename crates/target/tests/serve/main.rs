@@ -63,6 +63,7 @@ pub(crate) fn on(links: Links, settings: TargetSettings) -> (Target<Memory>, Soc
         advertise: None,
         reuse_port: true,
         tls: false,
+        transport: target::Transport::Tcp,
     };
     let address = target.add_port(port).unwrap();
     let settings = subsystem(SUBSYSTEM, AllowedHosts::Any);
@@ -100,6 +101,7 @@ impl Fixture {
             advertise: None,
             reuse_port: false,
             tls: false,
+            transport: target::Transport::Tcp,
         };
         let address = target.add_port(port).unwrap();
         target

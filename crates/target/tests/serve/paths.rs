@@ -40,6 +40,7 @@ fn a_port_is_as_good_a_path_as_it_is_said_to_be() {
             advertise: None,
             reuse_port: false,
             tls: false,
+            transport: target::Transport::Tcp,
         };
         let other_address = fixture.target.add_port(port).unwrap();
         let first = fixture.connect(options()).await;

@@ -57,6 +57,7 @@ fn start_at(port: u16) -> Cores {
             advertise: None,
             reuse_port: true,
             tls: false,
+            transport: target::Transport::Tcp,
         };
         cores.addresses.push(target.add_port(settings).unwrap());
         let kept = Arc::clone(&cores.kept);

@@ -33,6 +33,7 @@ impl Scene {
             advertise: None,
             reuse_port: false,
             tls: true,
+            transport: target::Transport::Tcp,
         };
         let secure = fixture.target.add_port(port).unwrap();
         let other = subsystem(OTHER_SUBSYSTEM, AllowedHosts::Any);
