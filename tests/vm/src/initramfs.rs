@@ -63,7 +63,16 @@ const MODULES: [&str; 18] = [
 /// how fast it is, and what a root on this machine's files needs.
 const LATER: [&str; 5] = ["brd", "raid456", "9pnet_virtio", "9p", "overlay"];
 
-const DIRECTORIES: [&str; 16] = [
+/// Modules of RDMA: a device of software over a network of its own, and hosts over it.
+const RDMA: [&str; 5] = [
+    "dummy",
+    "crc32_generic",
+    "rdma_rxe",
+    "rdma_ucm",
+    "nvme-rdma",
+];
+
+const DIRECTORIES: [&str; 17] = [
     "bin",
     "dev",
     "etc",
@@ -73,6 +82,7 @@ const DIRECTORIES: [&str; 16] = [
     "mnt",
     "modules",
     "modules/later",
+    "modules/rdma",
     "proc",
     "run",
     "sys",
@@ -184,18 +194,19 @@ fn libraries_of(program: &str) -> Result<Vec<String>> {
 }
 
 /// Modules go, unpacked, to /modules/NN-NAME.ko, numbered in the order to load them; those that
-/// scenarios load to /modules/later.
+/// scenarios load to /modules/later and /modules/rdma.
 fn add_modules(archive: &mut Archive<BufWriter<File>>, kernel: &Kernel) -> Result<()> {
     let table = fs::read_to_string(kernel.modules.join("modules.dep"))?;
     let built_in = fs::read_to_string(kernel.modules.join("modules.builtin"))?;
     let mut order: Vec<&str> = Vec::new();
     let at_boot = add_needed(kernel, &table, &built_in, &MODULES, &mut order)?;
-    add_needed(kernel, &table, &built_in, &LATER, &mut order)?;
+    let later = add_needed(kernel, &table, &built_in, &LATER, &mut order)?;
+    add_needed(kernel, &table, &built_in, &RDMA, &mut order)?;
     for (index, path) in order.iter().enumerate() {
-        let place = if index < at_boot {
-            "modules"
-        } else {
-            "modules/later"
+        let place = match index {
+            index if index < at_boot => "modules",
+            index if index < later => "modules/later",
+            _ => "modules/rdma",
         };
         add_module(archive, kernel, path, &format!("{place}/{index:02}"))?;
     }

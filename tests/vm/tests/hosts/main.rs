@@ -14,6 +14,7 @@ mod paths;
 mod playbooks;
 mod pools;
 mod queries;
+mod rdma;
 mod reservations;
 mod restart;
 mod tls;
@@ -174,6 +175,12 @@ macro_rules! scenarios {
 #[test]
 fn linux_6_12_tls() {
     run_with(Suite::Trixie, "tls", tls::devices, tls::scenario);
+}
+
+/// One kernel is enough for another transport of the same controllers.
+#[test]
+fn linux_6_12_rdma() {
+    run_with(Suite::Trixie, "rdma", rdma::devices, rdma::scenario);
 }
 
 /// One kernel is enough for what os-brick does.
