@@ -2,11 +2,12 @@
 //!
 //! In this room: one function per fuzz target, from bytes to a panic if something is wrong: PDU
 //! headers, names, TLS keys, authentication, the host's and the controller's connection as
-//! machines, the two of them talking, and drives of a pool that somebody has forged. `fuzz/` holds
-//! the `cargo fuzz` targets around them and the corpora, which a test of this crate replays with a
+//! machines, over TCP and over RDMA, the two of them talking, and drives of a pool that somebody
+//! has forged. `fuzz/` holds the `cargo fuzz` targets around them and the corpora, which a test of this crate replays with a
 //! stable compiler. Not in this room: anything the product runs.
 
 mod authentication;
+mod capsules;
 mod controller;
 mod headers;
 mod host;
@@ -16,6 +17,7 @@ mod pool;
 mod tls_key;
 
 pub use authentication::authentication;
+pub use capsules::capsules;
 pub use controller::controller;
 pub use headers::headers;
 pub use host::host;
@@ -28,8 +30,9 @@ pub use tls_key::tls_key;
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its fuzz target and corpus directory.
-pub const BODIES: [(&str, Body); 10] = [
+pub const BODIES: [(&str, Body); 11] = [
     ("authentication", authentication),
+    ("capsules", capsules),
     ("controller", controller),
     ("headers", headers),
     ("host", host),
