@@ -26,7 +26,8 @@ export function Ports() {
             empty={<Empty title="No ports">The settings file says where the node listens.</Empty>}
             columns={[
               { title: "Port", cell: (port) => port.id, order: (port) => port.id, from: "sm" },
-              { title: "NVMe/TCP", cell: (port) => port.address, order: (port) => port.address },
+              { title: "Address", cell: (port) => port.address, order: (port) => port.address },
+              { title: "Transport", cell: (port) => port.transport ?? "tcp", order: (port) => port.transport ?? "tcp", from: "sm" },
               { title: "Advertised", cell: (port) => port.advertise ?? "-", order: (port) => port.advertise ?? "", from: "sm" },
               { title: "TLS", cell: (port) => port.tls ? "required" : "-", order: (port) => Number(port.tls ?? false), from: "sm" },
               { title: "Path", cell: (port) => <StateBadge state={port.path} />, order: (port) => port.path },
