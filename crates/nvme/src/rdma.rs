@@ -82,15 +82,6 @@ wire! {
 }
 
 impl ConnectRequest {
-    /// A request for a queue of so many entries.
-    pub fn new(queue_id: u16, entries: u16) -> ConnectRequest {
-        let mut request = ConnectRequest::new_zeroed();
-        request.queue_id = U16::new(queue_id);
-        request.host_receives = U16::new(entries);
-        request.host_sends = U16::new(entries.saturating_sub(1));
-        request
-    }
-
     /// The request in private data, behind which the connection manager may have more bytes.
     ///
     /// # Errors
@@ -183,7 +174,6 @@ mod tests {
         assert_eq!((request.queue_id.get(), request.entries()), (3, 128));
         assert_eq!(request.host_receives.get(), 128);
         assert_eq!(request.controller_id.get(), 0x1234);
-        assert_eq!(ConnectRequest::new(3, 128).as_bytes()[..8], bytes[..8]);
         assert_eq!(ConnectAccept::new(0x0201).as_bytes()[..4], [0, 0, 1, 2]);
         let reject = ConnectReject::new(RejectStatus::NO_RESOURCES);
         assert_eq!(reject.as_bytes(), [0, 0, 6, 0]);

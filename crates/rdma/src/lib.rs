@@ -1,7 +1,7 @@
 //! Reliable RDMA connections, for NVMe over RDMA: a thin binding of our own to librdmacm and
 //! libibverbs.
 //!
-//! In this room: the two libraries, loaded when they are first needed ([`is_available`]); a
+//! In this room: the two libraries, loaded when they are first needed; a
 //! [`Listener`], which takes [`Request`]s; a [`QueuePair`], which receives capsules, reads and
 //! writes the memory of the other end and answers; and memory that the device may reach. Not in
 //! this room: what the messages mean.
@@ -23,6 +23,5 @@ mod queue;
 mod sys;
 
 pub use error::RdmaError;
-pub use library::is_available;
 pub use listener::{Listener, Request};
 pub use queue::{Completion, QueuePair, Remote, Shape};

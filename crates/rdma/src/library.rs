@@ -136,14 +136,6 @@ pub fn functions() -> Result<&'static Functions, RdmaError> {
     Ok(FUNCTIONS.get_or_init(|| loaded))
 }
 
-/// Whether the libraries are here, and if not, what is missing.
-///
-/// # Errors
-/// [`RdmaError::NoLibrary`].
-pub fn is_available() -> Result<(), RdmaError> {
-    functions().map(|_| ())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
