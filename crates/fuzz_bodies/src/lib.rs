@@ -3,8 +3,8 @@
 //! In this room: one function per fuzz target, from bytes to a panic if something is wrong: PDU
 //! headers, names, TLS keys, authentication, the host's and the controller's connection as
 //! machines, over TCP and over RDMA, the two of them talking, and drives of a pool that somebody
-//! has forged. `fuzz/` holds the `cargo fuzz` targets around them and the corpora, which a test of this crate replays with a
-//! stable compiler. Not in this room: anything the product runs.
+//! has forged. `fuzz/` holds the `cargo fuzz` targets around them and the corpora, which a test of
+//! this crate replays with a stable compiler. Not in this room: anything the product runs.
 
 mod authentication;
 mod capsules;
