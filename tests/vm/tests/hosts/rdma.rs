@@ -19,10 +19,10 @@ const PREPARE: &str = "
     mkdir -p /tools /rdma /usr/lib/x86_64-linux-gnu
     tar -x -f /dev/nvme0n1 -C /tools
     for tool in rdma rping; do
-        place=$(find /tools -name $tool -type f -perm -100 | head -n 1)
+        place=$(find /tools -name $tool -type f | head -n 1)
         cat >/bin/$tool <<END
 #!/bin/sh
-exec /tools/lib64/ld-linux-x86-64.so.2 \
+exec /tools/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 \
     --library-path /tools/lib/x86_64-linux-gnu:/tools/usr/lib/x86_64-linux-gnu $place \"\\$@\"
 END
         chmod +x /bin/$tool
