@@ -62,7 +62,6 @@ pub use taking::Taking;
 pub use target::reservation::{Held, NO_HOST, Reservations, Unkept};
 pub use target::{
     Asker, CONNECTIONS_MAX, ControllerIds, Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState,
-    Transport,
-    address_for,
+    Transport, address_for,
 };
 pub use volume::Volume;

@@ -29,10 +29,10 @@ impl Listener {
     pub fn bind(address: SocketAddr) -> Result<Listener, RdmaError> {
         let link = Channel::open()?.link()?;
         let bind = link.channel.functions.rdma_bind_addr;
-        // SAFETY: the link owns its identifier, and the address outlives the call.
         let bound = match address {
             SocketAddr::V4(v4) => {
                 let raw = raw_v4(v4);
+                // SAFETY: the link owns its identifier, and the address outlives the call.
                 unsafe { bind(link.id, std::ptr::from_ref(&raw).cast()) }
             }
             SocketAddr::V6(v6) => {

@@ -59,7 +59,7 @@ const FORESEEN: [(&str, &[&str]); 11] = [
 
 /// Hosts and tasks that changed something.
 pub fn changed(results: &[Value]) -> BTreeSet<(String, String)> {
-    let word = |result: &Value, key: &str| result[key].as_str().unwrap().to_owned();
+    let word = |result: &Value, key: &str| result[key].as_str().expect("a text").to_owned();
     let changed = results.iter().filter(|it| it["changed"] == json!(true));
     changed
         .map(|it| (word(it, "host"), word(it, "task")))

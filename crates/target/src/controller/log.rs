@@ -73,7 +73,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
             _ => page.len(),
         };
         let offset = command.offset.get();
-        if offset % 4 != 0 || offset > readable as u64 {
+        if !offset.is_multiple_of(4) || offset > readable as u64 {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
         let reply = slice(&page, offset, bytes as usize);
