@@ -99,7 +99,7 @@ demo: build ## a raid6 pool: verified I/O, kill it, lose a drive, verify, figure
 	$(FLASHYARD) demo $(ARGS)
 
 # The page first: the server embeds it, and would be built once more.
-test: web check process-tests web-test vm-test ## everything that guards data (allow half an hour when cold)
+test: web check process-tests web-test vm-test ## everything that guards data (allow an hour when cold)
 
 check: rust-tools deny ## format, lints, dependencies, tidy rules, unit tests: before every commit
 	cargo fmt --all --check
