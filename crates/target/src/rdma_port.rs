@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Duration;
 
 use block::{BlockDevice, Buffer};
 use nvme::SubmissionEntry;
@@ -14,7 +13,7 @@ use crate::per_core::Core;
 use crate::report::CloseReason;
 use crate::session::{Origin, Session};
 use crate::settings::TargetSettings;
-use crate::tcp::{LINGER, RECEIVE_PRICE, note_end, wait_for_end};
+use crate::tcp::{RECEIVE_PRICE, last_word, note_end};
 use crate::transport::Tag;
 
 /// Entries that an admin queue may have: more than hosts ask for (Linux and SPDK: 32).
@@ -105,19 +104,12 @@ async fn serve<D: BlockDevice + 'static>(session: Rc<Session<D>>, request: Reque
 async fn exchange<D: BlockDevice + 'static>(session: &Rc<Session<D>>, lane: &Rc<Lane>) {
     let receiving = reactor::spawn(receive(Rc::clone(session), Rc::clone(lane)));
     let mut transmitting = reactor::spawn(transmit(Rc::clone(session), Rc::clone(lane)));
-    wait_for_end(session).await;
-    let reason = session.closing().unwrap_or(CloseReason::Network);
-    session.forget(reason);
-    let patience = match reason {
-        CloseReason::Displaced => Duration::ZERO,
-        _ => LINGER,
-    };
-    let last_word = reactor::timeout(patience, &mut transmitting).await;
+    let (_, all_said) = last_word(session, &mut transmitting).await;
     lane.is_over.set(true);
     session.transmit.notify_one();
     lane.queue.disconnect();
     receiving.await;
-    if last_word.is_err() {
+    if !all_said {
         transmitting.await;
     }
     session.drain().await;

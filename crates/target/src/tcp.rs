@@ -101,34 +101,44 @@ async fn serve<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: TcpStr
 async fn exchange<D: BlockDevice + 'static>(session: &Rc<Session<D>>, stream: Stream) {
     let receiving = reactor::spawn(receive(Rc::clone(session), stream.clone()));
     let mut transmitting = reactor::spawn(transmit(Rc::clone(session), stream.clone()));
-    wait_for_end(session).await;
-    let reason = session.closing().unwrap_or(CloseReason::Network);
-    session.forget(reason);
-    // The last word goes out first, and the host has a moment to take it, unless others wait.
-    let patience = match reason {
-        CloseReason::Displaced => Duration::ZERO,
-        _ => LINGER,
-    };
-    let last_word = reactor::timeout(patience, &mut transmitting).await;
+    let (reason, all_said) = last_word(session, &mut transmitting).await;
     let told_why = matches!(
         reason,
         CloseReason::Protocol | CloseReason::Authentication | CloseReason::Refused
     );
-    if told_why && last_word.is_ok() {
+    // The host has a moment to take it.
+    if told_why && all_said {
         reactor::sleep(LINGER).await;
     }
     stream.shutdown();
     receiving.await;
-    if last_word.is_err() {
+    if !all_said {
         transmitting.await;
     }
     session.drain().await;
     session.release();
 }
 
+/// Waits until the connection is to be closed. The last word goes out first, unless others wait for
+/// the place. Returns why it ends, and whether `transmitting` has come to its end.
+pub(crate) async fn last_word<D: BlockDevice + 'static>(
+    session: &Session<D>,
+    transmitting: &mut (impl Future<Output = ()> + Unpin),
+) -> (CloseReason, bool) {
+    wait_for_end(session).await;
+    let reason = session.closing().unwrap_or(CloseReason::Network);
+    session.forget(reason);
+    let patience = match reason {
+        CloseReason::Displaced => Duration::ZERO,
+        _ => LINGER,
+    };
+    let said = reactor::timeout(patience, transmitting).await;
+    (reason, said.is_ok())
+}
+
 /// Returns when the connection is to be closed: by the host, by us, or because Connect, or
 /// authentication where it is wanted, did not come in time.
-pub(crate) async fn wait_for_end<D: BlockDevice + 'static>(session: &Session<D>) {
+async fn wait_for_end<D: BlockDevice + 'static>(session: &Session<D>) {
     let connect_timeout = session.core.settings.connect_timeout;
     let expired = reactor::timeout(connect_timeout, session.wait_for_close())
         .await

@@ -18,6 +18,7 @@ mod rdma;
 mod reservations;
 mod restart;
 mod tls;
+mod tools;
 mod unready;
 
 use std::path::{Path, PathBuf};

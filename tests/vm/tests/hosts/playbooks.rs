@@ -114,6 +114,12 @@ impl Server {
         std::fs::write(file, inventory.to_string()).expect("the inventory is written");
     }
 
+    /// Switches the server off, and starts it again.
+    fn restarted(&self, guest: Guest) -> Guest {
+        guest.switch_off(START, OFF);
+        self.start("systemd starts the server again")
+    }
+
     /// Starts the server; its disk has what it has changed before.
     fn start(&self, step: &str) -> Guest {
         let disk = self.directory.join("disk");
@@ -271,8 +277,7 @@ pub fn host(image: &'static Image, node: Node) {
         "data is written",
         "head -c 8388608 /dev/urandom >/srv/data/written; cp /srv/data/written /root/written; sync",
     );
-    guest.switch_off(START, OFF);
-    let mut guest = server.start("systemd starts the server again");
+    let mut guest = server.restarted(guest);
     is_mounted(&mut guest);
     guest.check("data is there", "cmp /srv/data/written /root/written");
     server.rests("host.yml", &options);
@@ -294,8 +299,7 @@ pub fn node(image: &'static Image, node: Node) {
     is_served(&mut guest);
     server.rests("node.yml", &[]);
     guest.check("all is on the disk", "sync");
-    guest.switch_off(START, OFF);
-    let mut guest = server.start("systemd starts the server again");
+    let mut guest = server.restarted(guest);
     is_served(&mut guest);
     server.rests("node.yml", &[]);
 }

@@ -2,9 +2,10 @@
 //! does not go through QEMU's network.
 
 use std::path::Path;
-use std::process::Command;
 
 use vm::{Guest, Node, Suite};
+
+use crate::tools;
 
 /// Of the suite that the programs in the guest are of.
 const PACKAGES: [&str; 4] = [
@@ -60,28 +61,8 @@ const OVER_RDMA: &str = "-t rdma -a 10.99.0.1 -s 4420";
 
 /// Fetches tools and libraries and puts them on a drive, as one archive.
 pub fn devices(directory: &Path) -> Vec<String> {
-    let place = directory.with_file_name(Suite::Bookworm.name());
-    std::fs::create_dir_all(&place).expect("a place for the tools");
-    let tools = Suite::Bookworm.unpacked(&place, "rdma-tools", &PACKAGES);
-    let tools = tools.expect("the tools can be fetched");
-    let drive = directory.with_extension("tar");
-    let packed = Command::new("tar")
-        .args(["--create", "--blocking-factor=2048", "--file"])
-        .arg(&drive)
-        .arg("--directory")
-        .arg(tools)
-        .args(["--exclude=./usr/share", "."])
-        .status();
-    assert!(packed.expect("tar runs").success());
-    vec![
-        "-drive".to_owned(),
-        format!(
-            "file={},if=none,id=tools,format=raw,readonly=on",
-            drive.display()
-        ),
-        "-device".to_owned(),
-        "nvme,serial=tools,drive=tools".to_owned(),
-    ]
+    let kept = ["--exclude=./usr/share", "."];
+    tools::drive(directory, Suite::Bookworm, "rdma-tools", &PACKAGES, &kept)
 }
 
 pub fn scenario(guest: &mut Guest, node: Node) {

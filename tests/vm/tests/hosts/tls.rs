@@ -1,9 +1,10 @@
 //! TLS with the kernel's own host: Debian's `tlshd` shakes hands, the kernel encrypts.
 
 use std::path::Path;
-use std::process::Command;
 
 use vm::{Guest, Node, Suite};
+
+use crate::tools;
 
 /// Both run on the libraries of their own suite, from a drive of their own.
 const PACKAGES: [&str; 2] = ["ktls-utils", "nvme-cli"];
@@ -24,28 +25,8 @@ END
 
 /// Fetches the tools and puts them on a drive, as one archive.
 pub fn devices(directory: &Path) -> Vec<String> {
-    let place = directory.with_file_name(Suite::Trixie.name());
-    std::fs::create_dir_all(&place).expect("a place for the tools");
-    let tools = Suite::Trixie.unpacked(&place, "tls-tools", &PACKAGES);
-    let tools = tools.expect("the tools can be fetched");
-    let drive = directory.with_extension("tar");
-    let packed = Command::new("tar")
-        .args(["--create", "--blocking-factor=2048", "--file"])
-        .arg(&drive)
-        .arg("--directory")
-        .arg(tools)
-        .args(["usr/lib64", "usr/lib/x86_64-linux-gnu", "usr/sbin"])
-        .status();
-    assert!(packed.expect("tar runs").success());
-    vec![
-        "-drive".to_owned(),
-        format!(
-            "file={},if=none,id=tools,format=raw,readonly=on",
-            drive.display()
-        ),
-        "-device".to_owned(),
-        "nvme,serial=tools,drive=tools".to_owned(),
-    ]
+    let kept = ["usr/lib64", "usr/lib/x86_64-linux-gnu", "usr/sbin"];
+    tools::drive(directory, Suite::Trixie, "tls-tools", &PACKAGES, &kept)
 }
 
 pub fn scenario(guest: &mut Guest, mut node: Node) {
