@@ -48,9 +48,14 @@ impl FatalError {
         FatalError::new(FatalErrorStatus::INVALID_HEADER_FIELD, offset)
     }
 
+    /// An error of a kind that needs no more information.
+    pub fn of(status: FatalErrorStatus) -> FatalError {
+        FatalError::new(status, 0)
+    }
+
     /// A PDU came that may not come now.
     pub fn sequence() -> FatalError {
-        FatalError::new(FatalErrorStatus::SEQUENCE_ERROR, 0)
+        FatalError::of(FatalErrorStatus::SEQUENCE_ERROR)
     }
 }
 

@@ -166,6 +166,10 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
     }
 
     async fn write(&self, command: &ReadWrite, data: Option<Buffer>) -> Result<Reply, Refused> {
+        // There are no directives.
+        if command.control.get() & control::DIRECTIVE_MASK != 0 {
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
         let namespace = self.namespace(command.namespace_id.get())?;
         let range = range_of(&namespace, command)?;
         let data = self.data_of(&namespace, range, data)?;

@@ -19,6 +19,8 @@ pub(crate) struct View<D> {
     /// What the host administers, where the subsystem is a drive.
     pub drive: Option<Rc<dyn Administration>>,
     pub namespaces: RefCell<BTreeMap<u32, Rc<Namespace<D>>>>,
+    /// How often its list of namespaces has changed.
+    changes: Cell<u64>,
     /// A namespace was taken from it: commands that found theirs earlier look again.
     has_lost: Cell<bool>,
     /// Of all hosts of the subsystem.
@@ -37,6 +39,7 @@ impl<D> View<D> {
             host,
             drive,
             namespaces: RefCell::default(),
+            changes: Cell::new(0),
             has_lost: Cell::new(false),
             errors,
         }
@@ -56,7 +59,14 @@ impl<D> View<D> {
         };
         let is_lost = before.is_some() && !is_seen;
         self.has_lost.set(self.has_lost.get() || is_lost);
-        before.is_some() != is_seen
+        let is_change = before.is_some() != is_seen;
+        self.changes.set(self.changes.get() + u64::from(is_change));
+        is_change
+    }
+
+    /// How often its list of namespaces has changed.
+    pub fn changes(&self) -> u64 {
+        self.changes.get()
     }
 
     /// Whether the host still sees a namespace that it saw when a command of it came.

@@ -222,7 +222,7 @@ fn on_a_running_controller() {
         Connected,
         "data nobody asked for",
         stray,
-        invalid(field::TRANSFER_TAG),
+        terminated(Fes::SEQUENCE_ERROR, 0),
     );
     let terminate = TerminateRequest::new(PduType::HOST_TERMINATE, FatalError::sequence(), 0);
     let terminate = terminate.as_bytes().to_vec();

@@ -144,7 +144,7 @@ open_enum! {
     CHANGE = 0x0f;
 }
 
-/// Bits of a dword of [`CommandEffects`].
+/// Bits of a dword of [`CommandEffects`], and of the page of features supported and effects.
 pub mod effects {
     /// The command is supported.
     pub const SUPPORTED: u32 = 1 << 0;
@@ -152,6 +152,12 @@ pub mod effects {
     pub const CONTENT_CHANGE: u32 = 1 << 1;
     /// NIC: it may change which namespaces there are, or are attached.
     pub const INVENTORY_CHANGE: u32 = 1 << 3;
+    /// Scope (CSP, FSP): a namespace.
+    pub const OF_NAMESPACE: u32 = 1 << 20;
+    /// Scope: a controller.
+    pub const OF_CONTROLLER: u32 = 1 << 21;
+    /// Scope: the NVM subsystem.
+    pub const OF_SUBSYSTEM: u32 = 1 << 25;
 }
 
 /// RAE in [`GetLogPage::specific`]: do not clear the event.

@@ -114,7 +114,6 @@ impl<D: BlockDevice + 'static> Controller<D> {
         );
         data.event_request_limit = EVENT_REQUESTS_MAX as u8 - 1;
         data.log_attributes = lpa::EXTENDED;
-        data.error_log_entries = ERROR_LOG_ENTRIES as u8 - 1;
         data.keep_alive_granularity = U16::new(KEEP_ALIVE_GRANULARITY_100MS);
         data.commands_max = U16::new(settings.queue_entries_max);
         data.sgl_support = U32::new(sgls::SUPPORTED | sgls::OFFSET | self.data_descriptor());
@@ -150,6 +149,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         data.async_events = U32::new(config::NAMESPACE_ATTRIBUTE | config::ANA_CHANGE);
         data.retry_delays = [U16::new(RETRY_DELAY_100MS), U16::ZERO, U16::ZERO];
         data.abort_limit = ABORT_LIMIT;
+        data.error_log_entries = ERROR_LOG_ENTRIES as u8 - 1;
         data.log_attributes |=
             lpa::COMMAND_EFFECTS | lpa::SMART_PER_NAMESPACE | lpa::SUPPORTED_PAGES;
         data.warning_temperature = U16::new(TEMPERATURE_WARNING);

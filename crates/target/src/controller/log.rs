@@ -1,19 +1,19 @@
 //! Get Log Page (NVMe 2.0 §5.16).
 
 use block::{BlockDevice, Buffer};
+use nvme::Status;
 use nvme::command::ALL_NAMESPACES;
 use nvme::event::AsyncEvent;
 use nvme::log::{
-    ANA_GROUPS_ONLY, AnaGroup, AnaHeader, ChangedNamespaces, CommandEffects, FirmwareSlots,
-    GetLogPage, LogPage, SmartHealth, SupportedPages, effects,
+    ANA_GROUPS_ONLY, AnaGroup, AnaHeader, ChangedNamespaces, FirmwareSlots, GetLogPage, LogPage,
+    SmartHealth, SupportedPages,
 };
 use nvme::text::padded;
-use nvme::{AdminOpcode, IoOpcode, Status};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::identify::{ANA_GROUP, FIRMWARE};
-use super::{Controller, Kind};
+use super::{Controller, Kind, effects};
 use crate::session::Session;
 use crate::transport::Reply;
 use crate::view::View;
@@ -132,8 +132,10 @@ impl<D: BlockDevice + 'static> Controller<D> {
             }
             LogPage::FIRMWARE => firmware(),
             LogPage::CHANGED_NAMESPACES => self.changed_list(),
-            LogPage::COMMAND_EFFECTS => command_effects(self.drive().is_some()),
-            LogPage::FEATURE_EFFECTS => feature_effects(),
+            LogPage::COMMAND_EFFECTS => effects::of_commands(self.drive().is_some()),
+            LogPage::FEATURE_EFFECTS => {
+                effects::of_features(self.drive().is_some(), self.has_write_cache())
+            }
             // There is no NVMe-MI; LPA bit 5 has the page all the same.
             LogPage::MANAGEMENT_EFFECTS => SupportedPages::new_zeroed().as_bytes().to_vec(),
             LogPage::ANA => ana(command.specific & ANA_GROUPS_ONLY != 0, subsystem, session),
@@ -220,94 +222,13 @@ fn firmware() -> Vec<u8> {
     data.as_bytes().to_vec()
 }
 
-fn command_effects(of_drive: bool) -> Vec<u8> {
-    let admin = [
-        AdminOpcode::GET_LOG_PAGE,
-        AdminOpcode::IDENTIFY,
-        AdminOpcode::ABORT,
-        AdminOpcode::SET_FEATURES,
-        AdminOpcode::GET_FEATURES,
-        AdminOpcode::ASYNC_EVENT_REQUEST,
-        AdminOpcode::KEEP_ALIVE,
-    ];
-    let reading = [
-        IoOpcode::FLUSH,
-        IoOpcode::READ,
-        IoOpcode::COMPARE,
-        IoOpcode::VERIFY,
-        IoOpcode::RESERVATION_REGISTER,
-        IoOpcode::RESERVATION_REPORT,
-        IoOpcode::RESERVATION_ACQUIRE,
-        IoOpcode::RESERVATION_RELEASE,
-    ];
-    let writing = [
-        IoOpcode::WRITE,
-        IoOpcode::WRITE_ZEROES,
-        IoOpcode::DATASET_MANAGEMENT,
-    ];
-    let mut data = CommandEffects::new_zeroed();
-    for opcode in admin {
-        data.admin[usize::from(opcode.0)] = U32::new(effects::SUPPORTED);
-    }
-    for opcode in reading {
-        data.io[usize::from(opcode.0)] = U32::new(effects::SUPPORTED);
-    }
-    for opcode in writing {
-        data.io[usize::from(opcode.0)] = U32::new(effects::SUPPORTED | effects::CONTENT_CHANGE);
-    }
-    if of_drive {
-        for opcode in [
-            AdminOpcode::NAMESPACE_MANAGEMENT,
-            AdminOpcode::NAMESPACE_ATTACHMENT,
-        ] {
-            data.admin[usize::from(opcode.0)] =
-                U32::new(effects::SUPPORTED | effects::INVENTORY_CHANGE);
-        }
-        // A drive has no reservations.
-        for opcode in [
-            IoOpcode::RESERVATION_REGISTER,
-            IoOpcode::RESERVATION_REPORT,
-            IoOpcode::RESERVATION_ACQUIRE,
-            IoOpcode::RESERVATION_RELEASE,
-        ] {
-            data.io[usize::from(opcode.0)] = U32::ZERO;
-        }
-    }
-    data.as_bytes().to_vec()
-}
-
-/// Feature identifiers supported and effects: bit 0 of a dword per feature.
-fn feature_effects() -> Vec<u8> {
-    use nvme::feature::Feature;
-    let features = [
-        Feature::ARBITRATION,
-        Feature::POWER_MANAGEMENT,
-        Feature::TEMPERATURE_THRESHOLD,
-        Feature::ERROR_RECOVERY,
-        Feature::NUMBER_OF_QUEUES,
-        Feature::WRITE_ATOMICITY,
-        Feature::ASYNC_EVENT_CONFIGURATION,
-        Feature::TIMESTAMP,
-        Feature::KEEP_ALIVE_TIMER,
-        Feature::HOST_BEHAVIOUR,
-        Feature::HOST_IDENTIFIER,
-        Feature::RESERVATION_MASK,
-        Feature::RESERVATION_PERSISTENCE,
-    ];
-    let mut data = SupportedPages::new_zeroed();
-    for feature in features {
-        data.pages[usize::from(feature.0)] = U32::new(1);
-    }
-    data.as_bytes().to_vec()
-}
-
 /// One group with every namespace in it, in the state of the port the host came through.
 fn ana<D: BlockDevice + 'static>(
     groups_only: bool,
     subsystem: &View<D>,
     session: &Session<D>,
 ) -> Vec<u8> {
-    let change_count = U64::new(session.core.path_changes.get());
+    let change_count = U64::new(session.core.path_changes.get() + subsystem.changes());
     let namespaces: Vec<U32> = if groups_only {
         Vec::new()
     } else {

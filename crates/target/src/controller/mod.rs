@@ -2,6 +2,7 @@
 
 mod admin;
 mod administration;
+mod effects;
 mod event;
 mod feature;
 mod identify;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use access::Nqn;
 use nvme::fabrics::Configuration;
-use reactor::Instant;
+use reactor::{CancelOnDrop, Instant};
 
 use self::event::Events;
 use self::feature::Features;
@@ -32,6 +33,10 @@ use crate::view::View;
 /// The longest keep alive timeout of a discovery controller. Anybody may have one, so it has to
 /// show now and then that somebody is there; a host of a subsystem need not have any timeout.
 const DISCOVERY_KEEP_ALIVE_MS_MAX: u32 = 600_000;
+
+/// How long a host may be silent that has not enabled its controller, or has shut it down
+/// (NVMe 2.0 §3.9: the keep alive timer does not run then).
+const NOT_ENABLED_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What a controller gives access to.
 pub(crate) enum Kind<D> {
@@ -60,6 +65,8 @@ pub(crate) struct Controller<D> {
     pub announced: Cell<bool>,
     pub configuration: Cell<Configuration>,
     pub status: Cell<u32>,
+    /// Makes caches of devices safe, after the host has asked for a shutdown.
+    flushing: RefCell<Option<CancelOnDrop<()>>>,
     /// KATO of Connect, which counts again after a reset.
     pub connect_keep_alive_ms: u32,
     pub keep_alive_ms: Cell<u32>,
@@ -106,6 +113,7 @@ impl<D> Controller<D> {
             announced: Cell::new(false),
             configuration: Cell::default(),
             status: Cell::new(0),
+            flushing: RefCell::default(),
             connect_keep_alive_ms: keep_alive_ms,
             keep_alive_ms: Cell::new(0),
             last_seen: Cell::new(now),
@@ -135,8 +143,12 @@ impl<D> Controller<D> {
 
     /// True when a host that was not heard of for `silent` is to be given up: after its keep alive
     /// timeout, rounded up to the granularity we state; a discovery controller without one after
-    /// the idle timeout.
+    /// the idle timeout. A controller that is not enabled, or is shut down, has a time of its own.
     pub fn is_expired(&self, silent: Duration, settings: &TargetSettings) -> bool {
+        let configuration = self.configuration.get();
+        if !configuration.enabled() || configuration.shutdown() != 0 {
+            return silent > NOT_ENABLED_TIMEOUT;
+        }
         let granularity = Duration::from_millis(u64::from(KEEP_ALIVE_GRANULARITY_100MS) * 100);
         match self.keep_alive_ms.get() {
             0 => self.is_discovery() && silent > settings.discovery_idle_timeout,

@@ -1,5 +1,7 @@
 //! Properties (NVMe 2.0 §3.1.3): the registers of a fabrics controller.
 
+use std::rc::Rc;
+
 use block::BlockDevice;
 use nvme::Status;
 use nvme::fabrics::{
@@ -7,7 +9,7 @@ use nvme::fabrics::{
 };
 
 use super::Controller;
-use crate::session::Session;
+use crate::session::{Role, Session};
 use crate::transport::Reply;
 
 /// TO: a controller is ready at once; hosts get 7.5 s all the same.
@@ -15,6 +17,9 @@ const READY_TIMEOUT_500MS: u8 = 15;
 
 /// Log2 of the sizes of queue entries (IOSQES, IOCQES).
 const ENTRY_SIZES: (u8, u8) = (6, 4);
+
+/// SHN of a normal shutdown.
+const NORMAL_SHUTDOWN: u8 = 1;
 
 impl<D: BlockDevice + 'static> Controller<D> {
     pub(super) fn property_get(&self, command: &Property, queue_entries_max: u16) -> Reply {
@@ -57,8 +62,42 @@ impl<D: BlockDevice + 'static> Controller<D> {
             self.reset(session);
         }
         if new.shutdown() != 0 && old.shutdown() == 0 {
-            let shutdown = controller_status::SHUTDOWN_COMPLETE;
-            self.status.set(self.status.get() | shutdown);
+            self.shut_down(new.shutdown(), session);
+        }
+    }
+
+    /// SHN was written (NVMe 2.0 §3.6.1). A normal shutdown is complete once what devices hold in
+    /// volatile caches is safe; an abrupt one is at once.
+    fn shut_down(&self, shutdown: u8, session: &Session<D>) {
+        let status = self.status.get();
+        match session.role.get() {
+            Some(Role::Admin(this)) if shutdown == NORMAL_SHUTDOWN && self.has_write_cache() => {
+                self.status
+                    .set(status | controller_status::SHUTDOWN_OCCURRING);
+                let this = Rc::clone(this);
+                let flushing = reactor::spawn(async move {
+                    this.flush_caches().await;
+                    let left = this.status.get() & !controller_status::SHUTDOWN_OCCURRING;
+                    this.status.set(left | controller_status::SHUTDOWN_COMPLETE);
+                });
+                self.flushing.replace(Some(flushing.cancel_on_drop()));
+            }
+            _ => self
+                .status
+                .set(status | controller_status::SHUTDOWN_COMPLETE),
+        }
+    }
+
+    /// Flushes what caches. A device that fails to has said so to its drive's owner, and a host
+    /// that shuts down could do nothing about it.
+    async fn flush_caches(&self) {
+        let Some(view) = self.subsystem() else { return };
+        let all: Vec<_> = view.namespaces.borrow().values().cloned().collect();
+        for namespace in all {
+            if namespace.geometry().volatile_write_cache && view.still_has(&namespace) {
+                let _entered = namespace.in_flight.enter();
+                let _ = namespace.device.flush().await;
+            }
         }
     }
 
@@ -77,6 +116,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
 
     /// Controller reset (NVMe 2.0 §3.7.2): I/O queues go, the admin queue stays.
     fn reset(&self, session: &Session<D>) {
+        self.flushing.take();
         self.status.set(0);
         let tags = self.events.borrow_mut().abort_all();
         for tag in tags {

@@ -137,6 +137,9 @@ impl Connection {
             PduType::COMMAND_CAPSULE => {
                 let capsule = CommandCapsule::ref_from_bytes(header).map_err(|_| cut)?;
                 self.receiving = self.receive_command(layout, &capsule.entry)?;
+                if self.phase == Phase::Ended(End::TooManyCommands) {
+                    self.push_terminate(FatalError::sequence(), header);
+                }
             }
             PduType::HOST_DATA => {
                 let header = DataHeader::ref_from_bytes(header).map_err(|_| cut)?;

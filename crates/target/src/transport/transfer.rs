@@ -145,22 +145,21 @@ impl Connection {
             return Err(FatalError::invalid_field(field::LENGTH));
         }
         if length > self.settings.host_data_bytes_max {
-            return Err(FatalError::new(
-                FatalErrorStatus::LIMIT_EXCEEDED,
-                field::LENGTH,
-            ));
+            return Err(FatalError::of(FatalErrorStatus::LIMIT_EXCEEDED));
         }
         let tag = header.transfer_tag.get();
-        let wrong_tag = FatalError::invalid_field(field::TRANSFER_TAG);
-        let slot = self.slots.get_mut(usize::from(tag >> 2)).ok_or(wrong_tag)?;
-        let window = slot.open_window(tag & 0b11).ok_or(wrong_tag)?;
+        let asked = self.slots.get(usize::from(tag >> 2));
+        let Some(window) = asked.and_then(|slot| slot.open_window(tag & 0b11)) else {
+            return Err(self.unasked());
+        };
+        let unknown = FatalError::invalid_field(field::TRANSFER_TAG);
+        let slot = self.slots.get_mut(usize::from(tag >> 2)).ok_or(unknown)?;
         if slot.command_id != header.command_id.get() {
             return Err(FatalError::invalid_field(field::COMMAND_ID));
         }
         let end = offset.checked_add(length).filter(|end| *end <= window.end);
         let (Some(end), true) = (end, offset == window.at) else {
-            let status = FatalErrorStatus::DATA_OUT_OF_RANGE;
-            return Err(FatalError::new(status, field::OFFSET));
+            return Err(FatalError::of(FatalErrorStatus::DATA_OUT_OF_RANGE));
         };
         if (layout.flags & flags::LAST_PDU != 0) != (end == window.end) {
             return Err(FatalError::invalid_field(field::FLAGS));
@@ -178,6 +177,15 @@ impl Connection {
             end,
             digest: layout.data_digest.then(nvme::RunningDigest::new),
         }))
+    }
+
+    /// What is wrong with data for a tag that has no window: the tag, or all of the PDU where no
+    /// data is awaited at all.
+    fn unasked(&self) -> FatalError {
+        match self.slots.iter().any(Slot::awaits_data) {
+            true => FatalError::invalid_field(field::TRANSFER_TAG),
+            false => FatalError::sequence(),
+        }
     }
 
     /// All data of one PDU came, and its digest, if there was one, matched or not.
@@ -215,6 +223,11 @@ impl Slot {
     fn open_window(&self, number: u16) -> Option<Window> {
         let window = *self.transfer.windows.get(usize::from(number))?;
         (self.state == SlotState::Transferring && window.at < window.end).then_some(window)
+    }
+
+    fn awaits_data(&self) -> bool {
+        let mut numbers = 0..self.transfer.windows.len() as u16;
+        numbers.any(|number| self.open_window(number).is_some())
     }
 }
 

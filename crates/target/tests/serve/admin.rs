@@ -167,8 +167,16 @@ fn log_pages_say_what_they_should() {
         }
         let commands: CommandEffects = page(&controller, LogPage::COMMAND_EFFECTS, 0).await;
         let write = commands.io[usize::from(IoOpcode::WRITE.0)].get();
-        assert_eq!(write, effects::SUPPORTED | effects::CONTENT_CHANGE);
+        let changes = effects::SUPPORTED | effects::CONTENT_CHANGE;
+        assert_eq!(write, changes | effects::OF_NAMESPACE);
         assert_eq!(commands.io[usize::from(IoOpcode::COPY.0)].get(), 0);
+        let read = commands.admin[usize::from(AdminOpcode::IDENTIFY.0)].get();
+        assert_eq!(read, effects::SUPPORTED | effects::OF_CONTROLLER);
+        let features: SupportedPages = page(&controller, LogPage::FEATURE_EFFECTS, 0).await;
+        let said = |feature: Feature| features.pages[usize::from(feature.0)].get();
+        let of_namespace = effects::SUPPORTED | effects::OF_NAMESPACE;
+        assert_eq!(said(Feature::RESERVATION_MASK), of_namespace);
+        assert_eq!(said(Feature::VOLATILE_WRITE_CACHE), 0, "nothing caches");
         let slots: FirmwareSlots = page(&controller, LogPage::FIRMWARE, 0).await;
         assert_eq!(from_padded(&slots.revisions[0]), env!("CARGO_PKG_VERSION"));
 

@@ -27,6 +27,12 @@ fn command(opcode: IoOpcode, nsid: u32, start: u64, blocks: u32) -> ReadWrite {
     ReadWrite::new(opcode, nsid, start, blocks, SglDescriptor::transport(0))
 }
 
+/// The same with a directive's type.
+fn directed(mut command: ReadWrite) -> SubmissionEntry {
+    command.control = (1 << 4).into();
+    *command.entry()
+}
+
 /// Each wrong command gets the status the specification has for it, and the queue goes on.
 #[test]
 fn io_commands_refuse_by_the_book() {
@@ -99,6 +105,12 @@ fn io_commands_refuse_by_the_book() {
                 entry(command(write, 1, 0, 8)),
                 out(2048),
                 length,
+            ),
+            (
+                "a write under a directive",
+                directed(command(write, 1, 0, 4)),
+                out(2048),
+                field,
             ),
             (
                 "a write of too much",

@@ -251,6 +251,8 @@ fn discovery_is_not_kept_for_whoever_is_silent() {
             let data = ConnectData::new([1; 16], CONTROLLER_ID_DYNAMIC, subsystem, HOST);
             let connect = Connect::new(0, 31, keep_alive_ms);
             assert!(raw.connect(&connect, &data).await.status().is_success());
+            let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
+            raw.command(enable.entry(), &[]).await;
             raw
         };
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
@@ -306,6 +308,9 @@ fn an_overfull_queue_ends_the_association() {
         for _ in 0..5 {
             io.send(&capsule(read.entry(), &[])).await;
         }
+        let said = io.receive(24).await.unwrap();
+        let (request, _) = TerminateRequest::read_from_prefix(&said).unwrap();
+        assert_eq!(request.error(), FatalError::sequence());
         assert!(io.closes_within(Duration::from_secs(5)).await);
         assert!(admin.closes_within(Duration::from_secs(5)).await);
         assert!(fixture.target.sessions().is_empty());

@@ -22,6 +22,7 @@ mod raw;
 mod refusals;
 mod reservations;
 mod secure;
+mod shutting_down;
 mod unready;
 mod views;
 

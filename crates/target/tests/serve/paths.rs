@@ -1,5 +1,7 @@
 //! Two ports to one subsystem: how good a path each is, and what hosts learn and get of it.
 
+use std::rc::Rc;
+
 use block::{BlockDevice, Buffer, Lba};
 use initiator::{Controller, Data};
 use nvme::event::AsyncEvent;
@@ -9,7 +11,7 @@ use target::{PathState, PortSettings, TargetError, TargetSettings};
 use zerocopy::{FromBytes, FromZeros};
 
 use crate::io::geometry;
-use crate::{Fixture, SUBSYSTEM, options, simulate};
+use crate::{Fixture, SUBSYSTEM, namespace, nqn, options, simulate};
 
 const OTHER_PORT: u16 = 2;
 
@@ -47,7 +49,8 @@ fn a_port_is_as_good_a_path_as_it_is_said_to_be() {
         let other = Controller::connect(other_address, SUBSYSTEM, options())
             .await
             .unwrap();
-        assert_eq!(state(&other).await, (0, AnaState::OPTIMIZED));
+        let (before, told) = state(&other).await;
+        assert_eq!(told, AnaState::OPTIMIZED);
         let states = [
             (PathState::Inaccessible, AnaState::INACCESSIBLE),
             (PathState::NonOptimized, AnaState::NON_OPTIMIZED),
@@ -58,7 +61,7 @@ fn a_port_is_as_good_a_path_as_it_is_said_to_be() {
             // Saying it again is no change.
             fixture.target.set_path_state(OTHER_PORT, set).unwrap();
             assert_eq!(other.next_event().await, Some(AsyncEvent::ANA_CHANGED));
-            assert_eq!(state(&other).await, (changes, told));
+            assert_eq!(state(&other).await, (before + changes, told));
             assert_eq!(state(&first).await.1, AnaState::OPTIMIZED);
             let expected = match set {
                 PathState::Inaccessible => Status::ANA_INACCESSIBLE,
@@ -69,6 +72,24 @@ fn a_port_is_as_good_a_path_as_it_is_said_to_be() {
         }
         let unknown = fixture.target.set_path_state(9, PathState::Optimized);
         assert!(matches!(unknown, Err(TargetError::UnknownPort(9))));
+    });
+}
+
+/// The change count of the ANA log counts changes of the list of namespaces as well.
+#[test]
+fn a_namespace_that_comes_or_goes_changes_the_ana_log() {
+    simulate(83, async {
+        let fixture = Fixture::start(TargetSettings::default(), geometry(4096, 64));
+        let controller = fixture.connect(options()).await;
+        let (before, _) = state(&controller).await;
+        let (target, nqn) = (&fixture.target, nqn(SUBSYSTEM));
+        let device = Rc::clone(&fixture.device);
+        target.add_namespace(&nqn, namespace(2), device).unwrap();
+        assert_eq!(state(&controller).await.0, before + 1);
+        target.namespace_resized(&nqn, 2).unwrap();
+        assert_eq!(state(&controller).await.0, before + 1);
+        target.remove_namespace(&nqn, 2).await.unwrap();
+        assert_eq!(state(&controller).await.0, before + 2);
     });
 }
 

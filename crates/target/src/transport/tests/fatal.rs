@@ -103,8 +103,8 @@ type Spoil = fn(&mut Host, &ReadyToTransfer);
 /// H2CData that does not answer the R2T it names.
 #[test]
 fn host_data_that_nobody_asked_for() {
-    let range = FatalError::new(FatalErrorStatus::DATA_OUT_OF_RANGE, field::OFFSET);
-    let limit = FatalError::new(FatalErrorStatus::LIMIT_EXCEEDED, field::LENGTH);
+    let range = FatalError::of(FatalErrorStatus::DATA_OUT_OF_RANGE);
+    let limit = FatalError::of(FatalErrorStatus::LIMIT_EXCEEDED);
     let wrong = FatalError::invalid_field;
     let cases: [(&str, Spoil, Option<FatalError>); 11] = [
         (
@@ -190,7 +190,7 @@ fn host_data_that_nobody_asked_for() {
     }
 }
 
-/// Data that comes after the transfer is complete names a tag that is closed.
+/// Data that comes after the transfer is complete is awaited by no command.
 #[test]
 fn the_same_data_twice() {
     let (mut host, mut connection) = connected(PLAIN, 8, true);
@@ -200,15 +200,17 @@ fn the_same_data_twice() {
     let request = host.requests.pop().unwrap();
     host.answer(&request);
     host.answer(&request);
-    let expected = FatalError::invalid_field(field::TRANSFER_TAG);
-    assert_eq!(outcome(&mut host, &mut connection), Some(expected));
+    assert_eq!(
+        outcome(&mut host, &mut connection),
+        Some(FatalError::sequence())
+    );
 }
 
 /// What a host says with H2CTermReq is kept, and is not answered.
 #[test]
 fn a_host_that_terminates() {
     let (mut host, mut connection) = connected(PLAIN, 8, true);
-    let error = FatalError::new(FatalErrorStatus::DATA_OUT_OF_RANGE, 0);
+    let error = FatalError::of(FatalErrorStatus::DATA_OUT_OF_RANGE);
     let request = TerminateRequest::new(PduType::HOST_TERMINATE, error, 0);
     assert_eq!(request.common.flags & flags::HEADER_DIGEST, 0);
     connection.receive(request.as_bytes());

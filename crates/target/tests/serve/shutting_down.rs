@@ -1,0 +1,83 @@
+//! What a host is told that shuts its controller down, and how long a silent one is kept then.
+
+use std::time::Duration;
+
+use nvme::fabrics::{Configuration, Connect, Property, PropertyOffset, controller_status};
+use target::TargetSettings;
+
+use crate::io::geometry;
+use crate::raw::{Raw, connect_data};
+use crate::{Fixture, simulate};
+
+const NORMAL: u8 = 1;
+const ABRUPT: u8 = 2;
+
+async fn configure(raw: &Raw, configuration: Configuration) {
+    let set = Property::set(PropertyOffset::CONFIGURATION, configuration.0);
+    raw.command(set.entry(), &[]).await;
+}
+
+async fn status(raw: &Raw) -> u32 {
+    let status = Property::get(PropertyOffset::STATUS, false);
+    raw.command(status.entry(), &[]).await.result.get() as u32
+}
+
+async fn enabled(fixture: &Fixture, keep_alive_ms: u32) -> Raw {
+    let raw = Raw::initialized(fixture.address).await;
+    let connect = Connect::new(0, 31, keep_alive_ms);
+    let connected = raw.connect(&connect, &connect_data(0xffff)).await;
+    assert!(connected.status().is_success());
+    configure(&raw, Configuration::ENABLE).await;
+    raw
+}
+
+/// A normal shutdown is complete when the caches of devices are safe. An abrupt one waits for
+/// nothing, and neither does one where nothing caches.
+#[test]
+fn a_shutdown_is_complete_when_caches_are_safe() {
+    for (caches, shutdown, flushes) in [(true, NORMAL, 1), (true, ABRUPT, 0), (false, NORMAL, 0)] {
+        simulate(91, async move {
+            let mut geometry = geometry(4096, 64);
+            geometry.volatile_write_cache = caches;
+            let fixture = Fixture::start(TargetSettings::default(), geometry);
+            let raw = enabled(&fixture, 0).await;
+            fixture.device.delay.set(Duration::from_secs(1));
+            configure(&raw, Configuration::ENABLE.with_shutdown(shutdown)).await;
+            let ready = controller_status::READY;
+            let complete = ready | controller_status::SHUTDOWN_COMPLETE;
+            let at_once = match flushes {
+                0 => complete,
+                _ => ready | controller_status::SHUTDOWN_OCCURRING,
+            };
+            assert_eq!(status(&raw).await, at_once, "{caches} {shutdown}");
+            reactor::sleep(Duration::from_secs(2)).await;
+            assert_eq!(status(&raw).await, complete);
+            assert_eq!(fixture.device.flushes.get(), flushes);
+            // A reset ends it, and the controller can be enabled again.
+            configure(&raw, Configuration(0)).await;
+            configure(&raw, Configuration::ENABLE).await;
+            assert_eq!(status(&raw).await, ready);
+        });
+    }
+}
+
+/// The keep alive timer runs for controllers that are enabled. One that is not, or is shut down,
+/// is kept for two minutes.
+#[test]
+fn the_keep_alive_timer_runs_while_a_controller_is_enabled() {
+    simulate(92, async {
+        let fixture = Fixture::start(TargetSettings::default(), geometry(4096, 64));
+        let (short, soon, long) = (1000, Duration::from_secs(5), Duration::from_secs(110));
+        let silent = enabled(&fixture, short).await;
+        assert!(silent.closes_within(soon).await);
+        let never = Raw::initialized(fixture.address).await;
+        let connect = Connect::new(0, 31, short);
+        never.connect(&connect, &connect_data(0xffff)).await;
+        let shut = enabled(&fixture, short).await;
+        configure(&shut, Configuration::ENABLE.with_shutdown(NORMAL)).await;
+        assert!(!never.closes_within(long).await);
+        assert!(!shut.closes_within(Duration::ZERO).await);
+        assert!(never.closes_within(Duration::from_secs(20)).await);
+        assert!(shut.closes_within(Duration::from_secs(20)).await);
+    });
+}
