@@ -8,9 +8,11 @@ mod support;
 
 use std::time::Duration;
 
-use api::PathState;
+use api::{PathState, Severity};
 use initiator::{ConnectOptions, Controller};
-use peer::{Claim, Peer, status};
+use nvme::fabrics::{Configuration, Property, PropertyOffset};
+use nvme::{IoOpcode, SglDescriptor, SubmissionEntry};
+use peer::{Claim, Peer, capsule, status};
 use reactor::{Reactor, ReactorConfig};
 use support::{Node, name, wait_until};
 
@@ -146,5 +148,125 @@ fn controllers_have_the_identifiers_of_their_nodes_range() {
                 assert!((first..=last).contains(&id), "{id} of {first} to {last}");
             }
         }
+    });
+}
+
+/// A host that is connected, and whose I/O queues come and go.
+struct Restless<'a> {
+    node: &'a Node,
+    subsystem_nqn: String,
+    controller_id: u16,
+    admin: Peer,
+}
+
+impl Restless<'_> {
+    fn connect(node: &Node) -> Restless<'_> {
+        let subsystem_nqn = node.client().volume(&name("v")).unwrap().nqn;
+        let mut admin = Peer::initialized(node.endpoints().nvme[0]).unwrap();
+        let claim = Claim {
+            host_nqn: HOST,
+            host_id: ID.to_be_bytes(),
+            subsystem_nqn: &subsystem_nqn,
+            ..Claim::default()
+        };
+        let answer = admin.connect(&claim).unwrap();
+        assert_eq!(status(&answer), 0);
+        let controller_id = answer.entry.result.get() as u16;
+        let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
+        admin.command(enable.entry(), &[]).unwrap();
+        Restless {
+            node,
+            subsystem_nqn,
+            controller_id,
+            admin,
+        }
+    }
+
+    /// Its I/O queue, with a write under way if `busy`, which waits for its data.
+    fn queue(&self, busy: bool) -> Peer {
+        let mut queue = Peer::initialized(self.node.endpoints().nvme[0]).unwrap();
+        let claim = Claim {
+            host_nqn: HOST,
+            host_id: ID.to_be_bytes(),
+            subsystem_nqn: &self.subsystem_nqn,
+            controller_id: self.controller_id,
+            queue_id: 1,
+            ..Claim::default()
+        };
+        assert_eq!(status(&queue.connect(&claim).unwrap()), 0);
+        if busy {
+            let data = SglDescriptor::transport(4096);
+            let mut write = SubmissionEntry::new(IoOpcode::WRITE.0, 1, data);
+            write.namespace_id = 1.into();
+            queue.send(&capsule(&write, &[]));
+            // R2T: the node has the command.
+            queue.next_pdu().unwrap();
+        }
+        queue
+    }
+
+    /// How many queues the node knows of.
+    fn queues(&self) -> usize {
+        let shown = self.node.client().host_connections(&name("db")).unwrap();
+        shown.sessions[0].queues as usize
+    }
+
+    /// Loses that queue, and waits until the node has seen it.
+    fn lose(&self, queue: Peer) {
+        drop(queue);
+        wait_until("the queue is gone", || self.queues() == 0);
+    }
+}
+
+/// From now on the end of this connection is a reset.
+fn reset_at_end(peer: &Peer) {
+    let linger = Some(Duration::ZERO);
+    rustix::net::sockopt::set_socket_linger(&peer.stream, linger).unwrap();
+}
+
+/// The event names the host, its address and the reason, once however often it comes; a queue that
+/// is closed at rest is no news.
+#[test]
+fn a_connection_that_is_lost_in_mid_command_is_told_with_host_address_and_reason() {
+    let node = Node::develop(&["--drives", "2"]);
+    node.answer(&["host", "add", "db", "--nqn", HOST]);
+    node.answer(&["volume", "create", "v", "--drive", "d1", "--allow", "db"]);
+    let client = node.client();
+    let losses = || {
+        let events = client.events(0).unwrap().items.into_iter();
+        let lost = events.filter(|event| event.message.contains("lost a queue"));
+        lost.collect::<Vec<_>>()
+    };
+    let host = Restless::connect(&node);
+    host.lose(host.queue(false));
+    assert_eq!(losses(), [], "closed at rest");
+    let reasons = [
+        "the connection broke",
+        "it closed the connection in mid-command",
+    ];
+    for _ in 0..10 {
+        let broken = host.queue(true);
+        reset_at_end(&broken);
+        host.lose(broken);
+    }
+    host.lose(host.queue(true));
+    wait_until("both are told", || losses().len() >= reasons.len());
+    let told = losses();
+    assert_eq!(told.len(), reasons.len(), "{told:?}");
+    for (event, reason) in told.iter().zip(reasons) {
+        assert_eq!(event.severity, Severity::Warning, "{event:?}");
+        assert_eq!(event.object, format!("subsystem/{}", host.subsystem_nqn));
+        let who = format!("{HOST} at 127.0.0.1:");
+        assert!(event.message.starts_with(&who), "{event:?}");
+        assert!(event.message.ends_with(reason), "{event:?}");
+    }
+    // No refusal, and none is counted.
+    let shown = client.host_connections(&name("db")).unwrap();
+    assert_eq!(shown.last_refusal, None);
+    reset_at_end(&host.admin);
+    drop(host);
+    wait_until("the end of the controller is told", || {
+        let mut events = client.events(0).unwrap().items.into_iter();
+        events.any(|event| event.message == format!("{HOST} disconnected: the connection broke"))
     });
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use access::{HostKeys, Nqn, TlsKey};
 use nvme::FatalErrorStatus;
 use nvme::authentication::Failure;
-use target::{CloseReason, Fault, RefusalReason, Target, TargetEvent};
+use target::{CloseReason, Fault, Loss, RefusalReason, Target, TargetEvent};
 
 use crate::NodeError;
 use crate::core::Core;
@@ -135,6 +135,7 @@ fn told(event: TargetEvent) -> Option<NodeEvent> {
             host: host_nqn.map(|nqn| nqn.to_string()),
             address: host_address,
             subsystem: subsystem_nqn.map(|nqn| nqn.to_string()),
+            served: matches!(reason, RefusalReason::Lost(_)),
             reason: refusal_in_words(reason),
             times,
         },
@@ -176,6 +177,8 @@ fn refusal_in_words(reason: RefusalReason) -> &'static str {
         RefusalReason::Late => "another core of the node did not answer in time",
         RefusalReason::TooManyCommands => "it sent more commands than its queue takes",
         RefusalReason::Protocol(error) => offence_in_words(error),
+        RefusalReason::Lost(Loss::Broken) => "the connection broke",
+        RefusalReason::Lost(Loss::MidCommand) => "it closed the connection in mid-command",
     }
 }
 

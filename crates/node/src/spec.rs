@@ -311,6 +311,8 @@ pub enum NodeEvent {
         address: SocketAddr,
         /// The NVMe Qualified Name of the subsystem that it wanted, if it said that.
         subsystem: Option<String>,
+        /// It was served until then: it lost a connection of its I/O queues.
+        served: bool,
         /// Why, in words.
         reason: &'static str,
         /// How often from that address since it was last told of; the names are the latest.

@@ -433,15 +433,17 @@ fn event_sink(
             host,
             address,
             subsystem,
+            served,
             reason,
             times,
-        } => hosts.refused(
-            host.as_deref(),
-            address,
-            subsystem.as_deref(),
-            reason,
-            times,
-        ),
+        } => {
+            let (host, subsystem) = (host.as_deref(), subsystem.as_deref());
+            let tell = match served {
+                true => HostEvents::lost,
+                false => HostEvents::refused,
+            };
+            tell(&hosts, host, address, subsystem, reason, times);
+        }
     })
 }
 

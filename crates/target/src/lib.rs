@@ -67,7 +67,7 @@ pub use latency::Latency;
 pub use port::PathState;
 pub use reach::{Asker, address_for};
 pub use report::{
-    CloseReason, Counters, Fault, NamespaceCounters, RefusalReason, SessionInfo, TargetEvent,
+    CloseReason, Counters, Fault, Loss, NamespaceCounters, RefusalReason, SessionInfo, TargetEvent,
 };
 pub use settings::{
     CONNECTIONS_MAX, NAMESPACE_ID_MAX, NamespaceSettings, PortSet, PortSettings, SubsystemSettings,

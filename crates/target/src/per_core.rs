@@ -180,7 +180,9 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Tells the node of a refusal, now or with others.
     pub fn report_refusal(&self, refused: Refused) {
-        self.hosts_refused.set(self.hosts_refused.get() + 1);
+        if !matches!(refused.reason, RefusalReason::Lost(_)) {
+            self.hosts_refused.set(self.hosts_refused.get() + 1);
+        }
         let told = self.refusals.borrow_mut().note(refused, reactor::now());
         if let Some(event) = told {
             self.report(event);

@@ -152,6 +152,17 @@ pub enum RefusalReason {
     Protocol(FatalErrorStatus),
     /// It has more commands outstanding than its queue has entries.
     TooManyCommands,
+    /// It was served, and a connection of its I/O queues is lost.
+    Lost(Loss),
+}
+
+/// How a host lost the connection of an I/O queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The host or the network reset it, or nothing came through any more.
+    Broken,
+    /// The host closed it while commands were under way, as it does when these take it too long.
+    MidCommand,
 }
 
 /// What is wrong with a Connect.

@@ -18,7 +18,8 @@ use crate::io::IoQueue;
 use crate::per_core::Core;
 use crate::port::PathState;
 use crate::portions::{Portions, Room};
-use crate::report::CloseReason;
+use crate::refusals::Refused;
+use crate::report::{CloseReason, Loss, RefusalReason};
 use crate::reservation::command as reservation;
 use crate::secure::Secured;
 use crate::settings::Transport;
@@ -526,10 +527,31 @@ impl<D: BlockDevice + 'static> Session<D> {
         match self.role.get() {
             Some(Role::Admin(controller)) => self.core.end_controller(controller, reason),
             Some(Role::Io(queue)) => {
+                self.tell_of_loss(reason);
                 self.core
                     .detach(queue.controller_id, queue.queue_id, self.id);
             }
             None => {}
         }
+    }
+
+    /// A host that loses an I/O queue closes the rest by itself, and the end of its controller does
+    /// not say why.
+    fn tell_of_loss(&self, reason: CloseReason) {
+        let loss = match reason {
+            CloseReason::Network => Loss::Broken,
+            CloseReason::Host if self.machine.borrow().outstanding() > 0 => Loss::MidCommand,
+            _ => return,
+        };
+        if !self.is_open() {
+            return;
+        }
+        let (host_nqn, subsystem_nqn) = self.names();
+        self.core.report_refusal(Refused {
+            host_nqn,
+            host_address: self.host_address,
+            subsystem_nqn,
+            reason: RefusalReason::Lost(loss),
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! [`HostEvents`]: what the node tells of hosts that come, go and are refused.
+//! [`HostEvents`]: what the node tells of hosts that come, go, are refused and lose connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -57,12 +57,35 @@ impl HostEvents {
         if let Some(host) = host {
             self.refused.note(host, address, subsystem, reason);
         }
+        self.befell("was refused", (host, address), subsystem, reason, times);
+    }
+
+    /// A host that was served lost connections of I/O queues, as often since it was last told of.
+    pub fn lost(
+        &self,
+        host: Option<&str>,
+        address: SocketAddr,
+        subsystem: Option<&str>,
+        reason: &str,
+        times: u64,
+    ) {
+        self.befell("lost a queue", (host, address), subsystem, reason, times);
+    }
+
+    fn befell(
+        &self,
+        what: &str,
+        (host, address): (Option<&str>, SocketAddr),
+        subsystem: Option<&str>,
+        reason: &str,
+        times: u64,
+    ) {
         let host = host.unwrap_or("a host");
         let message = match times {
-            1 => format!("{host} at {address} was refused: {reason}"),
-            _ => format!(
-                "{host} at {address}, or others there, was refused {times} more times: {reason}"
-            ),
+            1 => format!("{host} at {address} {what}: {reason}"),
+            _ => {
+                format!("{host} at {address}, or others there, {what} {times} more times: {reason}")
+            }
         };
         let object = subsystem.map_or("node".to_owned(), of);
         self.tell(Severity::Warning, &object, &message);

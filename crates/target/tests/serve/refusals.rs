@@ -40,6 +40,8 @@ fn seen_elsewhere(reason: RefusalReason) -> Option<&'static str> {
         RefusalReason::NoSecureChannel => Some("secure.rs"),
         RefusalReason::IdentifierTaken | RefusalReason::ProofLate => Some("authentication.rs"),
         RefusalReason::NoName => Some("names.rs"),
+        // Of the program: over sockets of the kernel, which can be reset.
+        RefusalReason::Lost(_) => Some("host_connections.rs"),
     }
 }
 
