@@ -118,7 +118,11 @@ impl<'a> Run<'a> {
         let command = self.executing.swap_remove(which % self.executing.len());
         let reply = match failed {
             true => Reply::status(Status::INTERNAL_ERROR),
-            false => Reply::data(Buffer::new(command.entry.data.length.get() as usize)),
+            false => {
+                // Whatever a capsule says, an answer has no more data than one command transfers.
+                let length = command.entry.data.length.get().min(TRANSFER_BYTES_MAX);
+                Reply::data(Buffer::new(length as usize))
+            }
         };
         self.connection.respond(command.tag, reply);
     }
