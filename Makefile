@@ -181,8 +181,8 @@ neon-test: rust-tools ## parity's kernels for aarch64, in QEMU
 test-long: ## what is too long for `make test`: suites, databases, soaks; all of it, whatever fails
 	$(MAKE) --no-print-directory --keep-going $(LONG)
 
-attacks-long: rust-tools ## all attacks of peers without a key at once, for ATTACK_SECONDS; what they cost a host
-	$(LONG_TESTS) attacked::
+attacks-long: rust-tools build ## all attacks of peers without a key at once, for ATTACK_SECONDS; what they cost a host
+	FLASHYARD_PROGRAM=$$(realpath $(FLASHYARD)) $(LONG_TESTS) attacked::
 
 # XFSTESTS names the folder; XFSTESTS_TESTS what to run there, else `-g generic/auto`.
 xfstests-long: rust-tools ## xfstests on attached volumes, beside plain loop devices; needs XFSTESTS

@@ -11,9 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use access::Secret;
-use api::HostSpec;
-use block::{BlockDevice, Buffer, Durability, IoError, Lba};
-use initiator::{ConnectOptions, Controller, Credentials, Namespace};
+use api::{HostSpec, SecretText};
+use block::{BlockDevice, Buffer, Lba};
+use initiator::{ConnectOptions, Controller, Credentials};
 use reactor::{Reactor, ReactorConfig};
 
 use super::flood::{Facts, Flood};
@@ -22,10 +22,8 @@ use super::support::{Node, http, name, wait_for, wait_until, wait_until_or_tell}
 pub const VICTIM: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
 const MIB: u64 = 1 << 20;
 const BLOCK_BYTES: usize = 4096;
-/// Of a host's pool.
-const POOL_DRIVES: usize = 6;
-/// Of a host's volume.
-const VOLUME_BYTES: u64 = 16 * MIB;
+/// Commands of a host that are under way.
+const DEPTH: usize = 8;
 /// How long a host waits for each answer while it connects: as long as others do.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Its admin queue and an I/O queue.
@@ -37,57 +35,6 @@ const OPENED_LATER: &str = "/history.ring";
 /// Lines of the log that an attack may cause: a few for each address and each reason.
 const LINES_MAX: usize = 1500;
 
-/// The volume of a host, and its commands.
-#[derive(Clone, Copy)]
-pub enum Load {
-    /// Reads of a drive in memory, which cost a node little.
-    Reads,
-    /// Reads and writes of a pool, which cost a node more than the host.
-    #[allow(dead_code, reason = "the long test of a host's rate works with a pool")]
-    Pool,
-}
-
-impl Load {
-    /// Makes the volume of the host called victim.
-    fn prepare(self, node: &Node) {
-        let (drives, size) = match self {
-            Load::Reads => (1, "16MiB"),
-            Load::Pool => (POOL_DRIVES, "64MiB"),
-        };
-        let drives: Vec<_> = (0..drives).map(|number| format!("m{number}")).collect();
-        for drive in &drives {
-            node.answer(&["drive", "add", drive, "--memory", size]);
-        }
-        let place = match self {
-            Load::Reads => &["--drive", "m0"][..],
-            Load::Pool => {
-                let pool = ["pool", "create", "fast", "--level", "raid6"];
-                node.answer(&[&pool[..], &["--drives", &drives.join(",")]].concat());
-                &["--pool", "fast", "--size", "16MiB"]
-            }
-        };
-        let volume = ["volume", "create", "data", "--allow", "victim"];
-        node.answer(&[&volume[..], place].concat());
-    }
-
-    /// One command of the task of that number, its turn of that number.
-    async fn command(
-        self,
-        namespace: &Namespace,
-        task: usize,
-        turn: u64,
-        buffer: Buffer,
-    ) -> (Buffer, Result<(), IoError>) {
-        // An odd step comes to every block.
-        let block = Lba((turn * 1021 + task as u64 * 97) % (VOLUME_BYTES / BLOCK_BYTES as u64));
-        match (self, task % 2) {
-            (Load::Reads, _) => namespace.read(Lba(0), buffer).await,
-            (Load::Pool, 0) => namespace.read(block, buffer).await,
-            (Load::Pool, _) => namespace.write(block, buffer, Durability::Durable).await,
-        }
-    }
-}
-
 /// A host that has a key, and commands under way all the time.
 pub struct Host {
     secret: Secret,
@@ -97,15 +44,13 @@ pub struct Host {
 }
 
 impl Host {
-    /// Connects to a volume that is this host's alone, and has `depth` commands under way.
-    ///
-    /// It runs where the thread that starts it may.
-    pub fn start(node: &Node, load: Load, depth: usize) -> Host {
-        node.answer(&["host", "add", "victim", "--nqn", VICTIM]);
-        let made = node.answer(&["host", "key", "victim", "--generate", "-o", "json"]);
-        let made: api::NewHostKey = serde_json::from_str(&made).unwrap();
-        let secret: Secret = made.secret.reveal().parse().unwrap();
-        load.prepare(node);
+    /// Connects to a volume that is this host's alone, and reads from a drive in memory, which
+    /// costs a node little.
+    pub fn start(node: &Node) -> Host {
+        let secret: Secret = admitted(node).reveal().parse().unwrap();
+        node.answer(&["drive", "add", "m0", "--memory", "16MiB"]);
+        let volume = ["volume", "create", "data", "--drive", "m0"];
+        node.answer(&[&volume[..], &["--allow", "victim"]].concat());
         let address = node.endpoints().nvme[0];
         let nqn = node.client().volume(&name("data")).unwrap().nqn;
         let (answers, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
@@ -117,15 +62,15 @@ impl Host {
                 let options = options(proves);
                 let controller = Controller::connect(address, &nqn, options).await.unwrap();
                 let namespace = Rc::new(controller.namespace(1).await.unwrap());
-                let tasks = (0..depth).map(|task| {
+                let tasks = (0..DEPTH).map(|_| {
                     let namespace = Rc::clone(&namespace);
                     let (counted, ends) = (Arc::clone(&counted), Arc::clone(&ends));
                     reactor::spawn(async move {
-                        let (mut buffer, mut turn) = (Buffer::zeroed(BLOCK_BYTES), 0);
+                        let mut buffer = Buffer::zeroed(BLOCK_BYTES);
                         while !ends.load(Ordering::Relaxed) {
-                            let done = load.command(&namespace, task, turn, buffer).await;
+                            let done = namespace.read(Lba(0), buffer).await;
                             done.1.expect("the host is served all the time");
-                            (buffer, turn) = (done.0, turn + 1);
+                            buffer = done.0;
                             counted.fetch_add(1, Ordering::Relaxed);
                         }
                     })
@@ -179,6 +124,14 @@ fn options(secret: Secret) -> ConnectOptions {
         connect_timeout: PATIENCE,
         ..ConnectOptions::new(VICTIM)
     }
+}
+
+/// Makes the host called victim; gives the secret that it has to prove.
+pub fn admitted(node: &Node) -> SecretText {
+    node.answer(&["host", "add", "victim", "--nqn", VICTIM]);
+    let made = node.answer(&["host", "key", "victim", "--generate", "-o", "json"]);
+    let made: api::NewHostKey = serde_json::from_str(&made).unwrap();
+    made.secret
 }
 
 /// A node with a drive that somebody administers.
@@ -277,7 +230,7 @@ fn resident(node: &Node) -> u64 {
 /// Attacks a node for as long as said from each of [`origins`], and looks at all that is promised.
 pub fn withstand(time: Duration) {
     let node = prepared(&[]);
-    let host = Host::start(&node, Load::Reads, 8);
+    let host = Host::start(&node);
     let facts = known(&node);
     let before = wait_for("the node is at rest", || {
         let before = Belongings::of(&node);

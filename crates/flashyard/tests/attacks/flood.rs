@@ -22,7 +22,7 @@ use super::peer::{Claim, Peer, authentication, capsule, connected_from, status};
 const HELD: usize = 300;
 
 /// Behind everybody else who has something to do on this machine.
-const NICE: i32 = 19;
+pub const NICE: i32 = 19;
 
 /// What strangers know of a node and of its host: all of it goes over the wire in the clear.
 pub struct Facts {
@@ -44,9 +44,9 @@ pub struct Flood {
     attackers: Vec<(&'static str, Arc<AtomicU64>, JoinHandle<()>)>,
 }
 
-type Attack = fn(&Facts, &mut Strangers);
+pub type Attack = fn(&Facts, &mut Strangers);
 
-const ATTACKS: [(&str, Attack); 13] = [
+pub const ATTACKS: [(&str, Attack); 13] = [
     ("silent connections", silent),
     ("discovery that is never left", lingering),
     ("discovery that is asked for ever", inquisitive),
@@ -99,7 +99,7 @@ impl Flood {
 }
 
 /// Where attacks of one kind come from.
-struct Strangers {
+pub struct Strangers {
     addresses: Vec<IpAddr>,
     rounds: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,

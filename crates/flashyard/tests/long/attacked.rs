@@ -1,35 +1,49 @@
 //! Attacks of peers without a key, for as long as `ATTACK_SECONDS` says: what they cost a host.
 //!
 //! The whole node has one processor. Its host and the strangers, which come from other machines in
-//! earnest, share another, where strangers give way to the host. The host works with a pool, which
-//! takes the node several times as long as the host, so the node's processor is what its rate
-//! depends on. A rate is that of a second in which the node ran, with all of its threads. It counts
-//! where other programs of the machine left the node nearly all of its processor: what strangers
-//! may have is a share of time, whoever runs.
+//! earnest, share another, where the host goes before them. The host is `flashyard perf`, and
+//! writes to a pool, which takes the node longer than the host, so the node's processor is what its
+//! rate depends on. Node and host are a release build, if `FLASHYARD_PROGRAM` names one: of a debug
+//! build the host is the slower one.
+//!
+//! A rate is that of a second in which the node ran, with all of its threads: what strangers may
+//! have is a share of the node's time, whoever else runs on the machine. Strangers' own work costs
+//! a node on another machine nothing. Here it takes caches and the machine's time, so threads that
+//! only compute take as much of these in their place while the host is alone.
 
 use std::fmt;
+use std::hint::spin_loop;
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::everything::{Host, Load, known, origins, prepared, withstand};
-use crate::flood::Flood;
+use crate::everything::{VICTIM, admitted, known, origins, prepared, withstand};
+use crate::flood::{ATTACKS, Flood, NICE};
 use crate::setting;
-use crate::support::Node;
+use crate::support::{Node, name, program, wait_until};
 
-/// Commands under way: enough for the node to be what they wait for.
-const DEPTH: usize = 64;
 /// How often it is measured with strangers and without, in turn.
 const ROUNDS: u32 = 6;
 /// What a host may lose of its rate.
 const LOSS_MAX: f64 = 0.1;
 /// The least part of the time for which the node has to run, for a rate to count.
-const RAN_MIN: f64 = 0.8;
+const RAN_MIN: f64 = 0.5;
 /// The least part of the time for which its core has to have work.
 const BUSY_MIN: f64 = 0.9;
 /// How often a measurement is tried.
 const TRIES: u32 = 10;
+/// The host is at work, and strangers are, for this long before it is measured.
+const BEFORE: Duration = Duration::from_secs(3);
+/// How long a thread that is there in a stranger's place computes at a time.
+const BURST: Duration = Duration::from_micros(50);
+/// How often the node's time is looked at.
+const LOOK_PERIOD: Duration = Duration::from_millis(20);
 
 /// As in `make test`, for longer.
 #[test]
@@ -43,18 +57,15 @@ fn an_attack_takes_little_from_a_host() {
     stay_on(0);
     let node = prepared(&["--cores", "0"]);
     stay_on(1);
-    let host = Host::start(&node, Load::Pool, DEPTH);
-    let facts = known(&node);
+    let host = Host::of(&node);
     let time = Duration::from_secs(setting("ATTACK_SECONDS", 60)) / ROUNDS;
     for addresses in origins() {
         let mut losses: Vec<f64> = Vec::new();
         for _ in 0..ROUNDS {
-            let alone = measured(&node, &host, time);
-            let flood = Flood::begin(&facts, &addresses);
-            let attacked = measured(&node, &host, time);
-            let rounds = flood.end();
-            let loss = 1.0 - attacked.rate() / alone.rate();
-            println!("{loss:.3} lost; alone {alone}; with strangers {attacked}; {rounds:?}");
+            let alone = host.measured(time, &Beside::stand_ins);
+            let attacked = host.measured(time, &|| Beside::strangers(&node, &addresses));
+            let loss = 1.0 - attacked.rate / alone.rate;
+            println!("{loss:.3} lost; alone {alone}; with strangers {attacked}");
             losses.push(loss);
         }
         losses.sort_by(f64::total_cmp);
@@ -63,7 +74,6 @@ fn an_attack_takes_little_from_a_host() {
         println!("{} addresses: {median:.3} of the rate", addresses.len());
         assert!(median < LOSS_MAX, "{losses:?}");
     }
-    host.end();
 }
 
 /// This thread, and what it starts from now on, runs on that processor.
@@ -73,34 +83,167 @@ fn stay_on(processor: usize) {
     sched_setaffinity(None, &set).unwrap();
 }
 
-/// What a host had of a node for some time.
-struct Served {
-    answers: f64,
-    /// Seconds.
-    time: f64,
-    /// Seconds for which a thread of the node ran.
-    ran: f64,
-    /// The part of the time for which the node's core ran, or waited for the processor.
-    busy: f64,
+/// Who is at work beside a host.
+enum Beside {
+    Strangers(Flood),
+    StandIns(Arc<AtomicBool>, Vec<JoinHandle<()>>),
 }
 
-impl Served {
-    /// Answers in a second of the node's.
-    fn rate(&self) -> f64 {
-        self.answers / self.ran
+impl Beside {
+    fn strangers(node: &Node, addresses: &[IpAddr]) -> Beside {
+        Beside::Strangers(Flood::begin(&known(node), addresses))
     }
+
+    /// Threads that compute, as many as there are kinds of attacks.
+    fn stand_ins() -> Beside {
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = ATTACKS.map(|_| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                rustix::process::nice(NICE).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    while began.elapsed() < BURST {
+                        spin_loop();
+                    }
+                    // Strangers wait for answers, and let the host have its turn then.
+                    std::thread::sleep(BURST);
+                }
+            })
+        });
+        Beside::StandIns(stop, threads.into())
+    }
+
+    fn end(self) {
+        match self {
+            Beside::Strangers(flood) => println!("{:?}", flood.end()),
+            Beside::StandIns(stop, threads) => {
+                stop.store(true, Ordering::Relaxed);
+                for thread in threads {
+                    thread.join().unwrap();
+                }
+            }
+        }
+    }
+}
+
+/// A host with a key, and its volume in a pool.
+struct Host<'a> {
+    node: &'a Node,
+    /// Where its secret is.
+    secret: PathBuf,
+    target: String,
+}
+
+impl Host<'_> {
+    fn of(node: &Node) -> Host<'_> {
+        let secret = node.path().join("secret");
+        std::fs::write(&secret, admitted(node).reveal()).unwrap();
+        let drives: Vec<_> = (0..6).map(|number| format!("m{number}")).collect();
+        for drive in &drives {
+            node.answer(&["drive", "add", drive, "--memory", "64MiB"]);
+        }
+        let pool = ["pool", "create", "fast", "--level", "raid6", "--drives"];
+        node.answer(&[&pool[..], &[&drives.join(",")]].concat());
+        let volume = ["volume", "create", "data", "--pool", "fast"];
+        node.answer(&[&volume[..], &["--size", "16MiB", "--allow", "victim"]].concat());
+        let nqn = node.client().volume(&name("data")).unwrap().nqn;
+        let target = format!("tcp://{}/{nqn}", node.endpoints().nvme[0]);
+        Host {
+            node,
+            secret,
+            target,
+        }
+    }
+
+    /// Writes for [`BEFORE`] and this long, and says then how much.
+    fn start(&self, time: Duration) -> Child {
+        let seconds = |time: Duration| format!("{}s", time.as_secs_f64());
+        // It goes before strangers at once, as if they were on other machines.
+        let mut perf = Command::new("chrt");
+        perf.args(["--fifo", "1", &program()]);
+        perf.args(["perf", &self.target, "--host-nqn", VICTIM]);
+        perf.arg("--dhchap-secret-file").arg(&self.secret);
+        perf.args(["--rw", "randwrite", "--norandommap", "--iodepth", "64"]);
+        perf.args(["--ramp-time", &seconds(BEFORE), "--runtime", &seconds(time)]);
+        perf.args(["--output", "json"]);
+        perf.stdin(Stdio::null()).stdout(Stdio::piped());
+        perf.spawn().unwrap()
+    }
+
+    /// Measures until it counts.
+    fn measured(&self, time: Duration, begin: &dyn Fn() -> Beside) -> Served {
+        for _ in 0..TRIES {
+            let served = self.served(time, begin);
+            if served.ran > RAN_MIN && served.busy > BUSY_MIN && served.in_time {
+                return served;
+            }
+            println!("once more, as that does not count: {served}");
+        }
+        panic!("other programs have the node's processor, or the node waits for its host");
+    }
+
+    fn served(&self, time: Duration, begin: &dyn Fn() -> Beside) -> Served {
+        let mut perf = self.start(time);
+        let connected = || self.node.client().sessions().unwrap().items.len() == 1;
+        wait_until("the host is connected", connected);
+        let beside = begin();
+        let begun = Instant::now();
+        let mut looks = Vec::new();
+        while perf.try_wait().unwrap().is_none() {
+            looks.push(Look::at(self.node));
+            std::thread::sleep(LOOK_PERIOD);
+        }
+        let last = Look::at(self.node);
+        beside.end();
+        let gone = || self.node.client().sessions().unwrap().items.is_empty();
+        wait_until("the host is gone", gone);
+        let said = perf.wait_with_output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+        let said: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+        let (writes, elapsed) = (&said["write"]["ios"], &said["elapsed_seconds"]);
+        let seen = writes.as_f64().unwrap() / elapsed.as_f64().unwrap();
+        let first = looks
+            .iter()
+            .rev()
+            .find(|look| last.time - look.time >= time);
+        let first = first.expect("the host works for longer than it measures");
+        let passed = (last.time - first.time).as_secs_f64();
+        let part = |of: fn(&Look) -> Duration| (of(&last) - of(first)).as_secs_f64() / passed;
+        let ran = part(|look| look.ran);
+        Served {
+            rate: seen / ran,
+            seen,
+            ran,
+            busy: part(|look| look.core),
+            in_time: begun < first.time,
+        }
+    }
+}
+
+/// What a host had of a node for some time.
+struct Served {
+    /// Answers in a second for which the node ran.
+    rate: f64,
+    /// Answers in a second.
+    seen: f64,
+    /// The part of the time for which a thread of the node ran.
+    ran: f64,
+    /// The part of the time for which the node's core had work.
+    busy: f64,
+    /// Whoever is beside the host was there from the beginning.
+    in_time: bool,
 }
 
 impl fmt::Display for Served {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (
+        let Served {
             rate,
-            Served {
-                time, ran, busy, ..
-            },
-        ) = (self.rate(), self);
-        let seen = self.answers / time;
-        let ran = ran / time;
+            seen,
+            ran,
+            busy,
+            ..
+        } = self;
         write!(
             formatter,
             "{rate:.0} answers in a second of the node's, {seen:.0} in one of all \
@@ -109,29 +252,20 @@ impl fmt::Display for Served {
     }
 }
 
-/// Measures until it counts.
-fn measured(node: &Node, host: &Host, time: Duration) -> Served {
-    for _ in 0..TRIES {
-        let served = served(node, host, time);
-        if served.ran > RAN_MIN * served.time && served.busy > BUSY_MIN {
-            return served;
-        }
-        println!("once more, as that does not count: {served}");
-    }
-    panic!("other programs have the node's processor, or the node waits for its host");
+/// What the node has had so far.
+struct Look {
+    time: Instant,
+    ran: Duration,
+    core: Duration,
 }
 
-fn served(node: &Node, host: &Host, time: Duration) -> Served {
-    let now = || (Instant::now(), host.answers(), ran(node), core_time(node));
-    let before = now();
-    std::thread::sleep(time);
-    let after = now();
-    let time = (after.0 - before.0).as_secs_f64();
-    Served {
-        answers: (after.1 - before.1) as f64,
-        time,
-        ran: (after.2 - before.2).as_secs_f64(),
-        busy: (after.3 - before.3).as_secs_f64() / time,
+impl Look {
+    fn at(node: &Node) -> Look {
+        Look {
+            time: Instant::now(),
+            ran: ran(node),
+            core: core_time(node) + stolen(),
+        }
     }
 }
 
@@ -142,7 +276,7 @@ fn ran(node: &Node) -> Duration {
     let (_, fields) = stat.rsplit_once(") ").unwrap();
     let ticks = fields.split(' ').skip(11).take(2);
     let ticks: u64 = ticks.map(|ticks| ticks.parse::<u64>().unwrap()).sum();
-    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    of_ticks(ticks)
 }
 
 /// How long the node's core has run so far, or has waited for its processor.
@@ -159,4 +293,17 @@ fn core_time(node: &Node) -> Duration {
     let times = std::fs::read_to_string(core.join("schedstat")).unwrap();
     let times = times.split(' ').take(2);
     Duration::from_nanos(times.map(|nanos| nanos.parse::<u64>().unwrap()).sum())
+}
+
+/// How long other virtual machines have had the node's processor while it had work.
+fn stolen() -> Duration {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu0 "));
+    // User, nice, system, idle, waiting, two kinds of interrupts, stolen.
+    let stolen = line.unwrap().split(' ').nth(7).unwrap();
+    of_ticks(stolen.parse().unwrap())
+}
+
+fn of_ticks(ticks: u64) -> Duration {
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }

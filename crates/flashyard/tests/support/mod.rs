@@ -19,9 +19,15 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longer than what tests wait for takes on the slowest machine: moving a few MiB, most of all.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The program: that of this build, unless `FLASHYARD_PROGRAM` names another.
+pub fn program() -> String {
+    let named = std::env::var("FLASHYARD_PROGRAM");
+    named.unwrap_or_else(|_| env!("CARGO_BIN_EXE_flashyard").to_owned())
+}
+
 /// The program with `arguments`, ended.
 pub fn flashyard(arguments: &[&str]) -> Output {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_flashyard"));
+    let mut program = Command::new(program());
     program
         .env_remove("FLASHYARD_NODE")
         .env("XDG_CONFIG_HOME", "/nonexistent")
@@ -217,8 +223,7 @@ impl Node {
     /// Starts the process again after it ended; its log goes to `log` in the directory.
     pub fn start(&mut self) {
         let log = std::fs::File::create(self.log_path()).unwrap();
-        let itself = env!("CARGO_BIN_EXE_flashyard").to_owned();
-        let all = [&self.launcher[..], &[itself], &self.arguments].concat();
+        let all = [&self.launcher[..], &[program()], &self.arguments].concat();
         let mut program = Command::new(&all[0]);
         program.args(&all[1..]).stdin(Stdio::null());
         program.env("XDG_CONFIG_HOME", self.directory.path());
