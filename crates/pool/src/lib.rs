@@ -100,6 +100,7 @@ pub use options::{MayLack, OpenOptions, Settings};
 pub use pool::Pool;
 pub use pool::accounting::{Accounting, SpaceUse};
 pub use pool::create::CreateOptions;
+pub use pool::extents::{Extent, Extents};
 pub use pool::shard::Shard;
 pub use pool::sliced::Sliced;
 pub use pool::volume::PoolVolume;

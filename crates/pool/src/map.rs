@@ -5,4 +5,5 @@ pub(crate) mod cache;
 pub(crate) mod fold;
 pub(crate) mod holes;
 pub(crate) mod overlay;
+pub(crate) mod said;
 pub(crate) mod tree;

@@ -3,6 +3,7 @@
 pub(crate) mod accounting;
 pub(crate) mod create;
 pub(crate) mod drive_changes;
+pub(crate) mod extents;
 pub(crate) mod shard;
 pub(crate) mod sliced;
 pub(crate) mod status;
@@ -368,7 +369,6 @@ fn assemble<D: BlockDevice + 'static>(
     let published = as_of_now(newest, &body, entry.claim);
     let superblock = &published.superblock;
     let level = Level::from_code(superblock.level).ok_or(PoolError::Damaged("superblock"))?;
-    let zone_blocks = superblock.zone_blocks.get();
     let array = Array::new(level, members);
     let label_damaged = note_absent(&array, superblock, &entry.damaged);
     array.lease.extend(entry.lease_until);
@@ -384,7 +384,7 @@ fn assemble<D: BlockDevice + 'static>(
         superblock.secret,
         superblock.incarnation.get(),
         usize::from(superblock.width),
-        zone_blocks,
+        superblock.zone_blocks.get(),
         state,
     ));
     Ok(Rc::new_cyclic(|this| {
@@ -409,6 +409,7 @@ fn assemble<D: BlockDevice + 'static>(
             live_nodes: RefCell::default(),
             scrub_unwanted: Cell::new(false),
             changes_memory: RefCell::default(),
+            merged_before: Cell::new(0),
             towards: Cell::new(None),
             unneeded: Notify::new(),
             nodes_lost: Cell::new(false),

@@ -72,6 +72,8 @@ pub struct Options {
     pub latecomers: bool,
     /// Bad drives lie as well.
     pub liars: bool,
+    /// What snapshots are said to differ by is compared with what they read as.
+    pub extents: bool,
 }
 
 impl Options {
@@ -89,6 +91,7 @@ impl Options {
             rivals: false,
             latecomers: true,
             liars: false,
+            extents: false,
         }
     }
 }

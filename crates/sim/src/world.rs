@@ -2,6 +2,7 @@
 
 mod changes;
 mod clients;
+mod extents;
 mod labels;
 mod misfortunes;
 mod refusals;
@@ -439,6 +440,9 @@ impl World {
             let device = device.map_err(|error| format!("snapshot {id}: {error}"))?;
             self.compare_image(&device, |model| model.snapshots.get_mut(&id), id)
                 .await?;
+        }
+        if self.options.extents {
+            self.check_extents(pool).await?;
         }
         if self.extra.once_in(4) {
             self.check_accounts(pool).await?;

@@ -63,6 +63,8 @@ pub(crate) struct Coordinator<D> {
     pub others_dirty: Cell<bool>,
     /// Memory for what a merge changes in a layer.
     pub changes_memory: RefCell<Vec<Change>>,
+    /// The maps have all of what was written to snapshots whose numbers are lower.
+    pub merged_before: Cell<u32>,
     /// How the fold under way goes on, if it has since the pool was opened.
     pub towards: Cell<Option<Towards>>,
     /// There are layers that nobody needs.

@@ -10,6 +10,7 @@ mod cramped;
 mod dead_processes;
 mod events;
 mod exclusion;
+mod extents;
 mod fencing;
 mod given_up;
 mod golden;
