@@ -13,6 +13,7 @@
 mod drive;
 mod error;
 mod event;
+mod extent;
 mod history;
 mod host;
 mod host_key;
@@ -40,6 +41,7 @@ mod volume;
 pub use drive::{Administration, Drive, DriveSpec, WipeQuery};
 pub use error::{ErrorBody, ErrorCode};
 pub use event::{Event, Severity};
+pub use extent::{EXTENTS_MAX, Extent, Extents, ExtentsQuery};
 pub use history::{
     History, HistoryKind, HistoryMetric, HistoryQuery, HistorySeries, ObjectHistory,
 };

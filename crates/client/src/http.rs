@@ -112,6 +112,16 @@ impl Client {
         self.read(self.allowed(self.agent.get(self.at(path))).call())
     }
 
+    /// The same, with a query.
+    pub(crate) fn get_with<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Result<T, ClientError> {
+        let request = self.allowed(self.agent.get(self.at(path)));
+        self.read(request.query_pairs(query).call())
+    }
+
     /// An answer that is text.
     pub(crate) fn text(&self, path: &str) -> Result<String, ClientError> {
         let answer = self.allowed(self.agent.get(self.at(path))).call();

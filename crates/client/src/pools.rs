@@ -1,9 +1,9 @@
 //! One method per operation on pools, their volumes and snapshots, and on jobs.
 
 use api::{
-    CarriedLabel, ImportablePool, Job, List, Name, Pool, PoolImport, PoolSpec, PoolUsage, Schedule,
-    ScheduleSpec, Snapshot, SnapshotGroup, SnapshotName, SnapshotSpec, Volume, VolumeRename,
-    VolumeReserve, VolumeResize, VolumeRollback,
+    CarriedLabel, Extents, ExtentsQuery, ImportablePool, Job, List, Name, Pool, PoolImport,
+    PoolSpec, PoolUsage, Schedule, ScheduleSpec, Snapshot, SnapshotGroup, SnapshotName,
+    SnapshotSpec, Volume, VolumeRename, VolumeReserve, VolumeResize, VolumeRollback,
 };
 
 use crate::{Client, ClientError};
@@ -124,6 +124,20 @@ impl Client {
     /// One snapshot.
     pub fn snapshot(&self, name: &SnapshotName) -> Result<Snapshot, ClientError> {
         self.get(&path(name))
+    }
+
+    /// The bytes of a snapshot that hold something, or may differ from another one's: one answer.
+    pub fn snapshot_extents(
+        &self,
+        name: &SnapshotName,
+        query: &ExtentsQuery,
+    ) -> Result<Extents, ClientError> {
+        let ExtentsQuery { since, from, limit } = query;
+        let since = since.as_ref().map(|since| ("since", since.to_string()));
+        let from = from.map(|from| ("from", from.to_string()));
+        let limit = limit.map(|limit| ("limit", limit.to_string()));
+        let asked = [since, from, limit].into_iter().flatten();
+        self.get_with(&format!("{}/extents", path(name)), asked)
     }
 
     /// Takes a snapshot of a volume.

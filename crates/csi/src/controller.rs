@@ -5,6 +5,7 @@ mod capacity;
 mod create;
 mod health;
 mod list;
+mod metadata;
 mod publish;
 mod snapshots;
 mod source;

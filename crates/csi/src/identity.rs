@@ -46,6 +46,7 @@ impl Identity for Plugin {
         if self.has_controller {
             types.push(service(service::Type::ControllerService));
             types.push(service(service::Type::GroupControllerService));
+            types.push(service(service::Type::SnapshotMetadataService));
         }
         let capability = |kind| PluginCapability { r#type: Some(kind) };
         Ok(Response::new(GetPluginCapabilitiesResponse {

@@ -21,6 +21,7 @@ use crate::proto::controller_server::ControllerServer;
 use crate::proto::group_controller_server::GroupControllerServer;
 use crate::proto::identity_server::IdentityServer;
 use crate::proto::node_server::NodeServer;
+use crate::proto::snapshot_metadata_server::SnapshotMetadataServer;
 
 /// Where the services are to be found: the path of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +79,8 @@ async fn answer(path: &Path, services: Services) -> io::Result<()> {
         .controller
         .map(|settings| Arc::new(Work::new(settings)));
     let calls = work.clone().map(Service);
-    let groups = work.map(Service);
+    let groups = work.clone().map(Service);
+    let metadata = work.map(Service);
     let hosts = services.node.map(node::Work::new);
     let hosts = hosts.map(|work| Service(Arc::new(work)));
     tracing::info!(socket = %path.display(), "serving");
@@ -86,6 +88,7 @@ async fn answer(path: &Path, services: Services) -> io::Result<()> {
         .add_service(IdentityServer::new(Plugin { has_controller }))
         .add_optional_service(calls.map(ControllerServer::new))
         .add_optional_service(groups.map(GroupControllerServer::new))
+        .add_optional_service(metadata.map(SnapshotMetadataServer::new))
         .add_optional_service(hosts.map(NodeServer::new))
         .serve_with_incoming_shutdown(UnixListenerStream::new(listener), async move {
             tokio::select! {

@@ -1,9 +1,11 @@
 //! `flashyard snapshot`
 
 use api::{
-    Keep, Name, NamedSnapshot, Schedule, ScheduleSpec, Size, Snapshot, SnapshotGroup, SnapshotName,
+    EXTENTS_MAX, Extent, Extents, ExtentsQuery, Keep, Name, NamedSnapshot, Schedule, ScheduleSpec,
+    Size, Snapshot, SnapshotGroup, SnapshotName,
 };
 use clap::Subcommand;
+use client::ClientError;
 
 use crate::connection::{Done, Node};
 use crate::output::{names, properties, table};
@@ -17,6 +19,24 @@ pub enum Verb {
         /// Volume and name of each, such as data=data-monday log=log-monday
         #[arg(value_name = "VOLUME=SNAPSHOT", required = true, value_parser = pair)]
         snapshots: Vec<NamedSnapshot>,
+    },
+    /// List the bytes of a snapshot that hold something, or may differ from another one
+    ///
+    /// What may differ was written or deallocated between the two. A backup copies it, and passes
+    /// over what reads as zeroes.
+    Extents {
+        /// The snapshot, as NAME or POOL/NAME
+        name: SnapshotName,
+        /// Only what may differ from this snapshot of the pool
+        #[arg(long, value_name = "NAME")]
+        since: Option<SnapshotName>,
+        /// Begin at this byte
+        #[arg(long, value_name = "BYTES", default_value_t = 0)]
+        from: u64,
+        /// At most so many extents
+        #[arg(long, value_name = "COUNT", default_value_t = EXTENTS_MAX,
+            value_parser = clap::value_parser!(u32).range(1..=i64::from(EXTENTS_MAX)))]
+        limit: u32,
     },
     /// Delete a snapshot; volumes cloned from it stay as they are
     Delete {
@@ -78,6 +98,19 @@ impl Verb {
                     list(&taken.items)
                 });
             }
+            Verb::Extents {
+                name,
+                since,
+                from,
+                limit,
+            } => {
+                let query = ExtentsQuery {
+                    since: since.clone(),
+                    from: Some(*from),
+                    limit: Some(*limit),
+                };
+                output.show(&gathered(node, name, query)?, extents);
+            }
             Verb::Delete { name } => {
                 client.delete_snapshot(name)?;
                 output.say(&format!("snapshot {name} deleted"));
@@ -116,6 +149,44 @@ impl Verb {
         }
         Ok(())
     }
+}
+
+/// As many extents as are asked for, if there are: an answer may have fewer.
+fn gathered(node: &Node, name: &SnapshotName, query: ExtentsQuery) -> Result<Extents, ClientError> {
+    let mut found = node.client.snapshot_extents(name, &query)?;
+    while let (Some(next), Some(limit)) = (found.next, query.limit) {
+        let had = u32::try_from(found.extents.len()).unwrap_or(limit);
+        if had >= limit {
+            break;
+        }
+        let more = ExtentsQuery {
+            from: Some(next),
+            limit: Some(limit - had),
+            ..query.clone()
+        };
+        let more = node.client.snapshot_extents(name, &more)?;
+        found.extents.extend(more.extents);
+        found.next = more.next;
+    }
+    Ok(found)
+}
+
+/// Extents as a table, and where to go on.
+fn extents(found: &Extents) -> String {
+    let row = |extent: &Extent| {
+        let contents = if extent.zeroes { "zeroes" } else { "data" };
+        vec![
+            extent.start.to_string(),
+            extent.bytes.to_string(),
+            contents.to_owned(),
+        ]
+    };
+    let header = ["start", "bytes", "contents"];
+    let mut text = table(&header, found.extents.iter().map(row));
+    if let Some(next) = found.next {
+        text.push_str(&format!("\nmore may follow: --from {next}"));
+    }
+    text
 }
 
 /// Snapshots as a table.

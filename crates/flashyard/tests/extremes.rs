@@ -99,7 +99,7 @@ const WORDS: [&str; 35] = [
 
 /// How each command that takes a value is called otherwise; `NODE` stands for the node's address
 /// and token, `TARGET` for a volume of it.
-const CALLS: [(&str, &[&str]); 41] = [
+const CALLS: [(&str, &[&str]); 42] = [
     (
         "serve",
         &["--dev=dev", "--profile=cm7-r-7.68", "--check-config"],
@@ -123,6 +123,7 @@ const CALLS: [(&str, &[&str]); 41] = [
     ("volume clone", &["NODE", "s", "w"]),
     ("volume resize", &["NODE", "v", "@SIZE"]),
     ("volume limit", &["NODE", "v"]),
+    ("snapshot extents", &["NODE", "s"]),
     ("snapshot schedule", &["NODE", "v"]),
     ("tenant limit", &["NODE", "acme"]),
     ("tenant grant", &["NODE", "acme", "pool"]),
@@ -188,6 +189,7 @@ const OTHER_CALLS: [(&str, &str, &[&str]); 5] = [
 const MEANT: &[(&str, &[&str])] = &[
     ("seed", &["0", "18446744073709551615"]),
     ("after", &["0", "18446744073709551615"]),
+    ("from", &["0", "18446744073709551615"]),
     // So many at most.
     ("volumes", &["0", "18446744073709551615"]),
     ("snapshots", &["0"]),

@@ -85,6 +85,7 @@ const COMMANDS: &[(&str, Shows)] = &[
     ("volume limit v{n} --iops 1000", Answer),
     ("volume snapshot v{n} s{n}", Answer),
     ("snapshot list", Answer),
+    ("snapshot extents s{n}", Answer),
     ("volume rollback v{n} s{n}", Answer),
     ("snapshot create v{n}=t{n}", Answer),
     ("volume clone s{n} c{n}", Answer),

@@ -8,7 +8,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use api::{ErrorCode, List, Snapshot, SnapshotName, VolumeSpec};
+use api::{ErrorCode, Extents, ExtentsQuery, List, Snapshot, SnapshotName, VolumeSpec};
 use client::ClientError;
 use support::{Node, Refused, name};
 
@@ -144,4 +144,44 @@ fn the_rest_api_names_them_as_well() {
     assert_eq!((pools, second.next), ([&name("a"), &name("b")], None));
     client.delete_snapshot(&of_b).unwrap();
     assert_eq!(client.snapshot(&monday).unwrap().pool, name("a"));
+}
+
+/// What a snapshot is compared with is in its pool; a wrong one is refused by the field's name.
+#[test]
+fn extents_are_since_a_snapshot_of_the_same_pool() {
+    let node = two_mondays();
+    let extents = |rest: &[&'static str]| [&["snapshot", "extents"][..], rest].concat();
+    let (other, none) = (
+        extents(&["a/monday", "--since", "b/monday"]),
+        extents(&["a/monday", "--since", "sunday"]),
+    );
+    let cases: &[Refused] = &[
+        (
+            &other,
+            1,
+            &["monday is in pool b", "a snapshot of that pool"],
+        ),
+        (&none, 1, &["sunday"]),
+    ];
+    node.refuses(cases);
+    let client = node.client();
+    let of_a: SnapshotName = "a/monday".parse().unwrap();
+    let since = |since: &str| ExtentsQuery {
+        since: Some(since.parse().unwrap()),
+        ..ExtentsQuery::default()
+    };
+    for wrong in ["b/monday", "sunday", "a/sunday"] {
+        let Err(ClientError::Refused(error)) = client.snapshot_extents(&of_a, &since(wrong)) else {
+            panic!("{wrong} is taken");
+        };
+        assert_eq!(error.field.as_deref(), Some("since"), "{error}");
+    }
+    // Without a pool it is the one of the snapshot's pool.
+    let found = client.snapshot_extents(&of_a, &since("monday")).unwrap();
+    let same = Extents {
+        bytes: 8 << 20,
+        extents: Vec::new(),
+        next: None,
+    };
+    assert_eq!(found, same);
 }

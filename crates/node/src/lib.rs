@@ -44,10 +44,10 @@ pub use nvme::fabrics::DISCOVERY_NQN;
 pub use nvme::reservation::ReservationType;
 pub use pool::{
     ATTRIBUTES_BYTES_MAX, AbsentMember, Accounting, Counters, DamagedLabel, DriveChange,
-    DriveHealth, DriveId, DriveStatus, Holder, HostId, Label, Level, Lost, LostNode, MayLack,
-    NewerFormat, Occupancy, OfflineReason, PoolError, PoolEvent, PoolId, PoolState, PoolStatus,
-    ScrubReport, SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel, VolumeId, VolumeInfo,
-    VolumeOptions,
+    DriveHealth, DriveId, DriveStatus, Extent, Extents, Holder, HostId, Label, Level, Lost,
+    LostNode, MayLack, NewerFormat, Occupancy, OfflineReason, PoolError, PoolEvent, PoolId,
+    PoolState, PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel, VolumeId,
+    VolumeInfo, VolumeOptions,
 };
 pub use pools::{PoolOpening, PoolSpec};
 pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};

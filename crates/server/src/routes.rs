@@ -111,7 +111,7 @@ pub fn openapi() -> Result<String, serde_json::Error> {
 }
 
 fn described() -> OpenApiRouter<Arc<Control>> {
-    OpenApiRouter::with_openapi(Document::openapi())
+    let first = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(status::show))
         .routes(routes!(metrics::show))
         .routes(routes!(metrics::prometheus))
@@ -141,20 +141,8 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(tenants::list))
         .routes(routes!(tenants::show))
         .routes(routes!(tenants::limit))
-        .routes(routes!(tenants::grant, tenants::revoke))
-        .routes(routes!(snapshots::resize))
-        .routes(routes!(snapshots::reserve))
-        .routes(routes!(snapshots::rename))
-        .routes(routes!(snapshots::rollback))
-        .routes(routes!(snapshots::list, snapshots::create_group))
-        .routes(routes!(
-            snapshots::show,
-            snapshots::create,
-            snapshots::delete
-        ))
-        .routes(routes!(snapshots::show_in_pool, snapshots::delete_in_pool))
-        .routes(routes!(schedules::list))
-        .routes(routes!(schedules::show, schedules::set, schedules::remove))
+        .routes(routes!(tenants::grant, tenants::revoke));
+    of_snapshots(first)
         .routes(routes!(hosts::list))
         .routes(routes!(hosts::show, hosts::add, hosts::remove))
         .routes(routes!(hosts::connections))
@@ -178,6 +166,26 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(tokens::show, tokens::create, tokens::revoke))
         .routes(routes!(tokens::myself))
         .routes(routes!(tokens::audit))
+}
+
+/// Adds what is asked of volumes of pools, of their snapshots and of schedules.
+fn of_snapshots(router: OpenApiRouter<Arc<Control>>) -> OpenApiRouter<Arc<Control>> {
+    router
+        .routes(routes!(snapshots::resize))
+        .routes(routes!(snapshots::reserve))
+        .routes(routes!(snapshots::rename))
+        .routes(routes!(snapshots::rollback))
+        .routes(routes!(snapshots::list, snapshots::create_group))
+        .routes(routes!(
+            snapshots::show,
+            snapshots::create,
+            snapshots::delete
+        ))
+        .routes(routes!(snapshots::show_in_pool, snapshots::delete_in_pool))
+        .routes(routes!(snapshots::extents))
+        .routes(routes!(snapshots::extents_in_pool))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::show, schedules::set, schedules::remove))
 }
 
 /// An [`ErrorBody`] as an HTTP response.

@@ -48,6 +48,7 @@ storageClasses:
 volumeSnapshotClasses: [{name: everything, default: true, deletionPolicy: Retain}]
 volumeGroupSnapshotClasses: [{name: everything, default: true, deletionPolicy: Retain}]
 volumeAttributesClasses: [{name: gold, parameters: {maxIOPS: "5000"}}]
+snapshots: {metadataSecret: certificate-of-metadata}
 "#;
 
 fn root() -> PathBuf {
@@ -151,6 +152,7 @@ fn kubernetes_takes_every_object() {
             "VolumeSnapshotClass everything",
             "VolumeGroupSnapshotClass everything",
             "VolumeAttributesClass gold",
+            "Service flashyard-snapshot-metadata",
         ] {
             assert!(most.contains(name), "{name}: {most:?}");
         }
@@ -181,6 +183,13 @@ fn what_is_off_is_not_rendered() {
     for word in ["snapshot", "host-secret"] {
         assert!(!less.contains(word), "{word}: {less}");
     }
+    let service = ["csi-snapshot-metadata", "kind: Service\n", "tokenreviews"];
+    let asked = rendered("snapshots: {metadataSecret: certificate}\n");
+    for word in service {
+        assert!(!all.contains(word) && asked.contains(word), "{word}");
+    }
+    let off = rendered("snapshots: {enabled: false, metadataSecret: certificate}\n");
+    assert!(!service.iter().any(|word| off.contains(word)), "{off}");
     assert!(judged(&less, VERSIONS[1]).is_ok());
 }
 
@@ -197,6 +206,7 @@ fn mistakes_in_values_are_refused_by_name() {
             "kubeletDirectory",
         ),
         ("node: {maxUnavailable: 0}", "maxUnavailable"),
+        ("snapshots: {metadataSecret: \"A B\"}", "metadataSecret"),
         ("node: {probePort: 65536}", "probePort"),
         ("node: {tolerations: [{effekt: NoSchedule}]}", "effekt"),
         ("sidecars: {attacher: {image: \"no tag\"}}", "image"),

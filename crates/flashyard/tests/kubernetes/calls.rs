@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use csi::proto::controller_client::ControllerClient;
 use csi::proto::group_controller_client::GroupControllerClient;
 use csi::proto::node_client::NodeClient;
+use csi::proto::snapshot_metadata_client::SnapshotMetadataClient;
 use csi::proto::volume_capability::access_mode::Mode;
 use csi::proto::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi::proto::*;
@@ -30,6 +31,22 @@ macro_rules! calls {
             let mut client = $client::new(self.channel.clone());
             let answer = self.runtime.block_on(client.$call(request));
             answer.map(Response::into_inner)
+        })+
+    };
+}
+
+macro_rules! streams {
+    ($client:ident: $($call:ident: $request:ident -> $response:ident,)+) => {
+        $(pub fn $call(&self, request: $request) -> Answer<Vec<$response>> {
+            let mut client = $client::new(self.channel.clone());
+            self.runtime.block_on(async {
+                let mut messages = client.$call(request).await?.into_inner();
+                let mut all = Vec::new();
+                while let Some(message) = messages.message().await? {
+                    all.push(message);
+                }
+                Ok(all)
+            })
         })+
     };
 }
@@ -73,6 +90,10 @@ impl Caller {
             -> GetVolumeGroupSnapshotResponse,
         delete_volume_group_snapshot: DeleteVolumeGroupSnapshotRequest
             -> DeleteVolumeGroupSnapshotResponse,
+    }
+    streams! { SnapshotMetadataClient:
+        get_metadata_allocated: GetMetadataAllocatedRequest -> GetMetadataAllocatedResponse,
+        get_metadata_delta: GetMetadataDeltaRequest -> GetMetadataDeltaResponse,
     }
     calls! { NodeClient:
         node_stage_volume: NodeStageVolumeRequest -> NodeStageVolumeResponse,

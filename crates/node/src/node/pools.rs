@@ -1,7 +1,7 @@
 //! What a node does with pools: each method is one control operation.
 
 use pool::{
-    Accounting, ScrubReport, SnapshotId, SnapshotInfo, VolumeId, VolumeInfo, VolumeOptions,
+    Accounting, Extents, ScrubReport, SnapshotId, SnapshotInfo, VolumeId, VolumeInfo, VolumeOptions,
 };
 
 use super::Node;
@@ -174,6 +174,25 @@ impl Node {
         let pool = pool.to_owned();
         self.run(move |layout| async move {
             let work = |pool: pool::Pool<_>| async move { pool.accounting().await };
+            layout.with_pool(pool, work).await
+        })
+        .await
+    }
+
+    /// The bytes of a snapshot of a pool that hold something, or may differ from another one's.
+    pub async fn pool_snapshot_extents(
+        &self,
+        pool: &str,
+        snapshot: SnapshotId,
+        since: Option<SnapshotId>,
+        from: u64,
+        limit: usize,
+    ) -> Result<Extents, NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let work = move |pool: pool::Pool<_>| async move {
+                pool.extents(snapshot, since, from, limit).await
+            };
             layout.with_pool(pool, work).await
         })
         .await

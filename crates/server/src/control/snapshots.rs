@@ -1,8 +1,8 @@
 //! Snapshots: take, show, delete.
 
 use api::{
-    ErrorBody, ErrorCode, GrantUse, Name, NamedSnapshot, Severity, Snapshot, SnapshotGroup,
-    SnapshotName, SnapshotSpec,
+    ErrorBody, ErrorCode, Extent, Extents, ExtentsQuery, GrantUse, Name, NamedSnapshot, Severity,
+    Snapshot, SnapshotGroup, SnapshotName, SnapshotSpec,
 };
 use node::{NodeError, SnapshotInfo, VolumeId};
 
@@ -39,6 +39,50 @@ impl Control {
         let objects = self.objects.seen();
         let (pool, info) = self.own_snapshot(&objects, asker, name).await?;
         Ok(shown(&objects, &pool, &info))
+    }
+
+    /// The bytes of a snapshot that hold something, or may differ from another one's.
+    pub async fn snapshot_extents(
+        &self,
+        asker: Asker<'_>,
+        name: &SnapshotName,
+        query: &ExtentsQuery,
+    ) -> Result<Extents, ErrorBody> {
+        let most = query.most()?;
+        let objects = self.objects.seen();
+        let (pool, info) = self.own_snapshot(&objects, asker, name).await?;
+        let since = match &query.since {
+            None => None,
+            Some(since) => {
+                let found = self.snapshot_in(&objects, asker, since, Some(&pool)).await;
+                let (found_in, since) = found.map_err(|error| error.at("since".to_owned()))?;
+                if found_in != pool {
+                    let message = format!(
+                        "snapshot {} is in pool {found_in}, and {name} in {pool}; allowed: a \
+                         snapshot of that pool",
+                        since.name
+                    );
+                    return Err(ErrorBody::invalid("since", message));
+                }
+                Some(since.id)
+            }
+        };
+        let (from, most) = (query.from.unwrap_or(0), most as usize);
+        let found = self
+            .node
+            .pool_snapshot_extents(pool.as_str(), info.id, since, from, most)
+            .await;
+        let found = found.map_err(|error| refused(&error))?;
+        let extent = |extent: node::Extent| Extent {
+            start: extent.start,
+            bytes: extent.bytes,
+            zeroes: extent.zeroes,
+        };
+        Ok(Extents {
+            bytes: found.bytes,
+            extents: found.extents.into_iter().map(extent).collect(),
+            next: found.next,
+        })
     }
 
     /// Takes a snapshot of a volume.

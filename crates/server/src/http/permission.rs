@@ -92,8 +92,10 @@ fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &
         }
         (["v1", "hosts", _, "key" | "tls-key"], Subject::Owned(..)) => true,
         (["v1", "snapshots" | "schedules"], _) => true,
-        (["v1", "snapshots" | "schedules", _], _) => true,
-        (["v1", "pools", _, "snapshots", _], _) => true,
+        (["v1", "snapshots" | "schedules", _] | ["v1", "snapshots", _, "extents"], _) => true,
+        (["v1", "pools", _, "snapshots", _] | ["v1", "pools", _, "snapshots", _, "extents"], _) => {
+            true
+        }
         (["v1", "tenants", name], _) => method.is_safe() && *name == tenant.as_str(),
         (
             [
@@ -193,6 +195,9 @@ mod tests {
             assert!(allowed(&tenant, Method::POST, path), "{path}");
         }
         assert!(allowed(&tenant, Method::DELETE, "/v1/pools/p/snapshots/s"));
+        for path in ["/v1/snapshots/s/extents", "/v1/pools/p/snapshots/s/extents"] {
+            assert!(allowed(&tenant, Method::GET, path), "{path}");
+        }
         assert!(!allowed(&tenant, Method::GET, "/v1/pools/p/snapshots"));
         assert!(!allowed(&tenant, Method::PUT, "/v1/volumes/v/limits"));
         assert!(allowed(&tenant, Method::GET, "/v1/tenants/acme"));

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use api::{
-    Caller, ErrorBody, List, Name, PageQuery, Snapshot, SnapshotGroup, SnapshotSpec, Volume,
-    VolumeRename, VolumeReserve, VolumeResize, VolumeRollback,
+    Caller, ErrorBody, Extents, ExtentsQuery, List, Name, PageQuery, Snapshot, SnapshotGroup,
+    SnapshotSpec, Volume, VolumeRename, VolumeReserve, VolumeResize, VolumeRollback,
 };
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -107,6 +107,36 @@ pub async fn show_in_pool(
 ) -> Answer<Snapshot> {
     let asker = caller.tenant.as_ref();
     Ok(Json(control.snapshot(asker, &name).await?))
+}
+
+/// The bytes of a snapshot that hold something, or may differ from another one's
+#[utoipa::path(get, path = "/v1/snapshots/{name}/extents",
+    operation_id = "list_snapshot_extents", params(("name" = Name, Path), ExtentsQuery),
+    responses((status = OK, body = Extents), (status = "default", body = ErrorBody)))]
+pub async fn extents(
+    State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
+    Named(name): Named,
+    Parameters(query): Parameters<ExtentsQuery>,
+) -> Answer<Extents> {
+    let asker = caller.tenant.as_ref();
+    let name = name.into();
+    Ok(Json(control.snapshot_extents(asker, &name, &query).await?))
+}
+
+/// The bytes of a snapshot of a pool that hold something, or may differ from another one's
+#[utoipa::path(get, path = "/v1/pools/{pool}/snapshots/{name}/extents",
+    operation_id = "list_pool_snapshot_extents",
+    params(("pool" = Name, Path), ("name" = Name, Path), ExtentsQuery),
+    responses((status = OK, body = Extents), (status = "default", body = ErrorBody)))]
+pub async fn extents_in_pool(
+    State(control): State<Arc<Control>>,
+    Extension(caller): Extension<Caller>,
+    NamedInPool(name): NamedInPool,
+    Parameters(query): Parameters<ExtentsQuery>,
+) -> Answer<Extents> {
+    let asker = caller.tenant.as_ref();
+    Ok(Json(control.snapshot_extents(asker, &name, &query).await?))
 }
 
 /// Take a snapshot of a volume of a pool

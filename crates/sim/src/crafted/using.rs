@@ -52,5 +52,13 @@ async fn use_all(pool: &Pool<SimDrive>) -> Result<(), PoolError> {
     }
     pool.checkpoint().await?;
     pool.accounting().await?;
+    let mut before = None;
+    for snapshot in pool.snapshots() {
+        let mut from = Some(0);
+        while let Some(at) = from {
+            from = pool.extents(snapshot.id, before, at, 64).await?.next;
+        }
+        before = Some(snapshot.id);
+    }
     pool.scrub().await.map(drop)
 }

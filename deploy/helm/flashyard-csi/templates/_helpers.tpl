@@ -18,6 +18,11 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end }}
 
+{{- /* The secret of the service that tells of changed blocks, where there is that service. */}}
+{{- define "flashyard.metadataSecret" -}}
+{{- if .Values.snapshots.enabled }}{{ .Values.snapshots.metadataSecret }}{{ end }}
+{{- end }}
+
 {{- /* Where the pods of a part run. */}}
 {{- define "flashyard.placement" -}}
 {{- with .nodeSelector -}}
