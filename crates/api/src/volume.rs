@@ -144,6 +144,15 @@ pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }
 
+/// The same for a count of what mostly there is none of.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks with a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// A volume as the node serves it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
@@ -168,6 +177,10 @@ pub struct Volume {
     pub reason: Option<String>,
     /// Capacity in bytes; zero while the volume has never been online.
     pub capacity_bytes: u64,
+    /// Blocks of 4 KiB that are lost, as the last scrub of its pool on this node found. Where a
+    /// node of the map is lost, all that it may have told of counts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_blocks: u64,
     /// Bytes in a logical block as hosts see it.
     pub block_bytes: BlockSize,
     /// Names of the hosts that may see it; `any` stands for every host.

@@ -339,6 +339,10 @@ fn show(volume: &Volume, status: &Status) -> String {
         [] => "none: no host can see it".to_owned(),
         hosts => names(hosts),
     };
+    let lost = match volume.lost_blocks {
+        0 => "none".to_owned(),
+        blocks => format!("{blocks} of 4 KiB, as the last scrub found"),
+    };
     properties(&[
         ("volume", volume.name.to_string()),
         ("state", state(volume.state)),
@@ -353,6 +357,7 @@ fn show(volume: &Volume, status: &Status) -> String {
                 false => Size(volume.capacity_bytes).to_string(),
             },
         ),
+        ("lost blocks", lost),
         ("block size", volume.block_bytes.bytes().to_string()),
         ("stored on", place(volume)),
         (

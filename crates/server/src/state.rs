@@ -173,7 +173,7 @@ pub struct PoolRecord {
 }
 
 /// When a pool was checked, in seconds since 1970.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubRecord {
     /// When everything in it had been checked for the last time; nothing: never on this node.
     pub ended: Option<u64>,
@@ -182,6 +182,9 @@ pub struct ScrubRecord {
     /// One has begun that has not ended; where none runs, it ended with the node.
     #[serde(default)]
     pub under_way: bool,
+    /// Blocks of 4 KiB that it found lost, of those volumes that have lost some, by their numbers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost: BTreeMap<u32, u64>,
 }
 
 /// A volume to serve, with the identity hosts know it by.

@@ -33,6 +33,14 @@ fn health(volume: &Volume, pools: &[Pool]) -> VolumeHealth {
         let why = volume.reason.clone().unwrap_or_default();
         health_statuses.push(wrong(inaccessible, "VolumeOffline", why));
     }
+    if volume.lost_blocks > 0 {
+        let message = format!(
+            "{} blocks of 4 KiB are lost, as the last scrub of its pool found",
+            volume.lost_blocks
+        );
+        let data_loss = VolumeHealthErrorType::DataLoss;
+        health_statuses.push(wrong(data_loss, "BlocksLost", message));
+    }
     let pool = pools
         .iter()
         .find(|pool| Some(&pool.name) == volume.pool.as_ref());

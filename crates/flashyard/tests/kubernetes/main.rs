@@ -10,6 +10,7 @@ mod cluster;
 #[cfg(feature = "long")]
 mod density;
 mod kills;
+mod losses;
 #[path = "../support/raid6.rs"]
 mod raid6;
 mod rules;

@@ -385,7 +385,7 @@ fn remembered(facts: &PoolFacts, before: &PoolRecord) -> PoolRecord {
         id: hexadecimal(&facts.status.id.0),
         members,
         volumes: before.volumes.clone(),
-        scrub: before.scrub,
+        scrub: before.scrub.clone(),
         left_out: before.left_out.clone(),
     }
 }

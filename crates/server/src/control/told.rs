@@ -41,6 +41,10 @@ impl Control {
             volume: id,
         } = &entry.record.place
         {
+            let objects = self.objects.seen();
+            let scrub = objects.pools.get(pool).map(|entry| &entry.record.scrub);
+            volume.lost_blocks = scrub.map_or(0, |scrub| scrub.lost_of(VolumeId(*id)));
+            drop(objects);
             let contents = told.of(self, pool).await;
             if let Some(info) = contents.volume(VolumeId(*id)) {
                 volume.reserved = info.reserved;

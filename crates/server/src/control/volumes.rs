@@ -465,6 +465,7 @@ pub(super) fn shown(name: &Name, entry: &VolumeEntry) -> Volume {
         },
         reason: entry.offline.clone(),
         capacity_bytes: record.capacity_bytes,
+        lost_blocks: 0,
         block_bytes: record.block_bytes,
         hosts: record.hosts.clone(),
         tenant: record.tenant.clone(),

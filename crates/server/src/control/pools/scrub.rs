@@ -1,10 +1,11 @@
 //! Checking pools, when somebody asks for it and when it is time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use api::{ErrorBody, ErrorCode, Job, JobKind, Name, SCRUB_INTERVAL_DAYS_MAX, Severity};
-use node::{NodeError, PoolError, ScrubReport};
+use node::{NodeError, PoolError, ScrubReport, VolumeId};
 
 use super::losses::{self, Called};
 use super::{object, refused};
@@ -31,6 +32,11 @@ impl ScrubRecord {
     fn is_due(&self, interval_days: u32, now: SystemTime) -> bool {
         let interval = u64::from(interval_days) * DAY_SECONDS;
         self.under_way || interval > 0 && seconds(now) >= self.since.saturating_add(interval)
+    }
+
+    /// Blocks of a volume that are lost, as far as the last scrub found.
+    pub(in crate::control) fn lost_of(&self, volume: VolumeId) -> u64 {
+        self.lost.get(&volume.0).copied().unwrap_or(0)
     }
 
     /// When everything had been checked for the last time.
@@ -118,13 +124,17 @@ impl Control {
             open && entry.record.scrub.is_due(days, now) && self.check_idle(name).is_ok()
         });
         let first = due.min_by_key(|(_, entry)| entry.record.scrub.since);
-        first.map(|(name, entry)| (name.clone(), entry.record.scrub))
+        first.map(|(name, entry)| (name.clone(), entry.record.scrub.clone()))
     }
 
     /// Counts the time to the next scrub from now; if this one failed, only a day of it is left.
     async fn scrub_ended(&self, name: &Name, outcome: &Result<ScrubReport, NodeError>) {
         let days = u64::from(self.settings().await.scrub_interval_days);
         let now = seconds(SystemTime::now());
+        let lost = match outcome {
+            Ok(report) => self.tell_lost(name, report).await,
+            Err(_) => BTreeMap::new(),
+        };
         let mut objects = self.objects.change().await;
         self.note_scrub(&mut objects, name, |record| match outcome {
             Ok(_) => {
@@ -132,6 +142,7 @@ impl Control {
                     ended: Some(now),
                     since: now,
                     under_way: false,
+                    lost,
                 }
             }
             // Whoever stopped it has said so; when the node stops, it is still under way.
@@ -148,6 +159,27 @@ impl Control {
             }
         })
         .await;
+    }
+
+    /// Tells of each volume that has lost blocks; returns how many.
+    async fn tell_lost(&self, pool: &Name, report: &ScrubReport) -> BTreeMap<u32, u64> {
+        if report.lost_blocks + report.lost_nodes == 0 {
+            return BTreeMap::new();
+        }
+        let contents = self.node.pool_contents(pool.as_str()).await;
+        let (volumes, _) = contents.unwrap_or_default();
+        let lost = losses::by_volume(report, &volumes);
+        for volume in &volumes {
+            if let Some(blocks) = lost.get(&volume.id.0) {
+                let message = format!(
+                    "{blocks} blocks of 4 KiB are lost, as the scrub of pool {pool} found: its job \
+                     says which"
+                );
+                let object = format!("volume/{}", volume.name);
+                self.events.record(Severity::Error, &object, &message);
+            }
+        }
+        lost
     }
 
     /// What a scrub found, as the outcome of its job.
