@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use api::{PoolState, Severity};
+use api::{ObjectState, PoolState, Severity};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use connected::{HOST, connected};
 use initiator::{ConnectOptions, Controller, Namespace};
@@ -39,6 +39,7 @@ fn prepared() -> Node {
     }
     let pool = ["pool", "create", "other", "--level", "raid1"];
     node.answer(&[&pool[..], &["--drives", "o0,o1"]].concat());
+    node.answer(&["volume", "snapshot", "demo", "monday"]);
     let volume = ["volume", "create", "v", "--pool", "other"];
     node.answer(&[&volume[..], &["--size", "4MiB", "--allow", "any"]].concat());
     node
@@ -117,6 +118,24 @@ fn break_it(node: &Node) {
     });
 }
 
+/// A volume says what its pool says, alone and in the list.
+fn is_told_of_volumes(node: &Node) {
+    let client = node.client();
+    for volume in [client.volume(&name("v")).unwrap()]
+        .into_iter()
+        .chain(client.volumes().unwrap().items)
+    {
+        if volume.name == name("demo") {
+            assert_eq!((volume.state, volume.reason), (ObjectState::Online, None));
+            continue;
+        }
+        assert_eq!(volume.state, ObjectState::Offline);
+        let reason = volume.reason.unwrap();
+        let said = format!("pool other is offline: {REASON}");
+        assert!(reason.starts_with(&said), "{reason}");
+    }
+}
+
 /// Everybody who asks is told what has happened.
 fn is_told(node: &Node, times: usize) {
     let client = node.client();
@@ -130,7 +149,10 @@ fn is_told(node: &Node, times: usize) {
     assert!(line("other").contains("OFFLINE"), "{listed}");
     assert!(line("pool").contains("online"), "{listed}");
     assert!(node.answer(&["pool", "show", "other"]).contains(REASON));
-    let problems = client.status().unwrap().problems;
+    is_told_of_volumes(node);
+    let status = client.status().unwrap();
+    assert_eq!((status.pools.offline, status.volumes.offline), (1, 1));
+    let problems = status.problems;
     let problem = problems
         .iter()
         .find(|it| it.starts_with("pool other is offline"));
@@ -150,6 +172,8 @@ fn is_told(node: &Node, times: usize) {
         let has = |line: &str| figures.lines().any(|found| found == line);
         has(r#"flashyard_pool_online{pool="other"} 0"#)
             && has(r#"flashyard_pool_online{pool="pool"} 1"#)
+            && has(r#"flashyard_volume_online{volume="v"} 0"#)
+            && has(r#"flashyard_volume_online{volume="demo"} 1"#)
     });
     let made = node.ask(&["volume", "create", "w", "--pool", "other", "--size", "1MiB"]);
     assert_eq!(made.status.code(), Some(1));
@@ -158,12 +182,18 @@ fn is_told(node: &Node, times: usize) {
         "{}",
         text(&made.stderr)
     );
+    // Snapshots of the other pool are there as before.
+    let snapshots = node.answer(&["snapshot", "list"]);
+    assert!(snapshots.contains("monday"), "{snapshots}");
+    node.answer(&["snapshot", "extents", "monday"]);
 }
 
 /// It is online, with all that was acknowledged, and takes more.
 fn is_well(node: &Node) {
     let pool = node.client().pool(&name("other")).unwrap();
     assert_eq!((pool.state, pool.reason), (PoolState::Online, None));
+    let volume = node.client().volume(&name("v")).unwrap();
+    assert_eq!((volume.state, volume.reason), (ObjectState::Online, None));
     connected(node, "v", async |volume, _controller| {
         for block in 0..BLOCKS {
             assert_eq!(read(&volume, block, 5).await, Ok(()));

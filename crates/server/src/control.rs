@@ -142,6 +142,16 @@ impl VolumeEntry {
             unread: false,
         }
     }
+
+    /// Why hosts cannot use it: it is not served, or its pool went offline while it was open.
+    fn why_offline(&self, objects: &Objects) -> Option<String> {
+        let of_pool = || {
+            let pool = self.record.place.pool()?;
+            let reason = objects.pools.get(pool)?.why_offline()?;
+            Some(format!("pool {pool} is offline: {reason}"))
+        };
+        self.offline.clone().or_else(of_pool)
+    }
 }
 
 /// The latest failure of each drive that failed since the node started, and what became of drives

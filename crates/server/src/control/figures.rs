@@ -90,7 +90,7 @@ fn known_of(objects: &Objects) -> Known {
             nqn: record.nqn.clone(),
             nsid: record.nsid,
             capacity_bytes: record.capacity_bytes,
-            online: entry.offline.is_none(),
+            online: entry.why_offline(objects).is_none(),
             pool: record.place.pool().cloned(),
             tenant: record.tenant.clone(),
             limits: KnownLimits {

@@ -4,7 +4,7 @@ use api::{
     ErrorBody, ErrorCode, Extent, Extents, ExtentsQuery, GrantUse, Name, NamedSnapshot, Severity,
     Snapshot, SnapshotGroup, SnapshotName, SnapshotSpec,
 };
-use node::{NodeError, SnapshotInfo, VolumeId};
+use node::{NodeError, PoolError, SnapshotInfo, VolumeId};
 
 use super::drives::refused;
 use super::grants::{Asker, is_hidden, volume_of};
@@ -303,8 +303,14 @@ impl Control {
                 Ok((_, snapshots)) => {
                     all.extend(snapshots.into_iter().map(|info| (pool.clone(), info)));
                 }
-                // It is being closed, and this was asked meanwhile.
-                Err(NodeError::UnknownPool(_)) => {}
+                // It is being closed and this was asked meanwhile, or it is as good as not open.
+                Err(
+                    NodeError::UnknownPool(_)
+                    | NodeError::Pool {
+                        error: PoolError::Offline(_),
+                        ..
+                    },
+                ) => {}
                 Err(error) => return Err(refused(&error)),
             }
         }

@@ -26,11 +26,14 @@ impl Control {
         let offline_pools = objects
             .pools
             .values()
-            .filter(|p| p.offline.is_some())
+            .filter(|p| p.why_offline().is_some())
             .count();
         let visible = |volume: &&VolumeEntry| caller.sees(volume.record.tenant.as_ref());
         let volumes: Vec<_> = objects.volumes.values().filter(visible).collect();
-        let offline_volumes = volumes.iter().filter(|v| v.offline.is_some()).count();
+        let offline_volumes = volumes
+            .iter()
+            .filter(|v| v.why_offline(&objects).is_some())
+            .count();
         let (drives, pools) = match caller.tenant {
             None => (
                 counts(objects.drives.len(), offline_drives),
@@ -114,7 +117,7 @@ impl Control {
         }
         let volumes = objects.volumes.iter();
         for (name, volume) in volumes.filter(|(_, v)| caller.sees(v.record.tenant.as_ref())) {
-            if let Some(reason) = &volume.offline {
+            if let Some(reason) = volume.why_offline(objects) {
                 problems.push(format!("volume {name} is offline: {reason}"));
             }
         }

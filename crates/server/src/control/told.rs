@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use api::{Name, Volume};
+use api::{Name, ObjectState, Volume};
 use node::{SnapshotId, SnapshotInfo, VolumeId, VolumeInfo};
 
+use super::pools::why_offline;
 use super::{Control, VolumeEntry, volumes};
 use crate::state::Place;
 
@@ -20,6 +21,8 @@ pub(super) struct Told {
 pub(super) struct Contents {
     volumes: BTreeMap<VolumeId, VolumeInfo>,
     snapshots: BTreeMap<SnapshotId, SnapshotInfo>,
+    /// Why it is offline though it is open.
+    offline: Option<String>,
 }
 
 impl Control {
@@ -53,6 +56,10 @@ impl Control {
                     .and_then(|origin| contents.snapshot_name(origin));
                 volume.origin = origin.map(str::to_owned);
             }
+            if let (None, Some(reason)) = (&volume.reason, &contents.offline) {
+                volume.state = ObjectState::Offline;
+                volume.reason = Some(format!("pool {pool} is offline: {reason}"));
+            }
         }
         volume
     }
@@ -79,7 +86,9 @@ impl Told {
             Entry::Vacant(unknown) => {
                 let told = control.node.pool_contents(pool.as_str()).await;
                 let (volumes, snapshots) = told.unwrap_or_default();
+                let facts = control.node.pool_seen(pool.as_str()).await;
                 unknown.insert(Contents {
+                    offline: facts.ok().as_ref().and_then(why_offline),
                     volumes: volumes.into_iter().map(|info| (info.id, info)).collect(),
                     snapshots: snapshots.into_iter().map(|info| (info.id, info)).collect(),
                 })

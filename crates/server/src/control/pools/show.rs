@@ -52,6 +52,14 @@ pub(super) fn shown(objects: &Objects, name: &Name, entry: &PoolEntry) -> Pool {
     }
 }
 
+impl PoolEntry {
+    /// Why hosts cannot use it: it is not open, or it went offline while it was open.
+    pub(in crate::control) fn why_offline(&self) -> Option<String> {
+        let failed = || self.facts.as_ref().and_then(why_offline);
+        self.offline.clone().or_else(failed)
+    }
+}
+
 /// Why an open pool is offline, if it is.
 pub(in crate::control) fn why_offline(facts: &PoolFacts) -> Option<String> {
     let reason = facts.status.reason?;
