@@ -51,6 +51,12 @@ class Program:
             raise Failure("; ".join(lines) or "%s ended with %d" % (self.path, code))
         return output
 
+    def command(self, *arguments):
+        """The words with which a service runs it, on a host that may not have it yet."""
+        path = self.path or os.path.join("/usr/bin", self.module.params["program"])
+        elsewhere = self.directory if self.directory[1] != DIRECTORY else []
+        return [path] + list(arguments) + elsewhere
+
     def attachments(self):
         """What is attached to this host; nothing where the program is not there yet."""
         if self.path is None:

@@ -28,6 +28,9 @@ options:
     description:
       - Whether the volume is attached.
       - The program refuses to detach a device that is mounted or in use.
+      - A volume that fstab mounts is not detached. M(flashyard.storage.file_system) with
+        O(flashyard.storage.file_system#module:state=absent) comes first.
+      - With V(absent) no service attaches the volume at the next start, whichever task made one.
     type: str
     choices: [present, absent]
     default: present
@@ -54,6 +57,12 @@ options:
     type: str
     choices: [auto, kernel, fuse]
     default: auto
+  boot:
+    description:
+      - Whether a service of systemd attaches the volume each time the machine starts.
+      - It is C(flashyard-attach-NAME.service). It attaches by the options of this task.
+      - A service stays as it is where the option is not set.
+    type: bool
   queues:
     description: I/O queues of the kernel's host. It has one for each core where the option is not set.
     type: int
@@ -82,9 +91,10 @@ EXAMPLES = r"""
     name: data
     nqn: "nqn.2026-11.example.flashyard:node-1:data"
     addresses: ["192.0.2.10:4420", "198.51.100.10:4420"]
+    boot: true
   register: attached
 
-- name: Detach it
+- name: Detach it, for good
   flashyard.storage.attach:
     name: data
     state: absent
@@ -115,11 +125,16 @@ from ansible_collections.flashyard.storage.plugins.module_utils.change import (
     differs,
     without_nothing,
 )
+from ansible_collections.flashyard.storage.plugins.module_utils.mounts import (
+    carried,
+    fstab_paths,
+)
 from ansible_collections.flashyard.storage.plugins.module_utils.program import (
     Program,
     program_options,
 )
 from ansible_collections.flashyard.storage.plugins.module_utils.rest import Failure
+from ansible_collections.flashyard.storage.plugins.module_utils.service import Service
 
 SEEN = ("name", "nqn", "nsid", "method")
 SECRETS = (
@@ -162,10 +177,6 @@ def same(params, found):
 
 def command(params):
     """Arguments that attach the volume."""
-    if not params["nqn"] or not params["addresses"]:
-        raise Failure(
-            "%s is not attached, and to attach it needs nqn and addresses" % params["name"]
-        )
     arguments = ["attach"]
     for address in params["addresses"]:
         arguments.append("tcp://%s/%s?nsid=%d" % (address, params["nqn"], params["nsid"]))
@@ -180,34 +191,77 @@ def command(params):
     return arguments
 
 
+def planned(module, found):
+    """How the attachment is to be."""
+    params = module.params
+    if params["state"] == "absent":
+        return {}
+    if view(found):
+        same(params, found)
+        return view(found)
+    if not params["nqn"] or not params["addresses"]:
+        raise Failure(
+            "%s is not attached, and to attach it needs nqn and addresses" % params["name"]
+        )
+    return dict(((key, params[key]) for key in SEEN), method=method_of(module))
+
+
+def planned_service(params, program, service, before):
+    """How the service is to be that attaches the volume when the machine starts."""
+    if params["state"] == "absent" or params["boot"] is False:
+        return {}
+    if params["boot"] is None:
+        return before
+    if not params["nqn"] or not params["addresses"]:
+        raise Failure("boot of attachment %s needs nqn and addresses" % params["name"])
+    return service.planned(
+        program.command(*command(params)), program.command("detach", params["name"])
+    )
+
+
+def refuse_mounted(module, found, service):
+    """Refuses to detach what fstab mounts: each start of the machine would wait for it."""
+    device = found["device"] if view(found) else None
+    # Nothing is read where reads wait for a node.
+    answers = device is not None and found["state"] in ("connected", "degraded")
+    uuid = carried(module, device).get("UUID") if answers else None
+    for path in fstab_paths(device, uuid, service.unit):
+        raise Failure(
+            "fstab mounts attachment %s on %s; allowed: take that away first, "
+            "by flashyard.storage.file_system" % (module.params["name"], path)
+        )
+
+
 def work(module):
-    """Looks at the attachment, and attaches or detaches the volume."""
+    """Looks at the attachment and its service, and changes what differs."""
     params, program = module.params, Program(module)
+    service = Service(module, params["name"])
 
     def look():
         found = [one for one in program.attachments() if one["name"] == params["name"]]
         return found[0] if found else None
 
-    found = look()
-    before = after = view(found)
-    if params["state"] == "absent":
-        arguments, after = ["detach", params["name"]], {}
-        changed = found is not None
-    elif before:
-        same(params, found)
-        changed = False
-    else:
-        arguments, changed = command(params), True
-        after = dict((key, params[key]) for key in SEEN)
-        after["method"] = method_of(module)
-    if changed and not module.check_mode:
-        program.run(*arguments)
+    found, service_before = look(), service.look()
+    before, after = view(found), planned(module, found)
+    service_after = planned_service(params, program, service, service_before)
+    # What has ended is cleaned up, though nobody sees a difference.
+    ended = params["state"] == "absent" and found is not None
+    attaches, serves = before != after or ended, service_before != service_after
+    if params["state"] == "absent" and (attaches or serves) and not module.check_mode:
+        refuse_mounted(module, found, service)
+    if attaches and not module.check_mode:
+        program.run(*(command(params) if after else ["detach", params["name"]]))
         found = look()
         after = view(found)
-    elif changed:
+    elif attaches:
         found = dict(after, addresses=params["addresses"]) if after else None
-    diff = dict(before=without_nothing(before), after=without_nothing(after))
-    return dict(changed=changed, diff=diff, attachment=found or {})
+    if serves and not module.check_mode:
+        service.carry_out(service_after)
+    diff = dict(
+        before=dict(without_nothing(before), **service_before),
+        after=dict(without_nothing(after), **service_after),
+    )
+    return dict(changed=attaches or serves, diff=diff, attachment=found or {})
 
 
 def main():
@@ -219,6 +273,7 @@ def main():
             nsid=dict(type="int", default=1),
             addresses=dict(type="list", elements="str"),
             method=dict(type="str", choices=["auto", "kernel", "fuse"], default="auto"),
+            boot=dict(type="bool"),
             queues=dict(type="int"),
             host_nqn=dict(type="str"),
             dhchap_secret_file=dict(type="path", no_log=False),
@@ -230,7 +285,7 @@ def main():
     )
     try:
         result = work(module)
-    except Failure as failure:
+    except (Failure, OSError) as failure:
         module.fail_json(msg=str(failure))
     module.exit_json(**result)
 

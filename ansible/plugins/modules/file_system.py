@@ -94,7 +94,6 @@ file_system:
 """
 
 import os
-import re
 import stat
 
 from ansible.module_utils.basic import AnsibleModule
@@ -102,46 +101,20 @@ from ansible_collections.flashyard.storage.plugins.module_utils.change import (
     STATE,
     without_nothing,
 )
+from ansible_collections.flashyard.storage.plugins.module_utils.mounts import (
+    FSTAB,
+    carried,
+    escaped,
+    fstab_lines,
+    is_entry,
+    plain,
+    run,
+)
 from ansible_collections.flashyard.storage.plugins.module_utils.rest import Failure
 
-FSTAB = "/etc/fstab"
 MAKE = {"xfs": ["mkfs.xfs", "-q"], "ext4": ["mkfs.ext4", "-q"]}
 # How mkfs takes a UUID.
 WITH_UUID = {"xfs": lambda uuid: ["-m", "uuid=" + uuid], "ext4": lambda uuid: ["-U", uuid]}
-# No mount point is in fstab or in the kernel's table with these characters as they are.
-ESCAPED = re.compile(r"\\([0-7]{3})")
-
-
-def plain(field):
-    """A field of fstab or of the kernel's table, without escapes."""
-    return ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), field)
-
-
-def escaped(path):
-    """The reverse."""
-    return re.sub(r"[\\ \t\n]", lambda match: "\\%03o" % ord(match.group()), path)
-
-
-def run(module, *command):
-    """What a program prints; it has to succeed."""
-    path = module.get_bin_path(command[0])
-    if path is None:
-        raise Failure("program %s is not installed on this host" % command[0])
-    code, output, errors = module.run_command([path] + list(command[1:]))
-    if code != 0:
-        raise Failure("%s: %s" % (" ".join(command), " ".join(errors.split()) or code))
-    return output
-
-
-def carried(module, device):
-    """What the device carries, in blkid's words; nothing where it is blank."""
-    blkid = module.get_bin_path("blkid")
-    if blkid is None:
-        raise Failure("program blkid is not installed on this host")
-    code, output, errors = module.run_command([blkid, "-p", "-o", "export", device])
-    if code not in (0, 2):
-        raise Failure("blkid %s: %s" % (device, " ".join(errors.split()) or code))
-    return dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
 
 
 def mounted_on(path):
@@ -159,21 +132,6 @@ def number_of(device):
     """Number of a block device."""
     number = os.stat(device).st_rdev
     return "%d:%d" % (os.major(number), os.minor(number))
-
-
-def fstab_lines():
-    """Lines of fstab."""
-    try:
-        with open(FSTAB, encoding="utf-8") as file:
-            return file.read().splitlines()
-    except FileNotFoundError:
-        return []
-
-
-def is_entry(line, path):
-    """Whether the line of fstab mounts something there."""
-    fields = line.split()
-    return len(fields) > 1 and not fields[0].startswith("#") and plain(fields[1]) == path
 
 
 class FileSystem:

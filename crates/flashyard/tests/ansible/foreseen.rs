@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 /// What a check run foresees of a machine without the program, and the tasks of a run that do it.
-const FORESEEN: [(&str, &[&str]); 11] = [
+const FORESEEN: [(&str, &[&str]); 10] = [
     (
         "Foresee that the node is restarted",
         &["Stop the program", "Start the program"],
@@ -46,10 +46,6 @@ const FORESEEN: [(&str, &[&str]); 11] = [
     (
         "Foresee volumes of nodes",
         &["Attach the volume", "Mount its file system"],
-    ),
-    (
-        "Write a service that attaches",
-        &["Write a service that attaches", "Have systemd start it"],
     ),
     (
         "Make the folders of the state",
