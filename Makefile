@@ -50,9 +50,9 @@ TELEMETRY_PACKAGES := prometheus rsyslog rsyslog-gnutls
 PACKAGE_PACKAGES := systemd
 # What playbooks set up on servers, which share this machine's files, and cannot fetch there.
 ANSIBLE_PACKAGES := python3-apt nftables xfsprogs e2fsprogs fio procps iproute2 openssl systemd
-# Versions of ansible-core that the collection supports, beside the one of `make test`, and that
-# Debian 12's Python runs.
-EARLIER_ANSIBLE := 2.17 2.18
+# Versions of ansible-core that the collection supports, beside the one of `make test`. Debian 12's
+# Python runs the earlier ones. The later ones are left out where there is no Python 3.12.
+OTHER_ANSIBLE := 2.17 2.18 2.20 2.21
 # What builds for aarch64 and runs it here.
 NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 # Programs that tests of xfstests call.
@@ -160,14 +160,14 @@ restarts-long: rust-tools lab-tools vm-tools ## restarts at random instants, und
 	$(DEBUG_FLASHYARD)
 	FLASHYARD_RESTARTS=100 cargo test --workspace --test hosts -- --nocapture restart
 
-playbooks-long: rust-tools ansible-tools vm-tools ## playbooks: a rolling upgrade under I/O; servers with systemd, in QEMU; earlier Ansible
+playbooks-long: rust-tools ansible-tools vm-tools ## playbooks: a rolling upgrade under I/O; servers with systemd, in QEMU; other Ansible
 	cargo test --workspace $(LONG_FEATURE) --test ansible -- --nocapture rolling
 	$(DEBUG_FLASHYARD)
 	cargo test --workspace $(LONG_FEATURE) --test hosts -- --test-threads=1 --nocapture playbooks
-	for version in $(EARLIER_ANSIBLE); do \
-		.ci/install --ansible $$version; \
+	for version in $(OTHER_ANSIBLE); do \
+		.ci/install --ansible $$version || { [ $$? = 3 ] && continue || exit; }; \
 		FLASHYARD_ANSIBLE=$$version cargo test --workspace $(LONG_FEATURE) --test ansible -- \
-			--nocapture units_of; \
+			--nocapture of_the_collection_pass; \
 	done
 
 neon-test: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
