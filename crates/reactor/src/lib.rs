@@ -43,6 +43,7 @@ mod time;
 mod timers;
 mod usage;
 mod waker;
+mod work;
 
 pub use blocking::{blocking, computing};
 pub use clock::Instant;
@@ -53,3 +54,4 @@ pub use start_error::StartError;
 pub use task::{CancelOnDrop, Task, YieldNow, spawn, yield_now};
 pub use time::{Elapsed, Sleep, Timeout, now, sleep, sleep_until, timeout, turn_started};
 pub use usage::{LONG_STEP, Usage, usage};
+pub use work::{Step, count_work};

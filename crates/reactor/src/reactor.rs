@@ -17,6 +17,7 @@ use crate::sim::World;
 use crate::start_error::StartError;
 use crate::timers::Timers;
 use crate::usage::Activity;
+use crate::work::Step;
 
 /// Tasks polled before the driver is looked at, even if more are ready.
 const POLLS_PER_TURN: usize = 1024;
@@ -133,6 +134,23 @@ impl Reactor {
         world.expect("only simulated time can be moved").pass(time);
     }
 
+    /// From now on a step of a task that [counts](crate::count_work) more than this panics.
+    ///
+    /// # Panics
+    /// When the reactor is not a simulated one.
+    pub fn bound_steps(&self, most: u64) {
+        let world = self.context.world();
+        world
+            .expect("steps of simulated tasks are counted")
+            .bound_steps(most);
+    }
+
+    /// The step that has counted most so far; of a reactor on a ring nothing.
+    pub fn longest_step(&self) -> Step {
+        let world = self.context.world();
+        world.map_or_else(Step::default, World::longest_step)
+    }
+
     pub(crate) fn inbox(&self) -> Arc<Inbox> {
         Arc::clone(&self.context.inbox)
     }
@@ -144,20 +162,30 @@ impl Reactor {
                 None => executor.next_ready(),
                 Some(world) => world.choose_ready(executor),
             };
-            match next {
-                None => break,
-                Some(MAIN) => {
-                    executor.begin_main();
-                    let waker = executor.main_task().waker();
-                    let polled = main.as_mut().poll(&mut PollContext::from_waker(&waker));
-                    if polled.is_ready() {
-                        return polled;
-                    }
-                }
-                Some(index) => executor.poll(index),
+            let Some(next) = next else {
+                break;
+            };
+            let polled = match self.context.world() {
+                None => self.poll_task(next, main.as_mut()),
+                Some(world) => world.step(|| self.poll_task(next, main.as_mut())),
+            };
+            if polled.is_ready() {
+                return polled;
             }
         }
         Poll::Pending
+    }
+
+    /// Ready when it was the main future that is done.
+    fn poll_task<F: Future>(&self, index: u32, main: Pin<&mut F>) -> Poll<F::Output> {
+        let executor = &self.context.executor;
+        if index != MAIN {
+            executor.poll(index);
+            return Poll::Pending;
+        }
+        executor.begin_main();
+        let waker = executor.main_task().waker();
+        main.poll(&mut PollContext::from_waker(&waker))
     }
 
     /// One turn on the ring: submit, reap, fire timers; if that made nothing ready, wait.

@@ -12,6 +12,7 @@ use super::network::{Endpoint, Network, Piece};
 use super::random::{SplitMix, mix};
 use crate::clock::Instant;
 use crate::executor::Executor;
+use crate::work::{Step, watched};
 
 /// How far time moves in a turn in which tasks merely yield.
 const TICK: Duration = Duration::from_micros(1);
@@ -56,6 +57,9 @@ pub(crate) struct World {
     trace: Cell<u64>,
     network: RefCell<Network>,
     files: RefCell<Files>,
+    /// No step of a task may count more work.
+    step_most: Cell<u64>,
+    longest_step: Cell<Step>,
 }
 
 impl World {
@@ -71,7 +75,28 @@ impl World {
             trace: Cell::new(seed),
             network: RefCell::default(),
             files: RefCell::default(),
+            step_most: Cell::new(u64::MAX),
+            longest_step: Cell::default(),
         }
+    }
+
+    /// From now on no step may count more work.
+    pub(crate) fn bound_steps(&self, most: u64) {
+        self.step_most.set(most);
+    }
+
+    /// The step so far that counted most.
+    pub(crate) fn longest_step(&self) -> Step {
+        self.longest_step.get()
+    }
+
+    /// Runs a step of a task.
+    pub(crate) fn step<T>(&self, step: impl FnOnce() -> T) -> T {
+        let (output, counted) = watched(self.step_most.get(), step);
+        if counted.units > self.longest_step.get().units {
+            self.longest_step.set(counted);
+        }
+        output
     }
 
     pub(crate) fn seed(&self) -> u64 {
