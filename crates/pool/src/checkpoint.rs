@@ -15,7 +15,7 @@ use crate::error::PoolError;
 use crate::format::superblock::Superblock;
 use crate::join::join;
 use crate::location::Entry;
-use crate::map::overlay::{self, Overlay};
+use crate::map::overlay::{self, Counted, Overlay};
 use crate::map::{fold, tree};
 use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
@@ -36,6 +36,9 @@ use std::sync::Arc;
 const INNER_NODES_SHARE: u64 = 16;
 /// Nodes that there is always room for beside those counted.
 const MORE_NODES: u64 = 16;
+
+/// Layers whose maps are looked at before others have a turn: many are of one node.
+const LAYERS_IN_A_ROW: usize = 1024;
 
 /// When stripes may start again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,7 +262,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 self.array.fail(index, &drive);
             }
         }
-        let nodes = self.swap(tables, &writer)?;
+        let merged = self.state.borrow().frozen.clone();
+        let gone = merged.count_by_segment().await;
+        drop(merged);
+        let nodes = self.swap(tables, &writer, &gone)?;
         let turnover = writer.take_turnover();
         self.cache.borrow_mut().forget_all(&turnover.gone);
         let view = self.view();
@@ -311,7 +317,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut towards = self.towards.get();
         // Parents come before their children, whose numbers are higher.
         for layer in layers {
-            memory = overlay::changes_of(frozen(), layer, memory);
+            memory = overlay::changes_of(frozen(), layer, memory).await;
             fold::lay(writer, &mut tables, layer, &mut memory, towards).await?;
         }
         self.changes_memory.replace(memory);
@@ -350,13 +356,24 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             sealed.truncate(2 * excess);
             self.choose_map_victims(&state, sealed, writer)
         };
-        for (id, layer) in &mut tables.layers {
-            let concerned = !victims.is_empty() || lost.iter().any(|(of, _)| of == id);
-            if let Some(root) = layer.root.filter(|_| concerned) {
+        let of_lost: BTreeSet<u32> = lost.iter().map(|(of, _)| *of).collect();
+        let concerned = |id: &u32| !victims.is_empty() || of_lost.contains(id);
+        let layers = tables.layers.clone();
+        let concerned = layers.iter().filter(|(id, _)| concerned(id));
+        for (turn, (id, layer)) in (1..).zip(concerned) {
+            if turn % LAYERS_IN_A_ROW == 0 {
+                reactor::yield_now().await;
+            }
+            if let Some(root) = layer.root {
                 let moves = |entry: Entry| {
                     victims.contains(&entry.at.segment) || lost.contains(&(*id, entry.at))
                 };
-                layer.root = Some(tree::compact(writer, *id, root, &moves).await?);
+                let moved = tree::compact(writer, *id, root, &moves).await?;
+                if moved != root
+                    && let Some(layer) = tables.layers.get_mut(id)
+                {
+                    layer.root = Some(moved);
+                }
             }
         }
         writer.note_cleared(victims);
@@ -395,10 +412,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Puts the merged maps in place, and makes segments ready for the time after.
-    fn swap(&self, tables: Tables, writer: &MapWriter<'_, D>) -> Result<Counts, PoolError> {
+    /// `gone` counts the updates that are in the maps now.
+    fn swap(
+        &self,
+        tables: Tables,
+        writer: &MapWriter<'_, D>,
+        gone: &Counted,
+    ) -> Result<Counts, PoolError> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        state.drop_frozen();
+        state.drop_frozen(gone);
         if let Some(live) = &mut *self.live_nodes.borrow_mut() {
             let (nodes, blocks) = (writer.checked.borrow(), writer.handed_on.borrow());
             live.merged(&nodes, &blocks, &state.tables, &tables);

@@ -28,7 +28,7 @@
 //! format       the bytes on the drives
 //! segments     the segment table, zones, space, what is known of a segment that is cleaned
 //! volumes      the tables of volumes, snapshots and layers
-//! ids  level  location  offline  entropy  hashing  join  mutation
+//! ids  level  location  offline  entropy  hashing  join  mutation  chunked
 //! ```
 //!
 //! Imports do not show everything: `Core`, `Coordinator` and `Pool` have methods in many rooms. A
@@ -57,6 +57,7 @@
 //! [`docs/pool.md`]: ../../../docs/pool.md
 
 mod checkpoint;
+mod chunked;
 mod cleaning;
 mod drives;
 mod entropy;

@@ -6,20 +6,20 @@ pub(crate) mod live_nodes;
 pub(crate) mod moving;
 pub(crate) mod readers;
 pub(crate) mod runs;
+pub(crate) mod shown;
 pub(crate) mod slices;
 pub(crate) mod space;
-pub(crate) mod table;
 pub(crate) mod victim;
 pub(crate) mod zones;
 
+use crate::chunked::Chunked;
 use crate::hashing::Unseeded;
 use crate::ids::ShardId;
 use crate::location::{Entry, Location, SEGMENTS_MAX};
-use crate::segments::table::Table;
+use crate::segments::shown::Shown;
 use crate::segments::zones::{Zone, Zones};
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
 
 /// What a segment is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,6 +193,10 @@ fn generations_end(kind: Kind) -> u32 {
     }
 }
 
+/// Every segment that is not free. Whoever reads, writes, merges or cleans a block asks for its
+/// segment, so finding one takes a few steps through memory that stays in the cache.
+pub(crate) type Table = Chunked<Segment>;
+
 /// Every segment that is not free, and the free zones.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
@@ -212,7 +216,7 @@ pub(crate) struct Segments {
 
 impl Segments {
     /// The table of a pool whose drives have this many zones.
-    pub fn new(zones: &[u32], table: BTreeMap<u32, Segment>, next_generation: u32) -> Segments {
+    pub fn new(zones: &[u32], table: Table, next_generation: u32) -> Segments {
         let used = table
             .values()
             .flat_map(|segment| segment.columns.iter().flatten());
@@ -222,8 +226,8 @@ impl Segments {
             live_data: data.clone().map(Segment::live).sum(),
             live_in_maps: data.map(|segment| u64::from(segment.live_tree)).sum(),
             zones,
-            next_number: (table.keys().next_back()).map_or(0, |last| (last + 1) % SEGMENTS_MAX),
-            table: table.into(),
+            next_number: table.last_key().map_or(0, |last| (last + 1) % SEGMENTS_MAX),
+            table,
             next_generation,
             ends: false,
             whole_on: Cell::new(None),
@@ -306,7 +310,7 @@ impl Segments {
         for _ in 0..=self.table.len() {
             let number = self.next_number;
             self.next_number = (number + 1) % SEGMENTS_MAX;
-            if !self.table.contains(number) {
+            if !self.table.contains_key(number) {
                 return Some(number);
             }
         }
@@ -388,14 +392,18 @@ impl Segments {
     }
 
     pub fn overlay_lost(&mut self, entry: Entry) {
-        if let Some(segment) = self.table.get_mut(entry.at.segment) {
+        self.overlay_lost_blocks(entry.at.segment, 1);
+    }
+
+    /// The same for some blocks of one segment.
+    pub fn overlay_lost_blocks(&mut self, number: u32, blocks: u32) {
+        if let Some(segment) = self.table.get_mut(number) {
             debug_assert!(
-                segment.live_overlay > 0,
-                "segment {} live count",
-                entry.at.segment
+                segment.live_overlay >= blocks,
+                "segment {number} live count"
             );
-            segment.live_overlay = segment.live_overlay.saturating_sub(1);
-            self.live_data = self.live_data.saturating_sub(1);
+            segment.live_overlay = segment.live_overlay.saturating_sub(blocks);
+            self.live_data = self.live_data.saturating_sub(blocks.into());
         }
     }
 
@@ -450,23 +458,31 @@ impl Segments {
 
     /// Takes over the coordinator's table: of the segments that `shard` writes it keeps what it
     /// knows better, and the others it only reads.
-    pub fn replace(&mut self, shard: ShardId, table: Arc<Table>) {
+    pub fn replace(&mut self, shard: ShardId, shown: Shown) {
         self.whole_on.set(None);
-        let own = std::mem::replace(&mut self.table, Arc::unwrap_or_clone(table));
-        for segment in self.table.values_mut() {
-            segment.state = SegmentState::Sealed;
-            segment.writer = None;
-        }
-        for (number, segment) in own.iter() {
-            if segment.writer == Some(shard) {
-                let mut segment = segment.clone();
-                segment.live_tree = self.table.get(*number).map_or(0, |found| found.live_tree);
-                self.table.insert(*number, segment);
+        let Shown {
+            table,
+            mut live_data,
+            mut live_in_maps,
+            ..
+        } = shown;
+        let before = std::mem::replace(&mut self.table, table);
+        let own = before.iter();
+        for (number, segment) in own.filter(|(_, found)| found.writer == Some(shard)) {
+            let mut segment = segment.clone();
+            let shown = self.table.get(number);
+            segment.live_tree = shown.map_or(0, |found| found.live_tree);
+            if let Some(shown) = shown.filter(|found| found.kind != Kind::Map) {
+                live_data -= shown.live();
+                live_in_maps -= u64::from(shown.live_tree);
             }
+            if segment.kind != Kind::Map {
+                live_data += segment.live();
+                live_in_maps += u64::from(segment.live_tree);
+            }
+            self.table.insert(*number, segment);
         }
-        let data = self.table.values().filter(|found| found.kind != Kind::Map);
-        self.live_data = data.clone().map(Segment::live).sum();
-        self.live_in_maps = data.map(|segment| u64::from(segment.live_tree)).sum();
+        (self.live_data, self.live_in_maps) = (live_data, live_in_maps);
     }
 
     /// Counts segments by what they are. `busy` says which are being filled or emptied whatever
@@ -546,7 +562,7 @@ mod tests {
     fn generations_end_and_those_of_data_before_those_of_the_map() {
         let mut counts = [Kind::Wide, Kind::Narrow, Kind::Map].map(|kind| {
             let last = generations_end(kind) - 1;
-            let mut segments = Segments::new(&[9, 9], BTreeMap::new(), last);
+            let mut segments = Segments::new(&[9, 9], Table::default(), last);
             let mut take = |kind| segments.allocate(kind, 2, 0, |_| true);
             let number = take(kind).expect("the last");
             assert_eq!(take(kind), None);
@@ -563,7 +579,7 @@ mod tests {
         #[test]
         fn zones_are_never_in_two_places(steps in proptest::collection::vec(0u32..100, 1..200)) {
             let zones = [7, 5, 9, 3];
-            let mut segments = Segments::new(&zones, BTreeMap::new(), 0);
+            let mut segments = Segments::new(&zones, Table::default(), 0);
             let mut held: Vec<u32> = Vec::new();
             for step in steps {
                 if step % 5 == 1 && !held.is_empty() {
@@ -623,7 +639,7 @@ mod tests {
             (24, 22),
         ] {
             let zones = [200; 32];
-            let mut segments = Segments::new(&zones, BTreeMap::new(), 0);
+            let mut segments = Segments::new(&zones, Table::default(), 0);
             let mut first_columns = [0; 32];
             for _ in 0..SEGMENTS {
                 let there = |drive| drive >= 2 && drive < 2 + drives;
@@ -643,7 +659,7 @@ mod tests {
     #[test]
     fn segments_are_counted_by_what_they_are() {
         let zones = [20; 3];
-        let mut segments = Segments::new(&zones, BTreeMap::new(), 0);
+        let mut segments = Segments::new(&zones, Table::default(), 0);
         let numbers: Vec<u32> = (0..8)
             .map(|_| segments.allocate(Kind::Wide, 3, 0, |_| true).unwrap())
             .collect();
@@ -674,7 +690,7 @@ mod tests {
     #[test]
     fn numbers_begin_anew_behind_the_last_that_there_can_be() {
         let last = Segment::new(Kind::Wide, 1, Vec::new());
-        let table = BTreeMap::from([(SEGMENTS_MAX - 1, last)]);
+        let table = Table::from_iter([(SEGMENTS_MAX - 1, last)]);
         let mut segments = Segments::new(&[2, 2], table, 1);
         assert_eq!(segments.allocate(Kind::Wide, 2, 0, |_| true), Some(0));
     }
@@ -684,7 +700,7 @@ mod tests {
     #[test]
     fn many_segments_are_released_in_one_walk() {
         const SEGMENTS: u32 = 60_000;
-        let mut segments = Segments::new(&[SEGMENTS, SEGMENTS], BTreeMap::new(), 0);
+        let mut segments = Segments::new(&[SEGMENTS, SEGMENTS], Table::default(), 0);
         let all = (0..SEGMENTS).map(|_| segments.allocate(Kind::Wide, 2, 0, |_| true));
         let all: BTreeSet<u32> = all.map(Option::unwrap).collect();
         let spent = crate::volumes::tests::processor_time(|| {
@@ -699,7 +715,7 @@ mod tests {
 
     #[test]
     fn a_generation_is_given_once() {
-        let mut segments = Segments::new(&[2, 2], BTreeMap::new(), 0);
+        let mut segments = Segments::new(&[2, 2], Table::default(), 0);
         let first = segments.allocate(Kind::Wide, 2, 0, |_| true).unwrap();
         let generation = segments.get(first).unwrap().generation;
         segments.release(&BTreeSet::from([first]));

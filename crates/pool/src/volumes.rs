@@ -2,10 +2,10 @@
 
 pub(crate) mod removal;
 
+use crate::chunked::Chunked;
 use crate::ids::{SnapshotId, VolumeId};
 use crate::location::Mapping;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 
 /// Volumes, snapshots and layers have lower numbers. What is left is for a tool that moves a pool
 /// to a format with longer ones.
@@ -93,12 +93,12 @@ pub(crate) struct Snapshot {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tables {
     pub next_id: u32,
-    pub layers: BTreeMap<u32, Layer>,
+    pub layers: Chunked<Layer>,
     /// Two layers of which each may have blocks that headers call the other's.
     pub folding: Option<Fold>,
-    pub redirects: BTreeMap<u32, Redirect>,
-    pub volumes: BTreeMap<u32, Volume>,
-    pub snapshots: BTreeMap<u32, Snapshot>,
+    pub redirects: Chunked<Redirect>,
+    pub volumes: Chunked<Volume>,
+    pub snapshots: Chunked<Snapshot>,
 }
 
 /// Who reads a block.
@@ -193,8 +193,14 @@ impl Tables {
             let heir = at.and_then(|layer| last.get(&layer).copied().unwrap_or(at));
             last.extend(way.into_iter().map(|layer| (layer, heir)));
         }
-        for (layer, redirect) in &mut self.redirects {
-            redirect.to = last.get(layer).copied().flatten();
+        let heir_of = |layer: &u32| last.get(layer).copied().flatten();
+        let others = self.redirects.iter();
+        let others = others.filter(|(layer, redirect)| redirect.to != heir_of(layer));
+        let others: Vec<u32> = others.map(|(layer, _)| *layer).collect();
+        for layer in others {
+            if let Some(redirect) = self.redirects.get_mut(layer) {
+                redirect.to = heir_of(&layer);
+            }
         }
     }
 
@@ -231,8 +237,7 @@ impl Tables {
     /// parent, so one look at each finds them all.
     pub fn standing_on(&self, layer: u32) -> BTreeSet<u32> {
         let mut found = BTreeSet::from([layer]);
-        let later = (Bound::Excluded(layer), Bound::Unbounded);
-        for (id, above) in self.layers.range(later) {
+        for (id, above) in self.layers.iter_from(layer) {
             if above.parent.is_some_and(|parent| found.contains(&parent)) {
                 found.insert(*id);
             }
@@ -262,11 +267,6 @@ impl Tables {
         heir.into_iter().chain(partner)
     }
 
-    /// The layers that volumes and snapshots begin with.
-    fn named(&self) -> BTreeSet<u32> {
-        self.tops().map(|top| top.layer).collect()
-    }
-
     /// No volume and no snapshot is larger.
     pub fn blocks_most(&self) -> u64 {
         self.tops().map(|top| top.blocks).max().unwrap_or(0)
@@ -281,6 +281,7 @@ impl Tables {
             let mut parents: Vec<u32> = parents.collect();
             named.sort_unstable();
             parents.sort_unstable();
+            reactor::count_work(2 * (named.len() + parents.len()) as u64);
             let (mut named, mut parents) = (&named[..], &parents[..]);
             self.layers.keys().any(|id| {
                 let above = count_of(&mut parents, *id);
@@ -290,17 +291,29 @@ impl Tables {
     }
 
     /// Blocks of layers that nobody can read any more, as of the last checkpoint: they will be
-    /// free.
+    /// free. A parent has a lower number than those on it, so one walk down from the last layer
+    /// knows of each whether it is read.
     pub fn doomed_blocks(&self) -> u64 {
-        let mut read = BTreeSet::new();
-        for named in self.named() {
-            let mut at = Some(named);
-            while let Some(id) = at.filter(|id| read.insert(*id)) {
-                at = self.parent(id);
+        let mut named: Vec<u32> = self.tops().map(|top| top.layer).collect();
+        named.sort_unstable();
+        let layers: Vec<(u32, &Layer)> = self.layers.iter().map(|(id, it)| (*id, it)).collect();
+        reactor::count_work(2 * (named.len() + layers.len()) as u64);
+        let mut read = vec![false; layers.len()];
+        let (mut named, mut doomed) = (&named[..], 0);
+        for at in (0..layers.len()).rev() {
+            let (id, layer) = layers[at];
+            let lower = named.partition_point(|other| *other < id);
+            read[at] |= named.get(lower) == Some(&id);
+            named = &named[..lower];
+            if !read[at] {
+                doomed += layer.mapped;
+            } else if let Some(parent) = layer.parent
+                && let Ok(below) = layers[..at].binary_search_by_key(&parent, |(id, _)| *id)
+            {
+                read[below] = true;
             }
         }
-        let doomed = self.layers.iter().filter(|(id, _)| !read.contains(id));
-        doomed.map(|(_, layer)| layer.mapped).sum()
+        doomed
     }
 
     /// What a volume's layer holds for itself; while another is folded with it, what is in both
@@ -329,15 +342,6 @@ impl Tables {
         redirects
             .filter(|redirect| redirect.generation >= oldest_generation)
             .count()
-    }
-
-    /// True when a volume or snapshot is called so.
-    pub fn name_taken(&self, name: &str) -> bool {
-        self.volumes.values().any(|volume| volume.name == name)
-            || self
-                .snapshots
-                .values()
-                .any(|snapshot| snapshot.name == name)
     }
 
     /// Blocks promised to volumes that reserve space, beyond those that they hold.

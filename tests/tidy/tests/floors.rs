@@ -13,7 +13,7 @@ const POOL: &str = "crates/pool/src";
 /// its own: two rooms of one floor know nothing of each other.
 const FLOORS: [&[&str]; 16] = [
     &[
-        "entropy", "hashing", "ids", "level", "location", "mutation", "offline",
+        "chunked", "entropy", "hashing", "ids", "level", "location", "mutation", "offline",
     ],
     &["join", "volumes"],
     &["segments"],

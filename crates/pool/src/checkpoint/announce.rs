@@ -154,14 +154,20 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.make_ready(state);
         // Only what a durable checkpoint does not refer to, or the log behind it has replaced, is
         // ever freed.
+        let mut emptied = Vec::new();
         body.segments.retain(|number, then| {
             let now = state.segments.get(*number);
             let now = now.filter(|now| now.generation == then.generation);
             if now.is_some_and(|now| now.columns.is_empty()) {
-                then.columns.clear();
+                emptied.push(*number);
             }
             now.is_some()
         });
+        for number in emptied {
+            if let Some(then) = body.segments.get_mut(number) {
+                then.columns.clear();
+            }
+        }
         for number in &state.unannounced {
             let segment = state.segments.get(*number);
             let ready = segment.filter(|found| found.state == SegmentState::Ready);

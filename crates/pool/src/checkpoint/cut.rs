@@ -2,9 +2,9 @@
 
 use crate::format::body::Body;
 use crate::map::overlay::Overlay;
-use crate::segments::{Kind, Segment, SegmentState};
+use crate::segments::{Kind, Segment, SegmentState, Table};
 use crate::shard::messages::View;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Data segments as they were when the updates were set aside.
@@ -71,7 +71,7 @@ pub(super) async fn body_of(cut: &Cut, view: &View, counts: Counts, in_a_row: us
         sequences: cut.sequences.clone(),
         next_generation: counts.next_generation,
         map_nodes: counts.map_nodes,
-        segments: BTreeMap::new(),
+        segments: Table::default(),
         tables: view.tables.clone(),
         decided: None,
     };

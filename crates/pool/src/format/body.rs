@@ -6,9 +6,8 @@ use crate::format::body::steps::{Decoder, Encoder};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::slices::{SHARDS_MAX, SLICE_BLOCKS};
 use crate::segments::zones::Zone;
-use crate::segments::{Kind, Segment, SegmentState};
+use crate::segments::{Kind, Segment, SegmentState, Table};
 use crate::volumes::{Fold, Layer, Redirect, Root, Snapshot, Tables, Volume};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Everything that a checkpoint says besides the superblock itself.
@@ -21,7 +20,7 @@ pub(crate) struct Body {
     pub next_generation: u32,
     /// Nodes of all maps together.
     pub map_nodes: u64,
-    pub segments: BTreeMap<u32, Segment>,
+    pub segments: Table,
     pub tables: Arc<Tables>,
     /// What the last recovery decided about the logs it found, until the maps have them.
     pub decided: Option<Decided>,
@@ -57,7 +56,7 @@ impl Default for Body {
             sequences: vec![0],
             next_generation: 0,
             map_nodes: 0,
-            segments: BTreeMap::new(),
+            segments: Table::default(),
             tables: Arc::default(),
             decided: None,
         }
@@ -513,9 +512,9 @@ mod tests {
         let mut body = sample();
         let tables = Arc::make_mut(&mut body.tables);
         tables.folding = None;
-        for snapshot in tables.snapshots.values_mut() {
-            snapshot.taken = None;
-        }
+        tables
+            .snapshots
+            .change_some(0, usize::MAX, |_, snapshot| snapshot.taken = None);
         let mut bytes = body.encode();
         // Four lists that are empty.
         bytes.truncate(bytes.len() - 16);
@@ -549,9 +548,8 @@ mod tests {
         let without = body.segments.remove(&7).expect("a segment").columns.len();
         assert_eq!(bytes - body.encode().len(), segment_bytes(without));
         let root = body.tables.layers[&1].root;
-        for layer in Arc::make_mut(&mut body.tables).layers.values_mut() {
-            layer.root = root;
-        }
+        let layers = &mut Arc::make_mut(&mut body.tables).layers;
+        layers.change_some(0, usize::MAX, |_, layer| layer.root = root);
         let bytes = body.encode().len();
         body.tables = Arc::default();
         let least = tables_bytes(&body.tables);

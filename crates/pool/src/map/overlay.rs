@@ -1,12 +1,12 @@
 //! The updates that a map does not hold yet: blocks and holes by layer, in log order.
 
-use crate::hashing::NearSeed;
+use crate::hashing::{NearSeed, Unseeded};
 use crate::ids::ShardId;
 use crate::location::{Entry, Location, Mapping};
 use crate::map::holes::{self, Holes};
 use crate::segments::slices::Share;
 use indexmap::IndexMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// What a whole run of blocks reads as.
@@ -122,6 +122,14 @@ impl LayerOverlay {
         })
     }
 }
+
+/// Updates that are counted, or sorted, before others have a turn.
+const UPDATES_IN_A_ROW: usize = 16 << 10;
+/// What one of them counts as work.
+const UPDATE: u64 = 2;
+
+/// How many blocks of each segment something has, by its number.
+pub(crate) type Counted = HashMap<u32, u32, Unseeded>;
 
 /// Updates of all layers since the last freeze.
 #[derive(Clone, Debug, Default)]
@@ -264,6 +272,20 @@ impl Overlay {
         dealt
     }
 
+    /// How many of its blocks lie in each segment. Others have their turns: nobody may change it
+    /// meanwhile.
+    pub async fn count_by_segment(&self) -> Counted {
+        let mut counted = Counted::default();
+        for (turn, entry) in (1..).zip(self.entries()) {
+            *counted.entry(entry.at.segment).or_default() += 1;
+            reactor::count_work(UPDATE);
+            if turn % UPDATES_IN_A_ROW == 0 {
+                reactor::yield_now().await;
+            }
+        }
+        counted
+    }
+
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         self.layers
             .values()
@@ -274,21 +296,36 @@ impl Overlay {
 
 /// The changes of a layer in several overlays that have no block in common, sorted and disjoint, in
 /// `memory`, whatever it holds: a merge has many, and new memory for them costs as much as sorting.
-pub(crate) fn changes_of<'a>(
+/// Others have their turns meanwhile: nobody may change the overlays.
+pub(crate) async fn changes_of<'a>(
     overlays: impl IntoIterator<Item = &'a Overlay>,
     layer: u32,
     memory: Vec<Change>,
 ) -> Vec<Change> {
     let mut all = memory;
     all.clear();
-    let mut holes = Vec::new();
+    let (mut holes, mut sorted) = (Vec::new(), 0);
     for overlay in overlays {
         if let Some(overlay) = overlay.layers.get(&layer) {
-            all.extend(overlay.puts());
+            for change in overlay.puts() {
+                all.push(change);
+                if all.len() - sorted == UPDATES_IN_A_ROW {
+                    sort(&mut all[sorted..]);
+                    sorted = all.len();
+                    reactor::yield_now().await;
+                }
+            }
             holes.push(&overlay.holes);
         }
     }
-    all.sort_unstable_by_key(Change::start);
+    match sorted {
+        0 => sort(&mut all),
+        // This finds the parts that are sorted, and merges them.
+        _ => {
+            reactor::count_work(UPDATE * all.len() as u64);
+            all.sort_by_key(Change::start);
+        }
+    }
     let mut clears = Vec::new();
     for run in holes::union(holes) {
         clear_around(&all, run, &mut clears);
@@ -298,6 +335,11 @@ pub(crate) fn changes_of<'a>(
         all.sort_by_key(Change::start);
     }
     all
+}
+
+fn sort(changes: &mut [Change]) {
+    reactor::count_work(4 * UPDATE * changes.len() as u64);
+    changes.sort_unstable_by_key(Change::start);
 }
 
 /// Clears a run, but for the blocks in it that are put.
@@ -322,6 +364,7 @@ mod tests {
     use super::*;
     use crate::location::Location;
     use proptest::prelude::*;
+    use reactor::Reactor;
 
     fn entry(number: u32) -> Entry {
         Entry {
@@ -377,7 +420,8 @@ mod tests {
             let mut rebuilt = [None; 84];
             let said_before = vec![Change::Clear { start: 0, end: 9 }];
             let mut last = 0;
-            for change in changes_of([&overlay], 1, said_before) {
+            let changes = Reactor::simulated(1).run(changes_of([&overlay], 1, said_before));
+            for change in changes {
                 prop_assert!(change.start() >= last && change.end() > change.start());
                 last = change.end();
                 let value = match change {

@@ -12,6 +12,7 @@ use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
 use crate::pool::volume::PoolVolume;
 use crate::reporting::event::PoolEvent;
+use crate::segments::shown::Shown;
 use crate::segments::{SegmentState, Segments};
 use crate::shard::core::{Core, Link};
 use crate::shard::messages::{
@@ -28,6 +29,9 @@ use std::time::Duration;
 
 /// How late [`Mutation::ViewsComeLate`] has them come.
 const LATE: Duration = Duration::from_millis(1);
+
+/// Segments of a new view that are looked at before others have a turn.
+const SEGMENTS_IN_A_ROW: usize = 4096;
 
 /// A shard of a pool that another core opened. Handles may be cloned; they stay on their core.
 pub struct Shard<D: BlockDevice + 'static> {
@@ -113,7 +117,14 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 self.core.array.lease.end();
                 return;
             }
-            self.carry_out(order);
+            match order {
+                Order::View { view, nodes, reply } if !Mutation::ViewsComeLate.is_planted() => {
+                    install(&self.core, view, &nodes).await;
+                    // Who asked may have gone.
+                    let _ = reply.try_send(());
+                }
+                order => self.carry_out(order),
+            }
         }
         self.core.go_offline(OfflineReason::LetGo);
     }
@@ -206,12 +217,8 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 let core = core.clone();
                 drop(reactor::spawn(async move {
                     reactor::sleep(LATE).await;
-                    install(&core, view, &nodes);
+                    install(&core, view, &nodes).await;
                 }));
-            }
-            Order::View { view, nodes, reply } => {
-                install(core, view, &nodes);
-                let _ = reply.try_send(());
             }
             Order::Tables(_, reply) if Mutation::TablesComeNever.is_planted() => {
                 let _ = reply.try_send(());
@@ -297,7 +304,9 @@ fn assemble<D: BlockDevice>(begin: Begin, drives: Vec<D>) -> Result<Core<D>, Poo
     array.serving.set(true);
     array.cramped.set(begin.cramped);
     let mut segments = Segments::default();
-    segments.replace(begin.share.shard, begin.view.segments);
+    let mut shown = Shown::new(begin.view.segments);
+    while shown.step(SEGMENTS_IN_A_ROW) {}
+    segments.replace(begin.share.shard, shown);
     let mut state = State::new(segments, begin.view.tables, begin.share, begin.sequence);
     state.take_over(begin.recovered);
     let core = Core::new(
@@ -397,14 +406,22 @@ fn freeze<D: BlockDevice + 'static>(core: &Core<D>, orders: &AtFreeze) -> Frozen
 }
 
 /// Puts the merged maps in place of what was set aside, and keeps those nodes of them that say
-/// something of this shard's blocks.
-fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View, nodes: &Turnover) {
+/// something of this shard's blocks. They are made ready in turns: nothing here sees them before,
+/// as if they came later.
+async fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View, nodes: &Turnover) {
+    let mut shown = Shown::new(view.segments);
+    while shown.step(SEGMENTS_IN_A_ROW) {
+        reactor::yield_now().await;
+    }
+    let merged = core.state.borrow().frozen.clone();
+    let gone = merged.count_by_segment().await;
+    drop(merged);
     let mut state = core.state.borrow_mut();
     let state = &mut *state;
-    state.drop_frozen();
+    state.drop_frozen(&gone);
     state.replace_tables(view.tables);
     let share = state.share;
-    state.segments.replace(share.shard, view.segments);
+    state.segments.replace(share.shard, shown);
     state.era += 1;
     let own = |node: &Node| node.level() > 0 || share.pieces(node.blocks()).next().is_some();
     let own = nodes.made.iter().filter(|(_, node)| own(node));

@@ -11,6 +11,7 @@ use crate::shard::state::State;
 use crate::volumes::{ATTRIBUTES_BYTES_MAX, Holder, NAME_BYTES_MAX, Snapshot, Volume};
 use block::BlockDevice;
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
@@ -61,14 +62,25 @@ pub struct SnapshotInfo {
 }
 
 fn check_name(state: &State, name: &str) -> Result<(), PoolError> {
+    check_names(state, &BTreeSet::from([name]))
+}
+
+/// Looks at each name that there is once, however many are new.
+fn check_names(state: &State, names: &BTreeSet<&str>) -> Result<(), PoolError> {
+    names.iter().try_for_each(|name| may_be_name(name))?;
+    let mut there = state.tables.tops().map(|top| top.name);
+    match there.find(|name| names.contains(name)) {
+        Some(name) => Err(PoolError::NameTaken(name.to_owned())),
+        None => Ok(()),
+    }
+}
+
+fn may_be_name(name: &str) -> Result<(), PoolError> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(PoolError::Invalid("a name has 1 to 255 bytes"));
     }
     if !is_printable(name) {
         return Err(PoolError::Invalid("names have no control characters"));
-    }
-    if state.tables.name_taken(name) {
-        return Err(PoolError::NameTaken(name.to_owned()));
     }
     Ok(())
 }
@@ -314,14 +326,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let volumes = volumes.to_vec();
         let taken = self.core.entropy.milliseconds();
         self.change(promises, move |state| {
-            let mut names = std::collections::BTreeSet::new();
+            let mut names = BTreeSet::new();
             for (id, name) in &volumes {
-                check_name(state, name)?;
-                if !names.insert(name) {
+                if !names.insert(name.as_str()) {
                     return Err(PoolError::NameTaken(name.clone()));
                 }
                 volume_mut(state, *id)?;
             }
+            check_names(state, &names)?;
             volumes
                 .iter()
                 .map(|(id, name)| take_snapshot(state, *id, name, taken))

@@ -89,7 +89,7 @@ impl LiveNodes {
             }
         }
         let gone = before.layers.keys();
-        for id in gone.filter(|id| !after.layers.contains_key(id)) {
+        for id in gone.filter(|id| !after.layers.contains_key(*id)) {
             // Who has its blocks now may have been walked through without them.
             if self.unwalked.remove(id) || self.walking == Some(*id) {
                 self.unwalked.extend(after.resolve(*id));

@@ -1,7 +1,8 @@
 //! What the coordinator of a pool and its other shards tell each other, and the ends of the wires.
 //!
 //! Everything that goes one way goes in one mailbox, so it arrives in the order in which it was
-//! sent. Nobody waits while an order or a report is carried out that may itself have to wait.
+//! sent. Nobody waits while an order or a report is carried out that may itself have to wait, but
+//! for turns that it gives others.
 
 use crate::error::PoolError;
 use crate::format::drive_layout::DriveLayout;
@@ -17,8 +18,7 @@ use crate::reporting::status::Counters;
 use crate::segments::cleaned::Cleaned;
 use crate::segments::runs::Live;
 use crate::segments::slices::{SHARDS_MAX, Share};
-use crate::segments::table::Table;
-use crate::segments::{Segment, SegmentState};
+use crate::segments::{Segment, SegmentState, Table};
 use crate::stripes::class::Class;
 use crate::volumes::{Holder, Tables};
 use block::IoError;
@@ -72,7 +72,7 @@ pub(crate) struct Begin {
 #[derive(Clone)]
 pub(crate) struct View {
     pub tables: Arc<Tables>,
-    pub segments: Arc<Table>,
+    pub segments: Table,
 }
 
 /// Which nodes of the map a merge has replaced by which.

@@ -3,7 +3,7 @@
 use crate::format::stripe::Record;
 use crate::ids::ShardId;
 use crate::location::{Entry, Location, Mapping};
-use crate::map::overlay::Overlay;
+use crate::map::overlay::{Counted, Overlay};
 use crate::mutation::Mutation;
 use crate::segments::admitted::Admitted;
 use crate::segments::moving::Moving;
@@ -208,11 +208,12 @@ impl State {
         self.admitted.freeze();
     }
 
-    /// The updates that were set aside are in the maps: the room they took is taken for good.
-    pub fn drop_frozen(&mut self) {
+    /// The updates that were set aside are in the maps: the room they took is taken for good. They
+    /// were counted before, in turns, for they do not change.
+    pub fn drop_frozen(&mut self, counted: &Counted) {
         let frozen = std::mem::take(&mut self.frozen);
-        for entry in frozen.entries() {
-            self.segments.overlay_lost(entry);
+        for (number, blocks) in counted {
+            self.segments.overlay_lost_blocks(*number, *blocks);
         }
         // Another core may still hold it.
         self.spare = Arc::into_inner(frozen).map_or_else(Overlay::default, Overlay::emptied);

@@ -15,7 +15,6 @@ use reactor::mailbox::{Receiver, Sender};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 
 /// Another shard, as the coordinator sees it.
 pub(crate) struct Peer {
@@ -173,7 +172,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let state = self.state.borrow();
         View {
             tables: state.tables.clone(),
-            segments: Arc::new(state.segments.table().clone()),
+            segments: state.segments.table().clone(),
         }
     }
 

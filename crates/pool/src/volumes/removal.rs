@@ -102,6 +102,7 @@ impl Removal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chunked::Chunked;
     use crate::volumes::tests::volume;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -222,7 +223,7 @@ mod tests {
         tables.layers.get_mut(&dropped).unwrap().mapped = 5;
         tables.layers.get_mut(&top).unwrap().mapped = 7;
         assert_eq!(tables.doomed_blocks(), 5);
-        tables.volumes.clear();
+        tables.volumes = Chunked::default();
         assert_eq!(tables.doomed_blocks(), 12);
         assert_eq!(next(&tables), Some(Unneeded::Drop(top)));
     }

@@ -1,6 +1,7 @@
 //! Tables to bytes and back, some entries at a time. Those of a large pool take longer than others
 //! on the core should wait.
 
+use crate::chunked::{Chunked, Iter};
 use crate::format::body::{
     Body, LATER_LISTS_SINCE, Malformed, Reader, Writer, once, read_decided, read_fold,
     read_later_lists, read_layer, read_redirect, read_segment, read_snapshot, read_volume,
@@ -10,8 +11,10 @@ use crate::format::body::{
 use crate::segments::Segment;
 use crate::segments::slices::SHARDS_MAX;
 use crate::volumes::{Fold, Layer, Redirect, Snapshot, Tables, Volume};
-use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;
+
+/// What an entry that is written or read counts as work: so many looks at one.
+const ENTRY: u64 = 16;
 
 /// Where it stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,23 +48,24 @@ pub(super) struct Encoder<'a> {
     body: &'a Body,
     out: Writer,
     part: Part,
-    segments: btree_map::Iter<'a, u32, Segment>,
-    layers: btree_map::Iter<'a, u32, Layer>,
-    redirects: btree_map::Iter<'a, u32, Redirect>,
-    volumes: btree_map::Iter<'a, u32, Volume>,
-    snapshots: btree_map::Iter<'a, u32, Snapshot>,
+    segments: Iter<'a, Segment>,
+    layers: Iter<'a, Layer>,
+    redirects: Iter<'a, Redirect>,
+    volumes: Iter<'a, Volume>,
+    snapshots: Iter<'a, Snapshot>,
 }
 
 /// Writes so many entries at most; returns how many there were.
 fn write_some<'a, T: 'a>(
     out: &mut Writer,
-    entries: &mut btree_map::Iter<'a, u32, T>,
+    entries: &mut Iter<'a, T>,
     most: usize,
     write: fn(&mut Writer, u32, &T),
 ) -> usize {
     let before = entries.len();
     for (id, entry) in entries.by_ref().take(most) {
         write(out, *id, entry);
+        reactor::count_work(ENTRY);
     }
     before - entries.len()
 }
@@ -165,11 +169,11 @@ pub(super) struct Decoder<'a> {
 }
 
 /// Reads so many of the entries that are left at most; returns how many there were.
-fn read_some<T>(
+fn read_some<T: Clone>(
     from: &mut Reader<'_>,
     left: &mut u32,
     most: usize,
-    into: &mut BTreeMap<u32, T>,
+    into: &mut Chunked<T>,
     read: fn(&mut Reader<'_>) -> Result<(u32, T), Malformed>,
 ) -> Result<usize, Malformed> {
     let mut done = 0;
@@ -178,6 +182,7 @@ fn read_some<T>(
     {
         *left = rest;
         let (id, entry) = read(from)?;
+        reactor::count_work(ENTRY);
         // Entries are told apart by their numbers: none is there twice.
         once(into.insert(id, entry))?;
         done += 1;

@@ -1,6 +1,7 @@
 //! Layers without a map, of which nothing keeps a merge waiting.
 
 use super::*;
+use crate::chunked::Chunked;
 use crate::format::node::Node;
 use crate::location::Entry;
 use crate::map::tree::Nodes;
@@ -96,7 +97,7 @@ fn layers_without_blocks_go_and_others_have_their_turns_meanwhile() {
     const AT_ONCE: usize = 4096;
     let sink = Nothing::default();
     let mut tables = idle_volume(SNAPSHOTS);
-    tables.snapshots.clear();
+    tables.snapshots = Chunked::default();
     let layers = tables.layers.len();
     reactor::Reactor::simulated(1).run(async {
         let mut towards = None;
