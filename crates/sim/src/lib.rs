@@ -21,4 +21,4 @@ mod world;
 pub use drive::{Lie, Power, SimDrive};
 pub use random::{Random, checksum};
 pub use run::{Options, Report, run};
-pub use world::{Device, Served};
+pub use world::{Device, STEP_MOST, Served};

@@ -33,6 +33,9 @@ use std::time::Duration;
 const BLOCK: usize = 4096;
 /// Virtual time after which clients that still work are stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What one step of a pool may [count](reactor::count_work) at most. Pools of worlds are small, so
+/// their steps count far less.
+pub const STEP_MOST: u64 = 1 << 20;
 /// A life that is to end by itself has this many drive operations to do so.
 const OPERATIONS_MAX: u64 = 3_000_000;
 
@@ -195,6 +198,13 @@ impl World {
         self.report.set(report);
     }
 
+    /// A loop for a host, no step of which may count more than it should.
+    pub fn reactor(&self) -> Reactor {
+        let reactor = Reactor::simulated(self.random.word());
+        reactor.bound_steps(STEP_MOST);
+        reactor
+    }
+
     pub fn tick(&self) -> u64 {
         self.now.set(self.now.get() + 1);
         self.now.get()
@@ -251,7 +261,7 @@ impl World {
                 OPERATIONS_MAX
             };
             self.power.switch_on(fuse);
-            let reactor = Reactor::simulated(self.random.word());
+            let reactor = self.reactor();
             let made = reactor.run(race(self.power.failed(), self.create_pool()));
             drop(reactor);
             self.lose_power();
@@ -317,7 +327,7 @@ impl World {
             false => self.random.below(16 << self.random.below(10)),
         };
         self.power.switch_on(fuse);
-        let reactor = Reactor::simulated(self.random.word());
+        let reactor = self.reactor();
         let outcome = reactor.run(race(
             self.power.failed(),
             self.clone().work(absent, last, false),

@@ -32,7 +32,7 @@ impl World {
         self.power.switch_on(OPERATIONS_MAX);
         self.power
             .pause_after(self.random.below(16 << self.random.below(9)));
-        let first = Reactor::simulated(self.random.word());
+        let first = self.reactor();
         let outcome = first.run(async {
             // What it does goes on when it does.
             let work = reactor::spawn(self.clone().work(absent.clone(), false, false));
@@ -64,7 +64,7 @@ impl World {
             false => self.random.below(16 << self.random.below(10)),
         };
         self.power.switch_on(fuse);
-        let second = Reactor::simulated(self.random.word());
+        let second = self.reactor();
         let world = self.clone();
         let mut work: Pin<Box<dyn Future<Output = Result<(), String>>>> =
             Box::pin(world.work(absent, false, true));

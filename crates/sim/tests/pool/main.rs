@@ -41,6 +41,7 @@ mod shards;
 mod silence;
 mod space;
 mod spoil;
+mod steps;
 mod support;
 mod tables;
 mod third_loss;
