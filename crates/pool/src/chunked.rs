@@ -61,8 +61,14 @@ impl<T> Chunked<T> {
         self.len
     }
 
-    /// The piece in which a number is, if it is anywhere.
+    /// The piece in which a number is, if it is anywhere. Entries that came in ascending order, and
+    /// without a gap, are where their numbers say.
     fn piece_of(&self, number: u32) -> Option<usize> {
+        let likely = number as usize / MOST;
+        let is_from = |at: usize| self.firsts.get(at).is_some_and(|first| *first <= number);
+        if is_from(likely) && !is_from(likely + 1) {
+            return Some(likely);
+        }
         let behind = self.firsts.partition_point(|first| *first <= number);
         behind.checked_sub(1)
     }
@@ -70,7 +76,12 @@ impl<T> Chunked<T> {
     fn find(&self, number: u32) -> Option<(usize, usize)> {
         reactor::count_work(LOOKUP);
         let at = self.piece_of(number)?;
-        let place = self.pieces[at].numbers.binary_search(&number).ok()?;
+        let numbers = &self.pieces[at].numbers;
+        let likely = (number - self.firsts[at]) as usize;
+        let place = match numbers.get(likely) == Some(&number) {
+            true => likely,
+            false => numbers.binary_search(&number).ok()?,
+        };
         Some((at, place))
     }
 

@@ -154,10 +154,10 @@ impl Tables {
     /// The layer that holds the blocks which a header says belong to `layer`.
     pub fn resolve(&self, layer: u32) -> Option<u32> {
         let mut at = layer;
-        while let Some(redirect) = self.redirects.get(&at) {
+        while let Some(redirect) = self.redirects.get(at) {
             at = redirect.to?;
         }
-        self.layers.contains_key(&at).then_some(at)
+        self.layers.contains_key(at).then_some(at)
     }
 
     /// A layer whose heirs lead back to itself, if there is one.
@@ -170,7 +170,7 @@ impl Tables {
                 if !way.insert(layer) {
                     return Some(layer);
                 }
-                at = self.redirects.get(&layer).and_then(|redirect| redirect.to);
+                at = self.redirects.get(layer).and_then(|redirect| redirect.to);
             }
             ends.append(&mut way);
         }
@@ -184,7 +184,7 @@ impl Tables {
         for from in self.redirects.keys() {
             let (mut at, mut way) = (Some(*from), Vec::new());
             while let Some(layer) = at.filter(|layer| !last.contains_key(layer)) {
-                let Some(redirect) = self.redirects.get(&layer) else {
+                let Some(redirect) = self.redirects.get(layer) else {
                     break;
                 };
                 way.push(layer);
@@ -207,13 +207,13 @@ impl Tables {
     /// The top layer of a volume or snapshot, if there is such a one.
     pub fn layer_of(&self, holder: Holder) -> Option<u32> {
         match holder {
-            Holder::Volume(VolumeId(id)) => self.volumes.get(&id).map(|volume| volume.layer),
-            Holder::Snapshot(SnapshotId(id)) => self.snapshots.get(&id).map(|found| found.layer),
+            Holder::Volume(VolumeId(id)) => self.volumes.get(id).map(|volume| volume.layer),
+            Holder::Snapshot(SnapshotId(id)) => self.snapshots.get(id).map(|found| found.layer),
         }
     }
 
     pub fn parent(&self, layer: u32) -> Option<u32> {
-        self.layers.get(&layer)?.parent
+        self.layers.get(layer)?.parent
     }
 
     /// Every volume, then every snapshot.
@@ -319,7 +319,7 @@ impl Tables {
     /// What a volume's layer holds for itself; while another is folded with it, what is in both
     /// counts twice.
     pub fn own_blocks(&self, layer: u32) -> u64 {
-        let own = |id: u32| self.layers.get(&id).map_or(0, |layer| layer.mapped);
+        let own = |id: u32| self.layers.get(id).map_or(0, |layer| layer.mapped);
         let fold = self.folding.filter(|fold| fold.child == layer);
         own(layer) + fold.map_or(0, |fold| own(fold.layer))
     }
@@ -331,7 +331,7 @@ impl Tables {
         self.shorten_redirects();
         let layers = &self.layers;
         self.redirects.retain(|_, redirect| {
-            let leads = redirect.to.is_some_and(|heir| layers.contains_key(&heir));
+            let leads = redirect.to.is_some_and(|heir| layers.contains_key(heir));
             redirect.generation >= oldest_generation && leads
         });
     }
@@ -348,7 +348,7 @@ impl Tables {
     pub fn promised_blocks(&self) -> u64 {
         let reserving = self.volumes.values().filter(|volume| volume.reserved);
         let promised = reserving.map(|volume| {
-            let mapped = self.layers.get(&volume.layer).map_or(0, |top| top.mapped);
+            let mapped = self.layers.get(volume.layer).map_or(0, |top| top.mapped);
             volume.blocks.saturating_sub(mapped)
         });
         promised.sum()

@@ -50,7 +50,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             let root = {
                 let state = self.state.borrow();
-                state.tables.layers.get(&layer).and_then(|found| found.root)
+                state.tables.layers.get(layer).and_then(|found| found.root)
             };
             let Some(root) = root else {
                 continue;

@@ -73,7 +73,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             }
             let root = |found: &Live| {
                 state.recent(found.0, found.1)?;
-                Some((*found, state.tables.layers.get(&found.0)?.root?))
+                Some((*found, state.tables.layers.get(found.0)?.root?))
             };
             let others = blocks.iter().filter(|found| !lives.contains(&found.2.at));
             others.filter_map(root).collect()

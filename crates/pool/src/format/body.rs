@@ -200,7 +200,7 @@ fn write_later_lists(out: &mut Writer, tables: &Tables) {
 fn read_later_lists(from: &mut Reader<'_>, tables: &mut Tables) -> Result<(), Malformed> {
     for _ in 0..from.word()? {
         let (id, taken) = (from.word()?, from.number(8)?);
-        let snapshot = tables.snapshots.get_mut(&id).ok_or(Malformed)?;
+        let snapshot = tables.snapshots.get_mut(id).ok_or(Malformed)?;
         once(snapshot.taken.replace(taken))?;
     }
     for _ in 0..EMPTY_LISTS {
@@ -545,7 +545,7 @@ mod tests {
     fn what_entries_take_is_known() {
         let mut body = sample();
         let bytes = body.encode().len();
-        let without = body.segments.remove(&7).expect("a segment").columns.len();
+        let without = body.segments.remove(7).expect("a segment").columns.len();
         assert_eq!(bytes - body.encode().len(), segment_bytes(without));
         let root = body.tables.layers[&1].root;
         let layers = &mut Arc::make_mut(&mut body.tables).layers;

@@ -62,7 +62,7 @@ fn with_markers(tables: &Tables, layer: u32, changes: &mut [Change]) {
 /// Whether an ancestor of a layer has a map.
 fn has_blocks_below(tables: &Tables, layer: u32) -> bool {
     let mut ancestor = tables.parent(layer);
-    while let Some(found) = ancestor.and_then(|id| tables.layers.get(&id)) {
+    while let Some(found) = ancestor.and_then(|id| tables.layers.get(id)) {
         if !found.is_empty() {
             return true;
         }
@@ -124,7 +124,7 @@ async fn apply<S: NodeSink + Ledger>(
     changes: &[Change],
     laid: Laid,
 ) -> Result<(), IoError> {
-    if let Some(target) = tables.layers.get_mut(&layer) {
+    if let Some(target) = tables.layers.get_mut(layer) {
         target.root = tree::merge(sink, layer, target.root, changes, laid).await?;
         target.mapped = target.mapped.saturating_add_signed(sink.take_mapped());
     }
@@ -194,7 +194,7 @@ async fn clear_first<S: NodeSink + Ledger>(
     layer: u32,
     leaves: usize,
 ) -> Result<usize, IoError> {
-    let Some(root) = tables.layers.get(&layer).and_then(|layer| layer.root) else {
+    let Some(root) = tables.layers.get(layer).and_then(|layer| layer.root) else {
         return Ok(0);
     };
     let first = tree::first_leaves(sink, root, leaves).await?;
@@ -218,11 +218,11 @@ async fn clear_before<S: NodeSink + Ledger>(
 /// Forgets a dropped layer of which nothing is left. What was folded into its parent until then
 /// goes with the parent.
 fn end_dropped(tables: &mut Tables, removal: &mut Removal, layer: u32, generation: u32) {
-    let ended = tables.layers.get(&layer).filter(|found| found.is_empty());
+    let ended = tables.layers.get(layer).filter(|found| found.is_empty());
     let Some(parent) = ended.map(|found| found.parent) else {
         return;
     };
-    tables.layers.remove(&layer);
+    tables.layers.remove(layer);
     removal.dropped(layer, parent);
     let fold = tables.folding.take_if(|fold| fold.child == layer);
     let to = fold.map(|fold| fold.layer);
@@ -230,7 +230,7 @@ fn end_dropped(tables: &mut Tables, removal: &mut Removal, layer: u32, generatio
 }
 
 fn direction(tables: &Tables, fold: Fold) -> Towards {
-    let mapped = |layer: u32| tables.layers.get(&layer).map_or(0, |layer| layer.mapped);
+    let mapped = |layer: u32| tables.layers.get(layer).map_or(0, |layer| layer.mapped);
     let mut volumes = tables.volumes.values();
     // What a volume that reserves space has in its own layer is not promised to it any more: that
     // must not become less meanwhile.
@@ -254,7 +254,7 @@ async fn fold_some<S: NodeSink + Ledger>(
         Towards::Child => (fold.layer, fold.child, Laid::Below),
         Towards::Parent { .. } => (fold.child, fold.layer, Laid::Above),
     };
-    let root = tables.layers.get(&from).and_then(|layer| layer.root);
+    let root = tables.layers.get(from).and_then(|layer| layer.root);
     let mut end = None;
     let mut taken = 0;
     if let Some(root) = root {
@@ -315,11 +315,11 @@ fn end_folded(
         Some(Towards::Parent { .. }) => fold.child,
         _ => fold.layer,
     };
-    if !tables.layers.get(&from).is_some_and(Layer::is_empty) {
+    if !tables.layers.get(from).is_some_and(Layer::is_empty) {
         return;
     }
-    let lower = tables.layers.remove(&fold.layer).unwrap_or_default();
-    if let Some(heir) = tables.layers.get_mut(&fold.child) {
+    let lower = tables.layers.remove(fold.layer).unwrap_or_default();
+    if let Some(heir) = tables.layers.get_mut(fold.child) {
         heir.parent = lower.parent;
         if from == fold.child {
             (heir.root, heir.mapped) = (lower.root, lower.mapped);

@@ -124,8 +124,8 @@ fn readers(tables: &Tables, family: &[u32]) -> Vec<Reader> {
 /// The layer on which that of a volume or snapshot stands.
 fn base_of(tables: &Tables, name: Holder) -> Option<u32> {
     let mut at = match name {
-        Holder::Volume(id) => tables.volumes.get(&id.0)?.layer,
-        Holder::Snapshot(id) => tables.snapshots.get(&id.0)?.layer,
+        Holder::Volume(id) => tables.volumes.get(id.0)?.layer,
+        Holder::Snapshot(id) => tables.snapshots.get(id.0)?.layer,
     };
     while let Some(parent) = tables.parent(at) {
         at = parent;
@@ -136,7 +136,7 @@ fn base_of(tables: &Tables, name: Holder) -> Option<u32> {
 impl Family {
     /// What the family is by now; nothing if none of its names is left.
     fn look(&mut self, tables: &Tables) -> Option<Looked> {
-        let is_base = |id| tables.layers.contains_key(&id) && tables.parent(id).is_none();
+        let is_base = |id| tables.layers.contains_key(id) && tables.parent(id).is_none();
         if !is_base(self.base) {
             // It was folded into another one.
             let bases = self.names.iter().rev();
@@ -228,7 +228,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 && names.len() == 1
                 && let Some(name) = names.first()
             {
-                let mapped = tables.layers.get(&base).map_or(0, |layer| layer.mapped);
+                let mapped = tables.layers.get(base).map_or(0, |layer| layer.mapped);
                 let bytes = mapped * BLOCK_BYTES as u64;
                 let entry = found.entry(*name);
                 (entry.logical_bytes, entry.unique_bytes) = (bytes, bytes);

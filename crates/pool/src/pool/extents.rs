@@ -172,7 +172,7 @@ fn apart(tables: &Tables, first: u32, second: Option<u32>) -> (Vec<u32>, Vec<u32
 }
 
 fn snapshot_of(tables: &Tables, id: SnapshotId) -> Result<&Snapshot, PoolError> {
-    let found = tables.snapshots.get(&id.0);
+    let found = tables.snapshots.get(id.0);
     found.ok_or(PoolError::NotFound("snapshot"))
 }
 

@@ -76,12 +76,12 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             Holder::Volume(VolumeId(id)) => state
                 .tables
                 .volumes
-                .get(&id)
+                .get(id)
                 .map(|volume| (volume.layer, volume.blocks, volume.reserved)),
             Holder::Snapshot(SnapshotId(id)) => state
                 .tables
                 .snapshots
-                .get(&id)
+                .get(id)
                 .map(|found| (found.layer, found.blocks, false)),
         };
         seen.version = state.tables_version;

@@ -107,7 +107,7 @@ fn volume_mut(state: &mut State, id: VolumeId) -> Result<&mut Volume, PoolError>
     state
         .tables_mut()
         .volumes
-        .get_mut(&id.0)
+        .get_mut(id.0)
         .ok_or(PoolError::NotFound("volume"))
 }
 
@@ -115,7 +115,7 @@ fn snapshot_of(state: &State, id: SnapshotId) -> Result<Snapshot, PoolError> {
     state
         .tables
         .snapshots
-        .get(&id.0)
+        .get(id.0)
         .cloned()
         .ok_or(PoolError::NotFound("snapshot"))
 }
@@ -162,7 +162,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     fn reserves(&self, id: VolumeId) -> bool {
         let state = self.core.state.borrow();
-        let found = state.tables.volumes.get(&id.0);
+        let found = state.tables.volumes.get(id.0);
         found.is_some_and(|volume| volume.reserved)
     }
 
@@ -203,7 +203,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let blocks = blocks_of(bytes)?;
         let promises = self.reserves(id);
         let smaller = move |state: &State| {
-            let volume = state.tables.volumes.get(&id.0);
+            let volume = state.tables.volumes.get(id.0);
             volume.is_some_and(|volume| blocks < volume.blocks)
         };
         if allow_shrink && smaller(&self.core.state.borrow()) {
@@ -297,7 +297,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// What the pool keeps for the volume's user.
     pub fn attributes(&self, id: VolumeId) -> Result<Vec<u8>, PoolError> {
         let state = self.core.state.borrow();
-        let volume = state.tables.volumes.get(&id.0);
+        let volume = state.tables.volumes.get(id.0);
         let volume = volume.ok_or(PoolError::NotFound("volume"))?;
         Ok(volume.attributes.clone())
     }
@@ -308,7 +308,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             state
                 .tables_mut()
                 .volumes
-                .remove(&id.0)
+                .remove(id.0)
                 .ok_or(PoolError::NotFound("volume"))?;
             Ok(())
         })
@@ -390,7 +390,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             state
                 .tables_mut()
                 .snapshots
-                .remove(&id.0)
+                .remove(id.0)
                 .ok_or(PoolError::NotFound("snapshot"))?;
             Ok(())
         })

@@ -32,7 +32,7 @@ impl State {
                 }
                 return Lookup::Trees(trees, Some(mapping));
             }
-            let Some(layer) = self.tables.layers.get(&id) else {
+            let Some(layer) = self.tables.layers.get(id) else {
                 break;
             };
             trees.extend(layer.root);
@@ -102,7 +102,7 @@ impl<D: BlockDevice> Core<D> {
             if !Mutation::ForgetsWhatIsMerged.is_planted() {
                 state.frozen.fill(id, start, found);
             }
-            let Some(layer) = state.tables.layers.get(&id) else {
+            let Some(layer) = state.tables.layers.get(id) else {
                 break;
             };
             if let Some(root) = layer.root {
@@ -126,7 +126,7 @@ impl<D: BlockDevice> Core<D> {
             if let Some(recent) = state.recent(layer, block) {
                 return Some(Some(recent));
             }
-            let Some(root) = state.tables.layers.get(&layer)?.root else {
+            let Some(root) = state.tables.layers.get(layer)?.root else {
                 return Some(None);
             };
             let leaf = match near.take() {
@@ -146,7 +146,7 @@ impl<D: BlockDevice> Core<D> {
             if let Some(mapping) = state.recent(layer, block) {
                 return Ok(Some(mapping));
             }
-            state.tables.layers.get(&layer).and_then(|layer| layer.root)
+            state.tables.layers.get(layer).and_then(|layer| layer.root)
         };
         match root {
             Some(root) => tree::lookup(self, root, block).await,

@@ -77,7 +77,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let _reading = self.reading();
         let (version, root) = {
             let state = self.state.borrow();
-            let found = state.tables.layers.get(&layer);
+            let found = state.tables.layers.get(layer);
             (state.tables_version, found.and_then(|layer| layer.root))
         };
         let mut step = Step::default();

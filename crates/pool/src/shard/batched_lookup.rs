@@ -65,7 +65,7 @@ impl Sought {
             let root = state
                 .tables
                 .layers
-                .get(&self.layer)
+                .get(self.layer)
                 .and_then(|layer| layer.root);
             let Some(root) = root else {
                 return self.go_below(state);

@@ -226,8 +226,8 @@ impl State {
         self.tables_changed();
         let written: Vec<u32> = self.overlay.layers().collect();
         for layer in written {
-            let gone = !self.tables.layers.contains_key(&layer);
-            if !gone || !before.layers.contains_key(&layer) {
+            let gone = !self.tables.layers.contains_key(layer);
+            if !gone || !before.layers.contains_key(layer) {
                 continue;
             }
             for entry in self.overlay.remove_layer(layer) {

@@ -135,12 +135,12 @@ mod tests {
     fn take_out(tables: &mut Tables, removal: &mut Removal, unneeded: Unneeded) {
         match unneeded {
             Unneeded::Drop(layer) => {
-                let gone = tables.layers.remove(&layer).unwrap();
+                let gone = tables.layers.remove(layer).unwrap();
                 removal.dropped(layer, gone.parent);
             }
             Unneeded::Fold(fold) => {
-                let gone = tables.layers.remove(&fold.layer).unwrap();
-                tables.layers.get_mut(&fold.child).unwrap().parent = gone.parent;
+                let gone = tables.layers.remove(fold.layer).unwrap();
+                tables.layers.get_mut(fold.child).unwrap().parent = gone.parent;
                 removal.folded(fold, gone.parent);
             }
         }
@@ -188,10 +188,10 @@ mod tests {
         let next = |tables: &Tables| Removal::new(tables).next(tables);
         assert_eq!(next(&tables), None, "two volumes share the base");
         assert!(!tables.has_unneeded());
-        tables.volumes.remove(&11);
+        tables.volumes.remove(11);
         assert_eq!(next(&tables), Some(Unneeded::Drop(right)));
         assert!(tables.has_unneeded());
-        tables.layers.remove(&right);
+        tables.layers.remove(right);
         assert_eq!(
             next(&tables),
             Some(Unneeded::Fold(Fold {
@@ -220,8 +220,8 @@ mod tests {
         assert_eq!(tables.partner(base), None);
         let dropped = tables.add_layer(Some(base)).unwrap();
         assert_eq!(next(&tables), Some(Unneeded::Drop(dropped)));
-        tables.layers.get_mut(&dropped).unwrap().mapped = 5;
-        tables.layers.get_mut(&top).unwrap().mapped = 7;
+        tables.layers.get_mut(dropped).unwrap().mapped = 5;
+        tables.layers.get_mut(top).unwrap().mapped = 7;
         assert_eq!(tables.doomed_blocks(), 5);
         tables.volumes = Chunked::default();
         assert_eq!(tables.doomed_blocks(), 12);

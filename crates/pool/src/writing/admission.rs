@@ -176,7 +176,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let _reading = self.reading();
         let layer = {
             let state = self.state.borrow();
-            let found = state.tables.volumes.get(&volume);
+            let found = state.tables.volumes.get(volume);
             found.ok_or(IoError::DeviceGone)?.layer
         };
         let mut new = 0;

@@ -1,5 +1,10 @@
 //! What snapshots hold, and by what they differ, block by block.
 
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "sets are made of runs, and some of one"
+)]
+
 use crate::support::{BLOCK, create, open, rest, volume, with_drives_of, with_pool, write};
 use block::{BlockDevice, BlockRange, Lba};
 use pool::{Level, Pool, PoolError, SnapshotId, VolumeId};

@@ -109,7 +109,7 @@ fn layers(body: &Body, rows: u32) -> Result<(), Implausible> {
         within(field("mapped_blocks"), layer.mapped, 0..=VOLUME_BLOCKS_MAX)?;
         if let Some(parent) = layer.parent {
             // A parent is older than what stands on it: so there is no circle of them.
-            let there = parent < *id && tables.layers.contains_key(&parent);
+            let there = parent < *id && tables.layers.contains_key(parent);
             right(there, field("parent"), parent, "layers of lower numbers")?;
         }
         root(body, *id, layer, rows)?;
@@ -132,7 +132,7 @@ fn root(body: &Body, id: u32, layer: &Layer, rows: u32) -> Result<(), Implausibl
     let Some(entry) = root.mapping.entry() else {
         return Ok(());
     };
-    let segment = body.segments.get(&entry.at.segment);
+    let segment = body.segments.get(entry.at.segment);
     let of_map = segment.filter(|segment| segment.kind == Kind::Map);
     let columns = of_map.map_or(0, |segment| segment.columns.len());
     let there = usize::from(entry.at.column) < columns && entry.at.row < rows;
@@ -163,7 +163,7 @@ fn volumes(tables: &Tables) -> Result<(), Implausible> {
         let field = |name| Of(name, "volume", *id);
         given(tables, "the identifier of a volume", *id)?;
         within(field("blocks"), volume.blocks, 1..=VOLUME_BLOCKS_MAX)?;
-        let there = tables.layers.contains_key(&volume.layer);
+        let there = tables.layers.contains_key(volume.layer);
         let own = there && tops.insert(volume.layer);
         right(own, field("layer"), volume.layer, "a layer of its own")?;
         if let Some(origin) = volume.origin {
@@ -183,7 +183,7 @@ fn snapshots(tables: &Tables) -> Result<(), Implausible> {
         given(tables, "the identifier of a snapshot", *id)?;
         given(tables, field("volume"), snapshot.volume)?;
         within(field("blocks"), snapshot.blocks, 1..=VOLUME_BLOCKS_MAX)?;
-        let there = tables.layers.contains_key(&snapshot.layer);
+        let there = tables.layers.contains_key(snapshot.layer);
         right(there, field("layer"), snapshot.layer, "layers")?;
     }
     Ok(())
