@@ -3,7 +3,7 @@
 use block::Buffer;
 use initiator::{Controller, Data};
 use nvme::event::config;
-use nvme::fabrics::{Configuration, Connect, DISCOVERY_NQN, Property, PropertyOffset};
+use nvme::fabrics::{Configuration, DISCOVERY_NQN, Property, PropertyOffset};
 use nvme::feature::{Feature, HostBehaviour};
 use nvme::identify::{Cns, ControllerData, lpa};
 use nvme::log::{GetLogPage, LogPage, SupportedPages};
@@ -13,26 +13,11 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::admin::{features, page, status};
 use crate::io::geometry;
-use crate::raw::{Raw, connect_data};
+use crate::raw::Raw;
 use crate::{Fixture, options, simulate};
 
 fn start() -> Fixture {
     Fixture::start(TargetSettings::default(), geometry(4096, 64))
-}
-
-/// An admin queue with this KATO, enabled.
-async fn enabled(fixture: &Fixture, keep_alive_ms: u32) -> Raw {
-    let raw = Raw::initialized(fixture.address).await;
-    let connect = Connect::new(0, 31, keep_alive_ms);
-    let connected = raw.connect(&connect, &connect_data(0xffff)).await;
-    assert!(connected.status().is_success());
-    configure(&raw, Configuration::ENABLE).await;
-    raw
-}
-
-async fn configure(raw: &Raw, configuration: Configuration) {
-    let set = Property::set(PropertyOffset::CONFIGURATION, configuration.0);
-    assert!(raw.command(set.entry(), &[]).await.status().is_success());
 }
 
 async fn discovery(fixture: &Fixture) -> Controller {
@@ -46,7 +31,7 @@ async fn discovery(fixture: &Fixture) -> Controller {
 fn a_command_without_data_needs_no_data_pointer() {
     simulate(120, async {
         let fixture = start();
-        let raw = enabled(&fixture, 0).await;
+        let (raw, _) = Raw::enabled(fixture.address, 0).await;
         for (opcode, feature, value) in [
             (
                 AdminOpcode::SET_FEATURES,
@@ -80,7 +65,8 @@ fn a_command_without_data_needs_no_data_pointer() {
 #[test]
 fn a_controller_says_when_it_is_ready() {
     simulate(121, async {
-        let raw = enabled(&start(), 0).await;
+        let fixture = start();
+        let (raw, _) = Raw::enabled(fixture.address, 0).await;
         let get = async |offset, wide| {
             let property = Property::get(offset, wide);
             raw.command(property.entry(), &[]).await.result.get()
@@ -98,7 +84,8 @@ fn a_controller_says_when_it_is_ready() {
 #[test]
 fn a_keep_alive_timeout_is_rounded_up_and_reset() {
     simulate(122, async {
-        let raw = enabled(&start(), 5500).await;
+        let fixture = start();
+        let (raw, _) = Raw::enabled(fixture.address, 5500).await;
         let ask = async |opcode, value| {
             let asked = features(opcode, Feature::KEEP_ALIVE_TIMER, value, 0);
             let answer = raw.command(asked.entry(), &[]).await;
@@ -110,8 +97,8 @@ fn a_keep_alive_timeout_is_rounded_up_and_reset() {
             ask(AdminOpcode::SET_FEATURES, said).await;
             assert_eq!(ask(AdminOpcode::GET_FEATURES, 0).await, counts);
         }
-        configure(&raw, Configuration(0)).await;
-        configure(&raw, Configuration::ENABLE).await;
+        raw.configure(Configuration(0)).await;
+        raw.configure(Configuration::ENABLE).await;
         assert_eq!(ask(AdminOpcode::GET_FEATURES, 0).await, 6000);
     });
 }

@@ -251,8 +251,7 @@ fn discovery_is_not_kept_for_whoever_is_silent() {
             let data = ConnectData::new([1; 16], CONTROLLER_ID_DYNAMIC, subsystem, HOST);
             let connect = Connect::new(0, 31, keep_alive_ms);
             assert!(raw.connect(&connect, &data).await.status().is_success());
-            let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
-            raw.command(enable.entry(), &[]).await;
+            raw.configure(Configuration::ENABLE).await;
             raw
         };
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
@@ -289,14 +288,9 @@ fn breaking_the_protocol_harms_nobody_else() {
 fn an_overfull_queue_ends_the_association() {
     simulate(35, async {
         let fixture = start();
-        let admin = Raw::initialized(fixture.address).await;
-        let connected = admin
-            .connect(&Connect::new(0, 31, 0), &connect_data(0xffff))
-            .await;
-        let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
-        admin.command(enable.entry(), &[]).await;
+        let (admin, id) = Raw::enabled(fixture.address, 0).await;
         let io = Raw::initialized(fixture.address).await;
-        let data = connect_data(connected.result.get() as u16);
+        let data = connect_data(id);
         assert!(
             io.connect(&Connect::new(1, 3, 0), &data)
                 .await
@@ -348,16 +342,11 @@ fn a_host_that_stops_reading_costs_bounded_memory() {
 fn stop_reading(settings: TargetSettings) {
     simulate(36, async move {
         let fixture = Fixture::start(settings, geometry(4096, 1024));
-        let admin = Raw::initialized(fixture.address).await;
-        let connected = admin
-            .connect(&Connect::new(0, 31, 0), &connect_data(0xffff))
-            .await;
-        let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
-        admin.command(enable.entry(), &[]).await;
+        let (_admin, id) = Raw::enabled(fixture.address, 0).await;
         let io = Raw::initialized(fixture.address).await;
         let mut connect = Connect::new(1, 127, 0);
         connect.attributes = connect_attributes::DISABLE_FLOW_CONTROL;
-        let data = connect_data(connected.result.get() as u16);
+        let data = connect_data(id);
         assert!(io.connect(&connect, &data).await.status().is_success());
         let bytes = 64 << 10;
         let read = ReadWrite::new(IoOpcode::READ, 1, 0, 16, SglDescriptor::transport(bytes));

@@ -7,9 +7,7 @@ use std::time::Duration;
 use access::AllowedHosts;
 use nvme::Status;
 use nvme::command::{IoOpcode, ReadWrite};
-use nvme::fabrics::{
-    Configuration, Connect, InvalidParameter, Property, PropertyOffset, connect_offset,
-};
+use nvme::fabrics::{Connect, InvalidParameter, connect_offset};
 use nvme::log::{ErrorEntry, GetLogPage, LogPage, SmartHealth};
 use nvme::{AdminOpcode, SglDescriptor, SubmissionEntry};
 use target::{Links, PortSettings, Target, TargetSettings};
@@ -49,16 +47,6 @@ pub fn start(cores: usize) -> Vec<(Target<Memory>, SocketAddr, Rc<Memory>)> {
     started.collect()
 }
 
-/// An enabled controller on the core behind `address`; gives its identifier too.
-pub async fn controller(address: SocketAddr, keep_alive_ms: u32) -> (Raw, u16) {
-    let admin = Raw::initialized(address).await;
-    let connect = Connect::new(0, 31, keep_alive_ms);
-    let connected = admin.connect(&connect, &connect_data(0xffff)).await;
-    let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
-    admin.command(enable.entry(), &[]).await;
-    (admin, connected.result.get() as u16)
-}
-
 fn read() -> SubmissionEntry {
     *ReadWrite::new(IoOpcode::READ, 1, 0, 1, SglDescriptor::transport(4096)).entry()
 }
@@ -69,8 +57,8 @@ fn read() -> SubmissionEntry {
 fn queues_join_from_any_core_and_go_with_their_controller() {
     simulate(40, async {
         let cores = start(3);
-        let (admin, id) = controller(cores[1].1, 0).await;
-        let (_other, other_id) = controller(cores[2].1, 0).await;
+        let (admin, id) = Raw::enabled(cores[1].1, 0).await;
+        let (_other, other_id) = Raw::enabled(cores[2].1, 0).await;
         assert_ne!(id, other_id);
         let mut queues = Vec::new();
         for (queue_id, (_, address, _)) in (1..).zip(&cores) {
@@ -138,7 +126,7 @@ fn a_core_that_does_not_answer_in_time_is_busy() {
 fn traffic_on_another_core_counts_as_life() {
     simulate(41, async {
         let cores = start(2);
-        let (admin, id) = controller(cores[0].1, 3000).await;
+        let (admin, id) = Raw::enabled(cores[0].1, 3000).await;
         let queue = Raw::initialized(cores[1].1).await;
         queue
             .connect(&Connect::new(1, 31, 0), &connect_data(id))
@@ -160,7 +148,7 @@ fn traffic_on_another_core_counts_as_life() {
 fn keep_alive_keeps_alive() {
     simulate(42, async {
         let cores = start(1);
-        let (admin, _) = controller(cores[0].1, 2000).await;
+        let (admin, _) = Raw::enabled(cores[0].1, 2000).await;
         let sgl = SglDescriptor::transport(0);
         let keep_alive = SubmissionEntry::new(AdminOpcode::KEEP_ALIVE.0, 0, sgl);
         for _ in 0..10 {
@@ -176,7 +164,7 @@ fn keep_alive_keeps_alive() {
 fn logs_account_for_all_cores() {
     simulate(43, async {
         let cores = start(3);
-        let (admin, id) = controller(cores[0].1, 0).await;
+        let (admin, id) = Raw::enabled(cores[0].1, 0).await;
         for (queue_id, (_, address, _)) in (1..).zip(&cores) {
             let queue = Raw::initialized(*address).await;
             queue

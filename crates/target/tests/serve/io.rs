@@ -10,7 +10,6 @@ use nvme::fabrics::Connect;
 use reactor::sim::NetworkModel;
 use target::{TargetEvent, TargetSettings};
 
-use crate::cores::controller;
 use crate::raw::{Raw, capsule, connect_data};
 use crate::{Fixture, options, simulate};
 
@@ -166,7 +165,7 @@ async fn first_of_answers(answers_wait_turns: u32, odd_turns: u32) -> (usize, us
         ..TargetSettings::default()
     };
     let fixture = Fixture::start(settings, geometry(512, 64));
-    let (_admin, controller_id) = controller(fixture.address, 0).await;
+    let (_admin, controller_id) = Raw::enabled(fixture.address, 0).await;
     let queue = Raw::initialized(fixture.address).await;
     let (connect, data) = (Connect::new(1, 31, 0), connect_data(controller_id));
     assert!(queue.connect(&connect, &data).await.status().is_success());

@@ -10,8 +10,7 @@ use block::{BlockDevice, Buffer, Lba};
 use initiator::{ConnectOptions, Controller, Error};
 use nvme::command::IoOpcode;
 use nvme::fabrics::{
-    Configuration, Connect, ConnectData, DISCOVERY_NQN, InvalidParameter, Property, PropertyOffset,
-    connect_offset,
+    Configuration, Connect, ConnectData, DISCOVERY_NQN, InvalidParameter, connect_offset,
 };
 use nvme::{SglDescriptor, Status, SubmissionEntry};
 use target::{RefusalReason, Target, TargetEvent, TargetSettings};
@@ -47,8 +46,7 @@ async fn nameless(fixture: &Fixture, to: &str) -> [Raw; 2] {
     let data = ConnectData::new(ID, 0xffff, to, "");
     let connected = admin.connect(&Connect::new(0, 31, 0), &data).await;
     assert!(connected.status().is_success(), "{:?}", connected.status());
-    let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
-    admin.command(enable.entry(), &[]).await;
+    admin.configure(Configuration::ENABLE).await;
     let io = Raw::initialized(fixture.address).await;
     let data = ConnectData::new(ID, connected.result.get() as u16, to, "");
     let connected = io.connect(&Connect::new(1, 31, 0), &data).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use access::TlsPsk;
 use block::Buffer;
-use nvme::fabrics::{Connect, ConnectData};
+use nvme::fabrics::{Configuration, Connect, ConnectData, Property, PropertyOffset};
 use nvme::pdu::{
     CommandCapsule, CommonHeader, InitializeRequest, InitializeResponse, PduType, ResponseCapsule,
 };
@@ -80,6 +80,22 @@ impl Raw {
         self.send(&capsule(entry, data)).await;
         let response = self.receive(size_of::<ResponseCapsule>()).await.unwrap();
         ResponseCapsule::read_from_bytes(&response).unwrap().entry
+    }
+
+    /// An admin queue with this KATO, whose controller is enabled; gives its identifier too.
+    pub(crate) async fn enabled(address: SocketAddr, keep_alive_ms: u32) -> (Raw, u16) {
+        let raw = Raw::initialized(address).await;
+        let connect = Connect::new(0, 31, keep_alive_ms);
+        let connected = raw.connect(&connect, &connect_data(0xffff)).await;
+        assert!(connected.status().is_success());
+        raw.configure(Configuration::ENABLE).await;
+        (raw, connected.result.get() as u16)
+    }
+
+    /// Writes CC.
+    pub(crate) async fn configure(&self, configuration: Configuration) {
+        let set = Property::set(PropertyOffset::CONFIGURATION, configuration.0);
+        assert!(self.command(set.entry(), &[]).await.status().is_success());
     }
 
     pub(crate) async fn connect(&self, connect: &Connect, data: &ConnectData) -> CompletionEntry {

@@ -9,7 +9,7 @@ use block::{BlockDevice, Buffer, Lba};
 use initiator::ConnectOptions;
 use nvme::authentication::{Authentication, Negotiate};
 use nvme::command::{IoOpcode, ReadWrite};
-use nvme::fabrics::{Configuration, Connect, ConnectData, Property, PropertyOffset};
+use nvme::fabrics::{Connect, ConnectData, Property, PropertyOffset};
 use nvme::pdu::InitializeRequest;
 use nvme::{FatalErrorStatus, SglDescriptor, Status};
 use target::{Fault, Links, RefusalReason, Target, TargetEvent, TargetSettings};
@@ -252,13 +252,9 @@ fn a_connection_that_is_cut_is_told() {
         let wrong = RefusalReason::Protocol(FatalErrorStatus::SEQUENCE_ERROR);
         assert_eq!(told(&fixture.target), [(wrong, None)]);
 
-        let admin = Raw::initialized(fixture.address).await;
-        let connect = Connect::new(0, 31, 0);
-        let connected = admin.connect(&connect, &connect_data(0xffff)).await;
-        let enable = Property::set(PropertyOffset::CONFIGURATION, Configuration::ENABLE.0);
-        admin.command(enable.entry(), &[]).await;
+        let (_admin, id) = Raw::enabled(fixture.address, 0).await;
         let io = Raw::initialized(fixture.address).await;
-        let data = connect_data(connected.result.get() as u16);
+        let data = connect_data(id);
         let connected = io.connect(&Connect::new(1, 3, 0), &data).await;
         assert!(connected.status().is_success());
         fixture.device.delay.set(Duration::from_secs(1));

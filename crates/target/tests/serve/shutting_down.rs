@@ -12,23 +12,9 @@ use crate::{Fixture, simulate};
 const NORMAL: u8 = 1;
 const ABRUPT: u8 = 2;
 
-async fn configure(raw: &Raw, configuration: Configuration) {
-    let set = Property::set(PropertyOffset::CONFIGURATION, configuration.0);
-    raw.command(set.entry(), &[]).await;
-}
-
 async fn status(raw: &Raw) -> u32 {
     let status = Property::get(PropertyOffset::STATUS, false);
     raw.command(status.entry(), &[]).await.result.get() as u32
-}
-
-async fn enabled(fixture: &Fixture, keep_alive_ms: u32) -> Raw {
-    let raw = Raw::initialized(fixture.address).await;
-    let connect = Connect::new(0, 31, keep_alive_ms);
-    let connected = raw.connect(&connect, &connect_data(0xffff)).await;
-    assert!(connected.status().is_success());
-    configure(&raw, Configuration::ENABLE).await;
-    raw
 }
 
 /// A normal shutdown is complete when the caches of devices are safe. An abrupt one waits for
@@ -40,9 +26,10 @@ fn a_shutdown_is_complete_when_caches_are_safe() {
             let mut geometry = geometry(4096, 64);
             geometry.volatile_write_cache = caches;
             let fixture = Fixture::start(TargetSettings::default(), geometry);
-            let raw = enabled(&fixture, 0).await;
+            let (raw, _) = Raw::enabled(fixture.address, 0).await;
             fixture.device.delay.set(Duration::from_secs(1));
-            configure(&raw, Configuration::ENABLE.with_shutdown(shutdown)).await;
+            raw.configure(Configuration::ENABLE.with_shutdown(shutdown))
+                .await;
             let ready = controller_status::READY;
             let complete = ready | controller_status::SHUTDOWN_COMPLETE;
             let at_once = match flushes {
@@ -54,8 +41,8 @@ fn a_shutdown_is_complete_when_caches_are_safe() {
             assert_eq!(status(&raw).await, complete);
             assert_eq!(fixture.device.flushes.get(), flushes);
             // A reset ends it, and the controller can be enabled again.
-            configure(&raw, Configuration(0)).await;
-            configure(&raw, Configuration::ENABLE).await;
+            raw.configure(Configuration(0)).await;
+            raw.configure(Configuration::ENABLE).await;
             assert_eq!(status(&raw).await, ready);
         });
     }
@@ -68,13 +55,14 @@ fn the_keep_alive_timer_runs_while_a_controller_is_enabled() {
     simulate(92, async {
         let fixture = Fixture::start(TargetSettings::default(), geometry(4096, 64));
         let (short, soon, long) = (1000, Duration::from_secs(5), Duration::from_secs(110));
-        let silent = enabled(&fixture, short).await;
+        let (silent, _) = Raw::enabled(fixture.address, short).await;
         assert!(silent.closes_within(soon).await);
         let never = Raw::initialized(fixture.address).await;
         let connect = Connect::new(0, 31, short);
         never.connect(&connect, &connect_data(0xffff)).await;
-        let shut = enabled(&fixture, short).await;
-        configure(&shut, Configuration::ENABLE.with_shutdown(NORMAL)).await;
+        let (shut, _) = Raw::enabled(fixture.address, short).await;
+        shut.configure(Configuration::ENABLE.with_shutdown(NORMAL))
+            .await;
         assert!(!never.closes_within(long).await);
         assert!(!shut.closes_within(Duration::ZERO).await);
         assert!(never.closes_within(Duration::from_secs(20)).await);

@@ -14,7 +14,7 @@ use nvme::pdu::PduType;
 use nvme::{AdminOpcode, SglDescriptor, Status, SubmissionEntry};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-use crate::cores::{controller, start};
+use crate::cores::start;
 use crate::raw::{Raw, capsule, connect_data};
 use crate::{SUBSYSTEM, namespace, nqn, simulate};
 
@@ -68,7 +68,7 @@ async fn timed<T>(command: impl Future<Output = T>) -> (T, Duration) {
 fn a_host_that_keeps_to_delays_waits_for_a_namespace_that_is_not_ready() {
     simulate(60, async {
         let cores = start(2);
-        let (admin, id) = controller(cores[0].1, 0).await;
+        let (admin, id) = Raw::enabled(cores[0].1, 0).await;
         let queue = queue(cores[1].1, id).await;
         let failing = &cores[0].2.failing;
         failing.set(Some(IoError::NotReady));
@@ -106,7 +106,7 @@ fn a_host_that_keeps_to_no_delay_is_answered_later() {
     simulate(61, async {
         let cores = start(1);
         let (_, address, device) = &cores[0];
-        let (_admin, id) = controller(*address, 0).await;
+        let (_admin, id) = Raw::enabled(*address, 0).await;
         let queue = queue(*address, id).await;
         device.failing.set(Some(IoError::NotReady));
         let tries = async {
@@ -156,7 +156,7 @@ fn an_answer_that_is_to_come_later_holds_nothing_up() {
         let (target, address, device) = &cores[0];
         let name = nqn(SUBSYSTEM);
         let soon = Duration::from_millis(100);
-        let (admin, id) = controller(*address, 0).await;
+        let (admin, id) = Raw::enabled(*address, 0).await;
         let first = queue(*address, id).await;
         let waits = async |queue: &Raw| {
             let sgl = SglDescriptor::transport(4096);
