@@ -428,7 +428,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         state.replace_tables(Arc::new(tables));
         state.map_nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
-        state.segments.apply_tree_changes(&writer.changes.borrow());
+        let miscounted = state.segments.apply_tree_changes(&writer.changes.borrow());
+        self.array
+            .count(|counters| counters.miscounted_segments += miscounted);
         self.count_off_lost(state, writer)?;
         state.era += 1;
         self.make_ready(state);

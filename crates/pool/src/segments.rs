@@ -407,24 +407,33 @@ impl Segments {
         }
     }
 
-    /// Applies what a merge changed in the maps.
-    pub fn apply_tree_changes(&mut self, changes: &LiveChanges) {
-        for (number, change) in changes {
-            self.change_tree(*number, *change);
-        }
+    /// Applies what a merge changed in the maps. Returns of how many segments less had been counted
+    /// than the maps gave up: tables say so that somebody forged, or memory that is wrong.
+    pub fn apply_tree_changes(&mut self, changes: &LiveChanges) -> u64 {
+        let applied = changes.iter();
+        let applied = applied.map(|(number, change)| self.change_tree(*number, *change));
+        applied.map(u64::from).sum()
     }
 
-    fn change_tree(&mut self, number: u32, change: i64) {
+    /// True if less had been counted than is given up. Nobody knows then what else the maps have in
+    /// that segment: it counts as holding a block, so that it is not freed before a scrub has
+    /// [counted](Segments::count_at_most).
+    fn change_tree(&mut self, number: u32, change: i64) -> bool {
         let Some(segment) = self.table.get_mut(number) else {
-            return;
+            return false;
         };
-        let live = i64::from(segment.live_tree) + change;
-        debug_assert!(live >= 0, "segment {number}: {live} live blocks");
-        segment.live_tree = live.max(0) as u32;
-        if segment.kind != Kind::Map {
-            self.live_data = self.live_data.saturating_add_signed(change);
-            self.live_in_maps = self.live_in_maps.saturating_add_signed(change);
+        let before = i64::from(segment.live_tree);
+        let miscounted = before + change < 0;
+        if miscounted {
+            tracing::error!(segment = number, before, change, "miscounted: scrub the pool");
         }
+        let live = if miscounted { 1 } else { before + change };
+        segment.live_tree = u32::try_from(live).unwrap_or(u32::MAX);
+        if segment.kind != Kind::Map {
+            self.live_data = self.live_data.saturating_add_signed(live - before);
+            self.live_in_maps = self.live_in_maps.saturating_add_signed(live - before);
+        }
+        miscounted
     }
 
     /// The maps have at most so many blocks in a segment. Returns by how much its count was higher.
@@ -555,6 +564,24 @@ mod tests {
         }
         assert!(!segments.zones().are_filling() && !segments.move_column(&moved));
         discard(segments);
+    }
+
+    /// Maps of a forged pool may have more in a segment than its tables say.
+    #[test]
+    fn a_segment_of_which_less_was_counted_is_kept_until_a_scrub_counts() {
+        let mut segments = Segments::new(&[9, 9], Table::default(), 0);
+        let number = segments.allocate(Kind::Wide, 2, 0, |_| true);
+        let number = number.expect("a segment");
+        let change = |by| LiveChanges::from_iter([(number, by)]);
+        assert_eq!(segments.apply_tree_changes(&change(2)), 0);
+        for _ in 0..2 {
+            assert_eq!(segments.apply_tree_changes(&change(-3)), 1);
+            assert_eq!(segments.get(number).unwrap().live_tree, 1);
+            assert_eq!((segments.live_data(), segments.live_in_maps()), (1, 1));
+        }
+        assert_eq!(segments.count_at_most(number, 0), 1);
+        assert_eq!(segments.get(number).unwrap().live_tree, 0);
+        assert_eq!((segments.live_data(), segments.live_in_maps()), (0, 0));
     }
 
     /// The last generation is not followed by the first, and hosts are refused before the map is.

@@ -389,6 +389,9 @@ impl World {
             self.spoil_others(&pool);
         }
         let counters = pool.counters();
+        if counters.miscounted_segments > 0 {
+            return Err("the maps gave up more of a segment than was counted".to_owned());
+        }
         self.count(|report| {
             report.relocated += counters.relocated_blocks;
             report.rebalanced += counters.rebalanced_blocks;

@@ -120,6 +120,9 @@ pub struct Counters {
     pub repaired_blocks: u64,
     /// Reads that failed with all the redundancy there is.
     pub unrecovered_reads: u64,
+    /// Times that the maps gave up more blocks of a segment than were counted there: never, but for
+    /// tables that somebody forged. Such a segment is kept until a scrub has counted.
+    pub miscounted_segments: u64,
 }
 
 impl Counters {
@@ -136,5 +139,6 @@ impl Counters {
         self.reconstructed_reads += other.reconstructed_reads;
         self.repaired_blocks += other.repaired_blocks;
         self.unrecovered_reads += other.unrecovered_reads;
+        self.miscounted_segments += other.miscounted_segments;
     }
 }
