@@ -77,6 +77,10 @@ pub enum Mutation {
     RebuildsUnchecked,
     /// Headers of stripes count wherever they are.
     TakesMisplacedHeaders,
+    /// An opening does without drives that are not ready for a moment.
+    OpensWhatIsReady,
+    /// What drives that are not ready have is lost.
+    TakesAwayForLost,
 }
 
 #[cfg(debug_assertions)]

@@ -100,8 +100,9 @@ fn doubtful(choice: &Choice, slots: &[Option<&Slot>]) -> Vec<usize> {
         return Vec::new();
     };
     let later = |slot: &Slot| slot.later_beside.is_some_and(|it| it > newest.content());
-    let unread = |slot: &Slot| slot.unread_beside && slot.superblock.sequence >= newest.sequence;
-    let hides = |slot: &Slot| slot.unread_beside || slot.later_beside.is_some();
+    let unread =
+        |slot: &Slot| slot.unread_beside.is_some() && slot.superblock.sequence >= newest.sequence;
+    let hides = |slot: &Slot| slot.unread_beside.is_some() || slot.later_beside.is_some();
     let current = slots.iter().zip(&choice.current);
     let certain =
         current.filter(|(slot, index)| index.is_some() && slot.is_some_and(|slot| !hides(slot)));
@@ -307,7 +308,7 @@ mod tests {
                     by_copy: false,
                     torn_beside: false,
                     alone: false,
-                    unread_beside: false,
+                    unread_beside: None,
                     later_beside: None,
                     last_sequence: 0,
                 }

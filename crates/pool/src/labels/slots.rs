@@ -20,8 +20,9 @@ use crate::format::plausible::{self, Implausible};
 use crate::format::superblock::{Newer, NotSuperblock, Superblock};
 use crate::ids::{DriveId, PoolId};
 use crate::join::join_answers;
-use crate::labels::slots::look::{Seen, layout_of, read_sides};
+use crate::labels::slots::look::{READ_AGAIN_AFTER, Seen, layout_of, read_sides};
 use crate::location::BLOCK_BYTES;
+use crate::mutation::Mutation;
 use block::{BlockDevice, Buffer, IoError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -50,8 +51,8 @@ pub(crate) struct Slot {
     pub torn_beside: bool,
     /// There is no other one that is whole.
     pub alone: bool,
-    /// The drive would not read the place of the other one, which may be the later.
-    pub unread_beside: bool,
+    /// Why the drive would not read the place of the other one, which may be the later.
+    pub unread_beside: Option<IoError>,
     /// The other one was written whole, has decayed, and had what is later than this: its
     /// [`content`](Superblock::content).
     pub later_beside: Option<u64>,
@@ -107,7 +108,8 @@ impl Given {
     /// durable: what a host that died has left in a drive's cache would be lost with the power, and
     /// what is built upon it.
     ///
-    /// Those that were `silent` before are not asked. Others that are count as absent after some
+    /// One that is not ready is waited for as long as one that is silent: it may have the pool's
+    /// latest state. Those that were `silent` before are not asked. Others that are count as absent after some
     /// time, if what there is by then is `enough`.
     pub async fn of<D: BlockDevice>(
         drives: &[D],
@@ -117,10 +119,7 @@ impl Given {
         let asked = drives.iter().enumerate();
         let asked = asked.filter(|(position, _)| !silent.contains(position));
         let positions: Vec<usize> = asked.clone().map(|(position, _)| position).collect();
-        let looks = asked.map(async |(_, device)| {
-            device.flush().await?;
-            find(device, Tables::Kept).await
-        });
+        let looks = asked.map(async |(_, device)| look_patiently(device).await);
         let without = |found: &[Option<&Result<Found, IoError>>]| {
             let slots = found.iter().map(|found| match found {
                 Some(Ok(Found::Slot(slot))) => Some(&**slot),
@@ -160,6 +159,27 @@ impl Given {
             }
         }
         Ok(given)
+    }
+}
+
+/// Looks at a drive, again and again while it is not ready.
+async fn look_patiently<D: BlockDevice>(device: &D) -> Result<Found, IoError> {
+    let until = reactor::now() + ANSWERS_WITHIN;
+    loop {
+        let found = match device.flush().await {
+            Ok(()) => find(device, Tables::Kept).await,
+            Err(error) => Err(error),
+        };
+        let away = match &found {
+            Ok(Found::Slot(slot)) => slot.unread_beside == Some(IoError::NotReady),
+            Ok(_) => false,
+            Err(error) => *error == IoError::NotReady,
+        };
+        let impatient = Mutation::OpensWhatIsReady.is_planted();
+        if !away || impatient || reactor::now() >= until {
+            return found;
+        }
+        reactor::sleep(READ_AGAIN_AFTER).await;
     }
 }
 
@@ -223,7 +243,7 @@ pub(crate) async fn find<D: BlockDevice>(device: &D, tables: Tables) -> Result<F
             slot.torn_beside = torn[usize::from(!slot.odd)];
             slot.alone = whole == 1;
             slot.by_copy = by_copy;
-            slot.unread_beside = failure.is_some();
+            slot.unread_beside = failure;
             slot.later_beside = later.filter(|later| *later > slot.superblock.content());
             slot.last_sequence = last_sequence;
             Ok(Found::Slot(Box::new(slot)))

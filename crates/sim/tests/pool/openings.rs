@@ -90,3 +90,46 @@ fn a_pool_waits_for_a_silent_drive_that_it_cannot_do_without() {
         pool.close().await.expect("closed");
     });
 }
+
+/// One member went on while the other was gone, so it alone has what was written last. It was not
+/// ready when both were there again: the other one was opened, and all that was new was gone.
+#[test]
+fn an_opening_waits_for_a_drive_that_may_have_the_latest_state() {
+    with_drives(2, async |drives| {
+        let pool = create(&drives, Level::Raid1).await;
+        let id = volume(&pool, "a", 100).await;
+        write(&pool, id, 0, 100, 1).await;
+        drives[1].die_after(0);
+        write(&pool, id, 0, 100, 2).await;
+        pool.close().await.expect("closed");
+        drop(pool);
+        drives[1].revive();
+        drives[0].refuse_reads(true);
+        let ready = drives[0].clone();
+        drop(reactor::spawn(async move {
+            reactor::sleep(Duration::from_secs(8)).await;
+            ready.refuse_reads(false);
+        }));
+        let pool = open(&drives).await;
+        assert!(read(&pool, id, 0, 100).await.iter().all(|byte| *byte == 2));
+        pool.close().await.expect("closed");
+    });
+}
+
+/// One that does not get ready counts as absent, as a silent one does.
+#[test]
+fn a_drive_that_does_not_get_ready_does_not_keep_a_pool_from_opening() {
+    with_drives(4, async |drives| {
+        let pool = create(&drives, Level::Raid5).await;
+        let id = volume(&pool, "a", 400).await;
+        write_runs(&pool, id, 25).await;
+        pool.close().await.expect("closed");
+        drop(pool);
+        drives[2].refuse_reads(true);
+        let opened = reactor::timeout(LONG, open(&drives)).await;
+        let pool = opened.expect("within a minute");
+        assert_eq!(pool.status().state, PoolState::Degraded);
+        assert_runs(&pool, id, 25).await;
+        pool.close().await.expect("closed");
+    });
+}

@@ -15,7 +15,7 @@ use zerocopy::FromBytes;
 /// A drive that would not read a superblock is asked so often, and after so long again: what is
 /// not known of for a moment must not be taken for gone.
 const READS_MAX: usize = 4;
-const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
+pub(super) const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// Tables are read in pieces of so many blocks.
 const PIECE_BLOCKS: usize = 256;
@@ -110,7 +110,7 @@ impl Side {
                         odd,
                         torn_beside: false,
                         alone: false,
-                        unread_beside: false,
+                        unread_beside: None,
                         later_beside: None,
                         last_sequence: 0,
                     }));
