@@ -416,6 +416,7 @@ fn assemble<D: BlockDevice + 'static>(
             merge_due: Cell::new(false),
             map_waits: Cell::new(None),
             stuck_until: Cell::new(None),
+            away_since: Cell::new(None),
             stuck_for: Cell::new(STUCK_FOR),
             idle_merge: IdleMerge::default(),
             opened_at: entry.opened_at,

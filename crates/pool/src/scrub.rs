@@ -23,18 +23,24 @@ use crate::reporting::event::PoolEvent;
 use crate::scrub::lost::Losses;
 use crate::scrub::strays::Gaps;
 use crate::segments::live_nodes::{LiveNodes, parts};
+use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment};
 use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::Order;
 use crate::shard::pace::Pace;
 use crate::stripes::item::place;
 use crate::volumes::Holder;
-use block::{BlockDevice, Buffer};
+use block::{BlockDevice, Buffer, IoError};
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Rows that are checked in one go, while hosts on the same core wait: two of the largest stripes.
 const WINDOW_ROWS: u32 = 2 * ROWS_MAX;
+
+/// A scrub ends when it has waited for so long for drives that are not ready.
+const AWAY_MAX: Duration = Duration::from_secs(60);
+const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// A scrub that is under way.
 struct Scrub {
@@ -48,6 +54,9 @@ struct Scrub {
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Checks every stripe and every node of the map, and repairs what redundancy allows.
+    ///
+    /// # Errors
+    /// [`IoError::NotReady`] if drives are not ready for a minute: it is not known then what is lost.
     pub async fn scrub(self: &Rc<Self>) -> Result<ScrubReport, PoolError> {
         self.scrub_unwanted.set(false);
         // What hosts have written so far is checked as well.
@@ -182,7 +191,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         while let Some(row) = next {
             self.rest(&mut scrub.pace).await?;
             let window = Window { number, begun, row };
-            next = self.scrub_window(window, scrub).await;
+            next = self.scrub_window(window, scrub).await?;
         }
         Ok(())
     }
@@ -200,7 +209,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Checks some rows of a segment, if it is still there; returns the row to go on from.
-    async fn scrub_window(&self, window: Window<'_>, scrub: &mut Scrub) -> Option<u32> {
+    async fn scrub_window(
+        &self,
+        window: Window<'_>,
+        scrub: &mut Scrub,
+    ) -> Result<Option<u32>, PoolError> {
         let Window { number, begun, row } = window;
         let map = begun.kind == Kind::Map;
         // While the map's redundancy is set right nobody may write behind it.
@@ -218,23 +231,27 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let may_change = map || state.settled.contains(&number) && !state.in_limbo(number);
             same.filter(|_| may_change).cloned()
         };
-        let segment = segment?;
+        let Some(segment) = segment else {
+            return Ok(None);
+        };
         let shape = self.array.shape(segment.columns.len());
         let end = if map { begun.rows } else { segment.rows };
-        let rows = end.checked_sub(row)?.min(WINDOW_ROWS);
+        let rows = end.saturating_sub(row).min(WINDOW_ROWS);
         if rows == 0 {
-            return None;
+            return Ok(None);
         }
         let image = self.read_image(shape, &segment.columns, row, rows).await;
         // Whoever has the pool by now may have good reason for what is there.
-        self.verify().await.ok()?;
+        if self.verify().await.is_err() {
+            return Ok(None);
+        }
         let next = if map {
             self.check_rows(number, &segment, &image).await;
             row + rows
         } else {
-            self.scrub_stripes(number, &segment, &image, scrub).await
+            self.scrub_stripes(number, &segment, &image, scrub).await?
         };
-        (next < end).then_some(next)
+        Ok((next < end).then_some(next))
     }
 
     /// Checks the stripes in an image; returns the row to go on from.
@@ -244,7 +261,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         segment: &Segment,
         image: &Image,
         scrub: &mut Scrub,
-    ) -> u32 {
+    ) -> Result<u32, PoolError> {
         let end = image.first + image.rows;
         let mut row = image.first;
         let bounds = self.bounds(segment.columns.len());
@@ -266,20 +283,25 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             };
             let rows = header.rows;
             if row + rows > end && row > image.first {
-                return row;
+                return Ok(row);
             }
             scrub.report.stripes += 1;
             if !self.complete(image, &segment.columns, &header).await {
-                self.list_lost(segment, &header, &mut scrub.losses).await;
+                self.list_lost(segment, &header, &mut scrub.losses).await?;
             }
             row += rows;
         }
-        row
+        Ok(row)
     }
 
     /// A stripe that is not whole: which of its live blocks cannot be read. One that was torn by
     /// a power failure has none.
-    async fn list_lost(&self, segment: &Segment, header: &Header, losses: &mut Losses) {
+    async fn list_lost(
+        &self,
+        segment: &Segment,
+        header: &Header,
+        losses: &mut Losses,
+    ) -> Result<(), PoolError> {
         let mut index = 0;
         for record in &header.records {
             let at = place(
@@ -296,12 +318,40 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let Some((layer, readers)) = self.find_readers(layer, block, entry).await else {
                 continue;
             };
-            let buffer = Buffer::new(BLOCK_BYTES);
-            let read = self.array.read_block(&segment.columns, entry, buffer);
-            if read.await.1.is_err() {
+            if !self.is_readable(&segment.columns, entry).await? {
                 losses.lose(LostBlock { layer, block }, &readers);
                 self.lose_block(layer, block);
             }
+        }
+        Ok(())
+    }
+
+    /// Whether a block can be read, or is lost.
+    ///
+    /// # Errors
+    /// [`IoError::NotReady`] if drives are not ready with it for long.
+    async fn is_readable(&self, columns: &[Option<Zone>], entry: Entry) -> Result<bool, IoError> {
+        let read = self.patiently(async || {
+            let buffer = Buffer::new(BLOCK_BYTES);
+            self.array.read_block(columns, entry, buffer).await.1
+        });
+        match read.await {
+            Ok(()) => Ok(true),
+            Err(IoError::NotReady) => Err(IoError::NotReady),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Reads, again and again while drives are not ready: what they have is not lost.
+    async fn patiently<T>(&self, read: impl AsyncFn() -> Result<T, IoError>) -> Result<T, IoError> {
+        let until = reactor::now() + AWAY_MAX;
+        loop {
+            let result = read().await;
+            let away = matches!(result, Err(IoError::NotReady));
+            if !away || reactor::now() >= until || self.ends() {
+                return result;
+            }
+            reactor::sleep(READ_AGAIN_AFTER).await;
         }
     }
 

@@ -425,7 +425,12 @@ impl Segments {
         let before = i64::from(segment.live_tree);
         let miscounted = before + change < 0;
         if miscounted {
-            tracing::error!(segment = number, before, change, "miscounted: scrub the pool");
+            tracing::error!(
+                segment = number,
+                before,
+                change,
+                "miscounted: scrub the pool"
+            );
         }
         let live = if miscounted { 1 } else { before + change };
         segment.live_tree = u32::try_from(live).unwrap_or(u32::MAX);

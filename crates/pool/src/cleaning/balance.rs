@@ -8,6 +8,7 @@
 use crate::checkpoint::Resume;
 use crate::cleaning::copy::Copied;
 use crate::reporting::event::PoolEvent;
+use crate::segments::cleaned::Stuck;
 use crate::segments::zones::{Zone, formable};
 use crate::segments::{ColumnMove, Kind, Segment, SegmentState};
 use crate::shard::coordinator::Coordinator;
@@ -106,8 +107,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             let mut state = self.state.borrow_mut();
             state.segments.zones_mut().give_back(next.to);
-            if end == Copied::Unreadable {
-                self.unmovable.borrow_mut().insert(next.generation);
+            match end {
+                Copied::Stuck(Stuck::Unreadable) => {
+                    self.unmovable.borrow_mut().insert(next.generation);
+                }
+                Copied::Stuck(Stuck::Away) => state.note_stuck(next.number, Stuck::Away),
+                Copied::Whole | Copied::GivenUp => {}
             }
         }
         if copied.is_empty() || self.ends() {
@@ -198,7 +203,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 && segment.state == SegmentState::Sealed
                 && segment.live() > 0
                 && state.settled.contains(&number)
-                && !state.stuck.contains(&number)
+                && !state.stuck.contains_key(&number)
                 && !state.quarantined.contains(&number)
                 && !segment.lacks_drive(taking)
                 && !segment.is_on(to)

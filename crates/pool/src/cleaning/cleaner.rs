@@ -5,7 +5,7 @@
 
 use crate::format::body::REDIRECT_BYTES;
 use crate::ids::ShardId;
-use crate::segments::cleaned::{Cleaned, Cleaning, Window};
+use crate::segments::cleaned::{Cleaned, Cleaning, Stuck, Window};
 use crate::segments::space::Aged;
 use crate::segments::victim::{Emptied, Victim};
 use crate::segments::{Kind, Segment, SegmentState};
@@ -48,8 +48,17 @@ fn score(segment: &Segment, zone_rows: u32, moved: Moved, now: u64) -> Option<f6
 impl State {
     /// All rows of a victim have been looked at, and what was taken out has been moved.
     fn end_victim(&self, victim: Victim) -> Emptied {
-        let stays = self.stuck.contains(&victim.number);
+        let stays = self.stuck.contains_key(&victim.number);
         victim.end(&self.segments, self.tables_version, stays)
+    }
+
+    /// A segment could not be emptied. That a drive was not ready counts as no attempt.
+    pub fn note_stuck(&mut self, number: u32, why: Stuck) {
+        let known = self.stuck.entry(number).or_insert(why);
+        *known = why.max(*known);
+        if *known == Stuck::Away {
+            self.attempts.remove(&number);
+        }
     }
 
     /// Everything that could be moved out of a segment was. What is certain to have been replaced
@@ -59,7 +68,7 @@ impl State {
         let segment = self.segments.get(number);
         let all = segment.map(|segment| u64::from(segment.live_tree));
         // One that lacks a drive is emptied although a former holder's stripes may still come.
-        let stays = self.stuck.contains(&number) || self.quarantined.contains(&number);
+        let stays = self.stuck.contains_key(&number) || self.quarantined.contains(&number);
         if emptied.accounted.is_some() && emptied.accounted == all && !stays {
             self.replaced.insert(number, through);
         } else {
@@ -81,10 +90,9 @@ impl<D: BlockDevice + 'static> Core<D> {
             taking: self.array.taking_mask(),
             width: self.formed_columns() as f64 / shape.data as f64,
         };
-        let candidates = state
-            .settled
-            .iter()
-            .filter(|number| !state.stuck.contains(number) && !state.quarantined.contains(number));
+        let candidates = state.settled.iter().filter(|number| {
+            !state.stuck.contains_key(number) && !state.quarantined.contains(number)
+        });
         candidates
             .filter_map(|number| {
                 let segment = state.segments.get(*number)?;
@@ -121,7 +129,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         Cleaned {
             window,
             half_way: state.cleaning.is_some(),
-            stuck: state.stuck.contains(&number),
+            stuck: state.stuck.get(&number).copied(),
             emptied: victim
                 .map(|victim| state.end_victim(victim))
                 .unwrap_or_default(),
@@ -154,7 +162,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if state.tables.redirects_since(oldest.generation) <= most {
             return Aged::No;
         }
-        let bound = state.stuck.contains(number) || state.quarantined.contains(number);
+        let bound = state.stuck.contains_key(number) || state.quarantined.contains(number);
         match (oldest.state, state.settled.contains(number) && !bound) {
             (SegmentState::Sealed, true) => Aged::Victim(*number),
             (SegmentState::Sealed, false) => Aged::No,
@@ -191,8 +199,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return Window::NoRoom;
         };
         let mut state = self.state.borrow_mut();
-        if cleaned.stuck {
-            state.stuck.insert(task.number);
+        if let Some(why) = cleaned.stuck {
+            state.note_stuck(task.number, why);
         }
         if cleaned.window == Window::NoRoom {
             state.attempts.remove(&task.number);

@@ -5,6 +5,7 @@ use crate::format::stripe::{Header, Place, ROWS_MAX, Record};
 use crate::level::Shape;
 use crate::location::BLOCK_BYTES;
 use crate::recovery::image::Image;
+use crate::segments::cleaned::Stuck;
 use crate::segments::zones::Zone;
 use crate::segments::{ColumnMove, Segment};
 use crate::shard::coordinator::Coordinator;
@@ -21,8 +22,8 @@ const WINDOW_ROWS: u32 = 8 * ROWS_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copied {
     Whole,
-    /// A block can be had neither from its zone nor from its row.
-    Unreadable,
+    /// A block can be had neither from its zone nor from its row, for now or for good.
+    Stuck(Stuck),
     /// The segment is no longer what it was, or its new drive has gone, or the pool stops.
     GivenUp,
 }
@@ -115,7 +116,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut copy = Vec::with_capacity(rows.image.rows as usize * BLOCK_BYTES);
         let mut row = first;
         while row < end {
-            let header = self.header_at(&rows, row).await;
+            let header = self.header_at(&rows, row).await?;
             let next = row + header.as_ref().map_or(1, |header| header.rows.max(1));
             if next > end && row > first {
                 break;
@@ -135,7 +136,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// The header of the stripe that begins in a row; none where a stripe was torn.
-    async fn header_at(&self, rows: &Rows<'_>, row: u32) -> Option<Header> {
+    async fn header_at(&self, rows: &Rows<'_>, row: u32) -> Result<Option<Header>, Copied> {
         let place = Place {
             segment: rows.wanted.number,
             generation: rows.segment.generation,
@@ -145,11 +146,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let bounds = self.bounds(rows.segment.columns.len());
         let decode = |block: &[u8]| Header::decode(&self.secret, place, true, bounds, block);
         if let Some(header) = rows.image.block(0, row).and_then(decode) {
-            return Some(header);
+            return Ok(Some(header));
         }
-        let valid = |block: &[u8]| decode(block).is_some();
-        let rebuilt = self.array.rebuild(&rows.segment.columns, 0, row, &valid);
-        decode(&rebuilt.await?)
+        let read = self.read_header(&rows.segment.columns, place).await;
+        read.map_err(|error| Copied::Stuck(Stuck::by(error)))
     }
 
     /// What a column should have in the rows of a stripe.
@@ -177,7 +177,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         // Torn by a power failure: it is nobody's.
         for row in stripe {
-            good.extend_from_slice(image.block(column, row).ok_or(Copied::Unreadable)?);
+            match image.block(column, row) {
+                Some(block) => good.extend_from_slice(block),
+                None => good.extend_from_slice(&self.read_again(rows, row).await?),
+            }
         }
         Ok(good)
     }
@@ -203,22 +206,31 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if let Some(block) = rows.image.block(column, row).filter(|block| valid(block)) {
             return Ok(Buffer::copy_of(block));
         }
-        if let Some(rebuilt) = self.array.rebuild(columns, column, row, &valid).await {
-            self.found_wrong(rows.wanted.from, 1);
-            return Ok(rebuilt);
-        }
+        let rebuilt = self.array.rebuild(columns, column, row, Ok(()), &valid);
+        let why = match rebuilt.await {
+            Ok(rebuilt) => {
+                self.found_wrong(rows.wanted.from, 1);
+                return Ok(rebuilt);
+            }
+            Err(error) => Stuck::by(error),
+        };
         // A stripe that was torn has such blocks, and they are nobody's: it goes over as it is if
         // that is what the drive has, and not what became of it on the way here.
-        let from = Some(rows.wanted.from);
-        let (again, read) = self
-            .array
-            .read_zone(from, row, Buffer::new(BLOCK_BYTES))
-            .await;
+        let again = self.read_again(rows, row).await?;
         let same = rows.image.block(column, row) == Some(&again[..]);
-        match read.is_ok() && (same || valid(&again)) {
+        match same || valid(&again) {
             true => Ok(again),
-            false => Err(Copied::Unreadable),
+            false => Err(Copied::Stuck(why)),
         }
+    }
+
+    /// A block of the column that is copied, once more from where it is.
+    async fn read_again(&self, rows: &Rows<'_>, row: u32) -> Result<Buffer, Copied> {
+        let from = Some(rows.wanted.from);
+        let one = Buffer::new(BLOCK_BYTES);
+        let (again, read) = self.array.read_zone(from, row, one).await;
+        read.map_err(|error| Copied::Stuck(Stuck::by(error)))?;
+        Ok(again)
     }
 
     /// Blocks of a zone are other than they should be, and right in the copy.

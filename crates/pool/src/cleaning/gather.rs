@@ -4,8 +4,10 @@ use crate::format::stripe::{Header, Place, Record};
 use crate::join::{join, join_all};
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::map::tree;
+use crate::segments::cleaned::Stuck;
 use crate::segments::runs::{Live, Rows, cut, runs};
 use crate::segments::victim::{Unmapped, Victim};
+use crate::segments::zones::Zone;
 use crate::shard::core::Core;
 use crate::stripes::item::{Move, place};
 use crate::volumes::Root;
@@ -28,7 +30,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             Some(rows) => rows,
             None => self.first_column(victim).await,
         };
-        let headers = self.headers(victim, &rows).await;
+        let headers = self.headers(victim, &rows).await?;
         let blocks = self.blocks_of(victim, &headers);
         let unmapped = self.mark_live(&blocks, &mut live).await?;
         victim.note_unmapped(unmapped);
@@ -109,45 +111,52 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// The headers of the stripes that begin in these rows; moves the victim on behind them.
-    async fn headers(&self, victim: &mut Victim, rows: &Rows) -> Vec<Header> {
+    async fn headers(&self, victim: &mut Victim, rows: &Rows) -> Result<Vec<Header>, IoError> {
         let mut headers = Vec::new();
         let bounds = self.bounds(victim.columns.len());
         while let Some(block) = rows.block(victim.row) {
-            let place = self.header_place(victim);
+            let place = Place {
+                segment: victim.number,
+                generation: victim.generation,
+                row: victim.row,
+                incarnation: self.incarnation.get(),
+            };
             let decoded = Header::decode(&self.secret, place, true, bounds, block);
             let header = match decoded.filter(|_| rows.read) {
                 Some(header) => Some(header),
-                None => self.rebuilt_header(victim).await,
+                None => self.read_header(&victim.columns, place).await?,
             };
             victim.row += header.as_ref().map_or(1, |header| header.rows);
             victim.whole &= header.is_some();
             headers.extend(header);
         }
-        headers
+        Ok(headers)
     }
 
-    fn header_place(&self, victim: &Victim) -> Place {
-        Place {
-            segment: victim.number,
-            generation: victim.generation,
-            row: victim.row,
-            incarnation: self.incarnation.get(),
-        }
-    }
-
-    async fn rebuilt_header(&self, victim: &Victim) -> Option<Header> {
-        let place = self.header_place(victim);
-        let bounds = self.bounds(victim.columns.len());
+    /// The header of the stripe that begins at a place, from its own column or made of the others.
+    /// `None` if there is none to be had, as where a stripe was torn.
+    ///
+    /// Fails with [`IoError::NotReady`] if a drive may yet have it.
+    pub async fn read_header(
+        &self,
+        columns: &[Option<Zone>],
+        place: Place,
+    ) -> Result<Option<Header>, IoError> {
+        let bounds = self.bounds(columns.len());
         let decode = |block: &[u8]| Header::decode(&self.secret, place, true, bounds, block);
-        let zone = victim.columns.first().copied().flatten();
+        let zone = columns.first().copied().flatten();
         let one = Buffer::new(BLOCK_BYTES);
-        let (one, read) = self.array.read_zone(zone, victim.row, one).await;
+        let (one, read) = self.array.read_zone(zone, place.row, one).await;
         if let Some(header) = decode(&one).filter(|_| read.is_ok()) {
-            return Some(header);
+            return Ok(Some(header));
         }
         let valid = |block: &[u8]| decode(block).is_some();
-        let rebuilt = self.array.rebuild(&victim.columns, 0, victim.row, &valid);
-        decode(&rebuilt.await?)
+        let rebuilt = self.array.rebuild(columns, 0, place.row, read, &valid);
+        match rebuilt.await {
+            Ok(block) => Ok(decode(&block)),
+            Err(IoError::NotReady) => Err(IoError::NotReady),
+            Err(_) => Ok(None),
+        }
     }
 
     /// This shard's blocks in some stripes, sorted by their owners.
@@ -295,7 +304,9 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         let mut state = self.state.borrow_mut();
         state.moving.end(key.0, key.1);
-        state.stuck.insert(victim.number);
+        if let Err(error) = result {
+            state.note_stuck(victim.number, Stuck::by(error));
+        }
         drop(state);
         if result == Err(IoError::UnrecoveredRead) {
             self.lose_block(key.0, key.1);

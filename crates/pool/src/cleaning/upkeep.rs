@@ -5,7 +5,7 @@ use crate::error::PoolError;
 use crate::ids::ShardId;
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
-use crate::segments::cleaned::Window;
+use crate::segments::cleaned::{Stuck, Window};
 use crate::segments::space::{Action, Aged, Situation, plan};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, SegmentState};
@@ -27,6 +27,8 @@ const PATIENCE: usize = 8;
 const TABLES_SPARE_BYTES: usize = 4 * BLOCK_BYTES;
 /// Zones that drives are asked to forget at once.
 const DISCARDS_AT_ONCE: usize = 256;
+/// Writes wait for so long for space that is on drives which are not ready.
+const AWAY_MAX: Duration = Duration::from_secs(30);
 /// What failed without taking the pool offline is tried again after this time.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -71,6 +73,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let written = self.host_blocks_written();
             let waits = situation.starved && written == acknowledged;
             acknowledged = written;
+            if !situation.starved {
+                self.away_since.set(None);
+            }
             futile = if waits { futile + 1 } else { 0 };
             let patience = PATIENCE + self.windows(situation.worth_freeing);
             self.state.borrow_mut().urgent = futile > patience;
@@ -87,6 +92,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             match action {
                 // Who waits may not have looked since there is what they wait for.
                 Action::Refuse if asks => self.have_writers_look(),
+                Action::Refuse if self.space_is_away() => {
+                    futile = 0;
+                    self.wait_for_drives().await;
+                }
                 action => self.carry_out(action, situation).await,
             }
         }
@@ -133,8 +142,29 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             Action::Clean => self.move_out_of(situation.wanted(), best).await,
             Action::Rebuild => self.move_out_of(usize::MAX, lacking).await,
             Action::Renew => self.move_out_of(1, oldest).await,
-            Action::Refuse => self.refuse_writes(),
+            Action::Refuse => {
+                self.refused();
+                self.refuse_writes(IoError::CapacityExceeded);
+            }
         }
+    }
+
+    /// Segments could not be emptied as drives were not ready: that there is no space is not known.
+    fn space_is_away(&self) -> bool {
+        let state = self.state.borrow();
+        state.stuck.values().any(|why| *why == Stuck::Away)
+    }
+
+    /// Has writes wait for drives that are not ready, for so long as hosts can wait.
+    async fn wait_for_drives(&self) {
+        let now = reactor::now();
+        let since = self.away_since.get().unwrap_or(now);
+        self.away_since.set(Some(since));
+        if now - since >= AWAY_MAX {
+            self.refuse_writes(IoError::NotReady);
+        }
+        // The next look has it tried again.
+        self.upkeep.notified().await;
     }
 
     /// Moves a window's blocks out of victims, and does what that makes due.
@@ -251,11 +281,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Fails the writes that wait for a segment.
-    fn refuse_writes(&self) {
-        self.refused();
-        self.fail_queue(IoError::CapacityExceeded);
+    fn refuse_writes(&self, error: IoError) {
+        self.fail_queue(error);
         self.work.notify_one();
-        self.tell_all(|| Order::Refuse);
+        self.tell_all(|| Order::Refuse(error));
         self.heard_refused();
     }
 

@@ -3,7 +3,7 @@
 
 use crate::join::join;
 use crate::mutation::Mutation;
-use crate::segments::cleaned::Window;
+use crate::segments::cleaned::{Stuck, Window};
 use crate::segments::runs::Live;
 use crate::segments::victim::Victim;
 use crate::shard::core::Core;
@@ -169,7 +169,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 Ok(blocks) => so_far.looked_at += blocks.max(1),
                 Err(error) => {
                     tracing::warn!(segment = number, %error, "segment cannot be cleaned");
-                    self.state.borrow_mut().stuck.insert(number);
+                    self.state.borrow_mut().note_stuck(number, Stuck::by(error));
                     continue;
                 }
             }
@@ -233,7 +233,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 return Some(number);
             }
             // Its live count will not fall: better degraded than cleaned for ever.
-            state.stuck.insert(number);
+            state.note_stuck(number, Stuck::Unreadable);
         }
     }
 

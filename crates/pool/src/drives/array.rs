@@ -307,7 +307,7 @@ impl<D: BlockDevice> Array<D> {
         let valid = |block: &[u8]| unchecked || crc_fast::crc32_iscsi(block) == entry.crc;
         let column = usize::from(entry.at.column);
         let found = match self
-            .rebuild_or_say(columns, column, entry.at.row, &valid)
+            .rebuild(columns, column, entry.at.row, Err(own), &valid)
             .await
         {
             Ok(found) => found,
@@ -320,11 +320,6 @@ impl<D: BlockDevice> Array<D> {
                     return (again, Ok(()));
                 }
                 self.count(|counters| counters.unrecovered_reads += 1);
-                let error = if passes(own) {
-                    IoError::NotReady
-                } else {
-                    error
-                };
                 return (again, Err(error));
             }
         };
@@ -347,25 +342,16 @@ impl<D: BlockDevice> Array<D> {
         }
     }
 
-    /// Rebuilds one block from the other columns of its row.
+    /// Rebuilds one block from the other columns of its row. `own` is how its own read ended.
+    ///
+    /// Fails with [`IoError::UnrecoveredRead`] if it is lost, or with [`IoError::NotReady`] if a
+    /// drive that could not be read may yet help.
     pub async fn rebuild(
         &self,
         columns: &[Option<Zone>],
         column: usize,
         row: u32,
-        valid: &dyn Fn(&[u8]) -> bool,
-    ) -> Option<Buffer> {
-        let rebuilt = self.rebuild_or_say(columns, column, row, valid);
-        rebuilt.await.ok()
-    }
-
-    /// The same, or [`IoError::UnrecoveredRead`] if it is lost, or [`IoError::NotReady`] if a drive
-    /// that could not be read may yet help.
-    async fn rebuild_or_say(
-        &self,
-        columns: &[Option<Zone>],
-        column: usize,
-        row: u32,
+        own: Result<(), IoError>,
         valid: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Buffer, IoError> {
         if column >= columns.len() {
@@ -391,20 +377,32 @@ impl<D: BlockDevice> Array<D> {
             if let Some(rebuilt) = redundancy::rebuild(shape, &blocks, column, valid) {
                 return Ok(rebuilt);
             }
-            let mut failures = reads.iter().filter_map(|read| read.as_ref().err());
-            error = match failures.any(|error| passes(*error)) {
+            let others = reads.iter().map(|read| read.as_ref().err().copied());
+            let mut failures = others.zip(columns).chain([(own.err(), &columns[column])]);
+            error = match failures.any(|(error, zone)| self.may_yet_help(error, *zone)) {
                 true => IoError::NotReady,
                 false => IoError::UnrecoveredRead,
             };
         }
         Err(error)
     }
-}
 
-/// True of an error that says nothing of what is on the drive: the drive was not ready, or could
-/// not be reached. One that is gone for good is out of use from then on, and helps nobody.
-fn passes(error: IoError) -> bool {
-    !matches!(error, IoError::UnrecoveredRead | IoError::DeviceGone)
+    /// True of an error that says nothing of what is in a zone: its drive was not ready, or could
+    /// not be reached. A drive that is gone is out of use, and helps nobody, once the membership
+    /// does without it. Until then the pool may yet go offline for it, and have it back when it is
+    /// opened again.
+    fn may_yet_help(&self, error: Option<IoError>, zone: Option<Zone>) -> bool {
+        let drive = zone.map(|zone| usize::from(zone.drive));
+        let counted_on = |drive| self.newly_failed.borrow().contains(&drive);
+        if Mutation::TakesAwayForLost.is_planted() {
+            return false;
+        }
+        match error {
+            None | Some(IoError::UnrecoveredRead) => false,
+            Some(IoError::DeviceGone) => drive.is_some_and(counted_on),
+            Some(_) => true,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Rebuild: what lies on segments that lack more drives than new ones do moves to such.
 
+use crate::segments::cleaned::Stuck;
 use crate::segments::{Kind, Segment};
 use crate::shard::coordinator::Coordinator;
 use crate::shard::state::State;
@@ -27,7 +28,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         };
         lacking.any(|(number, segment)| {
             lingers(segment)
-                && !state.stuck.contains(&number)
+                && !state.stuck.contains_key(&number)
                 && !state.quarantined.contains(&number)
                 && !state.in_limbo(number)
                 && !waits(segment)
@@ -35,9 +36,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// A look at regular intervals: has what could not be moved, for a block that could not be
-    /// read, tried again. What is so for good is tried ever more seldom.
+    /// read, tried again. What is so for good is tried ever more seldom, and what drives were not
+    /// ready for each time.
     pub fn look_for_stuck(&self) {
         let mut state = self.state.borrow_mut();
+        let before = state.stuck.len();
+        state.stuck.retain(|_, why| *why != Stuck::Away);
+        if state.stuck.len() < before {
+            self.upkeep.notify_one();
+            self.unbalanced.notify_one();
+        }
         if state.stuck.is_empty() {
             self.stuck_until.set(None);
             self.stuck_for.set(STUCK_FOR);

@@ -11,6 +11,7 @@ use crate::offline::OfflineReason;
 use crate::pool::Pool;
 use crate::pool::create::check_zones;
 use crate::reporting::event::DriveChange;
+use crate::segments::cleaned::Stuck;
 use crate::segments::zones::ZONES_MIN;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::{MemberDrive, Order};
@@ -69,7 +70,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return false;
         }
         let mut segments = state.segments.table().iter();
-        segments.all(|(number, segment)| !segment.is_on(index) || state.stuck.contains(number))
+        let unreadable = |number| state.stuck.get(number) == Some(&Stuck::Unreadable);
+        segments.all(|(number, segment)| !segment.is_on(index) || unreadable(number))
     }
 
     /// Returns once every member knows that a drive which was to leave is none of them any more.

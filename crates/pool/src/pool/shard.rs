@@ -20,7 +20,7 @@ use crate::shard::messages::{
 };
 use crate::shard::state::{AtFreeze, State};
 use crate::volumes::Holder;
-use block::{BlockDevice, IoError};
+use block::BlockDevice;
 use reactor::mailbox::{Receiver, Sender};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -148,10 +148,10 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 core.tell_changes();
             }
             Order::Newest(content) => core.newest.set(content),
-            Order::Refuse => {
+            Order::Refuse(error) => {
                 let starved = core.state.borrow().queue.is_starved();
                 if starved {
-                    core.fail_queue(IoError::CapacityExceeded);
+                    core.fail_queue(error);
                     core.work.notify_one();
                 }
             }

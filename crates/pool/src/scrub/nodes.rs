@@ -57,7 +57,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let mut from = Some(0);
             while let Some(block) = from {
                 self.rest(&mut scrub.pace).await?;
-                let (version, step) = self.step(layer, block, scrub).await;
+                let (version, step) = self.step(layer, block, scrub).await?;
                 // What it found may be of maps that are no more.
                 if self.state.borrow().tables_version != version {
                     continue;
@@ -65,7 +65,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 from = step.next;
                 self.note(layer, &step, scrub);
                 if !step.strays.is_empty() {
-                    self.see_to(step.strays, scrub).await;
+                    self.see_to(step.strays, scrub).await?;
                 }
             }
         }
@@ -73,7 +73,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Goes from a layer's root to the leaf of `block`. Returns by which tables, too.
-    async fn step(&self, layer: u32, block: u64, scrub: &Scrub) -> (u64, Step) {
+    async fn step(&self, layer: u32, block: u64, scrub: &Scrub) -> Result<(u64, Step), PoolError> {
         let _reading = self.reading();
         let (version, root) = {
             let state = self.state.borrow();
@@ -82,7 +82,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         };
         let mut step = Step::default();
         let Some(root) = root else {
-            return (version, step);
+            return Ok((version, step));
         };
         let (mut at, mut first) = (root.mapping, 0);
         for level in (0..=root.level).rev() {
@@ -95,11 +95,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             if is_new {
                 step.seen.push(entry);
             }
-            let node = match is_new {
+            let node = self.patiently(async || match is_new {
                 true => self.read_node(entry).await,
                 false => self.load(entry).await,
+            });
+            let sound = match node.await {
+                Err(IoError::NotReady) => return Err(IoError::NotReady.into()),
+                node => node.ok(),
             };
-            let sound = node.ok();
             let sound = sound.filter(|node| node.level() == level && node.len() > 0);
             let Some(node) = sound else {
                 step.lost_from = Some(first);
@@ -128,7 +131,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let record = node.record(index);
             (at, first) = (record.mapping, record.block);
         }
-        (version, step)
+        Ok((version, step))
     }
 
     /// The first record of a node, from `index` on, whose leaf is in a segment that is checked; the

@@ -5,14 +5,15 @@
 //! rows that no header tells of is read there and then, lost or moved, so memory holds only the
 //! rows. Torn stripes, which never counted, leave such rows behind as well, and nothing is in them.
 
+use crate::error::PoolError;
 use crate::ids::ShardId;
-use crate::location::{BLOCK_BYTES, Location};
+use crate::location::Location;
 use crate::reporting::lost::LostBlock;
 use crate::scrub::Scrub;
 use crate::segments::runs::Live;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::Order;
-use block::{BlockDevice, Buffer};
+use block::BlockDevice;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -52,37 +53,45 @@ impl Gaps {
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Sees to blocks that are where no header tells of them.
-    pub(super) async fn see_to(&self, strays: Vec<Live>, scrub: &mut Scrub) {
+    pub(super) async fn see_to(
+        &self,
+        strays: Vec<Live>,
+        scrub: &mut Scrub,
+    ) -> Result<(), PoolError> {
         let mut by_segment: BTreeMap<u32, Vec<Live>> = BTreeMap::new();
         for stray in strays {
             let segment = stray.2.at.segment;
             by_segment.entry(segment).or_default().push(stray);
         }
         for (number, strays) in by_segment {
-            let readable = self.readable(number, strays, scrub).await;
+            let readable = self.readable(number, strays, scrub).await?;
             let moved = self.move_strays(number, readable, scrub).await;
             scrub.report.moved += moved;
         }
+        Ok(())
     }
 
     /// Those of some blocks that can be read; the others are lost.
-    async fn readable(&self, number: u32, strays: Vec<Live>, scrub: &mut Scrub) -> Vec<Live> {
+    async fn readable(
+        &self,
+        number: u32,
+        strays: Vec<Live>,
+        scrub: &mut Scrub,
+    ) -> Result<Vec<Live>, PoolError> {
         let _reading = self.reading();
         let mut readable = Vec::with_capacity(strays.len());
         for (layer, block, entry) in strays {
             let Some(columns) = self.columns(number) else {
                 break;
             };
-            let buffer = Buffer::new(BLOCK_BYTES);
-            let (_, read) = self.array.read_block(&columns, entry, buffer).await;
-            if read.is_ok() {
+            if self.is_readable(&columns, entry).await? {
                 readable.push((layer, block, entry));
             } else if let Some((layer, readers)) = self.find_readers(layer, block, entry).await {
                 scrub.losses.lose(LostBlock { layer, block }, &readers);
                 self.lose_block(layer, block);
             }
         }
-        readable
+        Ok(readable)
     }
 
     /// Has the shards that have these blocks of a segment move them elsewhere, if they have room.

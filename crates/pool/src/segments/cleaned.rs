@@ -2,6 +2,7 @@
 
 use crate::ids::ShardId;
 use crate::segments::victim::Emptied;
+use block::IoError;
 use std::collections::VecDeque;
 
 /// A segment that several shards empty, one after the other.
@@ -36,13 +37,32 @@ impl Cleaning {
     }
 }
 
+/// Why a segment cannot be emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stuck {
+    /// A drive is not ready with what is needed for it: it is tried again soon.
+    Away,
+    /// It holds a live block which cannot be read.
+    Unreadable,
+}
+
+impl Stuck {
+    /// By what a block, or what tells of it, could not be read.
+    pub fn by(error: IoError) -> Stuck {
+        match error {
+            IoError::NotReady => Stuck::Away,
+            _ => Stuck::Unreadable,
+        }
+    }
+}
+
 /// What came of a window at one shard.
 pub(crate) struct Cleaned {
     pub window: Window,
     /// There is more to move.
     pub half_way: bool,
-    /// Something cannot be moved.
-    pub stuck: bool,
+    /// Why something could not be moved, if so.
+    pub stuck: Option<Stuck>,
     /// What it knows of the segment, once there is no more.
     pub emptied: Emptied,
     /// The shard's stripes up to this one are durable.

@@ -80,6 +80,8 @@ pub(crate) struct Coordinator<D> {
     /// When what could not be read is tried again, and how long it is then left alone.
     pub stuck_until: Cell<Option<Instant>>,
     pub stuck_for: Cell<Duration>,
+    /// Since when writes wait for space on drives that are not ready.
+    pub away_since: Cell<Option<Instant>>,
     pub idle_merge: IdleMerge,
     /// No superblock had a larger number when the pool was opened.
     pub opened_at: u64,

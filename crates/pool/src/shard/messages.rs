@@ -161,7 +161,7 @@ pub(crate) enum Order {
     /// Every drive has a superblock in which this was new.
     Newest(u64),
     /// The writes that wait for a segment do so in vain.
-    Refuse,
+    Refuse(IoError),
     /// Move a window of your blocks out of a segment.
     Clean(u32, Sender<Cleaned>),
     /// Whether stripes are padded only if that cannot be helped.

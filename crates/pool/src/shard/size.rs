@@ -124,7 +124,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let lacking = state.segments.lacking(self.array.taking_mask());
         lacking
             .filter(move |(number, segment)| {
-                lacks_more(segment) && segment.live() > 0 && !state.stuck.contains(number)
+                lacks_more(segment) && segment.live() > 0 && !state.stuck.contains_key(number)
             })
             .map(|(number, segment)| (number, segment.kind))
     }

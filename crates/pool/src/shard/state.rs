@@ -6,6 +6,7 @@ use crate::location::{Entry, Location, Mapping};
 use crate::map::overlay::{Counted, Overlay};
 use crate::mutation::Mutation;
 use crate::segments::admitted::Admitted;
+use crate::segments::cleaned::Stuck;
 use crate::segments::moving::Moving;
 use crate::segments::readers::Readers;
 use crate::segments::slices::Share;
@@ -75,8 +76,8 @@ pub(crate) struct State {
     pub vacated: Vec<Zone>,
     /// Data segments that were sealed, with nothing in flight, at the last checkpoint.
     pub settled: BTreeSet<u32>,
-    /// Segments that hold a live block which cannot be read; cleaning them is of no use.
-    pub stuck: BTreeSet<u32>,
+    /// Segments that cannot be emptied, and why; cleaning them is of no use for now.
+    pub stuck: BTreeMap<u32, Stuck>,
     /// Segments out of which everything was moved since the last checkpoint that could be; true if
     /// nothing there can have been overlooked.
     pub emptied: BTreeMap<u32, bool>,
@@ -141,7 +142,7 @@ impl State {
             limbo: Limbo::default(),
             vacated: Vec::new(),
             settled: BTreeSet::new(),
-            stuck: BTreeSet::new(),
+            stuck: BTreeMap::new(),
             emptied: BTreeMap::new(),
             unmapped: BTreeSet::new(),
             replaced: BTreeMap::new(),

@@ -1,23 +1,13 @@
 //! What an operator hears of a pool.
 
 use crate::support::{
-    BLOCK, assert_runs, create, open, settle, try_write, volume, with_drives, with_pool, write,
-    write_runs,
+    BLOCK, assert_runs, create, open, settle, told, try_write, volume, with_drives, with_pool,
+    write, write_runs,
 };
 use block::{BlockDevice, Buffer, Durability, Lba};
 use pool::{DriveChange, Level, Pool, PoolEvent, PoolState};
 use sim::SimDrive;
 use std::time::Duration;
-
-/// Everything that waits to be told.
-async fn told(pool: &Pool<SimDrive>) -> Vec<PoolEvent> {
-    let mut told = Vec::new();
-    while let Ok(Some(event)) = reactor::timeout(Duration::from_millis(1), pool.next_event()).await
-    {
-        told.push(event);
-    }
-    told
-}
 
 /// What was told of the drives, by member.
 fn changes(told: &[PoolEvent]) -> Vec<(usize, DriveChange)> {

@@ -2,8 +2,8 @@
 
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use pool::{
-    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, PoolError, PoolState, PoolVolume,
-    Settings, VolumeId, VolumeOptions,
+    CreateOptions, Entropy, HostId, Level, OpenOptions, Pool, PoolError, PoolEvent, PoolState,
+    PoolVolume, Settings, VolumeId, VolumeOptions,
 };
 use reactor::Reactor;
 use sim::{Power, SimDrive};
@@ -162,6 +162,16 @@ pub async fn take(
         ..OpenOptions::new(host)
     };
     Pool::open(drives.to_vec(), options).await
+}
+
+/// Everything that waits to be told.
+pub async fn told(pool: &Pool<SimDrive>) -> Vec<PoolEvent> {
+    let mut told = Vec::new();
+    while let Ok(Some(event)) = reactor::timeout(Duration::from_millis(1), pool.next_event()).await
+    {
+        told.push(event);
+    }
+    told
 }
 
 /// Time for what the pool does by itself.
