@@ -46,6 +46,8 @@ enum Scenario {
     Rivals,
     /// Drives lose writes, ignore flushes, read old data, and say nothing of it
     Liars,
+    /// Any drives are not ready for reads for some seconds
+    Outages,
     /// One drive does one thing wrong, with redundancy left or with none
     Trials,
 }
@@ -64,6 +66,7 @@ struct Summary {
     rebalanced_blocks: u64,
     reconstructed_blocks: u64,
     takeovers: u64,
+    outages: u64,
 }
 
 impl Sim {
@@ -103,6 +106,7 @@ impl Sim {
             rebalanced_blocks: total.rebalanced,
             reconstructed_blocks: total.reconstructed,
             takeovers: total.takeovers,
+            outages: total.outages,
         };
         output.show(&summary, describe);
         match failed {
@@ -138,6 +142,10 @@ impl Sim {
                 liars: true,
                 ..options
             },
+            Scenario::Outages => Options {
+                outages: true,
+                ..options
+            },
         }
     }
 }
@@ -154,6 +162,7 @@ fn describe(summary: &Summary) -> String {
         ("blocks rebalanced", number(summary.rebalanced_blocks)),
         ("blocks rebuilt", number(summary.reconstructed_blocks)),
         ("takeovers", number(summary.takeovers)),
+        ("outages", number(summary.outages)),
         ("failures", number(summary.failures.len() as u64)),
     ]);
     for failure in &summary.failures {

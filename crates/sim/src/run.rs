@@ -16,6 +16,9 @@
 //! - Where liars are asked for, bad drives do at times what they say nothing of: they lose writes,
 //!   write to other places, ignore flushes, read wrong data once, bring old content back, and
 //!   discard late, in part, for a while, or leave garbage.
+//! - Where outages are asked for, any drives are not ready for reads for up to eight seconds, also
+//!   while the pool is opened. Requests meanwhile may be told to try again, and the pool may go
+//!   offline.
 //! - Where one drive is left that is current, a bit of its newest label may be wrong.
 //! - The pool is opened with another number of shards each time, where several are asked for.
 //! - A drive may answer many times more slowly than the others, and single requests of any
@@ -72,6 +75,8 @@ pub struct Options {
     pub latecomers: bool,
     /// Bad drives lie as well.
     pub liars: bool,
+    /// More drives than may be lost are not ready for reads for seconds, at times.
+    pub outages: bool,
     /// What snapshots are said to differ by is compared with what they read as.
     pub extents: bool,
 }
@@ -91,6 +96,7 @@ impl Options {
             rivals: false,
             latecomers: true,
             liars: false,
+            outages: false,
             extents: false,
         }
     }
@@ -115,6 +121,8 @@ pub struct Report {
     pub reconstructed: u64,
     /// The pool was taken by force.
     pub takeovers: u64,
+    /// Drives were not ready for reads for a while.
+    pub outages: u64,
 }
 
 impl Report {
@@ -128,6 +136,7 @@ impl Report {
         self.rebalanced += other.rebalanced;
         self.reconstructed += other.reconstructed;
         self.takeovers += other.takeovers;
+        self.outages += other.outages;
     }
 }
 
@@ -218,6 +227,7 @@ fn chance_of(seed: u64, [random, extra, later]: [Random; 3]) -> Chance {
         lates: of(0x1a7e_5000_0000),
         bits: of(0xb175_0000_0000),
         lies: of(0x11e5_0000_0000),
+        outages: of(0x0a7a_9e00_0000),
     }
 }
 

@@ -5,6 +5,7 @@ mod clients;
 mod extents;
 mod labels;
 mod misfortunes;
+mod outages;
 mod refusals;
 mod rivals;
 mod served;
@@ -15,6 +16,7 @@ use crate::random::Random;
 use crate::run::{Options, Report};
 use block::{BlockDevice, Buffer, Lba};
 use changes::Pending;
+use outages::Outages;
 use pool::{
     CreateOptions, DriveId, Entropy, HostId, Level, OpenOptions, PoolError, Settings, SnapshotId,
     VolumeId, VolumeOptions,
@@ -75,6 +77,8 @@ pub(crate) struct Chance {
     pub bits: Random,
     /// Decides what bad drives lie about.
     pub lies: Random,
+    /// Decides when drives are not ready.
+    pub outages: Random,
 }
 
 pub(crate) struct World {
@@ -98,6 +102,8 @@ pub(crate) struct World {
     lates: Random,
     bits: Random,
     lies: Random,
+    outage_chance: Random,
+    outages: Outages,
     /// Since a bit of a label was wrong the pool has been open.
     labels_whole: Cell<bool>,
     /// Drives that may be about to join, or not.
@@ -150,6 +156,7 @@ impl World {
             lates,
             bits,
             lies,
+            outages,
         } = chance;
         World {
             crowded: options.crowded.unwrap_or(random.once_in(4)),
@@ -171,6 +178,8 @@ impl World {
             lates,
             bits,
             lies,
+            outage_chance: outages,
+            outages: Outages::default(),
             labels_whole: Cell::new(true),
             undecided: RefCell::default(),
             bad: RefCell::new(bad),
@@ -233,9 +242,10 @@ impl World {
         HostId([self.host.get(); 16])
     }
 
-    /// Fails for the tasks of a host that has lost the pool.
+    /// Fails for the tasks of a host that has lost the pool, or the drives of it for too long.
     fn still_holds(&self) -> Result<(), String> {
         match self.deposed.get() {
+            None if self.outage_ended_it() => Err("drives were away for too long".to_owned()),
             None => Ok(()),
             Some(_) => Err("this host has lost the pool".to_owned()),
         }
@@ -333,12 +343,16 @@ impl World {
             self.clone().work(absent, last, false),
         ));
         drop(reactor);
+        let ended = self.outage_ended_it();
+        self.serving.take();
+        self.end_outage();
         self.end_host();
         self.count(|report| report.crashes += u64::from(outcome.is_none()));
         if let Some(found) = self.fault.take() {
             return Err(found);
         }
         match outcome {
+            Some(Err(_)) if ended => Ok(()),
             Some(result) => result,
             None if last => Err("does not come to rest".to_owned()),
             None => Ok(()),
@@ -354,14 +368,19 @@ impl World {
     ) -> Result<(), String> {
         self.undecided.borrow_mut().clear();
         self.land_late_requests();
+        self.may_begin_outage();
         let all = self.drives.borrow().clone();
         for (index, drive) in all.iter().enumerate() {
             // What does not read is as what it was.
             if drive.hangs() {
                 continue;
             }
-            if let Ok(label) = pool::probe(drive).await {
-                self.ids.borrow_mut()[index] = label.map(|label| label.drive);
+            match pool::probe(drive).await {
+                Ok(label) => self.ids.borrow_mut()[index] = label.map(|label| label.drive),
+                Err(_) if self.outages_in_this_life() => {
+                    self.undecided.borrow_mut().insert(index);
+                }
+                Err(_) => {}
             }
         }
         let present = all
@@ -372,16 +391,27 @@ impl World {
         for index in (1..drives.len()).rev() {
             drives.swap(index, self.random.below(index as u64 + 1) as usize);
         }
+        let again = drives.clone();
         let opening = reactor::timeout(PATIENCE, self.open(drives, force));
-        let pool = opening.await.map_err(|_| "the pool is not opened")??;
+        let mut opened = opening.await.map_err(|_| "the pool is not opened")?;
+        if opened.is_err() && self.outages_in_this_life() {
+            self.outage_is_over().await;
+            let opening = reactor::timeout(PATIENCE, self.open(again, force));
+            opened = opening.await.map_err(|_| "the pool is not opened")?;
+        }
+        let pool = opened?;
         self.serving.replace(Some(pool.clone()));
         self.labels_whole.set(true);
         self.fuller.borrow_mut().clear();
         self.reconcile(&pool)?;
+        self.outage_is_over().await;
         self.compare(&pool).await?;
         if !last {
+            self.may_begin_outage();
             let working = reactor::timeout(PATIENCE, self.let_clients_work(&pool)).await;
             working.map_err(|_| format!("requests are never answered: {}", pool.describe()))??;
+            self.outage_is_over().await;
+            self.still_holds()?;
             self.compare(&pool).await?;
         }
         self.still_holds()?;

@@ -57,6 +57,13 @@ fn liars(seed: u64) -> Options {
     }
 }
 
+fn outages(seed: u64) -> Options {
+    Options {
+        outages: true,
+        ..any(seed)
+    }
+}
+
 fn raid6(seed: u64) -> Options {
     Options {
         level: Some(Level::Raid6),
@@ -129,6 +136,8 @@ found! {
     waits_for_silent_drives: WaitsForSilentDrives within 200 of any;
     rebuilds_unchecked: RebuildsUnchecked within 400 of liars;
     takes_misplaced_headers: TakesMisplacedHeaders within 600 of liars;
+    opens_what_is_ready: OpensWhatIsReady within 400 of outages;
+    takes_away_for_lost: TakesAwayForLost within 100 of outages;
 }
 
 #[test]

@@ -116,6 +116,22 @@ fn no_wrong_bit_in_a_label_takes_a_pool_back() {
     }
 }
 
+/// More drives than may be lost are not ready for reads for seconds, while a pool is opened too.
+#[test]
+fn a_pool_survives_outages() {
+    let mut outages = 0;
+    for seed in 1..60 {
+        let options = Options {
+            outages: true,
+            shards_max: 1 + seed % 3,
+            ..Options::new(seed)
+        };
+        let report = run(&options).unwrap_or_else(|found| panic!("{found}"));
+        outages += report.outages;
+    }
+    assert!(outages > 100, "{outages} outages");
+}
+
 /// Bad drives lose writes, misdirect them, ignore flushes, read wrong data or old data, discard
 /// late or in part, and say nothing of it.
 #[test]

@@ -83,10 +83,15 @@ impl World {
             (7, _, _) if few => self.create_volume(pool).await,
             (8, _, _) => self.add_drive(pool).await,
             (10, _, _) => {
-                let report = pool
-                    .scrub()
-                    .await
-                    .map_err(|error| format!("scrub: {error}"))?;
+                let begun = self.now.get();
+                let report = match pool.scrub().await {
+                    Ok(report) => report,
+                    Err(error) if self.change_may_be_told_to_wait(&error, begun) => return Ok(()),
+                    Err(error) => {
+                        self.still_holds()?;
+                        return Err(format!("scrub: {error}"));
+                    }
+                };
                 // Where nothing is lost, counts are right, too.
                 let sound = report.lost.is_empty() && report.lost_nodes == 0;
                 match sound && report.recounted == 0 {
@@ -97,7 +102,10 @@ impl World {
             (9, _, _) if self.random.once_in(3) => self.remove_drive(pool).await,
             _ => match self.or_give_up(pool.checkpoint()).await {
                 None | Some(Ok(())) => Ok(()),
-                Some(Err(error)) => Err(format!("checkpoint: {error}")),
+                Some(Err(error)) => {
+                    self.still_holds()?;
+                    Err(format!("checkpoint: {error}"))
+                }
             },
         }
     }
@@ -220,6 +228,11 @@ impl World {
             (Ok(output), Some(pending)) => Ok(Some((output, pending.kind))),
             (Err(PoolError::NoSpace), _) => {
                 self.check_refusal(pool, asked)?;
+                Ok(None)
+            }
+            (Err(error), Some(pending)) if self.change_may_be_told_to_wait(&error, asked.at) => {
+                self.model.borrow_mut().pending.push(pending);
+                self.reconcile(pool)?;
                 Ok(None)
             }
             (Err(error), _) => Err(format!("a change failed: {error}")),

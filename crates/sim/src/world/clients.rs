@@ -149,6 +149,7 @@ impl World {
                 image.fail(number, now);
                 self.count(|report| report.refused += 1);
             }
+            Err(error) if self.may_be_told_to_wait(error, number) => image.fail(number, now),
             Err(error) => return Err(format!("{id}: a write failed: {error}")),
         }
         Ok(())
@@ -222,7 +223,16 @@ impl World {
         let Some(image) = model.volumes.get_mut(&id) else {
             return Ok(());
         };
-        result.map_err(|error| format!("{id}: {start}+{blocks} does not read: {error}"))?;
+        match result {
+            Ok(()) => {}
+            Err(error) if self.may_be_told_to_wait(error, number) => {
+                image.give_up_read(number);
+                return Ok(());
+            }
+            Err(error) => {
+                return Err(format!("{id}: {start}+{blocks} does not read: {error}"));
+            }
+        }
         let ended = image.end_read(number, now, &stamps_of(start, &buffer)?);
         ended.map_err(|found| format!("{id}: {found}"))
     }
@@ -244,7 +254,7 @@ impl World {
             Err(_) if self.is_going(id) => return Ok(()),
             Err(error) => return Err(format!("snapshot {id}: {error}")),
         };
-        let start = self.reads.below(size);
+        let (start, begun) = (self.reads.below(size), self.now.get());
         let blocks = 1 + self.reads.below((size - start).min(250));
         let buffer = Buffer::new(blocks as usize * BLOCK);
         let (buffer, result) = device.read(Lba(start), buffer).await;
@@ -253,7 +263,11 @@ impl World {
         if result == Err(IoError::DeviceGone) && self.is_going(id) {
             return Ok(());
         }
-        result.map_err(|error| format!("snapshot {id}: {start}+{blocks}: {error}"))?;
+        match result {
+            Ok(()) => {}
+            Err(error) if self.may_be_told_to_wait(error, begun) => return Ok(()),
+            Err(error) => return Err(format!("snapshot {id}: {start}+{blocks}: {error}")),
+        }
         let stamps = stamps_of(start, &buffer)?;
         let mut model = self.model.borrow_mut();
         let Some(image) = model.snapshots.get_mut(&id) else {

@@ -58,7 +58,7 @@ pub(crate) struct Asked {
     pub blocks: u64,
     purpose: Purpose,
     /// When it was asked for, and how full the pool was then.
-    at: u64,
+    pub at: u64,
     before: Fill,
 }
 

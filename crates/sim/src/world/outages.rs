@@ -1,0 +1,99 @@
+//! Outages: more drives than may be lost are not ready for reads for some seconds, and then are.
+//! Requests meanwhile may be told to try again, and a pool may go offline. Nothing is lost by that,
+//! and nothing is told to be.
+
+use super::{Served, World};
+use crate::drive::SimDrive;
+use block::IoError;
+use pool::{PoolError, PoolState};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// An outage begins within 2 to the power of so many microseconds, less one.
+const BEGINS_MAX: u64 = 21;
+/// It lasts less than 2 to the power of so many microseconds: eight seconds, which is less than
+/// pools wait for drives.
+const LASTS_MAX: u64 = 23;
+
+/// What there has been of outages.
+#[derive(Default)]
+pub(crate) struct Outages {
+    /// Drives are not ready now.
+    going_on: Cell<bool>,
+    /// The model's time when the last one ended.
+    ended: Cell<u64>,
+    /// There was one in this life.
+    in_this_life: Cell<bool>,
+}
+
+impl World {
+    /// Drives are not ready soon, or do not get ready for a while after the start.
+    pub(super) fn may_begin_outage(self: &Rc<Self>) {
+        let chance = &self.outage_chance;
+        if !self.options.outages || self.outages.going_on.get() || !chance.once_in(2) {
+            return;
+        }
+        let begins = Duration::from_micros(chance.below(1 << chance.below(BEGINS_MAX)));
+        let lasts = Duration::from_micros(chance.below(1 << (LASTS_MAX - chance.below(8))));
+        let drives = self.drives.borrow();
+        let away: Vec<SimDrive> = drives
+            .iter()
+            .filter(|_| chance.once_in(2))
+            .cloned()
+            .collect();
+        self.outages.going_on.set(true);
+        self.outages.in_this_life.set(true);
+        self.count(|report| report.outages += 1);
+        let world = self.clone();
+        drop(reactor::spawn(async move {
+            reactor::sleep(begins).await;
+            away.iter().for_each(|drive| drive.refuse_reads(true));
+            reactor::sleep(lasts).await;
+            away.iter().for_each(|drive| drive.refuse_reads(false));
+            world.outages.ended.set(world.tick());
+            world.outages.going_on.set(false);
+        }));
+    }
+
+    /// Waits until every drive is ready.
+    pub(super) async fn outage_is_over(&self) {
+        while self.outages.going_on.get() {
+            reactor::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    pub(super) fn outages_in_this_life(&self) -> bool {
+        self.outages.in_this_life.get()
+    }
+
+    /// A life begins: its drives are ready.
+    pub(super) fn end_outage(&self) {
+        let drives = self.drives.borrow();
+        drives.iter().for_each(|drive| drive.refuse_reads(false));
+        self.outages.going_on.set(false);
+        self.outages.in_this_life.set(false);
+    }
+
+    /// Since a time of the model drives were not ready.
+    fn were_away_since(&self, begun: u64) -> bool {
+        self.options.outages && (self.outages.going_on.get() || self.outages.ended.get() > begun)
+    }
+
+    /// A request that began at a time of the model was told to try again, as it may be.
+    pub(super) fn may_be_told_to_wait(&self, error: IoError, begun: u64) -> bool {
+        error == IoError::NotReady && self.were_away_since(begun)
+    }
+
+    /// The same of a change.
+    pub(super) fn change_may_be_told_to_wait(&self, error: &PoolError, begun: u64) -> bool {
+        let says_so = matches!(error, PoolError::Io(IoError::NotReady));
+        says_so && self.were_away_since(begun)
+    }
+
+    /// The pool is offline, as drives were away for too long.
+    pub(super) fn outage_ended_it(&self) -> bool {
+        let offline = |pool: &Served| pool.status().state == PoolState::Offline;
+        self.outages.in_this_life.get() && self.serving.borrow().as_ref().is_some_and(offline)
+    }
+}
