@@ -7,6 +7,7 @@ use crate::drive::SimDrive;
 use block::IoError;
 use pool::{PoolError, PoolState};
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -36,12 +37,7 @@ impl World {
         }
         let begins = Duration::from_micros(chance.below(1 << chance.below(BEGINS_MAX)));
         let lasts = Duration::from_micros(chance.below(1 << (LASTS_MAX - chance.below(8))));
-        let drives = self.drives.borrow();
-        let away: Vec<SimDrive> = drives
-            .iter()
-            .filter(|_| chance.once_in(2))
-            .cloned()
-            .collect();
+        let away = self.drives_of_an_outage();
         self.outages.going_on.set(true);
         self.outages.in_this_life.set(true);
         self.count(|report| report.outages += 1);
@@ -54,6 +50,21 @@ impl World {
             world.outages.ended.set(world.tick());
             world.outages.going_on.set(false);
         }));
+    }
+
+    /// More drives than may be lost, or bad ones: a pool goes on without drives that are away for
+    /// some seconds, where it can, and those that are bad besides would be too many then.
+    fn drives_of_an_outage(&self) -> Vec<SimDrive> {
+        let (drives, bad) = (self.drives.borrow(), self.bad.borrow());
+        let chosen = (0..drives.len()).filter(|_| self.outage_chance.once_in(2));
+        let mut away: BTreeSet<usize> = chosen.collect();
+        if !away.iter().all(|index| bad.contains(index)) {
+            let others = 0..drives.len();
+            away.extend(others.take(self.lost_max + 1));
+        }
+        away.into_iter()
+            .map(|index| drives[index].clone())
+            .collect()
     }
 
     /// Waits until every drive is ready.
