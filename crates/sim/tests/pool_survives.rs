@@ -132,6 +132,18 @@ fn a_pool_survives_outages() {
     assert!(outages > 100, "{outages} outages");
 }
 
+/// A world in which a host stood still while it opened a pool that nobody had. Another took the pool
+/// meanwhile, and stood still in its turn. The first went on, and took it from there without force.
+#[test]
+fn a_host_that_stood_still_while_it_opened_a_pool_takes_it_from_nobody() {
+    let options = Options {
+        rivals: true,
+        shards_max: 2,
+        ..Options::new(20_000_005)
+    };
+    run(&options).unwrap_or_else(|found| panic!("{found}"));
+}
+
 /// Bad drives lose writes, misdirect them, ignore flushes, read wrong data or old data, discard
 /// late or in part, and say nothing of it.
 #[test]

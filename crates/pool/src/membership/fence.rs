@@ -304,8 +304,7 @@ impl Survey {
         // Drives that told nothing have their place here too.
         let current = self.slots.iter().zip(&self.choice.current);
         let current = current.filter_map(|(slot, index)| slot.as_ref().filter(|_| index.is_some()));
-        let since = current.filter(|slot| slot.superblock.sequence.get() >= number);
-        let others = since.filter(|slot| slot.superblock.claim.get() != claim);
+        let others = current.filter(|slot| slot.superblock.claim.get() != claim);
         let mut standing = match self.newest.superblock.claim.get() == claim {
             true => Standing::Alone,
             false => Standing::Contested,
@@ -313,10 +312,16 @@ impl Survey {
         for slot in others {
             let theirs = &slot.superblock;
             let of_former = theirs.claim == former.claim;
-            // Of hosts that only say that they open it the one with the largest claim goes on.
-            let goes_before = theirs.incarnation > former.incarnation || theirs.claim.get() > claim;
-            if !of_former && goes_before {
+            let since = theirs.sequence.get() >= number;
+            // Who has opened it goes before, be it that its last superblock was there already when
+            // this host, which stood still, claimed the pool. Of hosts that only say that they open
+            // it the one with the largest claim goes on.
+            let has_opened = theirs.incarnation > former.incarnation;
+            if !of_former && (has_opened || since && theirs.claim.get() > claim) {
                 return Standing::Lost(slot.clone());
+            }
+            if !since {
+                continue;
             }
             if of_former && slot.rank() >= self.newest.rank() {
                 self.newest = (**slot).clone();
