@@ -56,7 +56,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Checks every stripe and every node of the map, and repairs what redundancy allows.
     ///
     /// # Errors
-    /// [`IoError::NotReady`] if drives are not ready for a minute: it is not known then what is lost.
+    /// [`IoError::NotReady`] if drives are not ready for a minute: what is lost is not known then.
     pub async fn scrub(self: &Rc<Self>) -> Result<ScrubReport, PoolError> {
         self.scrub_unwanted.set(false);
         // What hosts have written so far is checked as well.

@@ -370,19 +370,7 @@ impl World {
         self.land_late_requests();
         self.may_begin_outage();
         let all = self.drives.borrow().clone();
-        for (index, drive) in all.iter().enumerate() {
-            // What does not read is as what it was.
-            if drive.hangs() {
-                continue;
-            }
-            match pool::probe(drive).await {
-                Ok(label) => self.ids.borrow_mut()[index] = label.map(|label| label.drive),
-                Err(_) if self.outages_in_this_life() => {
-                    self.undecided.borrow_mut().insert(index);
-                }
-                Err(_) => {}
-            }
-        }
+        self.identify(&all).await;
         let present = all
             .into_iter()
             .enumerate()
@@ -391,15 +379,7 @@ impl World {
         for index in (1..drives.len()).rev() {
             drives.swap(index, self.random.below(index as u64 + 1) as usize);
         }
-        let again = drives.clone();
-        let opening = reactor::timeout(PATIENCE, self.open(drives, force));
-        let mut opened = opening.await.map_err(|_| "the pool is not opened")?;
-        if opened.is_err() && self.outages_in_this_life() {
-            self.outage_is_over().await;
-            let opening = reactor::timeout(PATIENCE, self.open(again, force));
-            opened = opening.await.map_err(|_| "the pool is not opened")?;
-        }
-        let pool = opened?;
+        let pool = self.open_in_time(drives, force).await?;
         self.serving.replace(Some(pool.clone()));
         self.labels_whole.set(true);
         self.fuller.borrow_mut().clear();

@@ -132,8 +132,8 @@ fn a_pool_survives_outages() {
     assert!(outages > 100, "{outages} outages");
 }
 
-/// A world in which a host stood still while it opened a pool that nobody had. Another took the pool
-/// meanwhile, and stood still in its turn. The first went on, and took it from there without force.
+/// A world in which a host stood still while it opened a pool that nobody had. Another took the
+/// pool meanwhile, and stood still in its turn. The first went on, and took it without force.
 #[test]
 fn a_host_that_stood_still_while_it_opened_a_pool_takes_it_from_nobody() {
     let options = Options {

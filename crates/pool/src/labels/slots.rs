@@ -109,8 +109,8 @@ impl Given {
     /// what is built upon it.
     ///
     /// One that is not ready is waited for as long as one that is silent: it may have the pool's
-    /// latest state. Those that were `silent` before are not asked. Others that are count as absent after some
-    /// time, if what there is by then is `enough`.
+    /// latest state. Those that were `silent` before are not asked. Others that are count as absent
+    /// after some time, if what there is by then is `enough`.
     pub async fn of<D: BlockDevice>(
         drives: &[D],
         silent: &BTreeSet<usize>,

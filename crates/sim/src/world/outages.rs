@@ -2,7 +2,7 @@
 //! Requests meanwhile may be told to try again, and a pool may go offline. Nothing is lost by that,
 //! and nothing is told to be.
 
-use super::{Served, World};
+use super::{PATIENCE, Served, World};
 use crate::drive::SimDrive;
 use block::IoError;
 use pool::{PoolError, PoolState};
@@ -74,8 +74,37 @@ impl World {
         }
     }
 
-    pub(super) fn outages_in_this_life(&self) -> bool {
-        self.outages.in_this_life.get()
+    /// Finds out what drives are, as far as they tell: the others are as what they were, and may
+    /// have joined.
+    pub(super) async fn identify(&self, drives: &[SimDrive]) {
+        for (index, drive) in drives.iter().enumerate() {
+            if drive.hangs() {
+                continue;
+            }
+            match pool::probe(drive).await {
+                Ok(label) => self.ids.borrow_mut()[index] = label.map(|label| label.drive),
+                Err(_) if self.outages.in_this_life.get() => {
+                    self.undecided.borrow_mut().insert(index);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Opens the pool; where that fails in an outage, once more when all drives are ready.
+    pub(super) async fn open_in_time(
+        &self,
+        drives: Vec<SimDrive>,
+        force: bool,
+    ) -> Result<Served, String> {
+        let opened = reactor::timeout(PATIENCE, self.open(drives.clone(), force)).await;
+        let opened = opened.map_err(|_| "the pool is not opened")?;
+        if opened.is_ok() || !self.outages.in_this_life.get() {
+            return opened;
+        }
+        self.outage_is_over().await;
+        let opened = reactor::timeout(PATIENCE, self.open(drives, force)).await;
+        opened.map_err(|_| "the pool is not opened")?
     }
 
     /// A life begins: its drives are ready.
