@@ -29,7 +29,7 @@ use crate::level::{DRIVES_MAX, Level};
 use crate::location::ATOMIC_BLOCKS;
 use crate::map::overlay::Overlay;
 use crate::membership::fence::{self, Survey};
-use crate::membership::rebuild::STUCK_FOR;
+use crate::membership::rebuild::Retries;
 use crate::membership::unresponsive_drives::watch_silence;
 use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
@@ -415,9 +415,7 @@ fn assemble<D: BlockDevice + 'static>(
             nodes_lost: Cell::new(false),
             merge_due: Cell::new(false),
             map_waits: Cell::new(None),
-            stuck_until: Cell::new(None),
-            away_since: Cell::new(None),
-            stuck_for: Cell::new(STUCK_FOR),
+            retries: Retries::default(),
             idle_merge: IdleMerge::default(),
             opened_at: entry.opened_at,
             found_at: entry.found_at,

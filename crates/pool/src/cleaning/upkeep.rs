@@ -74,7 +74,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let waits = situation.starved && written == acknowledged;
             acknowledged = written;
             if !situation.starved {
-                self.away_since.set(None);
+                self.retries.away_since.set(None);
             }
             futile = if waits { futile + 1 } else { 0 };
             let patience = PATIENCE + self.windows(situation.worth_freeing);
@@ -158,8 +158,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Has writes wait for drives that are not ready, for so long as hosts can wait.
     async fn wait_for_drives(&self) {
         let now = reactor::now();
-        let since = self.away_since.get().unwrap_or(now);
-        self.away_since.set(Some(since));
+        let since = self.retries.away_since.get().unwrap_or(now);
+        self.retries.away_since.set(Some(since));
         if now - since >= AWAY_MAX {
             self.refuse_writes(IoError::NotReady);
         }

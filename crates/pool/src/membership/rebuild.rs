@@ -5,11 +5,32 @@ use crate::segments::{Kind, Segment};
 use crate::shard::coordinator::Coordinator;
 use crate::shard::state::State;
 use block::BlockDevice;
+use reactor::Instant;
+use std::cell::Cell;
 use std::time::Duration;
 
 /// What could not be moved is left alone for so long at first, and at most.
-pub(crate) const STUCK_FOR: Duration = Duration::from_secs(60);
+const STUCK_FOR: Duration = Duration::from_secs(60);
 const STUCK_FOR_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// When what could not be done is tried again, or given up.
+pub(crate) struct Retries {
+    /// When what could not be read is tried again, and how long it is then left alone.
+    stuck_until: Cell<Option<Instant>>,
+    stuck_for: Cell<Duration>,
+    /// Since when writes wait for space on drives that are not ready.
+    pub away_since: Cell<Option<Instant>>,
+}
+
+impl Default for Retries {
+    fn default() -> Retries {
+        Retries {
+            stuck_until: Cell::default(),
+            stuck_for: Cell::new(STUCK_FOR),
+            away_since: Cell::default(),
+        }
+    }
+}
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// True when a checkpoint would get rid of a segment that lacks more drives than new ones do,
@@ -47,17 +68,21 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.unbalanced.notify_one();
         }
         if state.stuck.is_empty() {
-            self.stuck_until.set(None);
-            self.stuck_for.set(STUCK_FOR);
+            self.retries.stuck_until.set(None);
+            self.retries.stuck_for.set(STUCK_FOR);
             return;
         }
         let now = reactor::now();
-        match self.stuck_until.get() {
-            None => self.stuck_until.set(Some(now + self.stuck_for.get())),
+        match self.retries.stuck_until.get() {
+            None => self
+                .retries
+                .stuck_until
+                .set(Some(now + self.retries.stuck_for.get())),
             Some(until) if until <= now => {
-                self.stuck_until.set(None);
-                self.stuck_for
-                    .set((self.stuck_for.get() * 2).min(STUCK_FOR_MAX));
+                self.retries.stuck_until.set(None);
+                self.retries
+                    .stuck_for
+                    .set((self.retries.stuck_for.get() * 2).min(STUCK_FOR_MAX));
                 state.stuck.clear();
                 state.attempts.clear();
                 self.upkeep.notify_one();

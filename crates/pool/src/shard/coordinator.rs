@@ -4,6 +4,7 @@ use crate::entropy::Entropy;
 use crate::format::superblock::Superblock;
 use crate::map::fold::Towards;
 use crate::map::overlay::Change;
+use crate::membership::rebuild::Retries;
 use crate::segments::cleaned::Cleaning;
 use crate::segments::live_nodes::LiveNodes;
 use crate::shard::alerts::Alerts;
@@ -17,7 +18,6 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::rc::Rc;
-use std::time::Duration;
 
 /// The superblock as it was last published, and its tables.
 pub(crate) struct Published {
@@ -77,11 +77,7 @@ pub(crate) struct Coordinator<D> {
     /// Segments of the map lack a drive, and there was room for so many nodes elsewhere, which were
     /// not enough.
     pub map_waits: Cell<Option<u64>>,
-    /// When what could not be read is tried again, and how long it is then left alone.
-    pub stuck_until: Cell<Option<Instant>>,
-    pub stuck_for: Cell<Duration>,
-    /// Since when writes wait for space on drives that are not ready.
-    pub away_since: Cell<Option<Instant>>,
+    pub retries: Retries,
     pub idle_merge: IdleMerge,
     /// No superblock had a larger number when the pool was opened.
     pub opened_at: u64,
