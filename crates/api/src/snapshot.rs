@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
+use uuid::Uuid;
 
 use crate::Name;
 
@@ -100,6 +101,10 @@ impl fmt::Display for SnapshotName {
 pub struct SnapshotSpec {
     /// The volume.
     pub volume: Name,
+    /// Identity of the snapshot that the volume is a copy of now; the new one has it as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub copy_of: Option<Uuid>,
 }
 
 /// Snapshots of several volumes of one pool, of one instant; the body of `POST /v1/snapshots`.
@@ -136,6 +141,11 @@ pub struct Snapshot {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub taken: Option<String>,
+    /// Its identity, the same wherever its pool is imported. A copy that `volume receive` took has
+    /// that of its original.
+    #[serde(default)]
+    #[schema(value_type = String, format = "uuid")]
+    pub uuid: Uuid,
 }
 
 #[cfg(test)]

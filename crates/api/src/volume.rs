@@ -235,7 +235,8 @@ pub struct VolumeReserve {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeRollback {
-    /// The snapshot, of this volume or the one it began as; what was written since is lost.
+    /// The snapshot, of this volume, the one it began as, or of a volume that began as one of this;
+    /// what was written since is lost.
     pub snapshot: SnapshotName,
     /// Do it while hosts are connected, which do not expect their disk to change.
     #[serde(default)]

@@ -37,7 +37,7 @@ use self::state::{Attached, Place, Requests, Way};
 use crate::connection::{Connection, ended};
 use crate::host_secrets::HostSecrets;
 use crate::itself::itself;
-use crate::reach::{first_that_answers, those_that_answer};
+use crate::reach::{addresses_of, first_that_answers, those_that_answer};
 use crate::{exit, output};
 
 /// How the serving process tells that it serves, with which block size, and how requests come.
@@ -233,13 +233,7 @@ fn resolve(
     let client = node.client()?;
     let found = client.volume(&name)?;
     let status = client.status()?;
-    let mut addresses: Vec<TargetAddress> = Vec::new();
-    for address in &status.nvme_addresses {
-        if status.nvme_tls_addresses.contains(address) == tls {
-            let text = format!("tcp://{address}/{}?nsid={}", found.nqn, found.nsid);
-            addresses.push(text.parse()?);
-        }
-    }
+    let addresses = addresses_of(&status, &found, tls)?;
     match addresses.is_empty() {
         true if tls => Err(AttachError::NoAddress(" under TLS")),
         true if !status.nvme_tls_addresses.is_empty() => {

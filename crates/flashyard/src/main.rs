@@ -6,6 +6,7 @@
 mod attach;
 mod audit;
 mod connection;
+mod copies;
 mod csi;
 mod demo;
 mod documentation;

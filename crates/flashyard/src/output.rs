@@ -13,7 +13,9 @@ use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
-pub use self::standard::{hint, is_read, is_terminal, noted, print, put, settled, tell, write};
+pub use self::standard::{
+    hint, is_read, is_terminal, noted, print, put, settled, stream, tell, write,
+};
 
 /// How answers are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

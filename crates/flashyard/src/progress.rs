@@ -35,6 +35,11 @@ impl Progress {
         }
     }
 
+    /// Set by Ctrl-C.
+    pub fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
     /// Shows the share done, 0 to 1; says whether to go on.
     pub fn at(&self, share: f64) -> bool {
         if self.started.elapsed() > QUIET {

@@ -1,12 +1,29 @@
-//! Which of several addresses of one target to use.
+//! Where a volume is found, and which of several addresses to use.
 
 use std::net::TcpStream;
 use std::time::Duration;
 
-use initiator::TargetAddress;
+use api::{Status, Volume};
+use initiator::{AddressError, TargetAddress};
 
 /// How long an address may take to answer before the next is tried.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
+
+/// The addresses of the node at which a volume is served, under TLS or in the clear.
+///
+/// # Errors
+/// The node tells one that is none.
+pub fn addresses_of(
+    status: &Status,
+    volume: &Volume,
+    tls: bool,
+) -> Result<Vec<TargetAddress>, AddressError> {
+    let served = status.nvme_addresses.iter();
+    let served = served.filter(|address| status.nvme_tls_addresses.contains(address) == tls);
+    let target =
+        |address: &String| format!("tcp://{address}/{}?nsid={}", volume.nqn, volume.nsid).parse();
+    served.map(target).collect()
+}
 
 fn answers(target: &TargetAddress) -> bool {
     TcpStream::connect_timeout(&target.address, ANSWERS_WITHIN).is_ok()

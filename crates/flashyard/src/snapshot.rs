@@ -8,6 +8,7 @@ use clap::Subcommand;
 use client::ClientError;
 
 use crate::connection::{Done, Node};
+use crate::copies::SendSnapshot;
 use crate::output::{names, properties, table};
 
 #[derive(Subcommand)]
@@ -38,6 +39,7 @@ pub enum Verb {
             value_parser = clap::value_parser!(u32).range(1..=i64::from(EXTENTS_MAX)))]
         limit: u32,
     },
+    Send(Box<SendSnapshot>),
     /// Delete a snapshot; volumes cloned from it stay as they are
     Delete {
         /// The snapshot, as NAME or POOL/NAME
@@ -111,6 +113,7 @@ impl Verb {
                 };
                 output.show(&gathered(node, name, query)?, extents);
             }
+            Verb::Send(send) => send.run(node)?,
             Verb::Delete { name } => {
                 client.delete_snapshot(name)?;
                 output.say(&format!("snapshot {name} deleted"));

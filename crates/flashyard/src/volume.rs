@@ -9,6 +9,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 
 use crate::connection::{Done, Node};
+use crate::copies::Receive;
 use crate::limit::{Bounds, in_words};
 use crate::output::{connect_commands, names, properties, state, table};
 use crate::snapshot;
@@ -50,6 +51,7 @@ pub enum Verb {
     },
     /// Clone a snapshot into a new volume, and serve it
     Clone(Clone),
+    Receive(Box<Receive>),
     /// Roll a volume back to a snapshot of it; later writes are lost
     Rollback(Rollback),
     /// Reserve space for all of a volume of a pool (thick): no write fails for lack of space
@@ -214,6 +216,7 @@ impl Verb {
             Verb::Snapshot { name, snapshot } => {
                 let spec = SnapshotSpec {
                     volume: name.clone(),
+                    copy_of: None,
                 };
                 let taken = client.create_snapshot(snapshot, &spec)?;
                 node.output
@@ -223,6 +226,7 @@ impl Verb {
                 node.output
                     .show(&client.create_volume(&clone.name, &clone.spec())?, one);
             }
+            Verb::Receive(receive) => receive.run(node)?,
             Verb::Rollback(back) => {
                 node.output
                     .show(&client.rollback_volume(&back.name, &back.to())?, one);

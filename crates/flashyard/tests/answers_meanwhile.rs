@@ -102,6 +102,7 @@ fn a_pool_whose_space_is_counted_holds_up_nobody() {
     let (changed, heard) = beside(move || {
         let spec = SnapshotSpec {
             volume: name("of-quick"),
+            copy_of: None,
         };
         client.create_snapshot(&name("s"), &spec).unwrap();
     });
@@ -130,6 +131,7 @@ fn a_change_that_waits_for_a_drive_holds_up_no_question() {
         |client| {
             let spec = SnapshotSpec {
                 volume: name("of-slow"),
+                copy_of: None,
             };
             client.create_snapshot(&name("s"), &spec).unwrap();
         },

@@ -99,7 +99,7 @@ const WORDS: [&str; 35] = [
 
 /// How each command that takes a value is called otherwise; `NODE` stands for the node's address
 /// and token, `TARGET` for a volume of it.
-const CALLS: [(&str, &[&str]); 42] = [
+const CALLS: [(&str, &[&str]); 44] = [
     (
         "serve",
         &["--dev=dev", "--profile=cm7-r-7.68", "--check-config"],
@@ -124,6 +124,8 @@ const CALLS: [(&str, &[&str]); 42] = [
     ("volume resize", &["NODE", "v", "@SIZE"]),
     ("volume limit", &["NODE", "v"]),
     ("snapshot extents", &["NODE", "s"]),
+    ("snapshot send", &["NODE", "s"]),
+    ("volume receive", &["NODE", "w"]),
     ("snapshot schedule", &["NODE", "v"]),
     ("tenant limit", &["NODE", "acme"]),
     ("tenant grant", &["NODE", "acme", "pool"]),

@@ -86,6 +86,8 @@ const COMMANDS: &[(&str, Shows)] = &[
     ("volume snapshot v{n} s{n}", Answer),
     ("snapshot list", Answer),
     ("snapshot extents s{n}", Answer),
+    ("snapshot send s{n}", Once),
+    ("volume receive w{n} --pool p{n}", Refused(1)),
     ("volume rollback v{n} s{n}", Answer),
     ("snapshot create v{n}=t{n}", Answer),
     ("volume clone s{n} c{n}", Answer),

@@ -300,6 +300,33 @@ fn a_volume_is_rolled_back_to_its_own_snapshots_only() {
     });
 }
 
+/// A clone that began as a snapshot of the volume became something else aside; the volume becomes
+/// that, and keeps it when clone and snapshot are gone. A clone of the clone is another's.
+#[test]
+fn a_volume_becomes_what_a_clone_of_it_has_become() {
+    let node = Node::develop(&[]);
+    create(&node, "v", "8MiB", &[]);
+    node.answer(&["volume", "snapshot", "v", "monday"]);
+    for (from, clone) in [("monday", "aside"), ("on-aside", "further")] {
+        node.answer(&["volume", "clone", from, clone, "--allow", "any"]);
+        connected(&node, clone, async |device, _controller| {
+            assert_eq!(write(&device, 0, 7).await, Ok(()));
+        });
+        node.answer(&["volume", "snapshot", clone, &format!("on-{clone}")]);
+    }
+    let further = ["volume", "rollback", "v", "on-further"];
+    refused(&node, &further, &["of volume further, not of v"]);
+    node.answer(&["volume", "rollback", "v", "on-aside"]);
+    for volume in ["further", "aside"] {
+        node.answer(&["volume", "delete", volume]);
+        node.answer(&["snapshot", "delete", &format!("on-{volume}")]);
+    }
+    connected(&node, "v", async |device, _controller| {
+        holds(&device, 0, 7).await;
+    });
+    node.answer(&["volume", "rollback", "v", "monday"]);
+}
+
 #[test]
 fn a_pool_that_is_nearly_full_says_so_and_what_is_reserved() {
     let node = Node::develop(&[]);

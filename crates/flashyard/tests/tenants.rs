@@ -59,6 +59,7 @@ fn clone_of(snapshot: &str) -> VolumeSpec {
 fn of(volume: &str) -> SnapshotSpec {
     SnapshotSpec {
         volume: name(volume),
+        copy_of: None,
     }
 }
 

@@ -2,13 +2,15 @@
 //!
 //! In this room: one function per fuzz target, from bytes to a panic if something is wrong: PDU
 //! headers, names, TLS keys, authentication, the host's and the controller's connection as
-//! machines, over TCP and over RDMA, the two of them talking, and drives of a pool that somebody
-//! has forged. `fuzz/` holds the `cargo fuzz` targets around them and the corpora, which a test of
-//! this crate replays with a stable compiler. Not in this room: anything the product runs.
+//! machines, over TCP and over RDMA, the two of them talking, streams of snapshots, and drives of
+//! a pool that somebody has forged. `fuzz/` holds the `cargo fuzz` targets around them and the
+//! corpora, which a test of this crate replays with a stable compiler. Not in this room: anything
+//! the product runs.
 
 mod authentication;
 mod capsules;
 mod controller;
+mod copied;
 mod headers;
 mod host;
 mod input;
@@ -19,6 +21,7 @@ mod tls_key;
 pub use authentication::authentication;
 pub use capsules::capsules;
 pub use controller::controller;
+pub use copied::stream;
 pub use headers::headers;
 pub use host::host;
 pub use input::Input;
@@ -30,7 +33,7 @@ pub use tls_key::tls_key;
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its fuzz target and corpus directory.
-pub const BODIES: [(&str, Body); 11] = [
+pub const BODIES: [(&str, Body); 12] = [
     ("authentication", authentication),
     ("capsules", capsules),
     ("controller", controller),
@@ -41,5 +44,6 @@ pub const BODIES: [(&str, Body); 11] = [
     ("pool_node", pool_node),
     ("pool_stripe", pool_stripe),
     ("pool_tables", pool_tables),
+    ("stream", stream),
     ("tls_key", tls_key),
 ];

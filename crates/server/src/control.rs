@@ -6,6 +6,7 @@
 mod administrators;
 mod audit;
 mod catalogue;
+mod copies;
 mod credentials;
 mod drive_specs;
 mod drives;

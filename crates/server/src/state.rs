@@ -216,7 +216,14 @@ pub struct VolumeRecord {
     /// What it may do, and what it is promised.
     #[serde(default, skip_serializing_if = "Limits::is_unlimited")]
     pub limits: Limits,
+    /// Which of its snapshots are copies, of which others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<CopyRecord>,
 }
+
+/// A snapshot by its number in the pool, and the identity of the one that it is a copy of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyRecord(pub u32, pub Uuid);
 
 /// Everything remembered.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Each crate and the crates it may stand on; what those stand on is allowed too. The order is the
 /// order of the layers: a crate names only crates above it in this list.
-const ARROWS: [(&str, &[&str]); 26] = [
+const ARROWS: [(&str, &[&str]); 27] = [
     ("block", &[]),
     ("files", &[]),
     ("reactor", &["block"]),
@@ -34,8 +34,12 @@ const ARROWS: [(&str, &[&str]); 26] = [
         &["initiator", "pool", "drive", "ssd", "parity", "files"],
     ),
     ("sim", &["node", "initiator"]),
-    ("flashyard", &["server", "client", "csi", "lab", "sim"]),
-    ("fuzz_bodies", &["target", "initiator", "sim"]),
+    ("stream", &[]),
+    (
+        "flashyard",
+        &["server", "client", "csi", "lab", "sim", "stream"],
+    ),
+    ("fuzz_bodies", &["target", "initiator", "sim", "stream"]),
     ("bench", &[]),
     ("fickle", &[]),
     ("tidy", &[]),

@@ -80,6 +80,7 @@ impl Work {
                 let name = Taken::name(called, false, volume.found.uuid, now()?)?;
                 let spec = SnapshotSpec {
                     volume: volume.found.name,
+                    copy_of: None,
                 };
                 let taken = volume.client.create_snapshot(&name, &spec);
                 taken.map_err(|error| status(&error))?;

@@ -117,6 +117,7 @@ impl Source {
             Source::Volume(at, by_way) => {
                 let of = SnapshotSpec {
                     volume: at.found.name.clone(),
+                    copy_of: None,
                 };
                 let taken = at.client.create_snapshot(by_way, &of);
                 let taken = taken.map_err(|error| status(&error))?;

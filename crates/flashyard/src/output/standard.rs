@@ -1,7 +1,9 @@
 //! Standard output and standard error of the process, and what became of them.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -18,6 +20,12 @@ pub fn write(bytes: &[u8]) -> io::Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(bytes)?;
     output.flush()
+}
+
+/// Standard output for bytes that are no text: its failures are those of the command, a reader
+/// that has gone away among them.
+pub fn stream() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
 /// Prints lines. A reader that has gone away is remembered; any other failure is told once, and

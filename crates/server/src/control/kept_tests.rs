@@ -1,6 +1,7 @@
 //! An identity that is kept comes back as it was, and the page about it says what is kept.
 
 use super::*;
+use crate::state::CopyRecord;
 use api::SecretText;
 use node::{Held, NqnTag, ReservationType};
 
@@ -24,6 +25,7 @@ fn record(hosts: &[&str]) -> VolumeRecord {
         tenant: Some(name("acme")),
         snapshot: Some(name("monday")),
         limits: Default::default(),
+        copies: vec![CopyRecord(12, Uuid::from_u128(0x9a7e))],
     }
 }
 
@@ -101,6 +103,7 @@ fn a_cluster_of_hosts_fits_and_too_many_are_refused() {
             .collect();
         let record = VolumeRecord {
             hosts: hosts.keys().cloned().collect(),
+            copies: Vec::new(),
             ..record(&[])
         };
         let objects = Objects {
@@ -330,13 +333,14 @@ fn what_may_be_absent_is_read_without_it() {
     let mut shortest: Value = serde_json::from_str(&sample()).unwrap();
     let object = shortest.as_object_mut().unwrap();
     let optional = ["authenticated", "under_tls", "tenant", "snapshot", "limits"];
-    for absent in optional.iter().chain(&["reservations"]) {
+    for absent in optional.iter().chain(&["reservations", "copies"]) {
         object.remove(*absent).unwrap();
     }
     object.insert("format".into(), 1.into());
     let place = record(&[]).place;
     let (read, hosts) = decode(shortest.to_string().as_bytes(), place).unwrap();
     assert!(read.limits.is_unlimited() && read.tenant.is_none() && read.snapshot.is_none());
+    assert!(read.copies.is_empty());
     assert!(hosts.authenticated.is_empty() && hosts.under_tls.is_empty());
 }
 

@@ -353,7 +353,7 @@ impl Control {
         let at = |error: ErrorBody| error.at("snapshot".to_owned());
         // A clone goes back to what it began as.
         let began = self.volume_now(&objects, name).await?.origin;
-        if began.as_deref() != Some(info.name.as_str()) {
+        if began.as_deref() != Some(info.name.as_str()) && !self.of_clone(&pool, id, &info).await? {
             check_own(&objects, name, (&pool, id), &info).map_err(at)?;
         }
         let shrinks = self
@@ -385,6 +385,22 @@ impl Control {
         };
         self.tell_volume(name, &message);
         self.volume_now(&objects, name).await
+    }
+
+    /// Whether a snapshot is of a volume that began as a snapshot of this one: it became something
+    /// else aside, and this one becomes that.
+    async fn of_clone(
+        &self,
+        pool: &Name,
+        id: VolumeId,
+        info: &SnapshotInfo,
+    ) -> Result<bool, ErrorBody> {
+        let contents = self.node.pool_contents(pool.as_str()).await;
+        let (volumes, snapshots) = contents.map_err(|error| refused(&error))?;
+        let clone = volumes.iter().find(|volume| volume.id == info.volume);
+        let began = clone.and_then(|clone| clone.origin);
+        let of_this = |snapshot: &SnapshotInfo| Some(snapshot.id) == began && snapshot.volume == id;
+        Ok(snapshots.iter().any(of_this))
     }
 
     /// Deletes a volume of a pool that is not served any more.

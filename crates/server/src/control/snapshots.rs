@@ -6,6 +6,7 @@ use api::{
 };
 use node::{NodeError, PoolError, SnapshotInfo, VolumeId};
 
+use super::copies::identity;
 use super::drives::refused;
 use super::grants::{Asker, is_hidden, volume_of};
 use super::{Control, Objects, not_found};
@@ -92,12 +93,21 @@ impl Control {
         name: &Name,
         spec: SnapshotSpec,
     ) -> Result<Snapshot, ErrorBody> {
-        let objects = self.objects.change().await;
+        if spec.copy_of.is_some_and(|original| original.is_nil()) {
+            let message = "an identity of zeroes; allowed: that of a snapshot";
+            return Err(ErrorBody::invalid("copy_of", message));
+        }
+        let mut objects = self.objects.change().await;
         let (pool, volume) = own_volume(&objects, asker, &spec.volume)?;
         let named = self.named(&objects, name).await?;
         let own = |(found_in, info): &&Found| *found_in == pool && info.volume == volume;
         if let Some((found_in, info)) = named.iter().find(own) {
-            return Ok(shown(&objects, found_in, info));
+            let there = shown(&objects, found_in, info);
+            if spec.copy_of.is_some_and(|original| original != there.uuid) {
+                let message = format!("snapshot {name} exists, and is no copy of that one");
+                return Err(ErrorBody::new(ErrorCode::AlreadyExists, message));
+            }
+            return Ok(there);
         }
         if !named.is_empty() {
             let message = format!("snapshot {name} exists, of another volume");
@@ -106,8 +116,17 @@ impl Control {
         let more = space_of(&objects, [&spec.volume]);
         self.check_grant(&objects, asker, &pool, more).await?;
         let wanted = vec![(volume, name.clone())];
-        let mut taken = self.take_and_tell(&objects, &pool, wanted).await?;
-        taken.pop().ok_or_else(|| not_found("snapshot", name))
+        self.take_and_tell(&objects, &pool, wanted).await?;
+        let in_pool = SnapshotName {
+            pool: Some(pool),
+            name: name.clone(),
+        };
+        let (pool, info) = self.own_snapshot(&objects, asker, &in_pool).await?;
+        if let Some(original) = spec.copy_of {
+            self.note_copy(&mut objects, &spec.volume, &info, original)
+                .await?;
+        }
+        Ok(shown(&objects, &pool, &info))
     }
 
     /// Takes snapshots of several volumes of one pool at one instant.
@@ -374,5 +393,6 @@ fn shown(objects: &Objects, pool: &Name, info: &SnapshotInfo) -> Snapshot {
         volume: volume_of(objects, pool, info).map(|(name, _)| name.clone()),
         bytes: info.bytes,
         taken: info.taken.map(timestamp),
+        uuid: identity(objects, pool, info),
     }
 }

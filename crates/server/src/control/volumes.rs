@@ -310,6 +310,7 @@ impl Control {
             tenant: spec.tenant.clone(),
             snapshot: spec.snapshot.as_ref().map(|from| from.name.clone()),
             limits: Limits::default(),
+            copies: Vec::new(),
         }
     }
 }

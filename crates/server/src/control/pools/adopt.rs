@@ -210,5 +210,6 @@ fn unidentified(place: Place, capacity_bytes: u64) -> VolumeRecord {
         tenant: None,
         snapshot: None,
         limits: Limits::default(),
+        copies: Vec::new(),
     }
 }

@@ -1,0 +1,117 @@
+//! `flashyard snapshot send` and `volume receive`: copies of snapshots that leave the node.
+//!
+//! Data goes over NVMe/TCP, as a host has it, and everything else over the REST API. Neither a
+//! snapshot nor a volume in use is touched: a clone is read, and a volume aside is written.
+
+mod aside;
+mod error;
+mod receive;
+mod send;
+mod transfer;
+
+use clap::Args;
+use client::Client;
+use initiator::{ConnectOptions, Credentials, TargetAddress};
+use uuid::Uuid;
+
+pub use self::receive::Receive;
+pub use self::send::SendSnapshot;
+
+use self::aside::Aside;
+use self::error::CopyError;
+use crate::host_secrets::HostSecrets;
+use crate::reach::{addresses_of, first_that_answers};
+
+/// What names of things begin with that are there for one copy only.
+const PREFIX: &str = "stream-";
+
+/// As which host data is read and written.
+#[derive(Args)]
+pub struct Access {
+    /// Connect as this host of the node; otherwise one is made for the time, with a key of its own
+    #[arg(long, value_name = "HOST")]
+    host: Option<api::Name>,
+    #[command(flatten)]
+    secrets: HostSecrets,
+}
+
+/// A host that may connect.
+pub struct Connecting {
+    name: api::Name,
+    options: ConnectOptions,
+    tls: bool,
+}
+
+impl Access {
+    /// The host that was named, or one that is made and goes with `aside`.
+    fn host(&self, client: &Client, aside: &mut Aside) -> Result<Connecting, CopyError> {
+        let Some(name) = &self.host else {
+            if self.secrets.dhchap().0.is_some() || self.secrets.has_tls_key() {
+                let message = "secrets are those of a host that --host names";
+                return Err(CopyError::Refused(message.to_owned()));
+            }
+            return made(client, aside);
+        };
+        let mut options = ConnectOptions::new(client.host(name)?.nqn);
+        self.secrets
+            .apply(&mut options)
+            .map_err(CopyError::Secret)?;
+        Ok(Connecting {
+            name: name.clone(),
+            options,
+            tls: self.secrets.has_tls_key(),
+        })
+    }
+}
+
+/// A host that nobody else can be: it proves a secret, or connects under TLS where nothing else is
+/// served.
+fn made(client: &Client, aside: &mut Aside) -> Result<Connecting, CopyError> {
+    let status = client.status()?;
+    let in_the_clear = |address| !status.nvme_tls_addresses.contains(address);
+    let tls = !status.nvme_addresses.iter().any(in_the_clear);
+    let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", Uuid::new_v4());
+    let name = any_name()?;
+    let mut options = ConnectOptions::new(&nqn);
+    let spec = api::HostSpec { nqn, tenant: None };
+    client.add_host(&name, &spec)?;
+    aside.host = Some(name.clone());
+    let unusable = |_| CopyError::Secret("the node made one that is none".to_owned());
+    if tls {
+        let made = client.generate_tls_key(&name, &api::TlsKeyRequest::default())?;
+        options.tls_key = Some(made.key.reveal().parse().map_err(|_| unusable(()))?);
+    } else {
+        let made = client.generate_host_key(&name, &api::HostKeyRequest::default())?;
+        let secret = made.secret.reveal().parse().map_err(|_| unusable(()))?;
+        options.credentials = Some(Credentials::new(secret, None));
+    }
+    Ok(Connecting { name, options, tls })
+}
+
+/// A name that nothing has yet.
+fn any_name() -> Result<api::Name, CopyError> {
+    let random = Uuid::new_v4().simple().to_string();
+    name(&format!("{PREFIX}{}", &random[..12]))
+}
+
+/// A name, which may come from a stream.
+fn name(text: &str) -> Result<api::Name, CopyError> {
+    text.parse()
+        .map_err(|error: api::NameError| CopyError::Refused(error.to_string()))
+}
+
+/// Where the host finds a volume.
+fn address(
+    client: &Client,
+    volume: &api::Volume,
+    connecting: &Connecting,
+) -> Result<TargetAddress, CopyError> {
+    let found = addresses_of(&client.status()?, volume, connecting.tls)?;
+    let none = || CopyError::Refused("the node serves no NVMe/TCP address for this host".into());
+    first_that_answers(found).ok_or_else(none)
+}
+
+/// Bytes for people.
+fn size(bytes: u64) -> String {
+    api::Size(bytes).to_string()
+}
