@@ -85,7 +85,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Times as long as a drive takes, which the node is told in hundredths.
 fn factor(text: &str) -> Result<f64, String> {
-    within(text, 0.01, 100_000.0)
+    within(text, 0.01, 1000.0)
 }
 
 fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {

@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use api::{PoolState, SnapshotSpec};
+use api::{PoolState, SnapshotSpec, VolumeSpec};
 use block::{BlockDevice, Buffer, Durability, Lba};
 use fickle::{FickleDrive, Mood};
 use initiator::{ConnectOptions, Controller};
@@ -218,6 +218,49 @@ fn a_drive_that_answers_no_read_holds_up_nobody() {
     drive.set(Mood::Works);
     ended.recv_timeout(PATIENCE).expect("the read is answered");
     for thread in [waits, works, asks] {
+        thread.join().unwrap();
+    }
+}
+
+/// What drives carry is for the drives to say: one that does not is named, is not waited for, and
+/// owes no more the more often it is asked. Changes are made meanwhile.
+#[test]
+fn a_drive_that_does_not_say_what_it_carries_holds_up_nobody() {
+    let drive = FickleDrive::new(16 << 20);
+    let node = Node::configured("");
+    let path = drive.path();
+    node.answer(&["drive", "add", "hung", path.to_str().unwrap()]);
+    node.answer(&["drive", "add", "well", "--memory", "16MiB"]);
+    drive.set(Mood::Hangs);
+    let client = node.client();
+    let (asks, answered) = beside(move || client.carried_labels().unwrap().items);
+    wait_until("the drive is waited for", || drive.waiting() > 0);
+    let client = node.client();
+    let (changes, changed) = beside(move || {
+        let taken = VolumeSpec {
+            drive: Some(name("well")),
+            ..VolumeSpec::default()
+        };
+        client.create_volume(&name("v"), &taken).unwrap();
+    });
+    changed.recv_timeout(PATIENCE).expect("the change is made");
+    let labels = answered.recv_timeout(PATIENCE);
+    let labels = labels.expect("what drives carry is answered");
+    assert_eq!(labels.len(), 1, "{labels:?}");
+    assert_eq!(labels[0].drive, name("hung"));
+    assert!(labels[0].carries.contains("has not answered"), "{labels:?}");
+    let owed = drive.waiting();
+    let client = node.client();
+    let (asks_again, answered) = beside(move || client.importable_pools().unwrap().items);
+    let pools = answered.recv_timeout(PATIENCE);
+    assert!(pools.expect("what may be imported is answered").is_empty());
+    assert_eq!(drive.waiting(), owed);
+    drive.set(Mood::Works);
+    let client = node.client();
+    wait_until("the drive says that it carries nothing", || {
+        client.carried_labels().unwrap().items.is_empty()
+    });
+    for thread in [asks, changes, asks_again] {
         thread.join().unwrap();
     }
 }

@@ -225,6 +225,11 @@ fn of_drives() -> Vec<Case> {
         model(r#""scale_ppm":1000001"#, "scale_ppm", "1000001"),
         model(r#""scale_ppm":4294967296"#, "scale_ppm", "4294967296"),
         model(r#""dilation_percent":0"#, "dilation_percent", "0"),
+        model(
+            r#""dilation_percent":100001"#,
+            "dilation_percent",
+            "1 to 100000",
+        ),
         drive(
             &format!(r#"{{"kind":"emulated","profile":"{}"}}"#, "p".repeat(9000)),
             "profile",

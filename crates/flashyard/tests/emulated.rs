@@ -69,7 +69,7 @@ fn only_drives_with_managed_namespaces_have_them_and_bad_emulations_are_explaine
     let node = Node::develop(&["--drives", "1"]);
     let unmanaged = node.client().namespaces(&name("d0")).unwrap_err();
     assert_eq!(code(unmanaged), ErrorCode::InvalidArgument);
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 5] = [
         (&["--emulated", "cm8"], "no profile named"),
         (&["--emulated", "cm7-r-7.68", "--scale", "0"], "scale"),
         (
@@ -82,6 +82,10 @@ fn only_drives_with_managed_namespaces_have_them_and_bad_emulations_are_explaine
                 "0",
             ],
             "dilation",
+        ),
+        (
+            &["--emulated", "cm7-r-7.68", "--dilation", "1001"],
+            "from 0.01 to 1000",
         ),
         (
             &["--emulated", "cm7-r-7.68", "--directory", "relative"],

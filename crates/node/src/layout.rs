@@ -51,6 +51,8 @@ pub struct Layout {
     /// Who holds the node's pools.
     host: HostId,
     places: Mutex<Places>,
+    /// On which core each open drive is: what reads a drive waits for no change.
+    drives: Rc<RefCell<BTreeMap<String, usize>>>,
     /// On which core each open pool is that it was opened on: what is done with a pool waits for
     /// nobody who makes, opens or closes another, or this one.
     homes: RefCell<BTreeMap<String, usize>>,
@@ -62,7 +64,7 @@ pub struct Layout {
 
 #[derive(Default)]
 struct Places {
-    drives: BTreeMap<String, usize>,
+    drives: Rc<RefCell<BTreeMap<String, usize>>>,
     volumes: BTreeMap<String, VolumePlace>,
     pools: BTreeMap<String, PoolPlace>,
     administered: BTreeMap<String, Administered>,
@@ -79,11 +81,13 @@ struct VolumePlace {
 impl Layout {
     /// Starts the layout of `node`, on its first core.
     pub fn start(node: u64, cores: Vec<CoreHandle>, uuid: Uuid) {
+        let places = Places::default();
         let layout = Layout {
             node,
             cores,
             host: HostId(*uuid.as_bytes()),
-            places: Mutex::new(Places::default()),
+            drives: Rc::clone(&places.drives),
+            places: Mutex::new(places),
             homes: RefCell::default(),
             backings: RefCell::default(),
             turn: Mutex::new(()),
@@ -100,9 +104,9 @@ impl Layout {
 
     /// Opens a drive on the core with the fewest.
     pub async fn open_drive(&self, name: String, spec: DriveSpec) -> Result<DriveFacts, NodeError> {
-        let mut places = self.places.lock().await;
+        let places = self.places.lock().await;
         places.running()?;
-        if places.drives.contains_key(&name) {
+        if places.drives.borrow().contains_key(&name) {
             return Err(NodeError::DriveExists(name));
         }
         let home = places.least_used(self.cores.len());
@@ -112,7 +116,7 @@ impl Layout {
             |core| async move { core.open_drive(&name, &spec).await },
         );
         let facts = opened.await?;
-        places.drives.insert(key, home);
+        places.drives.borrow_mut().insert(key, home);
         Ok(facts)
     }
 
@@ -126,7 +130,8 @@ impl Layout {
         if places.administered.contains_key(&name) {
             return Err(NodeError::Administered(name));
         }
-        let Some(home) = places.drives.remove(&name) else {
+        let home = places.drives.borrow_mut().remove(&name);
+        let Some(home) = home else {
             return Err(NodeError::UnknownDrive(name));
         };
         self.on(home, |core| async move { core.close_drive(&name).await })
@@ -516,12 +521,13 @@ impl Places {
     }
 
     fn least_used(&self, cores: usize) -> usize {
-        let used = |core: usize| self.drives.values().filter(|home| **home == core).count();
+        let drives = self.drives.borrow();
+        let used = |core: usize| drives.values().filter(|home| **home == core).count();
         (0..cores).min_by_key(|core| used(*core)).unwrap_or(0)
     }
 
     fn drive_core(&self, drive: &str) -> Result<usize, NodeError> {
-        let core = self.drives.get(drive).copied();
+        let core = self.drives.borrow().get(drive).copied();
         core.ok_or_else(|| NodeError::UnknownDrive(drive.to_owned()))
     }
 

@@ -59,7 +59,7 @@ use self::catalogue::{Catalogue, Shared};
 use self::host_events::HostEvents;
 use self::limits::Quality;
 pub use self::pools::hexadecimal;
-use self::pools::{PoolEntry, Usages};
+use self::pools::{Looks, PoolEntry, Usages};
 use self::ports::Ports;
 pub use self::ports::{PathRecord, Reached};
 pub use self::problems::Means;
@@ -94,6 +94,7 @@ pub struct Control {
     syslog_queue: BlockingMutex<Option<Queue>>,
     objects: Catalogue,
     usages: Usages,
+    looks: Looks,
     settings: Settings,
     ports: Ports,
     tokens: Mutex<BTreeMap<Name, TokenRecord>>,
@@ -196,14 +197,13 @@ impl Control {
             schedules: schedules::restored(remembered.schedules).into(),
             ..Objects::default()
         };
-        let cores = config.node.cores.iter().copied();
-        let cores = cores.map(u32::from).collect();
+        let cores = config.node.cores.iter().map(|core| u32::from(*core));
         let objects = Catalogue::new(objects);
         let settings = Settings::new(config, state.settings()?, set_log_level);
         let control = Control {
             identity,
             started,
-            cores,
+            cores: cores.collect(),
             node,
             state,
             events,
@@ -215,6 +215,7 @@ impl Control {
             syslog_queue: BlockingMutex::new(Some(queue)),
             objects,
             usages: Usages::default(),
+            looks: Looks::default(),
             settings,
             ports,
             tokens: Mutex::new(remembered.tokens),

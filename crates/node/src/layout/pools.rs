@@ -180,29 +180,24 @@ impl Layout {
         self.on(core, work).await
     }
 
-    /// What a drive carries.
+    /// What a drive carries. Neither this nor the two below hold up a change: the drive may take
+    /// for ever.
     pub async fn drive_label(&self, drive: String) -> Result<DriveLabel, NodeError> {
-        let places = self.places.lock().await;
-        places.running()?;
-        let home = places.drive_core(&drive)?;
+        let home = self.drive_home(&drive)?;
         let work = move |core: Rc<Core>| async move { core.label(&drive).await };
         self.on(home, work).await
     }
 
     /// The contents of a drive beside labels of pools, in words.
     pub async fn drive_contents(&self, drive: String) -> Result<Option<String>, NodeError> {
-        let places = self.places.lock().await;
-        places.running()?;
-        let home = places.drive_core(&drive)?;
+        let home = self.drive_home(&drive)?;
         let work = move |core: Rc<Core>| async move { core.contents(&drive).await };
         self.on(home, work).await
     }
 
     /// The contents of a drive before the label of a pool, in words.
     pub async fn leftovers(&self, drive: String) -> Result<Option<String>, NodeError> {
-        let places = self.places.lock().await;
-        places.running()?;
-        let home = places.drive_core(&drive)?;
+        let home = self.drive_home(&drive)?;
         let work = move |core: Rc<Core>| async move { core.leftovers(&drive).await };
         self.on(home, work).await
     }
@@ -401,6 +396,11 @@ impl Layout {
     fn pool_core(&self, name: &str) -> Result<usize, NodeError> {
         let home = self.homes.borrow().get(name).copied();
         home.ok_or_else(|| NodeError::UnknownPool(name.to_owned()))
+    }
+
+    fn drive_home(&self, drive: &str) -> Result<usize, NodeError> {
+        let home = self.drives.borrow().get(drive).copied();
+        home.ok_or_else(|| NodeError::UnknownDrive(drive.to_owned()))
     }
 
     async fn check_new(

@@ -9,6 +9,9 @@ use super::is_absolute;
 /// The whole of a drive.
 const SCALE_PPM_MAX: u32 = 1_000_000;
 
+/// A thousand times as long as the drive: a slower one never answers, as far as anybody can tell.
+const DILATION_PERCENT_MAX: u32 = 100_000;
+
 /// The longest path that the system takes (`PATH_MAX`, less the zero at its end).
 const PATH_BYTES_MAX: usize = 4095;
 
@@ -33,11 +36,9 @@ pub(super) fn check(spec: &DriveSpec) -> Result<(), ErrorBody> {
             let message = format!("{scale_ppm}; allowed: 1 to {SCALE_PPM_MAX}");
             return Err(ErrorBody::invalid("scale_ppm", message));
         }
-        if *dilation_percent == 0 {
-            return Err(ErrorBody::invalid(
-                "dilation_percent",
-                "0; allowed: 1 or more",
-            ));
+        if !(1..=DILATION_PERCENT_MAX).contains(dilation_percent) {
+            let message = format!("{dilation_percent}; allowed: 1 to {DILATION_PERCENT_MAX}");
+            return Err(ErrorBody::invalid("dilation_percent", message));
         }
     }
     let (path, profile) = match spec {

@@ -92,6 +92,7 @@ impl Control {
         self.forget(Kind::Drive, name).await?;
         objects.drives.remove(name);
         self.faults.clear(name);
+        self.looks.forget(name);
         if open {
             self.node
                 .close_drive(name.as_str())

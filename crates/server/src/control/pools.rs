@@ -21,6 +21,7 @@ mod found;
 mod hosts;
 mod import;
 mod leftovers;
+mod looks;
 mod losses;
 mod opening;
 mod renaming;
@@ -30,6 +31,7 @@ mod usage;
 mod waiting;
 mod wiping;
 
+pub(super) use self::looks::Looks;
 pub(super) use self::scrub::check_interval_days;
 pub use self::show::hexadecimal;
 use self::show::shown;

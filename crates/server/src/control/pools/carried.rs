@@ -3,7 +3,7 @@
 use api::{CarriedLabel, Name};
 use node::{DamagedLabel, Label};
 
-use super::found::Found;
+use super::found::{Found, free};
 use super::{hexadecimal, pool_of, works_in};
 use crate::control::{Control, Objects};
 
@@ -22,7 +22,7 @@ impl Control {
             blank,
             unreadable,
             ..
-        } = self.found_but(&objects, works).await;
+        } = self.labels_in_time(free(&objects, works)).await;
         let labels = labels.into_iter();
         let mut all: Vec<CarriedLabel> = labels
             .map(|(drive, label)| whole(&objects, drive, &label))
@@ -35,9 +35,13 @@ impl Control {
             carries: newer.to_string(),
             advice: "import it on a node that reads that".to_owned(),
         }));
-        for drive in blank {
+        let look = |drive: &Name| {
+            let (node, drive) = (self.node.clone(), drive.clone());
+            async move { node.drive_contents(drive.as_str()).await }
+        };
+        for (drive, contents) in self.looks.at(blank, look).await {
             // One that cannot be read says so when it is to be taken.
-            if let Ok(Some(carries)) = self.node.drive_contents(drive.as_str()).await {
+            if let Some(Ok(Some(carries))) = contents {
                 all.push(foreign(drive, carries));
             }
         }

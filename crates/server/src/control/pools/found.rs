@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{ErrorBody, ErrorCode, Name, PoolImport};
 use node::{DamagedLabel, DriveLabel, Label, NewerFormat, NodeError, PoolError};
 
+use super::looks::PATIENCE;
 use super::{free_drive, hexadecimal, list, pool_of};
 use crate::control::drives::user;
 use crate::control::{Control, Objects};
@@ -26,38 +27,72 @@ pub(super) struct Found {
 }
 
 impl Control {
-    /// What the drives carry that work and that nothing uses.
+    /// What the drives carry that work and that nothing uses, for a change: it waits for them.
     pub(super) async fn found(&self, objects: &Objects) -> Found {
-        let open = |pool: &Name| {
-            let entry = objects.pools.get(pool);
-            entry.is_some_and(|entry| entry.offline.is_none())
-        };
-        let listed = |name: &Name| pool_of(objects, name).is_some_and(open);
-        self.found_but(objects, listed).await
+        let mut found = Found::default();
+        for name in free(objects, |name| is_listed(objects, name)) {
+            let label = self.node.drive_label(name.as_str()).await;
+            found.enter(name, label);
+        }
+        found
     }
 
-    /// What the drives carry that work, that no volume takes, and that are not `used`.
-    pub(super) async fn found_but(&self, objects: &Objects, used: impl Fn(&Name) -> bool) -> Found {
+    /// The same for a question, which waits for no drive that does not answer.
+    pub(super) async fn found_in_time(&self, objects: &Objects) -> Found {
+        let free = free(objects, |name| is_listed(objects, name));
+        self.labels_in_time(free).await
+    }
+
+    /// What these drives carry, for a question.
+    pub(super) async fn labels_in_time(&self, drives: impl IntoIterator<Item = Name>) -> Found {
+        let look = |drive: &Name| {
+            let (node, drive) = (self.node.clone(), drive.clone());
+            async move { node.drive_label(drive.as_str()).await }
+        };
         let mut found = Found::default();
-        for (name, entry) in objects.drives.iter() {
-            if entry.offline.is_some() || user(objects, name).is_some() || used(name) {
-                continue;
-            }
-            let name = name.clone();
-            match self.node.drive_label(name.as_str()).await {
-                Ok(DriveLabel::Blank) => drop(found.blank.insert(name)),
-                Ok(DriveLabel::Pool(label)) => drop(found.labels.insert(name, label)),
-                Ok(DriveLabel::Damaged(label)) => drop(found.damaged.insert(name, label)),
-                Ok(DriveLabel::Newer(newer)) => drop(found.newer.insert(name, newer)),
-                Ok(DriveLabel::Unreadable(why)) => drop(found.unreadable.insert(name, why)),
-                Err(error) => drop(found.unreadable.insert(name, error.to_string())),
+        for (name, seen) in self.looks.at(drives, look).await {
+            match seen {
+                Some(label) => found.enter(name, label),
+                None => {
+                    let why = format!("it has not answered within {} seconds", PATIENCE.as_secs());
+                    found.unreadable.insert(name, why);
+                }
             }
         }
         found
     }
 }
 
+/// Whether an open pool lists a drive among its members.
+fn is_listed(objects: &Objects, drive: &Name) -> bool {
+    let open = |pool: &Name| {
+        let entry = objects.pools.get(pool);
+        entry.is_some_and(|entry| entry.offline.is_none())
+    };
+    pool_of(objects, drive).is_some_and(open)
+}
+
+/// The drives that work, that no volume takes, and that are not `used`.
+pub(super) fn free(objects: &Objects, used: impl Fn(&Name) -> bool) -> Vec<Name> {
+    let drives = objects.drives.iter();
+    let works = drives.filter(|(_, entry)| entry.offline.is_none());
+    let names = works.map(|(name, _)| name);
+    let free = names.filter(|name| user(objects, name).is_none() && !used(name));
+    free.cloned().collect()
+}
+
 impl Found {
+    fn enter(&mut self, drive: Name, label: Result<DriveLabel, NodeError>) {
+        match label {
+            Ok(DriveLabel::Blank) => drop(self.blank.insert(drive)),
+            Ok(DriveLabel::Pool(label)) => drop(self.labels.insert(drive, label)),
+            Ok(DriveLabel::Damaged(label)) => drop(self.damaged.insert(drive, label)),
+            Ok(DriveLabel::Newer(newer)) => drop(self.newer.insert(drive, newer)),
+            Ok(DriveLabel::Unreadable(why)) => drop(self.unreadable.insert(drive, why)),
+            Err(error) => drop(self.unreadable.insert(drive, error.to_string())),
+        }
+    }
+
     /// The labels that count for a pool that the node has: not those that were left out of it, nor
     /// that of a copy beside the drive that the node knows as the member.
     pub fn of<'a>(&'a self, record: &'a PoolRecord) -> impl Iterator<Item = (&'a Name, &'a Label)> {

@@ -18,7 +18,7 @@ impl Control {
     /// Pools on drives that nothing uses, by identity.
     pub async fn importable_pools(&self) -> Vec<ImportablePool> {
         let objects = self.look().await;
-        let Found { labels, newer, .. } = self.found(&objects).await;
+        let Found { labels, newer, .. } = self.found_in_time(&objects).await;
         for (drive, newer) in newer {
             let message = format!("what it carries cannot be imported: {newer}");
             let object = format!("drive/{drive}");
