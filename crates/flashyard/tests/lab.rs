@@ -60,7 +60,7 @@ fn the_namespace_plan_runs_reports_and_compares() {
     let compared = flashyard(&["lab", "compare", &first, &second]);
     assert!(compared.status.success());
     assert!(
-        text(&compared.stdout).contains("cannot tell"),
+        text(&compared.stdout).contains("no difference"),
         "{}",
         text(&compared.stdout)
     );

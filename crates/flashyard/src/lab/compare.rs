@@ -57,6 +57,15 @@ impl Compare {
     }
 }
 
+/// What it is, and if it is not compared, why.
+fn verdict(change: &Change) -> String {
+    let doubts: Vec<String> = change.doubts.iter().map(ToString::to_string).collect();
+    match doubts.as_slice() {
+        [] => change.verdict.to_string(),
+        doubts => format!("{}: {}", change.verdict, doubts.join("; ")),
+    }
+}
+
 fn people(found: &Comparison) -> String {
     let percent = |value: Option<f64>| {
         value.map_or_else(|| "-".to_owned(), |value| format!("{:+.1}%", value * 100.0))
@@ -74,7 +83,7 @@ fn people(found: &Comparison) -> String {
             format!("{:.2}", change.after),
             percent(Some(change.change)),
             between,
-            change.verdict.to_string(),
+            verdict(change),
             change
                 .published
                 .map_or_else(|| "-".to_owned(), |value| format!("{value}")),
@@ -97,8 +106,8 @@ fn people(found: &Comparison) -> String {
             vec![
                 ratio.workload.clone(),
                 format!("{} / {}", ratio.target, ratio.baseline),
-                format!("{:.3}", ratio.before),
-                format!("{:.3}", ratio.after),
+                ratio.before.to_string(),
+                ratio.after.to_string(),
                 ratio
                     .published
                     .map_or_else(|| "-".to_owned(), |value| format!("{value:.3}")),

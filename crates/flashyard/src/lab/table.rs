@@ -1,7 +1,8 @@
 //! The tables of `flashyard lab report`, with which `run` ends, too.
 
 use lab::experiment::{
-    Answered, Claim, Figure, NetworkNeed, Results, answered, claim, figures, sizing,
+    Answered, Claim, Doubt, Figure, NOT_COMPARED, NetworkNeed, Over, Results, answered, claim,
+    figures, sizing,
 };
 use lab::plan::{Metric, Plan, Unit};
 use serde::Serialize;
@@ -31,9 +32,12 @@ struct Row {
     published: Option<f64>,
     error: Option<f64>,
     allowed_error: Option<f64>,
-    ratio: Option<f64>,
+    ratio: Option<Over>,
+    not_compared: Option<Doubt>,
     published_ratio: Option<f64>,
     basis: Option<String>,
+    #[serde(skip)]
+    modelled: bool,
     #[serde(skip)]
     labels: [String; 2],
 }
@@ -57,9 +61,11 @@ impl Row {
             allowed_error: published
                 .and_then(|published| published.within_percent)
                 .map(|percent| percent / 100.0),
-            ratio: figure.ratio,
+            ratio: figure.ratio.clone(),
+            not_compared: figure.host,
             published_ratio: figure.published_ratio,
             basis: published.and_then(|published| published.basis.clone()),
+            modelled: figure.modelled,
             labels: [
                 figure.workload_label.clone(),
                 figure.target.label().to_owned(),
@@ -79,14 +85,19 @@ impl Row {
             workload,
             target,
             format!("{} {}", number(self.value), self.unit),
-            or_dash(spread.map(|share| format!("{:.1}%", share * 100.0))),
+            match (self.not_compared, spread) {
+                (Some(_), _) => NOT_COMPARED.to_owned(),
+                (None, Some(share)) => format!("{:.1}%", share * 100.0),
+                (None, None) if self.modelled => dash(),
+                (None, None) => "once".to_owned(),
+            },
             or_dash(self.published.map(number)),
             or_dash(self.error.map(percent)),
             or_dash(
                 self.allowed_error
                     .map(|share| format!("{:.0}%", share * 100.0)),
             ),
-            or_dash(self.ratio.map(|ratio| format!("{ratio:.2}"))),
+            or_dash(self.ratio.as_ref().map(ToString::to_string)),
             or_dash(self.published_ratio.map(|ratio| format!("{ratio:.2}"))),
             or_dash(self.basis.clone()),
         ]

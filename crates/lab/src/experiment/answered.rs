@@ -1,34 +1,22 @@
 //! [`Answered`]: what came out of each ratio that answers the plan's question, how sure it is, and
 //! whether it is what was published.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
 
-use super::figure::sample;
+use super::doubt::{Doubt, Standing, busy_percent, judged, late_percent};
+use super::figure::values;
 use super::{Results, RunResult};
-use crate::plan::{Answer, Case, Clock, Metric, Plan, Side, Target, TargetKind, Unit, named};
-use crate::statistics::{Interval, Sample};
+use crate::plan::{Answer, Case, Metric, Plan, Side, Target, named};
+use crate::statistics::Sample;
 
 /// Ratios that differ from 1 by less say that there is no difference.
 const SAME: f64 = 0.03;
 
-/// Intervals whose ends are farther from the ratio say nothing where they hold 1.
-const NARROW: f64 = 0.15;
-
-/// How sure an answer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Standing {
-    /// The whole interval is on one side of 1, or as narrow as no difference is.
-    Settled,
-    /// The interval holds 1, and much besides.
-    Open,
-    /// There was one repetition.
-    Once,
-    /// There was one repetition, in virtual time, where each is the same.
-    Modelled,
-}
+/// What stands in place of a ratio that is in doubt.
+pub const NOT_COMPARED: &str = "not compared";
 
 /// A ratio that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -46,6 +34,8 @@ pub struct Answered {
     pub repetitions: Vec<f64>,
     /// How sure that is.
     pub standing: Standing,
+    /// Why it is not compared; empty where it is.
+    pub doubts: Vec<Doubt>,
     /// The published ratio.
     pub published: Option<f64>,
     /// What was published in words.
@@ -81,6 +71,25 @@ pub fn answered(plan: &Plan, results: &Results) -> Vec<Answered> {
         .iter()
         .filter_map(|one| answer(plan, &cases, results, one));
     found.collect()
+}
+
+/// The sides of each sentence's ratio that more repetitions may make surer.
+pub(super) fn unsure(plan: &Plan, results: &Results) -> Vec<[(String, String); 2]> {
+    let cases = plan.cases();
+    let mut found = Vec::new();
+    for asked in questions(plan).iter().filter(|asked| asked.says.is_some()) {
+        let Some(answered) = answer(plan, &cases, results, asked) else {
+            continue;
+        };
+        let host = |doubt: &Doubt| matches!(doubt, Doubt::Host { .. });
+        if answered.doubts.is_empty() || answered.doubts.iter().any(host) {
+            continue;
+        }
+        let over = asked.over(plan.baseline.as_deref());
+        let named = |side: Side<'_>| (side.workload.to_owned(), side.target.to_owned());
+        found.extend(over.map(|over| [asked.own(), over].map(named)));
+    }
+    found
 }
 
 /// The plan's own; for results of an older revision of a shipped plan, those of today's; without
@@ -135,13 +144,18 @@ fn answer(plan: &Plan, cases: &[Case], results: &Results, asked: &Answer) -> Opt
     let (own, over) = (asked.own(), asked.over(plan.baseline.as_deref())?);
     let of = |side: Side<'_>| {
         let case = cases.iter().find(|case| case.name == side.workload)?;
-        let sample = sample(results, case, side.target, asked.metric);
-        Some(sample).filter(|sample| !sample.is_empty())
+        let values = values(results, case, side.target, asked.metric);
+        Some(values).filter(|values| !values.is_empty())
     };
-    let (top, base) = (of(own)?, of(over)?);
+    let values = [of(own)?, of(over)?];
+    let [top, base] = values
+        .each_ref()
+        .map(|all| Sample::new(all.values().copied()));
     let ratio = Some(top.mean() / base.mean()).filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
     let interval = top.ratio(&base);
-    let standing = standing(plan, [own, over], interval, ratio);
+    let repetitions = top.count().min(base.count());
+    let sides = ([own, over], asked.metric);
+    let (standing, doubts) = judged((plan, results), sides, repetitions, (ratio, interval));
     let published = asked
         .published
         .or_else(|| published(plan, asked, [own, over]));
@@ -150,8 +164,9 @@ fn answer(plan: &Plan, cases: &[Case], results: &Results, asked: &Answer) -> Opt
         said: None,
         ratio,
         interval: interval.map(|found| [found.low, found.high]),
-        repetitions: each(&top, &base),
+        repetitions: each(&values),
         standing,
+        doubts,
         published,
         published_says: asked.published_says.clone(),
         note: asked.note.clone(),
@@ -162,10 +177,14 @@ fn answer(plan: &Plan, cases: &[Case], results: &Results, asked: &Answer) -> Opt
     Some(found)
 }
 
-/// Repetitions are close in time on all targets, so that what drifts on a machine is on both sides.
-fn each(top: &Sample, base: &Sample) -> Vec<f64> {
-    let both = top.values().iter().zip(base.values());
-    both.map(|(top, base)| top / base).collect()
+/// Repetitions of one number are close in time on all targets, so that what drifts on a machine is
+/// on both sides.
+fn each([top, base]: &[BTreeMap<u32, f64>; 2]) -> Vec<f64> {
+    let both = top.iter().filter_map(|(repetition, top)| {
+        let base = base.get(repetition).filter(|base| **base > 0.0)?;
+        Some(top / base)
+    });
+    both.collect()
 }
 
 fn published(plan: &Plan, asked: &Answer, sides: [Side<'_>; 2]) -> Option<f64> {
@@ -180,31 +199,6 @@ fn published(plan: &Plan, asked: &Answer, sides: [Side<'_>; 2]) -> Option<f64> {
     Some(own? / over.filter(|over| *over > 0.0)?)
 }
 
-fn standing(plan: &Plan, sides: [Side<'_>; 2], interval: Option<Interval>, ratio: f64) -> Standing {
-    let Some(interval) = interval else {
-        let modelled = sides.iter().all(|side| in_virtual_time(plan, side.target));
-        return if modelled {
-            Standing::Modelled
-        } else {
-            Standing::Once
-        };
-    };
-    let one_side = interval.low > 1.0 || interval.high < 1.0;
-    let narrow = interval.high / ratio - 1.0 <= NARROW;
-    if one_side || narrow {
-        Standing::Settled
-    } else {
-        Standing::Open
-    }
-}
-
-fn in_virtual_time(plan: &Plan, name: &str) -> bool {
-    let target = plan.targets.iter().find(|target| target.name == name);
-    target.is_some_and(|target| {
-        target.kind == TargetKind::Model || target.clock == Some(Clock::Virtual)
-    })
-}
-
 /// The most of what the runs of both sides say.
 fn most(results: &Results, sides: [Side<'_>; 2], of: fn(&RunResult) -> Option<f64>) -> f64 {
     let involved = |run: &&RunResult| {
@@ -215,35 +209,40 @@ fn most(results: &Results, sides: [Side<'_>; 2], of: fn(&RunResult) -> Option<f6
     runs.filter_map(of).fold(0.0, f64::max)
 }
 
-fn late_percent(run: &RunResult) -> Option<f64> {
-    run.measured.flash?.late_percent
-}
-
-fn busy_percent(run: &RunResult) -> Option<f64> {
-    run.measured.metric(Metric::ProcessorPercent, Unit::Iops)
-}
-
 impl Answered {
+    /// The answer in words. A ratio without an interval is no answer, so that it is not named.
     fn said(&self, says: &str) -> Said {
-        let open = match self.standing {
-            Standing::Open => "Not settled: ",
-            _ => "",
-        };
+        let says = says.replace("{ratio}", &two_digits(self.ratio));
         let published = self.published_words();
         let published = published.map_or_else(String::new, |words| format!("; {words}"));
         Said {
-            says: format!("{open}{}", says.replace("{ratio}", &two_digits(self.ratio))),
+            says: match (self.standing, self.interval) {
+                (Standing::NotCompared, None) => format!("Not compared: {}", self.label),
+                (Standing::NotCompared, Some(_)) => format!("Not compared: {says}"),
+                _ => says,
+            },
             how_sure: format!("({}){published}.", self.confidence()),
+        }
+    }
+
+    /// The ratio as it may be quoted.
+    pub(crate) fn quoted(&self) -> String {
+        match self.standing {
+            Standing::NotCompared => NOT_COMPARED.to_owned(),
+            _ => two_digits(self.ratio),
         }
     }
 
     /// How sure it is, in words.
     pub fn confidence(&self) -> String {
-        match (self.interval, self.standing) {
-            (Some([low, high]), _) => format!("95%: {} to {}", two_digits(low), two_digits(high)),
-            (None, Standing::Modelled) => "modelled: each run gives the same".to_owned(),
-            (None, _) => "one repetition, so no interval".to_owned(),
-        }
+        let between =
+            |[low, high]: [f64; 2]| format!("95%: {} to {}", two_digits(low), two_digits(high));
+        let modelled = (self.standing == Standing::Modelled)
+            .then(|| "modelled: each run gives the same".to_owned());
+        let interval = self.interval.map(between).or(modelled);
+        let doubts = self.doubts.iter().map(ToString::to_string);
+        let parts: Vec<String> = interval.into_iter().chain(doubts).collect();
+        parts.join("; ")
     }
 
     /// What was published, and whether this agrees.
@@ -257,7 +256,7 @@ impl Answered {
             .is_some_and(|[low, high]| (low..=high).contains(&published));
         let same = two_digits(self.ratio) == two_digits(published);
         let agreement = match (self.standing, side(self.ratio), side(published)) {
-            (Standing::Open, ..) => "which this run neither confirms nor refutes",
+            (Standing::NotCompared, ..) => "which this run neither confirms nor refutes",
             _ if same => "the same",
             (_, 0, 0) => "no difference in either",
             (_, own, theirs) if own == theirs && within => "within the interval",

@@ -4,9 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Figure, Results, figures};
-use crate::plan::{Metric, PlanError};
-use crate::statistics::Sample;
+use super::doubt::{in_virtual_time, wide};
+use super::{Doubt, Figure, NOT_COMPARED, Over, Results, figures};
+use crate::plan::{Metric, Plan, PlanError};
+use crate::statistics::Interval;
 
 /// What a difference is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -18,8 +19,8 @@ pub enum Verdict {
     Worse,
     /// Within what repetitions differ by, or within the threshold.
     NoDifference,
-    /// There are too few repetitions to tell.
-    TooFew,
+    /// There are doubts, which say why.
+    NotCompared,
 }
 
 impl fmt::Display for Verdict {
@@ -28,7 +29,7 @@ impl fmt::Display for Verdict {
             Verdict::Better => "better",
             Verdict::Worse => "WORSE",
             Verdict::NoDifference => "no difference",
-            Verdict::TooFew => "cannot tell: repeat",
+            Verdict::NotCompared => NOT_COMPARED,
         })
     }
 }
@@ -52,6 +53,8 @@ pub struct Change {
     pub interval: Option<[f64; 2]>,
     /// What it comes to.
     pub verdict: Verdict,
+    /// Why it is not compared; empty where it is.
+    pub doubts: Vec<Doubt>,
     /// What was published.
     pub published: Option<f64>,
 }
@@ -66,9 +69,9 @@ pub struct Ratio {
     /// The variant it is over.
     pub baseline: String,
     /// Before.
-    pub before: f64,
+    pub before: Over,
     /// After.
-    pub after: f64,
+    pub after: Over,
     /// What was published.
     pub published: Option<f64>,
 }
@@ -105,8 +108,10 @@ pub fn compare(before: &Results, after: &Results, threshold: f64) -> Result<Comp
         let Some(old) = earlier.iter().find(same) else {
             continue;
         };
-        found.changes.push(change(old, new, threshold));
-        if let (Some(before), Some(after), Metric::Rate) = (old.ratio, new.ratio, new.metric) {
+        let change = change((&plan_after, after), [old, new], threshold);
+        found.changes.push(change);
+        let ratios = (old.ratio.clone(), new.ratio.clone(), new.metric);
+        if let (Some(before), Some(after), Metric::Rate) = ratios {
             found.ratios.push(Ratio {
                 workload: new.workload.clone(),
                 target: new.target.name.clone(),
@@ -140,10 +145,36 @@ fn notes(before: &Results, after: &Results) -> Vec<String> {
     notes
 }
 
-fn change(old: &Figure<'_>, new: &Figure<'_>, threshold: f64) -> Change {
+/// Of the figure before and after, the latter of these results of this plan.
+fn change(after: (&Plan, &Results), [old, new]: [&Figure<'_>; 2], threshold: f64) -> Change {
     let mean = old.sample.mean();
     let interval = old.sample.difference(&new.sample);
-    let interval = interval.map(|found| [found.low / mean, found.high / mean]);
+    // In virtual time each repetition is the same: what differs is a difference, however small.
+    let exact = in_virtual_time(after.0, &new.target.name).then(|| {
+        let difference = new.sample.mean() - mean;
+        Interval {
+            low: difference,
+            high: difference,
+        }
+    });
+    let mut verdict = verdict(interval.or(exact), mean, new.metric, threshold);
+    // A difference that is certain is one, however much or little it may be. No difference is
+    // found only by who looks closely enough.
+    let unsure = match (interval, verdict) {
+        _ if exact.is_some() => None,
+        (None, _) => Some(Doubt::Once),
+        (Some(interval), Verdict::NoDifference) => {
+            let repetitions = old.sample.count().min(new.sample.count());
+            wide(after, repetitions, interval.half() / mean.abs())
+        }
+        _ => None,
+    };
+    let hosts = [old.host, new.host].into_iter().flatten();
+    let mut doubts: Vec<Doubt> = unsure.into_iter().chain(hosts).collect();
+    doubts.dedup();
+    if !doubts.is_empty() {
+        verdict = Verdict::NotCompared;
+    }
     Change {
         workload: new.workload.clone(),
         target: new.target.name.clone(),
@@ -151,18 +182,20 @@ fn change(old: &Figure<'_>, new: &Figure<'_>, threshold: f64) -> Change {
         before: mean,
         after: new.sample.mean(),
         change: new.sample.mean() / mean - 1.0,
-        interval,
-        verdict: verdict(&old.sample, &new.sample, new.metric, threshold),
+        interval: interval.map(|found| [found.low / mean, found.high / mean]),
+        verdict,
+        doubts,
         published: new.published.map(|published| published.value),
     }
 }
 
-/// Whether `new` is better or worse than `old`, once the whole interval is beyond the threshold.
-fn verdict(old: &Sample, new: &Sample, metric: Metric, threshold: f64) -> Verdict {
-    let Some(interval) = old.difference(new) else {
-        return Verdict::TooFew;
+/// Whether a figure got better or worse than `before`, once the whole interval of the difference is
+/// beyond the threshold.
+fn verdict(interval: Option<Interval>, before: f64, metric: Metric, threshold: f64) -> Verdict {
+    let Some(interval) = interval else {
+        return Verdict::NotCompared;
     };
-    let allowed = old.mean().abs() * threshold;
+    let allowed = before.abs() * threshold;
     let higher = interval.low > allowed;
     let lower = interval.high < -allowed;
     match (higher, lower, metric.more_is_better()) {
@@ -175,10 +208,12 @@ fn verdict(old: &Sample, new: &Sample, metric: Metric, threshold: f64) -> Verdic
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statistics::Sample;
 
     fn judge(old: &[f64], new: &[f64], metric: Metric, threshold: f64) -> Verdict {
         let sample = |values: &[f64]| Sample::new(values.iter().copied());
-        verdict(&sample(old), &sample(new), metric, threshold)
+        let (old, new) = (sample(old), sample(new));
+        verdict(old.difference(&new), old.mean(), metric, threshold)
     }
 
     #[test]
@@ -188,7 +223,8 @@ mod tests {
             judge(&old, &[95.0, 105.0, 118.0], Metric::Rate, 0.0),
             Verdict::NoDifference
         );
-        assert_eq!(judge(&old, &[120.0], Metric::Rate, 0.0), Verdict::TooFew);
+        let one = judge(&old, &[120.0], Metric::Rate, 0.0);
+        assert_eq!(one, Verdict::NotCompared);
     }
 
     #[test]

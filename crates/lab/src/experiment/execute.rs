@@ -1,11 +1,12 @@
 //! [`Execution`]: runs what is left of a plan.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use super::database::Databases;
 use super::device::Bench;
 use super::observed::{Ask, NodeReading, Observation};
-use super::{LabError, Measured, Results, RunResult, Steady, flash_model};
+use super::{LabError, Measured, Results, RunResult, Steady, flash_model, stopping};
 use crate::database::{TpccBench, YcsbTarget};
 use crate::fio;
 use crate::load::Stop;
@@ -59,12 +60,6 @@ pub(super) struct Ran {
     pub(super) measured: Measured,
 }
 
-/// Runs that a plan consists of, and that are done.
-pub(super) struct Count {
-    pub(super) all: usize,
-    pub(super) done: usize,
-}
-
 pub(super) type Watch<'a> = &'a mut dyn FnMut(Event<'_>);
 
 /// What the node behind a target tells, by the target's name.
@@ -91,21 +86,22 @@ impl Execution<'_> {
             .filter(begun)
             .flat_map(places)
             .collect();
-        for repetition in 0..self.plan.run.repetitions {
+        while let Some(next) = stopping::next(self.plan, results) {
             for target in &self.plan.targets {
-                let left = cases
-                    .iter()
-                    .filter(|case| case.runs_on(&target.name))
-                    .filter(|case| results.run(&case.name, &target.name, repetition).is_none());
+                let due = |case: &&Case| {
+                    let pair = (case.name.clone(), target.name.clone());
+                    next.pairs.contains(&pair)
+                };
                 let round = Round {
                     target,
-                    cases: left.collect(),
-                    repetition,
+                    cases: cases.iter().filter(due).collect(),
+                    repetition: next.repetition,
                     own: own.clone(),
                 };
                 if round.cases.is_empty() || self.stop.is_stopped() {
                     continue;
                 }
+                let begun = Instant::now();
                 match (self.plan.run.runner, target.kind) {
                     (Runner::Tpcc | Runner::Cassandra, _) => {
                         databases.run(self, results, &round, watch)?;
@@ -117,33 +113,24 @@ impl Execution<'_> {
                         self.each(results, &round, watch, &mut one)?;
                     }
                 }
+                results.spent_seconds += begun.elapsed().as_secs_f64();
                 own.extend(places(target));
             }
+            if self.stop.is_stopped() {
+                break;
+            }
         }
-        let count = self.count(results);
-        if count.done == count.all {
+        let enough = self.left(results).0 == 0;
+        if enough {
             results.end();
             results.save(&self.output)?;
         }
-        Ok(count.done == count.all)
+        Ok(enough)
     }
 
-    /// Loads, targets and repetitions that are not in `results` yet, and how many there are.
+    /// Runs that `results` lack, as far as can be said yet, and how many there are with those.
     pub fn left(&self, results: &Results) -> (usize, usize) {
-        let count = self.count(results);
-        (count.all - count.done, count.all)
-    }
-
-    pub(super) fn count(&self, results: &Results) -> Count {
-        let targets = &self.plan.targets;
-        let pairs = self.plan.cases().into_iter().map(|case| {
-            let on = |target: &&Target| case.runs_on(&target.name);
-            targets.iter().filter(on).count()
-        });
-        Count {
-            all: pairs.sum::<usize>() * self.plan.run.repetitions as usize,
-            done: results.runs.len(),
-        }
+        stopping::left(self.plan, results)
     }
 
     fn name_programs(&self, results: &mut Results) -> Result<(), LabError> {
@@ -175,8 +162,9 @@ impl Execution<'_> {
         one: &mut RunOne<'_>,
     ) -> Result<(), LabError> {
         for case in &round.cases {
-            let count = self.count(results);
-            let share = |part: f64| Event::Share((count.done as f64 + part) / count.all as f64);
+            let (left, all) = self.left(results);
+            let done = all.saturating_sub(left) as f64;
+            let share = |part: f64| Event::Share((done + part) / all.max(1) as f64);
             watch(share(0.0));
             let ran = one(case, &mut |event| match event {
                 Event::Share(part) => watch(share(part)),

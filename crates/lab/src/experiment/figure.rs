@@ -1,7 +1,14 @@
 //! [`Figure`]: the repetitions of one load on one target, beside what was published.
 
-use super::Results;
-use crate::plan::{Case, Metric, Plan, Published, Target, Unit};
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::answered::NOT_COMPARED;
+use super::doubt::{Doubt, Standing, in_virtual_time, judged, of_host};
+use super::{Results, RunResult};
+use crate::plan::{Case, Metric, Plan, Published, Side, Target, Unit};
 use crate::statistics::Sample;
 
 /// One figure of an experiment.
@@ -22,9 +29,38 @@ pub struct Figure<'a> {
     /// What was published.
     pub published: Option<&'a Published>,
     /// Ours over that of the plan's baseline.
-    pub ratio: Option<f64>,
+    pub ratio: Option<Over>,
+    /// That this host decided it, if it did.
+    pub host: Option<Doubt>,
+    /// One repetition is enough: each is the same.
+    pub modelled: bool,
     /// The same of what was published.
     pub published_ratio: Option<f64>,
+}
+
+/// One figure over another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Over {
+    /// The ratio of the means.
+    pub ratio: f64,
+    /// Where the true one is, with 95% confidence.
+    pub interval: Option<[f64; 2]>,
+    /// How sure that is.
+    pub standing: Standing,
+    /// Why it is not compared; empty where it is.
+    pub doubts: Vec<Doubt>,
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.standing, self.interval) {
+            (Standing::NotCompared, _) => formatter.write_str(NOT_COMPARED),
+            (_, None) => write!(formatter, "{:.3}", self.ratio),
+            (_, Some([low, high])) => {
+                write!(formatter, "{:.3} ({low:.3} to {high:.3})", self.ratio)
+            }
+        }
+    }
 }
 
 impl Figure<'_> {
@@ -75,10 +111,24 @@ pub fn figures<'a>(plan: &'a Plan, results: &Results) -> Vec<Figure<'a>> {
     found
 }
 
-pub(super) fn sample(results: &Results, case: &Case, target: &str, metric: Metric) -> Sample {
+/// A value a repetition.
+pub(super) fn values(
+    results: &Results,
+    case: &Case,
+    target: &str,
+    metric: Metric,
+) -> BTreeMap<u32, f64> {
     let runs = results.runs.iter();
     let runs = runs.filter(|run| run.workload == case.name && run.target == target);
-    Sample::new(runs.filter_map(|run| run.measured.metric(metric, case.unit)))
+    let value = |run: &RunResult| {
+        let value = run.measured.metric(metric, case.unit)?;
+        Some((run.repetition, value))
+    };
+    runs.filter_map(value).collect()
+}
+
+fn sample(results: &Results, case: &Case, target: &str, metric: Metric) -> Sample {
+    Sample::new(values(results, case, target, metric).into_values())
 }
 
 fn figure<'a>(
@@ -98,20 +148,49 @@ fn figure<'a>(
         return None;
     }
     let baseline = plan.baseline.as_deref().filter(|name| *name != target.name);
-    let over = |own: f64, base: Option<f64>| Some(own / base.filter(|base| *base > 0.0)?);
-    let base = baseline.map(|name| sample(results, case, name, metric));
-    let base = base.filter(|sample| !sample.is_empty());
+    let of = |target| Side {
+        workload: &case.name,
+        target,
+    };
+    let ratio = baseline.and_then(|base| {
+        let sample = sample(results, case, base, metric);
+        let sides = ([of(&target.name), of(base)], metric);
+        over((plan, results), sides, [&own, &sample])
+    });
     let published_base = baseline.and_then(published).map(|one| one.value);
+    let published = published(&target.name);
     Some(Figure {
         workload: case.name.clone(),
         workload_label: case.label.clone(),
         target,
         metric,
         unit: case.unit,
-        ratio: over(own.mean(), base.map(|sample| sample.mean())),
-        published_ratio: published(&target.name)
-            .and_then(|published| over(published.value, published_base)),
+        ratio,
+        host: of_host((plan, results), &[of(&target.name)], metric),
+        modelled: in_virtual_time(plan, &target.name),
+        published_ratio: published.and_then(|published| {
+            Some(published.value / published_base.filter(|base| *base > 0.0)?)
+        }),
         sample: own,
-        published: published(&target.name),
+        published,
+    })
+}
+
+/// What came out over the baseline; nothing where that has no figure.
+fn over(
+    of: (&Plan, &Results),
+    sides: ([Side<'_>; 2], Metric),
+    [own, base]: [&Sample; 2],
+) -> Option<Over> {
+    let base_mean = Some(base.mean()).filter(|mean| *mean > 0.0)?;
+    let ratio = own.mean() / base_mean;
+    let interval = own.ratio(base);
+    let repetitions = own.count().min(base.count());
+    let (standing, doubts) = judged(of, sides, repetitions, (ratio, interval));
+    Some(Over {
+        ratio,
+        interval: interval.map(|found| [found.low, found.high]),
+        standing,
+        doubts,
     })
 }

@@ -34,6 +34,9 @@ pub struct Results {
     pub started: String,
     /// When it ended; absent while loads are left.
     pub ended: Option<String>,
+    /// How long it ran, all commands together.
+    #[serde(default)]
+    pub spent_seconds: f64,
     /// A load, a target and a repetition each.
     pub runs: Vec<RunResult>,
 }
@@ -91,6 +94,7 @@ impl Results {
             machine: Machine::this(),
             started: now(),
             ended: None,
+            spent_seconds: 0.0,
             runs: Vec::new(),
         }
     }
@@ -147,6 +151,12 @@ impl Results {
         self.runs.iter().find(|run| {
             run.workload == workload && run.target == target && run.repetition == repetition
         })
+    }
+
+    /// Whether the time is over that the plan allows.
+    pub fn is_out_of_time(&self, plan: &Plan) -> bool {
+        let most = plan.run.time_max;
+        most.is_some_and(|most| self.spent_seconds >= most.as_secs_f64())
     }
 
     /// Marks the end.

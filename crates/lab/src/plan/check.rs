@@ -1,6 +1,7 @@
 //! What a plan's types cannot say: names that exist, keys that belong to a kind, ranges.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use super::schema::{Clock, Plan, Runner, Target, TargetKind, WorkloadTable};
@@ -18,6 +19,10 @@ const SMALLEST_POOL: u64 = 8 << 20;
 
 /// The smallest heap in which Cassandra does some work.
 const SMALLEST_HEAP: u64 = 256 << 20;
+
+/// How many times as long as the drive one may take that is emulated; a slower one never answers,
+/// as far as databases can tell.
+const DILATION: RangeInclusive<f64> = 0.01..=1000.0;
 
 type Checked = Result<(), Broken>;
 
@@ -94,6 +99,13 @@ impl Plan {
             &["run", "repetitions"],
             count,
         )?;
+        let most = run.repetitions_max;
+        let most = most.is_none_or(|most| (run.repetitions..=100).contains(&most));
+        let message = "has to be from run.repetitions to 100";
+        hold(most, &["run", "repetitions_max"], message)?;
+        let within = (1.0..=100.0).contains(&run.within_percent);
+        let message = "has to be from 1 to 100";
+        hold(within, &["run", "within_percent"], message)?;
         hold(
             !run.runtime.is_zero(),
             &["run", "runtime"],
@@ -166,6 +178,10 @@ impl Plan {
         hold(used, &at("used_percent"), "has to be from 1 to 100")?;
         let slice = target.slice.is_none_or(|parts| (1..=128).contains(&parts));
         hold(slice, &at("slice"), "has to be from 1 to 128")?;
+        let dilation = target
+            .dilation
+            .is_none_or(|times| DILATION.contains(&times));
+        hold(dilation, &at("dilation"), "has to be from 0.01 to 1000")?;
         let needs = match kind {
             File => (files, "paths"),
             Volume => (!target.addresses.is_empty(), "addresses"),

@@ -81,8 +81,15 @@ pub struct Plan {
 pub struct Run {
     /// What runs the loads.
     pub runner: Runner,
-    /// How often everything is run.
+    /// How often everything is run at least.
     pub repetitions: u32,
+    /// How often at most: what the plan's sentences rest on is repeated until they are sure.
+    pub repetitions_max: Option<u32>,
+    /// Half the 95% interval, in percent of the ratio, with which a sentence is sure.
+    pub within_percent: f64,
+    /// After this time nothing is repeated beyond the least.
+    #[serde(deserialize_with = "optional")]
+    pub time_max: Option<Duration>,
     /// Measured time of a load.
     #[serde(deserialize_with = "word")]
     pub runtime: Duration,
@@ -104,6 +111,9 @@ impl Default for Run {
         Run {
             runner: Runner::Builtin,
             repetitions: 3,
+            repetitions_max: None,
+            within_percent: 15.0,
+            time_max: None,
             runtime: Duration::from_secs(30),
             ramp: Duration::from_secs(2),
             seed: 1,
@@ -111,6 +121,23 @@ impl Default for Run {
             scale: 1.0,
             fidelity: ssd::Fidelity::default(),
         }
+    }
+}
+
+/// The most repetitions where a plan says nothing: they narrow the interval of a figure that
+/// varies by a sixth to what a plan wants by default.
+const REPETITIONS_MAX: u32 = 12;
+
+/// Fewer than these have no interval that is of use: a plan that asks for so few gets just these.
+const REPETITIONS_OF_USE: u32 = 3;
+
+impl Run {
+    /// How often something is run at most.
+    pub fn most_repetitions(&self) -> u32 {
+        self.repetitions_max.unwrap_or(match self.repetitions {
+            few if few < REPETITIONS_OF_USE => few,
+            many => many.max(REPETITIONS_MAX),
+        })
     }
 }
 

@@ -61,11 +61,17 @@ fn method(page: &mut Html, plan: &Plan, results: &Results) {
         page.paragraph(text);
     }
     let (run, before) = (&plan.run, &plan.precondition);
-    let mut text = match run.repetitions {
-        1 => "Everything was run once.".to_owned(),
-        many => format!(
-            "Everything was run {many} times; intervals of figures are Student's over the \
-             repetitions, those of ratios Welch's of their logarithms, both 95%."
+    let intervals = "intervals of figures are Student's over the repetitions, those of ratios \
+                     Welch's of their logarithms, both 95%.";
+    let mut text = match (run.repetitions, run.most_repetitions()) {
+        (1, 1) => "Everything was run once.".to_owned(),
+        (least, most) if least == most => {
+            format!("Everything was run {most} times; {intervals}")
+        }
+        (least, most) => format!(
+            "Everything was run {least} times, and more often, up to {most} times, where a ratio \
+             of the answer was not within {}%; {intervals}",
+            run.within_percent
         ),
     };
     if before.purge {

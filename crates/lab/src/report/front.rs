@@ -62,6 +62,8 @@ pub struct Front<'a> {
     pub caveats: Vec<String>,
     /// Every ratio.
     pub answers: Vec<Answered>,
+    /// Why ratios are not compared, and which.
+    pub doubts: Vec<String>,
     /// Absolutes of the loads that the ratios are of.
     pub panels: Vec<Panel>,
     /// One metric each, as many as there is room for.
@@ -92,6 +94,7 @@ impl<'a> Front<'a> {
             sentences: sentences(plan, results, &head),
             caveats: caveats(plan, results, &head),
             panels: panels(plan, &figures),
+            doubts: doubts(&answers),
             answers,
             matrices,
             more,
@@ -161,7 +164,7 @@ fn caveats(plan: &Plan, results: &Results, head: &[&Answered]) -> Vec<String> {
         found.push("Size smoke shows that everything works together, nothing else".to_owned());
     }
     found.extend(head.iter().filter_map(|one| one.note.clone()));
-    if plan.run.repetitions == 2 {
+    if plan.run.most_repetitions() == 2 {
         found.push(
             "Two repetitions make wide intervals: three or more would narrow them".to_owned(),
         );
@@ -177,6 +180,24 @@ fn caveats(plan: &Plan, results: &Results, head: &[&Answered]) -> Vec<String> {
         found.push(format!("This machine had a part in the figures: {both}"));
     }
     found
+}
+
+/// A line a reason, with the ratios that it is of.
+fn doubts(answers: &[Answered]) -> Vec<String> {
+    let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
+    for one in answers {
+        for doubt in &one.doubts {
+            let reason = doubt.to_string();
+            match by_reason.iter_mut().find(|(other, _)| *other == reason) {
+                Some((_, labels)) => labels.push(one.label.as_str()),
+                None => by_reason.push((reason, vec![one.label.as_str()])),
+            }
+        }
+    }
+    let lines = by_reason.into_iter();
+    let lines =
+        lines.map(|(reason, labels)| format!("Not compared, as {}: {}", reason, labels.join("; ")));
+    lines.collect()
 }
 
 /// The loads' rates, as long as there is room for all of them: where there is not, the matrix alone

@@ -28,7 +28,7 @@ pub fn markdown(plan: &Plan, results: &Results) -> String {
             let published = published.or_else(|| one.published_says.clone());
             vec![
                 one.label.clone(),
-                two_digits(one.ratio),
+                one.quoted(),
                 one.confidence(),
                 published.unwrap_or_else(|| "–".to_owned()),
             ]

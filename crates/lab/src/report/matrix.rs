@@ -1,7 +1,7 @@
 //! [`Matrix`]: one metric, a row a load and a column a target.
 
 use super::text::{half_percent, number, spread, titled, unit};
-use crate::experiment::Figure;
+use crate::experiment::{Figure, NOT_COMPARED};
 use crate::plan::{Case, Metric, Plan, Target};
 
 /// Half intervals from which a figure says little, in percent.
@@ -37,6 +37,9 @@ pub struct Cell {
     pub published: Option<f64>,
     /// The mean over the row's greatest.
     pub share: f64,
+    /// What has to be known of it, if anything: it is of one repetition, or it was this host that
+    /// decided it.
+    pub mark: Option<&'static str>,
     /// False when it is beyond the error that the plan allows.
     pub holds: bool,
 }
@@ -47,7 +50,9 @@ impl Cell {
         let spread = self
             .half_percent
             .map(|percent| format!(" {}", spread(percent)));
-        format!("{}{}", number(self.value), spread.unwrap_or_default())
+        let mark = self.mark.map(|mark| format!(" ({mark})"));
+        let (spread, mark) = (spread.unwrap_or_default(), mark.unwrap_or_default());
+        format!("{}{spread}{mark}", number(self.value))
     }
 
     /// Whether its interval says little.
@@ -93,6 +98,7 @@ fn row(case: &Case, own: &[&Figure<'_>], columns: &[&Target]) -> Option<Row> {
             half_percent: half_percent(figure),
             published: figure.published.map(|published| published.value),
             share: (value / most).max(0.0),
+            mark: mark(figure),
             holds: figure.holds(),
         })
     };
@@ -101,4 +107,12 @@ fn row(case: &Case, own: &[&Figure<'_>], columns: &[&Target]) -> Option<Row> {
         unit: unit(metric, case.unit),
         cells: columns.iter().map(cell).collect(),
     })
+}
+
+fn mark(figure: &Figure<'_>) -> Option<&'static str> {
+    match (&figure.host, figure.sample.count()) {
+        (Some(_), _) => Some(NOT_COMPARED),
+        (None, 1) if !figure.modelled => Some("once"),
+        _ => None,
+    }
 }

@@ -32,6 +32,13 @@ pub fn html(plan: &Plan, results: &Results) -> Result<String, ReportError> {
                        equal factors at equal distances. An arrow is an interval that goes on.";
         page.figure(caption, &svg::ratios(&front.answers));
     }
+    if !front.doubts.is_empty() {
+        page.raw("<ul class=doubts aria-label=\"Not compared\">");
+        for doubt in &front.doubts {
+            page.element("li", "", &format!("{doubt}."));
+        }
+        page.raw("</ul>");
+    }
     setup(&mut page, plan, results);
     absolutes(&mut page, &front.panels);
     for matrix in &front.matrices {
@@ -69,8 +76,7 @@ fn answer(page: &mut Html, front: &Front<'_>) {
         } = sentence;
         let (class, badge) = match standing {
             Some(Standing::Settled) => ("settled", "measured"),
-            Some(Standing::Open) => ("open", "cannot tell"),
-            Some(Standing::Once) => ("once", "one repetition"),
+            Some(Standing::NotCompared) => ("open", "not compared"),
             Some(Standing::Modelled) => ("modelled", "modelled"),
             None => ("modelled", "computed"),
         };
@@ -118,10 +124,11 @@ fn setup(page: &mut Html, plan: &Plan, results: &Results) {
 }
 
 fn times(plan: &Plan) -> String {
-    match plan.run.repetitions {
-        1 => "once".to_owned(),
-        2 => "twice".to_owned(),
-        many => format!("{many} times"),
+    match (plan.run.repetitions, plan.run.most_repetitions()) {
+        (1, 1) => "once".to_owned(),
+        (2, 2) => "twice".to_owned(),
+        (least, most) if least == most => format!("{most} times"),
+        (least, most) => format!("{least} to {most} times"),
     }
 }
 
@@ -158,10 +165,11 @@ fn legend(results: &Results) -> String {
     let interval = if many {
         "± is half the 95% interval of the mean; where it is more than 15%, the figure is marked."
     } else {
-        "One repetition: there are no intervals."
+        "One repetition: there are no intervals, and nothing of it is compared."
     };
     format!(
-        "{interval} Bars behind figures are shares of the row's greatest. Absolutes belong to this \
+        "{interval} What this host decided, and not the drives, is not compared. Bars behind \
+         figures are shares of the row's greatest. Absolutes belong to this \
          machine and its modelled drives, published ones to theirs."
     )
 }

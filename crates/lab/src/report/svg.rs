@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use super::matrix::Cell;
 use super::text::{escaped, number, spread};
-use crate::experiment::{Answered, Standing, two_digits};
+use crate::experiment::{Answered, NOT_COMPARED, Standing, two_digits};
 
 const WIDTH: f64 = 980.0;
 /// Where the axis begins and ends, between labels and figures.
@@ -148,20 +148,16 @@ fn answer(svg: &mut String, axis: &Axis, y: f64, row: &Answered) {
     if let Some(published) = row.published {
         diamond(svg, (axis.at(published), y));
     }
-    circle(svg, "measured", (axis.at(row.ratio), y), 5.0);
-    let interval = row.interval.map_or_else(
-        || match row.standing {
-            Standing::Modelled => "modelled".to_owned(),
-            _ => "no interval".to_owned(),
-        },
-        |[low, high]| format!("{} to {}", two_digits(low), two_digits(high)),
-    );
-    text(
-        svg,
-        "figure end",
-        (RIGHT + 62.0, y + 4.0),
-        &two_digits(row.ratio),
-    );
+    let between = |[low, high]: [f64; 2]| format!("{} to {}", two_digits(low), two_digits(high));
+    let (figure, interval) = match (row.standing, row.interval) {
+        (Standing::NotCompared, _) => ("–".to_owned(), NOT_COMPARED.to_owned()),
+        (_, None) => (two_digits(row.ratio), "modelled".to_owned()),
+        (_, Some(ends)) => (two_digits(row.ratio), between(ends)),
+    };
+    if row.standing != Standing::NotCompared {
+        circle(svg, "measured", (axis.at(row.ratio), y), 5.0);
+    }
+    text(svg, "figure end", (RIGHT + 62.0, y + 4.0), &figure);
     text(svg, "tick end", (RIGHT + 148.0, y + 4.0), &interval);
     let published = row.published.map(two_digits);
     let published = published.or_else(|| row.published_says.clone());
@@ -202,6 +198,9 @@ pub fn bars(title: &str, unit: &str, bars: &[(&str, &Cell)]) -> String {
             let half = length * percent / 100.0;
             let (from, to) = ((length - half).max(0.0), (length + half).min(END));
             line(&mut svg, "whisker", (from, y + 21.5), (to, y + 21.5));
+        }
+        if let Some(mark) = cell.mark {
+            text(&mut svg, "tick end", (WIDE, y + 10.0), mark);
         }
         let interval = cell
             .half_percent
@@ -268,6 +267,7 @@ mod tests {
             interval,
             repetitions: vec![ratio, ratio],
             standing: Standing::Settled,
+            doubts: Vec::new(),
             published,
             published_says: None,
             note: None,
@@ -315,6 +315,7 @@ mod tests {
             half_percent,
             published: Some(309.0),
             share: 1.0,
+            mark: None,
             holds: true,
         };
         let svg = bars(

@@ -100,10 +100,10 @@ fn no_difference_is_an_answer_if_it_is_sure() {
 #[test]
 fn repetitions_that_disagree_settle_nothing() {
     let found = one(&[100.0, 200.0], &[220.0, 230.0]);
-    assert_eq!(found.standing, Standing::Open);
+    assert_eq!(found.standing, Standing::NotCompared);
     let sentence = found.said.unwrap().to_string();
     assert!(
-        sentence.starts_with("Not settled: New makes 1.50 times (95%: 0.0"),
+        sentence.starts_with("Not compared: New makes 1.50 times (95%: 0.0"),
         "{sentence}"
     );
     assert!(
@@ -116,10 +116,10 @@ fn repetitions_that_disagree_settle_nothing() {
 #[test]
 fn one_repetition_has_no_interval_and_says_so() {
     let found = one(&[100.0], &[160.0]);
-    assert_eq!((found.standing, found.interval), (Standing::Once, None));
+    assert_eq!((found.doubts, found.interval), (vec![Doubt::Once], None));
     let sentence = found.said.unwrap().to_string();
     assert!(
-        sentence.contains("(one repetition, so no interval)"),
+        sentence.starts_with("Not compared: new over old (one repetition has no interval)"),
         "{sentence}"
     );
     let virtual_time = PLAN.replace(
@@ -146,7 +146,11 @@ fn a_side_that_was_not_run_or_is_nothing_is_no_answer() {
 #[test]
 fn a_plan_that_asks_nothing_is_answered_by_its_ratios() {
     let asked = PLAN.find("[[answer]]").unwrap();
-    let (plan, results) = results(&PLAN[..asked], &[100.0], &[160.0]);
+    let (plan, results) = results(
+        &PLAN[..asked],
+        &[100.0, 101.0, 99.0],
+        &[160.0, 161.0, 159.0],
+    );
     let found = answered(&plan, &results);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].label, "w: new over old");
@@ -190,16 +194,13 @@ fn committed_results_are_answered_as_far_as_they_go() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
     for (name, standings) in [
         ("namespace", &[Standing::Modelled, Standing::Modelled][..]),
-        (
-            "raid6",
-            &[Standing::Settled, Standing::Settled, Standing::Open],
-        ),
+        ("raid6", &[Standing::NotCompared; 3]),
         (
             "network",
-            &[Standing::Settled, Standing::Open, Standing::Settled],
+            &[Standing::Settled, Standing::NotCompared, Standing::Settled],
         ),
-        ("cassandra", &[Standing::Open, Standing::Open]),
-        ("tpcc", &[Standing::Once, Standing::Once, Standing::Once]),
+        ("cassandra", &[Standing::NotCompared; 2]),
+        ("tpcc", &[Standing::NotCompared; 3]),
     ] {
         let results = Results::load(&folder.join(format!("{name}.json"))).unwrap();
         let found = answered(&results.plan().unwrap(), &results);
