@@ -11,6 +11,7 @@ pub(crate) mod limbo;
 pub(crate) mod messages;
 pub(crate) mod pace;
 pub(crate) mod publish;
+pub(crate) mod retries;
 pub(crate) mod size;
 pub(crate) mod state;
 pub(crate) mod table_room;

@@ -3,34 +3,13 @@
 use crate::segments::cleaned::Stuck;
 use crate::segments::{Kind, Segment};
 use crate::shard::coordinator::Coordinator;
+use crate::shard::retries::STUCK_FOR;
 use crate::shard::state::State;
 use block::BlockDevice;
-use reactor::Instant;
-use std::cell::Cell;
 use std::time::Duration;
 
-/// What could not be moved is left alone for so long at first, and at most.
-const STUCK_FOR: Duration = Duration::from_secs(60);
+/// What could not be moved is left alone for so long at most.
 const STUCK_FOR_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// When what could not be done is tried again, or given up.
-pub(crate) struct Retries {
-    /// When what could not be read is tried again, and how long it is then left alone.
-    stuck_until: Cell<Option<Instant>>,
-    stuck_for: Cell<Duration>,
-    /// Since when writes wait for space on drives that are not ready.
-    pub away_since: Cell<Option<Instant>>,
-}
-
-impl Default for Retries {
-    fn default() -> Retries {
-        Retries {
-            stuck_until: Cell::default(),
-            stuck_for: Cell::new(STUCK_FOR),
-            away_since: Cell::default(),
-        }
-    }
-}
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// True when a checkpoint would get rid of a segment that lacks more drives than new ones do,
