@@ -15,6 +15,7 @@ mod strays;
 pub use crate::reporting::lost::{LostBlock, ScrubReport};
 
 use crate::checkpoint::Resume;
+use crate::checkpoint::map_writer::READ_AGAIN_AFTER;
 use crate::error::PoolError;
 use crate::format::stripe::{Header, Place, ROWS_MAX};
 use crate::location::{BLOCK_BYTES, Entry};
@@ -40,7 +41,6 @@ const WINDOW_ROWS: u32 = 2 * ROWS_MAX;
 
 /// A scrub ends when it has waited for so long for drives that are not ready.
 const AWAY_MAX: Duration = Duration::from_secs(60);
-const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// A scrub that is under way.
 struct Scrub {

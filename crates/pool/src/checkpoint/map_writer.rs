@@ -25,7 +25,7 @@ const LOADS_IN_A_ROW: u64 = 64;
 /// that drives are not ready for a moment, more: so often in all, for all nodes of a checkpoint.
 const READS_MIN: usize = 3;
 const READS_AGAIN_MAX: usize = 50;
-const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
+pub(crate) const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// A node that drives could not be asked for, be it for a moment, is asked for so often: hosts wait
 /// about as long. Then the checkpoint fails, with the maps on the drives as they were.
 const READS_WHILE_AWAY_MAX: usize = 300;
