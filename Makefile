@@ -7,7 +7,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build deb release demo test check units doc deny process-tests vm-test bench bench-history lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools clock-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
-	ansible-tools package-tools cinder-tools csi-tools postgres-tools tests-of-tools tests-of-ours \
+	ansible-tools package-tools cinder-tools csi-tools postgres-tools browser-tools tools built-tests \
+	tests-of-tools tests-of-ours tests-of-simulator tests-of-processes tests-of-hosts \
 	report-pictures console-pictures test-long attacks-long restarts-long playbooks-long xfstests-long postgres-long \
 	fsx-long api-long kubernetes-long \
 	soak check-release
@@ -29,7 +30,7 @@ DEBUG_FLASHYARD := cargo test --workspace --quiet --no-run --test help
 
 # What `make build` builds, and no test is: without debug assertions, and with those features of
 # libraries only that the program itself asks for.
-CHECK_RELEASE := cargo check --release --package flashyard --quiet
+CHECK_RELEASE := cargo check --package flashyard --quiet --config .ci/as-released.toml
 
 # What the virtual machine needs beside the kernels, which the tests fetch by themselves.
 VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux kmod \
@@ -64,12 +65,16 @@ BENCH_PACKAGES := libisal2
 # Targets that take hours, or tools that not every machine has; each can be run alone.
 LONG := attacks-long restarts-long playbooks-long xfstests-long postgres-long fsx-long api-long kubernetes-long \
 	soak neon-test fuzz
+# What brings the tools of `make test`.
+TOOLS := clock-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools \
+	package-tools cinder-tools csi-tools browser-tools vm-tools
 # Programs of tests that wait for others' tools for the most part, and run beside the rest.
 TOOLS_TESTS := ansible cinder database generated_clients lab openapi
+# Programs of tests that only compute: they get what processors the rest leave.
+SIMULATOR_TESTS := crafted lies mutations pool pool_survives promises
 TEST_FILES := $(wildcard crates/*/tests/*.rs tests/*/tests/*.rs examples/tests/*.rs) \
 	$(patsubst %/main.rs,%.rs,$(wildcard crates/*/tests/*/main.rs tests/*/tests/*/main.rs))
-OTHER_TESTS := $(sort $(filter-out $(TOOLS_TESTS),$(basename $(notdir $(filter-out tests/vm/%,$(TEST_FILES))))))
-PROCESS_TESTS := cargo test --workspace --exclude vm
+OTHER_TESTS := $(sort $(filter-out $(TOOLS_TESTS) $(SIMULATOR_TESTS),$(basename $(notdir $(filter-out tests/vm/%,$(TEST_FILES))))))
 
 # Without the feature the target has no tests, so that `make test` does not run them.
 LONG_FEATURE := --features flashyard/long,vm/long
@@ -98,8 +103,12 @@ check-release:
 demo: build ## a raid6 pool: verified I/O, kill it, lose a drive, verify, figures
 	$(FLASHYARD) demo $(ARGS)
 
-# The page first: the server embeds it, and would be built once more.
-test: web check process-tests web-test vm-test ## everything that guards data (allow an hour when cold)
+# The page first: the server embeds it, and would be built once more. Then what waits for the network
+# runs beside what computes, and what waits for clocks and processes beside the simulator.
+test: web ## everything that guards data (allow an hour when cold)
+	@$(MAKE) --no-print-directory --jobs 2 tools check
+	@$(MAKE) --no-print-directory built-tests
+	@$(MAKE) --no-print-directory --jobs 3 tests-of-simulator tests-of-tools tests-of-hosts
 
 check: rust-tools deny ## format, lints, dependencies, tidy rules, unit tests: before every commit
 	cargo fmt --all --check
@@ -124,18 +133,32 @@ deny: ## licences, duplicate versions and sources of all dependencies
 units: rust-tools
 	cargo test --workspace --quiet --lib --bins
 
-process-tests: rust-tools clock-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools package-tools cinder-tools csi-tools ## whole processes, connections, drives on files; fuzz corpora
-	cargo test --workspace --exclude vm --test '*' --no-run
-	@$(MAKE) --no-print-directory --jobs 2 tests-of-tools tests-of-ours
+process-tests: rust-tools tools ## whole processes, connections, drives on files; the simulator; fuzz corpora
+	@$(MAKE) --no-print-directory built-tests
+	@$(MAKE) --no-print-directory --jobs 3 tests-of-simulator tests-of-tools tests-of-processes
+
+built-tests:
+	cargo test --workspace --no-run
 
 # What they say comes at their end: two streams in one are of no use to anybody.
-tests-of-tools: said := $${CARGO_TARGET_DIR:-target}/tests-of-tools.log
-tests-of-tools:
-	@$(PROCESS_TESTS) $(TOOLS_TESTS:%=--test %) >"$(said)" 2>&1 || { cat "$(said)"; exit 1; }
-	@cat "$(said)"
+define said_at_the_end
+@$(1) >"$${CARGO_TARGET_DIR:-target}/$@.log" 2>&1 || { cat "$${CARGO_TARGET_DIR:-target}/$@.log"; exit 1; }
+@cat "$${CARGO_TARGET_DIR:-target}/$@.log"
+endef
 
-tests-of-ours:
-	$(PROCESS_TESTS) $(OTHER_TESTS:%=--test %)
+tests-of-tools:
+	$(call said_at_the_end,cargo test --workspace $(TOOLS_TESTS:%=--test %))
+
+tests-of-simulator:
+	$(call said_at_the_end,nice -n 19 cargo test --workspace $(SIMULATOR_TESTS:%=--test %))
+
+tests-of-processes:
+	cargo test --workspace $(OTHER_TESTS:%=--test %)
+
+# A browser and virtual machines want processors, and come when the other processes have ended.
+tests-of-hosts: tests-of-processes
+	@$(MAKE) --no-print-directory web-test
+	@$(MAKE) --no-print-directory vm-test
 
 web: web/dist/index.html ## the web page, which `make build` embeds
 
@@ -146,8 +169,7 @@ web/dist/index.html: docs/openapi.json web/package-lock.json web/index.html \
 	cd web && npm install --no-save --no-audit --no-fund --ignore-scripts && npm run build
 	@touch $@
 
-web-test: rust-tools web ## the web page in a real browser, against a real node
-	@.ci/install --packages chromium
+web-test: rust-tools browser-tools web ## the web page in a real browser, against a real node
 	$(DEBUG_FLASHYARD)
 	cd web && CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-../target} npm test
 
@@ -283,6 +305,13 @@ csi-tools:
 	@.ci/install --packages e2fsprogs xfsprogs mount
 	@.ci/install --csi-sanity $(FLASHYARD_LAB_TOOLS)
 	@.ci/install --kubernetes $(FLASHYARD_LAB_TOOLS)
+
+browser-tools:
+	@.ci/install --packages chromium
+
+# One after the other: only one may install packages at a time.
+tools: ## all that tests need beside this program
+	@for one in $(TOOLS); do $(MAKE) --no-print-directory $$one; done
 
 node-tools:
 	@.ci/install --node

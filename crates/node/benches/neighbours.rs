@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
-#[path = "../tests/scene/mod.rs"]
+#[path = "../tests/nodes/scene/mod.rs"]
 mod scene;
 
 use std::time::Duration;

@@ -132,6 +132,17 @@ fn a_pool_survives_outages() {
     assert!(outages > 100, "{outages} outages");
 }
 
+/// A world of seven shards, whose segments to write are most of a small pool: the model once asked
+/// for more room than a drive less leaves.
+#[test]
+fn drives_stay_where_what_shards_keep_open_is_most_of_a_pool() {
+    let options = Options {
+        shards_max: 8,
+        ..Options::new(12)
+    };
+    run(&options).unwrap_or_else(|found| panic!("{found}"));
+}
+
 /// A world in which a host stood still while it opened a pool that nobody had. Another took the
 /// pool meanwhile, and stood still in its turn. The first went on, and took it without force.
 #[test]

@@ -4,9 +4,10 @@
 //! than it says it can hold, what is just being written counting twice; several shards may, between
 //! them, have taken an eighth of it for what is overwritten. A promise, that it will hold a volume:
 //! only if it comes to more than half, for what was overwritten since the last merge may count
-//! twice as well. To let a drive go: only if too few would be left, or if a
-//! quarter of what they can hold might not be enough; these pools have some thirty segments, so
-//! what is open, half empty or kept for the cleaner is much of a smaller one.
+//! twice as well. To let a drive go: only if too few would be left, or if a quarter of what they can
+//! hold might not be enough. All that the drive has goes with it, as every shard keeps as many
+//! segments open as before. These pools have some thirty segments, so what is open, half empty or
+//! kept for the cleaner is much of a smaller one.
 //!
 //! Zones that a former holder of the pool may still write to are no space for a while, and where
 //! hosts take the pool from one another a drive may be kept for any reason.
@@ -22,6 +23,8 @@ pub(crate) struct Fill {
     under_way: u64,
     /// What it can hold on the drives that it has, but for what is left to a former holder.
     usable: u64,
+    /// The size of the largest drive that works.
+    drive: u64,
     shards: usize,
 }
 
@@ -47,8 +50,8 @@ impl Fill {
     /// False if one of `drives` that work could certainly go, and a pool that survives the loss
     /// of `lost_max` would go on.
     fn may_keep(self, drives: usize, lost_max: usize) -> bool {
-        let (now, then) = (drives as u64, drives.saturating_sub(1) as u64);
-        then <= lost_max as u64 || 4 * self.held * now > self.usable * then
+        let usable = self.usable.saturating_sub(self.drive);
+        drives <= lost_max + 1 || 4 * self.held > usable
     }
 }
 
@@ -76,10 +79,13 @@ impl World {
         let (volumes, status) = (pool.volumes(), pool.status());
         let promised = volumes.iter().filter(|volume| volume.reserved);
         let promised: u64 = promised.map(|volume| volume.bytes).sum();
+        let active = status.drives.iter().filter(|drive| drive.active);
+        let largest = active.map(|drive| drive.bytes).max();
         Fill {
             held: written + promised / BLOCK as u64 + self.unnamed.get(),
             under_way,
             usable: status.usable_bytes.saturating_sub(status.quarantined_bytes) / BLOCK as u64,
+            drive: largest.unwrap_or(0) / BLOCK as u64,
             shards: pool.shards(),
         }
     }

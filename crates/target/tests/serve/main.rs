@@ -23,6 +23,7 @@ mod refusals;
 mod reservations;
 mod secure;
 mod shutting_down;
+mod sockets;
 mod unready;
 mod views;
 

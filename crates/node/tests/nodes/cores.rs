@@ -1,5 +1,4 @@
 //! A pool on two real cores, over files.
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

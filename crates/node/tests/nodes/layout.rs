@@ -1,8 +1,6 @@
 //! A node's control operations on two simulated cores: what is where, what is refused, what is
 //! undone.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

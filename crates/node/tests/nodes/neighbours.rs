@@ -1,14 +1,10 @@
 //! What a volume sees of a noisy neighbour in its pool.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod scene;
-
 use std::time::Duration;
 
+use crate::scene::{READS, Scene, WRITES, limited, part};
 use node::Terms;
 use reactor::Reactor;
-use scene::{READS, Scene, WRITES, limited, part};
 
 /// However much a neighbour asks for, a volume that keeps within its minimum sees little of it, and
 /// so does one beside a neighbour with a limit. Without either, reads collide on the drives' dies.

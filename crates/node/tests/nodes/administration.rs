@@ -1,8 +1,6 @@
 //! A drive whose namespaces hosts manage over NVMe/TCP, on two simulated cores, with the library
 //! initiator as the hosts.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,5 @@
 //! A panic in one pool ends that pool on every core: the other pools, their hosts and the node go
 //! on, and the pool opens again.
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -215,7 +214,7 @@ async fn fails_alone(node: Node, told: Told) {
     };
     assert_eq!(pool, "p");
     assert!(fault.starts_with("planted in a change ("), "{fault}");
-    assert!(fault.contains("node/tests/contained.rs:"), "{fault}");
+    assert!(fault.contains("node/tests/nodes/contained.rs:"), "{fault}");
 
     // The pool says so, whatever is asked of it, and its hosts stay connected.
     let facts = node.pool_seen("p").await.unwrap();

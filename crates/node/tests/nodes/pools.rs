@@ -1,8 +1,6 @@
 //! Pools in a node of two simulated cores: their drives on both, their volumes served through the
 //! whole network stack.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
