@@ -4,8 +4,8 @@
 //! than it says it can hold, what is just being written counting twice; several shards may, between
 //! them, have taken an eighth of it for what is overwritten. A promise, that it will hold a volume:
 //! only if it comes to more than half, for what was overwritten since the last merge may count
-//! twice as well. To let a drive go: only if too few would be left, or if a quarter of what they can
-//! hold might not be enough. All that the drive has goes with it, as every shard keeps as many
+//! twice as well. To let a drive go: only if too few would be left, or if a quarter of what they
+//! can hold might not be enough. All that the drive has goes with it, as every shard keeps as many
 //! segments open as before. These pools have some thirty segments, so what is open, half empty or
 //! kept for the cleaner is much of a smaller one.
 //!
