@@ -10,7 +10,7 @@ SHELL := /bin/bash
 	ansible-tools package-tools cinder-tools csi-tools postgres-tools browser-tools tools built-tests \
 	tests-of-tools tests-of-ours tests-of-simulator tests-of-processes tests-of-hosts \
 	report-pictures console-pictures test-long attacks-long restarts-long playbooks-long xfstests-long postgres-long \
-	fsx-long api-long kubernetes-long \
+	fsx-long api-long kubernetes-long mutations-long \
 	soak check-release
 
 ARGS ?=
@@ -64,17 +64,19 @@ BENCH_PACKAGES := libisal2
 
 # Targets that take hours, or tools that not every machine has; each can be run alone.
 LONG := attacks-long restarts-long playbooks-long xfstests-long postgres-long fsx-long api-long kubernetes-long \
-	soak neon-test fuzz
+	mutations-long soak neon-test fuzz
 # What brings the tools of `make test`.
 TOOLS := clock-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools \
 	package-tools cinder-tools csi-tools browser-tools vm-tools
 # Programs of tests that wait for others' tools for the most part, and run beside the rest.
 TOOLS_TESTS := ansible cinder database generated_clients lab openapi
 # Programs of tests that only compute: they get what processors the rest leave.
-SIMULATOR_TESTS := crafted lies mutations pool pool_survives promises
+SIMULATOR_TESTS := crafted lies pool pool_survives promises
+# Those that try the simulator itself, for as long as all the rest of it takes.
+MUTATION_TESTS := mutations
 TEST_FILES := $(wildcard crates/*/tests/*.rs tests/*/tests/*.rs examples/tests/*.rs) \
 	$(patsubst %/main.rs,%.rs,$(wildcard crates/*/tests/*/main.rs tests/*/tests/*/main.rs))
-OTHER_TESTS := $(sort $(filter-out $(TOOLS_TESTS) $(SIMULATOR_TESTS),$(basename $(notdir $(filter-out tests/vm/%,$(TEST_FILES))))))
+OTHER_TESTS := $(sort $(filter-out $(TOOLS_TESTS) $(SIMULATOR_TESTS) $(MUTATION_TESTS),$(basename $(notdir $(filter-out tests/vm/%,$(TEST_FILES))))))
 
 # Without the feature the target has no tests, so that `make test` does not run them.
 LONG_FEATURE := --features flashyard/long,vm/long
@@ -227,6 +229,9 @@ api-long: rust-tools api-tools ## ODD_REQUESTS odd requests to the REST API, fro
 
 kubernetes-long: rust-tools csi-tools ## how long 300 volumes take to be published to one host
 	cargo test --workspace $(LONG_FEATURE) --test kubernetes -- --nocapture --test-threads=1 density::
+
+mutations-long: rust-tools ## faults planted in the pool, each of which the simulator has to find
+	cargo test --workspace $(MUTATION_TESTS:%=--test %)
 
 soak: build ## the simulator for SOAK_SECONDS: every scenario, several numbers of shards
 	.ci/soak $(FLASHYARD) $(SOAK_SECONDS) $(FLASHYARD_SIM_SEED)
