@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .PHONY: help build deb release demo test check units doc deny process-tests vm-test bench bench-history lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools clock-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
 	ansible-tools package-tools cinder-tools csi-tools postgres-tools browser-tools tools built-tests \
-	tests-of-tools tests-of-ours tests-of-simulator tests-of-processes tests-of-hosts \
+	tests-of-tools tests-of-simulator tests-of-processes tests-of-hosts \
 	report-pictures console-pictures test-long attacks-long restarts-long playbooks-long xfstests-long postgres-long \
 	fsx-long api-long kubernetes-long mutations-long \
 	soak check-release
