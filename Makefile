@@ -65,18 +65,18 @@ BENCH_PACKAGES := libisal2
 # Targets that take hours, or tools that not every machine has; each can be run alone.
 LONG := attacks-long restarts-long playbooks-long xfstests-long postgres-long fsx-long api-long kubernetes-long \
 	mutations-long soak neon-test fuzz
-# What brings the tools of `make test`.
-TOOLS := clock-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools \
-	package-tools cinder-tools csi-tools browser-tools vm-tools
+# What brings the tools of `make process-tests`.
+PROCESS_TOOLS := clock-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools \
+	package-tools cinder-tools csi-tools
 # Programs of tests that wait for others' tools for the most part, and run beside the rest.
 TOOLS_TESTS := ansible cinder database generated_clients lab openapi
 # Programs of tests that only compute: they get what processors the rest leave.
 SIMULATOR_TESTS := crafted lies pool pool_survives promises
-# Those that try the simulator itself, for as long as all the rest of it takes.
-MUTATION_TESTS := mutations
+# Tries the simulator itself, for as long as all of those take.
+LONG_TESTS_OF_SIMULATOR := mutations
 TEST_FILES := $(wildcard crates/*/tests/*.rs tests/*/tests/*.rs examples/tests/*.rs) \
 	$(patsubst %/main.rs,%.rs,$(wildcard crates/*/tests/*/main.rs tests/*/tests/*/main.rs))
-OTHER_TESTS := $(sort $(filter-out $(TOOLS_TESTS) $(SIMULATOR_TESTS) $(MUTATION_TESTS),$(basename $(notdir $(filter-out tests/vm/%,$(TEST_FILES))))))
+OTHER_TESTS := $(sort $(filter-out $(TOOLS_TESTS) $(SIMULATOR_TESTS) $(LONG_TESTS_OF_SIMULATOR),$(basename $(notdir $(filter-out tests/vm/%,$(TEST_FILES))))))
 
 # Without the feature the target has no tests, so that `make test` does not run them.
 LONG_FEATURE := --features flashyard/long,vm/long
@@ -135,7 +135,7 @@ deny: ## licences, duplicate versions and sources of all dependencies
 units: rust-tools
 	cargo test --workspace --quiet --lib --bins
 
-process-tests: rust-tools tools ## whole processes, connections, drives on files; the simulator; fuzz corpora
+process-tests: rust-tools $(PROCESS_TOOLS) ## whole processes, connections, drives on files; the simulator; fuzz corpora
 	@$(MAKE) --no-print-directory built-tests
 	@$(MAKE) --no-print-directory --jobs 3 tests-of-simulator tests-of-tools tests-of-processes
 
@@ -231,7 +231,7 @@ kubernetes-long: rust-tools csi-tools ## how long 300 volumes take to be publish
 	cargo test --workspace $(LONG_FEATURE) --test kubernetes -- --nocapture --test-threads=1 density::
 
 mutations-long: rust-tools ## faults planted in the pool, each of which the simulator has to find
-	cargo test --workspace $(MUTATION_TESTS:%=--test %)
+	cargo test --workspace --test $(LONG_TESTS_OF_SIMULATOR)
 
 soak: build ## the simulator for SOAK_SECONDS: every scenario, several numbers of shards
 	.ci/soak $(FLASHYARD) $(SOAK_SECONDS) $(FLASHYARD_SIM_SEED)
@@ -316,7 +316,7 @@ browser-tools:
 
 # One after the other: only one may install packages at a time.
 tools: ## all that tests need beside this program
-	@for one in $(TOOLS); do $(MAKE) --no-print-directory $$one; done
+	@for one in $(PROCESS_TOOLS) browser-tools vm-tools; do $(MAKE) --no-print-directory $$one; done
 
 node-tools:
 	@.ci/install --node

@@ -2,19 +2,19 @@
 //! on, and the pool opens again.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::scene::loopback;
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use initiator::{ConnectOptions, Controller, Namespace};
 use node::{
     AllowedHosts, Backing, DriveCounts, DriveSpec, EventSink, Level, Node, NodeError, NodeEvent,
-    NodeSpec, OfflineReason, PathState, PoolError, PoolOpening, PoolSpec, PoolState, PortSpec,
-    VolumeId, VolumeOptions, VolumeSpec,
+    NodeSpec, OfflineReason, PoolError, PoolOpening, PoolSpec, PoolState, VolumeId, VolumeOptions,
+    VolumeSpec,
 };
 use reactor::cores::Cores;
 use reactor::{Reactor, ReactorConfig, Task, sleep, spawn, timeout};
@@ -27,17 +27,10 @@ const BLOCKS: u64 = VOLUME_BYTES / 4096;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn spec(cores: usize) -> NodeSpec {
-    let port = PortSpec {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        advertise: None,
-        path: PathState::Optimized,
-        tls: false,
-        transport: node::Transport::Tcp,
-    };
     NodeSpec {
         uuid: Uuid::from_u128(1),
         cores: vec![None; cores],
-        ports: vec![port],
+        ports: vec![loopback()],
         map_cache_bytes: node::MAP_CACHE_BYTES,
         controller_ids: node::ControllerIds::ALL,
     }

@@ -1,16 +1,16 @@
 //! A pool on two real cores, over files.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::scene::loopback;
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use initiator::{ConnectOptions, Controller, Namespace};
 use node::{
-    AllowedHosts, Backing, DriveCounts, DriveSpec, Level, Node, NodeSpec, PathState, PoolSpec,
-    PortSpec, VolumeOptions, VolumeSpec,
+    AllowedHosts, Backing, DriveCounts, DriveSpec, Level, Node, NodeSpec, PoolSpec, VolumeOptions,
+    VolumeSpec,
 };
 use reactor::{Reactor, ReactorConfig};
 use uuid::Uuid;
@@ -30,17 +30,10 @@ fn handles(path: &Path) -> usize {
 }
 
 async fn start() -> Node {
-    let port = PortSpec {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        advertise: None,
-        path: PathState::Optimized,
-        tls: false,
-        transport: node::Transport::Tcp,
-    };
     let spec = NodeSpec {
         uuid: Uuid::from_u128(1),
         cores: vec![None, None],
-        ports: vec![port],
+        ports: vec![loopback()],
         map_cache_bytes: node::MAP_CACHE_BYTES,
         controller_ids: node::ControllerIds::ALL,
     };

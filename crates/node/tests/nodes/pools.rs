@@ -1,16 +1,16 @@
 //! Pools in a node of two simulated cores: their drives on both, their volumes served through the
 //! whole network stack.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::scene::loopback;
 use block::conformance::{Plan, check};
 use block::{BlockDevice, Buffer, Durability, Lba};
 use initiator::{ConnectOptions, Controller, Namespace};
 use node::{
     AllowedHosts, Backing, DriveLabel, DriveSpec, Level, Node, NodeError, NodeSpec, PoolError,
-    PoolOpening, PoolSpec, PoolState, PortSpec, VolumeId, VolumeOptions, VolumeSpec,
+    PoolOpening, PoolSpec, PoolState, VolumeId, VolumeOptions, VolumeSpec,
 };
 use reactor::Reactor;
 use reactor::cores::Cores;
@@ -20,18 +20,10 @@ const MIB: u64 = 1 << 20;
 const DRIVES: [&str; 6] = ["d0", "d1", "d2", "d3", "d4", "d5"];
 
 async fn node(uuid: Uuid) -> Node {
-    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    let port = PortSpec {
-        listen,
-        advertise: None,
-        path: node::PathState::Optimized,
-        tls: false,
-        transport: node::Transport::Tcp,
-    };
     let spec = NodeSpec {
         uuid,
         cores: Vec::new(),
-        ports: vec![port],
+        ports: vec![loopback()],
         map_cache_bytes: node::MAP_CACHE_BYTES,
         controller_ids: node::ControllerIds::ALL,
     };

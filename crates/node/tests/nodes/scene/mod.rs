@@ -89,17 +89,10 @@ impl Scene {
             latency: Duration::from_micros(5)..Duration::from_micros(6),
             ..NetworkModel::default()
         });
-        let port = PortSpec {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            advertise: None,
-            path: node::PathState::Optimized,
-            tls: false,
-            transport: node::Transport::Tcp,
-        };
         let spec = NodeSpec {
             uuid: Uuid::from_u128(1),
             cores: Vec::new(),
-            ports: vec![port],
+            ports: vec![loopback()],
             map_cache_bytes: node::MAP_CACHE_BYTES,
             controller_ids: node::ControllerIds::ALL,
         };
@@ -269,5 +262,16 @@ pub fn limited(iops: u64) -> Terms {
     Terms {
         limiters: vec![Arc::new(limiter)],
         part: None,
+    }
+}
+
+/// A port for hosts on this machine, wherever there is room for one.
+pub fn loopback() -> PortSpec {
+    PortSpec {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        advertise: None,
+        path: node::PathState::Optimized,
+        tls: false,
+        transport: node::Transport::Tcp,
     }
 }
