@@ -12,6 +12,7 @@ use crate::checkpoint::cut::{AtCut, Counts, Cut, body_of};
 use crate::checkpoint::lost_nodes::LostNodes;
 use crate::checkpoint::map_writer::MapWriter;
 use crate::error::PoolError;
+use crate::format::encoded::WrittenTables;
 use crate::format::superblock::Superblock;
 use crate::join::join;
 use crate::location::Entry;
@@ -271,9 +272,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let view = self.view();
         let seen = self.show_others(&view, &turnover);
         let in_a_row = self.settings.entries_in_a_row;
-        let bytes = body_of(cut, &view, nodes, in_a_row).await;
+        let body = body_of(cut, &view, nodes, in_a_row).await;
+        let written = WrittenTables::of(body, in_a_row).await;
         let enter = self.entering();
-        self.publish(Some(enter), Some(Rc::new(bytes))).await?;
+        self.publish(Some(enter), Some(Rc::new(written))).await?;
         self.merge_due.set(false);
         for answer in seen {
             self.answer(answer).await?;

@@ -19,6 +19,7 @@ use crate::error::PoolError;
 use crate::error::label::DamagedLabel;
 use crate::format::body::Body;
 use crate::format::drive_layout::zones;
+use crate::format::encoded::{Encoded, WrittenTables};
 use crate::format::superblock::{MEMBER_ACTIVE, Superblock, VERSION};
 use crate::ids::{DriveId, ShardId};
 use crate::join::join_all;
@@ -120,7 +121,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             lease_until: entered.looked + LEASE,
             damaged,
         };
-        let body = newest.tables()?;
+        let body = newest.tables().await?;
         fence::check_fresh(&newest, entered.looked)?;
         let given = drives.into_iter().zip(&slots).zip(&choice.current);
         let (members, positions) = bring_up_all(given, &newest).await;
@@ -334,17 +335,17 @@ async fn bring_up_all<'a, D: BlockDevice>(
 }
 
 /// What this opening publishes is of this version of the format, and so are the tables.
-fn as_of_now(newest: Slot, body: &Body, claim: u64) -> Published {
+fn as_of_now(newest: Slot, body: Body, claim: u64) -> Published {
     let mut superblock = newest.superblock;
     superblock.claim = claim.into();
     superblock.content = superblock.content().into();
-    let bytes = match superblock.version.get() {
+    let encoded = match superblock.version.get() {
         VERSION => newest.body,
-        _ => body.encode(),
+        _ => Encoded::new(body.encode()),
     };
     superblock.version = VERSION.into();
-    let body = Rc::new(bytes);
-    Published { superblock, body }
+    let tables = Rc::new(WrittenTables { body, encoded });
+    Published { superblock, tables }
 }
 
 /// The settings of a pool whose tables are as large as those of this one.
@@ -366,7 +367,7 @@ fn assemble<D: BlockDevice + 'static>(
     options: OpenOptions,
     entry: Entry,
 ) -> Result<Rc<Coordinator<D>>, PoolError> {
-    let published = as_of_now(newest, &body, entry.claim);
+    let published = as_of_now(newest, body.clone(), entry.claim);
     let superblock = &published.superblock;
     let level = Level::from_code(superblock.level).ok_or(PoolError::Damaged("superblock"))?;
     let array = Array::new(level, members);

@@ -21,7 +21,7 @@ use crate::segments::{Kind, SegmentState};
 use crate::shard::core::Core;
 use crate::stripes::item::{Completed, place};
 use block::{BlockDevice, Buffer, Durability, IoError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Rows read at once: as far as stripes in flight may reach past one that is torn.
 pub(crate) const WINDOW_ROWS: u32 = 8 * ROWS_MAX;
@@ -181,25 +181,27 @@ impl<D: BlockDevice + 'static> Core<D> {
         if let Some(missing) = (since + 1..=durable).find(|number| !log.contains_key(number)) {
             return Err(PoolError::LogDamaged(missing));
         }
-        let through = log.keys().next_back().copied().unwrap_or(since);
-        if through > durable + UNDER_WAY_MAX {
+        let last = log.keys().next_back().copied().unwrap_or(since);
+        if last > durable + UNDER_WAY_MAX {
             // So many cannot have been under way: acknowledged ones are missing.
             return Err(PoolError::LogDamaged(durable + 1));
         }
-        let mut torn: BTreeSet<u64> = (durable + 1..=through).collect();
+        // What is behind the last stripe that is whole needs no mention: nothing of it counts.
+        let (mut through, mut torn) = (durable, Vec::new());
         for (sequence, header) in log {
             // What is known to have been durable counts, and need not be read again, even if a
             // block has been lost since: reading that block must fail, not give back what was
             // there before.
             if sequence <= durable || self.is_whole(&header, accept_loss).await? {
-                torn.remove(&sequence);
+                torn.extend(through + 1..sequence);
+                through = through.max(sequence);
                 self.replay(share, header).await?;
             }
         }
         Ok(DecidedLog {
             since,
             through,
-            torn: torn.into_iter().collect(),
+            torn,
         })
     }
 

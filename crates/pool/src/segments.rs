@@ -141,6 +141,16 @@ impl Segment {
         self.kind != Kind::Map && self.rows > 0 && !self.columns.is_empty()
     }
 
+    /// As tables tell of it: without what is known of it only while the pool is open.
+    pub fn as_written(&self) -> Segment {
+        Segment {
+            live_overlay: 0,
+            writer: None,
+            moved: false,
+            ..self.clone()
+        }
+    }
+
     pub fn live(&self) -> u64 {
         u64::from(self.live_tree) + u64::from(self.live_overlay)
     }

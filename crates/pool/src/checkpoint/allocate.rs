@@ -1,7 +1,7 @@
 //! Taking free zones for new segments, and how many may be taken.
 
 use crate::segments::space::LAST_RESORT;
-use crate::segments::{Kind, SegmentState};
+use crate::segments::{Kind, Segment, SegmentState};
 use crate::shard::coordinator::Coordinator;
 use crate::shard::state::State;
 use block::BlockDevice;
@@ -39,22 +39,24 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let held = state.segments.zones().are_held();
         let wide = others + if held { 2 } else { size.ready_target() };
         // One that lacks a drive is not written any more.
-        let ready = |state: &State, kind| {
-            let made = state.ready_or_unannounced(kind);
-            made.filter(|(_, segment)| rules.accepts(&segment.columns))
-                .count()
-        };
-        let none_ready = ready(state, Kind::Wide) == 0;
+        let accepted = |segment: &Segment| rules.accepts(&segment.columns);
+        // There may be a hundred thousand segments: each look at all of them is one for all that
+        // are made.
+        let maps = map_segments(state);
         for (kind, target) in [(Kind::Wide, wide), (Kind::Narrow, narrow)] {
-            while ready(state, kind) < target {
-                let last = none_ready && kind == Kind::Wide && ready(state, kind) < LAST_RESORT;
-                let free = self.free_segments(state);
+            let made = state.ready_or_unannounced(kind);
+            let mut ready = made.filter(|(_, segment)| accepted(segment)).count();
+            let none_ready = ready == 0;
+            while ready < target {
+                let last = none_ready && kind == Kind::Wide && ready < LAST_RESORT;
+                let free = self.free_beside(state, maps);
                 if free.spare == 0 && !(last && free.last_resort > 0) {
                     break;
                 }
                 let Some(number) = self.allocate(state, kind) else {
                     break;
                 };
+                ready += usize::from(state.segments.get(number).is_some_and(accepted));
                 state.unannounced.insert(number);
             }
         }
@@ -82,13 +84,18 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Wide segments that could be cut from the free zones without touching the map's reserve.
     pub fn free_segments(&self, state: &State) -> Free {
+        self.free_beside(state, map_segments(state))
+    }
+
+    /// The same, where so many segments are the map's.
+    fn free_beside(&self, state: &State, maps: usize) -> Free {
         let takes = |drive| self.array.takes_data(drive);
         let free = state.segments.free_zones(takes);
         if !state.segments.zones().are_held() {
-            return self.free_among(state, &free);
+            return self.free_among(state, &free, maps);
         }
         // What is kept back may be kept back of what is held.
-        let all = self.free_among(state, &state.segments.vacant_zones(takes));
+        let all = self.free_among(state, &state.segments.vacant_zones(takes), maps);
         let (_, formable) = self.formable_of(state, Kind::Wide, &free);
         Free {
             spare: all.spare.min(formable),
@@ -97,19 +104,23 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// The same, if so many zones of each drive were free.
-    pub fn free_among(&self, state: &State, free: &[usize]) -> Free {
+    pub fn free_among(&self, state: &State, free: &[usize], maps: usize) -> Free {
         let (shape, formable) = self.formable_of(state, Kind::Wide, free);
         let holds = shape.data as u64 * u64::from(self.zone_rows);
         let updates = self.settings.checkpoint_updates as u64;
         let size = self.size();
         let reserve = size.map_reserve(state.map_nodes, updates, holds);
         // What the map takes beyond its least comes out of its own share.
-        let map = state.segments.table().values();
-        let map = map.filter(|segment| segment.kind == Kind::Map).count();
-        let share = size.map_share(state.map_nodes).saturating_sub(map);
+        let share = size.map_share(state.map_nodes).saturating_sub(maps);
         Free {
             spare: formable.saturating_sub(reserve + share + LAST_RESORT),
             last_resort: formable.saturating_sub(reserve),
         }
     }
+}
+
+/// Segments that the map has.
+pub(crate) fn map_segments(state: &State) -> usize {
+    let all = state.segments.table().values();
+    all.filter(|segment| segment.kind == Kind::Map).count()
 }

@@ -9,7 +9,8 @@
 use crate::checkpoint::{Gate, Resume};
 use crate::error::PoolError;
 use crate::format::body::{Body, Decided};
-use crate::format::superblock::{Superblock, VERSION};
+use crate::format::encoded::WrittenTables;
+use crate::format::superblock::Superblock;
 use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
 use crate::segments::SegmentState;
@@ -30,11 +31,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if self.stopping.get() {
             return Err(PoolError::Offline(OfflineReason::Closing));
         }
-        let last = self.last_body().await?;
-        let body = self.body_with_ready(last);
+        let body = self.body_with_ready();
         if !self.state.borrow().unannounced.is_empty() {
-            let body = Rc::new(body.encode_in_turns(self.settings.entries_in_a_row).await);
-            let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;
+            let tables = self.written(body).await;
+            let published = self
+                .publish(None::<fn(&mut Superblock)>, Some(tables))
+                .await;
             if let Err(error) = published {
                 tracing::error!(%error, "segments could not be announced");
                 self.go_offline(OfflineReason::AnnouncementFailed);
@@ -51,8 +53,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// from here on the pool can serve, although its maps do not have what was found.
     pub async fn announce_decided(&self, decided: Decided) -> Result<(), PoolError> {
         let _alone = self.upkeep_lock.lock().await;
-        let last = self.last_body().await?;
-        let mut body = self.body_with_ready(last);
+        let mut body = self.body_with_ready();
         body.decided = Some(decided);
         if Mutation::ForgetsTornStripes.is_planted()
             && let Some(decided) = &mut body.decided
@@ -64,8 +65,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             body.slice_blocks = state.share.slice_blocks as u32;
             body.sequences = vec![state.log.applied(); state.share.shards as usize];
         }
-        let body = Rc::new(body.encode());
-        self.publish(Some(self.entering()), Some(body)).await?;
+        let tables = self.written(body).await;
+        self.publish(Some(self.entering()), Some(tables)).await?;
         self.state.borrow_mut().unannounced.clear();
         self.merge_due.set(true);
         Ok(())
@@ -91,12 +92,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.checkpoint_locked(Resume::WhenDurable, |_| Ok(()))
                 .await?;
         }
-        let last = self.last_body().await?;
         // Until the change is certain to fit nobody else has a turn: what is taken back was never
         // seen.
         let before = self.state.borrow().tables.clone();
         let changed = change(&mut self.state.borrow_mut(), &before);
-        let changed = changed.and_then(|output| Ok((output, self.body_with_tables(last)?)));
+        let changed = changed.and_then(|output| Ok((output, self.body_with_tables()?)));
         let (output, body) = changed.inspect_err(|_| {
             let mut state = self.state.borrow_mut();
             state.tables = before;
@@ -104,8 +104,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         })?;
         // Nothing takes the change back any more: who sees it early sees what is, or a pool that
         // goes offline.
-        let body = Rc::new(body.encode_in_turns(self.settings.entries_in_a_row).await);
-        let published = self.publish(None::<fn(&mut Superblock)>, Some(body)).await;
+        let tables = self.written(body).await;
+        let published = self
+            .publish(None::<fn(&mut Superblock)>, Some(tables))
+            .await;
         if let Err(error) = published {
             tracing::error!(%error, "a change of volumes could not be published");
             self.go_offline(OfflineReason::ChangeFailed);
@@ -124,8 +126,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// The tables as they are to be, if there is room for them.
-    fn body_with_tables(&self, last: Body) -> Result<Body, PoolError> {
-        let mut body = self.body_with_ready(last);
+    fn body_with_tables(&self) -> Result<Body, PoolError> {
+        let mut body = self.body_with_ready();
         body.tables = self.state.borrow().tables.clone();
         let (bytes, allowed) = (body.encoded_bytes(), self.slot_bytes());
         match bytes <= allowed {
@@ -137,18 +139,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
     }
 
-    /// The last tables. Others have their turns meanwhile: whoever publishes new ones holds the
-    /// lock that the caller holds.
-    pub async fn last_body(&self) -> Result<Body, PoolError> {
-        let bytes = self.published.borrow().body.clone();
-        let in_a_row = self.settings.entries_in_a_row;
-        let body = Body::decode_in_turns(&bytes, VERSION, in_a_row).await;
-        body.map_err(|_| PoolError::Damaged("tables of the last checkpoint"))
+    /// Tables to publish. Others have their turns meanwhile.
+    pub async fn written(&self, body: Body) -> Rc<WrittenTables> {
+        Rc::new(WrittenTables::of(body, self.settings.entries_in_a_row).await)
     }
 
-    /// The `last` tables, but for the segments that have been freed, and are made ready, since.
-    pub fn body_with_ready(&self, last: Body) -> Body {
-        let mut body = last;
+    /// The last tables, but for the segments that have been freed, and are made ready, since.
+    /// Whoever publishes others holds the lock that the caller holds.
+    pub fn body_with_ready(&self) -> Body {
+        let mut body = self.published.borrow().tables.body.clone();
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         self.make_ready(state);
@@ -172,7 +171,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let segment = state.segments.get(*number);
             let ready = segment.filter(|found| found.state == SegmentState::Ready);
             body.segments
-                .extend(ready.map(|found| (*number, found.clone())));
+                .extend(ready.map(|found| (*number, found.as_written())));
         }
         body.next_generation = state.segments.next_generation();
         body

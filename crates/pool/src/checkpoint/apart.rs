@@ -5,6 +5,7 @@
 //! them: the first segments after a crash are cut from these, and hosts do not wait. Before they
 //! are used for anything else, a superblock that does not name them is durable.
 
+use crate::checkpoint::allocate::map_segments;
 use crate::error::PoolError;
 use crate::format::superblock::{APART_MAX, Superblock};
 use crate::shard::coordinator::Coordinator;
@@ -25,7 +26,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     fn apart_wanted(&self, state: &State) -> usize {
         let takes = |drive| self.array.takes_data(drive);
         let vacant = state.segments.vacant_zones(takes);
-        let spare = self.free_among(state, &vacant).spare;
+        let spare = self.free_among(state, &vacant, map_segments(state)).spare;
         let segments = spare.saturating_sub(self.segments_needed()) / SHARE;
         let drives = self.array.taking().max(1);
         let zones = segments * self.formed_columns() / drives;

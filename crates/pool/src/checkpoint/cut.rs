@@ -62,10 +62,10 @@ pub(super) struct Counts {
     pub map_nodes: u64,
 }
 
-/// The tables of a checkpoint as bytes: the maps as the `view` has them, the log as it stood at the
+/// The tables of a checkpoint: the maps as the `view` has them, the log as it stood at the
 /// `cut`. Both are as they were then, so others may have their turns: what they change is for the
 /// next checkpoint, as it is while these bytes are on their way to the drives.
-pub(super) async fn body_of(cut: &Cut, view: &View, counts: Counts, in_a_row: usize) -> Vec<u8> {
+pub(super) async fn body_of(cut: &Cut, view: &View, counts: Counts, in_a_row: usize) -> Body {
     let mut body = Body {
         slice_blocks: counts.slice_blocks,
         sequences: cut.sequences.clone(),
@@ -80,13 +80,12 @@ pub(super) async fn body_of(cut: &Cut, view: &View, counts: Counts, in_a_row: us
         if turn.is_multiple_of(in_a_row.max(1)) {
             reactor::yield_now().await;
         }
-        let mut segment = segment.clone();
-        segment.live_overlay = 0;
+        let mut segment = segment.as_written();
         while cut.next_if(|(other, _)| other < number).is_some() {}
         if let Some((_, at_cut)) = cut.next_if(|(other, _)| other == number) {
             at_cut.restore(&mut segment);
         }
         body.segments.insert(*number, segment);
     }
-    body.encode_in_turns(in_a_row).await
+    body
 }

@@ -205,7 +205,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// one behind them that is durable too says that they were; so nothing can come to look into
     /// these segments any more, whatever the tables say of them.
     fn free_replaced(self: &Rc<Self>) {
-        let tables = self.published.borrow().body.len();
+        let tables = self.published.borrow().tables.encoded.bytes().len();
         // Until the next merge the tables name them beside those that are made of their zones.
         if tables + TABLES_SPARE_BYTES > self.table_bytes_planned() {
             return;

@@ -26,7 +26,7 @@ const PIECES_LEAST: u32 = 4;
 /// need, else as many as keep the drives busy. With 32 rows each they reach no further than
 /// recovery looks.
 const IN_FLIGHT_GENTLE: usize = 1;
-const IN_FLIGHT_MAX: usize = 8;
+pub(crate) const IN_FLIGHT_MAX: usize = 8;
 
 /// How far the gathering of a window has got.
 struct Gathering {

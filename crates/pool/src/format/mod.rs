@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 pub(crate) mod drive_layout;
+pub(crate) mod encoded;
 pub(crate) mod node;
 pub(crate) mod plausible;
 pub(crate) mod stripe;

@@ -303,7 +303,7 @@ mod tests {
                 superblock.drive_index = index as u8;
                 Slot {
                     superblock,
-                    body: Vec::new(),
+                    body: Default::default(),
                     odd: false,
                     by_copy: false,
                     torn_beside: false,

@@ -16,6 +16,7 @@ use crate::error::PoolError;
 use crate::error::label::DamagedLabel;
 use crate::format::body::Body;
 use crate::format::drive_layout::{DriveLayout, FIRST_SLOT};
+use crate::format::encoded::Encoded;
 use crate::format::plausible::{self, Implausible};
 use crate::format::superblock::{Newer, NotSuperblock, Superblock};
 use crate::ids::{DriveId, PoolId};
@@ -37,12 +38,18 @@ pub(crate) enum Tables {
     Checked,
 }
 
+/// Tables are read and written in pieces of so many blocks: at all drives at the same time, so
+/// that whole ones of a large pool would keep its core from others for tens of milliseconds.
+const PIECE_BLOCKS: usize = 64;
+/// Others on this core have a turn after so many entries of tables.
+const ENTRIES_IN_A_ROW: usize = 1024;
+
 /// A valid slot: the superblock and its tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub superblock: Superblock,
     /// Nothing where the tables were only [checked](Tables::Checked).
-    pub body: Vec<u8>,
+    pub body: Encoded,
     /// It is the one at the drive's end.
     pub odd: bool,
     /// Only a copy told what this one or the other one says.
@@ -66,12 +73,12 @@ impl Slot {
         self.superblock.rank()
     }
 
-    /// The tables, if they are such as a pool writes.
-    pub fn tables(&self) -> Result<Body, PoolError> {
+    /// The tables, if they are such as a pool writes. Others on this core have their turns.
+    pub async fn tables(&self) -> Result<Body, PoolError> {
         let version = self.superblock.version.get();
-        let mut body =
-            Body::decode(&self.body, version).map_err(|_| PoolError::Damaged("tables"))?;
-        plausible::tables(&body, &self.superblock)?;
+        let body = Body::decode_in_turns(self.body.bytes(), version, ENTRIES_IN_A_ROW).await;
+        let mut body = body.map_err(|_| PoolError::Damaged("tables"))?;
+        plausible::tables(&body, &self.superblock).await?;
         Arc::make_mut(&mut body.tables).shorten_redirects();
         Ok(body)
     }

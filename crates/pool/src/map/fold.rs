@@ -21,6 +21,8 @@ const FOLD_COST: usize = 8;
 const MORE_NODES: usize = 8;
 /// Others on this core have a turn after so many layers: a layer may have no node to wait for.
 const LAYERS_IN_A_ROW: usize = 16;
+/// The same, where each is only looked at.
+const LAYERS_JUDGED_IN_A_ROW: usize = 4096;
 
 /// Into which of two layers the leaves of the other go: that takes fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +145,13 @@ pub(crate) async fn remove_unneeded<S: NodeSink + Ledger>(
     if leaves == 0 || !tables.has_unneeded() {
         return Ok(());
     }
+    sink.give_way().await;
     let mut removal = Removal::new(tables);
+    let mut unjudged = Some(0);
+    while let Some(from) = unjudged {
+        sink.give_way().await;
+        unjudged = removal.judge_some(tables, from, LAYERS_JUDGED_IN_A_ROW);
+    }
     let (mut left, mut in_a_row) = (leaves, 0);
     while let Some(unneeded) = removal.next(tables)
         && left > 0

@@ -198,7 +198,7 @@ pub(crate) async fn enter<D: BlockDevice>(
     }
     survey.check_absent(&options.may_lack)?;
     // Nothing is written to drives whose tables cannot be used.
-    survey.newest.tables()?;
+    survey.newest.tables().await?;
     let found_at = survey.last_sequence;
     let (halved, lost) = (survey.halved(), survey.lost());
     let wait = claim_stands_for(forced, own, looked);

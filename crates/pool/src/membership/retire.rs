@@ -11,7 +11,6 @@ use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::Order;
 use crate::shard::state::State;
 use block::BlockDevice;
-use std::rc::Rc;
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// A member that failed or is leaving, and that the pool can do without: one that forgets a
@@ -71,10 +70,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub async fn retire(&self) -> Result<bool, PoolError> {
         // A checkpoint may give up that it leaves, and write to it.
         let _alone = self.upkeep_lock.lock().await;
-        if self.retirable().is_none() {
-            return Ok(false);
-        }
-        let last = self.last_body().await?;
         let Some(index) = self.retirable() else {
             return Ok(false);
         };
@@ -88,7 +83,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             next.members[index].id = [0; 16];
             next.raise_epoch(word);
         };
-        let tables = Rc::new(self.body_with_ready(last).encode());
+        let tables = self.written(self.body_with_ready()).await;
         self.publish(Some(forget), Some(tables)).await?;
         // Not before every member knows: nobody may wipe the drive until then.
         {

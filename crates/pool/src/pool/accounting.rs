@@ -48,6 +48,9 @@ const PIECE: Duration = Duration::from_millis(5);
 /// Others on the core have a turn after so many layers.
 const WALKS_IN_A_ROW: usize = 256;
 
+/// The same after so many layers of which nothing is read.
+const LAYERS_IN_A_ROW: usize = 4096;
+
 /// A layer on its way through its map.
 struct Walk {
     parent: Option<usize>,
@@ -86,7 +89,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let core = &self.core;
         self.checkpoint().await?;
         let mut found = Accounting::default();
-        let shared = core.count_unshared(&mut found);
+        let shared = core.count_unshared(&mut found).await;
         for family in shared {
             core.count_family(family, &mut found).await?;
         }
@@ -96,13 +99,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
 /// The layers that stand on each that stands on none, itself first, each after its parent.
 fn families(tables: &Tables) -> BTreeMap<u32, Vec<u32>> {
-    let mut bases: BTreeMap<u32, u32> = BTreeMap::new();
+    // In the order of their numbers: those below come first.
+    let mut bases: Vec<(u32, u32)> = Vec::with_capacity(tables.layers.len());
     let mut families: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    // Those below come first: their numbers are lower.
     for (id, layer) in &tables.layers {
-        let base = layer.parent.and_then(|parent| bases.get(&parent));
-        let base = base.copied().unwrap_or(*id);
-        bases.insert(*id, base);
+        let below = |parent| bases.binary_search_by_key(&parent, |(layer, _)| *layer);
+        let base = layer.parent.and_then(|parent| below(parent).ok());
+        let base = base.map_or(*id, |at| bases[at].1);
+        bases.push((*id, base));
         families.entry(base).or_default().push(*id);
     }
     families
@@ -212,18 +216,29 @@ impl Accounting {
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// Counts what nobody shares: what its map holds is the volume's. Returns the others.
-    fn count_unshared(&self, found: &mut Accounting) -> Vec<Family> {
-        let state = self.state.borrow();
-        let tables = &state.tables;
-        let mut by_layer: BTreeMap<u32, Vec<Holder>> = BTreeMap::new();
-        for top in tables.tops() {
-            by_layer.entry(top.layer).or_default().push(top.holder);
-        }
-        let mut shared = Vec::new();
-        for (base, family) in families(tables) {
-            let readers = family.iter().filter_map(|layer| by_layer.get(layer));
-            let names: BTreeSet<Holder> = readers.flatten().copied().collect();
+    /// Counts what nobody shares: what its map holds is the volume's. Returns the others. Others on
+    /// the core have their turns: the tables are those of one instant.
+    async fn count_unshared(&self, found: &mut Accounting) -> Vec<Family> {
+        let tables = self.state.borrow().tables.clone();
+        let tops = tables.tops().map(|top| (top.layer, top.holder));
+        let mut by_layer: Vec<(u32, Holder)> = tops.collect();
+        by_layer.sort_unstable();
+        reactor::yield_now().await;
+        let families = families(&tables);
+        let (mut shared, mut looked_at) = (Vec::new(), 0);
+        for (base, family) in families {
+            looked_at += family.len();
+            if looked_at > LAYERS_IN_A_ROW {
+                reactor::yield_now().await;
+                looked_at = 0;
+            }
+            let readers = |layer: u32| {
+                let first = by_layer.partition_point(|(of, _)| *of < layer);
+                let all = by_layer[first..].iter();
+                all.take_while(move |(of, _)| *of == layer)
+                    .map(|(_, name)| *name)
+            };
+            let names: BTreeSet<Holder> = family.iter().copied().flat_map(readers).collect();
             if family.len() == 1
                 && names.len() == 1
                 && let Some(name) = names.first()

@@ -5,6 +5,7 @@ use crate::entropy::Entropy;
 use crate::error::PoolError;
 use crate::format::body::Body;
 use crate::format::drive_layout::DriveLayout;
+use crate::format::encoded::Encoded;
 use crate::format::plausible::ZONES_MAX;
 use crate::format::superblock::{MAGIC, MEMBER_ACTIVE, Superblock, VERSION};
 use crate::ids::HostId;
@@ -96,7 +97,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     ) -> Result<Pool<D>, PoolError> {
         Pool::check_new(&drives, &options).await?;
         let superblock = first_superblock(&drives, &options)?;
-        let body = Body::default().encode();
+        let tables = Encoded::new(Body::default().encode());
         let (zone_blocks, slot_blocks) =
             (superblock.zone_blocks.get(), superblock.slot_blocks.get());
         let layout = |device| DriveLayout::new(device_blocks(device), zone_blocks, slot_blocks);
@@ -104,7 +105,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             let mut superblock = superblock.clone();
             superblock.drive_index = index as u8;
             superblock.drive_id = superblock.members[index].id;
-            slots::write(device, &superblock, layout(device), &body).await?;
+            slots::write(device, &superblock, layout(device), &tables).await?;
         }
         let forgets = drives.iter();
         let forgets = forgets.map(|device| forget(device, layout(device).between_slots()));

@@ -140,9 +140,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
             };
         };
         // The newcomer first: no membership may list a drive that does not know of it.
-        let (mut first, body) = {
+        let (mut first, tables) = {
             let published = core.published.borrow();
-            (published.superblock.clone(), published.body.clone())
+            (published.superblock.clone(), published.tables.clone())
         };
         join(&mut first);
         first.drive_index = index as u8;
@@ -152,7 +152,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         // label of a drive at most, and the other one says more.
         for odd in [false, true] {
             core.verify().await?;
-            slots::write_in(&device, &first, layout, odd, &body).await?;
+            slots::write_in(&device, &first, layout, odd, &tables.encoded).await?;
         }
         core.place_at_others(MemberDrive {
             index,
@@ -249,17 +249,17 @@ impl<D: BlockDevice + 'static> Pool<D> {
         core.tell_leaving();
         core.upkeep.notify_one();
         core.wait_until_forgotten(index, &drive).await?;
-        // What was published last may still be on its way to some.
-        let settled = async |pool: Pool<D>| {
-            let nothing = None::<fn(&mut Superblock)>;
-            pool.core.publish(nothing, None).await
+        let forgotten = async move |pool: Pool<D>| {
+            let core = &pool.core;
+            // What was published last may still be on its way to some.
+            core.publish(None::<fn(&mut Superblock)>, None).await?;
+            // As when it joined.
+            for odd in [false, true] {
+                core.verify().await?;
+                slots::wipe_slot(drive.device(), drive.layout, odd).await?;
+            }
+            Ok(())
         };
-        self.wholly(settled).await?;
-        // As when it joined.
-        for odd in [false, true] {
-            core.verify().await?;
-            slots::wipe_slot(drive.device(), drive.layout, odd).await?;
-        }
-        Ok(())
+        self.wholly(forgotten).await
     }
 }

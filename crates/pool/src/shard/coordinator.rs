@@ -1,6 +1,7 @@
 //! [`Coordinator`]: what an open pool has once, however many shards serve it.
 
 use crate::entropy::Entropy;
+use crate::format::encoded::WrittenTables;
 use crate::format::superblock::Superblock;
 use crate::map::fold::Towards;
 use crate::map::overlay::Change;
@@ -22,7 +23,7 @@ use std::rc::Rc;
 /// The superblock as it was last published, and its tables.
 pub(crate) struct Published {
     pub superblock: Superblock,
-    pub body: Rc<Vec<u8>>,
+    pub tables: Rc<WrittenTables>,
 }
 
 /// Publishes, checkpoints, keeps up and decides about members; it lives with the first shard, of

@@ -1,6 +1,7 @@
 //! Publishing a superblock: on every live drive before it counts, and never without a quorum.
 
 use crate::error::PoolError;
+use crate::format::encoded::{Encoded, WrittenTables};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Superblock};
 use crate::join::join_all;
 use crate::labels::quorum::lost_max;
@@ -31,13 +32,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub async fn publish(
         &self,
         mut change: Option<impl FnOnce(&mut Superblock)>,
-        tables: Option<Rc<Vec<u8>>>,
+        tables: Option<Rc<WrittenTables>>,
     ) -> Result<(), PoolError> {
         let _alone = self.publishing.lock().await;
         let mut settled = tables.is_none() && change.is_none();
         let (mut new_tables, mut once_more) = (tables.is_some(), false);
         // Only now: another task may have published later tables while this one waited.
-        let body = tables.unwrap_or_else(|| self.published.borrow().body.clone());
+        let tables = tables.unwrap_or_else(|| self.published.borrow().tables.clone());
         loop {
             if let Some(reason) = self.offline.get() {
                 return Err(PoolError::Offline(reason));
@@ -55,7 +56,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.exclude(&mut next, &failed)?;
             next.set_apart(&self.named_apart());
             self.check_quorum(&next)?;
-            if body.len() > self.slot_bytes() {
+            if tables.encoded.bytes().len() > self.slot_bytes() {
                 return Err(PoolError::NoSpace);
             }
             self.verify().await?;
@@ -66,12 +67,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 next.content = next.sequence;
                 once_more = reactor::now() < self.late_until;
             }
-            let written = self.write_everywhere(&next, &body).await;
+            let written = self.write_everywhere(&next, &tables.encoded).await;
             settled = written;
             {
                 let mut published = self.published.borrow_mut();
                 published.superblock = next;
-                published.body = body.clone();
+                published.tables = tables.clone();
             }
             self.array
                 .newly_failed
@@ -144,7 +145,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// True when every live drive that the superblock lists has it.
-    async fn write_everywhere(&self, next: &Superblock, body: &[u8]) -> bool {
+    async fn write_everywhere(&self, next: &Superblock, tables: &Encoded) -> bool {
         let live = self.array.live().into_iter();
         let listed = live.filter(|(index, drive)| next.members[*index].id == drive.id);
         let writes = listed.map(|(index, drive)| {
@@ -152,7 +153,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             superblock.drive_index = index as u8;
             superblock.drive_id = drive.id;
             async move {
-                let write = slots::write(drive.device(), &superblock, drive.layout, body);
+                let write = slots::write(drive.device(), &superblock, drive.layout, tables);
                 let result = drive.ask(write).await;
                 if result.is_err() {
                     self.array.fail(index, &drive);

@@ -12,8 +12,13 @@ use crate::shard::core::Core;
 use crate::shard::state::State;
 use block::BlockDevice;
 
-/// Kept for the head of the tables, and for what a recovery decides about every shard's log.
-const HEAD_BYTES: u64 = 16 << 10;
+/// Kept for the head of the tables, and for what a recovery decides about every shard's log: at
+/// least, and in tables that have more room. The latter is enough for the most shards with all the
+/// stripes torn that may be under way.
+const HEAD_BYTES_LEAST: u64 = 16 << 10;
+const HEAD_BYTES_MOST: u64 = 32 << 10;
+/// The head has no larger part than this one.
+const HEAD_PART: u64 = 4;
 /// Volumes have this part at least, however many zones there are.
 const VOLUMES_PART: u64 = 4;
 /// Tables of volumes in a new pool, the head's part included: they grow with the drives.
@@ -34,13 +39,18 @@ fn planned_bytes(slot_blocks: u32) -> u64 {
     room.min(TABLES_BYTES_MAX - BLOCK_BYTES as u64)
 }
 
+/// What of so many bytes is kept for the head.
+fn head_bytes(planned: u64) -> u64 {
+    (planned / HEAD_PART).clamp(HEAD_BYTES_LEAST, HEAD_BYTES_MOST)
+}
+
 /// Blocks of a slot for a new pool: room for the segments of as many drives as there may be that
 /// are like the smallest, or of those that there are, and for the tables of volumes.
 pub(crate) fn slot_blocks_for(narrow: Shape, smallest: u64, zone_blocks: u32, zones: u64) -> u32 {
     let most = smallest / u64::from(zone_blocks) * DRIVES_MAX as u64;
     let segments = segments_bytes(narrow, most.max(zones));
     let volumes = smallest.clamp(VOLUMES_BYTES_LEAST, VOLUMES_BYTES_MOST);
-    let volumes = volumes.max(HEAD_BYTES + segments.div_ceil(VOLUMES_PART - 1));
+    let volumes = volumes.max(HEAD_BYTES_MOST + segments.div_ceil(VOLUMES_PART - 1));
     let blocks = 2 + (segments + volumes).div_ceil(BLOCK_BYTES as u64);
     u32::try_from(blocks).unwrap_or(u32::MAX)
 }
@@ -77,7 +87,8 @@ pub(crate) struct TableRoom {
 
 impl TableRoom {
     pub fn of(slot_blocks: u32, narrow: Shape, zones: u64) -> TableRoom {
-        let bytes = planned_bytes(slot_blocks).saturating_sub(HEAD_BYTES);
+        let planned = planned_bytes(slot_blocks);
+        let bytes = planned.saturating_sub(head_bytes(planned));
         let (all, most) = (segments_bytes(narrow, zones), bytes - bytes / VOLUMES_PART);
         TableRoom {
             bytes,
@@ -155,7 +166,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cleaning::window::IN_FLIGHT_MAX;
+    use crate::format::body::{Body, Decided, DecidedLog};
     use crate::level::Level;
+    use crate::options::Settings;
+    use crate::segments::slices::SHARDS_MAX;
 
     #[test]
     fn a_new_pool_has_room_for_the_segments_of_as_many_drives_as_there_may_be() {
@@ -166,10 +181,36 @@ mod tests {
                 let slot = slot_blocks_for(narrow, smallest, zone, zones);
                 let full = TableRoom::of(slot, narrow, zones * DRIVES_MAX as u64);
                 assert!(!full.short, "{level} {smallest}");
-                assert!(full.for_volumes() >= VOLUMES_BYTES_LEAST - HEAD_BYTES);
+                assert!(full.for_volumes() >= VOLUMES_BYTES_LEAST - HEAD_BYTES_LEAST);
                 assert_eq!(full.segments_most(3), None);
             }
         }
+    }
+
+    /// Each shard of a pool with the most of them may leave as many stripes torn as may be under
+    /// way, and the tables may be full.
+    #[test]
+    fn what_is_decided_about_every_log_has_room_in_the_tables_of_drives_of_any_use() {
+        let torn = Settings::default().stripes_in_flight + IN_FLIGHT_MAX;
+        let log = DecidedLog {
+            torn: (0..torn as u64).collect(),
+            ..DecidedLog::default()
+        };
+        let decided = Decided {
+            incarnation: 1,
+            slice_blocks: 1,
+            logs: vec![log; SHARDS_MAX],
+        };
+        let body = Body {
+            sequences: vec![0; SHARDS_MAX],
+            decided: Some(decided),
+            ..Body::default()
+        };
+        let head = body.encoded_bytes() as u64;
+        let blocks = 16_000_000_000 / BLOCK_BYTES as u64;
+        let slot = slot_blocks_for(Level::Raid6.narrow(4), blocks, 1 << 14, 4 * (blocks >> 14));
+        let kept = head_bytes(planned_bytes(slot));
+        assert!(head <= kept, "{head} bytes, and {kept} are kept");
     }
 
     /// The larger the tables, the more updates wait for one checkpoint. In a pool of 1 PB they are

@@ -12,7 +12,7 @@ use crate::location::{ATOMIC_BLOCKS, ROWS_MAX, SEGMENTS_MAX, VOLUME_BLOCKS_MAX};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment};
 use crate::volumes::{ATTRIBUTES_BYTES_MAX, IDS_END, Layer, NAME_BYTES_MAX, Tables};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Lives of segments: with none left for its map a pool can do nothing any more, and no pool comes
 /// to that.
@@ -20,8 +20,12 @@ const GENERATIONS_MAX: u32 = u32::MAX - (1 << 16);
 /// No drives have more blocks than so many together.
 const BLOCKS_MAX: u64 = ZONES_MAX * ROWS_MAX as u64;
 
-/// Refuses tables that no pool writes beside this superblock.
-pub(crate) fn tables(body: &Body, superblock: &Superblock) -> Result<(), Implausible> {
+/// Names that are looked at before others on this core have a turn.
+const NAMES_IN_A_ROW: usize = 8192;
+
+/// Refuses tables that no pool writes beside this superblock. Those of a large pool take a while:
+/// others on this core have their turns.
+pub(crate) async fn tables(body: &Body, superblock: &Superblock) -> Result<(), Implausible> {
     let zones = zones(superblock);
     let rows = superblock.zone_blocks.get();
     slice("slice_blocks", body.slice_blocks)?;
@@ -31,11 +35,14 @@ pub(crate) fn tables(body: &Body, superblock: &Superblock) -> Result<(), Implaus
     }
     within("map_nodes", body.map_nodes, 0..=BLOCKS_MAX)?;
     segments(body, superblock, &zones)?;
+    reactor::yield_now().await;
     layers(body, rows)?;
+    reactor::yield_now().await;
     redirects(&body.tables)?;
+    reactor::yield_now().await;
     volumes(&body.tables)?;
     snapshots(&body.tables)?;
-    names(&body.tables)?;
+    names(&body.tables).await?;
     match &body.decided {
         Some(decided) => self::decided(decided, superblock.incarnation.get()),
         None => Ok(()),
@@ -190,9 +197,12 @@ fn snapshots(tables: &Tables) -> Result<(), Implausible> {
 }
 
 /// Names are such as are given, and each is given once.
-fn names(tables: &Tables) -> Result<(), Implausible> {
-    let mut names = BTreeSet::new();
-    for top in tables.tops() {
+async fn names(tables: &Tables) -> Result<(), Implausible> {
+    let mut names = HashSet::new();
+    for (turn, top) in (0_usize..).zip(tables.tops()) {
+        if turn.is_multiple_of(NAMES_IN_A_ROW) {
+            reactor::yield_now().await;
+        }
         let is_name = (1..=NAME_BYTES_MAX).contains(&top.name.len()) && is_printable(top.name);
         let words = "1 to 255 bytes without control characters, each once";
         let found = format_args!("{:?}", top.name);

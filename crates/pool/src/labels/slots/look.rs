@@ -3,8 +3,9 @@
 use crate::drives::drive::{device_blocks, read_blocks};
 use crate::error::label::DamagedLabel;
 use crate::format::drive_layout::{DriveLayout, FIRST_SLOT};
+use crate::format::encoded::Encoded;
 use crate::format::superblock::{MAGIC, NotSuperblock, Superblock, TELLING_VERSION};
-use crate::labels::slots::{Slot, Tables};
+use crate::labels::slots::{PIECE_BLOCKS, Slot, Tables};
 use crate::location::BLOCK_BYTES;
 use crate::mutation::Mutation;
 use block::{BlockDevice, Buffer, IoError};
@@ -16,9 +17,6 @@ use zerocopy::FromBytes;
 /// not known of for a moment must not be taken for gone.
 const READS_MAX: usize = 4;
 pub(super) const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
-
-/// Tables are read in pieces of so many blocks.
-const PIECE_BLOCKS: usize = 256;
 
 /// A block in which a superblock belongs.
 pub(super) struct Head {
@@ -276,7 +274,7 @@ async fn read_tables<D: BlockDevice>(
     superblock: &Superblock,
     odd: bool,
     tables: Tables,
-) -> Result<Option<(Vec<u8>, bool)>, IoError> {
+) -> Result<Option<(Encoded, bool)>, IoError> {
     let bytes = superblock.body_bytes.get() as usize;
     let blocks = bytes.div_ceil(BLOCK_BYTES) as u64;
     if blocks >= u64::from(superblock.slot_blocks.get()) {
@@ -306,7 +304,7 @@ async fn read_tables_at<D: BlockDevice>(
     superblock: &Superblock,
     start: u64,
     tables: Tables,
-) -> Result<Option<Vec<u8>>, IoError> {
+) -> Result<Option<Encoded>, IoError> {
     let mut left = superblock.body_bytes.get() as usize;
     let blocks = left.div_ceil(BLOCK_BYTES) as u64;
     let mut body = Vec::new();
@@ -321,7 +319,8 @@ async fn read_tables_at<D: BlockDevice>(
         }
     }
     let whole = checksum.finalize() == u64::from(superblock.body_checksum.get());
-    Ok(whole.then_some(body))
+    let checksum = superblock.body_checksum.get();
+    Ok(whole.then(|| Encoded::read(body, checksum)))
 }
 
 /// The blocks of a drive that may hold a superblock or a copy of one: the first one last, which

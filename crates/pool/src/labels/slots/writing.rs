@@ -6,10 +6,11 @@
 use crate::drives::drive::write_blocks;
 use crate::error::PoolError;
 use crate::format::drive_layout::DriveLayout;
+use crate::format::encoded::Encoded;
 use crate::format::superblock::{MEMBER_ACTIVE, Superblock, TELLING_VERSION};
-use crate::join::join_all;
-use crate::labels::slots::Slot;
+use crate::join::join;
 use crate::labels::slots::look::places;
+use crate::labels::slots::{PIECE_BLOCKS, Slot};
 use crate::location::BLOCK_BYTES;
 use crate::mutation::Mutation;
 use block::{BlockDevice, Buffer, Durability, IoError};
@@ -19,10 +20,10 @@ pub(crate) async fn write<D: BlockDevice>(
     device: &D,
     superblock: &Superblock,
     layout: DriveLayout,
-    body: &[u8],
+    tables: &Encoded,
 ) -> Result<(), IoError> {
     let odd = !superblock.sequence.get().is_multiple_of(2);
-    write_in(device, superblock, layout, odd, body).await
+    write_in(device, superblock, layout, odd, tables).await
 }
 
 /// Writes a superblock and its tables to a slot, durably.
@@ -31,79 +32,83 @@ pub(crate) async fn write_in<D: BlockDevice>(
     superblock: &Superblock,
     layout: DriveLayout,
     odd: bool,
-    body: &[u8],
+    tables: &Encoded,
 ) -> Result<(), IoError> {
+    let body = tables.bytes();
     let mut sealed = superblock.clone();
     sealed.drive_blocks = layout.blocks.into();
     sealed.zone_base = layout.zone_base.into();
     sealed.zone_blocks = layout.zone_blocks.into();
     sealed.slot_blocks = layout.slot_blocks.into();
     sealed.body_bytes = (body.len() as u32).into();
-    sealed.body_checksum = crc_fast::crc32_iscsi(body).into();
+    sealed.body_checksum = tables.checksum().into();
     let blocks = body.len().div_ceil(BLOCK_BYTES);
     if blocks >= layout.slot_blocks as usize {
         return Err(IoError::CapacityExceeded);
     }
     let head = sealed.seal();
-    let mut tables = Buffer::zeroed(blocks * BLOCK_BYTES);
-    tables[..body.len()].copy_from_slice(body);
-    let at = layout.tables(odd, false, blocks as u64);
-    let mut writes = vec![(at, tables)];
-    writes.extend(copies(&sealed, &head, layout, odd, body));
-    let writes = writes
-        .into_iter()
-        .map(|(at, buffer)| write_blocks(device, at, buffer, Durability::Cached));
-    for (_, written) in join_all(writes).await {
-        written?;
-    }
+    let (copy_superblock, copy_tables) = copies(&sealed, layout, blocks as u64);
+    let near = write_tables(device, layout.tables(odd, false, blocks as u64), body);
+    let far = async {
+        if copy_superblock {
+            write_head(device, layout.superblock(odd, true), &head).await?;
+        }
+        if copy_tables {
+            write_tables(device, layout.tables(odd, true, blocks as u64), body).await?;
+        }
+        Ok(())
+    };
+    let (near, far) = join(near, far).await;
+    near.and(far)?;
     let flushes = !Mutation::SuperblockStaysCached.is_planted();
     if flushes {
         device.flush().await?;
     }
-    let mut superblock = Buffer::new(BLOCK_BYTES);
-    superblock.copy_from_slice(&head);
-    let at = layout.superblock(odd, false);
-    write_blocks(device, at, superblock, Durability::Cached)
-        .await
-        .1?;
+    write_head(device, layout.superblock(odd, false), &head).await?;
     match flushes {
         true => device.flush().await,
         false => Ok(()),
     }
 }
 
-/// What goes to the other end of a slot: the superblock once more, and the tables where no other
-/// drive has them, as far as there is room.
-fn copies(
-    superblock: &Superblock,
+async fn write_head<D: BlockDevice>(
+    device: &D,
+    at: u64,
     head: &[u8; BLOCK_BYTES],
-    layout: DriveLayout,
-    odd: bool,
-    body: &[u8],
-) -> Option<(u64, Buffer)> {
-    let blocks = body.len().div_ceil(BLOCK_BYTES);
-    let (one, both) = layout.has_room_for_copies(blocks as u64);
+) -> Result<(), IoError> {
+    write_blocks(device, at, Buffer::copy_of(head), Durability::Cached)
+        .await
+        .1
+}
+
+/// Writes tables from a block on, piece by piece.
+async fn write_tables<D: BlockDevice>(device: &D, start: u64, body: &[u8]) -> Result<(), IoError> {
+    let pieces = body.chunks(PIECE_BLOCKS * BLOCK_BYTES);
+    for (at, piece) in (start..).step_by(PIECE_BLOCKS).zip(pieces) {
+        if at > start {
+            reactor::yield_now().await;
+        }
+        let mut buffer = Buffer::new(piece.len().next_multiple_of(BLOCK_BYTES));
+        let (tables, rest) = buffer.split_at_mut(piece.len());
+        tables.copy_from_slice(piece);
+        rest.fill(0);
+        write_blocks(device, at, buffer, Durability::Cached)
+            .await
+            .1?;
+    }
+    Ok(())
+}
+
+/// What goes to the other end of a slot, as far as there is room: whether the superblock once more,
+/// and whether tables of so many blocks, which are copied where no other drive has them.
+fn copies(superblock: &Superblock, layout: DriveLayout, blocks: u64) -> (bool, bool) {
+    let (one, both) = layout.has_room_for_copies(blocks);
     if !one || superblock.version.get() < TELLING_VERSION {
-        return None;
+        return (false, false);
     }
     let members = superblock.members.iter();
     let active = members.filter(|member| member.state == MEMBER_ACTIVE);
-    let tables = if both && active.count() == 1 {
-        blocks
-    } else {
-        0
-    };
-    let mut buffer = Buffer::zeroed((1 + tables) * BLOCK_BYTES);
-    let (head_at, tables_at) = match odd {
-        true => (0, BLOCK_BYTES),
-        false => (tables * BLOCK_BYTES, 0),
-    };
-    buffer[head_at..head_at + BLOCK_BYTES].copy_from_slice(head);
-    if tables > 0 {
-        buffer[tables_at..tables_at + body.len()].copy_from_slice(body);
-    }
-    let first = layout.tables(odd, true, tables as u64);
-    Some((first.min(layout.superblock(odd, true)), buffer))
+    (true, both && active.count() == 1)
 }
 
 /// Makes the superblock of a slot of a member, and the copy of it, unreadable, durably.
