@@ -189,11 +189,12 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
                 true => Ok(self.core.admission_of_promised()),
                 false => self.core.admit(volume, range).await,
             };
-            let admission = match admission {
+            let mut admission = match admission {
                 Ok(admission) => admission,
                 Err(error) => return (behind(written, buffer), Err(error)),
             };
             let request = Request::new(range.blocks);
+            admission.begin(&request);
             self.core.enqueue([Item::Write {
                 request: request.clone(),
                 volume,

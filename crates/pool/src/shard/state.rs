@@ -19,6 +19,7 @@ use crate::stripes::item::Completed;
 use crate::stripes::order::LogOrder;
 use crate::stripes::queue::Queue;
 use crate::volumes::Tables;
+use crate::writing::admission::Left;
 use reactor::mailbox::Sender;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -57,6 +58,8 @@ pub(crate) struct State {
     pub queue: Queue,
     /// Space that writes under way will take.
     pub admitted: Admitted,
+    /// Those of them that nobody waits for any more.
+    pub left: Vec<Left>,
     /// The writer has found no room for the queue's head, and has waited while much was done about
     /// it.
     pub urgent: bool,
@@ -132,6 +135,7 @@ impl State {
             segment_opened: false,
             queue: Queue::default(),
             admitted: Default::default(),
+            left: Vec::new(),
             urgent: false,
             moving: Default::default(),
             cleaning: None,

@@ -71,6 +71,11 @@ impl Request {
         }
     }
 
+    /// Nothing remains to be done.
+    pub fn is_done(&self) -> bool {
+        self.remaining.get() == 0
+    }
+
     pub async fn wait(&self) -> Result<(), IoError> {
         self.done.wait().await;
         self.error.get().map_or(Ok(()), Err)

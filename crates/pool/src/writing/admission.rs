@@ -6,8 +6,10 @@ use crate::location::Mapping;
 use crate::segments::admitted::Backing;
 use crate::shard::core::Core;
 use crate::shard::state::State;
+use crate::stripes::item::Request;
 use block::{BlockDevice, BlockRange, IoError};
 use reactor::Instant;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// A refusal is certain after so many looks, each at the state as a checkpoint has it.
@@ -48,6 +50,15 @@ pub(crate) struct Admission<'a, D: BlockDevice + 'static> {
     pub backing: Backing,
     /// How many of them were guessed.
     guessed: u64,
+    /// The write, once it is in the queue.
+    request: Option<Rc<Request>>,
+}
+
+impl<D: BlockDevice + 'static> Admission<'_, D> {
+    /// The write that was admitted gets in line: it takes its space whether anybody waits or not.
+    pub fn begin(&mut self, request: &Rc<Request>) {
+        self.request = Some(Rc::clone(request));
+    }
 }
 
 impl<D: BlockDevice + 'static> Drop for Admission<'_, D> {
@@ -56,11 +67,25 @@ impl<D: BlockDevice + 'static> Drop for Admission<'_, D> {
             // What a panic found half changed may panic again, which would end the process.
             return;
         }
-        let admitted = &mut self.core.state.borrow_mut().admitted;
-        if admitted.end(self.blocks, self.guessed) {
-            self.core.looked_up.notify_all();
+        let mut state = self.core.state.borrow_mut();
+        let (blocks, guessed) = (self.blocks, self.guessed);
+        match self.request.take().filter(|request| !request.is_done()) {
+            Some(request) => state.left.push(Left {
+                request,
+                blocks,
+                guessed,
+            }),
+            None if state.admitted.end(blocks, guessed) => self.core.looked_up.notify_all(),
+            None => {}
         }
     }
+}
+
+/// A write that nobody waits for any more and that is under way: it counts until it has ended.
+pub(crate) struct Left {
+    request: Rc<Request>,
+    blocks: u64,
+    guessed: u64,
 }
 
 /// While this is there no write is taken for new blocks without a look at the map.
@@ -148,6 +173,22 @@ impl<D: BlockDevice + 'static> Core<D> {
             blocks,
             backing,
             guessed: 0,
+            request: None,
+        }
+    }
+
+    /// Has those writes count as answered that have ended and that nobody waited for.
+    pub fn end_left(&self) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let ended = state.left.extract_if(.., |left| left.request.is_done());
+        for Left {
+            blocks, guessed, ..
+        } in ended
+        {
+            if state.admitted.end(blocks, guessed) {
+                self.looked_up.notify_all();
+            }
         }
     }
 

@@ -47,10 +47,13 @@ impl<D: BlockDevice + 'static> Core<D> {
             }
             if self.stopping.get() {
                 self.fail_queue(IoError::NotReady);
+                self.end_left();
                 return;
             }
             self.wait_for_more(&mut patience).await;
-            match self.next_host_batch() {
+            let next = self.next_host_batch();
+            self.end_left();
+            match next {
                 Next::Batch(batch) => self.clone().launch(*batch),
                 Next::NoSpace => {
                     self.upkeep.notify_one();

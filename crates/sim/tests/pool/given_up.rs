@@ -1,7 +1,8 @@
-//! Changes that nobody waits for any more: each happens as a whole, or not at all.
+//! What nobody waits for any more: a change happens as a whole, or not at all, and a write takes no
+//! more room than there is.
 
 use crate::sharded;
-use crate::support::{BLOCK, Machine, create, read, volume, write};
+use crate::support::{BLOCK, Machine, create, read, rest, volume, with_drives, write};
 use block::{BlockDevice, Buffer, Durability, Lba};
 use pool::{Level, Pool, PoolState, VolumeId};
 use reactor::Reactor;
@@ -94,4 +95,36 @@ fn a_drive_whose_joining_was_given_up_joins_or_does_not() {
         });
     }
     assert!(joined > 0, "none has joined");
+}
+
+/// The room for a write that was given up counted for no longer than until the next merge,
+/// although it was in the queue yet, and was written later: a pool took more than it can hold.
+#[test]
+fn writes_that_were_given_up_take_no_more_than_there_is_room_for() {
+    for shards in [1, 3] {
+        with_drives(3, async |drives| {
+            let pool = sharded::create(shards, &drives, Level::Raid1).await;
+            let usable = pool.status().usable_bytes;
+            let blocks = 4 * usable / BLOCK as u64;
+            let id = sharded::volume(&pool, blocks).await;
+            let device = pool.volume(id).expect("the volume");
+            for start in (0..blocks - 16).step_by(16) {
+                let buffer = Buffer::copy_of(&[7; 16 * BLOCK]);
+                let write = device.write(Lba(start), buffer, Durability::Durable);
+                // It gets in line, or waits for room.
+                let _ = reactor::timeout(Duration::ZERO, write).await;
+                if start % 512 == 0 {
+                    let pool = pool.clone();
+                    drop(reactor::spawn(async move { pool.checkpoint().await }));
+                    reactor::sleep(Duration::from_micros(300)).await;
+                }
+            }
+            rest().await;
+            pool.checkpoint().await.expect("a checkpoint");
+            let status = pool.status();
+            assert!(status.used_bytes > usable / 2, "{shards}: {status:?}");
+            assert!(status.used_bytes <= usable, "{shards}: {status:?}");
+            pool.close().await.expect("closed");
+        });
+    }
 }
