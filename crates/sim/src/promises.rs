@@ -16,7 +16,7 @@ mod table;
 use crate::drive::{Lie, Power, SimDrive};
 use crate::random::Random;
 use crate::run::Report;
-use crate::world::race;
+use crate::world::{STEP_MOST, race};
 use history::History;
 use pool::{
     CreateOptions, DriveId, Entropy, HostId, Level, OpenOptions, Pool, PoolError, PoolState,
@@ -171,6 +171,7 @@ impl Trial {
     /// One life, which ends as `work` says, or with the power.
     fn live(&self, work: impl Future<Output = Result<End, String>>) -> Result<(), String> {
         let reactor = Reactor::simulated(self.random.word());
+        reactor.bound_steps(STEP_MOST);
         let limited = async {
             let ended = reactor::timeout(PATIENCE, work).await;
             ended.unwrap_or_else(|_| Err("a life comes to no end".to_owned()))
