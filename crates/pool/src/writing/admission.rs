@@ -1,7 +1,6 @@
 //! Who may take space: writes are admitted only while what lives, and what is promised to volumes
 //! that reserve space, stays within what the pool can hold. Overwriting needs no new space.
 
-use crate::checkpoint::Resume;
 use crate::location::Mapping;
 use crate::segments::admitted::Backing;
 use crate::shard::core::Core;
@@ -152,8 +151,8 @@ impl<D: BlockDevice + 'static> Core<D> {
                 continue;
             }
             let coordinator = self.coordinator().ok_or(IoError::DeviceGone)?;
-            let merged = coordinator.checkpoint_with(Resume::AtFreeze, |_| Ok(()));
-            merged.await.map_err(|_| IoError::DeviceGone)?;
+            let merged = coordinator.merge_for_room().await;
+            merged.map_err(|_| IoError::DeviceGone)?;
         }
         if let Some(coordinator) = self.coordinator() {
             coordinator.refused();

@@ -37,13 +37,24 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 // those of deleted volumes are freed some at a time.
                 Dealt::TooLittle { dirty: true } => {
                     self.take_back_room(true).await.map_err(failed)?;
-                    let merged = self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
-                    merged.map_err(failed)?;
+                    self.merge_for_room().await.map_err(failed)?;
                 }
             }
         }
         self.refused();
         Err(IoError::CapacityExceeded)
+    }
+
+    /// Takes a checkpoint in a task of its own: whoever waits for room may give up, and a
+    /// checkpoint that ends half way takes the pool offline.
+    pub async fn merge_for_room(self: &Rc<Self>) -> Result<(), PoolError> {
+        let coordinator = self.clone();
+        reactor::spawn(async move {
+            coordinator
+                .checkpoint_with(Resume::AtFreeze, |_| Ok(()))
+                .await
+        })
+        .await
     }
 
     /// Deals the room that a merge gave back: what hosts overwrote took room and is nothing new.

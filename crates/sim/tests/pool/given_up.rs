@@ -128,3 +128,33 @@ fn writes_that_were_given_up_take_no_more_than_there_is_room_for() {
         });
     }
 }
+
+/// In a pool that is all but full a write takes a checkpoint itself, to find out what lives. When
+/// it was given up then, the pool was offline.
+#[test]
+fn a_write_that_is_given_up_while_it_waits_for_room_ends_alone() {
+    let mut given_up = 0;
+    for shards in [1, 3] {
+        with_drives(3, async |drives| {
+            let pool = sharded::create(shards, &drives, Level::Raid1).await;
+            let usable = pool.status().usable_bytes / BLOCK as u64;
+            let id = sharded::volume(&pool, 2 * usable).await;
+            let device = pool.volume(id).expect("the volume");
+            let mut blocks = 0;
+            while sharded::try_write(&device, blocks, 1, 7).await.is_ok() {
+                blocks += 1;
+            }
+            assert!(blocks > usable / 2, "{blocks} of {usable}");
+            for micros in (0..2000).step_by(20) {
+                // What is overwritten counts twice until the next merge.
+                let _ = sharded::try_write(&device, micros % blocks, 1, 8).await;
+                let write = sharded::try_write(&device, blocks + 20, 1, 9);
+                let ended = reactor::timeout(Duration::from_micros(micros), write).await;
+                given_up += usize::from(ended.is_err());
+                assert_eq!(pool.status().state, PoolState::Online, "{shards}: {micros}");
+            }
+            pool.close().await.expect("closed");
+        });
+    }
+    assert!(given_up > 20, "{given_up}");
+}
