@@ -5,7 +5,7 @@ mod newest;
 mod places;
 mod using;
 
-pub use newest::{NewestLabel, newest_label};
+pub use newest::{NewestLabel, forget_newest_label, newest_label};
 pub use places::{Place, header_places, label_places, node_places, table_places};
 pub use using::open_and_use;
 

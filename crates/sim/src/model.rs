@@ -97,8 +97,29 @@ impl Settled {
 struct Open {
     stamp: Stamp,
     submitted: u64,
-    /// When the write failed: its parts may have come through until then.
-    failed: Option<u64>,
+    fate: Fate,
+}
+
+/// How a write ended that was not acknowledged, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It has not ended.
+    UnderWay,
+    /// Its parts may have come through until then.
+    Failed(u64),
+    /// Nobody waits for it any more: its parts may come through then, or at any time later. They
+    /// come before those of a write that is begun then.
+    Left(u64),
+}
+
+impl Fate {
+    /// It ended before `now`, so that a write which is begun now comes behind it.
+    fn is_before(self, now: u64) -> bool {
+        match self {
+            Fate::UnderWay => false,
+            Fate::Failed(ended) | Fate::Left(ended) => ended <= now,
+        }
+    }
 }
 
 /// A value that a block may have, and when the write of it was submitted.
@@ -133,6 +154,9 @@ pub struct Image {
     pub size: u64,
     /// Writes in flight, by number.
     pub writes: BTreeMap<u64, Write>,
+    /// Writes that nobody waits for any more, and that may be in flight as long as the pool is
+    /// open.
+    left: BTreeMap<u64, Write>,
     /// Reads in flight, by number.
     reads: BTreeMap<u64, Read>,
     /// Writes that ended while reads in flight were, and when.
@@ -158,12 +182,16 @@ impl Image {
                 other.atomic = false;
             }
         }
+        // This one comes second for certain.
+        for other in self.left.values_mut() {
+            other.atomic &= !write.overlaps(other);
+        }
         for (block, stamp) in (write.start..).zip(&write.stamps) {
             let model = self.blocks.entry(block).or_insert_with(zero_block);
             model.open.push(Open {
                 stamp: *stamp,
                 submitted: write.submitted,
-                failed: None,
+                fate: Fate::UnderWay,
             });
         }
         for read in self.reads.values_mut() {
@@ -190,10 +218,10 @@ impl Image {
                     by: now,
                 });
             }
-            // Writes that failed before this one was submitted are behind it.
+            // Writes that ended before this one was submitted are behind it.
             model
                 .open
-                .retain(|open| open.failed.is_none_or(|failed| failed > write.submitted));
+                .retain(|open| !open.fate.is_before(write.submitted));
         }
         self.remember_beside_reads(now, write);
     }
@@ -205,15 +233,73 @@ impl Image {
             return;
         };
         write.atomic = false;
+        self.end(&write, Fate::Failed(now));
+        self.remember_beside_reads(now, write);
+    }
+
+    /// Nobody waits for a write any more: each of its blocks may or may not have it, now or later.
+    pub fn leave(&mut self, number: u64, now: u64) {
+        if let Some(write) = self.writes.remove(&number) {
+            self.end(&write, Fate::Left(now));
+            self.left.insert(number, write);
+        }
+    }
+
+    /// A write ends without having been acknowledged.
+    fn end(&mut self, write: &Write, fate: Fate) {
         for (block, stamp) in (write.start..).zip(&write.stamps) {
             let open = self.blocks.get_mut(&block).map(|model| &mut model.open);
             for open in open.into_iter().flatten() {
                 if open.stamp == *stamp && open.submitted == write.submitted {
-                    open.failed = Some(now);
+                    open.fate = fate;
                 }
             }
         }
-        self.remember_beside_reads(now, write);
+    }
+
+    /// Blocks of writes that may be in flight, whether anybody waits for them or not.
+    pub fn blocks_under_way(&self) -> u64 {
+        let writes = self.writes.values().chain(self.left.values());
+        writes.map(|write| write.stamps.len() as u64).sum()
+    }
+
+    /// The pool was closed, or has died: what was left came before that, or never comes. Like what
+    /// was in flight, it is whole or absent where it is atomic.
+    pub fn end_left(&mut self) {
+        self.writes.append(&mut self.left);
+        for open in self.blocks.values_mut().flat_map(|model| &mut model.open) {
+            if let Fate::Left(ended) = open.fate {
+                open.fate = Fate::Failed(ended);
+            }
+        }
+    }
+
+    /// It has so many blocks from now on.
+    pub fn resize(&mut self, blocks: u64) {
+        for block in blocks..self.size {
+            self.pin(block, 0);
+        }
+        self.size = blocks;
+        // They may have come before, and have lost what is cut off.
+        for write in self.left.values_mut() {
+            write.atomic = false;
+        }
+    }
+
+    /// It is what another is from now on. Writes that are left may still be on their way to it.
+    pub fn become_like(&mut self, other: Image) {
+        let former = std::mem::replace(self, other);
+        for (number, mut write) in former.left {
+            write.atomic = false;
+            for (block, stamp) in (write.start..).zip(&write.stamps) {
+                let own = |open: &&Open| open.stamp == *stamp && open.submitted == write.submitted;
+                let open = former.blocks.get(&block).map(|model| &model.open);
+                let open = open.into_iter().flatten().find(own);
+                let model = self.blocks.entry(block).or_insert_with(zero_block);
+                model.open.extend(open);
+            }
+            self.left.insert(number, write);
+        }
     }
 
     /// A write has ended while reads may be under way.
@@ -251,14 +337,19 @@ impl Image {
         self.writes.values().any(|write| write.covers(block))
     }
 
-    /// A block was read with nothing in flight: it must stay so.
+    /// A block was read with nothing in flight that anybody waits for: it must stay so, unless one
+    /// that is left comes.
     pub fn pin(&mut self, block: u64, stamp: Stamp) {
-        if stamp == 0 {
-            self.blocks.remove(&block);
-        } else {
+        let open = self.blocks.remove(&block).map(|model| model.open);
+        let mut open = open.unwrap_or_default();
+        open.retain(|open| {
+            let has_come = stamp != 0 && open.stamp == stamp;
+            matches!(open.fate, Fate::Left(_)) && !has_come
+        });
+        if stamp != 0 || !open.is_empty() {
             let model = BlockModel {
                 settled: vec![Settled::always(stamp)],
-                open: Vec::new(),
+                open,
             };
             self.blocks.insert(block, model);
         }
@@ -283,9 +374,10 @@ impl Image {
         }
     }
 
-    /// What it is at this instant, without the writes in flight as such.
+    /// What it is at this instant, without the writes in flight as such: none of them comes later.
     pub fn copy(&self) -> Image {
         let mut copy = self.clone();
+        copy.end_left();
         copy.crash();
         copy
     }
@@ -306,7 +398,7 @@ impl Image {
         })
     }
 
-    /// Nothing is in flight any more.
+    /// Nothing is in flight any more that anybody waits for.
     pub fn crash(&mut self) {
         self.writes.clear();
         self.reads.clear();

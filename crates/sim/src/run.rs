@@ -27,7 +27,9 @@
 //!   reaches the drives within four seconds; another takes the pool by force; then the first goes
 //!   on in turns with it, its clock having gone on or not.
 //! - Drives join, new ones and former members with old labels, and are asked to leave.
-//! - Who asked for a change, or for a read, gives up waiting for it.
+//! - Who asked for anything gives up waiting for it: for a change, a read, a write, an opening.
+//!   What was written then may come at any time as long as the pool is open, but not behind
+//!   what is written later.
 //!
 //! Pools have 1 to 32 drives, of one size or of several, segments of any width, volumes of which
 //! some reserve space, and several clients at once. Between lives a pool may be exported.
@@ -73,6 +75,10 @@ pub struct Options {
     /// requests that outlast the process which began them, single requests that take long, wrong
     /// bits in labels.
     pub latecomers: bool,
+    /// What came later still: in half of the worlds who asked for anything at all gives up waiting
+    /// for it at times, for writes and openings too; names and promises of space change; and
+    /// drives forget a label of which stripes tell.
+    pub newcomers: bool,
     /// Bad drives lie as well.
     pub liars: bool,
     /// More drives than may be lost are not ready for reads for seconds, at times.
@@ -95,6 +101,7 @@ impl Options {
             wide: None,
             rivals: false,
             latecomers: true,
+            newcomers: true,
             liars: false,
             outages: false,
             extents: false,
@@ -228,6 +235,8 @@ fn chance_of(seed: u64, [random, extra, later]: [Random; 3]) -> Chance {
         bits: of(0xb175_0000_0000),
         lies: of(0x11e5_0000_0000),
         outages: of(0x0a7a_9e00_0000),
+        leaving: of(0x1eaf_0000_0000),
+        witnesses: of(0x717_0000_0000),
     }
 }
 

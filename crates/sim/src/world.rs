@@ -2,24 +2,27 @@
 
 mod changes;
 mod clients;
+mod comparing;
+mod drives;
 mod extents;
 mod labels;
+mod leaving;
 mod misfortunes;
 mod outages;
 mod refusals;
 mod rivals;
 mod served;
+mod settings;
+mod witnesses;
 
 use crate::drive::{Power, SimDrive};
-use crate::model::{self, Image};
+use crate::model::Image;
 use crate::random::Random;
 use crate::run::{Options, Report};
-use block::{BlockDevice, Buffer, Lba};
 use changes::Pending;
 use outages::Outages;
 use pool::{
-    CreateOptions, DriveId, Entropy, HostId, Level, OpenOptions, PoolError, Settings, SnapshotId,
-    VolumeId, VolumeOptions,
+    CreateOptions, DriveId, Entropy, HostId, Level, OpenOptions, PoolError, Settings, VolumeOptions,
 };
 use reactor::Reactor;
 use rivals::Rest;
@@ -31,6 +34,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
+use witnesses::Forgetful;
 
 const BLOCK: usize = 4096;
 /// Virtual time after which clients that still work are stuck.
@@ -51,6 +55,8 @@ pub(crate) struct Model {
     pub reserved: BTreeSet<u32>,
     /// Volumes that may never be refused a write.
     pub reserving: BTreeSet<u32>,
+    /// What volumes were called last that were renamed.
+    pub names: BTreeMap<u32, String>,
 }
 
 /// What decides, each for itself, so that whoever asks one of them more often leaves the others as
@@ -79,6 +85,10 @@ pub(crate) struct Chance {
     pub lies: Random,
     /// Decides when drives are not ready.
     pub outages: Random,
+    /// Decides who gives up waiting for what was always waited for once.
+    pub leaving: Random,
+    /// Decides when drives forget the newest label.
+    pub witnesses: Random,
 }
 
 pub(crate) struct World {
@@ -103,6 +113,12 @@ pub(crate) struct World {
     bits: Random,
     lies: Random,
     outage_chance: Random,
+    leaving: Random,
+    /// Requests of every kind are given up.
+    leaves: bool,
+    witness_chance: Random,
+    /// Drives without the label that this life wrote last.
+    forgetful: RefCell<Option<Forgetful>>,
     outages: Outages,
     /// Since a bit of a label was wrong the pool has been open.
     labels_whole: Cell<bool>,
@@ -157,9 +173,12 @@ impl World {
             bits,
             lies,
             outages,
+            leaving,
+            witnesses,
         } = chance;
         World {
             crowded: options.crowded.unwrap_or(random.once_in(4)),
+            leaves: options.newcomers && leaving.once_in(2),
             options,
             level,
             width,
@@ -179,6 +198,9 @@ impl World {
             bits,
             lies,
             outage_chance: outages,
+            leaving,
+            witness_chance: witnesses,
+            forgetful: RefCell::default(),
             outages: Outages::default(),
             labels_whole: Cell::new(true),
             undecided: RefCell::default(),
@@ -345,6 +367,7 @@ impl World {
         drop(reactor);
         let ended = self.outage_ended_it();
         self.serving.take();
+        self.check_witnesses()?;
         self.end_outage();
         self.end_host();
         self.count(|report| report.crashes += u64::from(outcome.is_none()));
@@ -384,6 +407,7 @@ impl World {
         self.labels_whole.set(true);
         self.fuller.borrow_mut().clear();
         self.reconcile(&pool)?;
+        self.end_what_was_left();
         self.outage_is_over().await;
         self.compare(&pool).await?;
         if !last {
@@ -397,6 +421,7 @@ impl World {
         self.still_holds()?;
         if !last {
             self.spoil_others(&pool);
+            self.may_leave_witnesses(&pool).await?;
         }
         let counters = pool.counters();
         if counters.miscounted_segments > 0 {
@@ -407,9 +432,17 @@ impl World {
             report.rebalanced += counters.rebalanced_blocks;
             report.reconstructed += counters.reconstructed_reads;
         });
-        let closed = match self.later.once_in(4) {
-            true => pool.export().await,
-            false => pool.close().await,
+        let exports = self.later.once_in(4);
+        let close = async {
+            match exports {
+                true => pool.export().await,
+                false => pool.close().await,
+            }
+        };
+        let closed = match last {
+            true => close.await,
+            // The process ends while it is being closed.
+            false => self.or_leave(close).await.unwrap_or(Ok(())),
         };
         closed.map_err(|error| format!("the pool does not close: {error}"))
     }
@@ -426,7 +459,12 @@ impl World {
             ..OpenOptions::new(self.host())
         };
         self.still_holds()?;
-        let mut opened = Served::open(shards, drives.clone(), options.clone()).await;
+        let opened = self.may_leave_an_opening(shards, &drives, &options).await;
+        self.still_holds()?;
+        let mut opened = match opened {
+            Some(opened) => opened,
+            None => Served::open(shards, drives.clone(), options.clone()).await,
+        };
         self.still_holds()?;
         while let Err(PoolError::Held { holder }) = &opened {
             // The one that was to have it died before it could say so.
@@ -445,114 +483,6 @@ impl World {
             self.still_holds()?;
         }
         opened.map_err(|error| format!("the pool does not open: {error}"))
-    }
-
-    /// Compares every block of everything, with nothing in flight.
-    async fn compare(&self, pool: &Served) -> Result<(), String> {
-        let volumes: Vec<u32> = self.model.borrow().volumes.keys().copied().collect();
-        for id in volumes {
-            let device = pool
-                .volume(VolumeId(id))
-                .map_err(|error| format!("{id}: {error}"))?;
-            self.compare_image(&device, |model| model.volumes.get_mut(&id), id)
-                .await?;
-        }
-        let snapshots: Vec<u32> = self.model.borrow().snapshots.keys().copied().collect();
-        for id in snapshots {
-            let device = pool.snapshot_device(SnapshotId(id));
-            let device = device.map_err(|error| format!("snapshot {id}: {error}"))?;
-            self.compare_image(&device, |model| model.snapshots.get_mut(&id), id)
-                .await?;
-        }
-        if self.options.extents {
-            self.check_extents(pool).await?;
-        }
-        if self.extra.once_in(4) {
-            self.check_accounts(pool).await?;
-        }
-        Ok(())
-    }
-
-    /// Every block in use is somebody's, and every volume has what it reads as.
-    async fn check_accounts(&self, pool: &Served) -> Result<(), String> {
-        let before = pool.status().used_bytes;
-        let accounts = pool.accounting().await;
-        let accounts = accounts.map_err(|error| format!("accounts: {error}"))?;
-        // A layer without a name may be freed while maps are read for the accounts.
-        let used = before.max(pool.status().used_bytes);
-        // What several share is nobody's when each of them has overwritten it.
-        let users = accounts.volumes.values().chain(accounts.snapshots.values());
-        let shared: u64 = users.map(|used| used.shared_bytes).sum();
-        self.unnamed
-            .set((accounts.unnamed_bytes + shared) / BLOCK as u64);
-        // What the cleaner moves meanwhile counts twice until the next checkpoint.
-        if accounts.total_bytes > used {
-            return Err(format!("{used} bytes in use, but {accounts:?}"));
-        }
-        let model = self.model.borrow();
-        let volumes = model.volumes.iter();
-        let volumes = volumes.map(|(id, image)| (accounts.volumes.get(&VolumeId(*id)), image));
-        let snapshots = model.snapshots.iter();
-        let snapshots =
-            snapshots.map(|(id, image)| (accounts.snapshots.get(&SnapshotId(*id)), image));
-        for (found, image) in volumes.chain(snapshots) {
-            let expected = image.blocks_written() * BLOCK as u64;
-            if found.is_none_or(|found| found.logical_bytes != expected) {
-                return Err(format!("{expected} bytes are written, but {found:?}"));
-            }
-        }
-        Ok(())
-    }
-
-    async fn compare_image(
-        &self,
-        device: &Device,
-        image: impl Fn(&mut Model) -> Option<&mut Image>,
-        id: u32,
-    ) -> Result<(), String> {
-        let size = device.geometry().block_count;
-        let expected = image(&mut self.model.borrow_mut()).map_or(0, |image| image.size);
-        if size != expected {
-            return Err(format!("{id} has {size} blocks, not {expected}"));
-        }
-        let mut now = BTreeMap::new();
-        let mut at = 0;
-        while at < size {
-            let blocks = (size - at).min(16);
-            let buffer = Buffer::new(blocks as usize * BLOCK);
-            let (buffer, result) = device.read(Lba(at), buffer).await;
-            self.still_holds()?;
-            result.map_err(|error| format!("{id}: blocks {at}+{blocks} do not read: {error}"))?;
-            let mut model = self.model.borrow_mut();
-            let Some(image) = image(&mut model) else {
-                return Ok(());
-            };
-            for (block, content) in (at..).zip(buffer.chunks(BLOCK)) {
-                let allowed = image.allowed(block);
-                let Some(stamp) = model::stamp_of(content) else {
-                    return Err(format!("{id}: block {block} is a mixture"));
-                };
-                if !allowed.contains(&stamp) {
-                    return Err(format!(
-                        "{id}: block {block} reads {stamp}, not {allowed:?}"
-                    ));
-                }
-                now.insert(block, stamp);
-                image.pin(block, stamp);
-            }
-            at += blocks;
-        }
-        let mut model = self.model.borrow_mut();
-        if let Some(image) = image(&mut model) {
-            if let Some(write) = image.torn(&now) {
-                return Err(format!(
-                    "{id}: write {:?} is torn",
-                    image.writes.get(&write)
-                ));
-            }
-            image.crash();
-        }
-        Ok(())
     }
 }
 

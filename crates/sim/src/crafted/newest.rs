@@ -31,6 +31,26 @@ pub fn newest_label(drive: &SimDrive) -> Option<NewestLabel> {
     whole.max_by_key(|label| label.rank)
 }
 
+/// Takes the newest label of a drive away, without a trace.
+pub fn forget_newest_label(drive: &SimDrive) {
+    let Some(newest) = newest_label(drive) else {
+        return;
+    };
+    for at in labels(drive) {
+        if read(drive, at).is_some_and(|label| label.rank == newest.rank) {
+            let label = drive.content(at);
+            drive.put(at, vec![0; BLOCK]);
+            drive.put(copy_of(&label, at), vec![0; BLOCK]);
+        }
+    }
+}
+
+/// Where the copy of a superblock is.
+fn copy_of(label: &[u8], at: u64) -> u64 {
+    let (slot, end) = (SLOT_BLOCKS.read(label), DRIVE_BLOCKS.read(label));
+    if at == 1 { slot } else { end - slot }
+}
+
 fn identifier(from: &[u8]) -> [u8; 16] {
     let mut id = [0; 16];
     id.copy_from_slice(&from[..16]);
@@ -55,8 +75,7 @@ fn read(drive: &SimDrive, at: u64) -> Option<NewestLabel> {
     let blocks = bytes.div_ceil(BLOCK) as u64;
     let mut parts = vec![at..at + 1, start..start + blocks];
     // At the other end of the slot are copies.
-    let (slot, end) = (SLOT_BLOCKS.read(&label), DRIVE_BLOCKS.read(&label));
-    let copy = if at == 1 { slot } else { end - slot };
+    let copy = copy_of(&label, at);
     if drive.content(copy) == label {
         parts.push(copy..copy + 1);
         let (start, _) = tables_at(&label, copy);

@@ -1,7 +1,9 @@
 //! What goes wrong with a drive, and comes right again.
 
-use super::{BLOCK, Flight, SECTOR, SimDrive};
+use super::{BLOCK, Flight, Power, SECTOR, SimDrive};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 impl SimDrive {
     /// Answers that it is not ready so many times.
@@ -76,6 +78,18 @@ impl SimDrive {
         }
     }
 
+    /// Another drive with what this one has, which does nothing wrong, after its power has failed.
+    pub fn copy_without_power(&self, power: &Rc<Power>) -> SimDrive {
+        let media = self.media.borrow().clone();
+        let copy = SimDrive {
+            block_bytes: self.block_bytes,
+            media: Rc::new(RefCell::new(media)),
+            ..SimDrive::new(self.blocks, power.clone())
+        };
+        copy.lose_power();
+        copy
+    }
+
     /// What the death of the process that used it does: a write on its way arrives, or was never
     /// begun. What was not flushed can be read, and be lost with the power later.
     pub fn lose_host(&self) {
@@ -114,6 +128,11 @@ impl SimDrive {
     /// Requests of a host that has died which are still on their way.
     pub fn late(&self) -> Vec<u64> {
         self.media.borrow().late.clone()
+    }
+
+    /// Requests that have begun.
+    pub fn under_way(&self) -> Vec<u64> {
+        self.media.borrow().flights.keys().copied().collect()
     }
 
     /// One of them arrives.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// A write that power loss may undo, in whole or by sectors.
+#[derive(Clone)]
 pub(super) struct Unflushed {
     pub number: u64,
     pub block: u64,
@@ -13,6 +14,7 @@ pub(super) struct Unflushed {
 }
 
 /// A change on its way to the media.
+#[derive(Clone)]
 pub(super) enum Flight {
     Write {
         block: u64,
@@ -24,6 +26,7 @@ pub(super) enum Flight {
 }
 
 /// What a discard leaves.
+#[derive(Clone)]
 pub(super) enum Forgets {
     /// Nothing, for good.
     All,
@@ -33,7 +36,7 @@ pub(super) enum Forgets {
     ForGarbage(Random),
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Media {
     pub durable: BTreeMap<u64, Content>,
     /// What reads see where it is not (yet) what is durable.

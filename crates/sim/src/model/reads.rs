@@ -5,7 +5,7 @@
 //! that any of these instants allows. It forgets that when it ends, so the history is as long as
 //! the reads under way need it.
 
-use super::{BlockModel, Candidate, Image, Open, Settled, Stamp, Write, zero_block};
+use super::{BlockModel, Candidate, Fate, Image, Open, Settled, Stamp, Write, zero_block};
 
 /// A read under way.
 #[derive(Clone, Debug)]
@@ -62,8 +62,13 @@ impl BlockModel {
         let since = began.max(origin.submitted);
         self.settled
             .retain(|settled| settled.stamp == stamp || settled.by >= since);
+        let is_over = |fate| match fate {
+            Fate::UnderWay => false,
+            Fate::Failed(ended) => ended < since,
+            Fate::Left(ended) => ended < origin.submitted,
+        };
         self.open
-            .retain(|open| open.stamp == stamp || open.failed.is_none_or(|failed| failed >= since));
+            .retain(|open| open.stamp == stamp || !is_over(open.fate));
         if origin.is_one
             && let Some(found) = self.open.iter().position(|open| open.stamp == stamp)
         {
@@ -162,7 +167,8 @@ impl Image {
     /// others as what was there when the read began. `stamps` is what it brought.
     fn half_seen(&self, read: &Read, stamps: &[Stamp]) -> Option<&Write> {
         let ended = self.beside_reads.iter().map(|(_, write)| write);
-        let beside = || self.writes.values().chain(ended.clone());
+        let under_way = || self.writes.values().chain(self.left.values());
+        let beside = || under_way().chain(ended.clone());
         beside().filter(|write| write.atomic).find(|write| {
             let (mut new, mut old) = (false, false);
             for ((block, seen), settled) in (read.start..).zip(stamps).zip(&read.settled) {

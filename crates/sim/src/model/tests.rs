@@ -298,3 +298,71 @@ fn mixtures_have_no_stamp() {
     block[512..1024].fill(0);
     assert_eq!(stamp_of(&block), None);
 }
+
+/// Nobody waits for a write any more: it comes at any time, but not behind what is begun then.
+#[test]
+fn a_write_that_was_left_may_come_until_a_later_one_has() {
+    let mut image = Image::zeroes(10);
+    image.submit(1, write(1, 11));
+    image.submit(2, write(2, 22));
+    image.leave(1, 3);
+    image.acknowledge(2, 4);
+    assert_eq!(
+        image.allowed(3),
+        [22, 11],
+        "it was under way beside the other"
+    );
+    for at in [5, 7] {
+        image.begin_read(at, 3, 1);
+        assert_eq!(image.end_read(at, at + 1, &[22]), Ok(()));
+    }
+    image.pin(3, 22);
+    assert_eq!(
+        image.allowed(3),
+        [22, 11],
+        "no read says that it does not come"
+    );
+    let mut copy = image.copy();
+    image.submit(9, write(9, 33));
+    image.acknowledge(9, 10);
+    assert_eq!(image.allowed(3), [33], "it would have come before");
+    copy.pin(3, 11);
+    assert_eq!(copy.allowed(3), [11], "nobody writes to a copy");
+}
+
+#[test]
+fn a_write_that_was_left_is_whole_or_absent() {
+    let both = |submitted, stamps| Write {
+        submitted,
+        start: 3,
+        stamps,
+        atomic: true,
+    };
+    let mut image = Image::zeroes(10);
+    image.submit(1, both(1, vec![7, 8]));
+    image.leave(1, 2);
+    image.begin_read(3, 3, 2);
+    assert!(image.end_read(3, 4, &[7, 0]).is_err(), "half was seen");
+    let mut other = image.clone();
+    image.end_left();
+    assert_eq!(image.torn(&BTreeMap::from([(3, 7)])), Some(1));
+    assert_eq!(image.torn(&BTreeMap::from([(3, 7), (4, 8)])), None);
+    // Another one that hides half of it.
+    other.submit(5, both(5, vec![9]));
+    other.acknowledge(5, 6);
+    other.end_left();
+    assert_eq!(other.torn(&BTreeMap::from([(3, 9), (4, 8)])), None);
+}
+
+/// What was on its way to a volume may come when that has become another.
+#[test]
+fn what_was_left_outlives_a_rollback() {
+    let mut image = Image::zeroes(10);
+    image.submit(1, write(1, 11));
+    image.leave(1, 2);
+    image.become_like(Image::zeroes(10));
+    assert_eq!(image.allowed(3), [0, 11]);
+    image.end_left();
+    image.pin(3, 0);
+    assert_eq!(image.allowed(3), [0]);
+}

@@ -2,9 +2,8 @@
 
 use super::refusals::{Asked, Purpose};
 use super::{BLOCK, Served, World};
-use crate::drive::SimDrive;
 use crate::model::{Image, Write};
-use pool::{DriveId, PoolError, PoolState, SnapshotId, VolumeId, VolumeOptions};
+use pool::{PoolError, PoolState, SnapshotId, SnapshotInfo, VolumeId, VolumeOptions};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ pub(crate) struct Pending {
     kind: Kind,
 }
 
-enum Kind {
+pub(crate) enum Kind {
     /// Of volumes at one instant.
     Snapshots(Vec<(u32, Image)>),
     Volume {
@@ -30,6 +29,15 @@ enum Kind {
     Resize {
         volume: u32,
         blocks: u64,
+    },
+    /// What it was called; the new name is the change's.
+    Rename {
+        volume: u32,
+        former: String,
+    },
+    Reserve {
+        volume: u32,
+        reserved: bool,
     },
 }
 
@@ -51,8 +59,25 @@ fn one_of(name: &str, place: usize) -> String {
     format!("{name}-{place}")
 }
 
-/// Most drives that a pool gets to.
-const DRIVES_MAX: usize = 9;
+/// Those of one instant, with what they are: all that were asked for, or none.
+fn taken(
+    name: &str,
+    images: Vec<(u32, Image)>,
+    snapshots: &[SnapshotInfo],
+) -> Result<Vec<(u32, Image)>, String> {
+    let named = |place| {
+        let name = one_of(name, place);
+        snapshots.iter().find(|found| found.name == name)
+    };
+    let found: Vec<_> = (0..images.len()).filter_map(named).collect();
+    if !found.is_empty() && found.len() < images.len() {
+        return Err(format!("{} of {} snapshots", found.len(), images.len()));
+    }
+    let images = found.iter().zip(images);
+    Ok(images
+        .map(|(found, (_, image))| (found.id.0, image))
+        .collect())
+}
 
 /// Most volumes and snapshots there are at once.
 const IMAGES_MAX: usize = 6;
@@ -66,6 +91,9 @@ impl World {
             let snapshots: Vec<u32> = model.snapshots.keys().copied().collect();
             (volumes, snapshots)
         };
+        if self.leaves && self.leaving.once_in(6) {
+            return self.change_settings(pool, &volumes).await;
+        }
         let pick = |from: &[u32]| {
             from.get(self.random.below(from.len() as u64) as usize)
                 .copied()
@@ -82,23 +110,7 @@ impl World {
             (6, Some(volume), _) => self.resize(pool, volume).await,
             (7, _, _) if few => self.create_volume(pool).await,
             (8, _, _) => self.add_drive(pool).await,
-            (10, _, _) => {
-                let begun = self.now.get();
-                let report = match pool.scrub().await {
-                    Ok(report) => report,
-                    Err(error) if self.change_may_be_told_to_wait(&error, begun) => return Ok(()),
-                    Err(error) => {
-                        self.still_holds()?;
-                        return Err(format!("scrub: {error}"));
-                    }
-                };
-                // Where nothing is lost, counts are right, too.
-                let sound = report.lost.is_empty() && report.lost_nodes == 0;
-                match sound && report.recounted == 0 {
-                    true => Ok(()),
-                    false => Err(format!("scrub: {report:?}")),
-                }
-            }
+            (10, _, _) => self.scrub(pool).await,
             (9, _, _) if self.random.once_in(3) => self.remove_drive(pool).await,
             _ => match self.or_give_up(pool.checkpoint()).await {
                 None | Some(Ok(())) => Ok(()),
@@ -110,82 +122,34 @@ impl World {
         }
     }
 
-    /// A new drive joins, or one that was a member once.
-    async fn add_drive(&self, pool: &Served) -> Result<(), String> {
-        let members: Vec<DriveId> = pool.status().drives.iter().map(|drive| drive.id).collect();
-        if members.len() >= DRIVES_MAX {
-            return Ok(());
-        }
-        let stranger = |id: &Option<DriveId>| id.is_none_or(|id| !members.contains(&id));
-        let undecided = self.undecided.borrow().clone();
-        let ids = self.ids.borrow().clone();
-        let mut spare = (0..)
-            .zip(&ids)
-            .filter(|(index, _)| !undecided.contains(index));
-        let spare = spare.find_map(|(index, id)| stranger(id).then_some(index));
-        let index = spare.unwrap_or_else(|| {
-            let mut drives = self.drives.borrow_mut();
-            let blocks = 1150 + 40 * self.random.below(8);
-            drives.push(SimDrive::new(blocks, self.power.clone()));
-            self.ids.borrow_mut().push(None);
-            drives.len() - 1
-        });
-        let drive = self.drives.borrow()[index].clone();
-        if drive.is_dead() || self.bad.borrow().contains(&index) {
-            return Ok(());
-        }
-        let added = self.or_give_up(pool.add_drive(drive.clone())).await;
-        self.still_holds()?;
-        let Some(added) = added else {
-            // It joins or it does not: the next life knows.
-            self.undecided.borrow_mut().insert(index);
-            return Ok(());
-        };
-        let id = match added {
-            Ok(id) => id,
-            // Its last host had just added it.
-            Err(PoolError::DriveInUse { .. }) if self.options.rivals => return Ok(()),
-            // It was bad once and cannot be read in all places.
-            Err(PoolError::Io(_)) => return Ok(()),
-            // As was its label; nobody needs it any more.
-            Err(PoolError::LabelDamaged { .. }) => {
-                // A drive that has died since is not tried again.
-                let _ = pool::wipe(&drive).await;
-                return self.still_holds();
+    async fn scrub(&self, pool: &Served) -> Result<(), String> {
+        let begun = self.now.get();
+        let report = match self.or_leave(pool.scrub()).await {
+            None => return self.still_holds(),
+            Some(Ok(report)) => report,
+            Some(Err(error)) if self.change_may_be_told_to_wait(&error, begun) => return Ok(()),
+            // The one before, for which nobody waited, has not ended.
+            Some(Err(PoolError::Invalid(_))) if self.leaves => return Ok(()),
+            Some(Err(error)) => {
+                self.still_holds()?;
+                return Err(format!("scrub: {error}"));
             }
-            Err(error) => return Err(format!("adding a drive: {error}")),
         };
-        self.ids.borrow_mut()[index] = Some(id);
-        Ok(())
-    }
-
-    /// A drive is asked to leave; with too little space it may take for ever.
-    async fn remove_drive(&self, pool: &Served) -> Result<(), String> {
-        let status = pool.status();
-        let active = status.drives.iter().filter(|drive| drive.active);
-        let active: Vec<DriveId> = active.map(|drive| drive.id).collect();
-        let Some(id) = active.get(self.random.below(active.len() as u64) as usize) else {
-            return Ok(());
-        };
-        let asked = self.asked(pool, 0, Purpose::Promise);
-        let removed = reactor::timeout(Duration::from_secs(2), pool.remove_drive(*id)).await;
-        self.still_holds()?;
-        match removed {
-            Err(_) | Ok(Ok(()) | Err(PoolError::NotFound(_))) => Ok(()),
-            Ok(Err(PoolError::NoSpace)) => self.check_stays(pool, asked, active.len()),
-            // A bad drive may die while it is emptied or wiped.
-            Ok(Err(PoolError::DriveFailed | PoolError::Io(_))) => Ok(()),
-            Ok(Err(error)) => Err(format!("removing a drive: {error}")),
+        // Where nothing is lost, counts are right, too.
+        let sound = report.lost.is_empty() && report.lost_nodes == 0;
+        match sound && report.recounted == 0 {
+            true => Ok(()),
+            false => Err(format!("scrub: {report:?}")),
         }
     }
 
-    fn begin(&self, pool: &Served, name: &str, kind: Kind) -> Asked {
+    pub(super) fn begin(&self, pool: &Served, name: &str, kind: Kind) -> Asked {
         let blocks = {
             let model = self.model.borrow();
             let gone = match &kind {
                 Kind::DeleteSnapshot(id) => model.snapshots.get(id),
                 Kind::DeleteVolume(id) | Kind::Rollback { volume: id, .. } => model.volumes.get(id),
-                Kind::Snapshots(_) | Kind::Volume { .. } | Kind::Resize { .. } => None,
+                _ => None,
             };
             let gone = gone.map_or(0, Image::blocks_written_at_most);
             self.unnamed.set(self.unnamed.get() + gone);
@@ -197,6 +161,9 @@ impl World {
                 }
                 Kind::Rollback { volume, image } if promised(volume) => image.size,
                 Kind::Resize { volume, blocks } if promised(volume) => *blocks,
+                Kind::Reserve { volume, reserved } if *reserved => {
+                    model.volumes.get(volume).map_or(0, |image| image.size)
+                }
                 _ => 0,
             }
         };
@@ -210,7 +177,7 @@ impl World {
 
     /// The answer is there. Nothing else changes at the same time, so it is about the only one. No
     /// change takes space but by promising it.
-    fn end<T>(
+    pub(super) fn end<T>(
         &self,
         pool: &Served,
         result: Result<T, PoolError>,
@@ -251,7 +218,7 @@ impl World {
     }
 
     /// A change was given up: it happens as a whole, or not at all.
-    async fn find_out(&self, pool: &Served) -> Result<(), String> {
+    pub(super) async fn find_out(&self, pool: &Served) -> Result<(), String> {
         self.still_holds()?;
         // Whatever has begun gets in line.
         reactor::sleep(Duration::from_micros(1)).await;
@@ -266,7 +233,7 @@ impl World {
     }
 
     /// Waits until no client writes to the volume, and keeps them off it.
-    async fn reserve(&self, volume: u32) -> Result<(), String> {
+    pub(super) async fn reserve(&self, volume: u32) -> Result<(), String> {
         self.model.borrow_mut().reserved.insert(volume);
         let busy = || {
             let model = self.model.borrow();
@@ -290,7 +257,7 @@ impl World {
         !model.snapshots.contains_key(&id) || model.pending.iter().any(deletes)
     }
 
-    fn let_go(&self, volume: u32) {
+    pub(super) fn let_go(&self, volume: u32) {
         self.model.borrow_mut().reserved.remove(&volume);
     }
 
@@ -397,7 +364,10 @@ impl World {
             return self.find_out(pool).await;
         };
         if let Some(((), Kind::Rollback { image, .. })) = self.end(pool, result, asked)? {
-            self.model.borrow_mut().volumes.insert(volume, image);
+            let mut model = self.model.borrow_mut();
+            if let Some(found) = model.volumes.get_mut(&volume) {
+                found.become_like(image);
+            }
         }
         self.let_go(volume);
         Ok(())
@@ -447,10 +417,7 @@ impl World {
 
     fn resized(&self, id: u32, blocks: u64) {
         if let Some(image) = self.model.borrow_mut().volumes.get_mut(&id) {
-            for block in blocks..image.size {
-                image.pin(block, 0);
-            }
-            image.size = blocks;
+            image.resize(blocks);
         }
     }
 
@@ -464,17 +431,7 @@ impl World {
             let mut model = self.model.borrow_mut();
             match kind {
                 Kind::Snapshots(images) => {
-                    let named = |place| {
-                        let name = one_of(&name, place);
-                        snapshots.iter().find(|found| found.name == name)
-                    };
-                    let found: Vec<_> = (0..images.len()).filter_map(named).collect();
-                    if !found.is_empty() && found.len() < images.len() {
-                        return Err(format!("{} of {} snapshots", found.len(), images.len()));
-                    }
-                    let images = found.iter().zip(images);
-                    let images = images.map(|(found, (_, image))| (found.id.0, image));
-                    model.snapshots.extend(images);
+                    model.snapshots.extend(taken(&name, images, &snapshots)?);
                 }
                 Kind::Volume { image } => {
                     if let Some(found) = volumes.iter().find(|found| found.name == name) {
@@ -496,7 +453,7 @@ impl World {
                     let size = size.map_or(0, |found| found.bytes / BLOCK as u64);
                     match model.volumes.get_mut(&volume) {
                         Some(found) if found.size == image.size => found.widen(&image),
-                        Some(found) if size == image.size => *found = image,
+                        Some(found) if size == image.size => found.become_like(image),
                         _ => {}
                     }
                 }
@@ -507,8 +464,22 @@ impl World {
                         self.resized(volume, blocks);
                     }
                 }
+                Kind::Rename { volume, former } => {
+                    let found = volumes.iter().find(|found| found.id.0 == volume);
+                    let may_be = |called: &String| *called == former || *called == name;
+                    let called = found.map(|found| found.name.clone()).filter(may_be);
+                    let called = called.ok_or("a volume that was renamed has neither name")?;
+                    model.names.insert(volume, called);
+                }
+                Kind::Reserve { volume, .. } => {
+                    let found = volumes.iter().find(|found| found.id.0 == volume);
+                    if found.is_some_and(|found| found.reserved) {
+                        model.reserving.insert(volume);
+                    }
+                }
             }
         }
+        self.check_names(&volumes)?;
         let model = self.model.borrow();
         if volumes.len() != model.volumes.len() || snapshots.len() != model.snapshots.len() {
             return Err(format!(

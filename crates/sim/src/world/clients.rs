@@ -102,7 +102,13 @@ impl World {
     }
 
     /// Enters a write into the model; `None` when it would overlap another, most of the time.
-    fn submit(&self, id: u32, start: u64, stamps: Vec<u64>, atomic: bool) -> Option<u64> {
+    pub(super) fn submit(
+        &self,
+        id: u32,
+        start: u64,
+        stamps: Vec<u64>,
+        atomic: bool,
+    ) -> Option<u64> {
         let number = self.tick();
         let mut model = self.model.borrow_mut();
         let model = &mut *model;
@@ -124,7 +130,7 @@ impl World {
         Some(number)
     }
 
-    fn settle(
+    pub(super) fn settle(
         &self,
         pool: &Served,
         asked: Asked,
@@ -155,6 +161,14 @@ impl World {
         Ok(())
     }
 
+    /// Nobody waits for a write any more.
+    fn leave(&self, id: u32, number: u64) -> Result<(), String> {
+        self.still_holds()?;
+        let now = self.tick();
+        self.with_image(id, |image| image.leave(number, now));
+        Ok(())
+    }
+
     /// Space that is kept is there as long as no drive is lost.
     fn may_be_refused(&self, reserving: &BTreeSet<u32>, id: u32) -> bool {
         !reserving.contains(&id) || self.options.bad_drives
@@ -181,8 +195,11 @@ impl World {
         let Some(number) = self.submit(id, start, stamps, atomic) else {
             return Ok(());
         };
-        let (_, result) = device.write(Lba(start), buffer, Durability::Cached).await;
-        self.settle(pool, asked, (id, number), result)
+        let write = device.write(Lba(start), buffer, Durability::Cached);
+        match self.or_leave(write).await {
+            Some((_, result)) => self.settle(pool, asked, (id, number), result),
+            None => self.leave(id, number),
+        }
     }
 
     async fn erase(
@@ -199,12 +216,19 @@ impl World {
             return Ok(());
         };
         let range = BlockRange::new(Lba(start), blocks);
-        let result = match self.random.below(2) {
-            0 => device.deallocate(range).await,
-            _ => device.write_zeroes(range, Durability::Cached).await,
+        let zeroes = self.random.below(2) > 0;
+        let erase = async {
+            match zeroes {
+                false => device.deallocate(range).await,
+                true => device.write_zeroes(range, Durability::Cached).await,
+            }
         };
+        let result = self.or_leave(erase).await;
         self.was_fuller(pool);
-        self.settle(pool, asked, (id, number), result)
+        match result {
+            Some(result) => self.settle(pool, asked, (id, number), result),
+            None => self.leave(id, number),
+        }
     }
 
     async fn read(&self, device: &Device, id: u32, start: u64, blocks: u64) -> Result<(), String> {
@@ -257,8 +281,11 @@ impl World {
         let (start, begun) = (self.reads.below(size), self.now.get());
         let blocks = 1 + self.reads.below((size - start).min(250));
         let buffer = Buffer::new(blocks as usize * BLOCK);
-        let (buffer, result) = device.read(Lba(start), buffer).await;
+        let read = self.or_leave(device.read(Lba(start), buffer)).await;
         self.still_holds()?;
+        let Some((buffer, result)) = read else {
+            return Ok(());
+        };
         self.count(|report| report.requests += 1);
         if result == Err(IoError::DeviceGone) && self.is_going(id) {
             return Ok(());

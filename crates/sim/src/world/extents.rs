@@ -15,7 +15,7 @@ impl World {
         let ids: Vec<u32> = self.model.borrow().snapshots.keys().copied().collect();
         for (turn, id) in (1_usize..).zip(ids.iter().copied()) {
             let now = self.stamps(id);
-            let told = extents(pool, id, None, now.len(), turn).await?;
+            let told = self.extents(pool, id, None, (now.len(), turn)).await?;
             for (block, (told, stamp)) in told.iter().zip(&now).enumerate() {
                 if told.is_some() != (*stamp != 0) {
                     return Err(format!(
@@ -26,7 +26,8 @@ impl World {
             // Older and newer ones, and those of other volumes.
             for other in ids.iter().copied().filter(|other| *other != id) {
                 let before = self.stamps(other);
-                let told = extents(pool, id, Some(other), now.len(), 2 * turn).await?;
+                let shape = (now.len(), 2 * turn);
+                let told = self.extents(pool, id, Some(other), shape).await?;
                 for (block, (told, stamp)) in told.iter().zip(&now).enumerate() {
                     let former = before.get(block).copied().unwrap_or(0);
                     let right = match told {
@@ -52,36 +53,37 @@ impl World {
         let stamp = |block| image.allowed(block).first().copied().unwrap_or(0);
         (0..image.size).map(stamp).collect()
     }
-}
 
-/// All extents of a snapshot, so many at a time.
-async fn extents(
-    pool: &Served,
-    id: u32,
-    since: Option<u32>,
-    blocks: usize,
-    limit: usize,
-) -> Result<Told, String> {
-    let mut told = vec![None; blocks];
-    let mut from = Some(0);
-    while let Some(at) = from {
-        let some = pool.extents(SnapshotId(id), since.map(SnapshotId), at, limit);
-        let some = some.await.map_err(|error| format!("extents: {error}"))?;
-        if some.extents.len() > limit || some.next.is_some_and(|next| next <= at) {
-            return Err(format!("from {at}, at most {limit}: {some:?}"));
-        }
-        for extent in &some.extents {
-            let start = (extent.start / BLOCK as u64) as usize;
-            let end = start + (extent.bytes / BLOCK as u64) as usize;
-            let Some(run) = told.get_mut(start..end) else {
-                return Err(format!("{id}: {extent:?} is beyond {blocks} blocks"));
-            };
-            if run.iter().any(Option::is_some) || extent.start < at {
-                return Err(format!("{id}: {extent:?} comes again"));
+    /// All extents of a snapshot, so many at a time.
+    async fn extents(
+        &self,
+        pool: &Served,
+        id: u32,
+        since: Option<u32>,
+        (blocks, limit): (usize, usize),
+    ) -> Result<Told, String> {
+        let mut told = vec![None; blocks];
+        let mut from = Some(0);
+        while let Some(at) = from {
+            let since = since.map(SnapshotId);
+            let some = self.at_last(|| pool.extents(SnapshotId(id), since, at, limit));
+            let some = some.await.map_err(|error| format!("extents: {error}"))?;
+            if some.extents.len() > limit || some.next.is_some_and(|next| next <= at) {
+                return Err(format!("from {at}, at most {limit}: {some:?}"));
             }
-            run.fill(Some(extent.zeroes));
+            for extent in &some.extents {
+                let start = (extent.start / BLOCK as u64) as usize;
+                let end = start + (extent.bytes / BLOCK as u64) as usize;
+                let Some(run) = told.get_mut(start..end) else {
+                    return Err(format!("{id}: {extent:?} is beyond {blocks} blocks"));
+                };
+                if run.iter().any(Option::is_some) || extent.start < at {
+                    return Err(format!("{id}: {extent:?} comes again"));
+                }
+                run.fill(Some(extent.zeroes));
+            }
+            from = some.next;
         }
-        from = some.next;
+        Ok(told)
     }
-    Ok(told)
 }

@@ -118,6 +118,18 @@ impl World {
         }
     }
 
+    /// Whoever gave requests to a drive waits for them no more: they arrive all the same.
+    pub(super) fn land_what_was_left(&self, drive: &SimDrive) {
+        for flight in drive.under_way() {
+            let time = self.leaving.below(1 << self.leaving.below(22));
+            let drive = drive.clone();
+            drop(reactor::spawn(async move {
+                reactor::sleep(Duration::from_micros(time).min(REQUESTS_LAST)).await;
+                drive.land_late(flight);
+            }));
+        }
+    }
+
     /// What the last process had begun, and what stayed on its way when it died, reaches the drives
     /// now.
     pub(super) fn land_late_requests(&self) {

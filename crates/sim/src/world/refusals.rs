@@ -13,6 +13,7 @@
 //! hosts take the pool from one another a drive may be kept for any reason.
 
 use super::{BLOCK, Served, World};
+use crate::model::Image;
 
 /// How full the pool may be, in blocks.
 #[derive(Clone, Copy, Debug)]
@@ -71,11 +72,7 @@ impl World {
         let model = self.model.borrow();
         let images = model.volumes.values().chain(model.snapshots.values());
         let written: u64 = images.map(|image| image.blocks_written_at_most()).sum();
-        let writes = model
-            .volumes
-            .values()
-            .flat_map(|image| image.writes.values());
-        let under_way = writes.map(|write| write.stamps.len() as u64).sum();
+        let under_way = model.volumes.values().map(Image::blocks_under_way).sum();
         let (volumes, status) = (pool.volumes(), pool.status());
         let promised = volumes.iter().filter(|volume| volume.reserved);
         let promised: u64 = promised.map(|volume| volume.bytes).sum();

@@ -11,6 +11,7 @@ fn before_deaths(seed: u64) -> Options {
     Options {
         processes_die: false,
         latecomers: false,
+        newcomers: false,
         ..Options::new(seed)
     }
 }
@@ -228,6 +229,7 @@ fn what_lies_ready_and_lacks_a_drive_keeps_no_shard_from_another() {
     let options = Options {
         shards_max: 3,
         latecomers: false,
+        newcomers: false,
         ..Options::new(20_000_908)
     };
     run(&options).unwrap_or_else(|found| panic!("{found}"));
@@ -241,6 +243,7 @@ fn a_write_waits_for_zones_that_columns_are_leaving() {
         shards_max: 3,
         crowded: Some(true),
         latecomers: false,
+        newcomers: false,
         ..Options::new(2_000_666)
     };
     run(&options).expect("nothing is refused while there is room");
