@@ -279,6 +279,12 @@ impl Segments {
         self.next_generation
     }
 
+    /// So many more segments may be made of a kind, whatever zones are free.
+    pub fn generations_left(&self, kind: Kind) -> usize {
+        let left = generations_end(kind).saturating_sub(self.next_generation);
+        left as usize
+    }
+
     /// Free zones of each drive for which `usable` holds.
     pub fn free_zones(&self, usable: impl Fn(usize) -> bool) -> Vec<usize> {
         self.zones.free(usable)

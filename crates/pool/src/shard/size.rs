@@ -216,6 +216,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let (shape, missing) = self.shape_of_new(free, kind);
         let formable = formable(free, shape.width() - missing);
         let by_tables = self.segments_by_tables(state, shape.width());
-        (shape, formable.min(by_tables))
+        let by_generations = state.segments.generations_left(kind);
+        (shape, formable.min(by_tables).min(by_generations))
     }
 }

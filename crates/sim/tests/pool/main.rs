@@ -8,6 +8,7 @@ mod cleaning;
 mod closing;
 mod cramped;
 mod dead_processes;
+mod ends;
 mod events;
 mod exclusion;
 mod extents;
