@@ -26,6 +26,7 @@ mod lost_headers;
 mod lost_maps;
 mod lost_nodes;
 mod membership;
+mod offers;
 mod openings;
 mod partial_writes;
 mod pieces;
