@@ -25,6 +25,7 @@ mod losses;
 mod lost_headers;
 mod lost_maps;
 mod lost_nodes;
+mod many_shards;
 mod membership;
 mod offers;
 mod openings;
