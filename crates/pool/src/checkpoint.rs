@@ -330,6 +330,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.towards.set(towards);
         let telling = cut.segments.iter().filter(|(_, it)| it.tells_of_layers);
         let oldest = telling.map(|(_, found)| found.generation).min();
+        let oldest = oldest.filter(|_| !Mutation::ForgetsRedirects.is_planted());
         tables.prune_redirects(oldest.unwrap_or(cut.generation));
         Ok(tables)
     }

@@ -33,6 +33,8 @@ pub enum Mutation {
     ViewsComeLate,
     /// Segments that lie ready, or are being written, are freed when nothing in them lives.
     FreesUnderWriters,
+    /// Layers that went are forgotten while stripes name them.
+    ForgetsRedirects,
     /// A segment counts as emptied when the first piece of it has been moved.
     CleansHalf,
     /// A block that was overwritten while it was moved is what it was before.
@@ -47,6 +49,8 @@ pub enum Mutation {
     SuperblockStaysCached,
     /// Labels that have decayed are passed over for those before them, and have no copies.
     TakesOlderLabels,
+    /// Stripes that tell of a later label than the one that was opened are believed nothing.
+    IgnoresWitnesses,
     /// A torn stripe counts.
     TakesTornStripes,
     /// Recovery passes over deallocations.

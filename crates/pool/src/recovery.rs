@@ -66,7 +66,7 @@ fn take_log(found: &mut Found, incarnation: u64, shard: ShardId) -> BTreeMap<u64
 /// accepted: then the largest number of a superblock of which they tell.
 fn lost_in(before: &Before, found: &Found) -> Result<Option<u64>, PoolError> {
     let newest = found.values().map(|header| header.newest).max();
-    let passes = Mutation::TakesOlderLabels.is_planted();
+    let passes = Mutation::TakesOlderLabels.is_planted() || Mutation::IgnoresWitnesses.is_planted();
     match newest.filter(|number| *number > before.content && !passes) {
         Some(found) if !before.accept_loss => Err(PoolError::RolledBack {
             opened: before.content,

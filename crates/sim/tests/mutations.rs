@@ -24,9 +24,17 @@ fn assert_found(mutation: Mutation, within: u64, live: impl Fn(u64) -> Result<Re
     println!("{mutation:?}: seed {found}, of {within}");
 }
 
-/// Of any kind, one shard.
-fn any(seed: u64) -> Options {
+/// Of any kind, one shard, with all that worlds have by now.
+fn newest(seed: u64) -> Options {
     Options::new(seed)
+}
+
+/// The same without what came last: seeds stay what they were.
+fn any(seed: u64) -> Options {
+    Options {
+        newcomers: false,
+        ..newest(seed)
+    }
 }
 
 fn sharded(seed: u64) -> Options {
@@ -115,6 +123,7 @@ found! {
     frees_under_other_shards: FreesUnderOtherShards within 2000 of sharded;
     views_come_late: ViewsComeLate within 20 of sharded;
     frees_under_writers: FreesUnderWriters within 20 of any;
+    forgets_redirects: ForgetsRedirects within 200 of newest;
     cleans_half: CleansHalf within 100 of crowded;
     moves_over_writes: MovesOverWrites within 20 of crowded;
     gate_lets_one_through: GateLetsOneThrough within 20 of any;
@@ -122,6 +131,7 @@ found! {
     publishes_before_flush: PublishesBeforeFlush within 300 of any;
     superblock_stays_cached: SuperblockStaysCached within 20 of any;
     takes_older_labels: TakesOlderLabels within 300 of raid0;
+    ignores_witnesses: IgnoresWitnesses within 60 of newest;
     takes_torn_stripes: TakesTornStripes within 60 of any;
     forgets_holes: ForgetsHoles within 20 of any;
     forgets_torn_stripes: ForgetsTornStripes within 300 of any;
