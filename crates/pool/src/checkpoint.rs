@@ -18,6 +18,7 @@ use crate::join::join;
 use crate::location::Entry;
 use crate::map::overlay::{self, Counted, Overlay};
 use crate::map::{fold, tree};
+use crate::membership::fence::NOBODY;
 use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
 use crate::segments::{Kind, Segment, SegmentState};
@@ -294,6 +295,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         move |next| {
             next.incarnation = incarnation.into();
             next.holder = holder;
+            next.taken_from = NOBODY;
             if closes {
                 next.close();
             }

@@ -141,7 +141,7 @@ impl Bounds {
         let counted = header.durable_through < header.sequence
             && [header.sequence, header.newest]
                 .iter()
-                .all(|it| *it <= COUNT_MAX / 2);
+                .all(|it| *it <= 2 * COUNT_MAX);
         lies && full && counted && header.records.iter().all(is_within_volumes)
     }
 }

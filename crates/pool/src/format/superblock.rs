@@ -87,7 +87,10 @@ pub(crate) struct Superblock {
     pub content: U64,
     /// What else a program has to know.
     pub features: U64,
-    pub reserved: [u8; 520],
+    /// The host from which `holder` takes the pool by force, until it has: that one may go on for
+    /// as long as its lease.
+    pub taken_from: [u8; 16],
+    pub reserved: [u8; 504],
 }
 
 const _: () = assert!(size_of::<Superblock>() == BLOCK_BYTES);

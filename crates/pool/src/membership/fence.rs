@@ -27,7 +27,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 /// The holder of a pool that any host may open.
-const NOBODY: [u8; 16] = [0; 16];
+pub(crate) const NOBODY: [u8; 16] = [0; 16];
 
 /// How often a pool is claimed whose holder goes on publishing, or that others claim as well.
 const CLAIMS_MAX: usize = 8;
@@ -192,10 +192,17 @@ pub(crate) async fn enter<D: BlockDevice>(
         false => looked + LATE,
     };
     let own = former.holder == options.host.0;
-    let forced = former.holder != NOBODY && !own;
-    if forced && !options.force {
+    if former.holder != NOBODY && !own && !options.force {
         return Err(held(&survey.newest));
     }
+    // Of a host that died, or gave up, before it had what it took by force only the claim is there.
+    let taken = own && former.taken_from != NOBODY;
+    let forced = former.holder != NOBODY && (!own || taken);
+    let taken_from = match (forced, taken) {
+        (false, _) => NOBODY,
+        (true, true) => former.taken_from,
+        (true, false) => former.holder,
+    };
     survey.check_absent(&options.may_lack)?;
     // Nothing is written to drives whose tables cannot be used.
     survey.newest.tables().await?;
@@ -212,8 +219,12 @@ pub(crate) async fn enter<D: BlockDevice>(
         // As long again is left for what is written to reach the drives.
         let until = looked + wait / 2;
         let mut silent = survey.silent.clone();
-        let host = (options.host.0, claim);
-        let claimed = write_claim(drives, &survey, until, host, &mut silent).await?;
+        let claim_of = ClaimOf {
+            host: options.host.0,
+            taken_from,
+            claim,
+        };
+        let claimed = write_claim(drives, &survey, until, claim_of, &mut silent).await?;
         if claimed {
             reactor::sleep(wait).await;
         }
@@ -332,13 +343,21 @@ impl Survey {
     }
 }
 
+/// Who claims a pool, and from whom by force.
+#[derive(Clone, Copy)]
+struct ClaimOf {
+    host: [u8; 16],
+    taken_from: [u8; 16],
+    claim: u64,
+}
+
 /// Writes the newest superblock once more, with another holder, to every current drive. False when
 /// that took so long that what was seen before may be somebody else's: some may have it.
 async fn write_claim<D: BlockDevice>(
     drives: &[D],
     survey: &Survey,
     until: Instant,
-    (host, claim): ([u8; 16], u64),
+    claim_of: ClaimOf,
     silent: &mut BTreeSet<usize>,
 ) -> Result<bool, PoolError> {
     let mut claimed = survey.newest.clone();
@@ -346,8 +365,9 @@ async fn write_claim<D: BlockDevice>(
     let apart = superblock.apart();
     superblock.sequence = (survey.last_sequence + 1).into();
     superblock.set_apart(&apart);
-    superblock.holder = host;
-    superblock.claim = claim.into();
+    superblock.holder = claim_of.host;
+    superblock.taken_from = claim_of.taken_from;
+    superblock.claim = claim_of.claim.into();
     let listed = quorum::members(&claimed.superblock);
     let given = drives.iter().zip(&survey.slots).zip(&survey.choice.current);
     let writes = given

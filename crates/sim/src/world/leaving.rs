@@ -43,10 +43,7 @@ impl World {
         drives: &[SimDrive],
         options: &OpenOptions,
     ) -> Option<Result<Served, PoolError>> {
-        // Who takes a pool by force and gives that up has said that it is its own, as one that died
-        // then: here hosts that do so do not come again at once.
-        let may_leave = self.leaves && !self.options.rivals;
-        while may_leave && self.leaving.once_in(AGAIN) {
+        while self.leaves && self.leaving.once_in(AGAIN) {
             let options = OpenOptions {
                 entropy: Entropy::seeded(self.leaving.word()),
                 ..options.clone()

@@ -63,7 +63,8 @@ impl World {
             _ => &self.more,
         };
         let members: Vec<usize> = (0..ids.len()).filter(is_member).collect();
-        while bad.len() < self.lost_max && random.once_in(2) {
+        let most = self.lost_max.min(members.len());
+        while bad.len() < most && random.once_in(2) {
             let index = members[random.below(members.len() as u64) as usize];
             if !bad.contains(&index) {
                 bad.push(index);

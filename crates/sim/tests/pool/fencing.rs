@@ -86,6 +86,45 @@ async fn open_as(
     Pool::open(drives.to_vec(), options).await
 }
 
+/// Its claim is on the drives, as of one that died then. The one before knows nothing of it yet,
+/// and goes on until it looks.
+#[test]
+fn who_gives_up_taking_a_pool_waits_as_long_when_it_comes_again() {
+    with_drives(4, async |drives| {
+        let first = create(&drives, Level::Raid6).await;
+        let id = volume(&first, "a", 100).await;
+        write(&first, id, 0, 1, 1).await;
+        let begun = reactor::now();
+        let taking = reactor::timeout(Duration::from_millis(30), take(&drives, OTHER, 9)).await;
+        assert!(taking.is_err(), "it waits for longer than that");
+        let again = reactor::spawn({
+            let drives = drives.clone();
+            async move { open_as(&drives, OTHER, 10).await }
+        });
+        let mut last = 1;
+        for turn in 2.. {
+            if try_write(&first, id, turn).await.is_err() {
+                break;
+            }
+            last = turn;
+            reactor::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(last > 10, "it went on for a while");
+        let second = again.await.expect("the claim by force was its own");
+        assert!(reactor::now() - begun >= TAKEOVER);
+        let found = read(&second, id, 0, 1).await;
+        let either = [last, last + 1].map(|byte| vec![byte; BLOCK]);
+        assert!(either.contains(&found), "{last} was acknowledged: {}", found[0]);
+        // What it has entered is its own.
+        drop(first);
+        let begun = reactor::now();
+        second.close().await.expect("closed");
+        let second = open_as(&drives, OTHER, 11).await.expect("its own");
+        assert!(reactor::now() - begun < Duration::from_secs(1));
+        second.close().await.expect("closed");
+    });
+}
+
 #[test]
 fn nobody_waits_long_who_takes_nothing_from_anybody() {
     with_drives(3, async |drives| {
