@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -75,16 +76,16 @@ fn start(directory: &Path) -> Option<i32> {
     None
 }
 
-/// Settings with which no node starts, and what is at fault. `DIR` stands for a directory that has
-/// a file called `file`, and `STATE` for a state directory.
+/// Settings with which no node starts, and the one that is at fault, with its section. `DIR` stands
+/// for a directory that has a file called `file`, and `STATE` for a state directory.
 const WRONG: &[(&str, &str)] = &[
     (
         "[[nvme.ports]]\nlisten = \"127.0.0.1:4420\"\ntransport = \"udp\"",
-        "transport",
+        "nvme.ports.transport",
     ),
     (
         "[[nvme.ports]]\nlisten = \"127.0.0.1:4420\"\ntransport = \"rdma\"\ntls = true",
-        "transport",
+        "nvme.ports.transport",
     ),
     ("state_directory = \"\"", "state_directory"),
     ("state_directory = \"DIR/file\"", "state_directory"),
@@ -95,17 +96,26 @@ const WRONG: &[(&str, &str)] = &[
     ("STATEstate_key_file = \"DIR/file\"", "state_key_file"),
     (
         "STATEstate_key_file_previous = \"credential\"",
-        "state_key_file",
+        "state_key_file_previous",
     ),
-    ("STATE[node]\nname = \"-\"", "name"),
+    ("STATE[node]\nname = \"-\"", "node.name"),
     ("STATE[node]\ncores = [4095]", "node.cores"),
-    ("STATE[node]\ncores = [-1]", "cores"),
+    ("STATE[node]\ncores = [-1]", "node.cores"),
     ("STATE[node]\ncores = [0, 0]", "node.cores"),
     ("STATE[nvme]\nports = []", "nvme.ports"),
-    ("STATE[nvme]\ncontroller_ids = [0, 100]", "controller_ids"),
-    ("STATE[nvme]\ncontroller_ids = [9, 8]", "controller_ids"),
-    ("STATE[nvme]\ncontroller_ids = [1, 65520]", "controller_ids"),
-    ("STATE[nvme]\ncontroller_ids = [1]", "controller_ids"),
+    (
+        "STATE[nvme]\ncontroller_ids = [0, 100]",
+        "nvme.controller_ids",
+    ),
+    (
+        "STATE[nvme]\ncontroller_ids = [9, 8]",
+        "nvme.controller_ids",
+    ),
+    (
+        "STATE[nvme]\ncontroller_ids = [1, 65520]",
+        "nvme.controller_ids",
+    ),
+    ("STATE[nvme]\ncontroller_ids = [1]", "nvme.controller_ids"),
     (
         "STATE[node]\ncores = [0, 1]\n[nvme]\ncontroller_ids = [1, 127]",
         "nvme.controller_ids",
@@ -114,10 +124,13 @@ const WRONG: &[(&str, &str)] = &[
         "STATE[[nvme.ports]]\nlisten = \"192.0.2.1:4420\"",
         "nvme.ports.listen",
     ),
-    ("STATE[[nvme.ports]]\nlisten = \"127.0.0.1\"", "listen"),
+    (
+        "STATE[[nvme.ports]]\nlisten = \"127.0.0.1\"",
+        "nvme.ports.listen",
+    ),
     (
         "STATE[[nvme.ports]]\nlisten = \"127.0.0.1:65536\"",
-        "listen",
+        "nvme.ports.listen",
     ),
     (
         "STATE[[nvme.ports]]\nlisten = \"127.0.0.1:4420\"\n\
@@ -134,11 +147,11 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "STATE[[nvme.ports]]\nlisten = \"127.0.0.1:0\"\ntls = 1",
-        "tls",
+        "nvme.ports.tls",
     ),
     ("STATE[api]\nlisten = \"192.0.2.1:4400\"", "api.listen"),
     ("STATE[api]\nlisten = \"127.0.0.1:4420\"", "api.listen"),
-    ("STATE[api]\nprotocol = \"ftp\"", "protocol"),
+    ("STATE[api]\nprotocol = \"ftp\"", "api.protocol"),
     (
         "STATE[api]\ncertificate = \"DIR/none\"\ncertificate_key = \"DIR/none\"",
         "api.certificate",
@@ -148,24 +161,31 @@ const WRONG: &[(&str, &str)] = &[
         "api.certificate",
     ),
     (
+        "STATE[api]\ncertificate_key = \"DIR/file\"",
+        "api.certificate_key",
+    ),
+    (
         "STATE[pools]\ndrive_wait_seconds = 3601",
-        "drive_wait_seconds",
+        "pools.drive_wait_seconds",
     ),
     (
         "STATE[pools]\ndrive_wait_seconds = -1",
-        "drive_wait_seconds",
+        "pools.drive_wait_seconds",
     ),
-    ("STATE[pools]\nmap_cache_mib = 0", "map_cache_mib"),
+    ("STATE[pools]\nmap_cache_mib = 0", "pools.map_cache_mib"),
     (
         "STATE[pools]\nmap_cache_mib = 9223372036854775807",
-        "map_cache_mib",
+        "pools.map_cache_mib",
     ),
-    ("STATE[log]\nlevel = \"loud\"", "level"),
-    ("STATE[log]\nformat = \"xml\"", "format"),
-    ("STATE[shutdown]\ntimeout_seconds = 0", "timeout_seconds"),
+    ("STATE[log]\nlevel = \"loud\"", "log.level"),
+    ("STATE[log]\nformat = \"xml\"", "log.format"),
+    (
+        "STATE[shutdown]\ntimeout_seconds = 0",
+        "shutdown.timeout_seconds",
+    ),
     (
         "STATE[shutdown]\ntimeout_seconds = 1e300",
-        "timeout_seconds",
+        "shutdown.timeout_seconds",
     ),
 ];
 
@@ -181,7 +201,13 @@ fn no_settings_are_called_correct_with_which_no_node_starts() {
         let checked = check(path, &written);
         let message = text(&checked.stderr);
         assert_eq!(checked.status.code(), Some(2), "{settings}: {message}");
-        assert!(message.contains(setting), "{settings}: {message}");
+        // A message about one line need not say in which section that is.
+        let (line, key) = (
+            message.contains("line "),
+            setting.rsplit('.').next().unwrap(),
+        );
+        let named = message.contains(setting) || (line && message.contains(key));
+        assert!(named, "{settings}: {message}");
         let made = std::fs::read_dir(path).unwrap().count();
         assert_eq!(made, 2, "{settings}: checking made something");
         let started = start(path);
@@ -191,29 +217,32 @@ fn no_settings_are_called_correct_with_which_no_node_starts() {
 
 #[test]
 fn every_setting_is_among_those_that_are_wrong() {
-    fn keys(table: &toml::Table, into: &mut Vec<String>) {
+    fn keys(path: &str, table: &toml::Table, into: &mut BTreeSet<String>) {
         for (key, value) in table {
-            match value {
-                toml::Value::Table(inner) => keys(inner, into),
-                toml::Value::Array(list) if list.iter().any(toml::Value::is_table) => {
-                    for inner in list.iter().filter_map(toml::Value::as_table) {
-                        keys(inner, into);
-                    }
-                }
-                _ => into.push(key.clone()),
+            let key = format!("{path}{key}");
+            let tables = match value {
+                toml::Value::Table(inner) => vec![inner],
+                toml::Value::Array(list) => list.iter().filter_map(toml::Value::as_table).collect(),
+                _ => Vec::new(),
+            };
+            for inner in &tables {
+                keys(&format!("{key}."), inner, into);
+            }
+            if tables.is_empty() {
+                into.insert(key);
             }
         }
     }
-    let sample: toml::Table = server::config::DEFAULT_CONFIG.parse().unwrap();
-    let mut all = Vec::new();
-    keys(&sample, &mut all);
-    assert!(all.len() > 10, "{all:?}");
-    for key in all {
-        let tried = WRONG
-            .iter()
-            .any(|(settings, _)| settings.contains(&format!("{key} = ")));
-        assert!(tried, "no wrong {key} is tried");
-    }
+    let mut all = BTreeSet::new();
+    keys(
+        "",
+        &server::config::DEFAULT_CONFIG.parse().unwrap(),
+        &mut all,
+    );
+    let mut tried: BTreeSet<String> = WRONG.iter().map(|(_, key)| (*key).to_owned()).collect();
+    // The list of ports is no key of a value.
+    assert!(tried.remove("nvme.ports"));
+    assert_eq!(tried, all);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What the settings file promises: the sample is the default, and errors point at the fault.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[test]
@@ -10,23 +12,33 @@ fn the_sample_is_the_default() {
     assert_eq!(Config::parse("").unwrap(), Config::default());
 }
 
-#[test]
-fn every_key_of_the_sample_is_known_and_every_known_key_is_in_the_sample() {
-    let table: toml::Table = DEFAULT_CONFIG.parse().unwrap();
-    for section in ["node", "api", "pools", "log", "shutdown"] {
-        let error = Config::parse(&format!("[{section}]\nno_such_key = 1\n")).unwrap_err();
-        let allowed = error.split("expected ").nth(1).unwrap();
-        let allowed = allowed.split(", in").next().unwrap();
-        let known: Vec<&str> = allowed.split('`').skip(1).step_by(2).collect();
-        let given = table[section].as_table().unwrap();
-        assert_eq!(known.len(), given.len(), "{section}: {known:?}");
-        for key in known {
-            assert!(
-                given.contains_key(key),
-                "{section}.{key} is not in the sample"
-            );
+/// Compares the keys of a table of the sample with those that are known there, and so on in the
+/// tables that are in it. `header` is its line in a file: `[api]`, `[[nvme.ports]]`.
+fn compare(header: &str, table: &toml::Table) {
+    let error = Config::parse(&format!("{header}\nno_such_key = 1\n")).unwrap_err();
+    let allowed = error.split("expected ").nth(1).unwrap();
+    let allowed = allowed.split(", in").next().unwrap();
+    let known: BTreeSet<&str> = allowed.split('`').skip(1).step_by(2).collect();
+    let given = table.keys().map(String::as_str).collect();
+    assert_eq!(known, given, "in {header:?}: {error}");
+    let path = header.trim_matches(['[', ']']);
+    for (key, value) in table {
+        let below = [path, key].join(".");
+        let below = below.trim_start_matches('.');
+        match value {
+            toml::Value::Table(inner) => compare(&format!("[{below}]"), inner),
+            toml::Value::Array(list) => list
+                .iter()
+                .filter_map(toml::Value::as_table)
+                .for_each(|inner| compare(&format!("[[{below}]]"), inner)),
+            _ => {}
         }
     }
+}
+
+#[test]
+fn every_key_of_the_sample_is_known_and_every_known_key_is_in_the_sample() {
+    compare("", &DEFAULT_CONFIG.parse().unwrap());
 }
 
 /// Each wrong setting, and what its error must contain.
