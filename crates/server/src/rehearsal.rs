@@ -29,9 +29,7 @@ fn check(config: &Config) -> Result<(), String> {
     if !was_there {
         check_directory(directory).map_err(at)?;
     }
-    config
-        .state_keys()
-        .map_err(|error| format!("state_key_file: {error}"))?;
+    config.state_keys().map_err(|error| error.to_string())?;
     for port in &config.nvme.ports {
         check_address("nvme.ports.listen", port.listen.0, |_| false)?;
     }

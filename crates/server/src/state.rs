@@ -310,8 +310,10 @@ pub enum StateError {
         source: serde_json::Error,
     },
     /// A key for the state cannot be used.
-    #[error("key of the state {path}: {problem}", path = path.display())]
+    #[error("{setting} {path}: {problem}", path = path.display())]
     Key {
+        /// The setting that names it.
+        setting: &'static str,
         /// The file.
         path: PathBuf,
         /// What is wrong with it.

@@ -53,15 +53,20 @@ impl StateKeys {
     /// Which file cannot be used, and why.
     pub fn read(current: Option<&Path>, previous: Option<&Path>) -> Result<StateKeys, StateError> {
         Ok(StateKeys {
-            current: current.map(StateKey::read).transpose()?,
-            previous: previous.map(StateKey::read).transpose()?,
+            current: current
+                .map(|file| StateKey::read("state_key_file", file))
+                .transpose()?,
+            previous: previous
+                .map(|file| StateKey::read("state_key_file_previous", file))
+                .transpose()?,
         })
     }
 }
 
 impl StateKey {
-    fn read(file: &Path) -> Result<StateKey, StateError> {
+    fn read(setting: &'static str, file: &Path) -> Result<StateKey, StateError> {
         let unusable = |path: &Path, problem: String| StateError::Key {
+            setting,
             path: path.to_owned(),
             problem,
         };
