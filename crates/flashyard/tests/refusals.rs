@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/loop_device.rs"]
+mod loop_device;
 mod support;
 
 use api::ErrorCode;
 use client::ClientError;
-use std::process::Command;
-
+use loop_device::Loop;
 use support::{Node, Refused, name, text};
 
 const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
@@ -243,39 +244,12 @@ fn paths_with_control_characters_are_refused() {
     assert!(!node.path().join("a\nb").exists());
 }
 
-/// A loop device over a file, for as long as this is there.
-struct Loop(String);
-
-impl Loop {
-    fn over(path: &std::path::Path) -> Loop {
-        let mut losetup = Command::new("losetup");
-        let made = losetup
-            .args(["--find", "--show"])
-            .arg(path)
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{made:?}");
-        Loop(text(&made.stdout).trim().to_owned())
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        // One that is left only shows in the list of loop devices.
-        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
-    }
-}
-
 #[test]
 fn a_file_and_a_loop_device_over_it_are_not_two_drives() {
     let node = Node::develop(&["--drives", "1"]);
     let path = node.path().join("shared.img");
-    std::fs::File::create(&path)
-        .unwrap()
-        .set_len(16 << 20)
-        .unwrap();
     let file = path.to_str().unwrap();
-    let device = Loop::over(&path);
+    let device = Loop::made(&path, 16 << 20);
     // The loop device is there: that alone makes the file one that is in use.
     let under = node.ask(&["drive", "add", "x", file]);
     let message = text(&under.stderr);
