@@ -1,5 +1,6 @@
 //! Each reason for which a host is refused, or its connection cut, is told once with who it was.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -7,12 +8,12 @@ use access::AllowedHosts;
 use access::chap::DhGroup;
 use block::{BlockDevice, Buffer, Lba};
 use initiator::ConnectOptions;
-use nvme::authentication::{Authentication, Negotiate};
+use nvme::authentication::{Authentication, Failure, Negotiate};
 use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::{Connect, ConnectData, Property, PropertyOffset};
 use nvme::pdu::InitializeRequest;
 use nvme::{FatalErrorStatus, SglDescriptor, Status};
-use target::{Fault, Links, RefusalReason, Target, TargetEvent, TargetSettings};
+use target::{Fault, Links, Loss, RefusalReason, Target, TargetEvent, TargetSettings};
 use zerocopy::IntoBytes;
 
 use crate::authentication::keys;
@@ -21,27 +22,93 @@ use crate::io::geometry;
 use crate::raw::{Raw, capsule, connect_data};
 use crate::{Fixture, HOST, SUBSYSTEM, nqn, on, options, simulate, subsystem};
 
-/// Where it is seen that a reason is told. A new reason has to have a place here.
-fn seen_elsewhere(reason: RefusalReason) -> Option<&'static str> {
-    match reason {
-        RefusalReason::NotAllowed
-        | RefusalReason::Malformed(_)
-        | RefusalReason::NoSubsystem
-        | RefusalReason::NoController
-        | RefusalReason::Stopping
-        | RefusalReason::TooManyControllers
-        | RefusalReason::TooManyConnections
-        | RefusalReason::TooManyProofs
-        | RefusalReason::Late
-        | RefusalReason::Protocol(_)
-        | RefusalReason::TooManyCommands => None,
-        RefusalReason::NotAuthenticated(_) => Some("authentication.rs"),
-        RefusalReason::TlsRequired | RefusalReason::TlsFailed => Some("secure.rs"),
-        RefusalReason::NoSecureChannel => Some("secure.rs"),
-        RefusalReason::IdentifierTaken | RefusalReason::ProofLate => Some("authentication.rs"),
-        RefusalReason::NoName => Some("names.rs"),
-        // Of the program: over sockets of the kernel, which can be reset.
-        RefusalReason::Lost(_) => Some("host_connections.rs"),
+/// Every reason, each with one of its kind, and where it is seen that it is told: here, or in a
+/// file that has these words. A new reason does not compile before it has a place.
+macro_rules! reasons {
+    ($($pattern:pat => $one:expr, $place:expr;)*) => {
+        fn place(reason: RefusalReason) -> Place {
+            match reason { $($pattern => $place,)* }
+        }
+        const REASONS: &[RefusalReason] = &[$($one,)*];
+    };
+}
+
+/// Where it is seen that a reason is told.
+#[derive(Debug, PartialEq)]
+enum Place {
+    Here,
+    /// The text of a file, and words in it.
+    In(&'static str, &'static str),
+}
+use Place::{Here, In};
+
+const AUTHENTICATION: &str = include_str!("authentication.rs");
+const SECURE: &str = include_str!("secure.rs");
+/// Of the program: over sockets of the kernel, which can be reset.
+const HOST_CONNECTIONS: &str = include_str!("../../../flashyard/tests/host_connections.rs");
+
+reasons! {
+    RefusalReason::NotAllowed => RefusalReason::NotAllowed, Here;
+    RefusalReason::NotAuthenticated(_) => RefusalReason::NotAuthenticated(Failure::FAILED),
+        In(AUTHENTICATION, "== RefusalReason::NotAuthenticated(Failure::FAILED)");
+    RefusalReason::TlsRequired => RefusalReason::TlsRequired,
+        In(SECURE, "refusals(), [RefusalReason::TlsRequired]");
+    RefusalReason::TlsFailed => RefusalReason::TlsFailed,
+        In(SECURE, "refusals(), [RefusalReason::TlsFailed]");
+    RefusalReason::NoSecureChannel => RefusalReason::NoSecureChannel,
+        In(SECURE, "contains(&RefusalReason::NoSecureChannel)");
+    RefusalReason::Malformed(Fault::Missing) => RefusalReason::Malformed(Fault::Missing), Here;
+    RefusalReason::Malformed(Fault::Repeated) => RefusalReason::Malformed(Fault::Repeated), Here;
+    RefusalReason::Malformed(Fault::Data) => RefusalReason::Malformed(Fault::Data), Here;
+    RefusalReason::Malformed(Fault::Format) => RefusalReason::Malformed(Fault::Format), Here;
+    RefusalReason::Malformed(Fault::QueueSize) => RefusalReason::Malformed(Fault::QueueSize), Here;
+    RefusalReason::Malformed(Fault::QueueId) => RefusalReason::Malformed(Fault::QueueId), Here;
+    RefusalReason::Malformed(Fault::ControllerId) =>
+        RefusalReason::Malformed(Fault::ControllerId), Here;
+    RefusalReason::Malformed(Fault::SubsystemName) =>
+        RefusalReason::Malformed(Fault::SubsystemName), Here;
+    RefusalReason::Malformed(Fault::HostName) => RefusalReason::Malformed(Fault::HostName), Here;
+    RefusalReason::NoName => RefusalReason::NoName,
+        In(include_str!("names.rs"), "told, [(RefusalReason::NoName, who)]");
+    RefusalReason::NoSubsystem => RefusalReason::NoSubsystem, Here;
+    RefusalReason::NoController => RefusalReason::NoController, Here;
+    RefusalReason::IdentifierTaken => RefusalReason::IdentifierTaken,
+        In(AUTHENTICATION, "== RefusalReason::IdentifierTaken");
+    RefusalReason::Stopping => RefusalReason::Stopping, Here;
+    RefusalReason::TooManyControllers => RefusalReason::TooManyControllers, Here;
+    RefusalReason::TooManyConnections => RefusalReason::TooManyConnections, Here;
+    RefusalReason::TooManyProofs => RefusalReason::TooManyProofs, Here;
+    RefusalReason::Late => RefusalReason::Late, Here;
+    RefusalReason::ProofLate => RefusalReason::ProofLate,
+        In(AUTHENTICATION, "== RefusalReason::ProofLate");
+    RefusalReason::Protocol(_) => RefusalReason::Protocol(FatalErrorStatus::SEQUENCE_ERROR), Here;
+    RefusalReason::TooManyCommands => RefusalReason::TooManyCommands, Here;
+    RefusalReason::Lost(Loss::Broken) => RefusalReason::Lost(Loss::Broken),
+        In(HOST_CONNECTIONS, "\"the connection broke\"");
+    RefusalReason::Lost(Loss::MidCommand) => RefusalReason::Lost(Loss::MidCommand),
+        In(HOST_CONNECTIONS, "\"it closed the connection in mid-command\"");
+}
+
+thread_local! {
+    /// What tests of this thread were told.
+    static TOLD: RefCell<Vec<RefusalReason>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Each reason that has its place here is told in a test here, and the others where they are said
+/// to be.
+#[test]
+fn every_reason_is_told() {
+    a_connect_that_is_refused_is_told_with_its_host();
+    whatever_is_wrong_with_a_connect_is_told();
+    a_proof_that_finds_no_place_is_told();
+    a_connection_that_is_cut_is_told();
+    a_target_that_is_full_or_slow_tells_so();
+    let all_told = TOLD.take();
+    for reason in REASONS {
+        match place(*reason) {
+            Here => assert!(all_told.contains(reason), "no test is told {reason:?}"),
+            In(file, words) => assert!(file.contains(words), "{reason:?} is not where it is said"),
+        }
     }
 }
 
@@ -51,7 +118,8 @@ fn told(target: &Target<Memory>) -> Vec<(RefusalReason, Option<String>)> {
         TargetEvent::HostRefused {
             reason, host_nqn, ..
         } => {
-            assert_eq!(seen_elsewhere(reason), None, "{reason:?}");
+            assert_eq!(place(reason), Here, "{reason:?}");
+            TOLD.with_borrow_mut(|told| told.push(reason));
             Some((reason, host_nqn.map(|nqn| nqn.to_string())))
         }
         _ => None,
