@@ -3,9 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "bounds/named.rs"]
+mod named;
 mod support;
 
 use api::{ErrorBody, ErrorCode, HostSpec, Name};
+use server::state::{Kind, State};
 use support::http::{exchange, request};
 use support::{Node, name};
 
@@ -218,7 +221,11 @@ fn of_drives() -> Vec<Case> {
             "allowed",
         ),
         path("relative"),
-        path(&format!("/{}", "p".repeat(5000))),
+        drive(
+            &format!(r#"{{"kind":"path","path":"/{}"}}"#, "p".repeat(4095)),
+            "path",
+            "4095",
+        ),
         path("/tmp/a\\nb"),
         path("/tmp/a\\u0000b"),
         model(r#""scale_ppm":0"#, "scale_ppm", "0"),
@@ -314,6 +321,11 @@ fn of_volumes() -> Vec<Case> {
         ),
         grant(r#""volumes":1000001"#, "volumes", "1000000"),
         grant(r#""snapshots":4294967296"#, "snapshots", "4294967296"),
+        limits(
+            r#"{"total":{"bytes_per_second_per_gib":0}}"#,
+            "total.bytes_per_second_per_gib",
+            "1 or more",
+        ),
         wrong(
             "POST",
             "/v1/snapshots",
@@ -331,6 +343,22 @@ fn of_volumes() -> Vec<Case> {
             "snapshots[1].name",
             "twice",
         ),
+    ]
+}
+
+fn of_schedules() -> Vec<Case> {
+    let schedule = |volumes: usize, keep: &str, field, says| {
+        let volumes = serde_json::to_string(&vec!["demo"; volumes]).unwrap();
+        let body = format!(r#"{{"volumes":{volumes},"keep":{keep}}}"#);
+        wrong("PUT", "/v1/schedules/s", &body, field, says)
+    };
+    vec![
+        schedule(0, r#"{"hourly":1}"#, "volumes", "1 to 256"),
+        schedule(257, r#"{"hourly":1}"#, "volumes", "1 to 256"),
+        schedule(1, r#"{"hourly":1001}"#, "keep.hourly", "0 to 1000"),
+        schedule(1, r#"{"daily":1001}"#, "keep.daily", "0 to 1000"),
+        schedule(1, r#"{"weekly":1001}"#, "keep.weekly", "0 to 1000"),
+        schedule(1, r#"{"hourly":0}"#, "keep", "at least one"),
     ]
 }
 
@@ -355,6 +383,8 @@ fn of_the_rest() -> Vec<Case> {
     };
     let token = |body: &str, field, says| wrong("PUT", "/v1/tokens/t", body, field, says);
     let pool = |body: &str, field, says| wrong("PUT", "/v1/pools/p", body, field, says);
+    let many = serde_json::to_string(&many_drives().collect::<Vec<_>>()).unwrap();
+    let many = format!(r#"{{"level":"raid0","drives":{many}}}"#);
     vec![
         settings(
             r#"{"shutdown_timeout_seconds":0}"#,
@@ -406,6 +436,7 @@ fn of_the_rest() -> Vec<Case> {
         ),
         pool(r#"{"level":"raid6","drives":["m0"]}"#, "drives", "4 to 32"),
         pool(r#"{"level":"raid0","drives":[]}"#, "drives", "1 to 32"),
+        pool(&many, "drives", "there are 33"),
         pool(
             r#"{"level":"raid0","drives":["m0","m0"]}"#,
             "drives",
@@ -434,6 +465,16 @@ fn of_the_rest() -> Vec<Case> {
     ]
 }
 
+/// One drive more than a pool has.
+fn many_drives() -> impl Iterator<Item = String> {
+    (0..33).map(|number| format!("many-{number}"))
+}
+
+fn all_cases() -> Vec<Case> {
+    let [requests, drives, volumes] = [of_requests(), of_drives(), of_volumes()];
+    [requests, drives, volumes, of_schedules(), of_the_rest()].concat()
+}
+
 #[test]
 fn every_limit_is_refused_by_name() {
     let node = Node::develop(&["--drives", "4"]);
@@ -441,9 +482,11 @@ fn every_limit_is_refused_by_name() {
     assert_eq!(request(&node, "PUT", "/v1/drives/m0", memory).0, 200);
     let tiny = r#"{"kind":"memory","size":4096}"#;
     assert_eq!(request(&node, "PUT", "/v1/drives/tiny", tiny).0, 200);
-    for cases in [of_requests(), of_drives(), of_volumes(), of_the_rest()] {
-        cases.iter().for_each(|case| check(&node, case));
+    for drive in many_drives() {
+        let path = format!("/v1/drives/{drive}");
+        assert_eq!(request(&node, "PUT", &path, tiny).0, 200);
     }
+    all_cases().iter().for_each(|case| check(&node, case));
     assert!(node.client().status().is_ok());
     assert!(!node.log().contains("panicked"), "{}", node.log());
 }
@@ -516,4 +559,32 @@ fn what_a_pool_keeps_about_volumes_is_bounded() {
     assert!(refused.message.contains("allowed"), "{answer}");
     assert_eq!(request(&node, "DELETE", &volume(0), "").0, 204);
     assert_eq!(request(&node, "PUT", &volume(0), &spec(26)).0, 200);
+}
+
+/// The node has one schedule fewer than it may have, by copies of one in its state.
+#[test]
+fn there_are_so_many_schedules_and_no_more() {
+    let mut node = Node::develop(&["--drives", "4"]);
+    let spec = r#"{"volumes":["demo"],"keep":{"weekly":1}}"#;
+    let schedule = |number: usize| format!("/v1/schedules/s{number}");
+    assert_eq!(request(&node, "PUT", &schedule(0), spec).0, 200);
+    assert!(node.terminate().success(), "{}", node.log());
+    let state = State::open(node.path()).unwrap();
+    let record = state.load().unwrap().schedules.remove(&name("s0")).unwrap();
+    let names: Vec<Name> = (1..999).map(|number| name(&format!("s{number}"))).collect();
+    let copies = names.iter().map(|name| (name, &record));
+    state.put_all(Kind::Schedule, copies).unwrap();
+    drop(state);
+    node.start();
+    assert_eq!(request(&node, "PUT", &schedule(999), spec).0, 200);
+    let (status, answer) = request(&node, "PUT", &schedule(1000), spec);
+    let refused: ErrorBody = serde_json::from_str(&answer).unwrap();
+    let found = (status, refused.code, refused.message.as_str());
+    let message = "1000 schedules exist; allowed: 1000";
+    assert_eq!(found, (409, ErrorCode::OutOfSpace, message));
+    // One that is there may be changed, and one that goes makes room.
+    let other = spec.replace("weekly", "daily");
+    assert_eq!(request(&node, "PUT", &schedule(999), &other).0, 200);
+    assert_eq!(request(&node, "DELETE", &schedule(0), "").0, 204);
+    assert_eq!(request(&node, "PUT", &schedule(1000), spec).0, 200);
 }

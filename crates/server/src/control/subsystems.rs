@@ -59,21 +59,25 @@ impl Control {
         objects: &Objects,
         spec: &VolumeSpec,
     ) -> Result<(), ErrorBody> {
-        let Some(group) = &spec.subsystem else {
-            return Ok(());
-        };
-        let found = members(objects, &self.nqn(group)).count();
-        if found < NAMESPACE_ID_MAX as usize {
-            return Ok(());
+        match &spec.subsystem {
+            Some(group) => room_for_one(group, members(objects, &self.nqn(group)).count()),
+            None => Ok(()),
         }
-        let message = format!("subsystem {group} has {found} volumes; allowed: {NAMESPACE_ID_MAX}");
-        Err(ErrorBody::new(ErrorCode::OutOfSpace, message).at("subsystem".to_owned()))
     }
 
     /// The NQN of a subsystem of this node.
     pub(super) fn nqn(&self, subsystem: &Name) -> String {
         format!("{NQN_PREFIX}:{}:{subsystem}", self.identity.name)
     }
+}
+
+/// Refuses one volume more in a subsystem that has `found`.
+fn room_for_one(group: &Name, found: usize) -> Result<(), ErrorBody> {
+    if found < NAMESPACE_ID_MAX as usize {
+        return Ok(());
+    }
+    let message = format!("subsystem {group} has {found} volumes; allowed: {NAMESPACE_ID_MAX}");
+    Err(ErrorBody::new(ErrorCode::OutOfSpace, message).at("subsystem".to_owned()))
 }
 
 /// Volumes of one subsystem share its queues and its number of namespaces, so they have one tenant.
@@ -103,4 +107,20 @@ pub(super) fn members<'a>(
 ) -> impl Iterator<Item = &'a VolumeRecord> {
     let volumes = objects.volumes.values().map(|volume| &volume.record);
     volumes.filter(move |record| record.nqn == nqn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subsystem_has_so_many_volumes_and_no_more() {
+        let group: Name = "group".parse().unwrap();
+        assert_eq!(NAMESPACE_ID_MAX, 8192, "as the manual says");
+        assert!(room_for_one(&group, 8191).is_ok());
+        let refused = room_for_one(&group, 8192).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::OutOfSpace);
+        assert_eq!(refused.field.as_deref(), Some("subsystem"));
+        assert!(refused.message.ends_with("has 8192 volumes; allowed: 8192"));
+    }
 }
