@@ -1,3 +1,5 @@
+mod places;
+
 use block::{BlockDevice, Buffer, Durability, Geometry, Lba};
 use reactor::Reactor;
 
