@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/commands.rs"]
+mod commands;
 mod support;
 
 use std::collections::BTreeSet;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
+use commands::{COMMANDS, commands_of_help};
 use server::tokens::ADMIN_TOKEN_FILE;
 use support::{Node, flashyard, text};
 
@@ -21,9 +24,10 @@ fn with(variables: &[(&str, &str)], arguments: &[&str]) -> Output {
     for (name, _) in VARIABLES {
         program.env_remove(name);
     }
-    program.env("XDG_CONFIG_HOME", "/nonexistent");
+    program.env("XDG_CONFIG_HOME", "/proc/nonexistent");
     program.envs(variables.iter().copied());
-    program.args(arguments).output().unwrap()
+    program.args(arguments).stdin(Stdio::null());
+    program.output().unwrap()
 }
 
 #[test]
@@ -90,6 +94,60 @@ fn variables_do_not_concern_commands_without_a_node() {
     }
 }
 
+/// Commands that ask no node, or none that a variable names.
+const WITHOUT_NODE: [&str; 18] = [
+    "serve",
+    "attached",
+    "detach",
+    "perf",
+    "token reset-admin",
+    "login",
+    "ssd profiles",
+    "ssd simulate",
+    "ssd sweep",
+    "ssd fit",
+    "lab list",
+    "lab run",
+    "lab report",
+    "lab compare",
+    "completion",
+    "manual",
+    "sim",
+    "demo",
+];
+
+/// Every command either asks the node that a variable names, and says what is wrong with that, or
+/// says nothing of it.
+#[test]
+fn every_command_heeds_the_variables_or_has_nothing_to_do_with_them() {
+    for (command, _) in COMMANDS {
+        let command = command.split(" <").next().unwrap().replace("{n}", "1");
+        let command = command.replace("{dir}", "/proc/nonexistent");
+        let command = command.replace("{volume}", "tcp://127.0.0.1:1/nqn.2014-08.org.example:x");
+        let command = command.replace("{node}", "http://127.0.0.1:1");
+        let command = command.replace("{token}", "/nonexistent/other");
+        let is = |verb: &&str| command.starts_with(&format!("{verb} ")) || command == **verb;
+        let heeds = !WITHOUT_NODE.iter().any(|verb| is(&verb));
+        let arguments: Vec<&str> = command.split(' ').collect();
+        for variable in VARIABLES {
+            let output = with(&[*variable], &arguments);
+            let said = text(&output.stderr);
+            assert_eq!(
+                said.contains(variable.1),
+                heeds,
+                "{command}, {variable:?}: {said}"
+            );
+            if heeds {
+                assert_eq!(
+                    output.status.code(),
+                    Some(2),
+                    "{command}, {variable:?}: {said}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_token_file_is_said_and_the_file_named() {
     let node = Node::configured("");
@@ -138,27 +196,95 @@ fn what_is_wrong_with_a_token_file_is_said_and_the_file_named() {
             );
         }
     }
-    // The same of every file that holds a secret.
-    std::fs::write(&path, "one\ntwo\n").unwrap();
-    let cases: [&[&str]; 5] = [
-        &["login", &api, "--token-file", file],
-        &["host", "key", "h", "--set", file],
-        &["host", "key", "h", "--set", file, "--controller", file],
-        &["host", "tls-key", "h", "--set", file],
-        &[
-            "perf",
-            "tcp://127.0.0.1:1/nqn.2014-08.org.example:x",
-            "--tls-key",
-            file,
-        ],
+}
+
+/// Options that name a file which holds no secret.
+const NO_SECRET: [&str; 8] = [
+    "--config",
+    "--results",
+    "--save",
+    "--svg",
+    "--syslog-ca",
+    "--to",
+    "--token-file",
+    "--verify-journal",
+];
+
+/// How commands with options for secrets are called.
+const CALLS: [&str; 8] = [
+    "attach tcp://127.0.0.1:1/nqn.2014-08.org.example:x",
+    "csi --endpoint unix://DIR/csi.sock",
+    "host key h",
+    "host tls-key h",
+    "login http://127.0.0.1:1",
+    "perf tcp://127.0.0.1:1/nqn.2014-08.org.example:x",
+    "snapshot send s",
+    "volume receive v --pool p",
+];
+
+/// Options of a command that name a file with a secret, by its help. What all commands have is left
+/// out.
+fn secret_options(help: &str) -> Vec<String> {
+    let own = help.split("\nNode:\n").next().unwrap();
+    let lines = own.lines().map(str::trim);
+    let named = lines.filter_map(|line| line.strip_suffix(" <FILE>"));
+    let named = named.filter_map(|option| option.split(' ').next_back());
+    let secret = named.filter(|option| !NO_SECRET.contains(option));
+    secret.map(str::to_owned).collect()
+}
+
+/// Each file that holds a secret, by whichever option of whichever command, is named with what is
+/// wrong with it.
+#[test]
+fn what_is_wrong_with_a_file_of_a_secret_is_said_and_the_file_named() {
+    let node = Node::configured("");
+    let directory = node.path().to_str().unwrap();
+    let file = |called: &str, contents: &str| {
+        let path = node.path().join(called);
+        std::fs::write(&path, contents).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let wrong = file("wrong", "one\ntwo\n");
+    let good = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
+    let good = file("good", good);
+    let token_file = node.path().join(ADMIN_TOKEN_FILE);
+    let variables = [
+        ("FLASHYARD_NODE", node.endpoints().api.as_str()),
+        ("FLASHYARD_TOKEN_FILE", token_file.to_str().unwrap()),
     ];
-    for arguments in cases {
-        let output = with(&[], arguments);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(
-            said.contains(file) && said.contains("2 lines"),
-            "{arguments:?}: {said}"
-        );
+    let mut tried = BTreeSet::new();
+    for (verb, help) in commands_of_help() {
+        for option in secret_options(&help) {
+            let call = CALLS
+                .iter()
+                .find(|call| call.starts_with(&format!("{verb} ")));
+            let call = call.unwrap_or_else(|| panic!("no call of {verb}, which has {option}"));
+            let call = call.replace("DIR", directory);
+            let mut arguments: Vec<&str> = call.split(' ').collect();
+            match option.as_str() {
+                "--controller" => arguments.extend(["--set", &good]),
+                "--controller-secret-file" => arguments.extend(["--dhchap-secret-file", &good]),
+                _ => {}
+            }
+            arguments.extend([option.as_str(), &wrong]);
+            let output = with(&variables, &arguments);
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+            assert!(
+                said.contains(&wrong) && said.contains("2 lines"),
+                "{arguments:?}: {said}"
+            );
+            tried.insert(verb.clone());
+        }
     }
+    let login = ["login", &node.endpoints().api, "--token-file", &wrong];
+    let output = with(&[], &login);
+    let said = text(&output.stderr);
+    assert!(said.contains(&wrong) && said.contains("2 lines"), "{said}");
+    tried.insert("login".to_owned());
+    assert_eq!(
+        tried.len(),
+        CALLS.len(),
+        "calls that nobody needs: {tried:?}"
+    );
 }
