@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/commands.rs"]
+mod commands;
 #[path = "support/network.rs"]
 mod network;
 mod support;
@@ -14,6 +16,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use api::{DriveSpec, Status, VolumeSpec};
 use client::{Client, Login};
+use commands::COMMANDS;
 use initiator::{ConnectOptions, DiscoveryRecord, discover};
 use network::Machine;
 use reactor::{Reactor, ReactorConfig};
@@ -297,6 +300,77 @@ fn what_is_advertised_is_told_to_everybody() {
     }
     let greeting = served.greeting();
     assert!(greeting.contains("-a 203.0.113.7 -s 5000\n"), "{greeting}");
+    let url = "https://192.0.2.1:4400";
+    served.answer(&host, url, &["host", "add", "h", "--nqn", HOST]);
+    for command in commands_that_show() {
+        let arguments: Vec<&str> = command.split(' ').collect();
+        let shown = served.answer(&host, url, &arguments);
+        let tells = TELLING.contains(&command.as_str());
+        for address in ["203.0.113.7", "2001:db8:9::7"] {
+            assert_eq!(shown.contains(address), tells, "{command}: {shown}");
+        }
+        // Where it listens, which is what its own ports are, is nobody's to connect to.
+        let listens = ["0.0.0.0", "[::]"].iter().any(|all| shown.contains(all));
+        assert_eq!(listens, command == "port list", "{command}: {shown}");
+    }
+}
+
+/// Commands that tell where hosts connect.
+const TELLING: [&str; 5] = [
+    "status",
+    "volume show data",
+    "host show h",
+    "host show h --commands",
+    "port list",
+];
+
+/// Every command that only shows what the node with a volume `data` says, of all that there are.
+fn commands_that_show() -> Vec<String> {
+    let words = ["list", "show", "schedules", "status", "top"];
+    let shows = |command: &&str| command.split(' ').any(|word| words.contains(&word));
+    let objects = [("d{n}", "d"), ("v{n}", "data"), ("h{n}", "h")];
+    let all = COMMANDS.iter().map(|(command, _)| *command).filter(shows);
+    let named = all.map(|command| {
+        objects
+            .iter()
+            .fold(command.to_owned(), |command, (of, to)| {
+                command.replace(&format!(" {of}"), &format!(" {to}"))
+            })
+    });
+    // What the node here has none of, and what asks no node.
+    let named: Vec<String> = named
+        .filter(|command| !command.contains('{') && command != "job show 1")
+        .filter(|command| command != "lab list")
+        .collect();
+    for telling in TELLING {
+        assert!(named.iter().any(|command| command == telling), "{telling}");
+    }
+    named
+}
+
+const AT_ANOTHER: &str = "
+[[nvme.ports]]
+listen = \"0.0.0.0:4420\"
+advertise = \"198.51.100.1:4420\"
+[api]
+listen = \"0.0.0.0:4400\"
+";
+
+/// A volume by its name is attached at what is advertised, and not where the API was reached.
+#[test]
+fn what_is_advertised_is_dialled() {
+    let Network { node, host } = Network::new();
+    let served = Served::start(&node, AT_ANOTHER);
+    let url = "https://192.0.2.1:4400";
+    let directory = tempfile::tempdir().unwrap();
+    let at = ["--directory", directory.path().to_str().unwrap()];
+    let attach = ["attach", "data", "--method", "fuse", "--host-nqn", HOST];
+    served.answer(&host, url, &[&attach[..], &at].concat());
+    let sessions = host.run(|| served.client(url).sessions().unwrap().items);
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+    let from = &sessions[0].remote;
+    assert!(from.starts_with("198.51.100.9:"), "{sessions:?}");
+    served.answer(&host, url, &[&["detach", "data"], &at[..]].concat());
 }
 
 /// A machine without a network is reached from itself.
