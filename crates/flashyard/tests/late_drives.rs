@@ -3,12 +3,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/attached.rs"]
+mod attached;
 mod support;
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use api::{ObjectState, PoolState};
+use attached::Attached;
 use block::{BlockDevice, Buffer, Durability, Lba};
 use initiator::{ConnectOptions, Controller, Reconnect};
 use reactor::{Reactor, ReactorConfig};
@@ -85,6 +90,43 @@ fn a_connected_host_waits_for_a_pool_that_waits() {
         read.unwrap();
         assert_eq!(found[..], [2; 4096]);
     });
+}
+
+/// So does a write to an attached volume, whose host is `attach`, for longer than a host that tries
+/// ten times in a second.
+#[test]
+fn an_attached_volume_waits_for_a_pool_that_waits() {
+    let (mut node, file, aside) = with_a_late_drive(3600);
+    std::fs::rename(&aside, &file).unwrap();
+    node.start();
+    node.answer(&["volume", "allow", "v-late", "any"]);
+    let attached = Attached::new(&node, "v-late");
+    let device = File::options().write(true).open(attached.device()).unwrap();
+    let write = |byte: u8| {
+        device.write_all_at(&[byte; 4096], 5 << 12)?;
+        device.sync_all()
+    };
+    write(1).unwrap();
+    node.kill();
+    std::fs::rename(&file, &aside).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| write(2));
+        node.start();
+        std::thread::sleep(Duration::from_secs(5));
+        assert_eq!(state(&node, "late"), PoolState::Offline);
+        assert!(!waiting.is_finished(), "{}", attached.said());
+        std::fs::rename(&aside, &file).unwrap();
+        let written = waiting.join().unwrap();
+        assert!(written.is_ok(), "{written:?}: {}", attached.said());
+    });
+    drop(device);
+    attached.detach();
+    let again = Attached::new(&node, "v-late");
+    let mut found = [0; 4096];
+    let device = File::open(again.device()).unwrap();
+    device.read_exact_at(&mut found, 5 << 12).unwrap();
+    assert_eq!(found, [2; 4096]);
+    drop(device);
 }
 
 fn state(node: &Node, pool: &str) -> PoolState {
@@ -181,7 +223,7 @@ fn an_import_ends_the_wait() {
 #[test]
 fn what_is_there_instead_of_a_member_is_named() {
     let blank = |file: &PathBuf| {
-        let made = std::fs::File::create(file).unwrap();
+        let made = File::create(file).unwrap();
         made.set_len(16 << 20).unwrap();
     };
     let (mut node, file, _aside) = with_a_late_drive(3600);
