@@ -182,7 +182,7 @@ vm-test: rust-tools vm-tools cinder-tools ## Debian's 6.1 and 6.12 kernels as ho
 restarts-long: rust-tools lab-tools vm-tools ## restarts at random instants, under attached volumes and real hosts
 	FLASHYARD_RESTARTS=200 cargo test --workspace --test restarts
 	$(DEBUG_FLASHYARD)
-	FLASHYARD_RESTARTS=100 cargo test --workspace --test hosts -- --nocapture restart
+	FLASHYARD_RESTARTS=200 cargo test --workspace --test hosts -- --nocapture restart
 
 playbooks-long: rust-tools ansible-tools vm-tools ## playbooks: a rolling upgrade under I/O; servers with systemd, in QEMU; other Ansible
 	cargo test --workspace $(LONG_FEATURE) --test ansible -- --nocapture rolling

@@ -69,8 +69,19 @@ fn restart(node: &mut Node, random: &mut Random, round: u32) {
 }
 
 #[test]
-fn at_every_instant_hosts_may_come_again() {
+fn at_every_instant_hosts_may_come_again_to_one_core() {
+    hosts_may_come_again("0");
+}
+
+#[test]
+fn at_every_instant_hosts_may_come_again_to_two_cores() {
+    hosts_may_come_again("0,1");
+}
+
+fn hosts_may_come_again(cores: &str) {
     let mut node = node();
+    assert!(node.terminate().success(), "{}", node.log());
+    node.start_on(cores);
     let address = node.endpoints().nvme[0];
     let nqns = ["data", "whole"].map(|volume| node.client().volume(&name(volume)).unwrap().nqn);
     let polling = Polling::start(&[address], &nqns, &nqns);

@@ -3,11 +3,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/attached.rs"]
+mod attached;
 #[path = "support/polling.rs"]
 mod polling;
 mod support;
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use api::PoolState;
+use attached::Attached;
 use polling::{Polling, Random};
 use support::{Node, name, wait_until};
 
@@ -26,7 +34,33 @@ fn hosts_come_again_while_a_pool_is_taken_over_and_given_back() {
     first.answer(&[&create[..], &["--allow", "any"]].concat());
     let nqn = first.client().volume(&name("v")).unwrap().nqn;
     let addresses = [&first, &second].map(|node| node.endpoints().nvme[0]);
+    let attached = Attached::new(&first, "v");
     let polling = Polling::start(&addresses, &[nqn], &[]);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writes = scope.spawn(|| writes(attached.device(), &stop));
+        take_over_and_give_back(&mut first, &second);
+        stop.store(true, Ordering::Relaxed);
+        let written = writes.join().unwrap();
+        assert!(written.is_ok(), "{written:?}: {}", attached.said());
+    });
+    polling.end();
+    attached.detach();
+}
+
+/// Writes to an attached volume, durably each time, until it is to stop.
+fn writes(device: &Path, stop: &AtomicBool) -> std::io::Result<u64> {
+    let device = File::options().write(true).open(device)?;
+    let mut number = 0;
+    while !stop.load(Ordering::Relaxed) {
+        device.write_all_at(&[number as u8; 4096], (100 + number % 100) << 12)?;
+        device.sync_all()?;
+        number += 1;
+    }
+    Ok(number)
+}
+
+fn take_over_and_give_back(first: &mut Node, second: &Node) {
     let mut random = Random(4);
     random.pause(1000);
     first.kill();
@@ -55,5 +89,4 @@ fn hosts_come_again_while_a_pool_is_taken_over_and_given_back() {
         pool.is_ok_and(|pool| pool.state == PoolState::Online)
     });
     random.pause(1000);
-    polling.end();
 }

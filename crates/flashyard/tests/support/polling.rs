@@ -1,5 +1,5 @@
-//! Hosts that connect, discover, read, write and ask, each millisecond: whatever becomes of the
-//! node, they are told nothing that would have them never come again.
+//! Hosts that connect, discover, and send commands of every kind, each millisecond. Whatever
+//! becomes of the node, they are told nothing that would have them never come again.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,11 +9,18 @@ use std::time::Duration;
 
 use block::Buffer;
 use initiator::{ConnectOptions, Controller, Data, Error, discover};
-use nvme::command::{IoOpcode, ReadWrite};
+use nvme::command::{
+    ALL_NAMESPACES, AdminOpcode, DATASET_DEALLOCATE, DatasetManagement, DatasetRange, IoOpcode,
+    ReadWrite,
+};
 use nvme::fabrics::DISCOVERY_NQN;
+use nvme::feature::{Feature, Features};
 use nvme::identify::{Cns, Identify};
-use nvme::{SglDescriptor, Status};
+use nvme::log::{GetLogPage, LogPage};
+use nvme::reservation::{EXTENDED, Keys, Reservation, action};
+use nvme::{SglDescriptor, Status, SubmissionEntry};
 use reactor::{Reactor, ReactorConfig, sleep};
+use zerocopy::IntoBytes;
 
 const HOST: &str = "nqn.2026-11.example.flashyard:test";
 const BLOCK: usize = 4096;
@@ -174,7 +181,150 @@ fn judge(met: &Met, log: Result<Vec<initiator::DiscoveryRecord>, Error>, volumes
     }
 }
 
-/// Reads, writes and asks, every millisecond, on a controller that is kept while it is there.
+/// Where a command goes.
+enum Queue {
+    Admin,
+    Io,
+}
+
+/// The data of a command.
+enum Moves {
+    Nothing,
+    Out(Vec<u8>),
+    In(usize),
+}
+
+struct Command {
+    what: &'static str,
+    to: Queue,
+    entry: SubmissionEntry,
+    data: Moves,
+}
+
+/// Every kind of command that a host at work sends, all for the same block. An Asynchronous Event
+/// Request is outstanding all the time: the controller sends it by itself. Who acquires or releases
+/// may rightly be refused for good, by another host that was quicker.
+fn commands() -> Vec<Command> {
+    let io = |what, entry, data| {
+        let to = Queue::Io;
+        Command {
+            what,
+            to,
+            entry,
+            data,
+        }
+    };
+    let admin = |what, entry, data| {
+        let to = Queue::Admin;
+        Command {
+            what,
+            to,
+            entry,
+            data,
+        }
+    };
+    let plain = |opcode: u8, nsid| SubmissionEntry::new(opcode, nsid, SglDescriptor::transport(0));
+    let block = |opcode, bytes| {
+        let transfer = SglDescriptor::transport(bytes);
+        *ReadWrite::new(opcode, 1, 7, 1, transfer).entry()
+    };
+    let whole = BLOCK as u32;
+    let page = |what, page, nsid| {
+        let entry = *GetLogPage::new(page, nsid, 0, 512).entry();
+        admin(what, entry, Moves::In(512))
+    };
+    let feature = |opcode: AdminOpcode| {
+        let mut command = *Features::of(&plain(opcode.0, 0));
+        command.feature = Feature::ERROR_RECOVERY;
+        *command.entry()
+    };
+    let zeroes = || Moves::Out(vec![0; BLOCK]);
+    vec![
+        io("Write", block(IoOpcode::WRITE, whole), zeroes()),
+        io("Compare", block(IoOpcode::COMPARE, whole), zeroes()),
+        io("Read", block(IoOpcode::READ, whole), Moves::In(BLOCK)),
+        io(
+            "Write Zeroes",
+            block(IoOpcode::WRITE_ZEROES, 0),
+            Moves::Nothing,
+        ),
+        io("Dataset Management", deallocate(), Moves::Out(range())),
+        io("Flush", plain(IoOpcode::FLUSH.0, 1), Moves::Nothing),
+        io("Reservation Register", register(), Moves::Out(keys())),
+        io("Reservation Report", report(), Moves::In(REPORT_BYTES)),
+        admin(
+            "Identify",
+            *Identify::new(Cns::NAMESPACE, 1).entry(),
+            Moves::In(4096),
+        ),
+        page("the error log", LogPage::ERROR, ALL_NAMESPACES),
+        page("the health log", LogPage::SMART, ALL_NAMESPACES),
+        admin(
+            "Get Features",
+            feature(AdminOpcode::GET_FEATURES),
+            Moves::Nothing,
+        ),
+        admin(
+            "Set Features",
+            feature(AdminOpcode::SET_FEATURES),
+            Moves::Nothing,
+        ),
+        admin(
+            "Keep Alive",
+            plain(AdminOpcode::KEEP_ALIVE.0, 0),
+            Moves::Nothing,
+        ),
+    ]
+}
+
+fn deallocate() -> SubmissionEntry {
+    let transfer = SglDescriptor::transport(16);
+    let entry = SubmissionEntry::new(IoOpcode::DATASET_MANAGEMENT.0, 1, transfer);
+    let mut command = *DatasetManagement::of(&entry);
+    command.attributes = DATASET_DEALLOCATE.into();
+    *command.entry()
+}
+
+/// The block, as a range to deallocate.
+fn range() -> Vec<u8> {
+    let range = DatasetRange {
+        attributes: 0.into(),
+        blocks: 1.into(),
+        start: 7.into(),
+    };
+    range.as_bytes().to_vec()
+}
+
+/// Bytes of a report with a few registrants.
+const REPORT_BYTES: usize = 512;
+
+fn register() -> SubmissionEntry {
+    let transfer = SglDescriptor::transport(16);
+    let entry = SubmissionEntry::new(IoOpcode::RESERVATION_REGISTER.0, 1, transfer);
+    let mut command = *Reservation::of(&entry);
+    command.action = action::REPLACE | action::IGNORE_KEY;
+    *command.entry()
+}
+
+/// The same key each time.
+fn keys() -> Vec<u8> {
+    let keys = Keys {
+        current: 0.into(),
+        other: 7.into(),
+    };
+    keys.as_bytes().to_vec()
+}
+
+fn report() -> SubmissionEntry {
+    let transfer = SglDescriptor::transport(REPORT_BYTES as u32);
+    let entry = SubmissionEntry::new(IoOpcode::RESERVATION_REPORT.0, 1, transfer);
+    let mut command = *Reservation::of(&entry);
+    command.action = (REPORT_BYTES / 4 - 1) as u8;
+    command.report = EXTENDED.into();
+    *command.entry()
+}
+
+/// Sends every kind of command, every millisecond, on a controller that is kept while it is there.
 async fn works(met: Arc<Met>, address: SocketAddr, nqn: String) {
     while met.goes_on() {
         let Ok(controller) = Controller::connect(address, &nqn, ConnectOptions::new(HOST)).await
@@ -186,25 +336,30 @@ async fn works(met: Arc<Met>, address: SocketAddr, nqn: String) {
             let Ok(queue) = controller.queue(0) else {
                 break;
             };
-            let transfer = SglDescriptor::transport(BLOCK as u32);
-            let command = |opcode| *ReadWrite::new(opcode, 1, 7, 1, transfer).entry();
-            let write = Data::Out(Buffer::zeroed(BLOCK));
-            let written = queue.submit(command(IoOpcode::WRITE), write).await.1;
-            let read = Data::In(Buffer::zeroed(BLOCK));
-            let read = queue.submit(command(IoOpcode::READ), read).await.1;
-            let asked = *Identify::new(Cns::NAMESPACE, 1).entry();
-            let asked = controller
-                .admin(asked, Data::In(Buffer::zeroed(4096)))
-                .await
-                .1;
-            for (what, done) in [("write", written), ("read", read)] {
-                if let Ok(completion) = done {
-                    met.status(what, completion.status());
+            let mut is_lost = false;
+            for command in commands() {
+                let data = match &command.data {
+                    Moves::Nothing => Data::None,
+                    Moves::Out(bytes) => Data::Out(Buffer::copy_of(bytes)),
+                    Moves::In(bytes) => Data::In(Buffer::zeroed(*bytes)),
+                };
+                let status = match command.to {
+                    Queue::Admin => {
+                        let done = controller.admin(command.entry, data).await.1;
+                        done.ok().map(|completion| completion.status())
+                    }
+                    Queue::Io => {
+                        let done = queue.submit(command.entry, data).await.1;
+                        done.ok().map(|completion| completion.status())
+                    }
+                };
+                match status {
+                    Some(status) => met.status(command.what, status),
+                    None => is_lost = true,
                 }
             }
-            match asked {
-                Ok(completion) => met.status("Identify", completion.status()),
-                Err(_) => break,
+            if is_lost {
+                break;
             }
             sleep(Duration::from_millis(1)).await;
         }
