@@ -127,7 +127,7 @@ fn every_command_heeds_the_variables_or_has_nothing_to_do_with_them() {
         let command = command.replace("{node}", "http://127.0.0.1:1");
         let command = command.replace("{token}", "/nonexistent/other");
         let is = |verb: &&str| command.starts_with(&format!("{verb} ")) || command == **verb;
-        let heeds = !WITHOUT_NODE.iter().any(|verb| is(&verb));
+        let heeds = !WITHOUT_NODE.iter().any(is);
         let arguments: Vec<&str> = command.split(' ').collect();
         for variable in VARIABLES {
             let output = with(&[*variable], &arguments);

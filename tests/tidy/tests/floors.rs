@@ -37,12 +37,11 @@ const FLOORS: [&[&str]; 16] = [
 const SHARED: [&str; 2] = ["Core", "Coordinator"];
 
 /// Methods of these that a room below theirs calls, and that room.
-const CALLED_FROM_BELOW: [(&str, &str); 5] = [
+const CALLED_FROM_BELOW: [(&str, &str); 4] = [
     ("deal_room", "shard"),
     ("judge_silence", "shard"),
     ("verify", "shard"),
     ("body_with_ready", "membership"),
-    ("last_body", "membership"),
 ];
 
 /// Methods of these that iterators have too: a call may be either's.

@@ -1,4 +1,5 @@
 //! Every command of the program.
+#![allow(dead_code, reason = "each test file uses what it needs")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;

@@ -11,7 +11,6 @@ use crate::error::PoolError;
 use crate::format::body::{Body, Decided};
 use crate::format::encoded::WrittenTables;
 use crate::format::superblock::Superblock;
-use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
 use crate::segments::SegmentState;
 use crate::shard::coordinator::Coordinator;
@@ -33,7 +32,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         let body = self.body_with_ready();
         if !self.state.borrow().unannounced.is_empty() {
-            let tables = self.written(body).await;
+            let tables = self.write_down(body).await;
             let published = self
                 .publish(None::<fn(&mut Superblock)>, Some(tables))
                 .await;
@@ -55,17 +54,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let _alone = self.upkeep_lock.lock().await;
         let mut body = self.body_with_ready();
         body.decided = Some(decided);
-        if Mutation::ForgetsTornStripes.is_planted()
-            && let Some(decided) = &mut body.decided
-        {
-            decided.logs.iter_mut().for_each(|log| log.torn.clear());
-        }
         {
             let state = self.state.borrow();
             body.slice_blocks = state.share.slice_blocks as u32;
             body.sequences = vec![state.log.applied(); state.share.shards as usize];
         }
-        let tables = self.written(body).await;
+        let tables = self.write_down(body).await;
         self.publish(Some(self.entering()), Some(tables)).await?;
         self.state.borrow_mut().unannounced.clear();
         self.merge_due.set(true);
@@ -104,7 +98,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         })?;
         // Nothing takes the change back any more: who sees it early sees what is, or a pool that
         // goes offline.
-        let tables = self.written(body).await;
+        let tables = self.write_down(body).await;
         let published = self
             .publish(None::<fn(&mut Superblock)>, Some(tables))
             .await;
@@ -140,7 +134,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Tables to publish. Others have their turns meanwhile.
-    pub async fn written(&self, body: Body) -> Rc<WrittenTables> {
+    async fn write_down(&self, body: Body) -> Rc<WrittenTables> {
         Rc::new(WrittenTables::of(body, self.settings.entries_in_a_row).await)
     }
 

@@ -9,6 +9,7 @@ use crate::segments::victim::Victim;
 use crate::shard::core::Core;
 use crate::stripes::class::Class;
 use crate::stripes::item::Move;
+use crate::stripes::order::MOVED_IN_FLIGHT_MAX;
 use crate::writing::batch::{moved_batch, moved_room, moved_stripe_blocks};
 use block::BlockDevice;
 use std::collections::VecDeque;
@@ -26,7 +27,6 @@ const PIECES_LEAST: u32 = 4;
 /// need, else as many as keep the drives busy. With 32 rows each they reach no further than
 /// recovery looks.
 const IN_FLIGHT_GENTLE: usize = 1;
-pub(crate) const IN_FLIGHT_MAX: usize = 8;
 
 /// How far the gathering of a window has got.
 struct Gathering {
@@ -299,7 +299,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         if busy && !state.frugal {
             IN_FLIGHT_GENTLE
         } else {
-            IN_FLIGHT_MAX
+            MOVED_IN_FLIGHT_MAX
         }
     }
 

@@ -17,8 +17,8 @@ use std::ops::RangeInclusive;
 pub(crate) const ZONES_MAX: u64 = crate::location::SEGMENTS_MAX as u64;
 /// Bytes of tables, at most: they are read whole before anything is known of them.
 pub(crate) const TABLES_BYTES_MAX: u64 = 128 << 20;
-/// A pool is not opened whose counts have come to more. Headers of stripes may say twice as much: so
-/// no pool that is open comes to where its own would not count.
+/// A pool is not opened whose counts have come to more. Headers of stripes may say twice as much:
+/// so no pool that is open comes to where its own would not count.
 pub(crate) const COUNT_MAX: u64 = 1 << 60;
 /// Stripes that may be under way when a host dies, by any setting there is.
 pub(crate) const UNDER_WAY_MAX: u64 = 1 << 16;

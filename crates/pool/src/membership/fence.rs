@@ -187,22 +187,13 @@ pub(crate) async fn enter<D: BlockDevice>(
 ) -> Result<Entered, PoolError> {
     let (mut looked, mut survey) = Survey::timely(drives, options, BTreeSet::new()).await?;
     let former = survey.newest.superblock.clone();
-    let late_until = match former.is_closed() || Mutation::UsesZonesAfterCrash.is_planted() {
-        true => looked,
-        false => looked + LATE,
-    };
+    let late_until = late_until(&former, looked);
     let own = former.holder == options.host.0;
     if former.holder != NOBODY && !own && !options.force {
         return Err(held(&survey.newest));
     }
-    // Of a host that died, or gave up, before it had what it took by force only the claim is there.
-    let taken = own && former.taken_from != NOBODY;
-    let forced = former.holder != NOBODY && (!own || taken);
-    let taken_from = match (forced, taken) {
-        (false, _) => NOBODY,
-        (true, true) => former.taken_from,
-        (true, false) => former.holder,
-    };
+    let taken_from = taken_from(&former, own);
+    let forced = taken_from != NOBODY;
     survey.check_absent(&options.may_lack)?;
     // Nothing is written to drives whose tables cannot be used.
     survey.newest.tables().await?;
@@ -219,8 +210,9 @@ pub(crate) async fn enter<D: BlockDevice>(
         // As long again is left for what is written to reach the drives.
         let until = looked + wait / 2;
         let mut silent = survey.silent.clone();
+        let host = options.host.0;
         let claim_of = ClaimOf {
-            host: options.host.0,
+            host,
             taken_from,
             claim,
         };
@@ -256,6 +248,23 @@ pub(crate) async fn enter<D: BlockDevice>(
     Err(PoolError::StillInUse {
         holder: hexadecimal(&survey.newest.superblock.holder),
     })
+}
+
+/// Until when requests of a former holder may still reach the drives.
+fn late_until(former: &Superblock, looked: Instant) -> Instant {
+    match former.is_closed() || Mutation::UsesZonesAfterCrash.is_planted() {
+        true => looked,
+        false => looked + LATE,
+    }
+}
+
+/// The host from which a pool is taken by force. Of one that died, or gave up, before it had what
+/// it took only the claim is there, in its own name.
+fn taken_from(former: &Superblock, own: bool) -> [u8; 16] {
+    match own {
+        true => former.taken_from,
+        false => former.holder,
+    }
 }
 
 /// How long a claim has to stand before the pool is this host's.

@@ -166,11 +166,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cleaning::window::IN_FLIGHT_MAX;
     use crate::format::body::{Body, Decided, DecidedLog};
     use crate::level::Level;
     use crate::options::Settings;
     use crate::segments::slices::SHARDS_MAX;
+    use crate::stripes::order::MOVED_IN_FLIGHT_MAX;
 
     #[test]
     fn a_new_pool_has_room_for_the_segments_of_as_many_drives_as_there_may_be() {
@@ -191,7 +191,7 @@ mod tests {
     /// way, and the tables may be full.
     #[test]
     fn what_is_decided_about_every_log_has_room_in_the_tables_of_drives_of_any_use() {
-        let torn = Settings::default().stripes_in_flight + IN_FLIGHT_MAX;
+        let torn = Settings::default().stripes_in_flight + MOVED_IN_FLIGHT_MAX;
         let log = DecidedLog {
             torn: (0..torn as u64).collect(),
             ..DecidedLog::default()

@@ -89,6 +89,13 @@ impl Request {
     }
 }
 
+/// A write that nobody waits for any more and that is under way: it counts until it has ended.
+pub(crate) struct Left {
+    pub request: Rc<Request>,
+    pub blocks: u64,
+    pub guessed: u64,
+}
+
 /// A block on its way out of a segment that is being cleaned.
 pub(crate) struct Move {
     pub record: Record,

@@ -4,6 +4,9 @@ use crate::mutation::Mutation;
 use crate::stripes::item::Completed;
 use std::collections::BTreeMap;
 
+/// Stripes of moved blocks under way at once, at most: as many as keep the drives busy.
+pub(crate) const MOVED_IN_FLIGHT_MAX: usize = 8;
+
 /// Stripes get their numbers in the order in which they begin, land in any order, and are applied
 /// in that of their numbers.
 pub(crate) struct LogOrder {

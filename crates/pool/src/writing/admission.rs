@@ -5,7 +5,7 @@ use crate::location::Mapping;
 use crate::segments::admitted::Backing;
 use crate::shard::core::Core;
 use crate::shard::state::State;
-use crate::stripes::item::Request;
+use crate::stripes::item::{Left, Request};
 use block::{BlockDevice, BlockRange, IoError};
 use reactor::Instant;
 use std::rc::Rc;
@@ -78,13 +78,6 @@ impl<D: BlockDevice + 'static> Drop for Admission<'_, D> {
             None => {}
         }
     }
-}
-
-/// A write that nobody waits for any more and that is under way: it counts until it has ended.
-pub(crate) struct Left {
-    request: Rc<Request>,
-    blocks: u64,
-    guessed: u64,
 }
 
 /// While this is there no write is taken for new blocks without a look at the map.

@@ -191,10 +191,10 @@ fn numbers_of_segments_come_round() {
     for drive in &drives {
         crafted::alter_tables(drive, |tables| {
             let places = crafted::table_places(tables);
-            let numbers = places.iter().filter(|it| it.name == "segment number");
+            let mut numbers = places.iter().filter(|it| it.name == "segment number");
             // Nothing lives anywhere, so nobody names the last of them.
             numbers
-                .last()
+                .next_back()
                 .expect("some")
                 .write(tables, SEGMENTS_MAX - 2);
         });
@@ -262,4 +262,3 @@ fn counts_go_on_near_their_end() {
         });
     }
 }
-

@@ -114,7 +114,11 @@ fn who_gives_up_taking_a_pool_waits_as_long_when_it_comes_again() {
         assert!(reactor::now() - begun >= TAKEOVER);
         let found = read(&second, id, 0, 1).await;
         let either = [last, last + 1].map(|byte| vec![byte; BLOCK]);
-        assert!(either.contains(&found), "{last} was acknowledged: {}", found[0]);
+        assert!(
+            either.contains(&found),
+            "{last} was acknowledged: {}",
+            found[0]
+        );
         // What it has entered is its own.
         drop(first);
         let begun = reactor::now();
