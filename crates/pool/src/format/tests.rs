@@ -66,7 +66,7 @@ fn the_page_has_the_superblock_as_it_is() {
         drive_id, sequence, incarnation, epoch, holder, drive_blocks, zone_base, zone_blocks,
         slot_blocks, body_bytes, body_checksum, level, width, drive_index, reserved0, name,
         ancestors, members, claim, closed, apart_at, apart, content,
-        features, reserved);
+        features, taken_from, reserved);
     check(
         "## Superblock",
         &fields,
