@@ -12,7 +12,6 @@ use crate::checkpoint::cut::{AtCut, Counts, Cut, body_of};
 use crate::checkpoint::lost_nodes::LostNodes;
 use crate::checkpoint::map_writer::MapWriter;
 use crate::error::PoolError;
-use crate::format::encoded::WrittenTables;
 use crate::format::superblock::Superblock;
 use crate::join::join;
 use crate::location::Entry;
@@ -274,9 +273,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let seen = self.show_others(&view, &turnover);
         let in_a_row = self.settings.entries_in_a_row;
         let body = body_of(cut, &view, nodes, in_a_row).await;
-        let written = WrittenTables::of(body, in_a_row).await;
+        let tables = self.write_down(body).await;
         let enter = self.entering();
-        self.publish(Some(enter), Some(Rc::new(written))).await?;
+        self.publish(Some(enter), Some(tables)).await?;
         self.merge_due.set(false);
         for answer in seen {
             self.answer(answer).await?;

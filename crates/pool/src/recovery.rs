@@ -187,9 +187,10 @@ impl<D: BlockDevice + 'static> Core<D> {
             return Err(PoolError::LogDamaged(durable + 1));
         }
         // What is behind the last stripe that is whole needs no mention: nothing of it counts.
-        let (mut through, mut torn) = match Mutation::ForgetsTornStripes.is_planted() {
-            true => (last, Vec::new()),
-            false => (durable, Vec::new()),
+        let mut torn = Vec::new();
+        let mut through = match Mutation::ForgetsTornStripes.is_planted() {
+            true => last,
+            false => durable,
         };
         for (sequence, header) in log {
             // What is known to have been durable counts, and need not be read again, even if a

@@ -12,6 +12,7 @@ pub mod page;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
 use crate::history::Run;
@@ -33,6 +34,12 @@ pub fn setting<T: FromStr>(name: &str, default: T) -> T {
     };
     let parsed = text.parse();
     parsed.unwrap_or_else(|_| panic!("{name}={text:?} is not a number of its kind"))
+}
+
+/// Seconds of processor time that this thread has taken.
+pub fn processor_seconds() -> f64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 /// The value in the middle, the higher of two; NaN of none.

@@ -205,24 +205,14 @@ struct Command {
 /// Request is outstanding all the time: the controller sends it by itself. Who acquires or releases
 /// may rightly be refused for good, by another host that was quicker.
 fn commands() -> Vec<Command> {
-    let io = |what, entry, data| {
-        let to = Queue::Io;
-        Command {
-            what,
-            to,
-            entry,
-            data,
-        }
+    let command = |to, what, entry, data| Command {
+        what,
+        to,
+        entry,
+        data,
     };
-    let admin = |what, entry, data| {
-        let to = Queue::Admin;
-        Command {
-            what,
-            to,
-            entry,
-            data,
-        }
-    };
+    let io = |what, entry, data| command(Queue::Io, what, entry, data);
+    let admin = |what, entry, data| command(Queue::Admin, what, entry, data);
     let plain = |opcode: u8, nsid| SubmissionEntry::new(opcode, nsid, SglDescriptor::transport(0));
     let block = |opcode, bytes| {
         let transfer = SglDescriptor::transport(bytes);

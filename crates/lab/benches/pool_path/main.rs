@@ -10,12 +10,11 @@ mod made;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use bench::{median, setting};
+use bench::{median, processor_seconds, setting};
 use block::{BlockDevice, Buffer, Durability, Lba};
 use lab::load::SplitMix;
 use made::{BLOCK_BYTES, DEVICES, Device};
 use reactor::{Reactor, ReactorConfig};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -158,9 +157,4 @@ async fn run<D: BlockDevice + 'static>(
         task.await;
     }
     (processor_seconds() - begun) * 1e6 / operations as f64
-}
-
-fn processor_seconds() -> f64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }

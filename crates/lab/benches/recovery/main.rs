@@ -15,7 +15,7 @@ use pool::{
 };
 use reactor::Reactor;
 use serde_json::json;
-use sparse::{BLOCK_BYTES, SparseDrive, processor_seconds};
+use sparse::{BLOCK_BYTES, SparseDrive};
 
 const DRIVES: u64 = 24;
 const DATA: u64 = 22;
@@ -116,7 +116,7 @@ async fn write(drives: Vec<SparseDrive>, blocks: u64) -> VolumeId {
 
 /// Processor seconds, drives' seconds, and bytes of the map.
 async fn recover(drives: Vec<SparseDrive>, volume: VolumeId, blocks: u64) -> (f64, f64, u64) {
-    let (processor, begun) = (processor_seconds(), reactor::now());
+    let (processor, begun) = (bench::processor_seconds(), reactor::now());
     let mut options = OpenOptions::new(HostId([1; 16]));
     options.entropy = Entropy::Seeded(2.into());
     let unpacking =
@@ -128,7 +128,7 @@ async fn recover(drives: Vec<SparseDrive>, volume: VolumeId, blocks: u64) -> (f6
     let (_, result) = device.read(Lba(blocks / 2), buffer).await;
     result.expect("it reads");
     let times = (
-        processor_seconds() - processor - (unpacking(&drives) - unpacked),
+        bench::processor_seconds() - processor - (unpacking(&drives) - unpacked),
         (reactor::now() - begun).as_secs_f64(),
     );
     let map = pool.status().map_bytes;

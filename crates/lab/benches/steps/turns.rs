@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use bench::processor_seconds;
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 use drive::MemoryDrive;
-use rustix::time::{ClockId, clock_gettime};
 
 /// A drive in memory on which every operation suspends once, as on all that are none. Clones are
 /// one drive.
@@ -74,9 +74,10 @@ impl Turns {
         let (longest, watches) = (turns.longest.clone(), turns.watches.clone());
         drop(reactor::spawn(async move {
             while watches.get() {
-                let begun = processor_ms();
+                let begun = processor_seconds();
                 reactor::yield_now().await;
-                longest.set(longest.get().max(processor_ms() - begun));
+                let took_ms = (processor_seconds() - begun) * 1e3;
+                longest.set(longest.get().max(took_ms));
             }
         }));
         turns
@@ -92,10 +93,4 @@ impl Drop for Turns {
     fn drop(&mut self) {
         self.watches.set(false);
     }
-}
-
-/// Processor time that this thread has taken.
-fn processor_ms() -> f64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    now.tv_sec as f64 * 1e3 + now.tv_nsec as f64 / 1e6
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 use lz4_flex::block::{compress, decompress_into};
-use rustix::time::{ClockId, clock_gettime};
 
 pub const BLOCK_BYTES: usize = 4096;
 
@@ -53,7 +52,7 @@ impl SparseDrive {
     }
 
     fn unpack(&self, start: Lba, buffer: &mut Buffer) {
-        let begun = processor_seconds();
+        let begun = bench::processor_seconds();
         let content = self.content.borrow();
         let blocks = self.blocks_of(start, buffer.len());
         for (block, bytes) in blocks.zip(buffer.chunks_mut(BLOCK_BYTES)) {
@@ -65,7 +64,7 @@ impl SparseDrive {
                 None => bytes.fill(0),
             }
         }
-        let seconds = processor_seconds() - begun;
+        let seconds = bench::processor_seconds() - begun;
         self.unpacking_seconds
             .set(self.unpacking_seconds.get() + seconds);
     }
@@ -140,10 +139,4 @@ impl BlockDevice for SparseDrive {
     async fn write_zeroes(&self, range: BlockRange, _: Durability) -> Result<(), IoError> {
         self.deallocate(range).await
     }
-}
-
-/// Processor time that this thread has taken.
-pub fn processor_seconds() -> f64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }

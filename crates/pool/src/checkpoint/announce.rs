@@ -9,7 +9,6 @@
 use crate::checkpoint::{Gate, Resume};
 use crate::error::PoolError;
 use crate::format::body::{Body, Decided};
-use crate::format::encoded::WrittenTables;
 use crate::format::superblock::Superblock;
 use crate::offline::OfflineReason;
 use crate::segments::SegmentState;
@@ -131,11 +130,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 allowed: allowed as u64,
             }),
         }
-    }
-
-    /// Tables to publish. Others have their turns meanwhile.
-    async fn write_down(&self, body: Body) -> Rc<WrittenTables> {
-        Rc::new(WrittenTables::of(body, self.settings.entries_in_a_row).await)
     }
 
     /// The last tables, but for the segments that have been freed, and are made ready, since.

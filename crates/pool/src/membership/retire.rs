@@ -1,7 +1,6 @@
 //! Members that failed or leave are forgotten, when the pool can do without them.
 
 use crate::error::PoolError;
-use crate::format::encoded::WrittenTables;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Member, Superblock};
 use crate::labels::quorum;
 use crate::offline::OfflineReason;
@@ -12,7 +11,6 @@ use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::Order;
 use crate::shard::state::State;
 use block::BlockDevice;
-use std::rc::Rc;
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// A member that failed or is leaving, and that the pool can do without: one that forgets a
@@ -85,8 +83,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             next.members[index].id = [0; 16];
             next.raise_epoch(word);
         };
-        let tables = WrittenTables::of(self.body_with_ready(), self.settings.entries_in_a_row);
-        let tables = Rc::new(tables.await);
+        let tables = self.write_down(self.body_with_ready()).await;
         self.publish(Some(forget), Some(tables)).await?;
         // Not before every member knows: nobody may wipe the drive until then.
         {

@@ -1,6 +1,7 @@
 //! Publishing a superblock: on every live drive before it counts, and never without a quorum.
 
 use crate::error::PoolError;
+use crate::format::body::Body;
 use crate::format::encoded::{Encoded, WrittenTables};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Superblock};
 use crate::join::join_all;
@@ -22,6 +23,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // There may be something to rebuild.
         self.upkeep.notify_one();
         settled.map_err(|_| IoError::DeviceGone)
+    }
+
+    /// Tables to publish. Others have their turns meanwhile.
+    pub async fn write_down(&self, body: Body) -> Rc<WrittenTables> {
+        Rc::new(WrittenTables::of(body, self.settings.entries_in_a_row).await)
     }
 
     /// Writes the next superblock, changed by `change`, to every live drive, with new tables or
