@@ -10,7 +10,7 @@ SHELL := /bin/bash
 	ansible-tools package-tools cinder-tools csi-tools postgres-tools browser-tools tools built-tests \
 	tests-of-tools tests-of-simulator tests-of-processes tests-of-hosts \
 	report-pictures console-pictures test-long attacks-long restarts-long playbooks-long xfstests-long postgres-long \
-	fsx-long api-long kubernetes-long mutations-long \
+	fsx-long api-long kubernetes-long mutations-long hosts-long \
 	soak check-release
 
 ARGS ?=
@@ -64,7 +64,7 @@ BENCH_PACKAGES := libisal2
 
 # Targets that take hours, or tools that not every machine has; each can be run alone.
 LONG := attacks-long restarts-long playbooks-long xfstests-long postgres-long fsx-long api-long kubernetes-long \
-	mutations-long soak neon-test fuzz
+	mutations-long hosts-long soak neon-test fuzz
 # What brings the tools of `make process-tests`.
 PROCESS_TOOLS := clock-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools \
 	package-tools cinder-tools csi-tools
@@ -175,7 +175,7 @@ web-test: rust-tools browser-tools web ## the web page in a real browser, agains
 	$(DEBUG_FLASHYARD)
 	cd web && CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-../target} npm test
 
-vm-test: rust-tools vm-tools cinder-tools ## Debian's 6.1 and 6.12 kernels as hosts, in QEMU
+vm-test: rust-tools vm-tools cinder-tools ## Debian's 6.12 kernel as a host, in QEMU; the main paths with 6.1
 	$(DEBUG_FLASHYARD)
 	cargo test --workspace --test hosts -- --test-threads=2 --nocapture
 
@@ -232,6 +232,10 @@ kubernetes-long: rust-tools csi-tools ## how long 300 volumes take to be publish
 
 mutations-long: rust-tools ## faults planted in the pool, each of which the simulator has to find
 	cargo test --workspace --test $(LONG_TESTS_OF_SIMULATOR)
+
+hosts-long: rust-tools vm-tools ## what `make vm-test` tries with Linux 6.12 alone, with 6.1 too
+	$(DEBUG_FLASHYARD)
+	cargo test --workspace $(LONG_FEATURE) --test hosts -- --test-threads=2 --nocapture also_linux_6_1
 
 soak: build ## the simulator for SOAK_SECONDS: every scenario, several numbers of shards
 	.ci/soak $(FLASHYARD) $(SOAK_SECONDS) $(FLASHYARD_SIM_SEED)

@@ -49,6 +49,16 @@ fn run_with(
     scenario(&mut guest, node);
 }
 
+/// The scenario in which the guest has an NVMe drive of its own.
+fn run_with_drive(suite: Suite) {
+    run_with(
+        suite,
+        "namespaces",
+        namespaces::devices,
+        namespaces::scenario,
+    );
+}
+
 /// Fetches and packs each suite's image once in a run.
 fn image(suite: Suite, program: &Path, directory: &Path) -> &'static Image {
     static BOOKWORM: OnceLock<Image> = OnceLock::new();
@@ -96,79 +106,14 @@ fn succeeds(command: &mut Command) {
 }
 
 macro_rules! scenarios {
-    ($module:ident, $suite:expr) => {
-        mod $module {
+    ($suite:expr: $($name:ident),*) => {
+        $(
             #[test]
-            fn queries() {
-                super::run($suite, "queries", super::queries::scenario);
+            fn $name() {
+                let name = stringify!($name).replace('_', " ");
+                super::run($suite, &name, super::$name::scenario);
             }
-
-            #[test]
-            fn data() {
-                super::run($suite, "data", super::data::scenario);
-            }
-
-            #[test]
-            fn file_systems() {
-                super::run($suite, "file systems", super::file_systems::scenario);
-            }
-
-            #[test]
-            fn changes() {
-                super::run($suite, "changes", super::changes::scenario);
-            }
-
-            #[test]
-            fn authentication() {
-                super::run($suite, "authentication", super::authentication::scenario);
-            }
-
-            #[test]
-            fn paths() {
-                super::run($suite, "paths", super::paths::scenario);
-            }
-
-            #[test]
-            fn pools() {
-                super::run($suite, "pools", super::pools::scenario);
-            }
-
-            #[test]
-            fn arrays() {
-                super::run($suite, "arrays", super::arrays::scenario);
-            }
-
-            #[test]
-            fn reservations() {
-                super::run($suite, "reservations", super::reservations::scenario);
-            }
-
-            #[test]
-            fn administration() {
-                super::run($suite, "administration", super::administration::scenario);
-            }
-
-            #[test]
-            fn namespaces() {
-                let (devices, scenario) = (super::namespaces::devices, super::namespaces::scenario);
-                super::run_with($suite, "namespaces", devices, scenario);
-            }
-
-            #[test]
-            fn attaching() {
-                super::run($suite, "attaching", super::attaching::scenario);
-            }
-
-            #[test]
-            fn unready() {
-                super::run($suite, "unready", super::unready::scenario);
-            }
-
-            #[test]
-            fn restart() {
-                super::run($suite, "restart", super::restart::scenario);
-            }
-        }
+        )*
     };
 }
 
@@ -219,5 +164,34 @@ mod with_systemd {
     }
 }
 
-scenarios!(linux_6_1, vm::Suite::Bookworm);
-scenarios!(linux_6_12, vm::Suite::Trixie);
+mod linux_6_12 {
+    use vm::Suite;
+
+    scenarios!(Suite::Trixie: queries, data, file_systems, changes, authentication, paths, pools,
+        arrays, reservations, administration, attaching, unready, restart);
+
+    #[test]
+    fn namespaces() {
+        super::run_with_drive(Suite::Trixie);
+    }
+}
+
+/// The main paths; the rest follows in `make test-long`.
+mod linux_6_1 {
+    use vm::Suite;
+
+    scenarios!(Suite::Bookworm: queries, data, authentication, attaching, restart);
+}
+
+#[cfg(feature = "long")]
+mod also_linux_6_1 {
+    use vm::Suite;
+
+    scenarios!(Suite::Bookworm: file_systems, changes, paths, pools, arrays, reservations,
+        administration, unready);
+
+    #[test]
+    fn namespaces() {
+        super::run_with_drive(Suite::Bookworm);
+    }
+}
