@@ -106,7 +106,7 @@ fn succeeds(command: &mut Command) {
 }
 
 macro_rules! scenarios {
-    ($suite:expr: $($name:ident),*) => {
+    ($suite:expr, $($name:ident),*) => {
         $(
             #[test]
             fn $name() {
@@ -167,8 +167,11 @@ mod with_systemd {
 mod linux_6_12 {
     use vm::Suite;
 
-    scenarios!(Suite::Trixie: queries, data, file_systems, changes, authentication, paths, pools,
-        arrays, reservations, administration, attaching, unready, restart);
+    scenarios! {
+        Suite::Trixie,
+        queries, data, file_systems, changes, authentication, paths, pools, arrays, reservations,
+        administration, attaching, unready, restart
+    }
 
     #[test]
     fn namespaces() {
@@ -180,15 +183,20 @@ mod linux_6_12 {
 mod linux_6_1 {
     use vm::Suite;
 
-    scenarios!(Suite::Bookworm: queries, data, authentication, attaching, restart);
+    scenarios! {
+        Suite::Bookworm,
+        queries, data, authentication, attaching, restart
+    }
 }
 
 #[cfg(feature = "long")]
 mod also_linux_6_1 {
     use vm::Suite;
 
-    scenarios!(Suite::Bookworm: file_systems, changes, paths, pools, arrays, reservations,
-        administration, unready);
+    scenarios! {
+        Suite::Bookworm,
+        file_systems, changes, paths, pools, arrays, reservations, administration, unready
+    }
 
     #[test]
     fn namespaces() {
