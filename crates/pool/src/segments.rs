@@ -213,8 +213,6 @@ pub(crate) struct Segments {
     table: Table,
     zones: Zones,
     next_generation: u32,
-    /// There are no more of them.
-    ends: bool,
     next_number: u32,
     /// Sum of the live counts of data segments.
     live_data: u64,
@@ -239,7 +237,6 @@ impl Segments {
             next_number: table.last_key().map_or(0, |last| (last + 1) % SEGMENTS_MAX),
             table,
             next_generation,
-            ends: false,
             whole_on: Cell::new(None),
         }
     }
@@ -306,9 +303,6 @@ impl Segments {
     ) -> Option<u32> {
         let generation = self.next_generation;
         if generation >= generations_end(kind) {
-            if !std::mem::replace(&mut self.ends, true) {
-                tracing::error!("no generation is left for a segment: move the pool's volumes");
-            }
             return None;
         }
         let number = self.free_number()?;

@@ -82,6 +82,9 @@ pub enum PoolEvent {
         /// Map nodes that are lost, and everything below them.
         lost_nodes: u64,
     },
+    /// No segment for data can be made any more, whatever space is free: each has a number of its
+    /// own, and those have come to their end. Writes are refused.
+    GenerationsEnd,
     /// Blocks could not be read with all the redundancy there is.
     BlockLost {
         /// The first of them.
@@ -155,6 +158,7 @@ enum Subject {
     Rebuild,
     Balance,
     Scrub,
+    Generations,
     Lost(LostBlock),
     MoreLost,
 }
@@ -176,6 +180,7 @@ impl PoolEvent {
             | PoolEvent::RebuildStuck { .. } => Subject::Rebuild,
             PoolEvent::Balance { .. } => Subject::Balance,
             PoolEvent::Scrub { .. } | PoolEvent::ScrubEnded { .. } => Subject::Scrub,
+            PoolEvent::GenerationsEnd => Subject::Generations,
             PoolEvent::BlockLost { lost, .. } => Subject::Lost(*lost),
             PoolEvent::MoreBlocksLost { .. } => Subject::MoreLost,
         }

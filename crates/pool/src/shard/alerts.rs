@@ -5,6 +5,7 @@ use crate::location::BLOCK_BYTES;
 use crate::reporting::event::PoolEvent;
 use crate::reporting::lost::LostBlock;
 use crate::reporting::status::PoolState;
+use crate::segments::Kind;
 use crate::segments::cleaned::Stuck;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::core::Core;
@@ -29,6 +30,8 @@ pub(crate) struct Alerts {
     mark_percent: Cell<u8>,
     /// Blocks that were held when a write was refused for the first time.
     refused_at: Cell<u64>,
+    /// Told that no segment can be made any more.
+    generations_end: Cell<bool>,
     state: Cell<Option<PoolState>>,
     rebuild: Cell<Option<Rebuild>>,
 }
@@ -87,6 +90,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.alerts.refused_at.set(held);
         }
         self.tell_space(FULL);
+        let left = self.state.borrow().segments.generations_left(Kind::Wide);
+        if left == 0 && !self.alerts.generations_end.replace(true) {
+            self.array.events.push(PoolEvent::GenerationsEnd);
+        }
     }
 
     fn tell_space(&self, mark_percent: u8) {

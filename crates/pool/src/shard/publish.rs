@@ -71,7 +71,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 || !next.says_as(&self.published.borrow().superblock);
             if is_new {
                 next.content = next.sequence;
-                once_more = reactor::now() < self.late_until;
+                let late = reactor::now() < self.late_until;
+                once_more = late && !Mutation::FillsOneSlot.is_planted();
             }
             let written = self.write_everywhere(&next, &tables.encoded).await;
             settled = written;

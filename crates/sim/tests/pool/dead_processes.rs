@@ -1,23 +1,14 @@
 //! A process dies and the power stays on: what it left in the drives' caches can be read, and is
 //! lost with the power later.
 
-use crate::support::{OTHER, create, open, read, take, volume, write};
+use crate::support::{OTHER, create, open, read, take, until_cut, volume, write};
 use pool::{Level, Pool, VolumeId};
 use reactor::Reactor;
 use sim::{Power, SimDrive};
-use std::rc::Rc;
 use std::time::Duration;
 
 /// Blocks that are written, durably, before the process dies.
 const BLOCKS: u64 = 4;
-
-/// Runs `work` until the power of the simulation, which ends it, fails.
-fn until_cut(power: &Rc<Power>, seed: u64, work: impl Future<Output = ()> + 'static) {
-    Reactor::simulated(seed).run(async {
-        drop(reactor::spawn(work));
-        power.failed().await;
-    });
-}
 
 /// In many small steps, so that the process dies at each of them.
 async fn overwrite(pool: &Pool<SimDrive>, id: VolumeId, byte: u8) {

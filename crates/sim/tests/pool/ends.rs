@@ -1,9 +1,9 @@
 //! Pools whose numbers are near their ends: they serve, outlive crashes, and say by name what has
 //! come to its end. Nothing wraps.
 
-use crate::support::{BLOCK, create, open, read, try_open, try_write, volume, write};
+use crate::support::{BLOCK, create, open, read, told, try_open, try_write, volume, write};
 use block::IoError;
-use pool::{Level, Pool, PoolError, SnapshotId, VolumeId};
+use pool::{Level, Pool, PoolError, PoolEvent, SnapshotId, VolumeId};
 use reactor::Reactor;
 use sim::crafted::{self, Place};
 use sim::{Power, SimDrive};
@@ -142,6 +142,9 @@ fn generations_end() {
                     }
                 }
             }
+            let events = told(&pool).await;
+            let ends = events.contains(&PoolEvent::GenerationsEnd);
+            assert_eq!(ends, refused.is_some(), "turn {turn}: {events:?}");
             let snapshot = take(&pool, id, "s".to_owned()).await.expect("taken");
             pool.delete_snapshot(snapshot).await.expect("deleted");
         });

@@ -3,11 +3,10 @@
 
 use crate::sharded;
 use crate::spoil::spoil;
-use crate::support::{BLOCK, settle, volume, with_drives, with_pool};
+use crate::support::{BLOCK, settle, told, volume, with_drives, with_pool};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use pool::{Holder, Level, LostBlock, Pool, PoolEvent, PoolState, VolumeId};
 use sim::{Served, SimDrive};
-use std::time::Duration;
 
 /// Where blocks are that are full of `byte`: a drive, a block of it.
 fn full_of(drives: &[SimDrive], byte: u8) -> Vec<(usize, u64)> {
@@ -30,16 +29,6 @@ async fn read_one(pool: &Pool<SimDrive>, id: VolumeId, block: u64) -> Result<u8,
     let device = pool.volume(id).expect("the volume");
     let (buffer, result) = device.read(Lba(block), Buffer::new(BLOCK)).await;
     result.map(|()| buffer[0])
-}
-
-/// Everything that waits to be told.
-async fn told(pool: &Pool<SimDrive>) -> Vec<PoolEvent> {
-    let mut told = Vec::new();
-    while let Ok(Some(event)) = reactor::timeout(Duration::from_millis(1), pool.next_event()).await
-    {
-        told.push(event);
-    }
-    told
 }
 
 /// Of the places where a block's bytes are, its own and others of its row, hosts read one.

@@ -150,6 +150,14 @@ pub async fn open(drives: &[SimDrive]) -> Pool<SimDrive> {
         .expect("the pool opens")
 }
 
+/// Runs `work` until the power of the simulation, which ends it, fails.
+pub fn until_cut(power: &Rc<Power>, seed: u64, work: impl Future<Output = ()> + 'static) {
+    Reactor::simulated(seed).run(async {
+        drop(reactor::spawn(work));
+        power.failed().await;
+    });
+}
+
 /// Takes the pool from whoever has it.
 pub async fn take(
     drives: &[SimDrive],
