@@ -10,7 +10,7 @@ SHELL := /bin/bash
 	ansible-tools package-tools cinder-tools csi-tools postgres-tools browser-tools tools built-tests \
 	tests-of-tools tests-of-simulator tests-of-processes tests-of-hosts \
 	report-pictures console-pictures test-long attacks-long restarts-long playbooks-long xfstests-long postgres-long \
-	fsx-long api-long kubernetes-long mutations-long hosts-long \
+	fsx-long api-long kubernetes-long mutations-long hosts-long databases-long \
 	soak check-release
 
 ARGS ?=
@@ -64,7 +64,7 @@ BENCH_PACKAGES := libisal2
 
 # Targets that take hours, or tools that not every machine has; each can be run alone.
 LONG := attacks-long restarts-long playbooks-long xfstests-long postgres-long fsx-long api-long kubernetes-long \
-	mutations-long hosts-long soak neon-test fuzz
+	mutations-long hosts-long databases-long soak neon-test fuzz
 # What brings the tools of `make process-tests`.
 PROCESS_TOOLS := clock-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools \
 	package-tools cinder-tools csi-tools
@@ -184,12 +184,14 @@ restarts-long: rust-tools lab-tools vm-tools ## restarts at random instants, und
 	$(DEBUG_FLASHYARD)
 	FLASHYARD_RESTARTS=200 cargo test --workspace --test hosts -- --nocapture restart
 
-playbooks-long: rust-tools ansible-tools vm-tools ## playbooks: a rolling upgrade under I/O; servers with systemd, in QEMU; other Ansible
-	cargo test --workspace $(LONG_FEATURE) --test ansible -- --nocapture rolling
+playbooks-long: rust-tools ansible-tools vm-tools ## playbooks: a rolling upgrade under I/O; servers with systemd, in QEMU; sanity; other Ansible
+	@.ci/install --ansible-sanity
+	cargo test --workspace $(LONG_FEATURE) --test ansible -- --nocapture rolling sanity
 	$(DEBUG_FLASHYARD)
 	cargo test --workspace $(LONG_FEATURE) --test hosts -- --test-threads=1 --nocapture playbooks
 	for version in $(OTHER_ANSIBLE); do \
 		.ci/install --ansible $$version || { [ $$? = 3 ] && continue || exit; }; \
+		.ci/install --ansible-sanity $$version || exit; \
 		FLASHYARD_ANSIBLE=$$version cargo test --workspace $(LONG_FEATURE) --test ansible -- \
 			--nocapture of_the_collection_pass; \
 	done
@@ -223,7 +225,12 @@ fsx-long: rust-tools ## fsx on attached volumes, FSX_OPERATIONS each, while the 
 	@.ci/install --fsx $(FLASHYARD_LAB_TOOLS)
 	$(LONG_TESTS) fsx::
 
-api-long: rust-tools api-tools ## ODD_REQUESTS odd requests to the REST API, from ODD_SEED
+databases-long: rust-tools lab-tools ## experiments over databases, which Ctrl-C ends and the same command goes on with
+	cargo test --workspace $(LONG_FEATURE) --test database -- ctrl_c
+
+api-long: rust-tools api-tools ## ODD_REQUESTS odd requests to the REST API, from ODD_SEED; a client in Go
+	@.ci/install --go-client
+	cargo test --workspace $(LONG_FEATURE) --test generated_clients -- go_client
 	ODD_REQUESTS=$${ODD_REQUESTS:-500000} \
 		cargo test --workspace --test openapi -- --nocapture odd_requests
 
@@ -301,7 +308,6 @@ postgres-tools:
 api-tools:
 	@.ci/install --schemathesis
 	@.ci/install --openapi
-	@.ci/install --go-client
 
 ansible-tools:
 	@.ci/install --packages $(ANSIBLE_PACKAGES)

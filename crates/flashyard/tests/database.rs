@@ -198,37 +198,6 @@ fn smoke(plan: &str) -> (serde_json::Value, String, String) {
     (smoke.kept(), text(&tables.stdout), page)
 }
 
-/// Interrupts the plan as a terminal would, when it has results of one load and `program` is at
-/// work on the next; then goes on with it to the end.
-fn interrupted(plan: &str, program: &str, extra: &[&str]) -> serde_json::Value {
-    let smoke = Smoke::of(plan, extra);
-    let child = smoke
-        .command()
-        .process_group(0)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    wait_until("results of one load", || smoke.results().exists());
-    wait_until("the next load", || {
-        let running = smoke.processes();
-        running.iter().any(|line| line.contains(program))
-    });
-    rustix::process::kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
-    let ended = child.wait_with_output().unwrap();
-    let error = text(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(1), "{error}");
-    assert!(
-        error.contains("stopped: 3 of 4 runs are left; the same command goes on"),
-        "{error}"
-    );
-    smoke.assert_nothing_is_left();
-    let run = smoke.command().output().unwrap();
-    assert!(run.status.success(), "{}", text(&run.stderr));
-    smoke.assert_nothing_is_left();
-    smoke.kept()
-}
-
 /// What drives and node told is in the results of a run.
 fn assert_observed(measured: &serde_json::Value, drives: usize) {
     let observed = &measured["observed"];
@@ -248,12 +217,6 @@ fn assert_observed(measured: &serde_json::Value, drives: usize) {
         "{flash}"
     );
     assert!(flash["late_percent"].is_number(), "{flash}");
-}
-
-#[test]
-fn ctrl_c_ends_a_database_under_tpcc_and_the_same_command_goes_on() {
-    let kept = interrupted("tpcc", "go-tpc tpcc", &[]);
-    assert_eq!(kept["runs"].as_array().unwrap().len(), 4);
 }
 
 /// On a busy machine a node may take a second to greet a client.
@@ -287,22 +250,6 @@ fn go_ycsb_waits_for_a_node_that_is_slow_to_greet_it() {
     let (asked, more) = reads.expect("it connects");
     assert!(asked.unwrap() > 0, "it asked nothing");
     assert_eq!(more.unwrap_err().kind(), ErrorKind::WouldBlock);
-}
-
-#[test]
-fn ctrl_c_ends_cassandras_nodes_and_the_same_command_goes_on_with_scans() {
-    let kept = interrupted("cassandra", "go-ycsb run", &["--set", "workload.a.ycsb=e"]);
-    let runs = kept["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 4);
-    let scans = runs.iter().filter(|run| run["workload"] == "a");
-    for run in scans {
-        let scans = &run["measured"]["operations"]["SCAN"];
-        let of = |what: &str| scans[what].as_u64().unwrap();
-        // Among other tests a node may be so busy that others take it for dead for a moment.
-        let (succeeded, failed) = (of("count"), of("errors"));
-        let reason = &run["measured"]["first_error"];
-        assert!(succeeded > 100 * failed, "{scans}, {reason}");
-    }
 }
 
 #[test]
@@ -362,5 +309,66 @@ fn the_cassandra_plan_runs_and_every_record_is_there() {
             shown.contains(expected),
             "{expected} is missing in\n{shown}"
         );
+    }
+}
+
+#[cfg(feature = "long")]
+mod interrupted {
+    use super::{Smoke, text, wait_until};
+    use rustix::process::{Pid, Signal};
+    use std::os::unix::process::CommandExt;
+    use std::process::Stdio;
+
+    /// Interrupts the plan as a terminal would, when it has results of one load and `program` is at
+    /// work on the next; then goes on with it to the end.
+    fn interrupted(plan: &str, program: &str, extra: &[&str]) -> serde_json::Value {
+        let smoke = Smoke::of(plan, extra);
+        let child = smoke
+            .command()
+            .process_group(0)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_until("results of one load", || smoke.results().exists());
+        wait_until("the next load", || {
+            let running = smoke.processes();
+            running.iter().any(|line| line.contains(program))
+        });
+        rustix::process::kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
+        let ended = child.wait_with_output().unwrap();
+        let error = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{error}");
+        assert!(
+            error.contains("stopped: 3 of 4 runs are left; the same command goes on"),
+            "{error}"
+        );
+        smoke.assert_nothing_is_left();
+        let run = smoke.command().output().unwrap();
+        assert!(run.status.success(), "{}", text(&run.stderr));
+        smoke.assert_nothing_is_left();
+        smoke.kept()
+    }
+
+    #[test]
+    fn ctrl_c_ends_a_database_under_tpcc_and_the_same_command_goes_on() {
+        let kept = interrupted("tpcc", "go-tpc tpcc", &[]);
+        assert_eq!(kept["runs"].as_array().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn ctrl_c_ends_cassandras_nodes_and_the_same_command_goes_on_with_scans() {
+        let kept = interrupted("cassandra", "go-ycsb run", &["--set", "workload.a.ycsb=e"]);
+        let runs = kept["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 4);
+        let scans = runs.iter().filter(|run| run["workload"] == "a");
+        for run in scans {
+            let scans = &run["measured"]["operations"]["SCAN"];
+            let of = |what: &str| scans[what].as_u64().unwrap();
+            // Among other tests a node may be so busy that others take it for dead for a moment.
+            let (succeeded, failed) = (of("count"), of("errors"));
+            let reason = &run["measured"]["first_error"];
+            assert!(succeeded > 100 * failed, "{scans}, {reason}");
+        }
     }
 }

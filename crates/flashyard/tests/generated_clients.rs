@@ -99,54 +99,6 @@ fn openapi_generator_makes_a_client_of_it() {
     script(&node, path, "with_openapi_generator.py");
 }
 
-/// Runs Go in a module, with nothing but the modules that `.ci/install --go-client` brought.
-fn go(directory: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("go")
-        .args(arguments)
-        .env("GOTOOLCHAIN", "local")
-        .env("GOPROXY", "off")
-        .env("GOFLAGS", "-mod=readonly")
-        .env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("go"))
-        .current_dir(directory)
-        .output()
-        .unwrap();
-    let (said, errors) = (text(&output.stdout), text(&output.stderr));
-    let why = ".ci/install --go-client brings the modules";
-    assert!(
-        output.status.success(),
-        "go {arguments:?} ({why}): {errors}"
-    );
-    said
-}
-
-/// The example on the page about clients, over a client that is generated as documented.
-#[test]
-fn documented_go_client_works() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let node = Node::secure_with_data();
-    let directory = tempfile::tempdir().unwrap();
-    let module = directory.path().join("go");
-    let source = root.join("clients/go");
-    let [source, copy] = [&source, &module].map(|path| path.to_str().unwrap());
-    support::tool("cp", &["--recursive", "--dereference", source, copy]);
-    // One that somebody generated there may be old.
-    let _ = std::fs::remove_file(module.join("client.gen.go"));
-    go(&module, &["generate", "./..."]);
-    go(&module, &["vet", "."]);
-
-    let page = std::fs::read_to_string(root.join("docs/clients.md")).unwrap();
-    let example = page.split("```go\n").nth(1).unwrap();
-    let example = example.split("```").next().unwrap();
-    let example = node.in_place_of_documented(example);
-    std::fs::create_dir(module.join("example")).unwrap();
-    std::fs::write(module.join("example/main.go"), example).unwrap();
-    let said = go(&module, &["run", "./example"]);
-    assert_eq!(
-        said,
-        "data has 64 MiB and is online\nno volume is named archive\n"
-    );
-}
-
 /// Asks over HTTPS whatever the certificate is, and prints what browsers are told about HTTPS.
 const ASK: &str = "
 import ssl, sys, urllib.request
@@ -168,4 +120,60 @@ fn every_answer_over_https_keeps_browsers_there() {
     let plain = Node::configured("");
     let said = run(plain.path(), "python", &["-c", ASK, &plain.endpoints().api]);
     assert_eq!(said, "None\n");
+}
+
+#[cfg(feature = "long")]
+mod go_client {
+    use super::support::{self, Node, text};
+    use std::path::Path;
+    use std::process::Command;
+
+    /// Runs Go in a module, with nothing but the modules that `.ci/install --go-client` brought.
+    fn go(directory: &Path, arguments: &[&str]) -> String {
+        let output = Command::new("go")
+            .args(arguments)
+            .env("GOTOOLCHAIN", "local")
+            .env("GOPROXY", "off")
+            .env("GOFLAGS", "-mod=readonly")
+            .env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("go"))
+            .current_dir(directory)
+            .output()
+            .unwrap();
+        let (said, errors) = (text(&output.stdout), text(&output.stderr));
+        let why = ".ci/install --go-client brings the modules";
+        assert!(
+            output.status.success(),
+            "go {arguments:?} ({why}): {errors}"
+        );
+        said
+    }
+
+    /// The example on the page about clients, over a client that is generated as documented. Go builds
+    /// its own library for that.
+    #[test]
+    fn documented_go_client_works() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let node = Node::secure_with_data();
+        let directory = tempfile::tempdir().unwrap();
+        let module = directory.path().join("go");
+        let source = root.join("clients/go");
+        let [source, copy] = [&source, &module].map(|path| path.to_str().unwrap());
+        support::tool("cp", &["--recursive", "--dereference", source, copy]);
+        // One that somebody generated there may be old.
+        let _ = std::fs::remove_file(module.join("client.gen.go"));
+        go(&module, &["generate", "./..."]);
+        go(&module, &["vet", "."]);
+
+        let page = std::fs::read_to_string(root.join("docs/clients.md")).unwrap();
+        let example = page.split("```go\n").nth(1).unwrap();
+        let example = example.split("```").next().unwrap();
+        let example = node.in_place_of_documented(example);
+        std::fs::create_dir(module.join("example")).unwrap();
+        std::fs::write(module.join("example/main.go"), example).unwrap();
+        let said = go(&module, &["run", "./example"]);
+        assert_eq!(
+            said,
+            "data has 64 MiB and is online\nno volume is named archive\n"
+        );
+    }
 }
