@@ -82,8 +82,8 @@ pub enum PoolEvent {
         /// Map nodes that are lost, and everything below them.
         lost_nodes: u64,
     },
-    /// No segment for data can be made any more, whatever space is free: each has a number of its
-    /// own, and those have come to their end. Writes are refused.
+    /// Writes are refused although there is space: each segment has a generation of its own, and
+    /// those have all but come to their end.
     GenerationsEnd,
     /// Blocks could not be read with all the redundancy there is.
     BlockLost {

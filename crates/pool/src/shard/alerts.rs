@@ -5,7 +5,6 @@ use crate::location::BLOCK_BYTES;
 use crate::reporting::event::PoolEvent;
 use crate::reporting::lost::LostBlock;
 use crate::reporting::status::PoolState;
-use crate::segments::Kind;
 use crate::segments::cleaned::Stuck;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::core::Core;
@@ -90,8 +89,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.alerts.refused_at.set(held);
         }
         self.tell_space(FULL);
-        let left = self.state.borrow().segments.generations_left(Kind::Wide);
-        if left == 0 && !self.alerts.generations_end.replace(true) {
+        let short = self.generations_are_short(&self.state.borrow());
+        if short && !self.alerts.generations_end.replace(true) {
             self.array.events.push(PoolEvent::GenerationsEnd);
         }
     }

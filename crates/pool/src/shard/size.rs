@@ -219,4 +219,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let by_generations = state.segments.generations_left(kind);
         (shape, formable.min(by_tables).min(by_generations))
     }
+
+    /// Free zones have room for more segments of data than may be made.
+    pub fn generations_are_short(&self, state: &State) -> bool {
+        let free = state
+            .segments
+            .free_zones(|drive| self.array.takes_data(drive));
+        let (shape, missing) = self.shape_of_new(&free, Kind::Wide);
+        formable(&free, shape.width() - missing) > state.segments.generations_left(Kind::Wide)
+    }
 }

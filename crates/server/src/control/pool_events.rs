@@ -142,8 +142,8 @@ fn said(drive: Option<&str>, event: &PoolEvent) -> Option<(Severity, String)> {
             (Severity::Error, message)
         }
         PoolEvent::GenerationsEnd => {
-            let message = "the numbers of segments have come to their end, and writes are refused: \
-                           move the volumes to another pool";
+            let message = "the generations of segments have come to their end, and writes are \
+                           refused: move the volumes to another pool";
             (Severity::Error, message.to_owned())
         }
         PoolEvent::MoreBlocksLost { blocks } => {

@@ -26,8 +26,9 @@ async fn snapshot(pool: &Pool<SimDrive>, id: VolumeId, name: String) {
 }
 
 /// A process dies while it writes a label. What it was writing lands once the next life has
-/// written over the place, and then the power fails.
-fn a_label_lands_late(fuse: u64) -> usize {
+/// written over the place, and then the power fails. The last label is in either slot by turns.
+fn a_label_lands_late(turn: u64) -> usize {
+    let (fuse, more) = (turn / 2, turn % 2);
     let (power, drives) = drives(1, fuse);
     let id = Reactor::simulated(1).run(async {
         let pool = create(&drives, Level::Raid0).await;
@@ -48,7 +49,9 @@ fn a_label_lands_late(fuse: u64) -> usize {
     power.switch_on(u64::MAX);
     Reactor::simulated(3).run(async {
         let pool = open(&drives).await;
-        snapshot(&pool, id, "kept".to_owned()).await;
+        for one in 0..=more {
+            snapshot(&pool, id, format!("kept {one}")).await;
+        }
         write(&pool, id, 0, 1, LAST).await;
         late.iter().for_each(|flight| drives[0].land_late(*flight));
     });
@@ -56,7 +59,8 @@ fn a_label_lands_late(fuse: u64) -> usize {
     Reactor::simulated(4).run(async {
         let pool = open(&drives).await;
         let snapshots = pool.snapshots();
-        let kept = snapshots.iter().any(|snapshot| snapshot.name == "kept");
+        let last = format!("kept {more}");
+        let kept = snapshots.iter().any(|snapshot| snapshot.name == last);
         assert!(kept, "{fuse}: the snapshot is gone");
         assert_eq!(read(&pool, id, 0, 1).await, vec![LAST; BLOCK], "{fuse}");
     });
@@ -100,7 +104,7 @@ fn a_zone_is_vacated(fuse: u64) -> usize {
 /// Fuses of a trial, and how much it has to come to in all so that it tries something.
 type Trials = (fn(u64) -> usize, std::ops::Range<u64>, usize, usize);
 
-const LABELS: Trials = (a_label_lands_late, 1..160, 1, 20);
+const LABELS: Trials = (a_label_lands_late, 2..320, 1, 20);
 const ZONES: Trials = (a_zone_is_vacated, 100..3000, 50, 1000);
 
 fn pass(trials: Trials) {
