@@ -35,8 +35,6 @@ pub enum Mutation {
     FreesUnderWriters,
     /// Layers that went are forgotten while stripes name them.
     ForgetsRedirects,
-    /// Zones that a column has moved away from are free before the tables say so.
-    FreesMovedZones,
     /// A segment counts as emptied when the first piece of it has been moved.
     CleansHalf,
     /// A block that was overwritten while it was moved is what it was before.
@@ -53,8 +51,6 @@ pub enum Mutation {
     TakesOlderLabels,
     /// Stripes that tell of a later label than the one that was opened are believed nothing.
     IgnoresWitnesses,
-    /// After a crash each new label is written to one slot only.
-    FillsOneSlot,
     /// A torn stripe counts.
     TakesTornStripes,
     /// Recovery passes over deallocations.

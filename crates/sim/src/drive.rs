@@ -313,11 +313,11 @@ impl BlockDevice for SimDrive {
         }
         let before: Vec<u64> = {
             let media = self.media.borrow();
-            let cached = media
+            let arrived = media
                 .unflushed
                 .iter()
-                .filter(|write| media.cached.contains_key(&write.block));
-            cached.map(|write| write.number).collect()
+                .filter(|write| !media.is_under_way(write.number));
+            arrived.map(|write| write.number).collect()
         };
         self.take_time(0).await?;
         let mut media = self.media.borrow_mut();

@@ -329,6 +329,9 @@ impl World {
         let pool = Served::create(shards, drives, options)
             .await
             .expect("a pool can be made");
+        // One that is not ready when it is first asked is a member all the same.
+        let members = pool.status().drives;
+        *self.ids.borrow_mut() = members.iter().map(|member| Some(member.id)).collect();
         let volumes = 1 + self.random.below(3);
         for _ in 0..volumes {
             let blocks = 40 + self.random.below(if self.crowded { 3000 } else { 360 });

@@ -7,7 +7,6 @@
 
 use crate::checkpoint::Resume;
 use crate::cleaning::copy::Copied;
-use crate::mutation::Mutation;
 use crate::reporting::event::PoolEvent;
 use crate::segments::cleaned::Stuck;
 use crate::segments::zones::{Zone, formable};
@@ -132,10 +131,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let wanted = same && self.array.takes_data(usize::from(one.to.drive));
             let settled = state.settled.contains(&one.number);
             if wanted && settled && state.segments.move_column(one) {
-                match Mutation::FreesMovedZones.is_planted() {
-                    true => state.segments.zones_mut().vacate([one.from]),
-                    false => state.vacated.push(one.from),
-                }
+                state.vacated.push(one.from);
                 let rows = state.segments.get(one.number).map_or(0, |found| found.rows);
                 self.array
                     .count(|counters| counters.rebalanced_blocks += u64::from(rows));

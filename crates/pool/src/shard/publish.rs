@@ -71,8 +71,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 || !next.says_as(&self.published.borrow().superblock);
             if is_new {
                 next.content = next.sequence;
-                let late = reactor::now() < self.late_until;
-                once_more = late && !Mutation::FillsOneSlot.is_planted();
+                once_more = reactor::now() < self.late_until;
             }
             let written = self.write_everywhere(&next, &tables.encoded).await;
             settled = written;

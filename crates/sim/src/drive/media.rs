@@ -80,6 +80,13 @@ impl Media {
                         self.cached.remove(&block);
                         self.keep(block, content.into());
                     } else {
+                        // Of several that wait for a flush, the one that came last counts.
+                        self.unflushed.retain(|write| write.number != own);
+                        self.unflushed.push(Unflushed {
+                            number: own,
+                            block,
+                            content: content.into(),
+                        });
                         self.cached.insert(block, content.into());
                     }
                 }
@@ -89,6 +96,16 @@ impl Media {
             }
             Some(Flight::Discard(inside, forgets)) => self.forget(inside, &forgets),
             None => {}
+        }
+    }
+
+    /// Whether a write is on its way, so that no flush has to do with it.
+    pub fn is_under_way(&self, number: u64) -> bool {
+        match self.flights.range(..=number).next_back() {
+            Some((first, Flight::Write { bytes, .. })) => {
+                number - first < (bytes.len() / BLOCK) as u64
+            }
+            _ => false,
         }
     }
 

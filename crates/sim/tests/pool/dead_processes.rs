@@ -1,7 +1,8 @@
 //! A process dies and the power stays on: what it left in the drives' caches can be read, and is
 //! lost with the power later.
 
-use crate::support::{OTHER, create, open, read, take, until_cut, volume, write};
+use crate::support::{BLOCK, OTHER, create, open, read, take, until_cut, volume, write};
+use block::{BlockDevice, Buffer, Durability, Lba};
 use pool::{Level, Pool, VolumeId};
 use reactor::Reactor;
 use sim::{Power, SimDrive};
@@ -220,4 +221,42 @@ fn a_claim_by_force_leaves_nothing_set_apart() {
         assert!(written > Duration::from_secs(2), "{written:?}");
         pool.close().await.expect("closed");
     });
+}
+
+/// What a dead process has left on its way arrives after others have flushed: a flush that comes
+/// after it makes it durable, over what had been written to the place, and the earlier one does
+/// not.
+#[test]
+fn a_write_that_arrives_late_waits_for_a_flush_of_its_own() {
+    for flushes_again in [false, true] {
+        let power = Power::new(1);
+        power.switch_on(u64::MAX);
+        let drive = SimDrive::new(1300, power);
+        let filled = |byte| {
+            let mut buffer = Buffer::new(BLOCK);
+            buffer.fill(byte);
+            buffer
+        };
+        let dead = drive.clone();
+        Reactor::simulated(1).run(async {
+            let write = dead.write(Lba(9), filled(1), Durability::Cached);
+            let begun = reactor::timeout(Duration::from_nanos(1), write).await;
+            assert!(begun.is_err(), "it is on its way");
+        });
+        drive.lose_host_but(|| true);
+        let late = drive.late();
+        assert_eq!(late.len(), 1);
+        Reactor::simulated(2).run(async {
+            let written = drive.write(Lba(9), filled(2), Durability::Cached).await;
+            written.1.expect("written");
+            drive.flush().await.expect("flushed");
+            drive.land_late(late[0]);
+            if flushes_again {
+                drive.flush().await.expect("flushed");
+                drive.lose_power();
+            }
+            let byte = drive.content(9)[0];
+            assert_eq!(byte, 1, "flushed again: {flushes_again}");
+        });
+    }
 }

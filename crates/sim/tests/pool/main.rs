@@ -31,7 +31,6 @@ mod offers;
 mod openings;
 mod partial_writes;
 mod pieces;
-mod planted;
 mod quiet;
 mod recovery;
 mod redirects;
