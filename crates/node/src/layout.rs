@@ -60,6 +60,8 @@ pub struct Layout {
     backings: RefCell<BTreeMap<(Nqn, u32), Backing>>,
     /// Held while a pool is made, opened or closed, which may take long.
     turn: Mutex<()>,
+    /// Held while reservations are kept outside pools.
+    keeping: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -91,6 +93,7 @@ impl Layout {
             homes: RefCell::default(),
             backings: RefCell::default(),
             turn: Mutex::new(()),
+            keeping: Mutex::new(()),
         };
         LAYOUTS.with_borrow_mut(|layouts| layouts.insert(node, Rc::new(layout)));
     }

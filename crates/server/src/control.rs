@@ -49,9 +49,8 @@ use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use api::{ErrorBody, ErrorCode, Grant, HostKeySpec, HostSpec, Limits, Name, Severity, TlsKeySpec};
-use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec, ReservationKeeper};
+use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec, ReservationKeeper, Unkept};
 use serde::Serialize;
-use tokio::sync::Mutex;
 
 use self::administrators::change_in_words;
 use self::audit::Unwritten;
@@ -92,12 +91,12 @@ pub struct Control {
     syslog: Arc<Syslog>,
     /// Until somebody delivers from it.
     syslog_queue: BlockingMutex<Option<Queue>>,
-    objects: Catalogue,
+    objects: Catalogue<Objects>,
     usages: Usages,
     looks: Looks,
     settings: Settings,
     ports: Ports,
-    tokens: Mutex<BTreeMap<Name, TokenRecord>>,
+    tokens: Catalogue<BTreeMap<Name, TokenRecord>>,
     problems: Problems,
     refused: Arc<Refused>,
     unwritten: Arc<Unwritten>,
@@ -188,8 +187,8 @@ impl Control {
         let refused = Arc::new(Refused::default());
         let hosts = HostEvents::new(Arc::clone(&events), Arc::clone(&refused));
         let sink = event_sink(hosts, (&events, &faults, &jobs));
-        let mut ports = Ports::new(config, state.paths()?);
-        let node = Node::start(node_spec(config, &identity, &mut ports), sink).await?;
+        let ports = Ports::new(config, state.paths()?);
+        let node = Node::start(node_spec(config, &identity, &ports), sink).await?;
         let objects = Objects {
             hosts: remembered.hosts.into(),
             tenants: remembered.tenants.into(),
@@ -218,7 +217,7 @@ impl Control {
             looks: Looks::default(),
             settings,
             ports,
-            tokens: Mutex::new(remembered.tokens),
+            tokens: Catalogue::new(remembered.tokens),
             problems: Problems::default(),
             refused,
             unwritten: Arc::default(),
@@ -307,6 +306,9 @@ impl Control {
         &self,
         change: impl FnOnce(&State) -> Result<(), StateError> + Send + 'static,
     ) -> Result<(), ErrorBody> {
+        if let Some(silence) = self.state.silence() {
+            return Err(self.state_failed(silence));
+        }
         let state = Arc::clone(&self.state);
         let done = tokio::task::spawn_blocking(move || change(&state)).await;
         self.look_at_state();
@@ -315,6 +317,17 @@ impl Control {
             Ok(Err(error)) => Err(self.state_failed(&error.to_string())),
             Err(panicked) => Err(self.state_failed(&panicked.to_string())),
         }
+    }
+
+    /// Reads what the state says. The disk may take long.
+    async fn read_state<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&State) -> Result<T, StateError> + Send + 'static,
+    ) -> Result<T, String> {
+        let state = Arc::clone(&self.state);
+        let done = tokio::task::spawn_blocking(move || read(&state)).await;
+        let done = done.map_err(|panicked| panicked.to_string())?;
+        done.map_err(|error| error.to_string())
     }
 
     fn state_failed(&self, problem: &str) -> ErrorBody {
@@ -360,7 +373,7 @@ impl StartError {
     }
 }
 
-fn node_spec(config: &Config, identity: &Identity, ports: &mut Ports) -> NodeSpec {
+fn node_spec(config: &Config, identity: &Identity, ports: &Ports) -> NodeSpec {
     let cores = match config.node.cores.as_slice() {
         [] => vec![None],
         cores => cores.iter().map(|core| Some(usize::from(*core))).collect(),
@@ -376,7 +389,12 @@ fn node_spec(config: &Config, identity: &Identity, ports: &mut Ports) -> NodeSpe
 
 /// Has reservations of pools' volumes kept on the pools, and of others in the state.
 fn keeper(state: Arc<State>) -> ReservationKeeper {
+    let looked_at = Arc::clone(&state);
     ReservationKeeper {
+        answers: Arc::new(move || match looked_at.silence() {
+            None => Ok(()),
+            Some(silence) => Err(Unkept::Failed(silence.to_owned())),
+        }),
         on_node: Arc::new(move |nqn, nsid, kept| reservations::keep(&state, nqn, nsid, kept)),
         in_pool: kept::with_reservations,
     }

@@ -193,7 +193,7 @@ async fn serve(
         endpoints: endpoints(address),
         api: reached_at(scheme, address),
         api_problem: listening.problem(),
-        nvme: control.reached(&Asker::here()).await,
+        nvme: control.reached(&Asker::here()),
         volumes: control.volumes().await,
     };
     if started.api_problem.is_some() {
@@ -218,7 +218,7 @@ async fn serve(
         .events()
         .record(Severity::Info, "node", &format!("stopping on {name}"));
     notify::stopping();
-    let seconds = control.settings().await.shutdown_timeout_seconds;
+    let seconds = control.settings().shutdown_timeout_seconds;
     let timeout = Duration::from_secs(u64::from(seconds));
     tokio::select! {
         stopped = stop(rest, &control, timeout) => {
@@ -257,7 +257,7 @@ async fn retry(
             control.tell_endpoints(&directory, &endpoints).await;
         }
     };
-    tokio::join!(tell, control.retry(&directory));
+    tokio::join!(tell, control.retry(&directory), control.watch_state());
 }
 
 fn tell_if_undone(undone: bool, control: &Control) {

@@ -396,6 +396,11 @@ impl State {
         self.store.problem()
     }
 
+    /// The same where a change has waited for the disk for too long. Never blocks.
+    pub fn silence(&self) -> Option<&'static str> {
+        self.store.silence()
+    }
+
     /// Tries whether changes can be made, which shows in [`State::problem`].
     pub fn probe(&self) -> Result<(), StateError> {
         let filling = vec![0; PROBE_BYTES];

@@ -15,6 +15,8 @@ use crate::spec::Backing;
 /// How reservations are kept.
 #[derive(Clone)]
 pub struct ReservationKeeper {
+    /// Whether what `on_node` waits for answers. It never blocks.
+    pub answers: Arc<dyn Fn() -> Result<(), Unkept> + Send + Sync>,
     /// Those of a volume that takes its drive whole, durably before it returns; none are to be
     /// forgotten. It may block.
     pub on_node: KeepOnNode,
@@ -76,6 +78,10 @@ impl Layout {
             }
             // One of a pool that is not open has reservations that nobody knows: none are decided.
             Some(Backing::Drive(_) | Backing::Offline { .. }) => {
+                (keeper.answers)()?;
+                // All wait for the same disk: one helper thread is enough, and leaves the others
+                // to drives.
+                let _turn = self.keeping.lock().await;
                 let keep = move || (keeper.on_node)(&nqn, nsid, state.as_deref());
                 reactor::blocking(keep).await
             }

@@ -6,6 +6,7 @@
 mod administration;
 mod contained;
 mod cores;
+mod kept;
 mod layout;
 mod neighbours;
 mod pools;

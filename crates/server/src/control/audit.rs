@@ -119,7 +119,10 @@ impl Control {
     pub async fn audit(&self, entry: AuditEntry) {
         self.syslog.tell_audit(&entry);
         self.unwritten.add(entry);
-        self.write_audit().await;
+        // A client does not wait for a disk that does not answer.
+        if self.state.silence().is_none() {
+            self.write_audit().await;
+        }
     }
 
     /// Writes what waits for the audit log, and notes whether that worked.
@@ -160,11 +163,9 @@ impl Control {
 
     /// At most `count` entries of the audit log after the one with the identifier `after`.
     pub async fn audit_log(&self, after: u64, count: usize) -> Result<Vec<AuditEntry>, ErrorBody> {
-        let state = Arc::clone(&self.state);
-        let read = tokio::task::spawn_blocking(move || state.audit_after(after, count));
-        let failed = |error: String| ErrorBody::new(ErrorCode::Internal, error);
-        let read = read.await.map_err(|error| failed(error.to_string()))?;
-        read.map_err(|error| failed(error.to_string()))
+        let read = self.read_state(move |state| state.audit_after(after, count));
+        let failed = |error| ErrorBody::new(ErrorCode::Internal, error);
+        read.await.map_err(failed)
     }
 }
 

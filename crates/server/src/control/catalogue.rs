@@ -1,7 +1,8 @@
-//! [`Catalogue`]: everything that exists, changed by one at a time and seen by all meanwhile.
+//! [`Catalogue`]: what the node knows, changed by one at a time and seen by all meanwhile.
 //!
 //! A change may take long: it waits for drives, for a checkpoint, for another host to let go of a
-//! pool. Whoever only asks is answered from what there was before it, and waits for nobody.
+//! pool, for the disk of the state. Whoever only asks is answered from what there was before it,
+//! and waits for nobody.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -9,8 +10,6 @@ use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 
 use api::Name;
 use tokio::sync::{Mutex, MutexGuard};
-
-use super::Objects;
 
 /// Objects by name. Copies share them until one of the copies is changed.
 #[derive(Debug)]
@@ -48,23 +47,23 @@ impl<T: Clone> DerefMut for Shared<T> {
     }
 }
 
-/// Everything that exists.
-pub(super) struct Catalogue {
-    working: Mutex<Objects>,
+/// Something that can be changed, such as everything that exists.
+pub(super) struct Catalogue<T> {
+    working: Mutex<T>,
     /// As it was when nothing was being changed for the last time.
-    seen: BlockingMutex<Arc<Objects>>,
+    seen: BlockingMutex<Arc<T>>,
 }
 
-impl Catalogue {
-    pub fn new(objects: Objects) -> Catalogue {
+impl<T: Clone> Catalogue<T> {
+    pub fn new(now: T) -> Catalogue<T> {
         Catalogue {
-            seen: BlockingMutex::new(Arc::new(objects.clone())),
-            working: Mutex::new(objects),
+            seen: BlockingMutex::new(Arc::new(now.clone())),
+            working: Mutex::new(now),
         }
     }
 
     /// Waits for the changes before this one.
-    pub async fn change(&self) -> Changing<'_> {
+    pub async fn change(&self) -> Changing<'_, T> {
         Changing {
             working: self.working.lock().await,
             seen: &self.seen,
@@ -72,7 +71,7 @@ impl Catalogue {
     }
 
     /// The same, unless something is being changed.
-    pub fn try_change(&self) -> Option<Changing<'_>> {
+    pub fn try_change(&self) -> Option<Changing<'_, T>> {
         let working = self.working.try_lock().ok()?;
         Some(Changing {
             working,
@@ -80,34 +79,34 @@ impl Catalogue {
         })
     }
 
-    /// Everything as it was before the change that is under way, if one is.
-    pub fn seen(&self) -> Arc<Objects> {
+    /// All of it as it was before the change that is under way, if one is.
+    pub fn seen(&self) -> Arc<T> {
         Arc::clone(&self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The right to change everything. What was changed is seen by others when this is dropped, which
+/// The right to change all of it. What was changed is seen by others when this is dropped, which
 /// is before its client is answered.
-pub(super) struct Changing<'a> {
-    working: MutexGuard<'a, Objects>,
-    seen: &'a BlockingMutex<Arc<Objects>>,
+pub(super) struct Changing<'a, T: Clone> {
+    working: MutexGuard<'a, T>,
+    seen: &'a BlockingMutex<Arc<T>>,
 }
 
-impl Deref for Changing<'_> {
-    type Target = Objects;
+impl<T: Clone> Deref for Changing<'_, T> {
+    type Target = T;
 
-    fn deref(&self) -> &Objects {
+    fn deref(&self) -> &T {
         &self.working
     }
 }
 
-impl DerefMut for Changing<'_> {
-    fn deref_mut(&mut self) -> &mut Objects {
+impl<T: Clone> DerefMut for Changing<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
         &mut self.working
     }
 }
 
-impl Drop for Changing<'_> {
+impl<T: Clone> Drop for Changing<'_, T> {
     fn drop(&mut self) {
         let now = Arc::new(self.working.clone());
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = now;
@@ -119,6 +118,7 @@ mod tests {
     use api::HostSpec;
 
     use super::*;
+    use crate::control::Objects;
 
     #[tokio::test]
     async fn what_is_being_changed_is_seen_as_it_was_until_it_is_done() {

@@ -37,7 +37,7 @@ impl Control {
     ) -> Result<HostConnections, ErrorBody> {
         let sessions = self.node.sessions().await;
         let sessions = sessions.map_err(|error| drives::refused(&error))?;
-        let (ports, reached) = (self.ports().await, self.reached(asker).await);
+        let (ports, reached) = (self.ports(), self.reached(asker));
         let objects = self.objects.seen();
         let spec = objects.hosts.get(name);
         let spec = spec.ok_or_else(|| not_found("host", name))?;

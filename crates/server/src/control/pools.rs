@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use api::{ErrorBody, ErrorCode, Job, JobKind, Name, Pool, PoolSpec, PoolState, Severity};
 use node::{PoolFacts, Taking};
@@ -37,6 +37,9 @@ pub use self::show::hexadecimal;
 use self::show::shown;
 pub(in crate::control) use self::show::why_offline;
 pub(super) use self::usage::Usages;
+
+/// How long those who look at pools wait until what has changed is remembered.
+const REMEMBERED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A pool that the node serves, or would.
 #[derive(Clone)]
@@ -301,9 +304,11 @@ impl Control {
             };
             entry.facts = Some(facts);
             if record != entry.record || entry.unremembered {
-                // It only helps while the pool is not open: the next look tries again.
-                let kept = self.remember(Kind::Pool, name, record.clone()).await;
-                entry.unremembered = kept.is_err();
+                // It only helps while the pool is not open: the next look tries again. Figures, and
+                // those who only ask, do not wait for a disk that does not answer.
+                let kept = self.remember(Kind::Pool, name, record.clone());
+                let kept = tokio::time::timeout(REMEMBERED_WITHIN, kept).await;
+                entry.unremembered = !matches!(kept, Ok(Ok(())));
                 entry.record = record;
             }
         }

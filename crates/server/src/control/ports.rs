@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use api::{ErrorBody, ErrorCode, PathState, Port, PortChange, PortTransport, Severity};
 use node::{Asker, address_for, display_address};
 use serde::{Deserialize, Serialize};
-use tokio::sync::Mutex;
 
+use super::catalogue::Catalogue;
 use super::{Control, drives};
 use crate::config::{Config, PortConfig};
 use crate::endpoints::from_here;
@@ -32,7 +32,7 @@ pub struct Reached {
 /// Every port of the settings file, in its order.
 pub(super) struct Ports {
     configured: Vec<PortConfig>,
-    paths: Mutex<BTreeMap<u16, PathRecord>>,
+    paths: Catalogue<BTreeMap<u16, PathRecord>>,
 }
 
 impl Ports {
@@ -45,19 +45,19 @@ impl Ports {
         });
         Ports {
             configured,
-            paths: Mutex::new(remembered),
+            paths: Catalogue::new(remembered),
         }
     }
 
     /// The ports as the data path takes them, before anything else has seen them.
-    pub fn specs(&mut self) -> Vec<node::PortSpec> {
-        let paths = self.paths.get_mut();
+    pub fn specs(&self) -> Vec<node::PortSpec> {
+        let paths = self.paths.seen();
         let numbered = (1..).zip(&self.configured);
         numbered
             .map(|(id, port)| node::PortSpec {
                 listen: port.listen.0,
                 advertise: port.advertise.map(|address| address.0),
-                path: on_the_data_path(state_of(paths, id)),
+                path: on_the_data_path(state_of(&paths, id)),
                 tls: port.tls,
                 transport: match port.transport {
                     PortTransport::Tcp => node::Transport::Tcp,
@@ -70,8 +70,8 @@ impl Ports {
 
 impl Control {
     /// Every port, by number.
-    pub async fn ports(&self) -> Vec<Port> {
-        let paths = self.ports.paths.lock().await;
+    pub fn ports(&self) -> Vec<Port> {
+        let paths = self.ports.paths.seen();
         (1..=self.node.addresses().len() as u16)
             .filter_map(|id| self.port(&paths, id))
             .collect()
@@ -79,7 +79,7 @@ impl Control {
 
     /// Makes a port a better or a worse path, and remembers it.
     pub async fn change_port(&self, id: u64, change: PortChange) -> Result<Port, ErrorBody> {
-        let mut paths = self.ports.paths.lock().await;
+        let mut paths = self.ports.paths.change().await;
         let number = u16::try_from(id).unwrap_or(0);
         let index = usize::from(number).wrapping_sub(1);
         let Some(configured) = self.ports.configured.get(index) else {
@@ -114,15 +114,14 @@ impl Control {
 
     /// The addresses at which `asker`, or a host beside it, reaches the ports over TCP: the better
     /// paths first. An address of a link elsewhere is without the asker's name of that link.
-    pub async fn reached(&self, asker: &Asker) -> Vec<Reached> {
-        let paths = self.ports.paths.lock().await;
+    pub fn reached(&self, asker: &Asker) -> Vec<Reached> {
+        let paths = self.ports.paths.seen();
         let bound = self.node.addresses().iter().zip(&self.ports.configured);
         let ports = (1..).zip(bound);
         let over_tcp = ports.filter(|(_, (_, port))| port.transport == PortTransport::Tcp);
         let mut ports: Vec<_> = over_tcp
             .map(|(id, port)| (state_of(&paths, id), port))
             .collect();
-        drop(paths);
         ports.sort_by_key(|(path, _)| *path);
         let mut found: Vec<Reached> = Vec::new();
         for (_, (bound, port)) in ports {
@@ -139,8 +138,8 @@ impl Control {
     }
 
     /// Ports that hosts are told not to use, one sentence each.
-    pub(super) async fn closed_ports(&self) -> Vec<String> {
-        let ports = self.ports().await.into_iter();
+    pub(super) fn closed_ports(&self) -> Vec<String> {
+        let ports = self.ports().into_iter();
         ports
             .filter(|port| port.path == PathState::Inaccessible)
             .map(|port| format!("port {} at {} is inaccessible", port.id, port.address))
@@ -231,7 +230,7 @@ mod tests {
             (2, record("127.0.0.1:9")),
             (3, record("127.0.0.1:2")),
         ];
-        let mut ports = Ports::new(&config, remembered.into());
+        let ports = Ports::new(&config, remembered.into());
         let paths: Vec<_> = ports.specs().iter().map(|port| port.path).collect();
         assert_eq!(
             paths,

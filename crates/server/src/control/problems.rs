@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex as BlockingMutex, MutexGuard, PoisonError};
 
-use api::Severity;
+use api::{ErrorBody, ErrorCode, Severity};
 
 use super::Control;
 use crate::tokens::ADMIN_TOKEN_FILE;
@@ -79,6 +79,17 @@ impl Control {
             )
         });
         self.note_problem(Means::State, problem);
+    }
+
+    /// Refuses changes while the disk of the state does not answer: they would wait for it.
+    pub fn check_state(&self) -> Result<(), ErrorBody> {
+        match self.state.silence() {
+            None => Ok(()),
+            Some(silence) => {
+                let message = format!("the state cannot be written, nothing is changed: {silence}");
+                Err(ErrorBody::new(ErrorCode::NotReady, message))
+            }
+        }
     }
 
     /// Whether changes can be remembered.

@@ -24,6 +24,9 @@ impl Control {
         loop {
             tokio::time::sleep(PERIOD).await;
             self.look_at_state();
+            if self.state.silence().is_some() {
+                continue;
+            }
             if !self.is_state_written() {
                 self.probe_state().await;
             }
@@ -33,6 +36,15 @@ impl Control {
             if self.is_state_written() {
                 self.take_admin_reset(directory).await;
             }
+        }
+    }
+
+    /// Looks whether the state's disk answers, until the node stops. Everything else that does may
+    /// wait for it.
+    pub async fn watch_state(&self) {
+        loop {
+            tokio::time::sleep(PERIOD).await;
+            self.look_at_state();
         }
     }
 

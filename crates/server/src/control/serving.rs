@@ -82,8 +82,9 @@ impl Control {
         &self,
         record: &VolumeRecord,
     ) -> Result<Arc<Reservations>, String> {
-        let on_node = reservations::kept(&self.state, &record.nqn, record.nsid);
-        let on_node = on_node.map_err(|error| error.to_string())?;
+        let (nqn, nsid) = (record.nqn.clone(), record.nsid);
+        let on_node = self.read_state(move |state| reservations::kept(state, &nqn, nsid));
+        let on_node = on_node.await?;
         let Place::Pool { name, volume } = &record.place else {
             return Ok(on_node.unwrap_or_default());
         };
@@ -106,8 +107,9 @@ impl Control {
                 from_earlier
             }
         };
-        let forgotten = reservations::forget(&self.state, &record.nqn, record.nsid);
-        forgotten.map_err(|error| error.to_string())?;
+        let (nqn, nsid) = (record.nqn.clone(), record.nsid);
+        let forgotten = self.with_state(move |state| reservations::forget(state, &nqn, nsid));
+        forgotten.await.map_err(|error| error.message)?;
         Ok(known)
     }
 

@@ -4,9 +4,10 @@ use api::{
     ErrorBody, GraphiteTarget, SCRUB_INTERVAL_DAYS, SettingsChange, Severity, SyslogTarget,
     SyslogTransport,
 };
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 
 use super::Control;
+use super::catalogue::Catalogue;
 use super::pools::check_interval_days;
 use crate::config::{Config, SHUTDOWN_SECONDS, seconds_within};
 use crate::logging::SetLogLevel;
@@ -24,7 +25,7 @@ const GRAPHITE_PREFIX_BYTES_MAX: usize = 128;
 /// What the settings file said, and what was changed since.
 pub(super) struct Settings {
     configured: api::Settings,
-    changed: Mutex<SettingsChange>,
+    changed: Catalogue<SettingsChange>,
     set_log_level: SetLogLevel,
     /// What is in force, for those who act on it.
     in_force: watch::Sender<api::Settings>,
@@ -45,7 +46,7 @@ impl Settings {
         let in_force = watch::Sender::new(merged(&configured, &changed));
         Settings {
             configured,
-            changed: Mutex::new(changed),
+            changed: Catalogue::new(changed),
             set_log_level,
             in_force,
         }
@@ -147,8 +148,8 @@ fn check_address(field: &str, address: &str, example: &str) -> Result<(), ErrorB
 
 impl Control {
     /// The settings in force.
-    pub async fn settings(&self) -> api::Settings {
-        self.settings.with(&*self.settings.changed.lock().await)
+    pub fn settings(&self) -> api::Settings {
+        self.settings.with(&self.settings.changed.seen())
     }
 
     /// The settings in force, now and whenever they change.
@@ -162,7 +163,7 @@ impl Control {
         change: SettingsChange,
     ) -> Result<api::Settings, ErrorBody> {
         check(&change)?;
-        let mut changed = self.settings.changed.lock().await;
+        let mut changed = self.settings.changed.change().await;
         let merged = SettingsChange {
             log_level: change.log_level.or(changed.log_level),
             shutdown_timeout_seconds: change

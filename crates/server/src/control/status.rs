@@ -42,11 +42,11 @@ impl Control {
             Some(_) => <(Counts, Counts)>::default(),
         };
         let mut problems = self.problems(&objects, caller);
-        problems.extend(self.closed_ports().await);
+        problems.extend(self.closed_ports());
         if caller.tenant.is_none() {
             problems.extend(self.problems.in_words());
         }
-        let reached = self.reached(asker).await;
+        let reached = self.reached(asker);
         let under_tls = reached.iter().filter(|port| port.tls);
         Status {
             name: self.identity.name.clone(),

@@ -15,22 +15,22 @@ const FIRST_TOKEN: &str = "admin";
 
 impl Control {
     /// Every token, by name.
-    pub async fn tokens(&self) -> Vec<Token> {
-        let tokens = self.tokens.lock().await;
+    pub fn tokens(&self) -> Vec<Token> {
+        let tokens = self.tokens.seen();
         let show = |(name, record): (&Name, &TokenRecord)| record.shown(name, None);
         tokens.iter().map(show).collect()
     }
 
     /// A token, without its secret.
-    pub async fn token(&self, name: &Name) -> Result<Token, ErrorBody> {
-        let tokens = self.tokens.lock().await;
+    pub fn token(&self, name: &Name) -> Result<Token, ErrorBody> {
+        let tokens = self.tokens.seen();
         let record = tokens.get(name).ok_or_else(|| not_found("token", name))?;
         Ok(record.shown(name, None))
     }
 
     /// Makes the token `name` be what `spec` says; a new one is given with its secret.
     pub async fn create_token(&self, name: &Name, spec: &TokenSpec) -> Result<Token, ErrorBody> {
-        let mut tokens = self.tokens.lock().await;
+        let mut tokens = self.tokens.change().await;
         if let Some(record) = tokens.get(name) {
             if record.is(spec)? {
                 return Ok(record.shown(name, None));
@@ -50,7 +50,7 @@ impl Control {
 
     /// Makes a token worthless from now on. The last admin's stays: nobody could make another.
     pub async fn revoke_token(&self, name: &Name) -> Result<(), ErrorBody> {
-        let mut tokens = self.tokens.lock().await;
+        let mut tokens = self.tokens.change().await;
         let record = tokens.get(name).ok_or_else(|| not_found("token", name))?;
         let others = tokens.iter().filter(|(other, _)| *other != name);
         let admins = others.filter(|(other, record)| record.caller(other).role == Role::Admin);
@@ -66,9 +66,9 @@ impl Control {
     }
 
     /// Who the secret belongs to, if it is good.
-    pub async fn recognise(&self, secret: &str) -> Option<Caller> {
+    pub fn recognise(&self, secret: &str) -> Option<Caller> {
         let (hash, now) = (tokens::hash(secret), SystemTime::now());
-        let tokens = self.tokens.lock().await;
+        let tokens = self.tokens.seen();
         let found = tokens.iter().find(|(_, record)| record.admits(&hash, now));
         found.map(|(name, record)| record.caller(name))
     }
@@ -76,7 +76,7 @@ impl Control {
     /// On the first start: makes a token for the admin, whose secret only the node's user can
     /// read. The file is there before the token is, so that a start that is cut short is repeated.
     pub(super) async fn make_first_token(&self, directory: &Path) -> Result<(), StartError> {
-        let mut tokens = self.tokens.lock().await;
+        let mut tokens = self.tokens.change().await;
         if !tokens.is_empty() {
             return Ok(());
         }
@@ -122,10 +122,11 @@ impl Control {
             .parse()
             .map_err(|it: api::NameError| it.to_string())?;
         let record = TokenRecord::of_admin(&secret, SystemTime::now());
-        let mut tokens = self.tokens.lock().await;
+        let mut tokens = self.tokens.change().await;
         let remembered = self.remember(Kind::Token, &name, record.clone()).await;
         remembered.map_err(|error| error.message)?;
         tokens.insert(name, record);
+        drop(tokens);
         let there = directory.to_owned();
         let taken = on_disk(move || tokens::admin_reset_taken(&there)).await;
         taken.map(|()| true).map_err(in_words)

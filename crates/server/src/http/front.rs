@@ -132,7 +132,7 @@ impl Front {
             let message = "no token; send one as `Authorization: Bearer TOKEN`";
             return Err(ErrorBody::new(ErrorCode::Unauthenticated, message));
         };
-        if let Some(caller) = self.control.recognise(secret).await {
+        if let Some(caller) = self.control.recognise(secret) {
             return Ok(Some(caller));
         }
         let verdict = self.failures.count(peer.ip(), Instant::now());
@@ -223,6 +223,9 @@ impl Front {
         let body = whole(&parts.headers, body).await?;
         *noted = without_secrets(&body);
         parts.extensions.insert(caller.clone());
+        if !parts.method.is_safe() {
+            self.control.check_state()?;
+        }
         let _turn = self.turn(&parts, &caller).await;
         if let Subject::Owned(kind, name) = &subject
             && !self.control.is_visible(&caller, *kind, name).await

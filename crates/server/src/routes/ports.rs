@@ -17,7 +17,7 @@ pub async fn list(
     State(control): State<Arc<Control>>,
     Parameters(query): Parameters<PageQuery>,
 ) -> Answer<List<Port>> {
-    let ports = control.ports().await;
+    let ports = control.ports();
     Ok(Json(List::page(ports, &query, |port| {
         format!("{:05}", port.id)
     })?))

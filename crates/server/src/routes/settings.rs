@@ -14,7 +14,7 @@ use crate::control::Control;
 #[utoipa::path(get, path = "/v1/settings", operation_id = "show_settings",
     responses((status = OK, body = Settings), (status = "default", body = ErrorBody)))]
 pub async fn show(State(control): State<Arc<Control>>) -> Answer<Settings> {
-    Ok(Json(control.settings().await))
+    Ok(Json(control.settings()))
 }
 
 /// Change some of them

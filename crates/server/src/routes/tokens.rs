@@ -18,7 +18,7 @@ pub async fn list(
     State(control): State<Arc<Control>>,
     Parameters(query): Parameters<PageQuery>,
 ) -> Answer<List<Token>> {
-    let tokens = control.tokens().await;
+    let tokens = control.tokens();
     Ok(Json(List::page(tokens, &query, |token| {
         token.name.clone()
     })?))
@@ -29,7 +29,7 @@ pub async fn list(
     params(("name" = Name, Path)),
     responses((status = OK, body = Token), (status = "default", body = ErrorBody)))]
 pub async fn show(State(control): State<Arc<Control>>, Named(name): Named) -> Answer<Token> {
-    Ok(Json(control.token(&name).await?))
+    Ok(Json(control.token(&name)?))
 }
 
 /// Make a token; the answer to the first request has its secret

@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
 
 use redb::Database;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -20,6 +21,12 @@ use super::change::{Before, Change};
 use super::seal::{self, Seal, StateKeys};
 use crate::private;
 
+/// How long a disk that answers may take for a change: a pool's drive is told of as late.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is wrong with a disk that takes longer.
+const SILENT: &str = "the disk does not answer";
+
 /// The open database, the file that it is in, and what is wrong with either.
 #[derive(Debug)]
 pub struct Store {
@@ -28,6 +35,8 @@ pub struct Store {
     writer: Mutex<Writer>,
     opened: RwLock<Opened>,
     problem: Mutex<Option<String>>,
+    /// Since when one waits for the disk.
+    waits_since: Mutex<Option<Instant>>,
     /// How records are written.
     seal: Seal,
 }
@@ -80,6 +89,7 @@ impl Store {
             }),
             opened: RwLock::new(Opened::Closed),
             problem: Mutex::default(),
+            waits_since: Mutex::default(),
             seal: Seal::default(),
         };
         let mut writer = store.writer();
@@ -129,7 +139,14 @@ impl Store {
 
     /// Why changes are refused, if they are.
     pub fn problem(&self) -> Option<String> {
-        self.problem_guard().clone()
+        let silence = self.silence().map(str::to_owned);
+        silence.or_else(|| self.problem_guard().clone())
+    }
+
+    /// The same where a change waits for the disk, which takes too long. Never blocks.
+    pub fn silence(&self) -> Option<&'static str> {
+        let since = self.waits_since_guard().as_ref().map(Instant::elapsed);
+        since.filter(|waited| *waited >= PATIENCE).map(|_| SILENT)
     }
 
     /// Reads.
@@ -144,7 +161,10 @@ impl Store {
         match once() {
             Err(StateError::Database(_)) => {
                 // What stands in the way of writing need not stand in the way of reading.
-                let _ = self.open_again(&mut self.writer());
+                let mut writer = self.writer();
+                let waits = Waits::begin(self);
+                let _ = self.open_again(&mut writer);
+                drop(waits);
                 once()
             }
             done => done,
@@ -158,6 +178,7 @@ impl Store {
         change: impl Fn(&mut Change) -> Result<(), StateError>,
     ) -> Result<(), StateError> {
         let mut writer = self.writer();
+        let _waits = Waits::begin(self);
         let done = match self.write_once(&mut writer, &change) {
             Err(StateError::Database(error)) if !matches!(error, redb::Error::Io(_)) => self
                 .open_again(&mut writer)
@@ -273,6 +294,27 @@ impl Store {
 
     fn problem_guard(&self) -> MutexGuard<'_, Option<String>> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waits_since_guard(&self) -> MutexGuard<'_, Option<Instant>> {
+        let guard = self.waits_since.lock();
+        guard.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The writer waits for the disk until this is dropped.
+struct Waits<'a>(&'a Store);
+
+impl Waits<'_> {
+    fn begin(store: &Store) -> Waits<'_> {
+        *store.waits_since_guard() = Some(Instant::now());
+        Waits(store)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        *self.0.waits_since_guard() = None;
     }
 }
 

@@ -113,7 +113,7 @@ impl Control {
 
     /// The pool that waits longest, if none is being checked, and what is known of its scrubs.
     async fn due_for_scrub(&self) -> Option<(Name, ScrubRecord)> {
-        let (days, now) = (self.settings().await.scrub_interval_days, SystemTime::now());
+        let (days, now) = (self.settings().scrub_interval_days, SystemTime::now());
         let objects = self.objects.seen();
         let scrubbed = |name| self.jobs.running(JobKind::Scrub, &object(name)).is_some();
         if objects.pools.keys().any(scrubbed) {
@@ -129,7 +129,7 @@ impl Control {
 
     /// Counts the time to the next scrub from now; if this one failed, only a day of it is left.
     async fn scrub_ended(&self, name: &Name, outcome: &Result<ScrubReport, NodeError>) {
-        let days = u64::from(self.settings().await.scrub_interval_days);
+        let days = u64::from(self.settings().scrub_interval_days);
         let now = seconds(SystemTime::now());
         let lost = match outcome {
             Ok(report) => self.tell_lost(name, report).await,
