@@ -3,7 +3,6 @@
 //! A disk in use never shrinks by itself. A volume shrinks only while no host is connected, as when
 //! it was cut off: then the log says so, and what is behind the volume's end fails.
 
-use std::fmt::Arguments;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -65,28 +64,29 @@ async fn take_size(namespace: &Namespace, file: &Path) {
     let before = namespace.geometry();
     let now = match refreshed(namespace).await {
         Ok(now) => now,
-        Err(error) => return say(format_args!("asking for the volume's size: {error}")),
+        Err(error) => return say(format!("asking for the volume's size: {error}")).await,
     };
     let (had, has) = (before.capacity_bytes(), now.capacity_bytes());
     if has < had {
-        say(format_args!(
+        say(format!(
             "the volume shrank from {had} to {has} bytes; the disk keeps its size, and I/O behind \
              the volume's end fails: attach it anew"
-        ));
+        ))
+        .await;
     } else if has > had {
         let file = file.to_owned();
         let grow = move || tools::grow_loops(&file).map_err(|error| error.to_string());
-        match reactor::blocking(grow).await {
-            Ok(()) => say(format_args!("the volume grew from {had} to {has} bytes")),
-            Err(error) => say(format_args!(
-                "the disk does not grow with the volume: {error}"
-            )),
-        }
+        say(match reactor::blocking(grow).await {
+            Ok(()) => format!("the volume grew from {had} to {has} bytes"),
+            Err(error) => format!("the disk does not grow with the volume: {error}"),
+        })
+        .await;
     }
 }
 
-fn say(what: Arguments<'_>) {
-    output::tell(&format_args!("flashyard: {what}"));
+/// By a helper thread: I/O does not wait for the disk of the log.
+async fn say(what: String) {
+    reactor::blocking(move || output::tell(&format_args!("flashyard: {what}"))).await;
 }
 
 /// The geometry as the controller has it now; a lost connection is waited for.

@@ -1,7 +1,8 @@
 //! What the serving process says of the node: when it is lost, given up and back. These lines are
-//! the attachment's log; how it stands now is in a file beside that.
+//! the attachment's log; how it stands now is in a file beside that. Helper threads write both: I/O
+//! does not wait for their disk.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use initiator::{Controller, Namespace, State};
@@ -17,19 +18,27 @@ const SILENCE: Duration = Duration::from_secs(5);
 pub async fn tell(controller: Controller, namespace: Namespace, standing: &Path) {
     let mut waits = Waits::No;
     let mut noted = None;
+    let mut said = State::Live;
     loop {
         let (found, why) = condition(&controller, &namespace);
         if noted.replace(found) != Some(found) {
-            note(found, why, standing);
+            note(found, why, standing.to_owned()).await;
         }
-        match reactor::timeout(SILENCE, controller.state_changed()).await {
-            Ok(State::Dead(_)) => return,
-            Ok(state) => say(&of_controller(state, controller.last_failure())),
-            Err(_) => {}
+        // It may have changed while the disk took what was said before.
+        if controller.state() == said {
+            let _ = reactor::timeout(SILENCE, controller.state_changed()).await;
+        }
+        let state = controller.state();
+        if let State::Dead(_) = state {
+            return;
+        }
+        if state != said {
+            say(of_controller(state, controller.last_failure())).await;
+            said = state;
         }
         let now = Waits::of(&namespace);
         if now != waits && controller.state() == State::Live {
-            say(now.words());
+            say(now.words().to_owned()).await;
             waits = now;
         }
     }
@@ -49,15 +58,19 @@ fn condition(controller: &Controller, namespace: &Namespace) -> (Condition, Opti
     }
 }
 
-fn note(condition: Condition, why: Option<String>, path: &Path) {
+async fn note(condition: Condition, why: Option<String>, path: PathBuf) {
     let since = humantime::format_rfc3339_seconds(SystemTime::now());
     let standing = Standing {
         condition,
         since: Some(since.to_string()),
         why,
     };
-    if let Err(error) = standing.save(path) {
-        say(&format!("{}: {error}", path.display()));
+    let save = move || {
+        let saved = standing.save(&path);
+        saved.map_err(|error| format!("{}: {error}", path.display()))
+    };
+    if let Err(problem) = reactor::blocking(save).await {
+        say(problem).await;
     }
 }
 
@@ -107,7 +120,7 @@ impl Waits {
     }
 }
 
-fn say(what: &str) {
+async fn say(what: String) {
     let time = humantime::format_rfc3339_seconds(SystemTime::now());
-    output::tell(&format_args!("{time} {what}"));
+    reactor::blocking(move || output::tell(&format_args!("{time} {what}"))).await;
 }
