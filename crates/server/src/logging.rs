@@ -144,3 +144,20 @@ fn filter(level: LogLevel) -> LevelFilter {
         LogLevel::Trace => LevelFilter::TRACE,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody takes the lines: whoever logs goes on, and what there is no room for is counted.
+    #[test]
+    fn lines_beyond_those_that_wait_are_counted() {
+        let (sender, _queue) = sync_channel(QUEUED_MAX);
+        let mut lines = Lines(sender);
+        let before = left_out();
+        for _ in 0..QUEUED_MAX + 3 {
+            lines.write_all(b"line\n").unwrap();
+        }
+        assert!(left_out() >= before + 3);
+    }
+}

@@ -1,6 +1,11 @@
 //! A drive that works until it is told not to: a file that this process serves through FUSE, so
-//! that a node meets the failure where a real drive's would be, in the answer of io_uring.
+//! that a node meets the failure where a real drive's would be, in the answer of io_uring. And a
+//! directory that does the same.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod directory;
+
+pub use directory::{FickleDirectory, Manner};
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -19,8 +19,13 @@ pub struct Attached {
 
 impl Attached {
     pub fn new(node: &Node, volume: &str) -> Attached {
+        Attached::in_directory(tempfile::tempdir().unwrap(), node, volume)
+    }
+
+    /// The same, remembered in a directory in which something may be already.
+    pub fn in_directory(directory: TempDir, node: &Node, volume: &str) -> Attached {
         let mut attached = Attached {
-            directory: tempfile::tempdir().unwrap(),
+            directory,
             volume: volume.to_owned(),
             device: PathBuf::new(),
         };

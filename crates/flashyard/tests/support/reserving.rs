@@ -42,7 +42,8 @@ fn name_of(host: u8) -> String {
     format!("nqn.2026-11.example.flashyard:host-{host}")
 }
 
-async fn connect(
+/// Connects as a host with a number and a name.
+pub async fn connect(
     address: SocketAddr,
     nqn: &str,
     (host, called): (u8, String),

@@ -128,3 +128,26 @@ fn connector(trusted: RootCertStore) -> io::Result<TlsConnector> {
     let config = config.with_root_certificates(trusted).with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// One that accepts, and never reads what it is sent.
+    #[tokio::test]
+    async fn a_receiver_that_reads_nothing_is_given_up() {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = SyslogTarget {
+            address: silent.local_addr().unwrap().to_string(),
+            transport: SyslogTransport::Tcp,
+            ca_certificate: None,
+        };
+        let mut outlet = Outlet::open(&target).await.unwrap();
+        // Nothing but the time limit is left to wait for once the system takes no more.
+        tokio::time::pause();
+        let sent = outlet.send(&"x".repeat(64 << 20)).await;
+        assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+}
