@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use block::Buffer;
-use polling::{Polling, Random};
+use polling::{Polled, Polling, Random};
 use server::tokens::ADMIN_TOKEN_FILE;
 use support::{Node, flashyard, name, text};
 
@@ -84,7 +84,8 @@ fn hosts_may_come_again(cores: &str) {
     node.start_on(cores);
     let address = node.endpoints().nvme[0];
     let nqns = ["data", "whole"].map(|volume| node.client().volume(&name(volume)).unwrap().nqn);
-    let polling = Polling::start(&[address], &nqns, &nqns);
+    let polled = nqns.clone().map(|nqn| Polled { nqn, alone: true });
+    let polling = Polling::start(&[address], &polled, &nqns);
     let mut random = Random(1);
     for round in 0..restarts() {
         restart(&mut node, &mut random, round);

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use api::PoolState;
 use attached::Attached;
-use polling::{Polling, Random};
+use polling::{Polled, Polling, Random};
 use support::{Node, name, wait_until};
 
 #[test]
@@ -30,12 +30,17 @@ fn hosts_come_again_while_a_pool_is_taken_over_and_given_back() {
     }
     let create = ["pool", "create", "p", "--level", "raid1", "--drives", "a,b"];
     first.answer(&create);
-    let create = ["volume", "create", "v", "--pool", "p", "--size", "8MiB"];
-    first.answer(&[&create[..], &["--allow", "any"]].concat());
-    let nqn = first.client().volume(&name("v")).unwrap().nqn;
+    let polled = ["v", "w"].map(|volume| {
+        let create = ["volume", "create", volume, "--pool", "p", "--size", "8MiB"];
+        first.answer(&[&create[..], &["--allow", "any"]].concat());
+        Polled {
+            nqn: first.client().volume(&name(volume)).unwrap().nqn,
+            alone: volume == "w",
+        }
+    });
     let addresses = [&first, &second].map(|node| node.endpoints().nvme[0]);
     let attached = Attached::new(&first, "v");
-    let polling = Polling::start(&addresses, &[nqn], &[]);
+    let polling = Polling::start(&addresses, &polled, &[]);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writes = scope.spawn(|| writes(attached.device(), &stop));

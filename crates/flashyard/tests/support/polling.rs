@@ -17,7 +17,7 @@ use nvme::fabrics::DISCOVERY_NQN;
 use nvme::feature::{Feature, Features};
 use nvme::identify::{Cns, Identify};
 use nvme::log::{GetLogPage, LogPage};
-use nvme::reservation::{EXTENDED, Keys, Reservation, action};
+use nvme::reservation::{EXTENDED, Keys, Reservation, ReservationType, action};
 use nvme::{SglDescriptor, Status, SubmissionEntry};
 use reactor::{Reactor, ReactorConfig, sleep};
 use zerocopy::IntoBytes;
@@ -42,6 +42,14 @@ impl Random {
     }
 }
 
+/// A volume that hosts poll.
+#[derive(Clone)]
+pub struct Polled {
+    pub nqn: String,
+    /// Nobody else works with it, so the hosts reserve it too.
+    pub alone: bool,
+}
+
 /// The hosts, at work.
 pub struct Polling {
     met: Arc<Met>,
@@ -50,14 +58,14 @@ pub struct Polling {
 
 impl Polling {
     /// Hosts of each of the volumes at each address, and of discovery, whose log has `always`.
-    pub fn start(addresses: &[SocketAddr], volumes: &[String], always: &[String]) -> Polling {
+    pub fn start(addresses: &[SocketAddr], volumes: &[Polled], always: &[String]) -> Polling {
         let met = Arc::new(Met::default());
         let mut hosts = Vec::new();
         for address in addresses.iter().copied() {
-            for nqn in volumes {
-                let shared = (Arc::clone(&met), nqn.clone());
+            for volume in volumes {
+                let shared = (Arc::clone(&met), volume.nqn.clone());
                 hosts.push(spawn(move || connects(shared.0, address, shared.1)));
-                let shared = (Arc::clone(&met), nqn.clone());
+                let shared = (Arc::clone(&met), volume.clone());
                 hosts.push(spawn(move || works(shared.0, address, shared.1)));
             }
             for stays in [false, true] {
@@ -89,13 +97,14 @@ impl Polling {
 #[derive(Default)]
 struct Met {
     stop: AtomicBool,
-    successes: [AtomicU64; 3],
+    successes: [AtomicU64; 4],
     wrong: Mutex<Vec<String>>,
 }
 
 const CONNECTED: usize = 0;
 const DISCOVERED: usize = 1;
 const DONE: usize = 2;
+const RESERVED: usize = 3;
 
 impl Met {
     fn goes_on(&self) -> bool {
@@ -116,6 +125,16 @@ impl Met {
             status if status.is_success() => self.success(DONE),
             status if status.is_do_not_retry() => self.wrong(format!("{what}: {status:?}")),
             _ => {}
+        }
+    }
+
+    /// The same of a command that only those who are registered may send. Nobody is any more once
+    /// the node has started anew, and that is no reason to come again.
+    fn status_of_registrant(&self, what: &str, status: Status) {
+        match status.code() {
+            Status::RESERVATION_CONFLICT => {}
+            Status::SUCCESS => self.success(RESERVED),
+            _ => self.status(what, status),
         }
     }
 
@@ -199,20 +218,28 @@ struct Command {
     to: Queue,
     entry: SubmissionEntry,
     data: Moves,
+    /// Only those who are registered may send it.
+    of_registrants: bool,
+}
+
+impl Command {
+    fn new(to: Queue, what: &'static str, entry: SubmissionEntry, data: Moves) -> Command {
+        Command {
+            what,
+            to,
+            entry,
+            data,
+            of_registrants: false,
+        }
+    }
 }
 
 /// Every kind of command that a host at work sends, all for the same block. An Asynchronous Event
-/// Request is outstanding all the time: the controller sends it by itself. Who acquires or releases
-/// may rightly be refused for good, by another host that was quicker.
-fn commands() -> Vec<Command> {
-    let command = |to, what, entry, data| Command {
-        what,
-        to,
-        entry,
-        data,
-    };
-    let io = |what, entry, data| command(Queue::Io, what, entry, data);
-    let admin = |what, entry, data| command(Queue::Admin, what, entry, data);
+/// Request is outstanding all the time: the controller sends it by itself. Acquire and Release are
+/// for hosts that are `alone` with a volume: others could not write meanwhile.
+fn commands(alone: bool) -> Vec<Command> {
+    let io = |what, entry, data| Command::new(Queue::Io, what, entry, data);
+    let admin = |what, entry, data| Command::new(Queue::Admin, what, entry, data);
     let plain = |opcode: u8, nsid| SubmissionEntry::new(opcode, nsid, SglDescriptor::transport(0));
     let block = |opcode, bytes| {
         let transfer = SglDescriptor::transport(bytes);
@@ -229,7 +256,7 @@ fn commands() -> Vec<Command> {
         *command.entry()
     };
     let zeroes = || Moves::Out(vec![0; BLOCK]);
-    vec![
+    let mut commands = vec![
         io("Write", block(IoOpcode::WRITE, whole), zeroes()),
         io("Compare", block(IoOpcode::COMPARE, whole), zeroes()),
         io("Read", block(IoOpcode::READ, whole), Moves::In(BLOCK)),
@@ -240,7 +267,7 @@ fn commands() -> Vec<Command> {
         ),
         io("Dataset Management", deallocate(), Moves::Out(range())),
         io("Flush", plain(IoOpcode::FLUSH.0, 1), Moves::Nothing),
-        io("Reservation Register", register(), Moves::Out(keys())),
+        io("Reservation Register", register(), Moves::Out(keys(0, KEY))),
         io("Reservation Report", report(), Moves::In(REPORT_BYTES)),
         admin(
             "Identify",
@@ -264,7 +291,23 @@ fn commands() -> Vec<Command> {
             plain(AdminOpcode::KEEP_ALIVE.0, 0),
             Moves::Nothing,
         ),
+    ];
+    if alone {
+        commands.extend(reserving());
+    }
+    commands
+}
+
+/// What those send who have registered.
+fn reserving() -> [Command; 2] {
+    [
+        ("Reservation Acquire", IoOpcode::RESERVATION_ACQUIRE),
+        ("Reservation Release", IoOpcode::RESERVATION_RELEASE),
     ]
+    .map(|(what, opcode)| Command {
+        of_registrants: true,
+        ..Command::new(Queue::Io, what, reserve(opcode), Moves::Out(keys(KEY, 0)))
+    })
 }
 
 fn deallocate() -> SubmissionEntry {
@@ -296,11 +339,24 @@ fn register() -> SubmissionEntry {
     *command.entry()
 }
 
-/// The same key each time.
-fn keys() -> Vec<u8> {
+/// What hosts register, the same each time.
+const KEY: u64 = 7;
+
+/// Acquires, or releases what was acquired.
+fn reserve(opcode: IoOpcode) -> SubmissionEntry {
+    let transfer = SglDescriptor::transport(16);
+    let entry = SubmissionEntry::new(opcode.0, 1, transfer);
+    let mut command = *Reservation::of(&entry);
+    // Of either the action that this asks for is the one with that number.
+    command.action = action::ACQUIRE;
+    command.kind = ReservationType::WriteExclusive.number();
+    *command.entry()
+}
+
+fn keys(current: u64, other: u64) -> Vec<u8> {
     let keys = Keys {
-        current: 0.into(),
-        other: 7.into(),
+        current: current.into(),
+        other: other.into(),
     };
     keys.as_bytes().to_vec()
 }
@@ -315,10 +371,10 @@ fn report() -> SubmissionEntry {
 }
 
 /// Sends every kind of command, every millisecond, on a controller that is kept while it is there.
-async fn works(met: Arc<Met>, address: SocketAddr, nqn: String) {
+async fn works(met: Arc<Met>, address: SocketAddr, volume: Polled) {
     while met.goes_on() {
-        let Ok(controller) = Controller::connect(address, &nqn, ConnectOptions::new(HOST)).await
-        else {
+        let options = ConnectOptions::new(HOST);
+        let Ok(controller) = Controller::connect(address, &volume.nqn, options).await else {
             sleep(Duration::from_millis(1)).await;
             continue;
         };
@@ -327,7 +383,7 @@ async fn works(met: Arc<Met>, address: SocketAddr, nqn: String) {
                 break;
             };
             let mut is_lost = false;
-            for command in commands() {
+            for command in commands(volume.alone) {
                 let data = match &command.data {
                     Moves::Nothing => Data::None,
                     Moves::Out(bytes) => Data::Out(Buffer::copy_of(bytes)),
@@ -344,6 +400,9 @@ async fn works(met: Arc<Met>, address: SocketAddr, nqn: String) {
                     }
                 };
                 match status {
+                    Some(status) if command.of_registrants => {
+                        met.status_of_registrant(command.what, status);
+                    }
                     Some(status) => met.status(command.what, status),
                     None => is_lost = true,
                 }
