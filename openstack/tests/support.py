@@ -60,6 +60,7 @@ class Served:
     def __init__(self, directory):
         self.directory = directory
         self.ports = ("0", "0")
+        self.advertises = False
         settings = os.path.join(directory, "flashyard.toml")
         with open(settings, "w", encoding="utf-8") as file:
             file.write(f'state_directory = "{directory}"\nnode.name = "node-1"\n')
@@ -84,7 +85,9 @@ class Served:
         """Starts the process, on the ports that it had before."""
         nvme, api = self.ports
         command = [PROGRAM, "serve", "--config", self.path("flashyard.toml")]
-        command += ["--listen", f"127.0.0.1:{nvme}", "--api-listen", f"127.0.0.1:{api}"]
+        command += ["--api-listen", f"127.0.0.1:{api}"]
+        if not self.advertises:
+            command += ["--listen", f"127.0.0.1:{nvme}"]
         with open(self.path("log"), "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_until(self.is_up)
@@ -109,6 +112,15 @@ class Served:
     def restart(self):
         """Ends the process as a power loss would, and starts it again."""
         self.kill()
+        self.start()
+
+    def advertise(self, *addresses):
+        """Has hosts told these addresses, each by a port of its own, after a restart."""
+        self.kill()
+        self.advertises = True
+        port = '[[nvme.ports]]\nlisten = "127.0.0.1:0"\nadvertise = "{}"\n'
+        with open(self.path("flashyard.toml"), "a", encoding="utf-8") as file:
+            file.write("".join(port.format(address) for address in addresses))
         self.start()
 
     @contextlib.contextmanager

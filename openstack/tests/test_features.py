@@ -19,6 +19,17 @@ from os_brick.initiator.connectors import nvmeof
 from .support import BACKEND, GIB, Case, connector
 
 
+class Addresses(Case):
+    """Where hosts are to connect."""
+
+    def test_hosts_are_told_what_is_advertised(self):
+        volume = self.created()
+        self.served.advertise("203.0.113.7:5000", "[2001:db8:9::7]:5001")
+        properties = self.driver.initialize_connection(volume, connector(1))["data"]
+        told = [("203.0.113.7", "5000", "tcp"), ("2001:db8:9::7", "5001", "tcp")]
+        self.assertEqual(told, [tuple(portal) for portal in properties["portals"]])
+
+
 class Types(Case):
     """Volume types: QoS specs, thick and thin, blocks."""
 

@@ -9,6 +9,8 @@ mod commands;
 #[path = "support/network.rs"]
 mod network;
 mod support;
+#[path = "addresses/told.rs"]
+mod told;
 
 use std::fs::File;
 use std::path::Path;
@@ -313,6 +315,8 @@ fn what_is_advertised_is_told_to_everybody() {
         let listens = ["0.0.0.0", "[::]"].iter().any(|all| shown.contains(all));
         assert_eq!(listens, command == "port list", "{command}: {shown}");
     }
+    // Somebody has logged in there by now.
+    told::it_publishes(&served, &host, url, &advertised);
 }
 
 /// Commands that tell where hosts connect.
