@@ -210,10 +210,12 @@ test-long: ## what is too long for `make test`: suites, databases, soaks; all of
 attacks-long: rust-tools build ## all attacks of peers without a key at once, for ATTACK_SECONDS; what they cost a host
 	FLASHYARD_PROGRAM=$$(realpath $(FLASHYARD)) $(LONG_TESTS) attacked::
 
-# XFSTESTS names the folder; XFSTESTS_TESTS what to run there, else `-g generic/auto`.
+# XFSTESTS names the folder; XFSTESTS_TESTS what to run there, else what docs/TESTING.md says.
 xfstests-long: rust-tools ## xfstests on attached volumes, beside plain loop devices; needs XFSTESTS
 	@[ -x "$${XFSTESTS:-}/check" ] || { \
-		echo "XFSTESTS has to name a folder in which xfstests was built" >&2; exit 1; }
+		echo "XFSTESTS has to name a folder in which xfstests was built: sources at" >&2; \
+		echo "https://git.kernel.org/pub/scm/fs/xfs/xfstests-dev.git; docs/TESTING.md says how" >&2; \
+		exit 1; }
 	@.ci/install --packages $(XFSTESTS_PACKAGES)
 	$(LONG_TESTS) xfstests:: outcomes::
 

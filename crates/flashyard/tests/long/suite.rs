@@ -11,7 +11,6 @@ use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 use super::outcomes::{Outcomes, outcomes};
-use super::setting;
 use super::support::tool;
 
 /// The tests that are left out, each with its reason.
@@ -42,11 +41,13 @@ impl FileSystem {
 /// A run of the suite, prepared: with a place for its mounts, users and results.
 pub struct Suite {
     file_system: FileSystem,
+    /// What runs of it, in its own words.
+    tests: String,
     place: TempDir,
 }
 
 impl Suite {
-    pub fn new(file_system: FileSystem) -> Suite {
+    pub fn new(file_system: FileSystem, tests: &str) -> Suite {
         let place = tempfile::tempdir().unwrap();
         for name in ["test", "scratch", "results"] {
             std::fs::create_dir(place.path().join(name)).unwrap();
@@ -63,7 +64,11 @@ impl Suite {
                 writeln!(lines, "{line}").unwrap();
             }
         }
-        Suite { file_system, place }
+        Suite {
+            file_system,
+            tests: tests.to_owned(),
+            place,
+        }
     }
 
     /// Where the suite is, as its own `make` leaves it.
@@ -125,8 +130,7 @@ impl Suite {
             "check",
         ]);
         check.args(["-E", EXPUNGED]);
-        let tests: String = setting("XFSTESTS_TESTS", "-g generic/auto".to_owned());
-        check.args(tests.split_whitespace());
+        check.args(self.tests.split_whitespace());
         check.current_dir(Suite::folder()).process_group(0);
         check.env("HOST_OPTIONS", self.place.path().join("config"));
         check

@@ -23,6 +23,12 @@ const DEVICE_BYTES: u64 = 2 * GIB;
 /// Of each of seven drives: both volumes, and enough beside that to go on without one.
 const DRIVE_BYTES: u64 = 3 * GIB / 2;
 
+/// What runs where nothing befalls the node, unless `XFSTESTS_TESTS` says otherwise.
+const ALL: &str = "-g generic/auto";
+
+/// The same in trouble, of which there are three for each of the four: what reads and writes.
+const IN_TROUBLE: &str = "-g generic/rw";
+
 /// One way to run the suite.
 #[derive(Clone, Copy)]
 struct Case {
@@ -67,6 +73,15 @@ impl Case {
         format!("{file_system}-{block_bytes}-{:?}", self.trouble).to_lowercase()
     }
 
+    /// What runs, in words of the suite.
+    fn tests(self) -> String {
+        let usual = match self.trouble {
+            Trouble::None => ALL,
+            _ => IN_TROUBLE,
+        };
+        setting("XFSTESTS_TESTS", usual.to_owned())
+    }
+
     /// Fails if the volume fails where the loop device does not.
     fn run(self) {
         let (volume, troubles) = self.on_volumes();
@@ -99,11 +114,13 @@ impl Case {
         }
     }
 
-    /// Once for all cases of one file system and block size, and once for all if
+    /// Once for all cases of one file system and block size that run the same, and once for all if
     /// `XFSTESTS_REFERENCE=kept` takes what is there from earlier.
     fn on_plain_loops(self) -> Outcomes {
         static DONE: Mutex<BTreeMap<String, Outcomes>> = Mutex::new(BTreeMap::new());
-        let name = format!("{}-{}-loop", self.file_system.name(), self.block_bytes);
+        let (tests, file_system) = (self.tests(), self.file_system.name());
+        let part = if tests == IN_TROUBLE { "-part" } else { "" };
+        let name = format!("{file_system}-{}-loop{part}", self.block_bytes);
         let log = results().join(&name).with_extension("log");
         let mut done = DONE.lock().unwrap();
         let run = || {
@@ -112,7 +129,8 @@ impl Case {
             }
             let plain = || PlainLoop::new(DEVICE_BYTES, self.block_bytes);
             let (test, scratch) = (plain(), plain());
-            Suite::new(self.file_system).run(test.device(), scratch.device(), &log)
+            let suite = Suite::new(self.file_system, &tests);
+            suite.run(test.device(), scratch.device(), &log)
         };
         done.entry(name).or_insert_with(run).clone()
     }
@@ -136,7 +154,7 @@ impl Case {
             Attached::new(&node, volume)
         });
         let log = results().join(self.name()).with_extension("log");
-        let suite = Suite::new(self.file_system);
+        let suite = Suite::new(self.file_system, &self.tests());
         let [test, scratch] = &attached;
         let work = || suite.run(test.device(), scratch.device(), &log);
         let done = self
@@ -190,8 +208,7 @@ impl Report {
     }
 }
 
-fn quiet(file_system: FileSystem, block_bytes: u32) {
-    let trouble = Trouble::None;
+fn run(file_system: FileSystem, block_bytes: u32, trouble: Trouble) {
     Case {
         file_system,
         block_bytes,
@@ -200,47 +217,38 @@ fn quiet(file_system: FileSystem, block_bytes: u32) {
     .run();
 }
 
-fn troubled(trouble: Trouble) {
-    let file_system = FileSystem::Xfs;
-    Case {
-        file_system,
-        block_bytes: 4096,
-        trouble,
-    }
-    .run();
+/// Every file system with every block size, for each trouble.
+macro_rules! cases {
+    ($($name:ident: $trouble:expr,)+) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn xfs_with_blocks_of_4096() {
+                run(FileSystem::Xfs, 4096, $trouble);
+            }
+
+            #[test]
+            fn xfs_with_blocks_of_512() {
+                run(FileSystem::Xfs, 512, $trouble);
+            }
+
+            #[test]
+            fn ext4_with_blocks_of_4096() {
+                run(FileSystem::Ext4, 4096, $trouble);
+            }
+
+            #[test]
+            fn ext4_with_blocks_of_512() {
+                run(FileSystem::Ext4, 512, $trouble);
+            }
+        }
+    )+};
 }
 
-#[test]
-fn xfs_with_blocks_of_4096() {
-    quiet(FileSystem::Xfs, 4096);
-}
-
-#[test]
-fn xfs_with_blocks_of_512() {
-    quiet(FileSystem::Xfs, 512);
-}
-
-#[test]
-fn ext4_with_blocks_of_4096() {
-    quiet(FileSystem::Ext4, 4096);
-}
-
-#[test]
-fn ext4_with_blocks_of_512() {
-    quiet(FileSystem::Ext4, 512);
-}
-
-#[test]
-fn while_the_node_is_killed() {
-    troubled(Trouble::Kills);
-}
-
-#[test]
-fn while_a_drive_fails() {
-    troubled(Trouble::FailingDrive);
-}
-
-#[test]
-fn while_the_pool_is_scrubbed() {
-    troubled(Trouble::Scrub);
+cases! {
+    undisturbed: Trouble::None,
+    while_the_node_is_killed: Trouble::Kills,
+    while_a_drive_fails: Trouble::FailingDrive,
+    while_the_pool_is_scrubbed: Trouble::Scrub,
 }
