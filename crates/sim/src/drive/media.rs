@@ -81,12 +81,13 @@ impl Media {
                         self.keep(block, content.into());
                     } else {
                         // Of several that wait for a flush, the one that came last counts.
-                        self.unflushed.retain(|write| write.number != own);
-                        self.unflushed.push(Unflushed {
+                        let known = self.unflushed.iter().rposition(|it| it.number == own);
+                        let write = known.map(|at| self.unflushed.remove(at));
+                        self.unflushed.push(write.unwrap_or_else(|| Unflushed {
                             number: own,
                             block,
                             content: content.into(),
-                        });
+                        }));
                         self.cached.insert(block, content.into());
                     }
                 }
