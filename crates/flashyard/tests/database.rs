@@ -18,7 +18,6 @@ mod support;
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpListener;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
@@ -28,8 +27,7 @@ use database::{Bench, Database, Ledger, roll_back};
 use mariadb::MariaDb;
 use postgres::Postgres;
 use raid6::make_pool;
-use rustix::process::{Pid, Signal};
-use support::{Node, flashyard, text, tool, wait_until};
+use support::{Node, flashyard, text, tool};
 use tempfile::TempDir;
 
 /// A node whose volume `data` is a drive, on a file.
@@ -123,10 +121,6 @@ impl Smoke {
             place: tempfile::tempdir().unwrap(),
             results,
         }
-    }
-
-    fn command(&self) -> Command {
-        self.command_of(Path::new(env!("CARGO_BIN_EXE_flashyard")))
     }
 
     fn command_of(&self, program: &Path) -> Command {
@@ -314,10 +308,17 @@ fn the_cassandra_plan_runs_and_every_record_is_there() {
 
 #[cfg(feature = "long")]
 mod interrupted {
-    use super::{Smoke, text, wait_until};
+    use super::support::{text, wait_until};
+    use super::{Path, Smoke};
     use rustix::process::{Pid, Signal};
     use std::os::unix::process::CommandExt;
-    use std::process::Stdio;
+    use std::process::{Command, Stdio};
+
+    impl Smoke {
+        fn command(&self) -> Command {
+            self.command_of(Path::new(env!("CARGO_BIN_EXE_flashyard")))
+        }
+    }
 
     /// Interrupts the plan as a terminal would, when it has results of one load and `program` is at
     /// work on the next; then goes on with it to the end.
