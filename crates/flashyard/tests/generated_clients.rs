@@ -148,8 +148,8 @@ mod go_client {
         said
     }
 
-    /// The example on the page about clients, over a client that is generated as documented. Go builds
-    /// its own library for that.
+    /// The example on the page about clients, over a client that is generated as documented.
+    /// Go builds its own library for that.
     #[test]
     fn documented_go_client_works() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
