@@ -14,8 +14,7 @@ use nvme::event::AsyncEvent;
 use nvme::log::LogPage;
 use reactor::{CancelOnDrop, spawn};
 
-use super::tools;
-use crate::output;
+use super::{news, tools};
 
 /// Bytes of the Changed Namespace List, which is read so that the next change is told too.
 const LIST_BYTES: usize = 4096;
@@ -84,9 +83,8 @@ async fn take_size(namespace: &Namespace, file: &Path) {
     }
 }
 
-/// By a helper thread: I/O does not wait for the disk of the log.
 async fn say(what: String) {
-    reactor::blocking(move || output::tell(&format_args!("flashyard: {what}"))).await;
+    news::write(format!("flashyard: {what}")).await;
 }
 
 /// The geometry as the controller has it now; a lost connection is waited for.

@@ -122,5 +122,10 @@ impl Waits {
 
 async fn say(what: String) {
     let time = humantime::format_rfc3339_seconds(SystemTime::now());
-    reactor::blocking(move || output::tell(&format_args!("{time} {what}"))).await;
+    write(format!("{time} {what}")).await;
+}
+
+/// A line of the log.
+pub async fn write(line: String) {
+    reactor::blocking(move || output::tell(&line)).await;
 }

@@ -29,7 +29,7 @@ pub(crate) struct Alerts {
     mark_percent: Cell<u8>,
     /// Blocks that were held when a write was refused for the first time.
     refused_at: Cell<u64>,
-    /// Told that no segment can be made any more.
+    /// Told that generations are short.
     generations_end: Cell<bool>,
     state: Cell<Option<PoolState>>,
     rebuild: Cell<Option<Rebuild>>,

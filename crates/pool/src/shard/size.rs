@@ -213,19 +213,23 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// The same, of so many zones of each drive.
     pub fn formable_of(&self, state: &State, kind: Kind, free: &[usize]) -> (Shape, usize) {
-        let (shape, missing) = self.shape_of_new(free, kind);
-        let formable = formable(free, shape.width() - missing);
+        let (shape, formable) = self.formable_by_zones(free, kind);
         let by_tables = self.segments_by_tables(state, shape.width());
         let by_generations = state.segments.generations_left(kind);
         (shape, formable.min(by_tables).min(by_generations))
     }
 
+    /// The same, by the zones alone.
+    fn formable_by_zones(&self, free: &[usize], kind: Kind) -> (Shape, usize) {
+        let (shape, missing) = self.shape_of_new(free, kind);
+        (shape, formable(free, shape.width() - missing))
+    }
+
     /// Free zones have room for more segments of data than may be made.
     pub fn generations_are_short(&self, state: &State) -> bool {
-        let free = state
-            .segments
-            .free_zones(|drive| self.array.takes_data(drive));
-        let (shape, missing) = self.shape_of_new(&free, Kind::Wide);
-        formable(&free, shape.width() - missing) > state.segments.generations_left(Kind::Wide)
+        let takes = |drive| self.array.takes_data(drive);
+        let free = state.segments.free_zones(takes);
+        let (_, formable) = self.formable_by_zones(&free, Kind::Wide);
+        formable > state.segments.generations_left(Kind::Wide)
     }
 }
