@@ -15,6 +15,8 @@ pub enum JobKind {
     Rebuild,
     /// Moves data to drives with more free space, such as one that joined; starts by itself.
     Rebalance,
+    /// Brings the replica of a volume up to date; starts by itself.
+    Replicate,
 }
 
 /// How a job stands.

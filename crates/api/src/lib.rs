@@ -27,6 +27,7 @@ mod plain;
 mod pool;
 mod port;
 mod profile;
+mod replication;
 mod schedule;
 mod secret;
 mod session;
@@ -65,6 +66,7 @@ pub use pool::{
 };
 pub use port::{PathState, Port, PortChange, PortTransport, host_and_port};
 pub use profile::{AccessPattern, Curve, CurvePoint, CurveQuery, DriveProfile};
+pub use replication::{REPLICATION_SECONDS_MAX, Replication, ReplicationSpec, ReplicationStanding};
 pub use schedule::{Keep, SCHEDULE_KEEP_MAX, SCHEDULE_VOLUMES_MAX, Schedule, ScheduleSpec};
 pub use secret::SecretText;
 pub use session::Session;

@@ -133,6 +133,11 @@ pub struct VolumeSpec {
     /// The tenant it belongs to; none: nobody's in particular.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Name>,
+    /// Make it the replica of the volume of this identity, on another node: no host may see it
+    /// until it is promoted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub replica_of: Option<Uuid>,
 }
 
 /// For what is left out unless it is so: serde asks with a reference.
@@ -188,6 +193,11 @@ pub struct Volume {
     /// The tenant it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Name>,
+    /// The volume on another node that it is the replica of, by its identity: no host may see it
+    /// until it is promoted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub replica_of: Option<Uuid>,
     /// What it may do, and what it is promised.
     #[serde(default, skip_serializing_if = "Limits::is_unlimited")]
     pub limits: Limits,
@@ -244,4 +254,8 @@ pub struct VolumeRollback {
     /// Cut off what is behind the size that the snapshot has; never while hosts are connected.
     #[serde(default)]
     pub allow_shrink: bool,
+    /// Do it only while the volume is the replica of the one of this identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub replica_of: Option<Uuid>,
 }

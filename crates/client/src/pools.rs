@@ -2,8 +2,9 @@
 
 use api::{
     CarriedLabel, Extents, ExtentsQuery, ImportablePool, Job, List, Name, Pool, PoolImport,
-    PoolSpec, PoolUsage, Schedule, ScheduleSpec, Snapshot, SnapshotGroup, SnapshotName,
-    SnapshotSpec, Volume, VolumeRename, VolumeReserve, VolumeResize, VolumeRollback,
+    PoolSpec, PoolUsage, Replication, ReplicationSpec, Schedule, ScheduleSpec, Snapshot,
+    SnapshotGroup, SnapshotName, SnapshotSpec, Volume, VolumeRename, VolumeReserve, VolumeResize,
+    VolumeRollback,
 };
 
 use crate::{Client, ClientError};
@@ -111,6 +112,11 @@ impl Client {
         self.post(&format!("/v1/volumes/{name}/rollback"), to)
     }
 
+    /// Makes a replica a volume as any other.
+    pub fn promote_volume(&self, name: &Name) -> Result<Volume, ClientError> {
+        self.post_empty(&format!("/v1/volumes/{name}/promote"))
+    }
+
     /// Every snapshot, by name.
     pub fn snapshots(&self) -> Result<List<Snapshot>, ClientError> {
         self.list("/v1/snapshots")
@@ -177,6 +183,30 @@ impl Client {
     /// Takes no more of them; those that were taken stay.
     pub fn remove_schedule(&self, name: &Name) -> Result<(), ClientError> {
         self.delete_object(&format!("/v1/schedules/{name}"))
+    }
+
+    /// Every replication, by name.
+    pub fn replications(&self) -> Result<List<Replication>, ClientError> {
+        self.list("/v1/replications")
+    }
+
+    /// One replication.
+    pub fn replication(&self, name: &Name) -> Result<Replication, ClientError> {
+        self.get(&format!("/v1/replications/{name}"))
+    }
+
+    /// Keeps a replica of a volume up to date on another node from now on.
+    pub fn set_replication(
+        &self,
+        name: &Name,
+        spec: &ReplicationSpec,
+    ) -> Result<Replication, ClientError> {
+        self.put(&format!("/v1/replications/{name}"), spec)
+    }
+
+    /// Copies no more; the replica and the snapshots stay.
+    pub fn remove_replication(&self, name: &Name) -> Result<(), ClientError> {
+        self.delete_object(&format!("/v1/replications/{name}"))
     }
 
     /// What takes long, oldest first.

@@ -5,7 +5,9 @@
 
 mod aside;
 mod error;
+mod onlooker;
 mod receive;
+mod replicate;
 mod send;
 mod transfer;
 
@@ -15,6 +17,7 @@ use initiator::{ConnectOptions, Credentials, TargetAddress};
 use uuid::Uuid;
 
 pub use self::receive::Receive;
+pub use self::replicate::replicate;
 pub use self::send::SendSnapshot;
 
 use self::aside::Aside;
@@ -26,13 +29,50 @@ use crate::reach::{addresses_of, first_that_answers};
 const PREFIX: &str = "stream-";
 
 /// As which host data is read and written.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Access {
     /// Connect as this host of the node; otherwise one is made for the time, with a key of its own
     #[arg(long, value_name = "HOST")]
     host: Option<api::Name>,
     #[command(flatten)]
     secrets: HostSecrets,
+    /// What is made for the time is called so, and quietly left where it cannot be deleted: the
+    /// next copy of this name begins with that.
+    #[arg(skip)]
+    called: Option<api::Name>,
+    #[arg(skip)]
+    tls: Tls,
+}
+
+/// Whether a host that is made connects under TLS.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Tls {
+    /// Where the node serves nothing in the clear.
+    #[default]
+    IfNeeded,
+    /// Where the node serves anything under TLS.
+    IfServed,
+    /// Or not at all.
+    Always,
+}
+
+impl Tls {
+    /// Whether it is so with a node.
+    fn of(self, status: &api::Status) -> Result<bool, CopyError> {
+        let under_tls = &status.nvme_tls_addresses;
+        match self {
+            Tls::IfNeeded => {
+                let in_the_clear = |address| !under_tls.contains(address);
+                Ok(!status.nvme_addresses.iter().any(in_the_clear))
+            }
+            Tls::Always if under_tls.is_empty() => {
+                let message = "the node serves NVMe/TCP in the clear only; allowed: a port with \
+                               TLS, or --in-the-clear";
+                Err(CopyError::Refused(message.to_owned()))
+            }
+            Tls::IfServed | Tls::Always => Ok(!under_tls.is_empty()),
+        }
+    }
 }
 
 /// A host that may connect.
@@ -50,7 +90,7 @@ impl Access {
                 let message = "secrets are those of a host that --host names";
                 return Err(CopyError::Refused(message.to_owned()));
             }
-            return made(client, aside);
+            return self.made(client, aside);
         };
         let mut options = ConnectOptions::new(client.host(name)?.nqn);
         self.secrets
@@ -62,30 +102,40 @@ impl Access {
             tls: self.secrets.has_tls_key(),
         })
     }
-}
 
-/// A host that nobody else can be: it proves a secret, or connects under TLS where nothing else is
-/// served.
-fn made(client: &Client, aside: &mut Aside) -> Result<Connecting, CopyError> {
-    let status = client.status()?;
-    let in_the_clear = |address| !status.nvme_tls_addresses.contains(address);
-    let tls = !status.nvme_addresses.iter().any(in_the_clear);
-    let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", Uuid::new_v4());
-    let name = any_name()?;
-    let mut options = ConnectOptions::new(&nqn);
-    let spec = api::HostSpec { nqn, tenant: None };
-    client.add_host(&name, &spec)?;
-    aside.host = Some(name.clone());
-    let unusable = |_| CopyError::Secret("the node made one that is none".to_owned());
-    if tls {
-        let made = client.generate_tls_key(&name, &api::TlsKeyRequest::default())?;
-        options.tls_key = Some(made.key.reveal().parse().map_err(|_| unusable(()))?);
-    } else {
-        let made = client.generate_host_key(&name, &api::HostKeyRequest::default())?;
-        let secret = made.secret.reveal().parse().map_err(|_| unusable(()))?;
-        options.credentials = Some(Credentials::new(secret, None));
+    /// A host that nobody else can be: it proves a secret, or connects under TLS.
+    fn made(&self, client: &Client, aside: &mut Aside) -> Result<Connecting, CopyError> {
+        let tls = self.tls.of(&client.status()?)?;
+        let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", Uuid::new_v4());
+        let name = self.name()?;
+        let mut options = ConnectOptions::new(&nqn);
+        let spec = api::HostSpec { nqn, tenant: None };
+        client.add_host(&name, &spec)?;
+        aside.host = Some(name.clone());
+        let unusable = |_| CopyError::Secret("the node made one that is none".to_owned());
+        if tls {
+            let made = client.generate_tls_key(&name, &api::TlsKeyRequest::default())?;
+            options.tls_key = Some(made.key.reveal().parse().map_err(|_| unusable(()))?);
+        } else {
+            let made = client.generate_host_key(&name, &api::HostKeyRequest::default())?;
+            let secret = made.secret.reveal().parse().map_err(|_| unusable(()))?;
+            options.credentials = Some(Credentials::new(secret, None));
+        }
+        Ok(Connecting { name, options, tls })
     }
-    Ok(Connecting { name, options, tls })
+
+    /// What a host or a volume is called that is made for the time.
+    fn name(&self) -> Result<api::Name, CopyError> {
+        match &self.called {
+            Some(name) => Ok(name.clone()),
+            None => any_name(),
+        }
+    }
+
+    /// What takes back what is made.
+    fn aside(&self, client: &Client) -> Aside {
+        Aside::new(client, self.called.is_some())
+    }
 }
 
 /// A name that nothing has yet.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::secret::read_secret;
 
 /// Secrets of a host, checked when they are read; given to another process as they are.
-#[derive(Args, Clone, Debug, Serialize, Deserialize)]
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
 pub struct HostSecrets {
     /// Prove the secret in this file, of the form DHHC-1:TT:BASE64:, to a node that asks; - is
     /// standard input

@@ -91,5 +91,6 @@ fn kind(kind: JobKind) -> &'static str {
         JobKind::RemoveDrive => "remove-drive",
         JobKind::Rebuild => "rebuild",
         JobKind::Rebalance => "rebalance",
+        JobKind::Replicate => "replicate",
     }
 }

@@ -31,6 +31,7 @@ mod port;
 mod progress;
 mod prompt;
 mod reach;
+mod replication;
 mod secret;
 mod serve;
 mod session;

@@ -14,6 +14,7 @@ use server::logging;
 use server::rehearsal::rehearse;
 use server::tokens::{ADMIN_TOKEN_FILE, read_admin_token};
 
+use crate::copies::replicate;
 use crate::drive::Emulation;
 use crate::{exit, login, output};
 
@@ -147,9 +148,8 @@ impl Serve {
         });
         let state = config.state_directory.clone();
         let developing = develop.is_some();
-        match daemon::run(&config, log, develop.as_ref(), |started| {
-            announce(started, &state, developing);
-        }) {
+        let announce = |started: &Started| announce(started, &state, developing);
+        match daemon::run(&config, log, develop.as_ref(), replicate, announce) {
             Ok(()) => exit::done(),
             Err(error) => exit::failed(&error),
         }

@@ -12,6 +12,7 @@ use crate::connection::{Done, Node};
 use crate::copies::Receive;
 use crate::limit::{Bounds, in_words};
 use crate::output::{connect_commands, names, properties, state, table};
+use crate::replication::{self, Replicate};
 use crate::snapshot;
 
 #[derive(Subcommand)]
@@ -54,6 +55,24 @@ pub enum Verb {
     Receive(Box<Receive>),
     /// Roll a volume back to a snapshot of it; later writes are lost
     Rollback(Rollback),
+    /// Make a replica a volume as any other, when its original has failed
+    ///
+    /// Hosts may be allowed on it from then on, and its original's node writes it no more.
+    Promote {
+        /// The volume
+        name: Name,
+    },
+    Replicate(Box<Replicate>),
+    /// List replications of volumes to other nodes
+    Replications {
+        /// Only this replication, with more of it
+        name: Option<Name>,
+    },
+    /// Copy a volume to the other node no more; the replica and the snapshots stay
+    Unreplicate {
+        /// The replication
+        name: Name,
+    },
     /// Reserve space for all of a volume of a pool (thick): no write fails for lack of space
     Reserve {
         /// The volume
@@ -213,15 +232,7 @@ impl Verb {
                 let to = VolumeRename { name: to.clone() };
                 node.output.show(&client.rename_volume(name, &to)?, one);
             }
-            Verb::Snapshot { name, snapshot } => {
-                let spec = SnapshotSpec {
-                    volume: name.clone(),
-                    copy_of: None,
-                };
-                let taken = client.create_snapshot(snapshot, &spec)?;
-                node.output
-                    .show(&taken, |taken| snapshot::list(std::slice::from_ref(taken)));
-            }
+            Verb::Snapshot { name, snapshot } => take_snapshot(node, name, snapshot)?,
             Verb::Clone(clone) => {
                 node.output
                     .show(&client.create_volume(&clone.name, &clone.spec())?, one);
@@ -231,6 +242,10 @@ impl Verb {
                 node.output
                     .show(&client.rollback_volume(&back.name, &back.to())?, one);
             }
+            Verb::Promote { name } => node.output.show(&client.promote_volume(name)?, one),
+            Verb::Replicate(replicate) => replicate.run(node)?,
+            Verb::Replications { name } => replication::show(node, name.as_ref())?,
+            Verb::Unreplicate { name } => replication::remove(node, name)?,
             Verb::Reserve { name, off } => {
                 let to = VolumeReserve { reserved: !off };
                 node.output.show(&client.reserve_volume(name, &to)?, one);
@@ -253,6 +268,17 @@ impl Verb {
     }
 }
 
+fn take_snapshot(node: &Node, volume: &Name, name: &Name) -> Done {
+    let spec = SnapshotSpec {
+        volume: volume.clone(),
+        copy_of: None,
+    };
+    let taken = node.client.create_snapshot(name, &spec)?;
+    node.output
+        .show(&taken, |taken| snapshot::list(std::slice::from_ref(taken)));
+    Ok(())
+}
+
 impl Create {
     fn spec(&self) -> VolumeSpec {
         VolumeSpec {
@@ -273,6 +299,7 @@ impl Rollback {
             snapshot: self.snapshot.clone(),
             force: self.force,
             allow_shrink: self.allow_shrink,
+            replica_of: None,
         }
     }
 }
@@ -339,9 +366,10 @@ fn show(volume: &Volume, status: &Status) -> String {
         "" => String::new(),
         nqn => connect_commands(status, nqn),
     };
-    let hosts = match volume.hosts.as_slice() {
-        [] => "none: no host can see it".to_owned(),
-        hosts => names(hosts),
+    let hosts = match (volume.hosts.as_slice(), volume.replica_of) {
+        ([], None) => "none: no host can see it".to_owned(),
+        ([], Some(_)) => "none until it is promoted".to_owned(),
+        (hosts, _) => names(hosts),
     };
     let lost = match volume.lost_blocks {
         0 => "none".to_owned(),
@@ -369,6 +397,10 @@ fn show(volume: &Volume, status: &Status) -> String {
             volume.origin.clone().unwrap_or_else(|| "-".into()),
         ),
         ("hosts", hosts),
+        (
+            "replica of",
+            volume.replica_of.map_or("-".into(), |of| of.to_string()),
+        ),
         ("limits", in_words(&volume.limits)),
         ("nqn", volume.nqn.clone()),
         ("nsid", volume.nsid.to_string()),

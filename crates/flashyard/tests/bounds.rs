@@ -362,6 +362,29 @@ fn of_schedules() -> Vec<Case> {
     ]
 }
 
+fn of_replications() -> Vec<Case> {
+    let replication = |to: &str, seconds: u64, field, says| {
+        let body = format!(
+            r#"{{"volume":"demo","to":"{to}","token":"fy_","pool":"p","every_seconds":{seconds}}}"#
+        );
+        wrong("PUT", "/v1/replications/r", &body, field, says)
+    };
+    let (here, long) = ("http://127.0.0.1:9", format!("http://{}", "a".repeat(506)));
+    vec![
+        replication(here, 0, "every_seconds", "1 to 604800"),
+        replication(here, 604_801, "every_seconds", "1 to 604800"),
+        replication(&long, 1, "to", "512 bytes"),
+        wrong(
+            "PUT",
+            "/v1/replications/r",
+            r#"{"volume":"demo","to":"http://a","pool":"p","every_seconds":1,"bandwidth":9}"#,
+            "bandwidth",
+            "1048576 to 9007199254740991",
+        ),
+        replication("https://node-2", 1, "certificate", "64"),
+    ]
+}
+
 fn of_the_rest() -> Vec<Case> {
     let settings = |body: &str, field, says| wrong("PATCH", "/v1/settings", body, field, says);
     let graphite = |rest: &str, field, says| {
@@ -472,7 +495,8 @@ fn many_drives() -> impl Iterator<Item = String> {
 
 fn all_cases() -> Vec<Case> {
     let [requests, drives, volumes] = [of_requests(), of_drives(), of_volumes()];
-    [requests, drives, volumes, of_schedules(), of_the_rest()].concat()
+    let of_pools = [of_schedules(), of_replications()].concat();
+    [requests, drives, volumes, of_pools, of_the_rest()].concat()
 }
 
 #[test]
@@ -559,6 +583,55 @@ fn what_a_pool_keeps_about_volumes_is_bounded() {
     assert!(refused.message.contains("allowed"), "{answer}");
     assert_eq!(request(&node, "DELETE", &volume(0), "").0, 204);
     assert_eq!(request(&node, "PUT", &volume(0), &spec(26)).0, 200);
+}
+
+/// The node has one replication fewer than it may have, by copies of one in its state.
+#[test]
+fn there_are_so_many_replications_and_no_more() {
+    let mut node = Node::develop(&["--drives", "4"]);
+    let spec = |volume: &str| {
+        let to = "http://127.0.0.1:9";
+        let rest = r#""token":"fy_","pool":"p","every_seconds":9"#;
+        format!(r#"{{"volume":"{volume}","to":"{to}",{rest}}}"#)
+    };
+    let replication = |number: usize| format!("/v1/replications/r{number}");
+    let create = ["volume", "create", "other", "--pool", "pool", "--size"];
+    node.answer(&[&create[..], &["1MiB"]].concat());
+    assert_eq!(request(&node, "PUT", &replication(0), &spec("demo")).0, 200);
+    assert!(node.terminate().success(), "{}", node.log());
+    let state = State::open(node.path()).unwrap();
+    let mut record = state
+        .load()
+        .unwrap()
+        .replications
+        .remove(&name("r0"))
+        .unwrap();
+    // Of volumes that are not here.
+    record.volume = uuid::Uuid::from_u128(1);
+    let names: Vec<Name> = (1..256).map(|number| name(&format!("r{number}"))).collect();
+    let copies = names.iter().map(|name| (name, &record));
+    state.put_all(Kind::Replication, copies).unwrap();
+    drop(state);
+    node.start();
+    let (status, answer) = request(&node, "PUT", &replication(256), &spec("other"));
+    let refused: ErrorBody = serde_json::from_str(&answer).unwrap();
+    let found = (status, refused.code, refused.message.as_str());
+    let message = "256 replications exist; allowed: 256";
+    assert_eq!(found, (409, ErrorCode::OutOfSpace, message));
+    // One that goes makes room; a volume has one, and a replication stays with its volume.
+    assert_eq!(request(&node, "DELETE", &replication(1), "").0, 204);
+    assert_eq!(
+        request(&node, "PUT", &replication(256), &spec("demo")).0,
+        409
+    );
+    assert_eq!(
+        request(&node, "PUT", &replication(2), &spec("other")).0,
+        400
+    );
+    assert_eq!(
+        request(&node, "PUT", &replication(256), &spec("other")).0,
+        200
+    );
 }
 
 /// The node has one schedule fewer than it may have, by copies of one in its state.

@@ -211,7 +211,7 @@ const NO_SECRET: [&str; 8] = [
 ];
 
 /// How commands with options for secrets are called.
-const CALLS: [&str; 8] = [
+const CALLS: [&str; 9] = [
     "attach tcp://127.0.0.1:1/nqn.2014-08.org.example:x",
     "csi --endpoint unix://DIR/csi.sock",
     "host key h",
@@ -220,6 +220,7 @@ const CALLS: [&str; 8] = [
     "perf tcp://127.0.0.1:1/nqn.2014-08.org.example:x",
     "snapshot send s",
     "volume receive v --pool p",
+    "volume replicate v --to http://127.0.0.1:9 --pool p --every 1h",
 ];
 
 /// Options of a command that name a file with a secret, by its help. What all commands have is left

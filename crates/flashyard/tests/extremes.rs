@@ -99,7 +99,7 @@ const WORDS: [&str; 35] = [
 
 /// How each command that takes a value is called otherwise; `NODE` stands for the node's address
 /// and token, `TARGET` for a volume of it.
-const CALLS: [(&str, &[&str]); 44] = [
+const CALLS: [(&str, &[&str]); 45] = [
     (
         "serve",
         &["--dev=dev", "--profile=cm7-r-7.68", "--check-config"],
@@ -127,6 +127,16 @@ const CALLS: [(&str, &[&str]); 44] = [
     ("snapshot send", &["NODE", "s"]),
     ("volume receive", &["NODE", "w"]),
     ("snapshot schedule", &["NODE", "v"]),
+    (
+        "volume replicate",
+        &[
+            "NODE",
+            "v",
+            "--to=http://127.0.0.1:9",
+            "--pool=p",
+            "--every=1h",
+        ],
+    ),
     ("tenant limit", &["NODE", "acme"]),
     ("tenant grant", &["NODE", "acme", "pool"]),
     ("host add", &["NODE", "h", "--nqn=none"]),

@@ -125,9 +125,13 @@ const SET: &str = "
     volume limit whole --read-iops 20000 --bandwidth 500MB --burst 20
     volume limit thin --iops-per-gib 200000 --minimum-iops 500
     volume reserve small
+    volume promote small
     snapshot schedule thick small --weekly 2 --name weeks
     snapshot schedule small --hourly 2 --name hours
     snapshot unschedule hours
+    volume replicate small --to http://127.0.0.1:9 --pool p --every 1h --to-token-file PATH/secret
+    volume replicate thin --to http://127.0.0.1:9 --pool p --every 1h --to-token-file PATH/secret
+    volume unreplicate thin
 ";
 
 /// What stands on the data that is written after that.
@@ -182,6 +186,7 @@ fn shown(node: &Node) -> BTreeMap<&'static str, Value> {
         "name", "id", "state", "level", "width", "volumes", "scrubbed",
     ];
     let schedules = ["name", "volumes", "keep"];
+    let replications = ["name", "volume", "to", "pool", "every_seconds"];
     let tokens = ["name", "role", "tenant", "created", "expires"];
     BTreeMap::from([
         ("drives", of_each(client.drives().unwrap(), &drives)),
@@ -191,6 +196,10 @@ fn shown(node: &Node) -> BTreeMap<&'static str, Value> {
         (
             "schedules",
             of_each(client.schedules().unwrap(), &schedules),
+        ),
+        (
+            "replications",
+            of_each(client.replications().unwrap(), &replications),
         ),
         ("pools", of_each(client.pools().unwrap(), &pools)),
         ("hosts", json!(client.hosts().unwrap())),

@@ -75,6 +75,7 @@ fn back_to(snapshot: &str) -> VolumeRollback {
         snapshot: name(snapshot).into(),
         force: false,
         allow_shrink: true,
+        replica_of: None,
     }
 }
 

@@ -27,6 +27,9 @@ mod pools;
 mod ports;
 mod problems;
 mod refused;
+mod replicas;
+mod replicating;
+mod replications;
 mod retry;
 mod room;
 mod schedules;
@@ -44,6 +47,7 @@ mod wiped;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::mem::take;
 use std::path::Path;
 use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -64,6 +68,7 @@ pub use self::ports::{PathRecord, Reached};
 pub use self::problems::Means;
 use self::problems::Problems;
 use self::refused::Refused;
+use self::replicating::Replicating;
 use self::schedules::ScheduleEntry;
 use self::settings::Settings;
 use crate::config::Config;
@@ -71,8 +76,9 @@ use crate::events::Events;
 use crate::jobs::Jobs;
 use crate::logging::SetLogLevel;
 use crate::metrics::Figures;
+use crate::replications::ReplicationRecord;
 use crate::reservations;
-use crate::state::{DriveRecord, Identity, Kind, State, StateError, VolumeRecord};
+use crate::state::{DriveRecord, Identity, Kind, Remembered, State, StateError, VolumeRecord};
 use crate::syslog::{Queue, Syslog};
 use crate::tokens::TokenRecord;
 
@@ -100,6 +106,7 @@ pub struct Control {
     problems: Problems,
     refused: Arc<Refused>,
     unwritten: Arc<Unwritten>,
+    replicating: Replicating,
 }
 
 /// Everything that exists, working or not.
@@ -116,6 +123,7 @@ struct Objects {
     /// Of tenants that have some, by pool.
     grants: Shared<BTreeMap<Name, Grant>>,
     schedules: Shared<ScheduleEntry>,
+    replications: Shared<ReplicationRecord>,
 }
 
 #[derive(Clone)]
@@ -178,7 +186,7 @@ impl Control {
         if let Some(other) = configured.filter(|name| *name != identity.name) {
             tell_of_other_name(&events, &identity.name, &other);
         }
-        let remembered = state.load()?;
+        let mut remembered = state.load()?;
         let existing = remembered.all_volumes();
         let existing = existing.map(|volume| (volume.nqn.as_str(), volume.nsid));
         reservations::forget_others(&state, existing)?;
@@ -189,13 +197,7 @@ impl Control {
         let sink = event_sink(hosts, (&events, &faults, &jobs));
         let ports = Ports::new(config, state.paths()?);
         let node = Node::start(node_spec(config, &identity, &ports), sink).await?;
-        let objects = Objects {
-            hosts: remembered.hosts.into(),
-            tenants: remembered.tenants.into(),
-            grants: remembered.grants.into(),
-            schedules: schedules::restored(remembered.schedules).into(),
-            ..Objects::default()
-        };
+        let objects = remembered_objects(&mut remembered);
         let cores = config.node.cores.iter().map(|core| u32::from(*core));
         let objects = Catalogue::new(objects);
         let settings = Settings::new(config, state.settings()?, set_log_level);
@@ -221,6 +223,7 @@ impl Control {
             problems: Problems::default(),
             refused,
             unwritten: Arc::default(),
+            replicating: Replicating::default(),
         };
         control.look_at_state();
         control.tell_if_begun_anew(&config.state_directory);
@@ -373,6 +376,18 @@ impl StartError {
     }
 }
 
+/// What is there whether or not drives are.
+fn remembered_objects(remembered: &mut Remembered) -> Objects {
+    Objects {
+        hosts: take(&mut remembered.hosts).into(),
+        tenants: take(&mut remembered.tenants).into(),
+        grants: take(&mut remembered.grants).into(),
+        schedules: schedules::restored(take(&mut remembered.schedules)).into(),
+        replications: take(&mut remembered.replications).into(),
+        ..Objects::default()
+    }
+}
+
 fn node_spec(config: &Config, identity: &Identity, ports: &Ports) -> NodeSpec {
     let cores = match config.node.cores.as_slice() {
         [] => vec![None],
@@ -504,7 +519,7 @@ impl Faults {
 
     fn take_resized(&self) -> BTreeMap<String, DriveFacts> {
         let mut resized = self.resized.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut resized)
+        take(&mut resized)
     }
 
     fn map(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {

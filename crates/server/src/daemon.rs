@@ -22,6 +22,7 @@ use crate::endpoints::{Endpoints, from_here};
 use crate::http::{Front, Rest, Tls, TlsError};
 use crate::listening::Listening;
 use crate::logging::SetLogLevel;
+use crate::replications::Replicator;
 use crate::{interfaces, logging, metrics, notify, open_files, routes};
 
 /// How far the control plane stands behind the data path: a tenth of a processor is its own where
@@ -74,11 +75,13 @@ pub enum DaemonError {
     Stop(String),
 }
 
-/// Runs a node until SIGTERM or SIGINT; `announce` is called once everything listens.
+/// Runs a node until SIGTERM or SIGINT; `replicator` makes its copies on other nodes, `announce` is
+/// called once everything listens.
 pub fn run(
     config: &Config,
     set_log_level: SetLogLevel,
     develop: Option<&Develop>,
+    replicator: Replicator,
     announce: impl FnOnce(&Started),
 ) -> Result<(), DaemonError> {
     abort_on_data_path_panic();
@@ -87,7 +90,7 @@ pub fn run(
         .max_blocking_threads(WAITING_THREADS)
         .build()
         .map_err(system("starting the control plane"))?;
-    let ended = runtime.block_on(serve(config, set_log_level, develop, announce));
+    let ended = runtime.block_on(serve(config, set_log_level, develop, replicator, announce));
     // What still waits for a disk or a name server must not keep a node that has stopped.
     runtime.shutdown_timeout(LEAVING);
     logging::flush();
@@ -164,6 +167,7 @@ async fn serve(
     config: &Config,
     set_log_level: SetLogLevel,
     develop: Option<&Develop>,
+    replicator: Replicator,
     announce: impl FnOnce(&Started),
 ) -> Result<(), DaemonError> {
     let mut signals = Signals::new().map_err(system("waiting for signals"))?;
@@ -181,9 +185,7 @@ async fn serve(
     control.listen().await?;
     yield_to_the_data_path(&config.node.cores);
     tell_others(&control);
-    drop(tokio::spawn(Arc::clone(&control).wait_for_drives()));
-    drop(tokio::spawn(Arc::clone(&control).scrub_on_schedule()));
-    drop(tokio::spawn(Arc::clone(&control).take_on_schedule()));
+    work_by_itself(&control, replicator);
     let (scheme, tls) = security(config)?;
     let address = listening.address();
     let nvme = control.node().addresses().to_vec();
@@ -254,6 +256,7 @@ async fn retry(
     let tell = async {
         if let Ok(address) = listening_at.await {
             let endpoints = endpoints(address);
+            control.replicate_from(&endpoints);
             control.tell_endpoints(&directory, &endpoints).await;
         }
     };
@@ -300,6 +303,14 @@ fn warn_of_few_files(config: &Config, control: &Control) {
     }
 }
 
+/// Does what a node does unasked, until it stops.
+fn work_by_itself(control: &Arc<Control>, replicator: Replicator) {
+    drop(tokio::spawn(Arc::clone(control).wait_for_drives()));
+    drop(tokio::spawn(Arc::clone(control).scrub_on_schedule()));
+    drop(tokio::spawn(Arc::clone(control).take_on_schedule()));
+    drop(tokio::spawn(Arc::clone(control).replicate(replicator)));
+}
+
 /// Gathers figures, records them, and sends what the settings ask for to where they say.
 fn tell_others(control: &Arc<Control>) {
     drop(tokio::spawn(metrics::collect(Arc::clone(control))));
@@ -315,6 +326,7 @@ fn tell_others(control: &Arc<Control>) {
 
 /// Stops taking requests, then the data path: everything acknowledged is on the drives after it.
 async fn stop(rest: Rest, control: &Control, timeout: Duration) -> Result<(), DaemonError> {
+    control.stop_replicating(timeout).await;
     rest.stop(timeout).await;
     control
         .node()

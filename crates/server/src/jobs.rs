@@ -27,6 +27,13 @@ impl Jobs {
     /// A job that begins now.
     pub fn start(&self, kind: JobKind, object: &str) -> Job {
         let mut ring = self.ring();
+        if kind == JobKind::Replicate {
+            // One comes every few minutes: the latest of a volume is enough, and others stay.
+            let before = |job: &Job| {
+                job.kind == kind && job.object == object && job.state != JobState::Running
+            };
+            ring.jobs.retain(|job| !before(job));
+        }
         ring.last_id += 1;
         let job = Job {
             id: ring.last_id,
@@ -115,6 +122,17 @@ mod tests {
         let ended = jobs.get(job.id).unwrap();
         assert_eq!((ended.state, ended.percent), (JobState::Failed, 25));
         assert!(ended.ended.is_some() && jobs.running(JobKind::Scrub, "pool/p").is_none());
+    }
+
+    #[test]
+    fn of_a_replication_the_latest_job_is_kept() {
+        let jobs = Jobs::default();
+        for object in ["replication/a", "replication/b", "replication/a"] {
+            let job = jobs.start(JobKind::Replicate, object);
+            jobs.finish(job.id, Ok(String::new()));
+        }
+        let kept: Vec<u64> = jobs.all().iter().map(|job| job.id).collect();
+        assert_eq!(kept, [2, 3]);
     }
 
     #[test]

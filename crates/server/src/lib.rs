@@ -28,6 +28,7 @@ mod open_files;
 mod outage;
 mod private;
 pub mod rehearsal;
+pub mod replications;
 pub mod reservations;
 pub mod routes;
 mod schedules;

@@ -19,7 +19,9 @@ use prometheus::TextEncoder;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::MissedTickBehavior;
 
-pub use self::gather::{Known, KnownLimits, KnownPool, KnownSchedule, KnownVolume, Sample};
+pub use self::gather::{
+    Known, KnownLimits, KnownPool, KnownReplication, KnownSchedule, KnownVolume, Sample,
+};
 use self::history::History;
 use self::recorder::Recorder;
 use crate::control::Control;

@@ -17,6 +17,7 @@ mod objects;
 mod pools;
 mod ports;
 mod profiles;
+mod replications;
 mod schedules;
 mod sessions;
 mod settings;
@@ -168,13 +169,14 @@ fn described() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(tokens::audit))
 }
 
-/// Adds what is asked of volumes of pools, of their snapshots and of schedules.
+/// Adds what is asked of volumes of pools, of their snapshots, schedules and replications.
 fn of_snapshots(router: OpenApiRouter<Arc<Control>>) -> OpenApiRouter<Arc<Control>> {
     router
         .routes(routes!(snapshots::resize))
         .routes(routes!(snapshots::reserve))
         .routes(routes!(snapshots::rename))
         .routes(routes!(snapshots::rollback))
+        .routes(routes!(snapshots::promote))
         .routes(routes!(snapshots::list, snapshots::create_group))
         .routes(routes!(
             snapshots::show,
@@ -186,6 +188,12 @@ fn of_snapshots(router: OpenApiRouter<Arc<Control>>) -> OpenApiRouter<Arc<Contro
         .routes(routes!(snapshots::extents_in_pool))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::show, schedules::set, schedules::remove))
+        .routes(routes!(replications::list))
+        .routes(routes!(
+            replications::show,
+            replications::set,
+            replications::remove
+        ))
 }
 
 /// An [`ErrorBody`] as an HTTP response.

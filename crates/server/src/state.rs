@@ -28,6 +28,7 @@ pub use self::seal::{StateKey, StateKeys};
 use self::store::{Found, Store};
 use crate::control::PathRecord;
 use crate::private;
+use crate::replications::ReplicationRecord;
 use crate::schedules::ScheduleRecord;
 use crate::tokens::TokenRecord;
 
@@ -74,6 +75,8 @@ pub enum Kind {
     Grants,
     /// [`ScheduleRecord`]s.
     Schedule,
+    /// [`ReplicationRecord`]s.
+    Replication,
 }
 
 impl Kind {
@@ -89,6 +92,7 @@ impl Kind {
             Kind::Tenant => "tenants",
             Kind::Grants => "grants",
             Kind::Schedule => "schedules",
+            Kind::Replication => "replications",
         })
     }
 }
@@ -219,6 +223,9 @@ pub struct VolumeRecord {
     /// Which of its snapshots are copies, of which others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<CopyRecord>,
+    /// The volume on another node that it is the replica of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica_of: Option<Uuid>,
 }
 
 /// A snapshot by its number in the pool, and the identity of the one that it is a copy of.
@@ -248,6 +255,8 @@ pub struct Remembered {
     pub grants: BTreeMap<Name, BTreeMap<Name, Grant>>,
     /// Schedules by name.
     pub schedules: BTreeMap<Name, ScheduleRecord>,
+    /// Replications by name.
+    pub replications: BTreeMap<Name, ReplicationRecord>,
 }
 
 impl Remembered {
@@ -458,6 +467,7 @@ impl State {
             tenants: self.all(Kind::Tenant)?,
             grants: self.all(Kind::Grants)?,
             schedules: self.all(Kind::Schedule)?,
+            replications: self.all(Kind::Replication)?,
         })
     }
 

@@ -147,6 +147,22 @@ fn the_largest_record_comes_back() {
 }
 
 #[test]
+fn what_is_written_plain_comes_back() {
+    let writer = Writer::new(Vec::new(), &header(None)).unwrap();
+    let mut writer = writer.plain();
+    let bytes = [7; BLOCK as usize];
+    let record = Record::Data {
+        start: BLOCK,
+        bytes: &bytes,
+    };
+    writer.write(&record).unwrap();
+    let stream = writer.finish().unwrap().0;
+    assert!(stream.len() > bytes.len(), "{}", stream.len());
+    let expected = [(BLOCK, Some(bytes.to_vec()), BLOCK)];
+    assert_eq!(read(&stream).unwrap().1, expected);
+}
+
+#[test]
 fn what_repeats_takes_little() {
     let parts = [(0, Some(vec![9; DATA_BYTES_MAX]), DATA_BYTES_MAX as u64)];
     assert!(stream(&header(None), &parts).len() < 1000);

@@ -21,7 +21,8 @@ pub struct Writer<W> {
     /// Where the last part ends, and where the volume does.
     end: u64,
     volume_bytes: u64,
-    compressor: Compressor<'static>,
+    /// Nothing: data is written as it is.
+    compressor: Option<Compressor<'static>>,
     compressed: Vec<u8>,
 }
 
@@ -38,13 +39,22 @@ impl<W: Write> Writer<W> {
             totals: Totals::default(),
             end: 0,
             volume_bytes: header.volume_bytes,
-            compressor: Compressor::new(LEVEL)?,
+            compressor: Some(Compressor::new(LEVEL)?),
             compressed: Vec::with_capacity(DATA_BYTES_MAX),
         };
         let bytes = header.encode();
         writer.put(&bytes)?;
         writer.put(&crc_fast::crc32_iscsi(&bytes).to_le_bytes())?;
         Ok(writer)
+    }
+
+    /// The same, but writes data as it is.
+    #[must_use]
+    pub fn plain(self) -> Writer<W> {
+        Writer {
+            compressor: None,
+            ..self
+        }
     }
 
     /// Writes what stands at a place.
@@ -70,10 +80,13 @@ impl<W: Write> Writer<W> {
             return self.record(Kind::Zeroes, (start, bytes), &[]);
         };
         assert!(data.len() <= DATA_BYTES_MAX, "{} bytes", data.len());
+        let Some(compressor) = &mut self.compressor else {
+            return self.record(Kind::Plain, (start, bytes), data);
+        };
         // No room for as many: what does not shrink is written as it is.
         let mut room = std::mem::take(&mut self.compressed);
         room.resize(data.len() - 1, 0);
-        let done = match self.compressor.compress_to_buffer(data, &mut room[..]) {
+        let done = match compressor.compress_to_buffer(data, &mut room[..]) {
             Ok(length) => self.record(Kind::Compressed, (start, bytes), &room[..length]),
             Err(_) => self.record(Kind::Plain, (start, bytes), data),
         };

@@ -11,15 +11,18 @@ pub struct Aside {
     pub snapshot: Option<SnapshotName>,
     pub volume: Option<Name>,
     pub host: Option<Name>,
+    /// What is left is found by somebody else, and not told.
+    is_quiet: bool,
 }
 
 impl Aside {
-    pub fn new(client: &Client) -> Aside {
+    pub fn new(client: &Client, is_quiet: bool) -> Aside {
         Aside {
             client: client.clone(),
             snapshot: None,
             volume: None,
             host: None,
+            is_quiet,
         }
     }
 
@@ -37,7 +40,7 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         let told = |what: &str, name: &dyn std::fmt::Display, done: Result<(), ClientError>| {
-            if let Err(error) = done {
+            if let (Err(error), false) = (done, self.is_quiet) {
                 output::tell(&format_args!("flashyard: {what} {name} is left: {error}"));
             }
         };

@@ -8,6 +8,7 @@ mod incoming;
 mod names;
 mod plan;
 
+use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 
@@ -20,9 +21,11 @@ use uuid::Uuid;
 
 use self::incoming::transferred;
 use self::names::Names;
+pub use self::plan::in_pool;
 use self::plan::{Ground, Plan};
 use super::aside::Aside;
 use super::error::CopyError;
+use super::onlooker::Onlooker;
 use super::transfer::Remote;
 use super::{Access, address, name};
 use crate::connection::{Done, Node};
@@ -36,48 +39,62 @@ use crate::snapshot;
 #[derive(Args)]
 pub struct Receive {
     /// The volume
-    name: Name,
+    pub(super) name: Name,
     /// The pool that holds it, for a volume that is made
     #[arg(long)]
-    pool: Option<Name>,
+    pub(super) pool: Option<Name>,
     /// Name of the snapshot that is taken; else that of the one that was sent
     #[arg(long, value_name = "NAME")]
-    snapshot: Option<Name>,
+    pub(super) snapshot: Option<Name>,
     /// A host that may see a volume that is made, or `any` for every host; may be repeated
     #[arg(long, value_name = "HOST")]
-    allow: Vec<Name>,
+    pub(super) allow: Vec<Name>,
     /// The tenant that a volume that is made belongs to
     #[arg(long, value_name = "TENANT")]
-    tenant: Option<Name>,
+    pub(super) tenant: Option<Name>,
     /// Delete first what a receive of this volume has left that was killed
     #[arg(long)]
-    restart: bool,
+    pub(super) restart: bool,
     #[command(flatten)]
-    access: Access,
+    pub(super) access: Access,
+    /// The volume is the replica of the one with this identity: nobody else writes to it, and it is
+    /// made what the stream says whatever it is.
+    #[arg(skip)]
+    pub(super) replica_of: Option<Uuid>,
 }
 
 impl Receive {
     pub fn run(&self, node: &Node) -> Done {
-        let taken = self.receive(&node.client)?;
+        let taken = self.receive_standard_input(&node.client)?;
         node.output
             .show(&taken, |taken| snapshot::list(std::slice::from_ref(taken)));
         Ok(())
     }
 
-    fn receive(&self, client: &Client) -> Result<Snapshot, CopyError> {
+    fn receive_standard_input(&self, client: &Client) -> Result<Snapshot, CopyError> {
         if io::stdin().is_terminal() {
             let message = "standard input is a terminal; allowed: what `snapshot send` wrote";
             return Err(CopyError::Refused(message.to_owned()));
         }
         let input = io::stdin().as_fd().try_clone_to_owned();
-        let input = std::fs::File::from(input.map_err(CopyError::Input)?);
+        let input = File::from(input.map_err(CopyError::Input)?);
+        self.receive(client, input, || Onlooker::Terminal(Progress::start()))
+    }
+
+    /// Reads a stream, and has the volume be what it says.
+    pub(super) fn receive(
+        &self,
+        client: &Client,
+        input: File,
+        onlooker: impl FnOnce() -> Onlooker,
+    ) -> Result<Snapshot, CopyError> {
         let reader = Reader::new(input)?;
         let header = reader.header().clone();
         let plan = Plan::of(self, client, &header)?;
         plan.names.are_free(client, self.restart, &self.access)?;
         plan.check_unchanged(client)?;
-        let progress = Progress::start();
-        let mut aside = Aside::new(client);
+        let onlooker = onlooker();
+        let mut aside = self.access.aside(client);
         let connecting = self.access.host(client, &mut aside)?;
         let volume = plan.begin(client, &header, &connecting.name)?;
         aside.volume = Some(plan.names.volume.clone());
@@ -87,7 +104,7 @@ impl Receive {
         let bytes = header.volume_bytes;
         reactor.run(async move {
             let remote = Remote::connect(&address, connecting).await?;
-            let received = transferred(&remote, reader, bytes, &progress).await;
+            let received = transferred(&remote, reader, bytes, &onlooker).await;
             remote.disconnect().await;
             received
         })?;
@@ -111,7 +128,7 @@ impl Receive {
             copy_of: None,
         };
         let whole = client.create_snapshot(snapshot, &of_aside)?;
-        let whole = plan::in_pool(&whole)?;
+        let whole = in_pool(&whole)?;
         aside.snapshot = Some(whole.clone());
         match &plan.ground {
             Ground::Nothing { .. } => {
@@ -120,6 +137,7 @@ impl Receive {
                     block_bytes: plan::block_size(header)?,
                     hosts: self.allow.clone(),
                     tenant: self.tenant.clone(),
+                    replica_of: self.replica_of,
                     ..VolumeSpec::default()
                 };
                 client.create_volume(&self.name, &made)?;
@@ -129,6 +147,7 @@ impl Receive {
                     snapshot: whole,
                     force: false,
                     allow_shrink: true,
+                    replica_of: self.replica_of,
                 };
                 client.rollback_volume(&self.name, &to)?;
             }

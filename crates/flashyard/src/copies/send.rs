@@ -4,16 +4,18 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 
-use api::{Extent, Extents, ExtentsQuery, SnapshotName, VolumeSpec};
+use api::{
+    Extent, Extents, ExtentsQuery, Limit, Limits, Snapshot, SnapshotName, Volume, VolumeSpec,
+};
 use clap::Args;
 use client::Client;
 use reactor::{Reactor, ReactorConfig, Task, blocking, spawn};
 use stream::{Header, Origin, Record, Totals, Writer};
 
-use super::aside::Aside;
 use super::error::CopyError;
+use super::onlooker::Onlooker;
 use super::transfer::{BATCH_BYTES, BATCH_PARTS, Contents, PART_BYTES, Part, Remote, Wanted};
-use super::{Access, address, any_name, size};
+use super::{Access, address, size};
 use crate::connection::{Done, Node};
 use crate::output;
 use crate::progress::Progress;
@@ -25,12 +27,18 @@ use crate::progress::Progress;
 #[derive(Args)]
 pub struct SendSnapshot {
     /// The snapshot, as NAME or POOL/NAME
-    name: SnapshotName,
+    pub(super) name: SnapshotName,
     /// Send only what may differ from this snapshot of the pool, which the receiver has to have
     #[arg(long, value_name = "NAME")]
-    since: Option<SnapshotName>,
+    pub(super) since: Option<SnapshotName>,
     #[command(flatten)]
-    access: Access,
+    pub(super) access: Access,
+    /// Data is written as it is: nothing is gained where the reader is this process.
+    #[arg(skip)]
+    pub(super) plain: bool,
+    /// Bytes a second that are read at most.
+    #[arg(skip)]
+    pub(super) bandwidth: Option<u64>,
 }
 
 /// Extents as the node tells them, cut into parts.
@@ -45,7 +53,7 @@ struct Listing {
 
 impl SendSnapshot {
     pub fn run(&self, node: &Node) -> Done {
-        let (written, totals) = self.send(&node.client)?;
+        let (written, totals) = self.to_standard_output(&node.client)?;
         let Totals {
             data_bytes,
             zero_bytes,
@@ -62,12 +70,22 @@ impl SendSnapshot {
         Ok(())
     }
 
-    fn send(&self, client: &Client) -> Result<(u64, Totals), CopyError> {
+    fn to_standard_output(&self, client: &Client) -> Result<(u64, Totals), CopyError> {
         if output::is_terminal() {
             let message = "standard output is a terminal; allowed: a file or a pipe";
             return Err(CopyError::Refused(message.to_owned()));
         }
         let output = output::stream().map_err(CopyError::Output)?;
+        self.send(client, output, || Onlooker::Terminal(Progress::start()))
+    }
+
+    /// Writes the stream; gives how many bytes it has, and of what.
+    pub(super) fn send(
+        &self,
+        client: &Client,
+        output: File,
+        onlooker: impl FnOnce() -> Onlooker,
+    ) -> Result<(u64, Totals), CopyError> {
         let snapshot = client.snapshot(&self.name)?;
         // Of the snapshot's pool, where no other is named.
         let in_pool = |name: &SnapshotName| SnapshotName {
@@ -81,16 +99,7 @@ impl SendSnapshot {
         let volume = volume.map(|volume| client.volume(volume)).transpose()?;
         let block_bytes = volume.as_ref().map(|volume| volume.block_bytes);
         let block_bytes = block_bytes.unwrap_or_default();
-        let header = Header {
-            volume_bytes: snapshot.bytes,
-            block_bytes: block_bytes.bytes(),
-            volume: volume
-                .as_ref()
-                .map(|it| it.name.to_string())
-                .unwrap_or_default(),
-            snapshot: origin(&snapshot)?,
-            base: base.as_ref().map(origin).transpose()?,
-        };
+        let header = header(&snapshot, volume.as_ref(), base.as_ref())?;
         let name = in_pool(&self.name);
         let query = ExtentsQuery {
             since,
@@ -105,8 +114,8 @@ impl SendSnapshot {
         };
         // A snapshot that the other cannot be compared with is refused before anything is made.
         listing.more()?;
-        let progress = Progress::start();
-        let mut aside = Aside::new(client);
+        let onlooker = onlooker();
+        let mut aside = self.access.aside(client);
         let connecting = self.access.host(client, &mut aside)?;
         let clone = VolumeSpec {
             snapshot: Some(name),
@@ -115,22 +124,59 @@ impl SendSnapshot {
             tenant: volume.and_then(|volume| volume.tenant),
             ..VolumeSpec::default()
         };
-        let called = any_name()?;
+        let called = self.access.name()?;
         let clone = client.create_volume(&called, &clone)?;
         aside.volume = Some(called);
+        self.limit(client, &clone)?;
         let address = address(client, &clone, &connecting)?;
         let writer = Writer::new(output, &header).map_err(CopyError::Output)?;
+        let writer = match self.plain {
+            true => writer.plain(),
+            false => writer,
+        };
         let reactor = Reactor::io_uring(ReactorConfig::default())?;
         reactor.run(async move {
             let remote = Remote::connect(&address, connecting).await?;
-            let sent = transferred(&remote, listing, writer, header.volume_bytes, &progress).await;
+            let sent = transferred(&remote, listing, writer, header.volume_bytes, &onlooker).await;
             remote.disconnect().await;
             sent
         })
     }
+
+    /// Has the clone read as slowly as the copy is to be made.
+    fn limit(&self, client: &Client, clone: &Volume) -> Result<(), CopyError> {
+        let Some(bytes) = self.bandwidth else {
+            return Ok(());
+        };
+        let read = Limit {
+            bytes_per_second: Some(bytes),
+            ..Limit::default()
+        };
+        let limits = Limits {
+            read,
+            ..Limits::default()
+        };
+        client.limit_volume(&clone.name, &limits)?;
+        Ok(())
+    }
 }
 
-fn origin(snapshot: &api::Snapshot) -> Result<Origin, CopyError> {
+fn header(
+    snapshot: &Snapshot,
+    volume: Option<&Volume>,
+    base: Option<&Snapshot>,
+) -> Result<Header, CopyError> {
+    let block_bytes = volume.map(|volume| volume.block_bytes);
+    Ok(Header {
+        volume_bytes: snapshot.bytes,
+        block_bytes: block_bytes.unwrap_or_default().bytes(),
+        volume: volume.map(|it| it.name.to_string()).unwrap_or_default(),
+        snapshot: origin(snapshot)?,
+        base: base.map(origin).transpose()?,
+    })
+}
+
+fn origin(snapshot: &Snapshot) -> Result<Origin, CopyError> {
     if snapshot.uuid.is_nil() {
         return Err(CopyError::Refused(format!(
             "the node tells no identity of snapshot {}: it has an earlier version",
@@ -203,31 +249,30 @@ async fn transferred(
     mut listing: Listing,
     writer: Writer<File>,
     volume_bytes: u64,
-    progress: &Progress,
+    onlooker: &Onlooker,
 ) -> Result<(u64, Totals), CopyError> {
-    let stop = progress.stop();
     let mut writing: Task<Written> = spawn(async move { Ok(writer) });
     loop {
         let asked = blocking(move || {
             let batch = listing.batch();
             (listing, batch)
         });
-        let (back, batch) = remote.beside(stop, asked).await?;
+        let (back, batch) = remote.beside(onlooker, asked).await?;
         listing = back;
         let batch = batch?;
         let Some(first) = batch.first() else {
             break;
         };
-        progress.at(first.start as f64 / volume_bytes as f64);
-        let parts = remote.beside(stop, remote.read(batch)).await??;
-        let writer = remote.beside(stop, writing).await?;
+        onlooker.at(first.start as f64 / volume_bytes as f64);
+        let parts = remote.beside(onlooker, remote.read(batch)).await??;
+        let writer = remote.beside(onlooker, writing).await?;
         let writer = writer.map_err(CopyError::Output)?;
         writing = spawn(blocking(move || written(writer, parts)));
     }
-    let writer = remote.beside(stop, writing).await?;
+    let writer = remote.beside(onlooker, writing).await?;
     let writer = writer.map_err(CopyError::Output)?;
     let finished = remote
-        .beside(stop, blocking(move || writer.finish()))
+        .beside(onlooker, blocking(move || writer.finish()))
         .await?;
     let (_, totals, written) = finished.map_err(CopyError::Output)?;
     Ok((written, totals))

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Lba};
 use initiator::{Controller, Namespace, State, TargetAddress};
-use lab::load::Stop;
 use reactor::{spawn, timeout};
 
 use super::Connecting;
 use super::error::CopyError;
+use super::onlooker::Onlooker;
 
 /// Bytes read or written with one request: what many nodes take in one command.
 pub const PART_BYTES: u64 = 256 << 10;
@@ -149,11 +149,11 @@ impl Remote {
     /// lost.
     pub async fn beside<T>(
         &self,
-        stop: &Stop,
+        onlooker: &Onlooker,
         work: impl Future<Output = T>,
     ) -> Result<T, CopyError> {
         let mut work = pin!(work);
-        while !stop.is_stopped() {
+        while !onlooker.is_stopped() {
             if let Ok(done) = timeout(LOOKS_EVERY, work.as_mut()).await {
                 return Ok(done);
             }

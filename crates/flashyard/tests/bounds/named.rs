@@ -87,6 +87,14 @@ const ROWS: &[(&str, &[By])] = &[
         ],
     ),
     (
+        "replications; an address of a node; seconds between copies",
+        &[
+            Test(HERE, "there_are_so_many_replications_and_no_more"),
+            OfTable("to", "512 bytes"),
+            OfTable("every_seconds", "1 to 604800"),
+        ],
+    ),
+    (
         "the name of a volume with a schedule",
         &[Test(SCHEDULES, "what_no_schedule_can_be_is_refused")],
     ),

@@ -93,6 +93,14 @@ pub const COMMANDS: &[(&str, Shows)] = &[
         Answer,
     ),
     ("volume rollback v{n} s{n}", Answer),
+    ("volume promote v{n}", Answer),
+    (
+        "volume replicate kept{n} --to http://127.0.0.1:9 --pool p --every 1h \
+         --to-token-file /proc/sys/kernel/ostype",
+        Answer,
+    ),
+    ("volume replications", Answer),
+    ("volume unreplicate kept{n}", Answer),
     ("snapshot create v{n}=t{n}", Answer),
     ("volume clone s{n} c{n}", Answer),
     ("snapshot delete t{n}", Answer),

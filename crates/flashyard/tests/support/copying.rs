@@ -1,4 +1,5 @@
 //! Nodes with a pool, what is written to their volumes, and the program with a stream.
+#![allow(dead_code, reason = "each test file uses what it needs")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{Seek, Write};

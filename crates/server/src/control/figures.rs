@@ -28,6 +28,10 @@ impl Control {
         let health = std::mem::take(&mut known.health);
         let unique_bytes = Arc::clone(&known.unique_bytes);
         *known = known_of(&objects);
+        let replications = objects.replications.iter();
+        known.replications = replications
+            .map(|(name, record)| (name.clone(), self.known_replication(name, record)))
+            .collect();
         known.health = health;
         known.unique_bytes = unique_bytes;
         known

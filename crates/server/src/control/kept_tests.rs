@@ -26,6 +26,7 @@ fn record(hosts: &[&str]) -> VolumeRecord {
         snapshot: Some(name("monday")),
         limits: Default::default(),
         copies: vec![CopyRecord(12, Uuid::from_u128(0x9a7e))],
+        replica_of: Some(Uuid::from_u128(0x5ec0)),
     }
 }
 
@@ -333,14 +334,15 @@ fn what_may_be_absent_is_read_without_it() {
     let mut shortest: Value = serde_json::from_str(&sample()).unwrap();
     let object = shortest.as_object_mut().unwrap();
     let optional = ["authenticated", "under_tls", "tenant", "snapshot", "limits"];
-    for absent in optional.iter().chain(&["reservations", "copies"]) {
+    let others = ["reservations", "copies", "replica_of"];
+    for absent in optional.iter().chain(&others) {
         object.remove(*absent).unwrap();
     }
     object.insert("format".into(), 1.into());
     let place = record(&[]).place;
     let (read, hosts) = decode(shortest.to_string().as_bytes(), place).unwrap();
     assert!(read.limits.is_unlimited() && read.tenant.is_none() && read.snapshot.is_none());
-    assert!(read.copies.is_empty());
+    assert!(read.copies.is_empty() && read.replica_of.is_none());
     assert!(hosts.authenticated.is_empty() && hosts.under_tls.is_empty());
 }
 

@@ -15,7 +15,7 @@ use super::room::check_size;
 use super::serving::node_volume;
 use super::snapshots::pool_volume;
 use super::volumes::identified;
-use super::{Control, Objects, VolumeEntry, kept, not_found};
+use super::{Control, Objects, VolumeEntry, kept, not_found, replicas};
 use crate::state::{Place, VolumeRecord};
 
 /// What a volume of a pool begins as.
@@ -341,6 +341,7 @@ impl Control {
     ) -> Result<Volume, ErrorBody> {
         let mut objects = self.objects.change().await;
         let (pool, id) = changeable(&objects, name)?;
+        replicas::check_is(&objects, name, to.replica_of)?;
         let snapshot = self.snapshot_in(&objects, asker, &to.snapshot, Some(&pool));
         let (found_in, info) = snapshot.await?;
         if found_in != pool {
@@ -433,13 +434,17 @@ impl Control {
         self.enforce(objects).await
     }
 
-    async fn volume_now(&self, objects: &Objects, name: &Name) -> Result<Volume, ErrorBody> {
+    pub(super) async fn volume_now(
+        &self,
+        objects: &Objects,
+        name: &Name,
+    ) -> Result<Volume, ErrorBody> {
         let entry = objects.volumes.get(name);
         let entry = entry.ok_or_else(|| not_found("volume", name))?;
         Ok(self.shown_volume(name, entry).await)
     }
 
-    fn tell_volume(&self, name: &Name, message: &str) {
+    pub(super) fn tell_volume(&self, name: &Name, message: &str) {
         self.events
             .record(Severity::Info, &format!("volume/{name}"), message);
     }

@@ -15,7 +15,7 @@ use super::serving::node_volume;
 use super::standing::Standing;
 use super::subsystems::{group_agrees, members};
 use super::told::Told;
-use super::{Control, Objects, VolumeEntry, kept, not_found, wiped};
+use super::{Control, Objects, VolumeEntry, kept, not_found, replicas, wiped};
 use crate::reservations;
 use crate::state::{Kind, Place, VolumeRecord};
 
@@ -60,6 +60,7 @@ impl Control {
                 false => Err(differs(name, &entry.record, reserved)),
             };
         }
+        replicas::check_spec(&spec)?;
         self.clash(&objects, asker, name, &spec)?;
         group_agrees(&objects, &spec)?;
         self.room_in_subsystem(&objects, &spec)?;
@@ -181,6 +182,7 @@ impl Control {
         let owner = objects.volumes.get(volume);
         let owner = owner.and_then(|entry| entry.record.tenant.as_ref());
         check_owner(&objects, ("host", host), owner)?;
+        replicas::check_promoted(&objects, volume)?;
         self.change_hosts(&mut objects, volume, |hosts| {
             if !hosts.contains(host) {
                 hosts.push(host.clone());
@@ -311,6 +313,7 @@ impl Control {
             snapshot: spec.snapshot.as_ref().map(|from| from.name.clone()),
             limits: Limits::default(),
             copies: Vec::new(),
+            replica_of: spec.replica_of,
         }
     }
 }
@@ -408,6 +411,7 @@ fn is_what(record: &VolumeRecord, reserved: Option<bool>, spec: &VolumeSpec) -> 
         && record.block_bytes == spec.block_bytes
         && record.subsystem == spec.subsystem
         && record.tenant == spec.tenant
+        && record.replica_of == spec.replica_of
         && record.hosts == sorted(spec.hosts.clone())
 }
 
@@ -470,6 +474,7 @@ pub(super) fn shown(name: &Name, entry: &VolumeEntry) -> Volume {
         block_bytes: record.block_bytes,
         hosts: record.hosts.clone(),
         tenant: record.tenant.clone(),
+        replica_of: record.replica_of,
         limits: record.limits,
         nqn: record.nqn.clone(),
         nsid: record.nsid,

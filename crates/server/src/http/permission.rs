@@ -81,7 +81,7 @@ fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &
                 "v1",
                 "volumes",
                 _,
-                "resize" | "reserve" | "rename" | "rollback",
+                "resize" | "reserve" | "rename" | "rollback" | "promote",
             ],
             Subject::Owned(..),
         ) => true,
@@ -156,6 +156,7 @@ mod tests {
         for (method, path) in [
             (Method::PUT, "/v1/drives/d"),
             (Method::PATCH, "/v1/settings"),
+            (Method::PUT, "/v1/replications/r"),
             (Method::GET, "/v1/tokens"),
             (Method::GET, "/v1/audit"),
             (Method::POST, "/v1/something/new"),
@@ -190,6 +191,7 @@ mod tests {
             "/v1/volumes/v/resize",
             "/v1/volumes/v/rollback",
             "/v1/volumes/v/reserve",
+            "/v1/volumes/v/promote",
             "/v1/snapshots",
         ] {
             assert!(allowed(&tenant, Method::POST, path), "{path}");

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 /// Properties of objects, and of their parts, that say how they are, not what somebody made them:
 /// they change by themselves, and do not count in a tag's first half.
-const OBSERVED: [&str; 12] = [
+const OBSERVED: [&str; 13] = [
     "state",
     "reason",
     "usable_bytes",
@@ -28,6 +28,7 @@ const OBSERVED: [&str; 12] = [
     "slow",
     "read_errors",
     "corrupt_blocks",
+    "standing",
 ];
 
 /// The answer with the tag of the object that it shows.

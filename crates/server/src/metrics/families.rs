@@ -5,6 +5,7 @@
 
 mod limits;
 mod pools;
+mod replications;
 mod schedules;
 mod volumes;
 
@@ -27,6 +28,7 @@ pub fn of(sample: &Sample) -> Vec<MetricFamily> {
     volumes::add(&mut page, sample);
     limits::add(&mut page, sample);
     schedules::add(&mut page, sample);
+    replications::add(&mut page, sample);
     pools::drives(&mut page, sample);
     pools::health(&mut page, sample);
     pools::pools(&mut page, sample);
@@ -239,6 +241,7 @@ fn jobs(page: &mut Page, sample: &Sample) {
             api::JobKind::RemoveDrive => "remove_drive",
             api::JobKind::Rebuild => "rebuild",
             api::JobKind::Rebalance => "rebalance",
+            api::JobKind::Replicate => "replicate",
         };
         let labels = [("kind", kind), ("object", job.object.as_str())];
         gauge(&labels, f64::from(job.percent) / 100.0)

@@ -22,6 +22,8 @@ pub struct Known {
     pub tenants: BTreeMap<Name, KnownLimits>,
     /// Schedules of snapshots by name.
     pub schedules: BTreeMap<Name, KnownSchedule>,
+    /// Replications by name.
+    pub replications: BTreeMap<Name, KnownReplication>,
     /// What drives said of their health when they were last asked.
     pub health: BTreeMap<Name, DriveHealth>,
     /// What pools said last that volumes hold and no snapshot does, by volume.
@@ -62,6 +64,15 @@ pub struct KnownSchedule {
     /// When it took snapshots last, in seconds since 1970.
     pub last: Option<u64>,
     /// Whether it does not take or delete what it should.
+    pub has_problem: bool,
+}
+
+/// A replication.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownReplication {
+    /// As when the replica is, in seconds since 1970.
+    pub copied: Option<u64>,
+    /// Whether the last copy failed.
     pub has_problem: bool,
 }
 
@@ -154,6 +165,11 @@ pub mod tests {
             has_problem: false,
         };
         known.schedules.insert(name("nightly"), schedule);
+        let replication = KnownReplication {
+            copied: Some(1_795_716_450),
+            has_problem: true,
+        };
+        known.replications.insert(name("away"), replication);
         known.health.insert(name("d0"), health());
         let pool = KnownPool {
             facts: Some(pool_facts()),

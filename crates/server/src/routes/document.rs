@@ -28,7 +28,7 @@ const TAGS: [(&str, &str, &[&str]); 10] = [
     (
         "Snapshots",
         "What volumes of pools were at one instant.",
-        &["snapshots", "schedules"],
+        &["snapshots", "schedules", "replications"],
     ),
     (
         "Hosts",

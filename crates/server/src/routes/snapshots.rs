@@ -232,3 +232,12 @@ pub async fn rollback(
     let asker = caller.tenant.as_ref();
     Ok(Json(control.rollback_volume(asker, &name, to).await?))
 }
+
+/// Make a replica a volume as any other, which hosts may be allowed on; its original's node writes
+/// it no more
+#[utoipa::path(post, path = "/v1/volumes/{name}/promote", operation_id = "promote_volume",
+    params(("name" = Name, Path)),
+    responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
+pub async fn promote(State(control): State<Arc<Control>>, Named(name): Named) -> Answer<Volume> {
+    Ok(Json(control.promote_volume(&name).await?))
+}

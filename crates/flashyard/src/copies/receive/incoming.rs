@@ -7,8 +7,8 @@ use reactor::{Task, blocking, spawn};
 use stream::{Reader, Record, StreamError};
 
 use crate::copies::error::CopyError;
+use crate::copies::onlooker::Onlooker;
 use crate::copies::transfer::{BATCH_BYTES, BATCH_PARTS, Contents, Part, Remote};
-use crate::progress::Progress;
 
 /// Parts that came in; none once the stream has ended as it should.
 type Batch = (Reader<File>, Result<Vec<Part>, StreamError>);
@@ -18,7 +18,7 @@ pub async fn transferred(
     remote: &Remote,
     reader: Reader<File>,
     volume_bytes: u64,
-    progress: &Progress,
+    onlooker: &Onlooker,
 ) -> Result<(), CopyError> {
     if remote.bytes() != volume_bytes {
         return Err(CopyError::Refused(format!(
@@ -26,17 +26,16 @@ pub async fn transferred(
             remote.bytes()
         )));
     }
-    let stop = progress.stop();
     let mut coming: Task<Batch> = spawn(blocking(move || batch(reader)));
     loop {
-        let (reader, parts) = remote.beside(stop, coming).await?;
+        let (reader, parts) = remote.beside(onlooker, coming).await?;
         let parts = parts?;
         let Some(first) = parts.first() else {
             break;
         };
-        progress.at(first.start as f64 / volume_bytes as f64);
+        onlooker.at(first.start as f64 / volume_bytes as f64);
         coming = spawn(blocking(move || batch(reader)));
-        remote.beside(stop, remote.write(parts)).await??;
+        remote.beside(onlooker, remote.write(parts)).await??;
     }
     remote.flush().await
 }

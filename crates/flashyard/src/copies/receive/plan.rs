@@ -30,6 +30,8 @@ pub enum Ground {
 pub struct Plan {
     pub ground: Ground,
     pub names: Names,
+    /// Nobody but this writes to the volume.
+    is_replica: bool,
 }
 
 impl Plan {
@@ -61,7 +63,11 @@ impl Plan {
             }
             (Some(base), Some(volume)) => on_base(receive, client, header, base, volume)?,
         };
-        Ok(Plan { ground, names })
+        Ok(Plan {
+            ground,
+            names,
+            is_replica: receive.replica_of.is_some(),
+        })
     }
 
     /// Makes the volume aside.
@@ -122,6 +128,9 @@ impl Plan {
         else {
             return Ok(());
         };
+        if self.is_replica {
+            return Ok(());
+        }
         let sees = |host: &str| {
             volume
                 .hosts
@@ -138,7 +147,7 @@ impl Plan {
                 volume.name, user.host_nqn
             )));
         }
-        let mut aside = Aside::new(client);
+        let mut aside = Aside::new(client, false);
         let now = SnapshotSpec {
             volume: volume.name.clone(),
             copy_of: None,
@@ -194,6 +203,12 @@ fn on_base(
     base: &Origin,
     volume: Volume,
 ) -> Result<Ground, CopyError> {
+    if receive.replica_of.is_some() && volume.replica_of != receive.replica_of {
+        return Err(CopyError::Refused(format!(
+            "volume {} is no replica of this one: it was promoted, or is of another origin",
+            volume.name
+        )));
+    }
     let pool = volume.pool.as_ref();
     if let Some(asked) = &receive.pool
         && Some(asked) != pool

@@ -211,5 +211,6 @@ fn unidentified(place: Place, capacity_bytes: u64) -> VolumeRecord {
         snapshot: None,
         limits: Limits::default(),
         copies: Vec::new(),
+        replica_of: None,
     }
 }
