@@ -136,6 +136,7 @@ pub(crate) struct World {
     unnamed: Cell<u64>,
     /// How full the pool was, and when, each time before that became less.
     fuller: RefCell<Vec<(u64, refusals::Fill)>>,
+    dealt: refusals::Dealt,
     /// A clock for the model: each event has its own time.
     now: Cell<u64>,
     names: Cell<u64>,
@@ -209,6 +210,7 @@ impl World {
             report: Cell::default(),
             unnamed: Cell::new(0),
             fuller: RefCell::default(),
+            dealt: refusals::Dealt::default(),
             now: Cell::new(1),
             names: Cell::new(0),
             host: Cell::new(7),
@@ -329,6 +331,7 @@ impl World {
         let pool = Served::create(shards, drives, options)
             .await
             .expect("a pool can be made");
+        self.was_made(&pool);
         // One that is not ready when it is first asked is a member all the same.
         let members = pool.status().drives;
         *self.ids.borrow_mut() = members.iter().map(|member| Some(member.id)).collect();
@@ -485,7 +488,9 @@ impl World {
             opened = Served::open(shards, drives.clone(), options).await;
             self.still_holds()?;
         }
-        opened.map_err(|error| format!("the pool does not open: {error}"))
+        let opened = opened.map_err(|error| format!("the pool does not open: {error}"))?;
+        self.was_opened(&opened);
+        Ok(opened)
     }
 }
 

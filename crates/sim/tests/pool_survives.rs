@@ -150,6 +150,18 @@ fn drives_stay_where_what_shards_keep_open_is_most_of_a_pool() {
     run(&options).unwrap_or_else(|found| panic!("{found}"));
 }
 
+/// A world whose pool, nearly full and with a promise to a volume, is opened with more shards than
+/// before: the segments that these keep open are not there for what was promised.
+#[test]
+fn more_shards_may_break_a_promise_of_a_pool_that_is_too_full_for_them() {
+    let options = Options {
+        bad_drives: false,
+        shards_max: 8,
+        ..Options::new(70_000_027)
+    };
+    run(&options).unwrap_or_else(|found| panic!("{found}"));
+}
+
 /// A world in which a host stood still while it opened a pool that nobody had. Another took the
 /// pool meanwhile, and stood still in its turn. The first went on, and took it without force.
 #[test]

@@ -5,7 +5,6 @@ use super::{BLOCK, Device, Served, World};
 use crate::model::{self, Image, Write};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use pool::{SnapshotId, VolumeId};
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
@@ -167,11 +166,6 @@ impl World {
         let now = self.tick();
         self.with_image(id, |image| image.leave(number, now));
         Ok(())
-    }
-
-    /// Space that is kept is there as long as no drive is lost.
-    fn may_be_refused(&self, reserving: &BTreeSet<u32>, id: u32) -> bool {
-        !reserving.contains(&id) || self.options.bad_drives
     }
 
     async fn write(

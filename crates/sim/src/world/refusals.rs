@@ -11,9 +11,23 @@
 //!
 //! Zones that a former holder of the pool may still write to are no space for a while, and where
 //! hosts take the pool from one another a drive may be kept for any reason.
+//!
+//! Each shard keeps segments open. A pool that is served with more shards than before, and that is
+//! too full for them, may break its promises.
 
 use super::{BLOCK, Served, World};
 use crate::model::Image;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+/// How many shards have served the pool.
+#[derive(Debug, Default)]
+pub(super) struct Dealt {
+    /// The fewest of any life.
+    fewest: Cell<usize>,
+    /// Those of this life are more, and the pool is too full for them.
+    too_many: Cell<bool>,
+}
 
 /// How full the pool may be, in blocks.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +99,26 @@ impl World {
             drive: largest.unwrap_or(0) / BLOCK as u64,
             shards: pool.shards(),
         }
+    }
+
+    /// The pool was made, and is served with so many shards.
+    pub(super) fn was_made(&self, pool: &Served) {
+        self.dealt.fewest.set(pool.shards());
+        self.dealt.too_many.set(false);
+    }
+
+    /// The pool was opened.
+    pub(super) fn was_opened(&self, pool: &Served) {
+        let (shards, status) = (pool.shards(), pool.status());
+        let fewest = self.dealt.fewest.get().min(shards);
+        let is_too_full = status.used_bytes + status.reserved_bytes > status.usable_bytes;
+        self.dealt.fewest.set(fewest);
+        self.dealt.too_many.set(shards > fewest && is_too_full);
+    }
+
+    /// Space that is kept is there as long as no drive is lost, and shards are not too many.
+    pub(super) fn may_be_refused(&self, reserving: &BTreeSet<u32>, id: u32) -> bool {
+        !reserving.contains(&id) || self.options.bad_drives || self.dealt.too_many.get()
     }
 
     /// Room for so many blocks is about to be asked for.
