@@ -138,6 +138,18 @@ fn a_pool_survives_outages() {
     assert!(outages > 100, "{outages} outages");
 }
 
+/// A world in which writers waited for space on drives that were not ready. They were asked to look
+/// for it, and said at once that there is none, over and over in the same instant.
+#[test]
+fn writers_that_wait_for_drives_are_asked_once_whether_there_is_space() {
+    let options = Options {
+        outages: true,
+        shards_max: 2,
+        ..Options::new(90_000_204)
+    };
+    run(&options).unwrap_or_else(|found| panic!("{found}"));
+}
+
 /// A world of seven shards, whose segments to write are most of a small pool: the model once asked
 /// for more room than a drive less leaves.
 #[test]

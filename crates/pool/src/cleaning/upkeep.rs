@@ -88,11 +88,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 && planned != Action::Announce;
             let action = if in_vain { Action::Refuse } else { planned };
             let asks = action == Action::Refuse && !in_vain && !asked_again;
-            asked_again = asks || asked_again && action == Action::Rest;
+            let is_away = action == Action::Refuse && self.space_is_away();
+            asked_again = asks || asked_again && (action == Action::Rest || is_away);
             match action {
                 // Who waits may not have looked since there is what they wait for.
                 Action::Refuse if asks => self.have_writers_look(),
-                Action::Refuse if self.space_is_away() => {
+                // Writers that have looked are not asked again: they would say so at once.
+                Action::Refuse if is_away => {
                     futile = 0;
                     self.wait_for_drives().await;
                 }
