@@ -49,6 +49,8 @@ pub enum Mutation {
     SuperblockStaysCached,
     /// Labels that have decayed are passed over for those before them, and have no copies.
     TakesOlderLabels,
+    /// Both ends of a slot are written at once, also while requests of a dead process may land.
+    WritesEndsAtOnce,
     /// Stripes that tell of a later label than the one that was opened are believed nothing.
     IgnoresWitnesses,
     /// A torn stripe counts.

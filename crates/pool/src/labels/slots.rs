@@ -9,7 +9,7 @@
 mod look;
 mod writing;
 
-pub(crate) use writing::{bring_up, wipe_all, wipe_slot, write, write_in};
+pub(crate) use writing::{Ends, bring_up, wipe_all, wipe_slot, write, write_in};
 
 use crate::drives::drive::{device_blocks, read_blocks};
 use crate::error::PoolError;

@@ -10,7 +10,8 @@ use crate::format::plausible::ZONES_MAX;
 use crate::format::superblock::{MAGIC, MEMBER_ACTIVE, Superblock, VERSION};
 use crate::ids::HostId;
 use crate::join::join_all;
-use crate::labels::{self, slots};
+use crate::labels;
+use crate::labels::slots::{self, Ends};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{BLOCK_BYTES, ROWS_MAX};
 use crate::options::{MayLack, OpenOptions, Settings};
@@ -105,7 +106,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             let mut superblock = superblock.clone();
             superblock.drive_index = index as u8;
             superblock.drive_id = superblock.members[index].id;
-            slots::write(device, &superblock, layout(device), &tables).await?;
+            slots::write(device, &superblock, layout(device), &tables, Ends::AtOnce).await?;
         }
         let forgets = drives.iter();
         let forgets = forgets.map(|device| forget(device, layout(device).between_slots()));

@@ -6,7 +6,8 @@ use crate::error::PoolError;
 use crate::format::drive_layout::{DriveLayout, zones};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member, Superblock};
 use crate::ids::DriveId;
-use crate::labels::{self, slots};
+use crate::labels;
+use crate::labels::slots::{self, Ends};
 use crate::offline::OfflineReason;
 use crate::pool::Pool;
 use crate::pool::create::check_zones;
@@ -152,7 +153,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         // label of a drive at most, and the other one says more.
         for odd in [false, true] {
             core.verify().await?;
-            slots::write_in(&device, &first, layout, odd, &tables.encoded).await?;
+            let (tables, ends) = (&tables.encoded, Ends::AtOnce);
+            slots::write_in(&device, &first, layout, odd, tables, ends).await?;
         }
         core.place_at_others(MemberDrive {
             index,

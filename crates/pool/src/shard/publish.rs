@@ -6,7 +6,7 @@ use crate::format::encoded::{Encoded, WrittenTables};
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Superblock};
 use crate::join::join_all;
 use crate::labels::quorum::lost_max;
-use crate::labels::slots;
+use crate::labels::slots::{self, Ends};
 use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
 use crate::reporting::event::DriveChange;
@@ -34,7 +34,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// the last ones again. With neither it only settles the membership, if that is needed.
     ///
     /// What a process has left on its way that died may land on a slot. While it may, each is
-    /// written to both.
+    /// written to both, and to one end of each after the other.
     pub async fn publish(
         &self,
         mut change: Option<impl FnOnce(&mut Superblock)>,
@@ -69,11 +69,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.outrank_intruder(&mut next)?;
             let is_new = std::mem::take(&mut new_tables)
                 || !next.says_as(&self.published.borrow().superblock);
+            let requests_may_land = reactor::now() < self.late_until;
             if is_new {
                 next.content = next.sequence;
-                once_more = reactor::now() < self.late_until;
+                once_more = requests_may_land;
             }
-            let written = self.write_everywhere(&next, &tables.encoded).await;
+            let ends = match requests_may_land {
+                true => Ends::InTurn,
+                false => Ends::AtOnce,
+            };
+            let written = self.write_everywhere(&next, &tables.encoded, ends).await;
             settled = written;
             {
                 let mut published = self.published.borrow_mut();
@@ -151,7 +156,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// True when every live drive that the superblock lists has it.
-    async fn write_everywhere(&self, next: &Superblock, tables: &Encoded) -> bool {
+    async fn write_everywhere(&self, next: &Superblock, tables: &Encoded, ends: Ends) -> bool {
         let live = self.array.live().into_iter();
         let listed = live.filter(|(index, drive)| next.members[*index].id == drive.id);
         let writes = listed.map(|(index, drive)| {
@@ -159,7 +164,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             superblock.drive_index = index as u8;
             superblock.drive_id = drive.id;
             async move {
-                let write = slots::write(drive.device(), &superblock, drive.layout, tables);
+                let write = slots::write(drive.device(), &superblock, drive.layout, tables, ends);
                 let result = drive.ask(write).await;
                 if result.is_err() {
                     self.array.fail(index, &drive);

@@ -1,11 +1,14 @@
 //! A process dies and the power stays on: what it left in the drives' caches can be read, and is
 //! lost with the power later.
 
-use crate::support::{BLOCK, OTHER, create, open, read, take, until_cut, volume, write};
+use crate::support::{BLOCK, OTHER, create, open, read, take, try_open, until_cut, volume, write};
 use block::{BlockDevice, Buffer, Durability, Lba};
-use pool::{Level, Pool, VolumeId};
+use pool::{Level, Mutation, Pool, VolumeId, plant};
 use reactor::Reactor;
 use sim::{Power, SimDrive};
+use std::cell::Cell;
+use std::panic::catch_unwind;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Blocks that are written, durably, before the process dies.
@@ -62,6 +65,76 @@ fn a_pool_outlives_a_death_a_takeover_and_a_power_failure() {
             });
         }
     }
+}
+
+/// The number of the last volume.
+fn last_volume(pool: &Pool<SimDrive>) -> u64 {
+    let volumes = pool.volumes().into_iter();
+    let numbers = volumes.filter_map(|volume| volume.name.parse().ok());
+    numbers.max().unwrap_or(0)
+}
+
+/// Makes one volume after another, so that each label has other tables; `last` is the number of the
+/// last that was acknowledged.
+async fn make_volumes(drives: &[SimDrive], last: &Cell<u64>) {
+    let pool = open(drives).await;
+    loop {
+        let next = last_volume(&pool) + 1;
+        volume(&pool, &next.to_string(), 8).await;
+        last.set(next);
+    }
+}
+
+/// A label of a dead process landed on one slot, and the power failed while the next process wrote
+/// to the other one: the drive had none. Here a process is killed, and the power fails under the
+/// next one, at each operation of some labels: the pool opens, with all that it was told to have.
+#[test]
+fn a_label_that_comes_late_and_a_power_failure_leave_one() {
+    labels_come_late();
+    let _planted = plant(Mutation::WritesEndsAtOnce);
+    let found = catch_unwind(labels_come_late);
+    assert!(found.is_err(), "a label a slot is not enough");
+}
+
+fn labels_come_late() {
+    let mut late = 0;
+    for first in 100..135 {
+        for second in (100..160).filter(|second| (first + 2 * second) % 5 == 0) {
+            let power = Power::new(1000 * first + second);
+            power.switch_on(u64::MAX);
+            let drives = [(); 2].map(|()| SimDrive::new(1300, power.clone()));
+            Reactor::simulated(1).run(async {
+                let pool = create(&drives, Level::Raid0).await;
+                pool.close().await.expect("closed");
+            });
+            let last = Rc::new(Cell::new(0));
+            for (seed, fuse) in [(2, first), (3, second)] {
+                power.switch_on(fuse);
+                let (own, last) = (drives.clone(), last.clone());
+                until_cut(&power, seed, async move {
+                    make_volumes(&own, &last).await;
+                });
+                if seed == 2 {
+                    for drive in &drives {
+                        drive.lose_host_but(|| true);
+                        late += drive.late().len();
+                    }
+                }
+            }
+            for drive in &drives {
+                drive.late().into_iter().for_each(|it| drive.land_late(it));
+                drive.lose_power();
+            }
+            power.switch_on(u64::MAX);
+            Reactor::simulated(4).run(async {
+                let pool = try_open(&drives, 5, false).await;
+                let pool = pool.unwrap_or_else(|error| panic!("{first} {second}: {error}"));
+                assert!(last_volume(&pool) >= last.get(), "{first} {second}");
+                pool.close().await.expect("closed");
+            });
+        }
+    }
+    assert!(late > 100, "{late} requests");
 }
 
 /// Writes every block of a volume, in runs.

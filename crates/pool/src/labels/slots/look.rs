@@ -101,8 +101,13 @@ impl Side {
         for (superblock, copy) in all {
             match read_tables(device, &superblock, odd, tables).await {
                 Ok(Some((body, from_copy))) => {
+                    // A copy with tables of its own may be the later one, by itself.
+                    let by_copy = match copy {
+                        true => !near_is_whole,
+                        false => from_copy,
+                    };
                     return Seen::Whole(Box::new(Slot {
-                        by_copy: from_copy || copy && !near_is_whole,
+                        by_copy,
                         superblock: *superblock,
                         body,
                         odd,

@@ -15,15 +15,27 @@ use crate::location::BLOCK_BYTES;
 use crate::mutation::Mutation;
 use block::{BlockDevice, Buffer, Durability, IoError};
 
+/// How the two ends of a slot are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// At once: copies are made of what one wrong bit must not take away.
+    AtOnce,
+    /// One after the other, each with a superblock and tables that make a label, if there is room.
+    /// What comes late of a process that died spoils one end, and so does a crash; and never both
+    /// of the same slot.
+    InTurn,
+}
+
 /// Writes a superblock and its tables to the slot of its sequence number, durably.
 pub(crate) async fn write<D: BlockDevice>(
     device: &D,
     superblock: &Superblock,
     layout: DriveLayout,
     tables: &Encoded,
+    ends: Ends,
 ) -> Result<(), IoError> {
     let odd = !superblock.sequence.get().is_multiple_of(2);
-    write_in(device, superblock, layout, odd, tables).await
+    write_in(device, superblock, layout, odd, tables, ends).await
 }
 
 /// Writes a superblock and its tables to a slot, durably.
@@ -33,6 +45,7 @@ pub(crate) async fn write_in<D: BlockDevice>(
     layout: DriveLayout,
     odd: bool,
     tables: &Encoded,
+    ends: Ends,
 ) -> Result<(), IoError> {
     let body = tables.bytes();
     let mut sealed = superblock.clone();
@@ -47,28 +60,48 @@ pub(crate) async fn write_in<D: BlockDevice>(
         return Err(IoError::CapacityExceeded);
     }
     let head = sealed.seal();
-    let (copy_superblock, copy_tables) = copies(&sealed, layout, blocks as u64);
-    let near = write_tables(device, layout.tables(odd, false, blocks as u64), body);
-    let far = async {
-        if copy_superblock {
-            write_head(device, layout.superblock(odd, true), &head).await?;
-        }
-        if copy_tables {
-            write_tables(device, layout.tables(odd, true, blocks as u64), body).await?;
-        }
-        Ok(())
+    let blocks = blocks as u64;
+    let places = |copy| {
+        let tables = layout.tables(odd, copy, blocks);
+        (layout.superblock(odd, copy), tables)
     };
-    let (near, far) = join(near, far).await;
-    near.and(far)?;
-    let flushes = !Mutation::SuperblockStaysCached.is_planted();
-    if flushes {
-        device.flush().await?;
+    let (near_head, near_tables) = places(false);
+    let (far_head, far_tables) = places(true);
+    let flush = async || match Mutation::SuperblockStaysCached.is_planted() {
+        true => Ok(()),
+        false => device.flush().await,
+    };
+    let (copy_superblock, copy_tables) = copies(&sealed, layout, blocks);
+    if ends == Ends::InTurn && takes_turns(&sealed, layout, blocks) {
+        write_tables(device, far_tables, body).await?;
+        flush().await?;
+        write_head(device, far_head, &head).await?;
+        flush().await?;
+        write_tables(device, near_tables, body).await?;
+    } else {
+        let near = write_tables(device, near_tables, body);
+        let far = async {
+            if copy_superblock {
+                write_head(device, far_head, &head).await?;
+            }
+            if copy_tables {
+                write_tables(device, far_tables, body).await?;
+            }
+            Ok(())
+        };
+        let (near, far) = join(near, far).await;
+        near.and(far)?;
     }
-    write_head(device, layout.superblock(odd, false), &head).await?;
-    match flushes {
-        true => device.flush().await,
-        false => Ok(()),
-    }
+    flush().await?;
+    write_head(device, near_head, &head).await?;
+    flush().await
+}
+
+/// Whether each end of a slot can have a label of its own.
+fn takes_turns(superblock: &Superblock, layout: DriveLayout, blocks: u64) -> bool {
+    superblock.version.get() >= TELLING_VERSION
+        && layout.has_room_for_copies(blocks).1
+        && !Mutation::WritesEndsAtOnce.is_planted()
 }
 
 async fn write_head<D: BlockDevice>(
@@ -160,7 +193,7 @@ pub(crate) async fn bring_up<D: BlockDevice>(
         superblock.drive_index = index as u8;
         superblock.drive_id = slot.superblock.drive_id;
         let (layout, body) = (slot.layout(), &newest.body);
-        write_in(device, &superblock, layout, !slot.odd, body).await?;
+        write_in(device, &superblock, layout, !slot.odd, body, Ends::AtOnce).await?;
     }
     Ok(())
 }
