@@ -150,6 +150,30 @@ fn writers_that_wait_for_drives_are_asked_once_whether_there_is_space() {
     run(&options).unwrap_or_else(|found| panic!("{found}"));
 }
 
+/// A world in which nothing was left on a drive that was to leave, while others were not ready with
+/// what they hold: it was said to hold blocks that cannot be read, and stayed.
+#[test]
+fn a_drive_that_holds_nothing_leaves_while_others_are_not_ready() {
+    let options = Options {
+        outages: true,
+        shards_max: 2,
+        ..Options::new(100_000_078)
+    };
+    run(&options).unwrap_or_else(|found| panic!("{found}"));
+}
+
+/// A world in which a drive that joined was not ready for a moment when the other shards looked
+/// whether it is the one that they were offered: its caller was told that they were offered none.
+#[test]
+fn a_drive_that_is_not_ready_when_it_joins_is_said_to_be_so() {
+    let options = Options {
+        outages: true,
+        shards_max: 3,
+        ..Options::new(100_000_299)
+    };
+    run(&options).unwrap_or_else(|found| panic!("{found}"));
+}
+
 /// A world of seven shards, whose segments to write are most of a small pool: the model once asked
 /// for more room than a drive less leaves.
 #[test]

@@ -16,7 +16,7 @@ use crate::segments::cleaned::Stuck;
 use crate::segments::zones::ZONES_MIN;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::{MemberDrive, Order};
-use block::BlockDevice;
+use block::{BlockDevice, IoError};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -29,13 +29,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Has the other shards take the handles of a new drive that were offered to them.
     async fn place_at_others(&self, drive: MemberDrive) -> Result<(), PoolError> {
         let placed = self.ask_all(|reply| Order::Place { drive, reply }).await?;
-        if placed.contains(&false) {
-            self.tell_all(|| Order::Remove(drive.index));
-            return Err(PoolError::Invalid(
-                "a new drive is offered to every core of the pool before it is added",
-            ));
-        }
-        Ok(())
+        let placed: Result<Vec<bool>, IoError> = placed.into_iter().collect();
+        let offered = "a new drive is offered to every core of the pool before it is added";
+        let missing = match placed {
+            Ok(placed) if !placed.contains(&false) => return Ok(()),
+            Ok(_) => PoolError::Invalid(offered),
+            Err(error) => PoolError::Io(error),
+        };
+        self.tell_all(|| Order::Remove(drive.index));
+        Err(missing)
     }
 
     /// Has a drive that is to join forget what it carries, piece by piece. A look before each, as
@@ -70,9 +72,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if state.stuck.is_empty() {
             return false;
         }
-        let mut segments = state.segments.table().iter();
+        let segments = state.segments.table().iter();
+        let mut there = segments
+            .filter(|(_, segment)| segment.is_on(index))
+            .peekable();
         let unreadable = |number| state.stuck.get(number) == Some(&Stuck::Unreadable);
-        segments.all(|(number, segment)| !segment.is_on(index) || unreadable(number))
+        // A drive that holds nothing is about to be forgotten, whatever is stuck elsewhere.
+        there.peek().is_some() && there.all(|(number, _)| unreadable(number))
     }
 
     /// Returns once every member knows that a drive which was to leave is none of them any more.

@@ -20,7 +20,7 @@ use crate::shard::messages::{
 };
 use crate::shard::state::{AtFreeze, State};
 use crate::volumes::Holder;
-use block::BlockDevice;
+use block::{BlockDevice, IoError};
 use reactor::mailbox::{Receiver, Sender};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -239,19 +239,24 @@ impl<D: BlockDevice + 'static> Shard<D> {
     }
 
     /// Takes the handle of a new drive among those that were offered: it has its label by now.
-    /// Another one may be there that nobody took, of a drive that did not join after all.
-    async fn place_offered(&self, drive: MemberDrive) -> bool {
+    /// Another one may be there that nobody took, of a drive that did not join after all. Fails if
+    /// none is it, and one does not tell.
+    async fn place_offered(&self, drive: MemberDrive) -> Result<bool, IoError> {
         let offered = self.offered.take();
-        let mut found = false;
+        let mut found = Ok(false);
         for device in offered {
             let label = labels::probe(&device).await;
-            if !found && label.is_ok_and(|it| it.is_some_and(|it| it.drive.0 == drive.id)) {
+            let is_it = matches!(&label, Ok(Some(label)) if label.drive.0 == drive.id);
+            if is_it && found != Ok(true) {
                 let made = Drive::new(device, drive.id, drive.layout);
                 self.core.array.place(drive.index, Some(Rc::new(made)));
-                found = true;
-            } else {
-                self.offered.borrow_mut().push_back(device);
+                found = Ok(true);
+                continue;
             }
+            if let (Ok(false), Err(PoolError::Io(error))) = (found, label) {
+                found = Err(error);
+            }
+            self.offered.borrow_mut().push_back(device);
         }
         self.core.work.notify_one();
         found

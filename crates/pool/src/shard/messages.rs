@@ -195,10 +195,11 @@ pub(crate) enum Order {
     Cramped(Option<usize>),
     /// These drives take no new segments.
     Leaving(BTreeSet<usize>),
-    /// A drive has joined: take the handle that was offered. Answered with whether there is one.
+    /// A drive has joined: take the handle that was offered. Answered with whether there is one, or
+    /// with why a drive that was offered does not tell.
     Place {
         drive: MemberDrive,
-        reply: Sender<bool>,
+        reply: Sender<Result<bool, IoError>>,
     },
     /// There is no drive at this index any more.
     Remove(usize),
