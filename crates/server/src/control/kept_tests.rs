@@ -105,6 +105,8 @@ fn a_cluster_of_hosts_fits_and_too_many_are_refused() {
         let record = VolumeRecord {
             hosts: hosts.keys().cloned().collect(),
             copies: Vec::new(),
+            // No host sees a replica.
+            replica_of: None,
             ..record(&[])
         };
         let objects = Objects {
