@@ -21,8 +21,8 @@ pub(crate) enum Ends {
     /// At once: copies are made of what one wrong bit must not take away.
     AtOnce,
     /// One after the other, each with a superblock and tables that make a label, if there is room.
-    /// What comes late of a process that died spoils one end, and so does a crash; and never both
-    /// of the same slot.
+    /// A request that comes late of a process that died spoils one end, as does a crash. Neither
+    /// spoils both ends of a slot.
     InTurn,
 }
 
@@ -55,12 +55,11 @@ pub(crate) async fn write_in<D: BlockDevice>(
     sealed.slot_blocks = layout.slot_blocks.into();
     sealed.body_bytes = (body.len() as u32).into();
     sealed.body_checksum = tables.checksum().into();
-    let blocks = body.len().div_ceil(BLOCK_BYTES);
-    if blocks >= layout.slot_blocks as usize {
+    let blocks = body.len().div_ceil(BLOCK_BYTES) as u64;
+    if blocks >= u64::from(layout.slot_blocks) {
         return Err(IoError::CapacityExceeded);
     }
     let head = sealed.seal();
-    let blocks = blocks as u64;
     let places = |copy| {
         let tables = layout.tables(odd, copy, blocks);
         (layout.superblock(odd, copy), tables)
@@ -71,7 +70,6 @@ pub(crate) async fn write_in<D: BlockDevice>(
         true => Ok(()),
         false => device.flush().await,
     };
-    let (copy_superblock, copy_tables) = copies(&sealed, layout, blocks);
     if ends == Ends::InTurn && takes_turns(&sealed, layout, blocks) {
         write_tables(device, far_tables, body).await?;
         flush().await?;
@@ -79,6 +77,7 @@ pub(crate) async fn write_in<D: BlockDevice>(
         flush().await?;
         write_tables(device, near_tables, body).await?;
     } else {
+        let (copy_superblock, copy_tables) = copies(&sealed, layout, blocks);
         let near = write_tables(device, near_tables, body);
         let far = async {
             if copy_superblock {
