@@ -1,7 +1,13 @@
 //! The pool loses nothing, and the simulation would notice if it did.
 
 use pool::Level;
-use sim::{Options, promises, run};
+use sim::{Options, Report, promises, run};
+
+/// Runs a world, which has to find nothing.
+#[track_caller]
+fn lives(options: &Options) -> Report {
+    run(options).unwrap_or_else(|found| panic!("{found}"))
+}
 
 fn survives(seeds: std::ops::Range<u64>, level: Option<Level>) {
     for seed in seeds {
@@ -9,7 +15,7 @@ fn survives(seeds: std::ops::Range<u64>, level: Option<Level>) {
             level,
             ..Options::new(seed)
         };
-        let report = run(&options).unwrap_or_else(|found| panic!("{found}"));
+        let report = lives(&options);
         assert!(
             report.requests > 0 || report.crashes > 0,
             "seed={seed} did nothing"
@@ -34,7 +40,7 @@ fn wide_pools_survive() {
             wide: Some(true),
             ..Options::new(seed)
         };
-        run(&options).unwrap_or_else(|found| panic!("{found}"));
+        lives(&options);
     }
 }
 
@@ -48,7 +54,7 @@ fn crowded_pools_keep_what_they_promised() {
             bad_drives: false,
             ..Options::new(seed)
         };
-        run(&options).unwrap_or_else(|found| panic!("{found}"));
+        lives(&options);
     }
 }
 
@@ -59,7 +65,7 @@ fn a_pool_survives_with_another_number_of_shards_each_time() {
             shards_max: 3,
             ..Options::new(seed)
         };
-        run(&options).unwrap_or_else(|found| panic!("{found}"));
+        lives(&options);
     }
 }
 
@@ -73,7 +79,7 @@ fn worlds_survive<const WORLDS: usize>(worlds: [(u64, u64, Option<bool>); WORLDS
             newcomers: false,
             ..Options::new(seed)
         };
-        run(&options).unwrap_or_else(|failure| panic!("{failure}"));
+        lives(&options);
     }
 }
 
@@ -104,7 +110,7 @@ fn what_was_freed_while_it_was_read_is_not_refused() {
         newcomers: false,
         ..Options::new(100_806)
     };
-    run(&options).unwrap_or_else(|found| panic!("{found}"));
+    lives(&options);
 }
 
 /// Worlds in which one wrong bit in the newest label of the only current drive once took the pool
@@ -118,7 +124,7 @@ fn no_wrong_bit_in_a_label_takes_a_pool_back() {
             newcomers: false,
             ..Options::new(seed)
         };
-        run(&options).unwrap_or_else(|found| panic!("{found}"));
+        lives(&options);
     }
 }
 
@@ -132,7 +138,7 @@ fn a_pool_survives_outages() {
             shards_max: 1 + seed % 3,
             ..Options::new(seed)
         };
-        let report = run(&options).unwrap_or_else(|found| panic!("{found}"));
+        let report = lives(&options);
         outages += report.outages;
     }
     assert!(outages > 100, "{outages} outages");
@@ -147,7 +153,7 @@ fn writers_that_wait_for_drives_are_asked_once_whether_there_is_space() {
         shards_max: 2,
         ..Options::new(90_000_204)
     };
-    run(&options).unwrap_or_else(|found| panic!("{found}"));
+    lives(&options);
 }
 
 /// A world in which nothing was left on a drive that was to leave, while others were not ready with
@@ -159,7 +165,7 @@ fn a_drive_that_holds_nothing_leaves_while_others_are_not_ready() {
         shards_max: 2,
         ..Options::new(100_000_078)
     };
-    run(&options).unwrap_or_else(|found| panic!("{found}"));
+    lives(&options);
 }
 
 /// A world in which a drive that joined was not ready for a moment when the other shards looked
@@ -171,7 +177,7 @@ fn a_drive_that_is_not_ready_when_it_joins_is_said_to_be_so() {
         shards_max: 3,
         ..Options::new(100_000_299)
     };
-    run(&options).unwrap_or_else(|found| panic!("{found}"));
+    lives(&options);
 }
 
 /// A world of seven shards, whose segments to write are most of a small pool: the model once asked
@@ -183,7 +189,7 @@ fn drives_stay_where_what_shards_keep_open_is_most_of_a_pool() {
         newcomers: false,
         ..Options::new(12)
     };
-    run(&options).unwrap_or_else(|found| panic!("{found}"));
+    lives(&options);
 }
 
 /// A world whose pool, nearly full and with a promise to a volume, is opened with more shards than
@@ -195,7 +201,7 @@ fn more_shards_may_break_a_promise_of_a_pool_that_is_too_full_for_them() {
         shards_max: 8,
         ..Options::new(70_000_027)
     };
-    run(&options).unwrap_or_else(|found| panic!("{found}"));
+    lives(&options);
 }
 
 /// A world in which a host stood still while it opened a pool that nobody had. Another took the
@@ -208,7 +214,7 @@ fn a_host_that_stood_still_while_it_opened_a_pool_takes_it_from_nobody() {
         newcomers: false,
         ..Options::new(20_000_005)
     };
-    run(&options).unwrap_or_else(|found| panic!("{found}"));
+    lives(&options);
 }
 
 /// Bad drives lose writes, misdirect them, ignore flushes, read wrong data or old data, discard
@@ -221,7 +227,7 @@ fn a_pool_survives_drives_that_lie() {
             liars: true,
             ..Options::new(seed)
         };
-        run(&options).unwrap_or_else(|found| panic!("{found}"));
+        lives(&options);
     }
 }
 
@@ -236,7 +242,7 @@ fn pools_that_may_lose_two_drives_survive_the_loss_of_many_one_after_the_other()
                 shards_max: 2,
                 ..Options::new(seed)
             };
-            run(&options).unwrap_or_else(|found| panic!("{found}"));
+            lives(&options);
         }
     }
 }
@@ -306,7 +312,7 @@ fn a_pool_survives_hosts_that_have_lost_it() {
             shards_max,
             ..Options::new(seed)
         };
-        let report = run(&options).unwrap_or_else(|found| panic!("{found}"));
+        let report = lives(&options);
         takeovers += report.takeovers;
     }
     assert!(takeovers > 50, "{takeovers} pools changed hands");
