@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use api::{Event, Severity, plain};
 
@@ -115,6 +115,12 @@ impl Events {
 pub(crate) fn seconds(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
+}
+
+/// The time so many seconds after the beginning of 1970, which stands for those that no clock has.
+pub(crate) fn time_at(seconds: u64) -> SystemTime {
+    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    time.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// UTC as RFC 3339 with milliseconds.

@@ -3,10 +3,11 @@
 //! Periods are those of UTC, so that a change to summer time neither skips one nor doubles it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, SystemTime};
 
 use api::{Keep, Name};
 use serde::{Deserialize, Serialize};
+
+use crate::events::time_at;
 
 const HOUR_SECONDS: u64 = 60 * 60;
 const DAY_SECONDS: u64 = 24 * HOUR_SECONDS;
@@ -184,9 +185,7 @@ impl ScheduleRecord {
 /// # Errors
 /// The volume's name is too long.
 pub fn snapshot_name(volume: &Name, seconds: u64) -> Result<Name, String> {
-    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
-    let time = time.unwrap_or(SystemTime::UNIX_EPOCH);
-    let time = humantime::format_rfc3339_seconds(time).to_string();
+    let time = humantime::format_rfc3339_seconds(time_at(seconds)).to_string();
     // 2026-11-26T18:00:00Z, without its seconds, in what names may consist of.
     let minute = time.rsplit_once(':').map_or("", |(minute, _)| minute);
     let minute = minute.to_lowercase().replace(':', ".");

@@ -1,6 +1,6 @@
 //! Replications: which there are, what of them is remembered, and how each stands.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use api::{
     ErrorBody, ErrorCode, Name, Replication, ReplicationSpec, ReplicationStanding, Severity,
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::snapshots::pool_volume;
 use super::volumes::identified;
 use super::{Control, Objects, not_found};
-use crate::events::{seconds, timestamp};
+use crate::events::{seconds, time_at, timestamp};
 use crate::metrics::KnownReplication;
 use crate::replications::{Copied, ReplicationRecord};
 use crate::state::Kind;
@@ -185,10 +185,7 @@ impl Control {
         record: &ReplicationRecord,
     ) -> Replication {
         let spec = record.spec.clone();
-        let copied = record.copied.map(|at| {
-            let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at));
-            timestamp(time.unwrap_or(SystemTime::UNIX_EPOCH))
-        });
+        let copied = record.copied.map(|at| timestamp(time_at(at)));
         let now = seconds(SystemTime::now());
         let (job, problem) = self.replicating.shown(name);
         Replication {

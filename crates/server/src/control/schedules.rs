@@ -10,7 +10,7 @@ use node::{SnapshotId, VolumeId, VolumeInfo};
 use super::grants::{Asker, is_hidden};
 use super::snapshots::{own_volume, space_of};
 use super::{Control, Objects, not_found};
-use crate::events::{seconds, timestamp};
+use crate::events::{seconds, time_at, timestamp};
 use crate::schedules::{ScheduleRecord, snapshot_name};
 use crate::state::Kind;
 
@@ -355,10 +355,7 @@ fn in_words(record: &ScheduleRecord) -> String {
 
 fn shown(objects: &Objects, name: &Name, entry: &ScheduleEntry) -> Schedule {
     let record = &entry.record;
-    let at = |seconds| {
-        let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
-        timestamp(time.unwrap_or(SystemTime::UNIX_EPOCH))
-    };
+    let at = |seconds| timestamp(time_at(seconds));
     Schedule {
         name: name.clone(),
         volumes: record.volumes.values().cloned().collect(),
