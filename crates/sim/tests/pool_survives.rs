@@ -204,6 +204,31 @@ fn more_shards_may_break_a_promise_of_a_pool_that_is_too_full_for_them() {
     lives(&options);
 }
 
+/// A world of eight shards, in which four processes died one after the other in a pool that was
+/// nearly full. Each shard was lent a segment to move blocks to, though it had none to move: the last
+/// ones that there were.
+#[test]
+fn shards_take_no_segments_to_move_what_others_have() {
+    let options = Options {
+        bad_drives: false,
+        shards_max: 8,
+        ..Options::new(100_000_380)
+    };
+    lives(&options);
+}
+
+/// A world in which a label of a dead process lands on one drive, and another drive answers nothing
+/// in the next life: the pool is opened when it answers.
+#[test]
+fn a_late_label_and_a_silent_drive_keep_an_opening_no_longer_than_the_drive_is_silent() {
+    let options = Options {
+        wide: Some(true),
+        shards_max: 8,
+        ..Options::new(100_000_275)
+    };
+    lives(&options);
+}
+
 /// A world in which a host stood still while it opened a pool that nobody had. Another took the
 /// pool meanwhile, and stood still in its turn. The first went on, and took it without force.
 #[test]

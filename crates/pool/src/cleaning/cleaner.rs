@@ -115,13 +115,9 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Moves a window of this shard's blocks out of one segment.
     pub async fn clean_one(self: &Rc<Self>, number: u32) -> Cleaned {
-        let live = {
-            let mut state = self.state.borrow_mut();
-            // Another one that was left half way was given up.
-            state.cleaning.take_if(|victim| victim.number != number);
-            state.segments.get(number).map_or(0, Segment::live)
-        };
-        self.get_room(live).await;
+        // Another one that was left half way was given up.
+        let other = |victim: &mut Victim| victim.number != number;
+        self.state.borrow_mut().cleaning.take_if(other);
         let chosen = Cell::new(Some(number));
         let (window, mut emptied) = self.clean(1, || chosen.take()).await;
         let state = self.state.borrow();

@@ -33,9 +33,11 @@ struct Gathering {
     /// So many segments are to be emptied.
     wanted: usize,
     looked_at: u32,
-    /// Blocks that live, and how many can be moved.
+    /// Blocks that live.
     found: u64,
-    room: u64,
+    /// How many blocks can be moved. `None` where others give the room: each piece asks for its own,
+    /// as all of the segment may be other shards'.
+    room: Option<u64>,
     /// There was room for all that were looked at.
     fits: bool,
     /// The segment of which this window has gathered something, and goes on to.
@@ -48,9 +50,12 @@ impl Gathering {
     /// A victim that does not fit as a whole would not be freed by what is moved of it; but where
     /// segments have become narrower no victim may fit.
     fn takes(&self, victim: &Victim) -> bool {
-        let first = self.found == 0 && self.room > 0;
+        let Some(room) = self.room else {
+            return true;
+        };
+        let first = self.found == 0 && room > 0;
         let begun = self.begun == Some(victim.number);
-        first || begun || self.found + victim.live <= self.room
+        first || begun || self.found + victim.live <= room
     }
 }
 
@@ -62,6 +67,12 @@ struct Waiting {
     again: VecDeque<Move>,
 }
 
+impl Waiting {
+    fn blocks(&self) -> u64 {
+        (self.first.len() + self.again.len()) as u64
+    }
+}
+
 impl<D: BlockDevice + 'static> Core<D> {
     /// Moves live blocks out of one or more segments that `choose` names, a window of them, and
     /// empties at most `wanted`, which it returns. The caller holds the upkeep lock.
@@ -71,11 +82,12 @@ impl<D: BlockDevice + 'static> Core<D> {
         choose: impl Fn() -> Option<u32>,
     ) -> (Window, Vec<Victim>) {
         let _reading = self.reading();
+        let alone = self.state.borrow().share.shards == 1;
         let mut gathering = Gathering {
             wanted: wanted.max(1),
             looked_at: 0,
             found: 0,
-            room: moved_room(&self.state.borrow(), &self.rules()),
+            room: alone.then(|| moved_room(&self.state.borrow(), &self.rules())),
             fits: true,
             begun: None,
             emptied: Vec::new(),
@@ -86,7 +98,13 @@ impl<D: BlockDevice + 'static> Core<D> {
             let gather = self.gather_piece(&mut gathering, &choose);
             let (piece, moved) = join(gather, self.move_blocks(&mut waiting, full)).await;
             match piece {
-                Some(piece) if moved => self.line_up(piece, &mut waiting),
+                Some(piece) if moved => {
+                    self.line_up(piece, &mut waiting);
+                    if gathering.room.is_none() {
+                        // Those that find no room stay.
+                        self.get_room(waiting.blocks()).await;
+                    }
+                }
                 _ => break moved && self.move_blocks(&mut waiting, 1).await,
             }
         };
@@ -128,7 +146,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             let mut waiting = Waiting::default();
             self.line_up(moves, &mut waiting);
             self.move_blocks(&mut waiting, 1).await;
-            moved -= (waiting.first.len() + waiting.again.len()) as u64;
+            moved -= waiting.blocks();
             self.landed_all().await;
         }
         self.state.borrow_mut().moving.clear();
