@@ -122,6 +122,8 @@ pub(crate) struct World {
     outages: Outages,
     /// Since a bit of a label was wrong the pool has been open.
     labels_whole: Cell<bool>,
+    /// Since a label of a dead process reached a drive the pool has not been opened.
+    late_label: Cell<bool>,
     /// Drives that may be about to join, or not.
     undecided: RefCell<BTreeSet<usize>>,
     /// Columns of its segments.
@@ -204,6 +206,7 @@ impl World {
             forgetful: RefCell::default(),
             outages: Outages::default(),
             labels_whole: Cell::new(true),
+            late_label: Cell::new(false),
             undecided: RefCell::default(),
             bad: RefCell::new(bad),
             model: RefCell::default(),
@@ -411,6 +414,7 @@ impl World {
         let pool = self.open_in_time(drives, force).await?;
         self.serving.replace(Some(pool.clone()));
         self.labels_whole.set(true);
+        self.late_label.set(false);
         self.fuller.borrow_mut().clear();
         self.reconcile(&pool)?;
         self.end_what_was_left();

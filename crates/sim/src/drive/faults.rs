@@ -135,6 +135,11 @@ impl SimDrive {
         self.media.borrow().flights.keys().copied().collect()
     }
 
+    /// Whether one of them is a label, or a part of one with a superblock.
+    pub fn is_label(&self, flight: u64) -> bool {
+        self.media.borrow().is_label(flight)
+    }
+
     /// One of them arrives.
     pub fn land_late(&self, flight: u64) {
         self.media.borrow_mut().land(flight);

@@ -57,6 +57,8 @@ pub(super) struct Media {
     pub undone: BTreeMap<u64, Content>,
 }
 
+/// A superblock begins so.
+const SUPERBLOCK: &[u8] = b"FLSHYARD";
 /// How many blocks are known that were written last.
 const RECENT: usize = 64;
 
@@ -97,6 +99,17 @@ impl Media {
             }
             Some(Flight::Discard(inside, forgets)) => self.forget(inside, &forgets),
             None => {}
+        }
+    }
+
+    /// Whether a superblock is on its way in a write.
+    pub fn is_label(&self, flight: u64) -> bool {
+        match self.flights.get(&flight) {
+            Some(Flight::Write { bytes, .. }) => {
+                let mut blocks = bytes.chunks(BLOCK);
+                blocks.any(|block| block.starts_with(SUPERBLOCK))
+            }
+            _ => false,
         }
     }
 

@@ -5,6 +5,7 @@ use super::{Served, World};
 use crate::drive::{Lie, SimDrive};
 use pool::{DriveId, PoolState};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// An opening takes about so long, most of which it waits whether another host opens the pool, too.
@@ -133,16 +134,18 @@ impl World {
 
     /// What the last process had begun, and what stayed on its way when it died, reaches the drives
     /// now.
-    pub(super) fn land_late_requests(&self) {
+    pub(super) fn land_late_requests(self: &Rc<Self>) {
         for drive in self.drives.borrow().iter() {
             for flight in drive.late() {
                 // At any moment of the opening, or soon after it.
                 let opening = OPENING * self.lates.below(2) as u32;
                 let time = self.lates.below(1 << self.lates.below(22));
                 let time = (opening + Duration::from_micros(time)).min(REQUESTS_LAST);
-                let drive = drive.clone();
+                let (drive, world) = (drive.clone(), self.clone());
                 drop(reactor::spawn(async move {
                     reactor::sleep(time).await;
+                    let is_label = drive.is_label(flight);
+                    world.late_label.set(world.late_label.get() || is_label);
                     drive.land_late(flight);
                 }));
             }

@@ -91,13 +91,19 @@ impl World {
         }
     }
 
-    /// Opens the pool; where that fails in an outage, once more when all drives are ready.
+    /// Opens the pool; where that fails in an outage, once more when all drives are ready. A drive
+    /// with a late label may be one more to do without, beside one that answers nothing: the pool is
+    /// opened when that one answers.
     pub(super) async fn open_in_time(
         &self,
         drives: Vec<SimDrive>,
         force: bool,
     ) -> Result<Served, String> {
-        let opened = reactor::timeout(PATIENCE, self.open(drives.clone(), force)).await;
+        let mut opened = reactor::timeout(PATIENCE, self.open(drives.clone(), force)).await;
+        if opened.is_err() && self.late_label.get() {
+            drives.iter().for_each(|drive| drive.hang(false));
+            opened = reactor::timeout(PATIENCE, self.open(drives.clone(), force)).await;
+        }
         let opened = opened.map_err(|_| "the pool is not opened")?;
         if opened.is_ok() || !self.outages.in_this_life.get() {
             return opened;
