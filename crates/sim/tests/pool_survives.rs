@@ -205,8 +205,8 @@ fn more_shards_may_break_a_promise_of_a_pool_that_is_too_full_for_them() {
 }
 
 /// A world of eight shards, in which four processes died one after the other in a pool that was
-/// nearly full. Each shard was lent a segment to move blocks to, though it had none to move: the last
-/// ones that there were.
+/// nearly full. Each shard was lent a segment to move blocks to, though it had none to move. No
+/// segment was left for those that had.
 #[test]
 fn shards_take_no_segments_to_move_what_others_have() {
     let options = Options {

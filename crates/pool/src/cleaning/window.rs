@@ -35,8 +35,8 @@ struct Gathering {
     looked_at: u32,
     /// Blocks that live.
     found: u64,
-    /// How many blocks can be moved. `None` where others give the room: each piece asks for its own,
-    /// as all of the segment may be other shards'.
+    /// How many blocks can be moved. `None` where the coordinator gives room. Each piece asks for
+    /// its own then, as all blocks of the segment may be other shards'.
     room: Option<u64>,
     /// There was room for all that were looked at.
     fits: bool,

@@ -92,8 +92,8 @@ impl World {
     }
 
     /// Opens the pool; where that fails in an outage, once more when all drives are ready. A drive
-    /// with a late label may be one more to do without, beside one that answers nothing: the pool is
-    /// opened when that one answers.
+    /// with a late label may be one more to do without, beside one that answers nothing. Then the
+    /// pool is opened when that one answers.
     pub(super) async fn open_in_time(
         &self,
         drives: Vec<SimDrive>,
