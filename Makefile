@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build deb release demo test check units doc deny process-tests vm-test bench bench-history lab fuzz clean \
+.PHONY: help build deb release demo test page-and-check check units doc deny process-tests vm-test bench bench-history lab fuzz clean \
 	web web-test neon-test rust-tools vm-tools clock-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
 	ansible-tools package-tools cinder-tools csi-tools postgres-tools browser-tools tools built-tests \
 	tests-of-tools tests-of-simulator tests-of-processes tests-of-hosts \
@@ -105,12 +105,16 @@ check-release:
 demo: build ## a raid6 pool: verified I/O, kill it, lose a drive, verify, figures
 	$(FLASHYARD) demo $(ARGS)
 
-# The page first: the server embeds it, and would be built once more. Then what waits for the network
-# runs beside what computes, and what waits for clocks and processes beside the simulator.
-test: web ## everything that guards data (allow an hour when cold)
-	@$(MAKE) --no-print-directory --jobs 2 tools check
+# What waits for the network runs beside what computes, and what waits for clocks and processes beside
+# the simulator.
+test: ## everything that guards data (allow an hour when cold)
+	@$(MAKE) --no-print-directory --jobs 2 tools page-and-check
 	@$(MAKE) --no-print-directory built-tests
 	@$(MAKE) --no-print-directory --jobs 3 tests-of-simulator tests-of-tools tests-of-hosts
+
+# The page first: the server embeds it, and would be built once more.
+page-and-check: web
+	@$(MAKE) --no-print-directory check
 
 check: rust-tools deny ## format, lints, dependencies, tidy rules, unit tests: before every commit
 	cargo fmt --all --check
