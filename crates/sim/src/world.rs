@@ -37,6 +37,8 @@ use std::time::Duration;
 use witnesses::Forgetful;
 
 const BLOCK: usize = 4096;
+/// Of a zone, which is a column of a segment.
+const ZONE_BLOCKS: u64 = 32;
 /// Virtual time after which clients that still work are stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What one step of a pool may [count](reactor::count_work) at most. Pools of worlds are small, so
@@ -318,7 +320,7 @@ impl World {
         self.unnamed.set(0);
         let (shards, slice_blocks) = self.shards();
         let options = CreateOptions {
-            zone_bytes: Some(32 * BLOCK as u64),
+            zone_bytes: Some(ZONE_BLOCKS * BLOCK as u64),
             settings: Settings {
                 slice_blocks,
                 ..self.settings()

@@ -192,6 +192,18 @@ fn drives_stay_where_what_shards_keep_open_is_most_of_a_pool() {
     lives(&options);
 }
 
+/// A world of segments that are nearly as wide as there are drives, which differ in size: more room
+/// goes with one than it has.
+#[test]
+fn drives_stay_where_segments_are_nearly_as_wide_as_there_are_drives() {
+    let options = Options {
+        wide: Some(true),
+        shards_max: 8,
+        ..Options::new(140_000_565)
+    };
+    lives(&options);
+}
+
 /// A world whose pool, nearly full and with a promise to a volume, is opened with more shards than
 /// before: the segments that these keep open are not there for what was promised.
 #[test]

@@ -5,8 +5,8 @@
 //! them, have taken an eighth of it for what is overwritten. A promise, that it will hold a volume:
 //! only if it comes to more than half, for what was overwritten since the last merge may count
 //! twice as well. To let a drive go: only if too few would be left, or if a quarter of what they
-//! can hold might not be enough. All that the drive has goes with it, as every shard keeps as many
-//! segments open as before. These pools have some thirty segments, so what is open, half empty or
+//! can hold might not be enough. That depends on how wide segments are, and on the sizes of drives.
+//! Every shard keeps as many segments open as before. These pools have some thirty segments, so what is open, half empty or
 //! kept for the cleaner is much of a smaller one.
 //!
 //! Zones that a former holder of the pool may still write to are no space for a while, and where
@@ -15,8 +15,9 @@
 //! Each shard keeps segments open. A pool that is served with more shards than before, and that is
 //! too full for them, may break its promises.
 
-use super::{BLOCK, Served, World};
+use super::{BLOCK, Served, World, ZONE_BLOCKS};
 use crate::model::Image;
+use pool::Level;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
@@ -38,8 +39,6 @@ pub(crate) struct Fill {
     under_way: u64,
     /// What it can hold on the drives that it has, but for what is left to a former holder.
     usable: u64,
-    /// The size of the largest drive that works.
-    drive: u64,
     shards: usize,
 }
 
@@ -63,9 +62,9 @@ impl Fill {
     }
 
     /// False if one of `drives` that work could certainly go, and a pool that survives the loss
-    /// of `lost_max` would go on.
-    fn may_keep(self, drives: usize, lost_max: usize) -> bool {
-        let usable = self.usable.saturating_sub(self.drive);
+    /// of `lost_max` would go on. So much that it can hold is `gone` with the drive, at most.
+    fn may_keep(self, drives: usize, lost_max: usize, gone: u64) -> bool {
+        let usable = self.usable.saturating_sub(gone);
         drives <= lost_max + 1 || 4 * self.held > usable
     }
 }
@@ -80,6 +79,22 @@ pub(crate) struct Asked {
     before: Fill,
 }
 
+/// So many blocks of data segments hold, over drives of some sizes, if they are `width` wide or as
+/// wide as there are drives. Of two columns of a segment each has a drive of its own.
+fn holds(level: Level, width: usize, sizes: &[u64]) -> u64 {
+    let width = width.min(sizes.len()) as u64;
+    let (width, data) = match level {
+        Level::Raid0 => (width, width),
+        Level::Raid1 => (width, 1),
+        Level::Raid5 => (width, width.saturating_sub(1)),
+        Level::Raid6 => (width, width.saturating_sub(2)),
+        Level::Raid10 => (width & !1, width / 2),
+    };
+    let fits = |rows: &u64| sizes.iter().map(|size| size.min(rows)).sum::<u64>() >= width * rows;
+    let most = sizes.iter().copied().max().unwrap_or(0);
+    data * (0..=most).rev().find(fits).unwrap_or(0)
+}
+
 impl World {
     /// How full the pool may be now.
     fn fill(&self, pool: &Served) -> Fill {
@@ -90,13 +105,10 @@ impl World {
         let (volumes, status) = (pool.volumes(), pool.status());
         let promised = volumes.iter().filter(|volume| volume.reserved);
         let promised: u64 = promised.map(|volume| volume.bytes).sum();
-        let active = status.drives.iter().filter(|drive| drive.active);
-        let largest = active.map(|drive| drive.bytes).max();
         Fill {
             held: written + promised / BLOCK as u64 + self.unnamed.get(),
             under_way,
             usable: status.usable_bytes.saturating_sub(status.quarantined_bytes) / BLOCK as u64,
-            drive: largest.unwrap_or(0) / BLOCK as u64,
             shards: pool.shards(),
         }
     }
@@ -158,6 +170,17 @@ impl World {
         }
     }
 
+    /// So many blocks fewer segments hold, at most, without the largest of drives of some sizes: more
+    /// than it has, where they are nearly as wide as there are drives, and these differ.
+    fn goes_with_a_drive(&self, mut sizes: Vec<u64>) -> u64 {
+        sizes.sort_unstable();
+        let before = holds(self.level, self.width, &sizes);
+        sizes.pop();
+        let after = holds(self.level, self.width, &sizes);
+        // There is no part of a segment, before or after.
+        before.saturating_sub(after) + 2 * ZONE_BLOCKS * self.width as u64
+    }
+
     /// Checks that one of `drives` that worked may not leave; `asked`, for no block, then.
     pub(super) fn check_stays(
         &self,
@@ -166,10 +189,12 @@ impl World {
         drives: usize,
     ) -> Result<(), String> {
         let (now, status) = (self.fill(pool), pool.status());
-        let left = status.drives.iter().filter(|drive| drive.active).count();
+        let active = status.drives.iter().filter(|drive| drive.active);
+        let sizes: Vec<u64> = active.map(|drive| drive.bytes / BLOCK as u64).collect();
+        let (left, gone) = (sizes.len(), self.goes_with_a_drive(sizes));
         let may = |drives| {
             let mut fills = [asked.before, now].into_iter();
-            fills.any(|fill: Fill| fill.may_keep(drives, self.lost_max))
+            fills.any(|fill: Fill| fill.may_keep(drives, self.lost_max, gone))
         };
         match self.options.rivals || may(drives) || may(left) {
             true => Ok(()),
