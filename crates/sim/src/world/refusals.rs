@@ -91,7 +91,7 @@ fn holds(level: Level, width: usize, sizes: &[u64]) -> u64 {
         Level::Raid10 => (width & !1, width / 2),
     };
     let fits = |rows: &u64| sizes.iter().map(|size| size.min(rows)).sum::<u64>() >= width * rows;
-    let most = sizes.iter().copied().max().unwrap_or(0);
+    let most = sizes.iter().sum::<u64>() / width.max(1);
     data * (0..=most).rev().find(fits).unwrap_or(0)
 }
 
