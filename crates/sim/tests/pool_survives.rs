@@ -241,6 +241,17 @@ fn a_late_label_and_a_silent_drive_keep_an_opening_no_longer_than_the_drive_is_s
     lives(&options);
 }
 
+/// A world in which a process opens the pool and dies. Its label lands on one drive after the next
+/// process has looked at the drives: that is no other host.
+#[test]
+fn a_label_that_lands_while_the_pool_is_opened_again_is_no_other_host() {
+    let options = Options {
+        shards_max: 3,
+        ..Options::new(140_002_045)
+    };
+    lives(&options);
+}
+
 /// A world in which a host stood still while it opened a pool that nobody had. Another took the
 /// pool meanwhile, and stood still in its turn. The first went on, and took it without force.
 #[test]

@@ -185,9 +185,22 @@ pub(crate) async fn enter<D: BlockDevice>(
     options: &OpenOptions,
     claim: u64,
 ) -> Result<Entered, PoolError> {
-    let (mut looked, mut survey) = Survey::timely(drives, options, BTreeSet::new()).await?;
+    match enter_once(drives, options, claim).await? {
+        Entry::Mine(entered) => Ok(*entered),
+        Entry::Late(_) => match enter_once(drives, options, claim).await? {
+            Entry::Mine(entered) => Ok(*entered),
+            Entry::Late(other) => Err(held(&other)),
+        },
+    }
+}
+
+async fn enter_once<D: BlockDevice>(
+    drives: &[D],
+    options: &OpenOptions,
+    claim: u64,
+) -> Result<Entry, PoolError> {
+    let (looked, survey) = Survey::timely(drives, options, BTreeSet::new()).await?;
     let former = survey.newest.superblock.clone();
-    let late_until = late_until(&former, looked);
     let own = former.holder == options.host.0;
     if former.holder != NOBODY && !own && !options.force {
         return Err(held(&survey.newest));
@@ -197,56 +210,57 @@ pub(crate) async fn enter<D: BlockDevice>(
     survey.check_absent(&options.may_lack)?;
     // Nothing is written to drives whose tables cannot be used.
     survey.newest.tables().await?;
-    let found_at = survey.last_sequence;
-    let (halved, lost) = (survey.halved(), survey.lost());
     let wait = claim_stands_for(forced, own, looked);
+    let mut found = Entered {
+        found_at: survey.last_sequence,
+        former_claim: (!forced).then_some(former.claim.get()),
+        forced,
+        late_until: late_until(&former, looked),
+        looked,
+        lost: survey.lost(),
+        halved: survey.halved(),
+        survey,
+    };
     let mut yielded = false;
     for _ in 0..CLAIMS_MAX {
         if forced || options.accept_loss {
             // Who had the pool, or drives that tell nothing, may know better.
-            survey.newest.superblock.set_apart(&[]);
+            found.survey.newest.superblock.set_apart(&[]);
         }
-        let number = survey.last_sequence + 1;
+        let number = found.survey.last_sequence + 1;
         // As long again is left for what is written to reach the drives.
-        let until = looked + wait / 2;
-        let mut silent = survey.silent.clone();
-        let host = options.host.0;
+        let until = found.looked + wait / 2;
+        let mut silent = found.survey.silent.clone();
         let claim_of = ClaimOf {
-            host,
+            host: options.host.0,
             taken_from,
             claim,
         };
-        let claimed = write_claim(drives, &survey, until, claim_of, &mut silent).await?;
+        let claimed = write_claim(drives, &found.survey, until, claim_of, &mut silent).await?;
         if claimed {
             reactor::sleep(wait).await;
         }
-        (looked, survey) = Survey::timely(drives, options, silent).await?;
-        match survey.standing(claim, number, &former) {
-            Standing::Alone if claimed => {
-                return Ok(Entered {
-                    survey,
-                    found_at,
-                    former_claim: (!forced).then_some(former.claim.get()),
-                    forced,
-                    late_until,
-                    looked,
-                    lost,
-                    halved,
-                });
-            }
-            Standing::Lost(other) if yielded || !is_earlier_life(&other, &former, options) => {
+        (found.looked, found.survey) = Survey::timely(drives, options, silent).await?;
+        match found.survey.standing(claim, number, &former) {
+            Standing::Alone if claimed => return Ok(Entry::Mine(Box::new(found))),
+            Standing::Lost(other) if yielded || other.superblock.holder != options.host.0 => {
                 return Err(held(&other));
             }
             Standing::Lost(other) => {
                 yielded = true;
-                let look = survey.unless_gone_on(drives, options, &other, wait.max(ENTRY));
-                (looked, survey) = look.await?;
+                let had_opened = other.superblock.incarnation != former.incarnation;
+                let after = if had_opened { LEASE } else { wait.max(ENTRY) };
+                let look = found.survey.unless_gone_on(drives, options, &other, after);
+                (found.looked, found.survey) = look.await?;
+                if had_opened {
+                    return Ok(Entry::Late(other));
+                }
             }
             Standing::Alone | Standing::Contested => {}
         }
     }
     Err(PoolError::StillInUse {
-        holder: hexadecimal(&survey.newest.superblock.holder),
+        holder: hexadecimal(&found.survey.newest.superblock.holder),
     })
 }
 
@@ -278,11 +292,12 @@ fn claim_stands_for(forced: bool, own: bool, looked: Instant) -> Duration {
     }
 }
 
-/// Says that a claim may be what a process of this very host had begun to write when it died. A
-/// process that lives says more when it has the pool.
-fn is_earlier_life(other: &Slot, former: &Superblock, options: &OpenOptions) -> bool {
-    let theirs = &other.superblock;
-    theirs.holder == options.host.0 && theirs.incarnation == former.incarnation
+/// What comes of an attempt to take a pool.
+enum Entry {
+    Mine(Box<Entered>),
+    /// A process of this very host had opened the pool. Its last label came after a look at the
+    /// drives, so all is to be looked at anew.
+    Late(Box<Slot>),
 }
 
 /// What has become of a claim.
@@ -296,8 +311,9 @@ enum Standing {
 }
 
 impl Survey {
-    /// Looks again after a while, unless who has written `other` has written anything since. Who
-    /// lives goes on meanwhile; of who has died nothing comes any more.
+    /// Looks again after a while, unless the process that has written `other` has written anything
+    /// since. One of this host may have died before. One that lives says more when it has the pool,
+    /// and once more when it sees a claim of somebody else. Nothing comes of one that has died.
     async fn unless_gone_on<D: BlockDevice>(
         &self,
         drives: &[D],
