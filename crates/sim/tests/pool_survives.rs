@@ -180,6 +180,18 @@ fn a_drive_that_is_not_ready_when_it_joins_is_said_to_be_so() {
     lives(&options);
 }
 
+/// A world in which the pool goes on without drives after an outage, and a bad one of the others is
+/// not ready for some requests: hosts come again.
+#[test]
+fn reads_that_are_told_to_wait_after_an_outage_come_again() {
+    let options = Options {
+        outages: true,
+        shards_max: 3,
+        ..Options::new(150_000_592)
+    };
+    lives(&options);
+}
+
 /// A world of seven shards, whose segments to write are most of a small pool: the model once asked
 /// for more room than a drive less leaves.
 #[test]

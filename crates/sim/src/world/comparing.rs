@@ -2,7 +2,7 @@
 
 use super::{BLOCK, Device, Model, Served, World};
 use crate::model::{self, Image};
-use block::{BlockDevice, Buffer, Lba};
+use block::{BlockDevice, Lba};
 use pool::{SnapshotId, VolumeId};
 use std::collections::BTreeMap;
 
@@ -81,8 +81,7 @@ impl World {
         let mut at = 0;
         while at < size {
             let blocks = (size - at).min(16);
-            let buffer = Buffer::new(blocks as usize * BLOCK);
-            let (buffer, result) = device.read(Lba(at), buffer).await;
+            let (buffer, result) = self.read_in_time(device, Lba(at), blocks).await;
             self.still_holds()?;
             result.map_err(|error| format!("{id}: blocks {at}+{blocks} do not read: {error}"))?;
             let mut model = self.model.borrow_mut();

@@ -2,9 +2,9 @@
 //! Requests meanwhile may be told to try again, and a pool may go offline. Nothing is lost by that,
 //! and nothing is told to be.
 
-use super::{PATIENCE, Served, World};
+use super::{BLOCK, Device, PATIENCE, Served, World};
 use crate::drive::SimDrive;
-use block::IoError;
+use block::{BlockDevice, Buffer, IoError, Lba};
 use pool::{PoolError, PoolState};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -16,6 +16,9 @@ const BEGINS_MAX: u64 = 21;
 /// It lasts less than 2 to the power of so many microseconds: eight seconds, which is less than
 /// pools wait for drives.
 const LASTS_MAX: u64 = 23;
+
+/// A read is told so often at most that a drive is not ready, once the outage is over.
+const READS_MAX: usize = 200;
 
 /// What there has been of outages.
 #[derive(Default)]
@@ -111,6 +114,27 @@ impl World {
         self.outage_is_over().await;
         let opened = reactor::timeout(PATIENCE, self.open(drives, force)).await;
         opened.map_err(|_| "the pool is not opened")?
+    }
+
+    /// Reads after an outage, as often as hosts would. The pool may do without drives since, and a
+    /// bad one of the others may not be ready for some requests.
+    pub(super) async fn read_in_time(
+        &self,
+        device: &Device,
+        at: Lba,
+        blocks: u64,
+    ) -> (Buffer, Result<(), IoError>) {
+        let mut reads = 1;
+        loop {
+            let buffer = Buffer::new(blocks as usize * BLOCK);
+            let (buffer, result) = device.read(at, buffer).await;
+            let waits = result == Err(IoError::NotReady) && self.outages.in_this_life.get();
+            if !waits || reads == READS_MAX {
+                return (buffer, result);
+            }
+            reads += 1;
+            reactor::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// A life begins: its drives are ready.

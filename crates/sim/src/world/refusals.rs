@@ -5,9 +5,9 @@
 //! them, have taken an eighth of it for what is overwritten. A promise, that it will hold a volume:
 //! only if it comes to more than half, for what was overwritten since the last merge may count
 //! twice as well. To let a drive go: only if too few would be left, or if a quarter of what they
-//! can hold might not be enough. That depends on how wide segments are, and on the sizes of drives.
-//! Every shard keeps as many segments open as before. These pools have some thirty segments, so what is open, half empty or
-//! kept for the cleaner is much of a smaller one.
+//! can hold might not be enough. That depends on how wide segments are, and on the sizes of
+//! drives. Every shard keeps as many segments open as before. These pools have some thirty
+//! segments, so what is open, half empty or kept for the cleaner is much of a smaller one.
 //!
 //! Zones that a former holder of the pool may still write to are no space for a while, and where
 //! hosts take the pool from one another a drive may be kept for any reason.
@@ -170,8 +170,8 @@ impl World {
         }
     }
 
-    /// So many blocks fewer segments hold, at most, without the largest of drives of some sizes: more
-    /// than it has, where they are nearly as wide as there are drives, and these differ.
+    /// So many blocks fewer segments hold, at most, without the largest of drives of some sizes.
+    /// That is more than it has, where they are nearly as wide as there are drives, which differ.
     fn goes_with_a_drive(&self, mut sizes: Vec<u64>) -> u64 {
         sizes.sort_unstable();
         let before = holds(self.level, self.width, &sizes);
