@@ -5,8 +5,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build deb release demo test page-and-check check units doc deny process-tests vm-test bench bench-history lab fuzz clean \
-	web web-test neon-test rust-tools vm-tools clock-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
+.PHONY: help build deb release demo test page-and-check check units doc deny process-tests vm-test bench bench-history \
+	lab fuzz clean web web-test neon-test rust-tools vm-tools clock-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
 	ansible-tools package-tools cinder-tools csi-tools postgres-tools browser-tools tools built-tests \
 	tests-of-tools tests-of-simulator tests-of-processes tests-of-hosts \
 	report-pictures console-pictures test-long attacks-long restarts-long playbooks-long xfstests-long postgres-long \

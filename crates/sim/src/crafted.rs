@@ -15,7 +15,8 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 
 const BLOCK: usize = 4096;
-const LABEL: &[u8] = b"FLSHYARD";
+/// A superblock begins so.
+pub(crate) const LABEL: &[u8] = b"FLSHYARD";
 const HEADER: &[u8] = b"FYST";
 const NODE: &[u8] = b"FYMN";
 const DRIVE_BLOCKS: Place = places::field("drive_blocks", 112, 8);

@@ -82,12 +82,12 @@ impl<D: BlockDevice + 'static> Core<D> {
         choose: impl Fn() -> Option<u32>,
     ) -> (Window, Vec<Victim>) {
         let _reading = self.reading();
-        let alone = self.state.borrow().share.shards == 1;
+        let has_all = self.state.borrow().share.has_all();
         let mut gathering = Gathering {
             wanted: wanted.max(1),
             looked_at: 0,
             found: 0,
-            room: alone.then(|| moved_room(&self.state.borrow(), &self.rules())),
+            room: has_all.then(|| moved_room(&self.state.borrow(), &self.rules())),
             fits: true,
             begun: None,
             emptied: Vec::new(),
@@ -270,10 +270,9 @@ impl<D: BlockDevice + 'static> Core<D> {
     fn line_up(&self, mut piece: Vec<Move>, waiting: &mut Waiting) {
         // Neighbours that meet again are read together later.
         piece.sort_unstable_by_key(|moved| moved.owner());
-        let one_shard = self.state.borrow().share.shards == 1;
-        let (again, first): (Vec<Move>, Vec<Move>) = piece
-            .into_iter()
-            .partition(|moved| one_shard && moved.again);
+        let has_all = self.state.borrow().share.has_all();
+        let (again, first): (Vec<Move>, Vec<Move>) =
+            piece.into_iter().partition(|moved| has_all && moved.again);
         waiting.first.extend(first);
         waiting.again.extend(again);
     }

@@ -185,15 +185,17 @@ pub(crate) async fn enter<D: BlockDevice>(
     options: &OpenOptions,
     claim: u64,
 ) -> Result<Entered, PoolError> {
-    match enter_once(drives, options, claim).await? {
+    let mut entry = enter_once(drives, options, claim).await?;
+    if let Entry::Late(_) = entry {
+        entry = enter_once(drives, options, claim).await?;
+    }
+    match entry {
         Entry::Mine(entered) => Ok(*entered),
-        Entry::Late(_) => match enter_once(drives, options, claim).await? {
-            Entry::Mine(entered) => Ok(*entered),
-            Entry::Late(other) => Err(held(&other)),
-        },
+        Entry::Late(other) => Err(held(&other)),
     }
 }
 
+/// Does so by one look at who had the pool before.
 async fn enter_once<D: BlockDevice>(
     drives: &[D],
     options: &OpenOptions,

@@ -19,6 +19,11 @@ pub(crate) struct Share {
 }
 
 impl Share {
+    /// There is one shard.
+    pub fn has_all(self) -> bool {
+        self.shards == 1
+    }
+
     /// The shard that `block` belongs to.
     pub fn owner(self, block: u64) -> ShardId {
         match self.shards {

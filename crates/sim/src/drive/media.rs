@@ -1,6 +1,7 @@
 //! [`Media`]: what a drive has, what it only says that it has, and what is on its way.
 
 use super::{BLOCK, Content};
+use crate::crafted::LABEL;
 use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -57,8 +58,6 @@ pub(super) struct Media {
     pub undone: BTreeMap<u64, Content>,
 }
 
-/// A superblock begins so.
-const SUPERBLOCK: &[u8] = b"FLSHYARD";
 /// How many blocks are known that were written last.
 const RECENT: usize = 64;
 
@@ -107,7 +106,7 @@ impl Media {
         match self.flights.get(&flight) {
             Some(Flight::Write { bytes, .. }) => {
                 let mut blocks = bytes.chunks(BLOCK);
-                blocks.any(|block| block.starts_with(SUPERBLOCK))
+                blocks.any(|block| block.starts_with(LABEL))
             }
             _ => false,
         }

@@ -102,17 +102,18 @@ impl World {
         drives: Vec<SimDrive>,
         force: bool,
     ) -> Result<Served, String> {
-        let mut opened = reactor::timeout(PATIENCE, self.open(drives.clone(), force)).await;
+        let open = || reactor::timeout(PATIENCE, self.open(drives.clone(), force));
+        let mut opened = open().await;
         if opened.is_err() && self.late_label.get() {
             drives.iter().for_each(|drive| drive.hang(false));
-            opened = reactor::timeout(PATIENCE, self.open(drives.clone(), force)).await;
+            opened = open().await;
         }
         let opened = opened.map_err(|_| "the pool is not opened")?;
         if opened.is_ok() || !self.outages.in_this_life.get() {
             return opened;
         }
         self.outage_is_over().await;
-        let opened = reactor::timeout(PATIENCE, self.open(drives, force)).await;
+        let opened = open().await;
         opened.map_err(|_| "the pool is not opened")?
     }
 
