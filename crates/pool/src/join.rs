@@ -1,6 +1,7 @@
 //! [`join_all`]: several futures at once, for the columns of a stripe.
 
 use crate::mutation::Mutation;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -51,26 +52,39 @@ pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) ->
     slots.into_iter().filter_map(output).collect()
 }
 
-/// Waits until so many of `futures` have ended well, or all have ended. What they gave is in no
-/// order.
+/// Waits until so many of `futures` have ended well, or all have ended. The first so many begin at
+/// once, a further one in place of each that fails, and all of them when that takes longer than
+/// `patience`. What they gave is in no order.
 pub(crate) async fn first_good<T, E, F: Future<Output = Result<T, E>>>(
     futures: impl IntoIterator<Item = F>,
     enough: usize,
+    patience: Duration,
 ) -> (Vec<T>, Vec<E>) {
-    let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
+    let mut further: VecDeque<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
+    let first = enough.min(further.len());
+    let mut running: Vec<Pin<Box<F>>> = further.drain(..first).collect();
     let (mut good, mut bad) = (Vec::new(), Vec::new());
+    let mut sleep = pin!(reactor::sleep(patience));
     poll_fn(|context| {
-        running.retain_mut(|future| match future.as_mut().poll(context) {
-            Poll::Ready(Ok(output)) => {
-                good.push(output);
-                false
+        if !further.is_empty() && sleep.as_mut().poll(context).is_ready() {
+            running.extend(further.drain(..));
+        }
+        let mut place = 0;
+        while let Some(future) = running.get_mut(place) {
+            match future.as_mut().poll(context) {
+                Poll::Ready(Ok(output)) => good.push(output),
+                Poll::Ready(Err(error)) => {
+                    bad.push(error);
+                    running.extend(further.pop_front());
+                }
+                Poll::Pending => {
+                    place += 1;
+                    continue;
+                }
             }
-            Poll::Ready(Err(error)) => {
-                bad.push(error);
-                false
-            }
-            Poll::Pending => true,
-        });
+            // The last one takes its place, and is polled next.
+            drop(running.swap_remove(place));
+        }
         match good.len() >= enough || running.is_empty() {
             true => Poll::Ready(()),
             false => Poll::Pending,
@@ -154,4 +168,39 @@ pub(crate) async fn join<L: Future, R: Future>(left: L, right: R) -> (L::Output,
         }
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reactor::{Instant, Reactor};
+
+    const PATIENCE: Duration = Duration::from_millis(500);
+
+    /// Asks for so many good answers of those that come after so many milliseconds, or are errors;
+    /// how many there are of each, and after how many milliseconds.
+    fn asked(enough: usize, answers: &'static [Result<u64, u64>]) -> (usize, usize, u64) {
+        Reactor::simulated(1).run(async move {
+            let begun = reactor::now();
+            let futures = answers.iter().map(|answer| async move {
+                let (Ok(after_ms) | Err(after_ms)) = *answer;
+                reactor::sleep(Duration::from_millis(after_ms)).await;
+                answer.map_err(drop).map(drop)
+            });
+            let (good, bad) = first_good(futures, enough, PATIENCE).await;
+            let took: Duration = Instant::saturating_since(reactor::now(), begun);
+            (good.len(), bad.len(), took.as_millis() as u64)
+        })
+    }
+
+    #[test]
+    fn others_are_asked_in_place_of_those_that_fail_and_when_it_takes_long() {
+        assert_eq!(asked(2, &[Ok(10), Ok(20), Err(0)]), (2, 0, 20));
+        assert_eq!(asked(2, &[Ok(10), Err(5), Ok(20), Err(0)]), (2, 1, 25));
+        assert_eq!(asked(2, &[Err(1), Err(2), Ok(10), Ok(20)]), (2, 2, 22));
+        assert_eq!(asked(2, &[Ok(10), Ok(60_000), Ok(20), Ok(30)]), (2, 0, 520));
+        assert_eq!(asked(2, &[Err(1), Ok(9), Err(2)]), (1, 2, 9));
+        assert_eq!(asked(3, &[Ok(1), Ok(2)]), (2, 0, 2));
+        assert_eq!(asked(1, &[]), (0, 0, 0));
+    }
 }

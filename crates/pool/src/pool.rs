@@ -29,7 +29,8 @@ use crate::labels::slots::{ANSWERS_WITHIN, Slot, bring_up};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::ATOMIC_BLOCKS;
 use crate::map::overlay::Overlay;
-use crate::membership::fence::{self, Survey};
+use crate::membership::entry;
+use crate::membership::survey::Survey;
 use crate::membership::unresponsive_drives::watch_silence;
 use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
@@ -100,7 +101,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             return Err(PoolError::Invalid("a slice is a multiple of 16 blocks"));
         }
         let claim = options.entropy.word()?;
-        let entered = Box::pin(fence::enter(&drives, &options, claim)).await?;
+        let entered = Box::pin(entry::enter(&drives, &options, claim)).await?;
         let Survey {
             slots,
             damaged,
@@ -122,7 +123,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             damaged,
         };
         let body = newest.tables().await?;
-        fence::check_fresh(&newest, entered.looked)?;
+        entry::check_fresh(&newest, entered.looked)?;
         let given = drives.into_iter().zip(&slots).zip(&choice.current);
         let (members, positions) = bring_up_all(given, &newest).await;
         let before = Before {

@@ -192,6 +192,17 @@ fn reads_that_are_told_to_wait_after_an_outage_come_again() {
     lives(&options);
 }
 
+/// A world in which one drive tells nothing of its label while it answers everything else. Others
+/// were asked half a second later, each time tables were published: hosts waited for a minute.
+#[test]
+fn a_drive_that_refuses_to_tell_who_has_the_pool_holds_nobody_up() {
+    let options = Options {
+        liars: true,
+        ..Options::new(172_000_174)
+    };
+    lives(&options);
+}
+
 /// A world of seven shards, whose segments to write are most of a small pool: the model once asked
 /// for more room than a drive less leaves.
 #[test]
