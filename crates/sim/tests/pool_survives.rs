@@ -203,6 +203,18 @@ fn a_drive_that_refuses_to_tell_who_has_the_pool_holds_nobody_up() {
     lives(&options);
 }
 
+/// A world in which all of a small pool is kept open by seven shards: it holds nothing, and can
+/// spare no drive.
+#[test]
+fn drives_stay_where_what_shards_keep_open_is_all_of_a_pool() {
+    let options = Options {
+        bad_drives: false,
+        shards_max: 8,
+        ..Options::new(180_000_345)
+    };
+    lives(&options);
+}
+
 /// A world of seven shards, whose segments to write are most of a small pool: the model once asked
 /// for more room than a drive less leaves.
 #[test]

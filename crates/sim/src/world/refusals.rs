@@ -62,10 +62,11 @@ impl Fill {
     }
 
     /// False if one of `drives` that work could certainly go, and a pool that survives the loss
-    /// of `lost_max` would go on. So much that it can hold is `gone` with the drive, at most.
+    /// of `lost_max` would go on. So much that it can hold is `gone` with the drive, at most. One
+    /// that can hold nothing then has no drive to spare, empty as it may be.
     fn may_keep(self, drives: usize, lost_max: usize, gone: u64) -> bool {
         let usable = self.usable.saturating_sub(gone);
-        drives <= lost_max + 1 || 4 * self.held > usable
+        drives <= lost_max + 1 || 4 * self.held >= usable
     }
 }
 
