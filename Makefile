@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help build deb release demo test page-and-check check units doc deny process-tests vm-test bench bench-history \
 	lab fuzz clean web web-test neon-test rust-tools vm-tools clock-tools drive-tools lab-tools node-tools telemetry-tools api-tools \
-	ansible-tools package-tools cinder-tools csi-tools postgres-tools browser-tools tools built-tests \
+	ansible-tools package-tools cinder-tools csi-tools store-tools postgres-tools browser-tools tools built-tests \
 	tests-of-tools tests-of-simulator tests-of-processes tests-of-hosts \
 	report-pictures console-pictures test-long attacks-long restarts-long playbooks-long xfstests-long postgres-long \
 	fsx-long api-long kubernetes-long mutations-long hosts-long databases-long \
@@ -67,7 +67,7 @@ LONG := attacks-long restarts-long playbooks-long xfstests-long postgres-long fs
 	mutations-long hosts-long databases-long soak neon-test fuzz
 # What brings the tools of `make process-tests`.
 PROCESS_TOOLS := clock-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools \
-	package-tools cinder-tools csi-tools
+	package-tools cinder-tools csi-tools store-tools
 # Programs of tests that wait for others' tools for the most part, and run beside the rest.
 TOOLS_TESTS := ansible cinder database generated_clients lab openapi
 # Programs of tests that only compute: they get what processors the rest leave.
@@ -326,6 +326,11 @@ csi-tools:
 	@.ci/install --packages e2fsprogs xfsprogs mount
 	@.ci/install --csi-sanity $(FLASHYARD_LAB_TOOLS)
 	@.ci/install --kubernetes $(FLASHYARD_LAB_TOOLS)
+
+# An S3 store over files.
+store-tools:
+	@.ci/install --packages openjdk-17-jre-headless
+	@.ci/install --s3proxy $(FLASHYARD_LAB_TOOLS)
 
 browser-tools:
 	@.ci/install --packages chromium

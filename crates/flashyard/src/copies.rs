@@ -5,6 +5,7 @@
 
 mod aside;
 mod error;
+mod object;
 mod onlooker;
 mod receive;
 mod replicate;

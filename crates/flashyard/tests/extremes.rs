@@ -59,7 +59,7 @@ const NUMBERS: [&str; 25] = [
 ];
 
 /// Words in the help for what is text, and is tried as text.
-const WORDS: [&str; 35] = [
+const WORDS: [&str; 36] = [
     "ADDRESS:PORT",
     "DIGITS",
     "DIR",
@@ -95,6 +95,7 @@ const WORDS: [&str; 35] = [
     "URL",
     "VERIFY",
     "VOLUME=NAME",
+    "s3://BUCKET/KEY",
 ];
 
 /// How each command that takes a value is called otherwise; `NODE` stands for the node's address

@@ -15,7 +15,7 @@ mod writer;
 pub use error::StreamError;
 pub use header::{Header, NAME_BYTES_MAX, Origin};
 pub use reader::Reader;
-pub use record::{BLOCK_BYTES, DATA_BYTES_MAX, Record, Totals};
+pub use record::{BLOCK_BYTES, DATA_BYTES_MAX, Record, Totals, bytes_max};
 pub use writer::Writer;
 
 #[cfg(test)]

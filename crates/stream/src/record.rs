@@ -13,6 +13,19 @@ pub(crate) const SUMMED_BYTES: usize = 24;
 /// Bytes of what the last record says.
 pub(crate) const END_BYTES: usize = 32;
 
+/// More than what comes before the first record, and the last one.
+const ENDS_BYTES: u64 = 64 << 10;
+
+/// How long the stream of a volume may get: each block may be a record of its own, which does not
+/// compress.
+#[must_use]
+pub fn bytes_max(volume_bytes: u64) -> u64 {
+    let records = volume_bytes / BLOCK_BYTES;
+    volume_bytes
+        .saturating_add(records.saturating_mul(HEAD_BYTES as u64))
+        .saturating_add(ENDS_BYTES)
+}
+
 /// What a stream says of a part of the volume. Parts come in order and do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {

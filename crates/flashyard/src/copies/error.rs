@@ -8,6 +8,8 @@ use client::ClientError;
 use initiator::LossReason;
 use stream::StreamError;
 
+use super::object::StoreError;
+
 /// Why a snapshot is not sent, or a volume does not receive.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
@@ -28,6 +30,8 @@ pub enum CopyError {
     Output(io::Error),
     #[error("standard input: {0}")]
     Input(io::Error),
+    #[error("{object}: {error}")]
+    Store { object: String, error: StoreError },
     #[error("{address}: {source}")]
     Target {
         address: String,

@@ -87,8 +87,8 @@ struct Reached {
 }
 
 impl Reached {
-    /// Takes endpoint, region and credentials from the `AWS_` variables of the environment, by which
-    /// other programs know them. No request has more than `bytes_max` bytes.
+    /// Takes endpoint, region and credentials from the `AWS_` variables of the environment, as
+    /// other programs do. No request has more than `bytes_max` bytes.
     fn of(object: &Object, bytes_max: u64) -> Result<Reached, CopyError> {
         let transfer = Duration::from_secs(bytes_max / BYTES_PER_SECOND_MIN);
         let client = ClientOptions::new()

@@ -25,6 +25,7 @@ pub use self::plan::in_pool;
 use self::plan::{Ground, Plan};
 use super::aside::Aside;
 use super::error::CopyError;
+use super::object::{Object, download};
 use super::onlooker::Onlooker;
 use super::transfer::Remote;
 use super::{Access, address, name};
@@ -34,8 +35,8 @@ use crate::snapshot;
 
 /// Receive what `snapshot send` wrote: make a volume, or bring one up to date
 ///
-/// Takes it from standard input. The volume changes once all of it has come, and gets a snapshot
-/// of the same name, on which the next stream builds.
+/// Takes it from standard input, or from an object of an S3 store. The volume changes once all of
+/// it has come, and gets a snapshot of the same name, on which the next stream builds.
 #[derive(Args)]
 pub struct Receive {
     /// The volume
@@ -55,6 +56,10 @@ pub struct Receive {
     /// Delete first what a receive of this volume has left that was killed
     #[arg(long)]
     pub(super) restart: bool,
+    /// Take the stream from this object; `AWS_` variables of the environment tell endpoint, region
+    /// and credentials
+    #[arg(long, value_name = "s3://BUCKET/KEY")]
+    pub(super) from: Option<Object>,
     #[command(flatten)]
     pub(super) access: Access,
     /// The volume is the replica of the one with this identity: nobody else writes to it, and it is
@@ -65,7 +70,12 @@ pub struct Receive {
 
 impl Receive {
     pub fn run(&self, node: &Node) -> Done {
-        let taken = self.receive_standard_input(&node.client)?;
+        let taken = match &self.from {
+            Some(object) => download(object, |pipe| {
+                self.receive(&node.client, pipe, || Onlooker::Terminal(Progress::start()))
+            })?,
+            None => self.receive_standard_input(&node.client)?,
+        };
         node.output
             .show(&taken, |taken| snapshot::list(std::slice::from_ref(taken)));
         Ok(())

@@ -238,6 +238,8 @@ impl OneCopy<'_> {
         Ok(SendSnapshot {
             name: in_pool(snapshot)?,
             since: base.map(in_pool).transpose()?,
+            to: None,
+            overwrite: false,
             access: Access {
                 called: Some(self.aside.clone()),
                 ..Access::default()
@@ -259,6 +261,7 @@ impl OneCopy<'_> {
             allow: Vec::new(),
             tenant: volume.tenant.clone(),
             restart: true,
+            from: None,
             access: Access {
                 called: Some(self.aside.clone()),
                 tls: match is_secure && !spec.in_the_clear {

@@ -13,6 +13,7 @@ use reactor::{Reactor, ReactorConfig, Task, blocking, spawn};
 use stream::{Header, Origin, Record, Totals, Writer};
 
 use super::error::CopyError;
+use super::object::{Object, upload};
 use super::onlooker::Onlooker;
 use super::transfer::{BATCH_BYTES, BATCH_PARTS, Contents, PART_BYTES, Part, Remote, Wanted};
 use super::{Access, address, size};
@@ -20,10 +21,11 @@ use crate::connection::{Done, Node};
 use crate::output;
 use crate::progress::Progress;
 
-/// Send a snapshot to standard output, or what changed since an earlier one
+/// Send a snapshot to standard output or an S3 store, or what changed since an earlier one
 ///
-/// The stream goes to `volume receive` on another node, or to a file. It is compressed and has
-/// checksums, and is not encrypted. Reads from a clone that is there for the time.
+/// The stream goes to `volume receive` on another node, to a file, or to an object. It is
+/// compressed and has checksums, and is not encrypted. Reads from a clone that is there for the
+/// time.
 #[derive(Args)]
 pub struct SendSnapshot {
     /// The snapshot, as NAME or POOL/NAME
@@ -31,6 +33,13 @@ pub struct SendSnapshot {
     /// Send only what may differ from this snapshot of the pool, which the receiver has to have
     #[arg(long, value_name = "NAME")]
     pub(super) since: Option<SnapshotName>,
+    /// Store the stream as this object, which is there once all was sent; `AWS_` variables of the
+    /// environment tell endpoint, region and credentials
+    #[arg(long, value_name = "s3://BUCKET/KEY")]
+    pub(super) to: Option<Object>,
+    /// Replace an object that is there
+    #[arg(long, requires = "to")]
+    pub(super) overwrite: bool,
     #[command(flatten)]
     pub(super) access: Access,
     /// Data is written as it is: nothing is gained where the reader is this process.
@@ -53,7 +62,10 @@ struct Listing {
 
 impl SendSnapshot {
     pub fn run(&self, node: &Node) -> Done {
-        let (written, totals) = self.to_standard_output(&node.client)?;
+        let (written, totals) = match &self.to {
+            Some(object) => self.to_object(&node.client, object)?,
+            None => self.to_standard_output(&node.client)?,
+        };
         let Totals {
             data_bytes,
             zero_bytes,
@@ -77,6 +89,13 @@ impl SendSnapshot {
         }
         let output = output::stream().map_err(CopyError::Output)?;
         self.send(client, output, || Onlooker::Terminal(Progress::start()))
+    }
+
+    fn to_object(&self, client: &Client, object: &Object) -> Result<(u64, Totals), CopyError> {
+        let stream_bytes_max = stream::bytes_max(client.snapshot(&self.name)?.bytes);
+        upload(object, self.overwrite, stream_bytes_max, |pipe| {
+            self.send(client, pipe, || Onlooker::Terminal(Progress::start()))
+        })
     }
 
     /// Writes the stream; gives how many bytes it has, and of what.
