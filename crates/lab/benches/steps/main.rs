@@ -1,6 +1,7 @@
 //! For how long work on a large pool keeps its core from everybody else: 50,000 snapshots, a PB of
 //! drives in memory that is taken as it is written, as many shards as `SHARDS` says (1), all on one
-//! core. A step should take less than 10 ms. Prints a table, and writes `target/bench/steps.json`.
+//! core. A step should take less than 10 ms. Shards of one core share a turn: with many of them,
+//! the longest one has a step of each. Prints a table, and writes `target/bench/steps.json`.
 
 mod turns;
 

@@ -312,7 +312,11 @@ async fn read_tables_at<D: BlockDevice>(
 ) -> Result<Option<Encoded>, IoError> {
     let mut left = superblock.body_bytes.get() as usize;
     let blocks = left.div_ceil(BLOCK_BYTES) as u64;
-    let mut body = Vec::new();
+    // At once, for all drives: tables that grow would be copied in one step, those of every drive.
+    let mut body = match tables {
+        Tables::Kept => Vec::with_capacity(left),
+        Tables::Checked => Vec::new(),
+    };
     let mut checksum = Digest::new(CrcAlgorithm::Crc32Iscsi);
     for at in (start..start + blocks).step_by(PIECE_BLOCKS) {
         let piece = left.min(PIECE_BLOCKS * BLOCK_BYTES);
