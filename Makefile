@@ -250,8 +250,9 @@ hosts-long: rust-tools vm-tools ## what `make vm-test` tries with Linux 6.12 alo
 	$(DEBUG_FLASHYARD)
 	cargo test --workspace $(LONG_FEATURE) --test hosts -- --test-threads=2 --nocapture also_linux_6_1
 
-soak: build ## the simulator for SOAK_SECONDS: every scenario, several numbers of shards
-	.ci/soak $(FLASHYARD) $(SOAK_SECONDS) $(FLASHYARD_SIM_SEED)
+soak: web ## the simulator for SOAK_SECONDS: every scenario, several numbers of shards
+	cargo build --profile soak -p flashyard
+	.ci/soak $${CARGO_TARGET_DIR:-target}/soak/flashyard $(SOAK_SECONDS) $(FLASHYARD_SIM_SEED)
 
 bench: ## throughput and latency tables (target/bench/*.json); see docs/TESTING.md
 	@.ci/install --packages $(BENCH_PACKAGES)
