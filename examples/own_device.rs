@@ -12,10 +12,10 @@ use std::rc::Rc;
 
 use access::AllowedHosts;
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
-use reactor::{Reactor, ReactorConfig};
-use target::{
+use nvme_target::{
     Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
 };
+use reactor::{Reactor, ReactorConfig};
 
 const NQN: &str = "nqn.2026-11.example.flashyard:own-device";
 const BLOCK_BYTES: u32 = 4096;
@@ -130,7 +130,7 @@ fn main() -> anyhow::Result<()> {
             advertise: None,
             reuse_port: false,
             tls: false,
-            transport: target::Transport::Tcp,
+            transport: nvme_target::Transport::Tcp,
         })?;
         target.add_subsystem(SubsystemSettings {
             nqn: NQN.parse()?,

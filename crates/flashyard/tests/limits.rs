@@ -1,5 +1,5 @@
 //! Limits of volumes and tenants, over a real connection: never exceeded, kept through SIGKILL,
-//! changed live. That they are reached as well is proven where time is virtual: see `target`.
+//! changed live. That they are reached as well is proven where time is virtual: see `nvme_target`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use access::chap::{ChapHash, DhGroup};
 use access::{HostKeys, Nqn, Secret};
 use initiator::{Credentials, Prover};
-use target::authentication::{Authenticator, MESSAGE_BYTES_MAX, Verdict};
+use nvme_target::authentication::{Authenticator, MESSAGE_BYTES_MAX, Verdict};
 
 use crate::Input;
 

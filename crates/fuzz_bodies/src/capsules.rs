@@ -4,7 +4,7 @@
 use block::Buffer;
 use nvme::rdma::{ConnectRequest, KeyedDataBlock};
 use nvme::{IoOpcode, SglDescriptor, Status, SubmissionEntry};
-use target::transport::{Command, Connection, ConnectionSettings, Fetch, Reply, Work};
+use nvme_target::transport::{Command, Connection, ConnectionSettings, Fetch, Reply, Work};
 use zerocopy::IntoBytes;
 
 use crate::Input;

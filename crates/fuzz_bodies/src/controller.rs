@@ -5,7 +5,7 @@ use block::Buffer;
 use nvme::command::ReadWrite;
 use nvme::pdu::{CommandCapsule, CommonHeader, DataHeader, InitializeRequest, PduType, flags};
 use nvme::{IoOpcode, SglDescriptor, Status, SubmissionEntry, digest};
-use target::transport::{Command, Connection, ConnectionSettings, Part, Reply, Work};
+use nvme_target::transport::{Command, Connection, ConnectionSettings, Part, Reply, Work};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
 

@@ -20,12 +20,12 @@ use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba,
 use drive::NullDrive;
 use initiator::{ConnectOptions, Controller};
 use node::DriveTally;
-use reactor::cores::{Cores, CoresConfig};
-use serde_json::json;
-use target::{
+use nvme_target::{
     Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Tally, Target,
     TargetSettings,
 };
+use reactor::cores::{Cores, CoresConfig};
+use serde_json::json;
 
 const SUBSYSTEM: &str = "nqn.2026-11.example.flashyard:bench:counting";
 const HOST: &str = "nqn.2026-11.example.flashyard:bench";
@@ -169,7 +169,7 @@ async fn serve(links: Links) -> SocketAddr {
         advertise: None,
         reuse_port: false,
         tls: false,
-        transport: target::Transport::Tcp,
+        transport: nvme_target::Transport::Tcp,
     };
     let address = target.add_port(port).unwrap();
     // Lives as long as its core.

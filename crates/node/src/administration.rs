@@ -5,8 +5,8 @@
 use access::Nqn;
 use drive::EmulatedError;
 use nvme::Status;
+use nvme_target::{Administration, Answer, DriveNamespace, DriveReport, NamespaceChange, Wear};
 use reactor::cores::CoreHandle;
-use target::{Administration, Answer, DriveNamespace, DriveReport, NamespaceChange, Wear};
 
 use crate::NodeError;
 use crate::layout::Layout;

@@ -14,12 +14,12 @@ use std::time::Duration;
 use access::{AllowedHosts, HostKeys, Nqn, TlsKey};
 use block::{BlockDevice, Geometry};
 use drive::{Drive, FileDrive, FileOptions, MemoryDrive, NullDrive, NvmeDrive};
-use pool::Settings;
-use qos::Terms;
-use target::{
+use nvme_target::{
     Links, NamespaceSettings, PathState, PortSet, PortSettings, SubsystemSettings, Target,
     TargetError, TargetSettings,
 };
+use pool::Settings;
+use qos::Terms;
 
 use self::namespaces::Managed;
 use crate::NodeError;

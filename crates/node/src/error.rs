@@ -196,7 +196,7 @@ pub enum NodeError {
     },
     /// The target refused.
     #[error("{0}")]
-    Target(#[from] target::TargetError),
+    Target(#[from] nvme_target::TargetError),
     /// Data that was acknowledged could not be made durable while stopping.
     #[error("drive {drive} could not be flushed: {error}")]
     Flush {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use access::{HostKeys, Nqn, TlsKey};
 use nvme::FatalErrorStatus;
 use nvme::authentication::Failure;
-use target::{CloseReason, Fault, Loss, RefusalReason, Target, TargetEvent};
+use nvme_target::{CloseReason, Fault, Loss, RefusalReason, Target, TargetEvent};
 
 use crate::NodeError;
 use crate::core::Core;

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use block::Geometry;
+use nvme_target::PathState;
+use nvme_target::reservation::Reservations;
 use pool::HostId;
 use qos::Terms;
 use reactor::cores::CoreHandle;
 use reactor::sync::Mutex;
-use target::PathState;
-use target::reservation::Reservations;
 use uuid::Uuid;
 
 use self::administration::Administered;

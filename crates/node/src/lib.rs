@@ -42,6 +42,11 @@ pub use measure::{CoreMeasure, DriveCounts, DriveTally, Measures, VolumeCounts};
 pub use node::{CORE_THREAD_NAME, Node, check_machine};
 pub use nvme::fabrics::DISCOVERY_NQN;
 pub use nvme::reservation::ReservationType;
+pub use nvme_target::reservation::{Held, NO_HOST, Reservations, Unkept};
+pub use nvme_target::{
+    Asker, CONNECTIONS_MAX, ControllerIds, Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState,
+    Transport, address_for,
+};
 pub use pool::{
     ATTRIBUTES_BYTES_MAX, AbsentMember, Accounting, Counters, DamagedLabel, DriveChange,
     DriveHealth, DriveId, DriveStatus, Extent, Extents, Holder, HostId, Label, Level, Lost,
@@ -59,9 +64,4 @@ pub use spec::{
     SessionFacts, VolumeSpec,
 };
 pub use taking::Taking;
-pub use target::reservation::{Held, NO_HOST, Reservations, Unkept};
-pub use target::{
-    Asker, CONNECTIONS_MAX, ControllerIds, Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState,
-    Transport, address_for,
-};
 pub use volume::Volume;

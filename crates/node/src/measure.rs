@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use access::Nqn;
+use nvme_target::{Latency, NamespaceCounters};
 use reactor::Usage;
-use target::{Latency, NamespaceCounters};
 
 use crate::NodeError;
 use crate::core::Core;

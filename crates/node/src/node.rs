@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
+use nvme_target::reservation::Reservations;
+use nvme_target::{Links, PathState, Transport};
 use qos::Terms;
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
 use reactor::{Reactor, ReactorConfig};
-use target::reservation::Reservations;
-use target::{Links, PathState, Transport};
 
 use crate::NodeError;
 use crate::core::Core;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use block::IoError;
+use nvme_target::reservation::{HostId, Reservations};
+use nvme_target::{ControllerIds, PathState, Transport};
 use pool::{Counters, DamagedLabel, DriveId, Label, NewerFormat, PoolEvent, PoolStatus, VolumeId};
-use target::reservation::{HostId, Reservations};
-use target::{ControllerIds, PathState, Transport};
 use uuid::Uuid;
 
 /// What a node is built from; drives and volumes are added to the running node.
@@ -279,7 +279,7 @@ pub enum NodeEvent {
         /// The host's NVMe Qualified Name.
         host: String,
         /// What it did.
-        change: target::NamespaceChange,
+        change: nvme_target::NamespaceChange,
         /// The namespace concerned.
         nsid: u32,
     },

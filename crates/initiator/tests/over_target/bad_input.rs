@@ -15,8 +15,8 @@ use nvme::{
     AdminOpcode, CompletionEntry, FatalError, FatalErrorStatus as Fes, IoOpcode, SglDescriptor,
     Status, SubmissionEntry, field,
 };
+use nvme_target::TargetSettings;
 use reactor::{sleep, spawn};
-use target::TargetSettings;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, IntoBytes};
 

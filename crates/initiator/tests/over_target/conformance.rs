@@ -6,10 +6,10 @@ use std::time::Duration;
 use block::conformance::{Plan, check};
 use block::{BlockDevice, Buffer, Durability, Lba};
 use initiator::ConnectOptions;
+use nvme_target::TargetSettings;
+use nvme_target::transport::ConnectionSettings;
 use reactor::sim::NetworkModel;
 use reactor::{Reactor, ReactorConfig};
-use target::TargetSettings;
-use target::transport::ConnectionSettings;
 
 use crate::{Server, memory, options, simulate};
 

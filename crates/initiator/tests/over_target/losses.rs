@@ -10,8 +10,8 @@ use block::conformance::{Plan, check};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use initiator::{ConnectOptions, Controller, Error, LossReason, Reconnect, State};
 use nvme::Status;
+use nvme_target::{PathState, TargetSettings};
 use reactor::{now, sim, sleep, spawn};
-use target::{PathState, TargetSettings};
 
 use crate::{SUBSYSTEM, Server, faulty, memory, options, simulate};
 

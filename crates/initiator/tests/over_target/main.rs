@@ -19,10 +19,10 @@ use access::{AllowedHosts, Nqn};
 use block::Geometry;
 use drive::{Drive, FaultyDrive, MemoryDrive};
 use initiator::{ConnectOptions, Controller, Namespace};
-use reactor::Reactor;
-use target::{
+use nvme_target::{
     Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
 };
+use reactor::Reactor;
 
 pub(crate) const SUBSYSTEM: &str = "nqn.2026-11.example.flashyard:test:volume";
 pub(crate) const HOST: &str =
@@ -46,7 +46,7 @@ impl Server {
             advertise: None,
             reuse_port: false,
             tls: false,
-            transport: target::Transport::Tcp,
+            transport: nvme_target::Transport::Tcp,
         };
         let address = target.add_port(port).unwrap();
         let server = Server { target, address };

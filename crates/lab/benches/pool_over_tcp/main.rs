@@ -17,11 +17,11 @@ use block::BlockDevice;
 use initiator::ConnectOptions;
 use lab::load::{Pattern, PerfOptions, Stop, Workload, run};
 use made::{DEVICES, Device};
-use reactor::cores::{Cores, CoresConfig, Submitted};
-use serde_json::json;
-use target::{
+use nvme_target::{
     Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
 };
+use reactor::cores::{Cores, CoresConfig, Submitted};
+use serde_json::json;
 
 const SUBSYSTEM: &str = "nqn.2024-01.io.flashyard:bench";
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
@@ -212,7 +212,7 @@ fn export<D: BlockDevice + 'static>(device: Rc<D>) -> (Rc<dyn Serving>, std::net
         advertise: None,
         reuse_port: false,
         tls: false,
-        transport: target::Transport::Tcp,
+        transport: nvme_target::Transport::Tcp,
     };
     let address = target.add_port(port).expect("a free port");
     let nqn: Nqn = SUBSYSTEM.parse().expect("a name");

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use access::{AllowedHosts, Nqn};
 use block::{BlockDevice, Geometry};
 use drive::Drive;
-use target::{Administration, NamespaceChange, NamespaceSettings, PortSet, SubsystemSettings};
+use nvme_target::{Administration, NamespaceChange, NamespaceSettings, PortSet, SubsystemSettings};
 
 use super::{Core, MODEL, serial};
 use crate::NodeError;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use access::{AllowedHosts, Nqn};
 use drive::NamespaceState;
 use nvme::command::ALL_NAMESPACES;
+use nvme_target::NamespaceChange;
 use ssd::{NamespaceError, NamespaceRequest};
-use target::NamespaceChange;
 
 use super::{Layout, Places};
 use crate::NodeError;

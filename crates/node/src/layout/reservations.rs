@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use access::Nqn;
-use target::reservation::{Reservations, Unkept};
+use nvme_target::reservation::{Reservations, Unkept};
 
 use super::{Layout, VolumePlace};
 use crate::NodeError;
@@ -40,13 +40,14 @@ impl Layout {
     pub async fn keep_reservations(&self, keeper: ReservationKeeper) -> Result<(), NodeError> {
         let node = self.node;
         // The first core, where the layout is, decides on all of them.
-        let keep: target::reservation::ReservationKeeper = Arc::new(move |nqn, nsid, state| {
-            let (key, keeper) = ((nqn.clone(), nsid), keeper.clone());
-            Box::pin(async move {
-                let layout = Layout::of(node).map_err(failed)?;
-                layout.keep(key, state, keeper).await
-            })
-        });
+        let keep: nvme_target::reservation::ReservationKeeper =
+            Arc::new(move |nqn, nsid, state| {
+                let (key, keeper) = ((nqn.clone(), nsid), keeper.clone());
+                Box::pin(async move {
+                    let layout = Layout::of(node).map_err(failed)?;
+                    layout.keep(key, state, keeper).await
+                })
+            });
         let work = move |core: Rc<Core>| {
             let keep = Arc::clone(&keep);
             async move {

@@ -11,7 +11,7 @@ use nvme::fabrics::{
 use nvme::identify::{Cns, Identify};
 use nvme::pdu::{InitializeRequest, TerminateRequest};
 use nvme::{FatalError, SglDescriptor, Status};
-use target::{CloseReason, TargetEvent, TargetSettings};
+use nvme_target::{CloseReason, TargetEvent, TargetSettings};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::io::geometry;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use access::AllowedHosts;
 use block::{BlockDevice, Buffer, Durability, Lba};
 use initiator::{Controller, Namespace};
+use nvme_target::TargetSettings;
+use nvme_target::transport::ConnectionSettings;
 use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};
-use target::TargetSettings;
-use target::transport::ConnectionSettings;
 
 use crate::device::Memory;
 use crate::io::geometry;

@@ -9,7 +9,7 @@ use initiator::{ConnectOptions, Controller, discover};
 use nvme::event::AsyncEvent;
 use nvme::fabrics::DISCOVERY_NQN;
 use nvme::log::LogPage;
-use target::{TargetEvent, TargetSettings};
+use nvme_target::{TargetEvent, TargetSettings};
 
 use crate::device::Memory;
 use crate::io::geometry;

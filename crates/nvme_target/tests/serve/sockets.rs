@@ -13,10 +13,10 @@ use block::Geometry;
 use block::conformance::{self, Plan};
 use drive::{Drive, MemoryDrive};
 use initiator::{ConnectOptions, Controller};
-use reactor::cores::{Cores, CoresConfig};
-use target::{
+use nvme_target::{
     Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
 };
+use reactor::cores::{Cores, CoresConfig};
 
 const SUBSYSTEM: &str = "nqn.2024-01.io.flashyard:sockets";
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
@@ -51,7 +51,7 @@ async fn start(links: Links, listen: SocketAddr, drives: u32) -> SocketAddr {
         advertise: None,
         reuse_port: true,
         tls: false,
-        transport: target::Transport::Tcp,
+        transport: nvme_target::Transport::Tcp,
     };
     let address = target.add_port(port).unwrap();
     // Lives as long as its core.

@@ -10,7 +10,7 @@ use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::{Connect, InvalidParameter, connect_offset};
 use nvme::log::{ErrorEntry, GetLogPage, LogPage, SmartHealth};
 use nvme::{AdminOpcode, SglDescriptor, SubmissionEntry};
-use target::{Links, PortSettings, Target, TargetSettings};
+use nvme_target::{Links, PortSettings, Target, TargetSettings};
 
 use zerocopy::FromBytes;
 
@@ -33,7 +33,7 @@ pub fn start(cores: usize) -> Vec<(Target<Memory>, SocketAddr, Rc<Memory>)> {
                 advertise: None,
                 reuse_port: true,
                 tls: false,
-                transport: target::Transport::Tcp,
+                transport: nvme_target::Transport::Tcp,
             };
             let address = target.add_port(port).unwrap();
             target

@@ -17,8 +17,8 @@ use nvme::reservation::{
     action,
 };
 use nvme::{SglDescriptor, Status, SubmissionEntry};
-use target::reservation::{Held, ReservationKeeper, Reservations, Unkept};
-use target::{Links, PortSettings, Target, TargetSettings};
+use nvme_target::reservation::{Held, ReservationKeeper, Reservations, Unkept};
+use nvme_target::{Links, PortSettings, Target, TargetSettings};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -57,7 +57,7 @@ fn start_at(port: u16) -> Cores {
             advertise: None,
             reuse_port: true,
             tls: false,
-            transport: target::Transport::Tcp,
+            transport: nvme_target::Transport::Tcp,
         };
         cores.addresses.push(target.add_port(settings).unwrap());
         let kept = Arc::clone(&cores.kept);

@@ -8,7 +8,7 @@ use nvme::feature::{Feature, HostBehaviour};
 use nvme::identify::{Cns, ControllerData, lpa};
 use nvme::log::{GetLogPage, LogPage, SupportedPages};
 use nvme::{AdminOpcode, SglDescriptor, Status, SubmissionEntry};
-use target::TargetSettings;
+use nvme_target::TargetSettings;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::admin::{features, page, status};

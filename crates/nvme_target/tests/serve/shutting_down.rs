@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nvme::fabrics::{Configuration, Connect, Property, PropertyOffset, controller_status};
-use target::TargetSettings;
+use nvme_target::TargetSettings;
 
 use crate::io::geometry;
 use crate::raw::{Raw, connect_data};

@@ -12,7 +12,7 @@ use nvme::command::{
 };
 use nvme::fabrics::{Connect, Disconnect, Property, PropertyOffset};
 use nvme::{IoOpcode, SglDescriptor, Status, SubmissionEntry};
-use target::{PortSet, PortSettings, TargetSettings};
+use nvme_target::{PortSet, PortSettings, TargetSettings};
 use zerocopy::IntoBytes;
 
 use crate::device::Memory;
@@ -343,7 +343,7 @@ fn discovery_reports_ports_as_hosts_reach_them() {
             advertise: advertise.map(|address| address.parse().unwrap()),
             reuse_port: false,
             tls: false,
-            transport: target::Transport::Tcp,
+            transport: nvme_target::Transport::Tcp,
         };
         fixture
             .target

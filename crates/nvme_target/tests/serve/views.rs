@@ -13,8 +13,8 @@ use nvme::feature::Feature;
 use nvme::identify::{Cns, ControllerData};
 use nvme::log::{AnaGroup, AnaHeader, ErrorEntry, LogPage, SmartHealth};
 use nvme::{AdminOpcode, Direction, IoOpcode, SglDescriptor, Status, SubmissionEntry};
+use nvme_target::{NAMESPACE_ID_MAX, Target, TargetError, TargetSettings};
 use qos::{Limiter, Rate, Rates, Terms};
-use target::{NAMESPACE_ID_MAX, Target, TargetError, TargetSettings};
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 

@@ -11,7 +11,7 @@ use nvme::authentication::{Authentication, Failure, Negotiate, requirement};
 use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::{Connect, Disconnect, Property, PropertyOffset};
 use nvme::{AdminOpcode, SglDescriptor, SubmissionEntry};
-use target::{CloseReason, RefusalReason, SubsystemSettings, TargetEvent, TargetSettings};
+use nvme_target::{CloseReason, RefusalReason, SubsystemSettings, TargetEvent, TargetSettings};
 use zerocopy::IntoBytes;
 
 use crate::io::geometry;

@@ -7,8 +7,8 @@ use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba}
 use nvme::SglDescriptor;
 use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::Connect;
+use nvme_target::{TargetEvent, TargetSettings};
 use reactor::sim::NetworkModel;
-use target::{TargetEvent, TargetSettings};
 
 use crate::raw::{Raw, capsule, connect_data};
 use crate::{Fixture, options, simulate};

@@ -13,7 +13,7 @@ use nvme::fabrics::{
     Configuration, Connect, ConnectData, DISCOVERY_NQN, InvalidParameter, connect_offset,
 };
 use nvme::{SglDescriptor, Status, SubmissionEntry};
-use target::{RefusalReason, Target, TargetEvent, TargetSettings};
+use nvme_target::{RefusalReason, Target, TargetEvent, TargetSettings};
 
 use crate::device::Memory;
 use crate::io::geometry;

@@ -13,7 +13,7 @@ use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::{Connect, ConnectData, Property, PropertyOffset};
 use nvme::pdu::InitializeRequest;
 use nvme::{FatalErrorStatus, SglDescriptor, Status};
-use target::{Fault, Links, Loss, RefusalReason, Target, TargetEvent, TargetSettings};
+use nvme_target::{Fault, Links, Loss, RefusalReason, Target, TargetEvent, TargetSettings};
 use zerocopy::IntoBytes;
 
 use crate::authentication::keys;

@@ -8,8 +8,8 @@ use block::conformance::{self, Plan};
 use initiator::{ConnectOptions, Controller, Error, discover};
 use nvme::Status;
 use nvme::fabrics::Connect;
+use nvme_target::{PortSettings, RefusalReason, TargetEvent, TargetSettings};
 use reactor::sim::NetworkModel;
-use target::{PortSettings, RefusalReason, TargetEvent, TargetSettings};
 
 use crate::io::geometry;
 use crate::raw::{Raw, connect_data};
@@ -33,7 +33,7 @@ impl Scene {
             advertise: None,
             reuse_port: false,
             tls: true,
-            transport: target::Transport::Tcp,
+            transport: nvme_target::Transport::Tcp,
         };
         let secure = fixture.target.add_port(port).unwrap();
         let other = subsystem(OTHER_SUBSYSTEM, AllowedHosts::Any);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use access::{AllowedHosts, Nqn};
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use initiator::{ConnectOptions, Controller, Namespace};
+use nvme_target::{Administration, Answer, DriveNamespace, DriveReport, NamespaceChange, Target};
 use reactor::Task;
-use target::{Administration, Answer, DriveNamespace, DriveReport, NamespaceChange, Target};
 
 use crate::cores::start;
 use crate::device::Memory;

@@ -7,7 +7,7 @@ use initiator::{Controller, Data};
 use nvme::event::AsyncEvent;
 use nvme::log::{AnaGroup, AnaHeader, AnaState, LogPage};
 use nvme::{Status, SubmissionEntry};
-use target::{PathState, PortSettings, TargetError, TargetSettings};
+use nvme_target::{PathState, PortSettings, TargetError, TargetSettings};
 use zerocopy::{FromBytes, FromZeros};
 
 use crate::io::geometry;
@@ -42,7 +42,7 @@ fn a_port_is_as_good_a_path_as_it_is_said_to_be() {
             advertise: None,
             reuse_port: false,
             tls: false,
-            transport: target::Transport::Tcp,
+            transport: nvme_target::Transport::Tcp,
         };
         let other_address = fixture.target.add_port(port).unwrap();
         let first = fixture.connect(options()).await;

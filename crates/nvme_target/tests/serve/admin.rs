@@ -16,7 +16,7 @@ use nvme::log::{
 };
 use nvme::text::{from_padded, from_terminated};
 use nvme::{AdminOpcode, IoOpcode, SglDescriptor, Status};
-use target::TargetSettings;
+use nvme_target::TargetSettings;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::io::geometry;

@@ -34,10 +34,10 @@ use std::time::Duration;
 use access::{AllowedHosts, Nqn};
 use block::Geometry;
 use initiator::{ConnectOptions, Controller};
-use reactor::Reactor;
-use target::{
+use nvme_target::{
     Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
 };
+use reactor::Reactor;
 
 use device::Memory;
 
@@ -65,7 +65,7 @@ pub(crate) fn on(links: Links, settings: TargetSettings) -> (Target<Memory>, Soc
         advertise: None,
         reuse_port: true,
         tls: false,
-        transport: target::Transport::Tcp,
+        transport: nvme_target::Transport::Tcp,
     };
     let address = target.add_port(port).unwrap();
     let settings = subsystem(SUBSYSTEM, AllowedHosts::Any);
@@ -103,7 +103,7 @@ impl Fixture {
             advertise: None,
             reuse_port: false,
             tls: false,
-            transport: target::Transport::Tcp,
+            transport: nvme_target::Transport::Tcp,
         };
         let address = target.add_port(port).unwrap();
         target

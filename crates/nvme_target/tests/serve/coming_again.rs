@@ -8,7 +8,7 @@ use nvme::command::{IoOpcode, ReadWrite};
 use nvme::fabrics::{Connect, ConnectData, DISCOVERY_NQN};
 use nvme::pdu::InitializeRequest;
 use nvme::{FatalErrorStatus, SglDescriptor, Status};
-use target::{Links, PortSettings, RefusalReason, TargetEvent, TargetSettings};
+use nvme_target::{Links, PortSettings, RefusalReason, TargetEvent, TargetSettings};
 use zerocopy::IntoBytes;
 
 use crate::io::geometry;
@@ -96,7 +96,7 @@ fn a_reserved_port_refuses_connections_until_it_is_opened() {
             advertise: None,
             reuse_port: false,
             tls: false,
-            transport: target::Transport::Tcp,
+            transport: nvme_target::Transport::Tcp,
         };
         let address = fixture.target.reserve_port(port).unwrap();
         let nobody = initiator::Controller::connect(address, SUBSYSTEM, options()).await;
