@@ -377,6 +377,7 @@ impl World {
         ));
         drop(reactor);
         let ended = self.outage_ended_it();
+        self.note_members();
         self.serving.take();
         self.check_witnesses()?;
         self.end_outage();

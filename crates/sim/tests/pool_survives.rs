@@ -180,6 +180,17 @@ fn a_drive_that_is_not_ready_when_it_joins_is_said_to_be_so() {
     lives(&options);
 }
 
+/// A world in which three drives were away, one of which was the pool's no longer. The pool went on
+/// without the other two, and a third one is bad: those are more than raid6 survives.
+#[test]
+fn more_drives_of_the_pool_are_away_in_an_outage_than_may_be_lost() {
+    let options = Options {
+        outages: true,
+        ..Options::new(200_000_883)
+    };
+    lives(&options);
+}
+
 /// A world in which the pool goes on without drives after an outage, and a bad one of the others is
 /// not ready for some requests: hosts come again.
 #[test]
@@ -260,6 +271,19 @@ fn shards_take_no_segments_to_move_what_others_have() {
         bad_drives: false,
         shards_max: 8,
         ..Options::new(100_000_380)
+    };
+    lives(&options);
+}
+
+/// A world of four shards in a small pool that eight shards left full of half-empty segments. The
+/// one segment to move blocks to went to one shard. Nobody asked the others, which had no block in
+/// the segment that was being cleaned, and a write was refused.
+#[test]
+fn a_segment_that_is_being_cleaned_is_cleaned_by_all_shards() {
+    let options = Options {
+        bad_drives: false,
+        shards_max: 8,
+        ..Options::new(200_001_527)
     };
     lives(&options);
 }

@@ -217,6 +217,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Window::Moved
     }
 
+    /// Shards are still to move their blocks out of a segment. Those that have none there need no
+    /// room, and others may have some: only they know.
+    pub fn has_begun_cleaning(&self) -> bool {
+        let task = self.cleaning.take();
+        let has_begun = task.is_some();
+        self.cleaning.set(task);
+        has_begun
+    }
+
     fn begin_cleaning(&self, choose: &impl Fn() -> Option<u32>) -> Option<Cleaning> {
         let number = self.attempt(choose)?;
         let writer = self.state.borrow().segments.get(number)?.writer;

@@ -364,7 +364,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             kept: rules.kept,
             spare: free.spare,
             last_resort: ready == 0 && free.last_resort > 0,
-            moved_room: self.is_open_for_moves(&state, &rules),
+            moved_room: self.is_open_for_moves(&state, &rules) || self.has_begun_cleaning(),
             victim: false,
             victim_cheap: false,
             uneven: false,

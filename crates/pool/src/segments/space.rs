@@ -157,7 +157,7 @@ pub(crate) struct Situation {
     pub spare: usize,
     /// The cleaner may have the last free segments.
     pub last_resort: bool,
-    /// The cleaner's open segment has room.
+    /// The cleaner's open segment has room, or shards are still to clean what it has begun.
     pub moved_room: bool,
     /// Segments that hold nothing and only wait for a checkpoint to be free.
     pub freeable: usize,

@@ -6,7 +6,7 @@ use super::{BLOCK, Device, PATIENCE, Served, World};
 use crate::drive::SimDrive;
 use block::{BlockDevice, Buffer, IoError, Lba};
 use pool::{PoolError, PoolState};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub(crate) struct Outages {
     ended: Cell<u64>,
     /// There was one in this life.
     in_this_life: Cell<bool>,
+    /// Places of the drives that the pool had when it was last seen.
+    members: RefCell<BTreeSet<usize>>,
 }
 
 impl World {
@@ -40,6 +42,7 @@ impl World {
         }
         let begins = Duration::from_micros(chance.below(1 << chance.below(BEGINS_MAX)));
         let lasts = Duration::from_micros(chance.below(1 << (LASTS_MAX - chance.below(8))));
+        self.note_members();
         let away = self.drives_of_an_outage();
         self.outages.going_on.set(true);
         self.outages.in_this_life.set(true);
@@ -55,19 +58,31 @@ impl World {
         }));
     }
 
-    /// More drives than may be lost, or bad ones: a pool goes on without drives that are away for
-    /// some seconds, where it can, and those that are bad besides would be too many then.
+    /// More drives of the pool than may be lost, or bad ones: a pool goes on without drives that
+    /// are away for some seconds, where it can. Those that are bad besides would be too many then.
     fn drives_of_an_outage(&self) -> Vec<SimDrive> {
         let (drives, bad) = (self.drives.borrow(), self.bad.borrow());
         let chosen = (0..drives.len()).filter(|_| self.outage_chance.once_in(2));
         let mut away: BTreeSet<usize> = chosen.collect();
         if !away.iter().all(|index| bad.contains(index)) {
-            let others = 0..drives.len();
-            away.extend(others.take(self.lost_max + 1));
+            let members = self.outages.members.borrow();
+            let mut others: Vec<usize> = (0..drives.len()).collect();
+            others.sort_by_key(|index| !members.contains(index));
+            away.extend(others.into_iter().take(self.lost_max + 1));
         }
         away.into_iter()
             .map(|index| drives[index].clone())
             .collect()
+    }
+
+    /// Remembers which drives the pool has.
+    pub(super) fn note_members(&self) {
+        if let Some(pool) = self.serving.borrow().as_ref() {
+            let (ids, status) = (self.ids.borrow(), pool.status());
+            let place = |id| ids.iter().position(|it| *it == Some(id));
+            let members = status.drives.iter().filter_map(|drive| place(drive.id));
+            self.outages.members.replace(members.collect());
+        }
     }
 
     /// Waits until every drive is ready.
