@@ -250,10 +250,12 @@ class FlashyardDriver(Groups, Managing, driver.VolumeDriver):
     def initialize_connection(self, volume, connector, **kwargs):
         """Allows a host to use a volume, and says how it connects."""
         self.validate_connector(connector)
+        # Before anything changes: a node may have none.
+        portals = hosts.portals(self.node, self.configuration.flashyard_transport)
         only = self.configuration.flashyard_authenticated_hosts_only
         host = hosts.find_or_add(self.node, connector, only)
         found = self.node.ask(allow_host, volume.name, host.name)
-        return hosts.connection(self.node, found, connector)
+        return hosts.connection(found, connector, portals)
 
     @coordination.synchronized("flashyard-{volume.id}")
     def terminate_connection(self, volume, connector, **kwargs):

@@ -51,28 +51,32 @@ def is_same(attachment, connector):
     return attachment.attached_host == connector.get("host")
 
 
-def portals(node):
+def portals(node, transport):
     """Addresses in the clear, the better paths first: os-brick knows no TLS."""
     status = node.ask(show_status)
     tls = status.nvme_tls_addresses or []
+    plain = [text for text in status.nvme_addresses if text not in tls]
+    served = plain if transport == "tcp" else status.nvme_rdma_addresses or []
+    if not served:
+        raise Failure(
+            f"node {node.url} has no port over {transport} without TLS, "
+            "and os-brick knows none with it"
+        )
     found = []
-    for text in status.nvme_addresses:
-        if text not in tls:
-            address, port = text.rsplit(":", 1)
-            found.append((address.strip("[]"), port, "tcp"))
-    if not found:
-        raise Failure(f"node {node.url} has no port without TLS, and os-brick knows none with it")
+    for text in served:
+        address, port = text.rsplit(":", 1)
+        found.append((address.strip("[]"), port, transport))
     return found
 
 
-def connection(node, volume, connector):
+def connection(volume, connector, portals):
     """The connection properties of os-brick."""
     return {
         "driver_volume_type": "nvmeof",
         "data": {
             "target_nqn": volume.nqn,
             "vol_uuid": str(volume.uuid),
-            "portals": portals(node),
+            "portals": portals,
             "host_nqn": connector["nqn"],
             "discard": True,
         },

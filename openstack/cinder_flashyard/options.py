@@ -26,6 +26,12 @@ OPTIONS = [
         "flashyard_pool",
         help="Pool of the node that holds the volumes of this backend.",
     ),
+    cfg.StrOpt(
+        "flashyard_transport",
+        default="tcp",
+        choices=["tcp", "rdma"],
+        help="How hosts connect to the node: over rdma by its ports of that transport.",
+    ),
     cfg.IntOpt(
         "flashyard_request_seconds",
         default=30,

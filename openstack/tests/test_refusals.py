@@ -120,6 +120,12 @@ class Refused(Case):
             "/nonexistent",
         )
 
+    def test_a_transport_that_the_node_has_no_port_of(self):
+        volume = self.created()
+        self.override("flashyard_transport", "rdma")
+        connects = self.driver.initialize_connection
+        self.fails("has no port over rdma", connects, volume, connector(1))
+
     def with_option(self, option, value):
         """A start of the driver with another value."""
         self.override(option, value)

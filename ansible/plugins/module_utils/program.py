@@ -86,7 +86,7 @@ def attachment_of(told):
 
 def parts_of(address):
     """Address, NQN and namespace of what the program remembers of a path."""
-    match = re.match(r"^tcp://([^/]+)/(.*?)(?:\?nsid=([0-9]+))?$", address)
+    match = re.match(r"^(?:tcp|rdma)://([^/]+)/(.*?)(?:\?nsid=([0-9]+))?$", address)
     if match is None:
         raise Failure("attached as %s; allowed: tcp://HOST:PORT/NQN?nsid=N" % address)
     return match.group(1), match.group(2), int(match.group(3) or 1)

@@ -57,6 +57,13 @@ options:
     type: str
     choices: [auto, kernel, fuse]
     default: auto
+  transport:
+    description:
+      - How this host connects to the addresses. The kernel's host alone connects over V(rdma).
+      - It is used to attach a volume. An attached one keeps the paths that it has.
+    type: str
+    choices: [tcp, rdma]
+    default: tcp
   boot:
     description:
       - Whether a service of systemd attaches the volume each time the machine starts.
@@ -93,6 +100,13 @@ EXAMPLES = r"""
     addresses: ["192.0.2.10:4420", "198.51.100.10:4420"]
     boot: true
   register: attached
+
+- name: Attach a volume over RDMA
+  flashyard.storage.attach:
+    name: log
+    nqn: "nqn.2026-11.example.flashyard:node-1:log"
+    addresses: ["192.0.2.10:4420"]
+    transport: rdma
 
 - name: Detach it, for good
   flashyard.storage.attach:
@@ -152,11 +166,13 @@ def view(attachment):
 
 
 def kernel_can(module):
-    """Whether the kernel has a host for NVMe/TCP, or a module that is one."""
-    if os.path.exists("/sys/module/nvme_tcp"):
+    """Whether the kernel has a host for the transport, or a module that is one."""
+    transport = module.params["transport"]
+    if os.path.exists("/sys/module/nvme_%s" % transport):
         return True
     modprobe = module.get_bin_path("modprobe")
-    return bool(modprobe) and module.run_command([modprobe, "--dry-run", "nvme-tcp"])[0] == 0
+    dry_run = [modprobe, "--dry-run", "nvme-%s" % transport]
+    return bool(modprobe) and module.run_command(dry_run)[0] == 0
 
 
 def method_of(module):
@@ -179,7 +195,8 @@ def command(params):
     """Arguments that attach the volume."""
     arguments = ["attach"]
     for address in params["addresses"]:
-        arguments.append("tcp://%s/%s?nsid=%d" % (address, params["nqn"], params["nsid"]))
+        place = (params["transport"], address, params["nqn"], params["nsid"])
+        arguments.append("%s://%s/%s?nsid=%d" % place)
     arguments += ["--name", params["name"], "--method", params["method"]]
     if params["queues"] is not None:
         arguments += ["--queues", str(params["queues"])]
@@ -273,6 +290,7 @@ def main():
             nsid=dict(type="int", default=1),
             addresses=dict(type="list", elements="str"),
             method=dict(type="str", choices=["auto", "kernel", "fuse"], default="auto"),
+            transport=dict(type="str", choices=["tcp", "rdma"], default="tcp"),
             boot=dict(type="bool"),
             queues=dict(type="int"),
             host_nqn=dict(type="str"),

@@ -68,6 +68,10 @@ pub struct Port {
     /// How hosts come: over TCP, unless it is said.
     #[serde(default)]
     pub transport: PortTransport,
+    /// Why nobody can connect to it: its device is not there, for instance. It is tried again until
+    /// it works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
 }
 
 /// What to change; the body of `PATCH /v1/ports/{id}`.

@@ -35,6 +35,9 @@ pub struct Status {
     /// The addresses among them that serve hosts under TLS alone.
     #[serde(default)]
     pub nvme_tls_addresses: Vec<String>,
+    /// Addresses and ports that serve NVMe/RDMA, likewise.
+    #[serde(default)]
+    pub nvme_rdma_addresses: Vec<String>,
     /// The discovery subsystem's well-known NVMe Qualified Name.
     pub discovery_nqn: String,
     /// CPU cores that run the data path.

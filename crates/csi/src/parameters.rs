@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use api::{
     BURST_MS_MAX, BlockSize, LIMIT_BYTES_PER_SECOND_MIN, LIMIT_IOPS_MIN, LIMIT_MAX, Limits, Name,
-    Size,
+    PortTransport, Size,
 };
 use tonic::Status;
 
@@ -21,16 +21,20 @@ const GIB: u64 = 1 << 30;
 pub const FILE_SYSTEMS: [&str; 2] = ["ext4", "xfs"];
 
 /// Parameters of a storage class alone.
-const OF_CLASSES: [&str; 8] = [
+const OF_CLASSES: [&str; 9] = [
     "pool",
     "fsType",
     "blockSize",
     "sharing",
     "hostAuth",
     "tls",
+    TRANSPORT,
     "queues",
     "numReplicas",
 ];
+
+/// How machines come to the node.
+pub const TRANSPORT: &str = "transport";
 
 /// Whether space is kept.
 const SPACE: &str = "provisioningType";
@@ -99,6 +103,8 @@ pub struct Parameters {
     pub shared: bool,
     /// Hosts have to prove a secret.
     pub host_auth: bool,
+    /// How hosts connect.
+    pub transport: PortTransport,
     /// I/O queues that a host asks for.
     pub queues: Option<u16>,
     /// What may change later.
@@ -249,6 +255,7 @@ impl Parameters {
                            in its keyring, where this driver puts none";
                 return Err(wrong(key, value, why));
             }
+            TRANSPORT => self.transport = transport(value)?,
             "queues" => self.queues = Some(queues(value)?),
             "numReplicas" if value == "1" => {}
             "numReplicas" => {
@@ -269,6 +276,9 @@ impl Parameters {
         if let Some(queues) = self.queues {
             context.insert("queues".to_owned(), queues.to_string());
         }
+        if self.transport != PortTransport::default() {
+            context.insert(TRANSPORT.to_owned(), self.transport.word().to_owned());
+        }
         if self.host_auth {
             context.insert("hostAuth".to_owned(), "dhchap".to_owned());
         }
@@ -288,6 +298,13 @@ fn of_kumoscale(key: &str, value: &str) -> Result<(), Status> {
             Err(Status::invalid_argument(message))
         }
     }
+}
+
+/// How hosts connect.
+pub fn transport(value: &str) -> Result<PortTransport, Status> {
+    let all = [PortTransport::Tcp, PortTransport::Rdma];
+    let found = all.into_iter().find(|transport| transport.word() == value);
+    found.ok_or_else(|| wrong(TRANSPORT, value, "tcp, rdma"))
 }
 
 /// A number of I/O queues.

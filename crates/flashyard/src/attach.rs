@@ -1,7 +1,8 @@
 //! `flashyard attach` and `detach`: a volume as a block device of this host.
 //!
-//! Where the kernel has an NVMe/TCP host it does the work. Elsewhere a process of this program
-//! serves the volume as a file (FUSE) over our own host, and a loop device makes it a disk.
+//! Where the kernel has an NVMe/TCP host it does the work, and over RDMA only it can. Elsewhere a
+//! process of this program serves the volume as a file (FUSE) over our own host, and a loop device
+//! makes it a disk.
 
 mod bridge;
 mod channel;
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use client::ClientError;
-use initiator::{TargetAddress, TargetName};
+use initiator::{TargetAddress, TargetName, Transport};
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +38,7 @@ use self::state::{Attached, Place, Requests, Way};
 use crate::connection::{Connection, ended};
 use crate::host_secrets::HostSecrets;
 use crate::itself::itself;
-use crate::reach::{addresses_of, first_that_answers, those_that_answer};
+use crate::reach::{addresses_of, first_that_answers, rdma_addresses_of, those_that_answer};
 use crate::{exit, output};
 
 /// How the serving process tells that it serves, with which block size, and how requests come.
@@ -57,9 +58,13 @@ const ENDS: Duration = Duration::from_secs(15);
 #[derive(Args)]
 pub struct Attach {
     /// A volume of the node, or tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N, with a host's name, an IPv4
-    /// address, or an IPv6 address in brackets; several addresses of one volume are paths to it
+    /// address, or an IPv6 address in brackets; several addresses of one volume are paths to it;
+    /// rdma:// instead of tcp:// connects over RDMA
     #[arg(required = true)]
     volume: Vec<String>,
+    /// How a volume of the node is reached: the kernel's host alone connects over RDMA
+    #[arg(long, value_enum, default_value_t = Over::Tcp)]
+    transport: Over,
     /// What to call it here, instead of the volume's name
     #[arg(long)]
     name: Option<api::Name>,
@@ -110,6 +115,14 @@ pub struct Directory {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Over {
+    /// Ports that serve NVMe/TCP
+    Tcp,
+    /// Ports that serve NVMe/RDMA
+    Rdma,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Method {
     /// The kernel if it can, else FUSE
     Auto,
@@ -132,7 +145,7 @@ pub enum AttachError {
     Name(String),
     #[error("{0} and {1} are no paths to one volume; allowed: several addresses of one namespace")]
     Paths(String, String),
-    #[error("the node serves no NVMe/TCP address that this host could use{0}")]
+    #[error("the node serves no address that this host could use{0}")]
     NoAddress(&'static str),
     #[error("{host}: {source}")]
     Resolve { host: String, source: io::Error },
@@ -161,6 +174,10 @@ pub enum AttachError {
     NotAttached(String),
     #[error("this kernel has no NVMe/TCP host (module nvme-tcp); --method fuse needs none")]
     NoKernelHost,
+    #[error("this kernel has no NVMe/RDMA host (module nvme-rdma); addresses over TCP need none")]
+    NoRdmaHost,
+    #[error("{0}: only the kernel's host connects over RDMA, without {1}")]
+    RdmaByKernel(String, &'static str),
     #[error("{program} is not installed; on Debian and Ubuntu: apt-get install {package}")]
     Missing {
         program: &'static str,
@@ -185,15 +202,15 @@ pub fn host_nqn(given: Option<&str>) -> Result<String, AttachError> {
     Ok(Identity::of(given, Path::new(identity::DIRECTORY))?.nqn)
 }
 
-/// The addresses, under TLS or not, and a name for what the user calls `volumes`.
+/// The addresses, and a name for what the user calls `volumes`.
 fn resolve_all(
     volumes: &[String],
-    tls: bool,
+    way: (Over, bool),
     node: &Connection,
 ) -> Result<(Vec<TargetAddress>, String), AttachError> {
     let mut all: Option<(Vec<TargetAddress>, String)> = None;
     for volume in volumes {
-        let (found, name) = resolve(volume, tls, node)?;
+        let (found, name) = resolve(volume, way, node)?;
         let Some((addresses, _)) = &mut all else {
             all = Some((found, name));
             continue;
@@ -211,13 +228,13 @@ fn resolve_all(
     all.ok_or(AttachError::NoAddress(""))
 }
 
-/// The same of one of them.
+/// The same of one of them: a volume of the node by its ports of that transport, under TLS or not.
 fn resolve(
     volume: &str,
-    tls: bool,
+    (transport, tls): (Over, bool),
     node: &Connection,
 ) -> Result<(Vec<TargetAddress>, String), AttachError> {
-    if volume.starts_with("tcp://") {
+    if volume.contains("://") {
         let target: TargetName = volume.parse()?;
         let nsid = target.namespace_id.unwrap_or(1);
         let name = state::name_of(&target.subsystem_nqn, nsid);
@@ -233,8 +250,12 @@ fn resolve(
     let client = node.client()?;
     let found = client.volume(&name)?;
     let status = client.status()?;
-    let addresses = addresses_of(&status, &found, tls)?;
+    let addresses = match transport {
+        Over::Tcp => addresses_of(&status, &found, tls)?,
+        Over::Rdma => rdma_addresses_of(&status, &found)?,
+    };
     match addresses.is_empty() {
+        true if transport == Over::Rdma => Err(AttachError::NoAddress(" over RDMA")),
         true if tls => Err(AttachError::NoAddress(" under TLS")),
         true if !status.nvme_tls_addresses.is_empty() => {
             Err(AttachError::NoAddress(" without --tls-key-file"))
@@ -258,7 +279,7 @@ impl Attach {
 
     fn attach(&self, node: &Connection) -> Result<PathBuf, AttachError> {
         let tls = self.secrets.has_tls_key();
-        let (addresses, name) = resolve_all(&self.volume, tls, node)?;
+        let (addresses, name) = resolve_all(&self.volume, (self.transport, tls), node)?;
         let name = self.name.as_ref().map_or(name, api::Name::to_string);
         let place = Place::new(&self.directory.directory, &name)?;
         let _lock = place.lock()?;
@@ -278,16 +299,7 @@ impl Attach {
             identity: Identity::of(self.host_nqn.as_deref(), Path::new(identity::DIRECTORY))?,
             secrets: self.secrets.clone(),
         };
-        let minimum = self.secrets.has_minimum();
-        let kernel = match self.method {
-            Method::Auto => !tls && !minimum && kernel::is_there(),
-            Method::Kernel if tls => return Err(AttachError::KernelKey),
-            Method::Kernel if minimum => return Err(AttachError::KernelMinimum),
-            Method::Kernel if !kernel::is_there() => return Err(AttachError::NoKernelHost),
-            Method::Kernel => true,
-            Method::Fuse => false,
-        };
-        let attached = if kernel {
+        let attached = if self.is_by_kernel(&addresses)? {
             if self.secrets.dhchap().0.is_some() {
                 output::tell(&UNBOUNDED);
             }
@@ -303,6 +315,34 @@ impl Attach {
             output::tell(&format_args!("flashyard: {}", said_of(requests, &place)));
         }
         Ok(attached.device)
+    }
+
+    /// Whether the kernel's host is to connect.
+    fn is_by_kernel(&self, addresses: &[TargetAddress]) -> Result<bool, AttachError> {
+        let (tls, minimum) = (self.secrets.has_tls_key(), self.secrets.has_minimum());
+        let over_rdma = addresses.iter().find(|it| it.transport == Transport::Rdma);
+        if let Some(address) = over_rdma {
+            let is_mixed = addresses.iter().any(|it| it.transport == Transport::Tcp);
+            let refused = |option| Err(AttachError::RdmaByKernel(address.to_string(), option));
+            return match self.method {
+                Method::Fuse => refused("--method fuse"),
+                _ if tls => refused("--tls-key-file"),
+                _ if minimum => refused("--dhchap-group-min and --dhchap-hash-min"),
+                _ if !kernel::is_there(Transport::Rdma) => Err(AttachError::NoRdmaHost),
+                _ if is_mixed && !kernel::is_there(Transport::Tcp) => {
+                    Err(AttachError::NoKernelHost)
+                }
+                _ => Ok(true),
+            };
+        }
+        match self.method {
+            Method::Auto => Ok(!tls && !minimum && kernel::is_there(Transport::Tcp)),
+            Method::Kernel if tls => Err(AttachError::KernelKey),
+            Method::Kernel if minimum => Err(AttachError::KernelMinimum),
+            Method::Kernel if !kernel::is_there(Transport::Tcp) => Err(AttachError::NoKernelHost),
+            Method::Kernel => Ok(true),
+            Method::Fuse => Ok(false),
+        }
     }
 }
 

@@ -146,6 +146,7 @@ fn name(text: &str) -> Name {
 /// Where the load generator finds a volume.
 fn target(node: &NodeProcess, volume: &Volume) -> TargetAddress {
     TargetAddress {
+        transport: initiator::Transport::Tcp,
         address: node.nvme_address(),
         subsystem_nqn: volume.nqn.clone(),
         namespace_id: Some(volume.nsid),

@@ -8,7 +8,7 @@
 mod once;
 mod standard;
 
-use api::{Status, host_and_port};
+use api::{PortTransport, Status, host_and_port};
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -100,15 +100,18 @@ pub fn names(names: &[api::Name]) -> String {
 
 /// The command that connects a Linux host to the subsystem `nqn`, at each of the node's addresses.
 pub fn connect_commands(status: &Status, nqn: &str) -> String {
-    let command = |address: &String| {
+    let command = |transport: PortTransport, address: &str, tls: bool| {
         let (host, port) = host_and_port(address);
-        let tls = match status.nvme_tls_addresses.contains(address) {
-            true => " --tls",
-            false => "",
-        };
-        format!("nvme connect -t tcp -a {host} -s {port} -n {nqn}{tls}")
+        let (transport, tls) = (transport.word(), if tls { " --tls" } else { "" });
+        format!("nvme connect -t {transport} -a {host} -s {port} -n {nqn}{tls}")
     };
-    let commands: Vec<String> = status.nvme_addresses.iter().map(command).collect();
+    let over_tcp = status.nvme_addresses.iter().map(|address| {
+        let tls = status.nvme_tls_addresses.contains(address);
+        command(PortTransport::Tcp, address, tls)
+    });
+    let over_rdma = status.nvme_rdma_addresses.iter();
+    let over_rdma = over_rdma.map(|address| command(PortTransport::Rdma, address, false));
+    let commands: Vec<String> = over_tcp.chain(over_rdma).collect();
     commands.join("\n")
 }
 

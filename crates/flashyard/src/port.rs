@@ -8,7 +8,7 @@ use crate::output::table;
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// List the addresses that serve NVMe/TCP
+    /// List the addresses that serve hosts
     List,
     /// Make a port a better or a worse path for hosts that have several
     Set {
@@ -58,7 +58,10 @@ fn list(ports: &[Port]) -> String {
             port.id.to_string(),
             port.address.clone(),
             port.advertise.clone().unwrap_or_else(|| "-".into()),
-            port.path.word().to_owned(),
+            match port.fault {
+                Some(_) => "OFFLINE".to_owned(),
+                None => port.path.word().to_owned(),
+            },
             port.transport.word().to_owned(),
             if port.tls { "tls" } else { "-" }.to_owned(),
         ]

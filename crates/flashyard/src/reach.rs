@@ -4,12 +4,12 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use api::{Status, Volume};
-use initiator::{AddressError, TargetAddress};
+use initiator::{AddressError, TargetAddress, Transport};
 
 /// How long an address may take to answer before the next is tried.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
-/// The addresses of the node at which a volume is served, under TLS or in the clear.
+/// The addresses of the node at which a volume is served over TCP, under TLS or in the clear.
 ///
 /// # Errors
 /// The node tells one that is none.
@@ -20,13 +20,38 @@ pub fn addresses_of(
 ) -> Result<Vec<TargetAddress>, AddressError> {
     let served = status.nvme_addresses.iter();
     let served = served.filter(|address| status.nvme_tls_addresses.contains(address) == tls);
-    let target =
-        |address: &String| format!("tcp://{address}/{}?nsid={}", volume.nqn, volume.nsid).parse();
-    served.map(target).collect()
+    served
+        .map(|address| target(Transport::Tcp, address, volume))
+        .collect()
 }
 
+/// Its addresses over RDMA.
+///
+/// # Errors
+/// The node tells one that is none.
+pub fn rdma_addresses_of(
+    status: &Status,
+    volume: &Volume,
+) -> Result<Vec<TargetAddress>, AddressError> {
+    let served = status.nvme_rdma_addresses.iter();
+    served
+        .map(|address| target(Transport::Rdma, address, volume))
+        .collect()
+}
+
+fn target(
+    transport: Transport,
+    address: &str,
+    volume: &Volume,
+) -> Result<TargetAddress, AddressError> {
+    let (scheme, nqn, nsid) = (transport.word(), &volume.nqn, volume.nsid);
+    format!("{scheme}://{address}/{nqn}?nsid={nsid}").parse()
+}
+
+/// Over RDMA nobody but who connects can tell.
 fn answers(target: &TargetAddress) -> bool {
-    TcpStream::connect_timeout(&target.address, ANSWERS_WITHIN).is_ok()
+    target.transport == Transport::Rdma
+        || TcpStream::connect_timeout(&target.address, ANSWERS_WITHIN).is_ok()
 }
 
 /// The first address that takes a connection, or the first of all if none does: connecting to it

@@ -234,7 +234,12 @@ fn served(started: &Started) -> String {
         ));
     }
     for port in &started.nvme {
-        lines.push(format!("NVMe/TCP   {}", port.address));
+        let transport = port.transport.word().to_uppercase();
+        lines.push(format!(
+            "{:<10} {}",
+            format!("NVMe/{transport}"),
+            port.address
+        ));
     }
     for volume in &started.volumes {
         let size = Size(volume.capacity_bytes);
@@ -244,10 +249,16 @@ fn served(started: &Started) -> String {
         ));
     }
     if let Some(port) = started.nvme.first() {
+        let transport = port.transport.word();
         let (ip, port) = host_and_port(&port.address);
-        lines.push("\nConnect a Linux host (as root, after `modprobe nvme-tcp`):".to_owned());
-        lines.push(format!("  nvme discover    -t tcp -a {ip} -s {port}"));
-        lines.push(format!("  nvme connect-all -t tcp -a {ip} -s {port}"));
+        let module = format!("`modprobe nvme-{transport}`");
+        lines.push(format!("\nConnect a Linux host (as root, after {module}):"));
+        lines.push(format!(
+            "  nvme discover    -t {transport} -a {ip} -s {port}"
+        ));
+        lines.push(format!(
+            "  nvme connect-all -t {transport} -a {ip} -s {port}"
+        ));
     }
     lines.join("\n") + "\n"
 }

@@ -65,12 +65,17 @@ fn text(status: &Status) -> String {
             .collect::<Vec<_>>()
             .join(", "),
     };
+    let rdma = match status.nvme_rdma_addresses.as_slice() {
+        [] => "-".to_owned(),
+        addresses => addresses.join(", "),
+    };
     let mut text = properties(&[
         ("node", status.name.to_string()),
         ("identity", status.uuid.to_string()),
         ("version", status.version.clone()),
         ("started", status.started.clone()),
         ("nvme/tcp", status.nvme_addresses.join(", ")),
+        ("nvme/rdma", rdma),
         ("discovery", status.discovery_nqn.clone()),
         ("cores", cores),
         ("drives", count(status.drives)),

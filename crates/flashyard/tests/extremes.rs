@@ -59,7 +59,7 @@ const NUMBERS: [&str; 25] = [
 ];
 
 /// Words in the help for what is text, and is tried as text.
-const WORDS: [&str; 36] = [
+const WORDS: [&str; 37] = [
     "ADDRESS:PORT",
     "DIGITS",
     "DIR",
@@ -92,6 +92,7 @@ const WORDS: [&str; 36] = [
     "SCENARIO",
     "SIZE..SIZE",
     "TENANT",
+    "TRANSPORT",
     "URL",
     "VERIFY",
     "VOLUME=NAME",

@@ -7,10 +7,34 @@ use std::str::FromStr;
 
 use reactor::net::{display_address, parse_address, resolve};
 
-/// `tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N`, with HOST an IPv4 address, an IPv6 address in brackets,
-/// with `%INTERFACE` where it is a link's, or a host's name; `?nsid=N` may be left out.
+use crate::Error;
+
+/// How a host comes to a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// NVMe/TCP.
+    Tcp,
+    /// NVMe/RDMA, which the kernel's host speaks and this library does not.
+    Rdma,
+}
+
+impl Transport {
+    /// As the kernel, nvme-cli and the beginning of an address have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Transport::Tcp => "tcp",
+            Transport::Rdma => "rdma",
+        }
+    }
+}
+
+/// `tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N`, or `rdma://` with the same. HOST is an IPv4 address, an
+/// IPv6 address in brackets, with `%INTERFACE` where it is a link's, or a host's name. `?nsid=N`
+/// may be left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetName {
+    /// How it is reached.
+    pub transport: Transport,
     /// HOST:PORT.
     host: String,
     /// Which subsystem.
@@ -22,6 +46,8 @@ pub struct TargetName {
 /// A [`TargetName`] whose host is an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetAddress {
+    /// How it is reached.
+    pub transport: Transport,
     /// Where the controller listens.
     pub address: SocketAddr,
     /// Which subsystem.
@@ -32,7 +58,10 @@ pub struct TargetAddress {
 
 /// Why a text is no [`TargetName`] or no [`TargetAddress`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is no target address: {reason}; expected tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N")]
+#[error(
+    "'{text}' is no target address: {reason}; expected tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N, \
+     or rdma:// instead of tcp://"
+)]
 pub struct AddressError {
     text: String,
     reason: &'static str,
@@ -40,6 +69,24 @@ pub struct AddressError {
 
 const NO_HOST: &str = "the host is no name or IP address with a port (IPv6 in brackets)";
 const NO_ADDRESS: &str = "the host is no IP address with a port (IPv6 in brackets)";
+
+impl TargetAddress {
+    /// Where this library connects to.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for an address over RDMA.
+    pub fn over_tcp(&self) -> Result<SocketAddr, Error> {
+        match self.transport {
+            Transport::Tcp => Ok(self.address),
+            Transport::Rdma => Err(Error::Option {
+                option: "transport",
+                found: self.to_string(),
+                allowed: "addresses of this host begin with tcp://; only the kernel's takes \
+                          rdma:// (flashyard attach)",
+            }),
+        }
+    }
+}
 
 impl TargetName {
     /// The target at each address that the host has, as this machine resolves its name now.
@@ -58,6 +105,7 @@ impl TargetName {
 
     fn at(&self, address: SocketAddr) -> TargetAddress {
         TargetAddress {
+            transport: self.transport,
             address,
             subsystem_nqn: self.subsystem_nqn.clone(),
             namespace_id: self.namespace_id,
@@ -84,9 +132,14 @@ impl FromStr for TargetName {
             text: text.to_owned(),
             reason,
         };
-        let rest = text
-            .strip_prefix("tcp://")
-            .ok_or(refuse("it does not start with tcp://"))?;
+        let begins = |transport: Transport| {
+            let rest = text.strip_prefix(transport.word())?.strip_prefix("://")?;
+            Some((transport, rest))
+        };
+        let (transport, rest) = [Transport::Tcp, Transport::Rdma]
+            .into_iter()
+            .find_map(begins)
+            .ok_or(refuse("it starts neither with tcp:// nor with rdma://"))?;
         let (host, path) = rest
             .split_once('/')
             .ok_or(refuse("the subsystem NQN is missing"))?;
@@ -109,6 +162,7 @@ impl FromStr for TargetName {
             },
         };
         Ok(TargetName {
+            transport,
             host: host.to_owned(),
             subsystem_nqn: nqn.to_owned(),
             namespace_id,
@@ -132,24 +186,24 @@ impl FromStr for TargetAddress {
 impl fmt::Display for TargetName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (host, nqn) = (&self.host, &self.subsystem_nqn);
-        display(formatter, host, nqn, self.namespace_id)
+        display(formatter, self.transport, host, (nqn, self.namespace_id))
     }
 }
 
 impl fmt::Display for TargetAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (host, nqn) = (display_address(&self.address), &self.subsystem_nqn);
-        display(formatter, &host, nqn, self.namespace_id)
+        display(formatter, self.transport, &host, (nqn, self.namespace_id))
     }
 }
 
 fn display(
     formatter: &mut fmt::Formatter<'_>,
+    transport: Transport,
     host: &str,
-    nqn: &str,
-    namespace_id: Option<u32>,
+    (nqn, namespace_id): (&str, Option<u32>),
 ) -> fmt::Result {
-    write!(formatter, "tcp://{host}/{nqn}")?;
+    write!(formatter, "{}://{host}/{nqn}", transport.word())?;
     match namespace_id {
         Some(namespace_id) => write!(formatter, "?nsid={namespace_id}"),
         None => Ok(()),
@@ -166,6 +220,7 @@ mod tests {
             "tcp://127.0.0.1:4420/nqn.2014-08.org.example:vol1?nsid=1",
             "tcp://[::1]:4420/nqn.2014-08.org.example:vol1",
             "tcp://[fe80::1%lo]:4420/nqn.2014-08.org.example:vol1",
+            "rdma://192.0.2.1:4420/nqn.2014-08.org.example:vol1?nsid=7",
         ] {
             assert_eq!(text.parse::<TargetAddress>().unwrap().to_string(), text);
             let name: TargetName = text.parse().unwrap();
@@ -205,9 +260,19 @@ mod tests {
     }
 
     #[test]
+    fn this_library_connects_over_tcp_alone() {
+        let at = |scheme| format!("{scheme}://192.0.2.1:4420/nqn.2014-08.org.example:v");
+        let found = |scheme| at(scheme).parse::<TargetAddress>().unwrap().over_tcp();
+        assert_eq!(found("tcp").unwrap(), "192.0.2.1:4420".parse().unwrap());
+        let refused = found("rdma").unwrap_err().to_string();
+        assert!(refused.contains("rdma://192.0.2.1:4420/"), "{refused}");
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let cases = [
             ("127.0.0.1:4420/nqn.2014-08.org.example:v", "tcp://"),
+            ("udp://127.0.0.1:4420/nqn.2014-08.org.example:v", "rdma://"),
             ("tcp://127.0.0.1:4420", "NQN is missing"),
             (
                 "tcp://localhost:4420/nqn.2014-08.org.example:v",

@@ -20,7 +20,7 @@ mod queue;
 mod supervise;
 
 pub use access::TlsKey;
-pub use address::{AddressError, TargetAddress, TargetName};
+pub use address::{AddressError, TargetAddress, TargetName, Transport};
 pub use authentication::{Credentials, Prover, Refusal};
 pub use connection::{ADMIN_CAPSULE_BYTES, CommandId, Connection, Data, Outlet, Settings};
 pub use controller::{Controller, State};

@@ -142,28 +142,55 @@ impl Core {
     ) -> Result<SocketAddr, NodeError> {
         let settings = self.settings_of(port, shared);
         let id = settings.id;
+        let bound = self.reserve(settings).await?;
+        // Nobody has been accepted yet.
+        self.target.set_path_state(id, port.path)?;
+        Ok(bound)
+    }
+
+    /// The same for a port that the node can do without: gives why its address cannot be taken, if
+    /// so, and knows the port.
+    pub async fn reserve_or_know_port(
+        &self,
+        port: PortSpec,
+    ) -> Result<(SocketAddr, Option<NodeError>), NodeError> {
+        let settings = self.settings_of(port, false);
+        let id = settings.id;
+        let reserved = match self.reserve(settings.clone()).await {
+            Ok(bound) => (bound, None),
+            Err(fault) => {
+                self.target.know_port(settings)?;
+                (port.listen, Some(fault))
+            }
+        };
+        self.target.set_path_state(id, port.path)?;
+        Ok(reserved)
+    }
+
+    async fn reserve(&self, settings: PortSettings) -> Result<SocketAddr, NodeError> {
         let deadline = reactor::now() + PORT_PATIENCE;
         loop {
             match self.target.reserve_port(settings.clone()) {
                 Err(error) if address_in_use(&error) && reactor::now() < deadline => {
                     reactor::sleep(PORT_RETRY_PERIOD).await;
                 }
-                Err(error) => return Err(error.into()),
-                Ok(bound) => {
-                    // Nobody has been accepted yet.
-                    self.target.set_path_state(id, port.path)?;
-                    return Ok(bound);
-                }
+                reserved => return Ok(reserved?),
             }
         }
     }
 
-    /// Knows a port whose connections another core takes.
+    /// Knows a port whose connections another core takes, or whose address cannot be taken yet.
     pub fn know_port(&self, port: PortSpec) -> Result<(), NodeError> {
         let settings = self.settings_of(port, false);
         let id = settings.id;
         self.target.know_port(settings)?;
         Ok(self.target.set_path_state(id, port.path)?)
+    }
+
+    /// Takes the address of a port that was only known, and listens there.
+    pub fn open_known_port(&self, index: usize) -> Result<(), NodeError> {
+        let id = u16::try_from(index + 1).unwrap_or(0);
+        Ok(self.target.open_known_port(id)?)
     }
 
     fn settings_of(&self, port: PortSpec, shared: bool) -> PortSettings {

@@ -1,6 +1,7 @@
 //! [`Node`]: the handle that starts, commands and stops a data path.
 
 mod pools;
+mod ports;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,17 +12,18 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use nvme_target::reservation::Reservations;
-use nvme_target::{Links, PathState, Transport};
+use nvme_target::{Links, PathState};
 use qos::Terms;
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
 use reactor::{Reactor, ReactorConfig};
 
+use self::ports::MissingPort;
 use crate::NodeError;
 use crate::core::Core;
 use crate::layout::Layout;
 use crate::remote::wire;
 use crate::spec::{
-    Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, NamespacesFacts, NodeSpec, PortSpec,
+    Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, NamespacesFacts, NodeSpec,
     SessionFacts, VolumeSpec,
 };
 use crate::taking::Taking;
@@ -44,6 +46,8 @@ struct Inner {
     id: u64,
     first: CoreHandle,
     addresses: Vec<SocketAddr>,
+    /// Ports at whose addresses nobody can listen yet.
+    missing: Vec<MissingPort>,
     /// Taken by the shutdown that ends them.
     cores: Mutex<Option<Cores>>,
 }
@@ -90,8 +94,13 @@ impl Node {
             .submit(move || async move { Layout::start(id, layout, uuid) })
             .await?;
         let mut addresses = Vec::with_capacity(spec.ports.len());
-        for port in &spec.ports {
-            addresses.push(reserve(id, &handles, *port).await?);
+        let mut missing = Vec::new();
+        for (index, port) in spec.ports.iter().enumerate() {
+            let reserved = ports::reserve(id, &handles, *port).await?;
+            let (address, missed) = (reserved.address, reserved.missing);
+            addresses.push(address);
+            missing
+                .extend(missed.map(|missed| MissingPort::new(index, missed, Arc::clone(&events))));
         }
         let cores = Mutex::new(Some(cores));
         Ok(Node {
@@ -99,6 +108,7 @@ impl Node {
                 id,
                 first,
                 addresses,
+                missing,
                 cores,
             }),
         })
@@ -108,10 +118,21 @@ impl Node {
     /// that is not served is one that is gone.
     pub async fn listen(&self) -> Result<(), NodeError> {
         self.run(|layout| async move { layout.open_ports().await })
-            .await
+            .await?;
+        for port in &self.inner.missing {
+            port.await_address(self.inner.id).await?;
+        }
+        Ok(())
     }
 
-    /// Addresses and ports that serve NVMe/TCP, in the order of the specification.
+    /// Why nobody can connect through a port, by its place in the specification: its device is not
+    /// there, for instance. It is tried again until it works.
+    pub fn port_fault(&self, index: usize) -> Option<String> {
+        let mut missing = self.inner.missing.iter();
+        missing.find(|port| port.index() == index)?.fault()
+    }
+
+    /// Addresses and ports that serve hosts, in the order of the specification.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.inner.addresses
     }
@@ -340,52 +361,4 @@ fn check_cpus(cores: &[Option<usize>]) -> Result<(), NodeError> {
             })
         }
     }
-}
-
-/// Takes the address of `port` on every core; the kernel spreads connections over them.
-async fn reserve(id: u64, cores: &[CoreHandle], port: PortSpec) -> Result<SocketAddr, NodeError> {
-    if port.transport == Transport::Rdma {
-        return reserve_on_one(id, cores, port).await;
-    }
-    let shared = cores.len() > 1;
-    let mut bound = port.listen;
-    for core in cores {
-        let key = (id, core.index());
-        let port = PortSpec {
-            listen: bound,
-            ..port
-        };
-        let submitted =
-            core.submit(move || async move { Core::of(key)?.reserve_port(port, shared).await });
-        bound = submitted.await??;
-    }
-    Ok(bound)
-}
-
-/// Takes the address of `port` on one core, which the port's number picks: no two can listen at the
-/// same address of an RDMA device. The others know of it.
-async fn reserve_on_one(
-    id: u64,
-    cores: &[CoreHandle],
-    port: PortSpec,
-) -> Result<SocketAddr, NodeError> {
-    let chosen = usize::from(port.listen.port()) % cores.len().max(1);
-    let mut bound = port.listen;
-    let (before, after) = cores.split_at(chosen);
-    for (place, core) in after.iter().chain(before).enumerate() {
-        let key = (id, core.index());
-        let port = PortSpec {
-            listen: bound,
-            ..port
-        };
-        let submitted = core.submit(move || async move {
-            let core = Core::of(key)?;
-            match place {
-                0 => core.reserve_port(port, false).await,
-                _ => core.know_port(port).map(|()| port.listen),
-            }
-        });
-        bound = submitted.await??;
-    }
-    Ok(bound)
 }

@@ -234,6 +234,13 @@ pub struct SessionFacts {
 /// Something that happened by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeEvent {
+    /// Nobody can connect through a port, or hosts can again.
+    Port {
+        /// Its place in the specification.
+        index: usize,
+        /// Why not.
+        fault: Option<String>,
+    },
     /// A drive failed an operation. Each core tells of the first failure that it meets, and
     /// whenever their number has doubled.
     DriveFailed {

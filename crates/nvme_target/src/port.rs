@@ -63,7 +63,8 @@ pub(crate) enum Door {
         /// Accepts.
         _accepting: CancelOnDrop<()>,
     },
-    /// Not here: the target stops, or another core takes the connections.
+    /// Not here: the target stops, another core takes the connections, or the address cannot be
+    /// taken yet.
     Closed,
 }
 
@@ -139,7 +140,7 @@ impl<D: BlockDevice + 'static> Target<D> {
         Ok(bound)
     }
 
-    /// Knows a port whose connections another core takes.
+    /// Knows a port whose connections another core takes, or whose address cannot be taken yet.
     pub fn know_port(&self, settings: PortSettings) -> Result<(), TargetError> {
         if self.0.ports.borrow().contains_key(&settings.id) {
             return Err(TargetError::PortExists(settings.id));
@@ -158,6 +159,21 @@ impl<D: BlockDevice + 'static> Target<D> {
         };
         self.0.ports.borrow_mut().insert(port.settings.id, port);
         self.0.discovery_changed();
+    }
+
+    /// Takes the address of a port that was only [known](Target::know_port), and listens there.
+    pub fn open_known_port(&self, id: u16) -> Result<(), TargetError> {
+        let core = &self.0;
+        {
+            let mut ports = core.ports.borrow_mut();
+            let port = ports.get_mut(&id).ok_or(TargetError::UnknownPort(id))?;
+            let address = port.settings.listen;
+            let reserved = Reserved::take(&port.settings, core.settings.network_timeout)
+                .map_err(|source| TargetError::Bind { address, source })?;
+            port.bound = reserved.local_address();
+            port.door = Door::Reserved(reserved);
+        }
+        self.open_port(id)
     }
 
     /// Listens on every port that was reserved.

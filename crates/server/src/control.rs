@@ -428,6 +428,7 @@ fn event_sink(
 ) -> node::EventSink {
     let (events, faults, jobs) = (Arc::clone(events), Arc::clone(faults), Arc::clone(jobs));
     Arc::new(move |event| match event {
+        NodeEvent::Port { index, fault } => ports::tell(&events, index, fault),
         NodeEvent::DriveFailed {
             drive,
             error,

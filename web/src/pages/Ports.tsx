@@ -30,7 +30,7 @@ export function Ports() {
               { title: "Transport", cell: (port) => port.transport ?? "tcp", order: (port) => port.transport ?? "tcp", from: "sm" },
               { title: "Advertised", cell: (port) => port.advertise ?? "-", order: (port) => port.advertise ?? "", from: "sm" },
               { title: "TLS", cell: (port) => port.tls ? "required" : "-", order: (port) => Number(port.tls ?? false), from: "sm" },
-              { title: "Path", cell: (port) => <StateBadge state={port.path} />, order: (port) => port.path },
+              { title: "Path", cell: (port) => <StateBadge state={port.fault ? "offline" : port.path} reason={port.fault} />, order: (port) => port.path },
               {
                 title: "",
                 align: "right",

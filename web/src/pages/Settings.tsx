@@ -45,6 +45,7 @@ export function Settings() {
             ["Cores", found.cores.join(", ") || "-"],
             ["Discovery", found.discovery_nqn],
             ["NVMe/TCP", found.nvme_addresses.join(", ") || "-"],
+            ["NVMe/RDMA", found.nvme_rdma_addresses?.join(", ") || "-"],
           ]} />
         )}
       </Loaded>

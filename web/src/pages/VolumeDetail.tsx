@@ -106,12 +106,19 @@ function useProperties(volume: Volume): [string, React.ReactNode][] {
 /** The lines that a Linux host connects with, one for each address of the node. */
 function Connect({ volume }: { volume: Volume }) {
   const status = useStatus();
-  const addresses = status.data?.nvme_addresses.length ? status.data.nvme_addresses : ["ADDRESS:4420"];
-  const commands = addresses.map((address) => {
+  const overTcp = status.data?.nvme_addresses ?? [];
+  const overRdma = status.data?.nvme_rdma_addresses ?? [];
+  const served = [
+    ...overTcp.map((address) => ({ transport: "tcp", address })),
+    ...overRdma.map((address) => ({ transport: "rdma", address })),
+  ];
+  const paths = served.length ? served : [{ transport: "tcp", address: "ADDRESS:4420" }];
+  const commands = paths.map(({ transport, address }) => {
     const port = address.slice(address.lastIndexOf(":") + 1);
     const host = address.slice(0, address.lastIndexOf(":")).replace(/^\[|\]$/g, "");
-    const tls = status.data?.nvme_tls_addresses?.includes(address) ? " --tls" : "";
-    return `nvme connect --transport tcp --traddr ${host} --trsvcid ${port} --nqn ${volume.nqn}${tls}`;
+    const underTls = transport === "tcp" && status.data?.nvme_tls_addresses?.includes(address);
+    const tls = underTls ? " --tls" : "";
+    return `nvme connect --transport ${transport} --traddr ${host} --trsvcid ${port} --nqn ${volume.nqn}${tls}`;
   });
   const lines = commands.join("\n");
   return (

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use access::Nqn;
-use api::{ANY_HOST, Host, HostKeySpec, HostSpec, Name, ObjectState, Volume};
+use api::{ANY_HOST, Host, HostKeySpec, HostSpec, Name, ObjectState, PortTransport, Volume};
 use client::Client;
 use tonic::Status;
 
@@ -12,6 +12,7 @@ use crate::access_mode::Use;
 use crate::lookup::At;
 use crate::names::host_name;
 use crate::node::connection;
+use crate::parameters;
 use crate::proto::{
     ControllerPublishVolumeRequest, ControllerPublishVolumeResponse,
     ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse,
@@ -76,7 +77,11 @@ impl Work {
             denied.map_err(|error| status(&error))?;
             return Err(other);
         }
-        let mut publish_context = context(&at)?;
+        let transport = request.volume_context.get(connection::TRANSPORT);
+        let transport = transport
+            .map(|word| parameters::transport(word))
+            .transpose()?;
+        let mut publish_context = context(&at, transport.unwrap_or_default())?;
         if let Some(secret) = secret {
             let secret = secret.reveal().as_str().to_owned();
             publish_context.insert(connection::SECRET.to_owned(), secret);
@@ -149,19 +154,29 @@ fn introduced(client: &Client, nqn: &Nqn) -> Result<Name, Status> {
     Ok(added.map_err(|error| status(&error))?.name)
 }
 
-/// What a host needs to know to connect.
-fn context(at: &At<Volume>) -> Result<HashMap<String, String>, Status> {
+/// What a host needs to know to connect by a transport.
+fn context(at: &At<Volume>, transport: PortTransport) -> Result<HashMap<String, String>, Status> {
     let told = at.client.status().map_err(|error| status(&error))?;
-    let plain = told.nvme_addresses.iter();
-    let plain = plain.filter(|address| !told.nvme_tls_addresses.contains(address));
+    let served = match transport {
+        PortTransport::Tcp => &told.nvme_addresses,
+        PortTransport::Rdma => &told.nvme_rdma_addresses,
+    };
+    let under_tls =
+        |address| transport == PortTransport::Tcp && told.nvme_tls_addresses.contains(address);
+    let plain = served.iter().filter(|address| !under_tls(address));
     let addresses: Vec<&str> = plain.map(String::as_str).collect();
     if addresses.is_empty() {
         return Err(Status::failed_precondition(format!(
-            "node {} has no port without TLS that hosts could use",
-            told.name
+            "node {} has no port over {} without TLS that hosts could use",
+            told.name,
+            transport.word().to_uppercase()
         )));
     }
     Ok(HashMap::from([
+        (
+            connection::TRANSPORT.to_owned(),
+            transport.word().to_owned(),
+        ),
         (connection::NQN.to_owned(), at.found.nqn.clone()),
         (connection::NSID.to_owned(), at.found.nsid.to_string()),
         (connection::ADDRESSES.to_owned(), addresses.join(" ")),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use api::SecretText;
 use tonic::Status;
 
-use crate::parameters::queues;
+use crate::parameters::{self, queues};
 
 /// The subsystem's NQN.
 pub const NQN: &str = "nqn";
@@ -13,6 +13,8 @@ pub const NQN: &str = "nqn";
 pub const NSID: &str = "nsid";
 /// Addresses of the node, the better paths first.
 pub const ADDRESSES: &str = "addresses";
+/// How the host connects to them; without a word, over TCP.
+pub const TRANSPORT: &str = parameters::TRANSPORT;
 /// What the host has to prove.
 pub const SECRET: &str = "hostSecret";
 
@@ -42,10 +44,14 @@ impl Connection {
         };
         let (nqn, nsid) = (part(NQN)?, part(NSID)?);
         let paths = part(ADDRESSES)?.split_whitespace();
+        let transport = published
+            .get(TRANSPORT)
+            .map(|word| parameters::transport(word));
+        let scheme = transport.transpose()?.unwrap_or_default().word();
         let queues = volume.get("queues").map(|text| queues(text)).transpose()?;
         Ok(Connection {
             targets: paths
-                .map(|path| format!("tcp://{path}/{nqn}?nsid={nsid}"))
+                .map(|path| format!("{scheme}://{path}/{nqn}?nsid={nsid}"))
                 .collect(),
             secret: published.get(SECRET).map(|text| text.as_str().into()),
             queues,
@@ -73,6 +79,12 @@ mod tests {
         assert_eq!(
             found.targets[1],
             "tcp://[2001:db8::1]:4420/nqn.2026-11.example:v?nsid=1"
+        );
+        published.insert(TRANSPORT.to_owned(), "rdma".to_owned());
+        let over_rdma = Connection::of(&published, &HashMap::new()).unwrap();
+        assert_eq!(
+            over_rdma.targets[0],
+            "rdma://192.0.2.1:4420/nqn.2026-11.example:v?nsid=1"
         );
         published.remove(ADDRESSES);
         let refused = Connection::of(&published, &HashMap::new()).err().unwrap();

@@ -19,6 +19,7 @@ fn a_class_says_what_volumes_are() {
         ("numReplicas", "1"),
         ("sharing", "shared"),
         ("queues", "8"),
+        ("transport", "rdma"),
         ("maxIOPSPerGB", "500"),
         ("maxBandwidth", "100MiB"),
         ("desiredIOPSPerGB", "100"),
@@ -31,7 +32,10 @@ fn a_class_says_what_volumes_are() {
     assert_eq!(limits.total.iops_per_gib, Some(500));
     assert_eq!(limits.total.bytes_per_second, Some(100 << 20));
     assert_eq!(limits.minimum_iops, Some(300));
-    assert_eq!(read.context(), map(&[("fsType", "xfs"), ("queues", "8")]));
+    assert_eq!(
+        read.context(),
+        map(&[("fsType", "xfs"), ("queues", "8"), ("transport", "rdma")])
+    );
 }
 
 #[test]
@@ -46,6 +50,7 @@ fn what_is_wrong_is_named() {
         ("hostAuth", "yes", "none, dhchap"),
         ("tls", "required", "none: hosts connect in the clear"),
         ("queues", "0", "1 to 128"),
+        ("transport", "roce", "tcp, rdma"),
         ("queues", "129", "1 to 128"),
         ("maxIOPS", "many", "100 to"),
         ("maxIOPS", "99", "100 to"),

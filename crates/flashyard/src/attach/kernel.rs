@@ -1,4 +1,4 @@
-//! Attaching by the kernel's own NVMe/TCP host.
+//! Attaching by the kernel's own NVMe/TCP and NVMe/RDMA hosts.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use initiator::TargetAddress;
+use initiator::{TargetAddress, Transport};
 use reactor::net::display_ip;
 use rustix::io::Errno;
 
@@ -28,11 +28,12 @@ const RECONNECT_SECONDS: &str = "2";
 /// Longer than udev takes to make a device.
 const APPEARS: Duration = Duration::from_secs(10);
 
-/// Whether the kernel has a host for NVMe/TCP, once its module is loaded.
-pub fn is_there() -> bool {
-    let loaded = || Path::new("/sys/module/nvme_tcp").exists();
+/// Whether the kernel has a host for a transport, once its module is loaded.
+pub fn is_there(transport: Transport) -> bool {
+    let word = transport.word();
+    let loaded = || Path::new(&format!("/sys/module/nvme_{word}")).exists();
     // Without the module, or without modprobe, there is none.
-    loaded() || tools::run("modprobe", &["nvme-tcp"]).is_ok() && loaded()
+    loaded() || tools::run("modprobe", &[&format!("nvme-{word}")]).is_ok() && loaded()
 }
 
 /// A subsystem that the kernel is connected to.
@@ -115,8 +116,9 @@ fn connect(
 fn options(address: &TargetAddress, connecting: &Connecting, queues: Option<u16>) -> String {
     let Connecting { identity, secrets } = connecting;
     let mut options = format!(
-        "transport=tcp,traddr={},trsvcid={},nqn={},hostnqn={},hostid={},ctrl_loss_tmo={},\
+        "transport={},traddr={},trsvcid={},nqn={},hostnqn={},hostid={},ctrl_loss_tmo={},\
          reconnect_delay={}",
+        address.transport.word(),
         display_ip(&address.address),
         address.address.port(),
         address.subsystem_nqn,
@@ -231,5 +233,11 @@ mod tests {
              nr_io_queues=4,dhchap_secret=DHHC-1:00:a:,dhchap_ctrl_secret=DHHC-1:00:b:"
         );
         assert_eq!(said, expected);
+        let over_rdma = address.replace("tcp://", "rdma://").parse().unwrap();
+        let said = options(&over_rdma, &connecting, None);
+        assert!(
+            said.starts_with("transport=rdma,traddr=fe80::1%lo,"),
+            "{said}"
+        );
     }
 }

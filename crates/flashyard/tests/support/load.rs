@@ -15,6 +15,7 @@ pub const HOST: &str = "nqn.2026-11.example.flashyard:test";
 pub fn target(node: &Node, volume: &str) -> TargetAddress {
     let volume = node.client().volume(&name(volume)).unwrap();
     TargetAddress {
+        transport: initiator::Transport::Tcp,
         address: node.endpoints().nvme[0],
         subsystem_nqn: volume.nqn,
         namespace_id: Some(volume.nsid),

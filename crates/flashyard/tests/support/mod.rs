@@ -148,13 +148,18 @@ impl Node {
 
     /// Starts `serve --config` with `settings` beside a state directory and free ports.
     pub fn configured_secure(settings: &str) -> Node {
+        Node::configured_with(settings, listen())
+    }
+
+    /// Starts `serve --config` with `settings` beside a state directory, and `arguments` behind it.
+    pub fn configured_with(settings: &str, listen: impl IntoIterator<Item = String>) -> Node {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("flashyard.toml");
         let state = directory.path().display();
         std::fs::write(&path, format!("state_directory = \"{state}\"\n{settings}")).unwrap();
         let mut arguments = vec!["serve".to_owned(), "--config".into()];
         arguments.push(path.to_str().unwrap().to_owned());
-        arguments.extend(listen());
+        arguments.extend(listen);
         let mut node = Node::over(directory, arguments);
         node.start();
         node

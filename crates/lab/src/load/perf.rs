@@ -216,7 +216,8 @@ impl Start {
         let mut connect = options.connect.clone();
         connect.io_queues = 1;
         connect.queue_depth = options.workload.depth.min(4096) as u16;
-        let controller = Controller::connect(target.address, &target.subsystem_nqn, connect)
+        let address = target.over_tcp().map_err(named)?;
+        let controller = Controller::connect(address, &target.subsystem_nqn, connect)
             .await
             .map_err(named)?;
         let namespace = controller

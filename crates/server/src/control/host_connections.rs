@@ -136,11 +136,12 @@ fn commands(host: &Host, wanted: &Wanted, reached: &[Reached]) -> Vec<String> {
     let mut commands = Vec::new();
     for (nqn, keys_count) in wanted {
         let under_tls = host.tls && *keys_count;
-        for Reached { address, .. } in reached.iter().filter(|port| port.tls == under_tls) {
-            let (ip, port) = host_and_port(address);
+        for reached in reached.iter().filter(|port| port.tls == under_tls) {
+            let (transport, (ip, port)) =
+                (reached.transport.word(), host_and_port(&reached.address));
             let [ip, nqn, host_nqn] = [ip, nqn, &host.nqn].map(quoted);
             let mut command = format!(
-                "nvme connect --transport=tcp --traddr={ip} --trsvcid={port} --nqn={nqn} \
+                "nvme connect --transport={transport} --traddr={ip} --trsvcid={port} --nqn={nqn} \
                  --hostnqn={host_nqn} --ctrl-loss-tmo={CONTROLLER_LOSS_SECONDS} \
                  --reconnect-delay={RECONNECT_SECONDS} --keep-alive-tmo={KEEP_ALIVE_SECONDS}"
             );
@@ -170,7 +171,7 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use api::{HostKey, KeyGroup, KeyHash};
+    use api::{HostKey, KeyGroup, KeyHash, PortTransport};
 
     use super::*;
 
@@ -189,6 +190,7 @@ mod tests {
         Reached {
             address: address.to_owned(),
             tls,
+            transport: PortTransport::Tcp,
         }
     }
 
@@ -232,6 +234,31 @@ mod tests {
         assert!(command.ends_with(end), "{command}");
         // Keys of a tenant's host count on what is the tenant's.
         assert_eq!(made(&keyed, "nqn.2026-11.example:v", false), plain);
+    }
+
+    /// Under TLS there is no RDMA.
+    #[test]
+    fn ports_over_rdma_are_paths_of_hosts_without_tls() {
+        let over_rdma = Reached {
+            transport: PortTransport::Rdma,
+            ..at("192.0.2.1:4420", false)
+        };
+        let reached = [at("192.0.2.1:4420", false), over_rdma];
+        let wanted = Wanted::from([("nqn.2026-11.example:v".to_owned(), true)]);
+        let plain = commands(&host(), &wanted, &reached);
+        assert!(
+            plain[0].contains("--transport=tcp --traddr=192.0.2.1"),
+            "{plain:?}"
+        );
+        assert!(
+            plain[1].contains("--transport=rdma --traddr=192.0.2.1"),
+            "{plain:?}"
+        );
+        let host = Host {
+            tls: true,
+            ..host()
+        };
+        assert!(commands(&host, &wanted, &reached).is_empty());
     }
 
     /// A name may have anything behind its colon; no shell makes more of it than a name.

@@ -11,6 +11,7 @@ use super::catalogue::Catalogue;
 use super::{Control, drives};
 use crate::config::{Config, PortConfig};
 use crate::endpoints::from_here;
+use crate::events::Events;
 use crate::interfaces::global_addresses_or_none;
 
 /// What an operator made of a port. It counts as long as the settings file has that address there.
@@ -21,12 +22,14 @@ pub struct PathRecord {
     path: PathState,
 }
 
-/// An address that serves NVMe/TCP, as somebody reaches it.
+/// An address that serves hosts, as somebody reaches it.
 pub struct Reached {
     /// Address and port.
     pub address: String,
     /// Hosts connect to it under TLS, or not at all.
     pub tls: bool,
+    /// How hosts come.
+    pub transport: PortTransport,
 }
 
 /// Every port of the settings file, in its order.
@@ -112,14 +115,14 @@ impl Control {
         port.ok_or_else(|| ErrorBody::new(ErrorCode::NotFound, format!("no port {id}")))
     }
 
-    /// The addresses at which `asker`, or a host beside it, reaches the ports over TCP: the better
-    /// paths first. An address of a link elsewhere is without the asker's name of that link.
+    /// The addresses at which `asker`, or a host beside it, reaches the ports: the better paths
+    /// first. An address of a link elsewhere is without the asker's name of that link.
     pub fn reached(&self, asker: &Asker) -> Vec<Reached> {
         let paths = self.ports.paths.seen();
         let bound = self.node.addresses().iter().zip(&self.ports.configured);
-        let ports = (1..).zip(bound);
-        let over_tcp = ports.filter(|(_, (_, port))| port.transport == PortTransport::Tcp);
-        let mut ports: Vec<_> = over_tcp
+        let mut ports: Vec<_> = (1..)
+            .zip(bound)
+            .filter(|(id, _)| self.node.port_fault(usize::from(*id) - 1).is_none())
             .map(|(id, port)| (state_of(&paths, id), port))
             .collect();
         ports.sort_by_key(|(path, _)| *path);
@@ -127,23 +130,32 @@ impl Control {
         for (_, (bound, port)) in ports {
             let advertise = port.advertise.map(|address| address.0);
             for address in addresses_for(*bound, advertise, asker, global_addresses_or_none) {
-                let address = written(address, asker);
-                let tls = port.tls;
-                if !found.iter().any(|known| known.address == address) {
-                    found.push(Reached { address, tls });
+                let (address, transport) = (written(address, asker), port.transport);
+                let known =
+                    |known: &Reached| known.address == address && known.transport == transport;
+                if !found.iter().any(known) {
+                    found.push(Reached {
+                        address,
+                        tls: port.tls,
+                        transport,
+                    });
                 }
             }
         }
         found
     }
 
-    /// Ports that hosts are told not to use, one sentence each.
+    /// Ports that hosts are told not to use, or cannot use, one sentence each.
     pub(super) fn closed_ports(&self) -> Vec<String> {
-        let ports = self.ports().into_iter();
-        ports
-            .filter(|port| port.path == PathState::Inaccessible)
-            .map(|port| format!("port {} at {} is inaccessible", port.id, port.address))
-            .collect()
+        let problem = |port: Port| match (port.fault, port.path) {
+            (Some(fault), _) => Some(format!("port {} serves nobody: {fault}", port.id)),
+            (None, PathState::Inaccessible) => {
+                let (id, address) = (port.id, port.address);
+                Some(format!("port {id} at {address} is inaccessible"))
+            }
+            (None, PathState::Optimized | PathState::NonOptimized) => None,
+        };
+        self.ports().into_iter().filter_map(problem).collect()
     }
 
     fn port(&self, paths: &BTreeMap<u16, PathRecord>, id: u16) -> Option<Port> {
@@ -156,8 +168,18 @@ impl Control {
             path: state_of(paths, id),
             tls: configured.tls,
             transport: configured.transport,
+            fault: self.node.port_fault(index),
         })
     }
+}
+
+/// Tells that nobody can connect through a port, or that hosts can again.
+pub(super) fn tell(events: &Events, index: usize, fault: Option<String>) {
+    let (severity, message) = match fault {
+        Some(fault) => (Severity::Error, format!("serves nobody: {fault}")),
+        None => (Severity::Info, "serves hosts".to_owned()),
+    };
+    events.record(severity, &format!("port/{}", index + 1), &message);
 }
 
 /// The addresses of one port that are of use to `asker`. A port that listens everywhere has the

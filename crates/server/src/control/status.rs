@@ -1,6 +1,6 @@
 //! The node at a glance, and who is connected.
 
-use api::{Caller, Counts, Name, Session, Size, Status};
+use api::{Caller, Counts, Name, PortTransport, Session, Size, Status};
 use node::{Asker, PoolStatus};
 
 use super::pools::{PoolEntry, hexadecimal, why_offline};
@@ -47,14 +47,18 @@ impl Control {
             problems.extend(self.problems.in_words());
         }
         let reached = self.reached(asker);
-        let under_tls = reached.iter().filter(|port| port.tls);
+        let (over_tcp, over_rdma): (Vec<_>, Vec<_>) = reached
+            .iter()
+            .partition(|port| port.transport == PortTransport::Tcp);
+        let under_tls = over_tcp.iter().filter(|port| port.tls);
         Status {
             name: self.identity.name.clone(),
             uuid: self.identity.uuid,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: timestamp(self.started),
-            nvme_addresses: reached.iter().map(|port| port.address.clone()).collect(),
+            nvme_addresses: over_tcp.iter().map(|port| port.address.clone()).collect(),
             nvme_tls_addresses: under_tls.map(|port| port.address.clone()).collect(),
+            nvme_rdma_addresses: over_rdma.iter().map(|port| port.address.clone()).collect(),
             discovery_nqn: node::DISCOVERY_NQN.to_owned(),
             cores: self.cores.clone(),
             drives,

@@ -35,7 +35,10 @@ END
     done
     for module in /modules/rdma/*.ko; do insmod $module; done
     ip link set dummy0 up
-    ip address add 10.99.0.1/24 dev dummy0
+    ip address add 10.99.0.1/24 dev dummy0";
+
+/// The node is there before the device is.
+const DEVICE: &str = "
     rdma link add rxe0 type rxe netdev dummy0
     rdma link";
 
@@ -57,6 +60,8 @@ protocol = "http"
 const NODE: &str = "
     export FLASHYARD_NODE=http://127.0.0.1:4400 FLASHYARD_TOKEN_FILE=/tmp/state/admin.token\n";
 
+const START: &str = "LD_LIBRARY_PATH=/rdma exec flashyard serve --config /tmp/flashyard.toml";
+
 const OVER_RDMA: &str = "-t rdma -a 10.99.0.1 -s 4420";
 
 /// Fetches tools and libraries and puts them on a drive, as one archive.
@@ -68,23 +73,35 @@ pub fn devices(directory: &Path) -> Vec<String> {
 pub fn scenario(guest: &mut Guest, node: Node) {
     // The one outside is of no use here.
     drop(node);
-    guest.check("an RDMA device of software", PREPARE);
+    guest.check("tools and modules", PREPARE);
+    guest.check(
+        "settings",
+        &format!("cat >/tmp/flashyard.toml <<'END'\n{SETTINGS}\nEND"),
+    );
+    guest.spawn("node", START);
+    guest.eventually(
+        "the node serves",
+        60,
+        &format!("{NODE} cat /run/node.output; flashyard port list | grep -w rdma"),
+    );
+    guest.check(
+        "the port says that its device is missing",
+        &format!(
+            "{NODE} flashyard port list | grep -w rdma | grep -w OFFLINE
+            flashyard status | grep 'port 2 serves nobody'"
+        ),
+    );
+    guest.check("an RDMA device of software", DEVICE);
     guest.spawn("rping", "rping -s -a 10.99.0.1 -C 3");
     guest.eventually(
         "rping reaches itself",
         30,
         "rping -c -a 10.99.0.1 -C 3 -S 4096",
     );
-    let start = "LD_LIBRARY_PATH=/rdma exec flashyard serve --config /tmp/flashyard.toml";
-    guest.check(
-        "settings",
-        &format!("cat >/tmp/flashyard.toml <<'END'\n{SETTINGS}\nEND"),
-    );
-    guest.spawn("node", start);
     guest.eventually(
-        "the node serves",
+        "the port serves hosts",
         60,
-        &format!("{NODE} cat /run/node.output; flashyard port list | grep -w rdma"),
+        &format!("{NODE} flashyard port list | grep -w rdma | grep -w optimized"),
     );
     guest.check(
         "volumes",
@@ -123,6 +140,99 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         "connect again",
         &format!("nvme connect {OVER_RDMA} -n {nqn} -Q 16 && nvme disconnect -n {nqn}"),
     );
+    attached(guest, nqn);
+    two_paths(guest, nqn);
+    proved(guest);
+}
+
+/// The node tells of its RDMA port, and `attach` has the kernel connect to it.
+fn attached(guest: &mut Guest, nqn: &str) {
+    guest.check(
+        "the node tells how to connect over RDMA",
+        &format!(
+            "{NODE}
+            flashyard status | grep nvme/rdma | grep 10.99.0.1:4420
+            flashyard host show guest --commands | grep -e '--transport=rdma --traddr=10.99.0.1'
+            flashyard volume show v4096 | grep -e '-t rdma -a 10.99.0.1 -s 4420'"
+        ),
+    );
+    guest.check(
+        "attach by name over RDMA",
+        &format!(
+            "{NODE}
+            device=$(flashyard attach v4096 --transport rdma)
+            grep -l rdma /sys/class/nvme/nvme*/transport
+            dd if=/dev/urandom of=/tmp/pattern bs=1M count=3
+            dd if=/tmp/pattern of=$device bs=1M oflag=direct
+            dd if=$device of=/tmp/read bs=1M count=3 iflag=direct
+            cmp /tmp/pattern /tmp/read
+            flashyard attached --output json | grep rdma://10.99.0.1:4420
+            flashyard detach v4096
+            ! grep -w rdma /sys/class/nvme/nvme*/transport"
+        ),
+    );
+    guest.refused(
+        "no RDMA by FUSE",
+        &format!("{NODE} flashyard attach v4096 --transport rdma --method fuse"),
+        "only the kernel's host connects over RDMA",
+    );
+    guest.refused(
+        "perf over RDMA",
+        &format!("flashyard perf rdma://10.99.0.1:4420/{nqn}"),
+        "begin with tcp://",
+    );
+}
+
+/// One device over both transports. Verified I/O goes on while each of them is taken away in turn,
+/// and while the node is killed and starts again.
+fn two_paths(guest: &mut Guest, nqn: &str) {
+    let device = guest.check(
+        "attach by a path of each transport",
+        &format!(
+            "{NODE} flashyard attach 'rdma://10.99.0.1:4420/{nqn}?nsid=2' \
+                'tcp://127.0.0.1:4420/{nqn}?nsid=2' --name both"
+        ),
+    );
+    let device = device.trim().lines().last().unwrap_or_default().to_owned();
+    let live = |transport: &str| {
+        format!(
+            "for path in /sys/class/nvme/nvme*; do
+                [ $(cat $path/transport) = {transport} ] && [ $(cat $path/state) = live ] && exit 0
+            done
+            exit 1"
+        )
+    };
+    for transport in ["rdma", "tcp"] {
+        guest.eventually("a path lives", 60, &live(transport));
+    }
+    guest.spawn(
+        "load",
+        &format!(
+            "fio --name=paths --filename={device} --direct=1 --ioengine=libaio --iodepth=8 \
+                --rw=randwrite --bssplit=4k/60:64k/40 --size=32M --io_size=256M --randseed=3 \
+                --rate_iops=400 --verify=crc32c --verify_fatal=1 --do_verify=1 \
+                && touch /tmp/load.done"
+        ),
+    );
+    for (number, transport, other) in [(2, "rdma", "tcp"), (1, "tcp", "rdma")] {
+        guest.check(
+            "a port becomes inaccessible",
+            &format!("{NODE} sleep 3; flashyard port set {number} --path inaccessible; sleep 3"),
+        );
+        guest.check("the other path lives", &live(other));
+        guest.check(
+            "it is back",
+            &format!("{NODE} flashyard port set {number} --path optimized"),
+        );
+        guest.eventually("both paths live", 60, &live(transport));
+    }
+    guest.check("the node dies", "kill -9 $(pidof flashyard); sleep 3");
+    guest.spawn("node", START);
+    for transport in ["rdma", "tcp"] {
+        guest.eventually("a path is back", 90, &live(transport));
+    }
+    guest.eventually("verified I/O has ended well", 300, "test -e /tmp/load.done");
+    guest.check("detach", &format!("{NODE} flashyard detach both"));
 }
 
 /// Every length from one block to one longer than the largest transfer, in capsules and out of
@@ -178,5 +288,36 @@ fn refusals(guest: &mut Guest, nqn: &str) {
     guest.check(
         "a read after them",
         &format!("dd if={device} of=/dev/null bs=64k count=4 iflag=direct"),
+    );
+}
+
+/// Host and node prove secrets to each other over RDMA, or do not connect.
+fn proved(guest: &mut Guest) {
+    let attach = "flashyard attach v512 --transport rdma";
+    guest.check(
+        "a key for the host",
+        &format!(
+            "{NODE}
+            flashyard host key guest --generate --mutual -o json >/tmp/key
+            for part in secret controller_secret; do
+                sed -n \"s/.*\\\"$part\\\": *\\\"\\([^\\\"]*\\)\\\".*/\\1/p\" /tmp/key >/tmp/$part
+                test -s /tmp/$part
+            done"
+        ),
+    );
+    guest.refused(
+        "no secret",
+        &format!("{NODE} {attach}"),
+        "refused to connect",
+    );
+    guest.check(
+        "secrets of both ends",
+        &format!(
+            "{NODE}
+            device=$({attach} --dhchap-secret-file /tmp/secret \
+                --controller-secret-file /tmp/controller_secret)
+            dd if=$device of=/dev/null bs=64k count=4 iflag=direct
+            flashyard detach v512"
+        ),
     );
 }
