@@ -275,6 +275,17 @@ fn shards_take_no_segments_to_move_what_others_have() {
     lives(&options);
 }
 
+/// A world in which a label of a dead process lands on one drive, and another drive fails. The pool
+/// was not opened any more: these were two drives of raid10 to do without.
+#[test]
+fn a_drive_with_a_late_label_is_used_when_another_has_failed() {
+    let options = Options {
+        liars: true,
+        ..Options::new(210_000_957)
+    };
+    lives(&options);
+}
+
 /// A world of four shards in a small pool that eight shards left full of half-empty segments. The
 /// one segment to move blocks to went to one shard. Nobody asked the others, which had no block in
 /// the segment that was being cleaned, and a write was refused.

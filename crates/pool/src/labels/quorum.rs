@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 pub(crate) struct Choice {
     /// Position, among the drives given, of the one whose slot counts.
     pub newest: usize,
-    /// For each drive given: its index in the member list if it is current.
+    /// For each drive given: its index in the member list if it is current, or as good as that.
     pub current: Vec<Option<usize>>,
 }
 
@@ -48,6 +48,34 @@ fn current(head: &Superblock, slots: &[Option<&Slot>]) -> Vec<Option<usize>> {
         .collect()
 }
 
+/// Member index of each drive that is used with `head`: the current ones. Where those are too few,
+/// drives are used as well whose label is of a membership that was never complete. A request of a
+/// dead process that lands late brings such a label. Nothing was acknowledged under it, so a drive
+/// that `head` lists lacks nothing.
+fn usable(head: &Superblock, slots: &[Option<&Slot>]) -> Vec<Option<usize>> {
+    let current = current(head, slots);
+    if suffice(head, &current) {
+        return current;
+    }
+    let strayed = |slot: &Slot| {
+        let superblock = &slot.superblock;
+        let further = superblock.progress() > head.progress();
+        let stray = !head.descends_from(superblock.epoch) && !further;
+        let listed = index_of(head, &superblock.drive_id, MEMBER_ACTIVE);
+        listed.filter(|_| stray && never_complete(superblock, head, slots))
+    };
+    let drives = current.into_iter().zip(slots);
+    drives
+        .map(|(index, slot)| index.or_else(|| strayed(slot.as_ref()?)))
+        .collect()
+}
+
+/// A pool can be opened with these drives.
+fn suffice(head: &Superblock, drives: &[Option<usize>]) -> bool {
+    let present = drives.iter().flatten().count();
+    present > 0 && present + lost_max(head) >= members(head)
+}
+
 /// Drives that a superblock lists, be it as failed.
 pub(crate) fn members(superblock: &Superblock) -> usize {
     superblock
@@ -58,8 +86,7 @@ pub(crate) fn members(superblock: &Superblock) -> usize {
 }
 
 fn quorate(head: &Superblock, slots: &[Option<&Slot>]) -> bool {
-    let present = current(head, slots).into_iter().flatten().count();
-    present > 0 && present + lost_max(head) >= members(head)
+    suffice(head, &usable(head, slots))
 }
 
 /// Decides as [`choose`] does, where drives would not read one of their slots, or have it damaged:
@@ -163,7 +190,7 @@ pub(crate) fn choose(
     match heads.iter().find(|(_, slot)| rival(slot).is_none()) {
         Some((newest, slot)) => Ok(Choice {
             newest: *newest,
-            current: current(&slot.superblock, slots),
+            current: usable(&slot.superblock, slots),
         }),
         None => {
             let (left, right) = (&latest.superblock, rival(latest));
@@ -256,7 +283,7 @@ fn too_few(
         return PoolError::NoPool;
     };
     let head = &newest.superblock;
-    let present: BTreeSet<usize> = current(head, slots).into_iter().flatten().collect();
+    let present: BTreeSet<usize> = usable(head, slots).into_iter().flatten().collect();
     let describe = |(index, member): (usize, &crate::format::superblock::Member)| {
         let is_there = damaged
             .iter()
@@ -390,6 +417,23 @@ mod tests {
         let choice = decide(&slots, &[0, 1, 2, 3]).unwrap();
         assert_eq!(choice.newest, 0);
         assert_eq!(choice.current, [Some(0), Some(1), Some(2), None]);
+    }
+
+    /// The one that opens the pool next loses the same drive, and publishes that on two others.
+    #[test]
+    fn a_drive_with_a_late_label_of_a_dead_process_counts() {
+        let mut slots = pool(Level::Raid5, 4);
+        lose(&mut slots, &[0], 3, 100);
+        lose(&mut slots, &[1, 2], 3, 200);
+        for slot in &mut slots[1..3] {
+            slot.superblock.sequence = 1.into();
+        }
+        let choice = decide(&slots, &[0, 1, 2, 3]).unwrap();
+        assert_ne!(choice.newest, 0);
+        assert_eq!(choice.current, [Some(0), Some(1), Some(2), None]);
+        // Drives that are only behind tell nothing of that membership.
+        let refused = decide(&slots, &[0, 3]);
+        assert!(matches!(refused, Err(PoolError::MembersMissing { .. })));
     }
 
     #[test]
