@@ -47,6 +47,8 @@ pub enum Mutation {
     PublishesBeforeFlush,
     /// Superblocks are not flushed.
     SuperblockStaysCached,
+    /// A label that is in a drive's cache alone is not flushed before the other one is overwritten.
+    OverwritesBesideCached,
     /// Labels that have decayed are passed over for those before them, and have no copies.
     TakesOlderLabels,
     /// Both ends of a slot are written at once, also while requests of a dead process may land.

@@ -95,6 +95,15 @@ fn crowded_raid0(seed: u64) -> Options {
     }
 }
 
+/// Many drives, and without redundancy: no other drive has what a label says.
+fn wide_raid0(seed: u64) -> Options {
+    Options {
+        level: Some(Level::Raid0),
+        wide: Some(true),
+        ..newest(seed)
+    }
+}
+
 /// One test for each fault: they run side by side, and each says its name.
 macro_rules! found {
     ($($test:ident: $mutation:ident within $within:literal of $world:ident;)*) => {$(
@@ -127,9 +136,10 @@ found! {
     cleans_half: CleansHalf within 100 of crowded;
     moves_over_writes: MovesOverWrites within 20 of crowded;
     gate_lets_one_through: GateLetsOneThrough within 20 of any;
-    gate_is_local: GateIsLocal within 20 of sharded;
+    gate_is_local: GateIsLocal within 60 of sharded;
     publishes_before_flush: PublishesBeforeFlush within 300 of any;
     superblock_stays_cached: SuperblockStaysCached within 20 of any;
+    overwrites_beside_cached: OverwritesBesideCached within 1200 of wide_raid0;
     takes_older_labels: TakesOlderLabels within 300 of raid0;
     ignores_witnesses: IgnoresWitnesses within 60 of newest;
     takes_torn_stripes: TakesTornStripes within 60 of any;
@@ -145,7 +155,7 @@ found! {
     leaves_changes_half: LeavesChangesHalf within 200 of any;
     waits_for_silent_drives: WaitsForSilentDrives within 200 of any;
     rebuilds_unchecked: RebuildsUnchecked within 400 of liars;
-    takes_misplaced_headers: TakesMisplacedHeaders within 600 of liars;
+    takes_misplaced_headers: TakesMisplacedHeaders within 3000 of liars;
     opens_what_is_ready: OpensWhatIsReady within 400 of outages;
     takes_away_for_lost: TakesAwayForLost within 100 of outages;
 }

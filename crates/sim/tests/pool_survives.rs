@@ -275,6 +275,18 @@ fn shards_take_no_segments_to_move_what_others_have() {
     lives(&options);
 }
 
+/// A world of raid0 in which a process died before its label had left a drive's cache. Power failed
+/// while the next process overwrote the label beside it, and both were gone.
+#[test]
+fn a_label_in_a_cache_lasts_before_the_other_one_is_overwritten() {
+    let options = Options {
+        wide: Some(true),
+        shards_max: 2,
+        ..Options::new(220_000_566)
+    };
+    lives(&options);
+}
+
 /// A world in which a label of a dead process lands on one drive, and another drive fails. The pool
 /// was not opened any more: these were two drives of raid10 to do without.
 #[test]

@@ -181,13 +181,19 @@ pub(crate) async fn bring_up<D: BlockDevice>(
     slot: &Slot,
     newest: &Slot,
 ) -> Result<(), PoolError> {
+    let behind = slot.rank() < newest.rank();
+    let writes = behind || slot.alone && slot.rank() == newest.rank();
+    if (slot.torn_beside || writes) && !Mutation::OverwritesBesideCached.is_planted() {
+        // The label of a process that died may be in the drive's cache alone. It has to last before
+        // the one beside it is overwritten.
+        device.flush().await?;
+    }
     if slot.torn_beside {
         // For good: the next tables written there may be the very same, and must not make what is
         // there count after all, be it a copy of what was never finished.
         wipe_slot(device, slot.layout(), !slot.odd).await?;
     }
-    let behind = slot.rank() < newest.rank();
-    if behind || slot.alone && slot.rank() == newest.rank() {
+    if writes {
         let mut superblock = newest.superblock.clone();
         superblock.drive_index = index as u8;
         superblock.drive_id = slot.superblock.drive_id;
