@@ -209,8 +209,8 @@ fn two_paths(guest: &mut Guest, nqn: &str) {
         "load",
         &format!(
             "fio --name=paths --filename={device} --direct=1 --ioengine=libaio --iodepth=8 \
-                --rw=randwrite --bssplit=4k/60:64k/40 --size=32M --io_size=256M --randseed=3 \
-                --rate_iops=400 --verify=crc32c --verify_fatal=1 --do_verify=1 \
+                --rw=randwrite --bssplit=4k/60:64k/40 --size=32M --io_size=128M --randseed=3 \
+                --rate_iops=4000,400 --verify=crc32c --verify_fatal=1 --do_verify=1 \
                 && touch /tmp/load.done"
         ),
     );
