@@ -80,16 +80,18 @@ fn find(drives: &[SimDrive], byte: u8) -> (usize, u64) {
 /// there.
 #[test]
 fn a_scrub_leaves_segments_alone_that_only_wait_for_their_readers() {
-    let reused = [3, 13, 23, 33, 43].map(scrub_beside_a_reader);
-    assert!(reused.contains(&true), "no zone was written anew");
+    let mut reused = [3, 8, 13, 18, 23, 28, 33, 38, 43, 48].map(scrub_beside_a_reader);
+    reused.sort_unstable();
+    assert!(reused.contains(&Some(true)), "no zone was written anew");
 }
 
 /// Has a run read, written over and checked at once. Says whether its zone was written anew before
-/// the check was through: zones that are set apart meanwhile are not.
-fn scrub_beside_a_reader(watched: u8) -> bool {
+/// the check was through: zones that are set apart meanwhile are not. Nothing where the block that
+/// is held is one of parity, which is full of the same byte, and nobody reads it.
+fn scrub_beside_a_reader(watched: u8) -> Option<bool> {
     // Segments enough that hosts come to the first ones again before they have to wait.
     const RUNS: u64 = 60;
-    let reused = Cell::new(false);
+    let (is_held, reused) = (Cell::new(false), Cell::new(false));
     with_pool(Level::Raid5, 4, async |pool, drives| {
         let id = volume(&pool, "v", RUNS * 16).await;
         write_runs(&pool, id, RUNS).await;
@@ -101,7 +103,11 @@ fn scrub_beside_a_reader(watched: u8) -> bool {
             async move { read(&pool, id, u64::from(watched) * 16, 16).await }
         });
         settle().await;
-        assert_eq!(drives[drive].held_reads(), 1);
+        if drives[drive].held_reads() == 0 {
+            reader.await;
+            return;
+        }
+        is_held.set(true);
         for run in 0..RUNS {
             write(&pool, id, run * 16, 16, 100 + run as u8).await;
         }
@@ -128,5 +134,5 @@ fn scrub_beside_a_reader(watched: u8) -> bool {
         let again = pool.scrub().await.expect("a scrub");
         assert_eq!(again.repaired, 0, "{again:?}");
     });
-    reused.get()
+    is_held.get().then(|| reused.get())
 }
