@@ -88,5 +88,5 @@ def parts_of(address):
     """Address, NQN and namespace of what the program remembers of a path."""
     match = re.match(r"^(?:tcp|rdma)://([^/]+)/(.*?)(?:\?nsid=([0-9]+))?$", address)
     if match is None:
-        raise Failure("attached as %s; allowed: tcp://HOST:PORT/NQN?nsid=N" % address)
+        raise Failure("attached as %s; allowed: tcp:// or rdma://, HOST:PORT/NQN?nsid=N" % address)
     return match.group(1), match.group(2), int(match.group(3) or 1)

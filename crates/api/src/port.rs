@@ -1,5 +1,8 @@
 //! Ports: the addresses that serve NVMe/TCP or NVMe/RDMA.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -41,12 +44,32 @@ pub enum PortTransport {
 }
 
 impl PortTransport {
+    /// Every transport.
+    pub const ALL: [PortTransport; 2] = [PortTransport::Tcp, PortTransport::Rdma];
+
     /// As people read and write it.
     pub fn word(self) -> &'static str {
         match self {
             PortTransport::Tcp => "tcp",
             PortTransport::Rdma => "rdma",
         }
+    }
+}
+
+impl fmt::Display for PortTransport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.word())
+    }
+}
+
+impl FromStr for PortTransport {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PortTransport, String> {
+        let found = PortTransport::ALL
+            .into_iter()
+            .find(|one| one.word() == text);
+        found.ok_or_else(|| format!("transport {text:?}; allowed: tcp, rdma"))
     }
 }
 

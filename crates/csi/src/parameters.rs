@@ -302,9 +302,9 @@ fn of_kumoscale(key: &str, value: &str) -> Result<(), Status> {
 
 /// How hosts connect.
 pub fn transport(value: &str) -> Result<PortTransport, Status> {
-    let all = [PortTransport::Tcp, PortTransport::Rdma];
-    let found = all.into_iter().find(|transport| transport.word() == value);
-    found.ok_or_else(|| wrong(TRANSPORT, value, "tcp, rdma"))
+    value
+        .parse()
+        .map_err(|_| wrong(TRANSPORT, value, "tcp, rdma"))
 }
 
 /// A number of I/O queues.

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use api::PortTransport;
 use clap::{Args, ValueEnum};
 use client::ClientError;
 use initiator::{TargetAddress, TargetName, Transport};
@@ -62,9 +63,10 @@ pub struct Attach {
     /// rdma:// instead of tcp:// connects over RDMA
     #[arg(required = true)]
     volume: Vec<String>,
-    /// How a volume of the node is reached: the kernel's host alone connects over RDMA
-    #[arg(long, value_enum, default_value_t = Over::Tcp)]
-    transport: Over,
+    /// How a volume of the node is reached, over tcp or rdma: the kernel's host alone connects over
+    /// RDMA
+    #[arg(long, default_value_t = PortTransport::Tcp)]
+    transport: PortTransport,
     /// What to call it here, instead of the volume's name
     #[arg(long)]
     name: Option<api::Name>,
@@ -112,14 +114,6 @@ pub struct Directory {
     /// Where what is attached is remembered
     #[arg(long, value_name = "DIR", default_value = "/run/flashyard/attached")]
     pub directory: PathBuf,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Over {
-    /// Ports that serve NVMe/TCP
-    Tcp,
-    /// Ports that serve NVMe/RDMA
-    Rdma,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -205,7 +199,7 @@ pub fn host_nqn(given: Option<&str>) -> Result<String, AttachError> {
 /// The addresses, and a name for what the user calls `volumes`.
 fn resolve_all(
     volumes: &[String],
-    way: (Over, bool),
+    way: (PortTransport, bool),
     node: &Connection,
 ) -> Result<(Vec<TargetAddress>, String), AttachError> {
     let mut all: Option<(Vec<TargetAddress>, String)> = None;
@@ -231,7 +225,7 @@ fn resolve_all(
 /// The same of one of them: a volume of the node by its ports of that transport, under TLS or not.
 fn resolve(
     volume: &str,
-    (transport, tls): (Over, bool),
+    (transport, tls): (PortTransport, bool),
     node: &Connection,
 ) -> Result<(Vec<TargetAddress>, String), AttachError> {
     if volume.contains("://") {
@@ -251,11 +245,11 @@ fn resolve(
     let found = client.volume(&name)?;
     let status = client.status()?;
     let addresses = match transport {
-        Over::Tcp => addresses_of(&status, &found, tls)?,
-        Over::Rdma => rdma_addresses_of(&status, &found)?,
+        PortTransport::Tcp => addresses_of(&status, &found, tls)?,
+        PortTransport::Rdma => rdma_addresses_of(&status, &found)?,
     };
     match addresses.is_empty() {
-        true if transport == Over::Rdma => Err(AttachError::NoAddress(" over RDMA")),
+        true if transport == PortTransport::Rdma => Err(AttachError::NoAddress(" over RDMA")),
         true if tls => Err(AttachError::NoAddress(" under TLS")),
         true if !status.nvme_tls_addresses.is_empty() => {
             Err(AttachError::NoAddress(" without --tls-key-file"))
