@@ -21,6 +21,8 @@ import { Overview } from "./pages/Overview";
 import { PoolDetail } from "./pages/PoolDetail";
 import { Pools } from "./pages/Pools";
 import { Ports } from "./pages/Ports";
+import { Replications } from "./pages/Replications";
+import { Schedules } from "./pages/Schedules";
 import { Sessions } from "./pages/Sessions";
 import { Settings } from "./pages/Settings";
 import { Snapshots } from "./pages/Snapshots";
@@ -44,6 +46,8 @@ const PAGES: Place[] = [
   { path: "/", label: "Overview", page: Overview },
   { path: "/volumes", label: "Volumes", page: Volumes },
   { path: "/snapshots", label: "Snapshots", page: Snapshots },
+  { path: "/schedules", label: "Schedules", page: Schedules },
+  { path: "/replications", label: "Replications", page: Replications, closed: "tenants" },
   { path: "/pools", label: "Pools", page: Pools, closed: "tenants" },
   { path: "/drives", label: "Drives", page: Drives, closed: "tenants" },
   { path: "/hosts", label: "Hosts", page: Hosts },

@@ -1,4 +1,4 @@
-import { expect, test } from "./node";
+import { expect, Node, test } from "./node";
 
 test("a token is made, shown once and revoked", async ({ page, node }) => {
   await page.goto(`${node.url}/#/tokens`);
@@ -144,4 +144,92 @@ test("a volume is renamed and made thick", async ({ page, node }) => {
   await rename.getByLabel("Name").fill("latter");
   await rename.getByRole("button", { name: "Rename" }).click();
   await expect(page.getByRole("heading", { level: 1, name: "Volume latter" })).toBeVisible();
+});
+
+test("a schedule is made, changed and deleted", async ({ page, node }) => {
+  await node.ask("PUT", "/v1/volumes/scheduled", { pool: "pool", size: "16MiB" });
+  await page.goto(`${node.url}/#/schedules`);
+  await page.getByRole("button", { name: "Create schedule" }).click();
+  const create = page.getByRole("dialog", { name: "Create schedule" });
+  await create.getByLabel("Name").fill("often");
+  await create.getByLabel("Volumes").click();
+  await page.getByRole("option", { name: /^scheduled, / }).click();
+  for (const period of ["Hourly", "Daily", "Weekly"]) await create.getByLabel(`${period} snapshots`).fill("0");
+  await create.getByRole("button", { name: "Create" }).click();
+  await expect(create.getByText(/allowed: at least one above/)).toBeVisible();
+  await create.getByLabel("Hourly snapshots").fill("3");
+  await create.getByRole("button", { name: "Create" }).click();
+  const row = page.getByRole("table", { name: "Schedules" }).getByRole("row", { name: /^often/ });
+  await expect(row).toContainText("3 hourly");
+  // The first snapshot is that of this hour.
+  await expect(row).toContainText(String(new Date().getFullYear()));
+  await page.getByRole("button", { name: "Change schedule often" }).click();
+  const change = page.getByRole("dialog", { name: "Schedule often" });
+  await expect(change).toContainText("are deleted");
+  await expect(change.getByLabel("Hourly snapshots")).toHaveValue("3");
+  await change.getByLabel("Daily snapshots").fill("2");
+  await change.getByRole("button", { name: "Save" }).click();
+  await expect(row).toContainText("3 hourly, 2 daily");
+  expect(await node.ask("GET", "/v1/schedules/often")).toMatchObject({ volumes: ["scheduled"], keep: { hourly: 3, daily: 2, weekly: 0 } });
+  await page.getByRole("button", { name: "Delete schedule often" }).click();
+  const last = page.getByRole("dialog", { name: "Delete schedule often" });
+  await expect(last).toContainText("stay until somebody deletes them");
+  await last.getByLabel("Type often to confirm").fill("often");
+  await last.getByRole("button", { name: "Delete" }).click();
+  await expect(row).toHaveCount(0);
+});
+
+test("a volume is replicated to another node and promoted there", async ({ page, node, browser }) => {
+  const other = await Node.start([]);
+  try {
+    await node.ask("PUT", "/v1/volumes/copied", { pool: "pool", size: "16MiB" });
+    await page.goto(`${node.url}/#/replications`);
+    await page.getByRole("button", { name: "Replicate a volume" }).click();
+    const create = page.getByRole("dialog", { name: "Replicate a volume" });
+    await create.getByLabel("Volume", { exact: true }).selectOption("copied");
+    await create.getByLabel("Other node").fill(other.url);
+    await create.getByLabel("Token of that node").fill(other.token);
+    await create.getByLabel("Pool of that node").fill("pool");
+    await create.getByLabel("Every").fill("often");
+    await create.getByRole("button", { name: "Replicate" }).click();
+    await expect(create.getByText(/allowed: a number and a unit/)).toBeVisible();
+    await create.getByLabel("Every").fill("8days");
+    await create.getByRole("button", { name: "Replicate" }).click();
+    await expect(create.getByText(/allowed: 1 to 604800/)).toBeVisible();
+    await create.getByLabel("Every").fill("1s");
+    await create.getByRole("button", { name: "Replicate" }).click();
+    const row = page.getByRole("table", { name: "Replications" }).getByRole("row", { name: /^copied/ });
+    await expect(row).toContainText(/copied|running/i);
+    await expect(row).toContainText(/\ds/);
+    await page.getByRole("button", { name: "Change replication copied" }).click();
+    const change = page.getByRole("dialog", { name: "Replication copied" });
+    await expect(change.getByLabel("Every")).toHaveValue("1s");
+    await change.getByLabel("Bandwidth limit").fill("50MB");
+    await change.getByRole("button", { name: "Save" }).click();
+    await expect(change).toHaveCount(0);
+    expect(await node.ask("GET", "/v1/replications/copied")).toMatchObject({ every_seconds: 1, bandwidth: 50_000_000, pool: "pool" });
+    await page.goto(`${node.url}/#/volumes/copied`);
+    await expect(page.getByRole("table", { name: "Properties" })).toContainText(other.url);
+
+    const there = await (await browser.newContext()).newPage();
+    await there.addInitScript((value) => sessionStorage.setItem("flashyard-token", value), other.token);
+    await there.goto(`${other.url}/#/volumes/copied`);
+    await expect(there.getByRole("table", { name: "Properties" })).toContainText("Replica of");
+    await there.getByRole("button", { name: "Promote" }).click();
+    const promote = there.getByRole("dialog", { name: "Promote replica copied" });
+    await promote.getByLabel("Type copied to confirm").fill("copied");
+    await promote.getByRole("button", { name: "Promote" }).click();
+    await expect(there.getByText("Volume copied is a replica no more")).toBeVisible();
+    await expect(there.getByRole("table", { name: "Properties" })).not.toContainText("Replica of");
+
+    await page.goto(`${node.url}/#/replications`);
+    await expect(row).toContainText("failed");
+    await page.getByRole("button", { name: "Remove replication copied" }).click();
+    const last = page.getByRole("dialog", { name: "Remove replication copied" });
+    await last.getByLabel("Type copied to confirm").fill("copied");
+    await last.getByRole("button", { name: "Remove" }).click();
+    await expect(row).toHaveCount(0);
+  } finally {
+    await other.stop();
+  }
 });

@@ -4,7 +4,8 @@ import { expect, type Node, test } from "./node";
 
 /** Each page's link in the menu, heading and path. */
 const PAGES = [
-  ["Overview", "/"], ["Volumes", "/volumes"], ["Snapshots", "/snapshots"], ["Pools", "/pools"], ["Drives", "/drives"],
+  ["Overview", "/"], ["Volumes", "/volumes"], ["Snapshots", "/snapshots"],
+  ["Schedules", "/schedules"], ["Replications", "/replications"], ["Pools", "/pools"], ["Drives", "/drives"],
   ["Hosts", "/hosts"], ["Sessions", "/sessions"], ["Ports", "/ports"], ["Jobs", "/jobs"], ["Events", "/events"],
   ["Tenants", "/tenants"], ["Tokens", "/tokens"], ["Audit log", "/audit"], ["Settings", "/settings"], ["Drive models", "/models"],
 ] as const;
@@ -20,6 +21,9 @@ async function furnish(node: Node) {
   await node.ask("PUT", "/v1/tenants/acme/grants/pool", { size: "64MiB" });
   await node.ask("PUT", "/v1/volumes/seen", { pool: "pool", size: "32MiB", hosts: ["db1"] });
   await node.ask("PUT", "/v1/snapshots/seen-1", { volume: "seen" });
+  await node.ask("PUT", "/v1/schedules/nightly", { volumes: ["seen"], keep: { hourly: 24, daily: 7, weekly: 4 } });
+  // Nothing listens there: the row says so.
+  await node.ask("PUT", "/v1/replications/seen", { volume: "seen", to: "http://127.0.0.1:9", token: "t", pool: "pool", every_seconds: 300 });
   const jobs = (await node.ask("GET", "/v1/jobs")) as { items: unknown[] };
   if (jobs.items.length === 0) await node.ask("POST", "/v1/pools/pool/scrub");
 }

@@ -195,6 +195,23 @@ export function useRoom() {
   });
 }
 
+export function useSchedules() {
+  return useQuery({
+    queryKey: ["schedules"],
+    queryFn: () => whole((query) => answer(node.GET("/v1/schedules", { params: { query } }))),
+  });
+}
+
+/** Nothing is asked with a token of a tenant, which may not know of other nodes. */
+export function useReplications() {
+  const self = useSelf();
+  return useQuery({
+    queryKey: ["replications"],
+    queryFn: () => whole((query) => answer(node.GET("/v1/replications", { params: { query } }))),
+    enabled: self.data !== undefined && !self.data.tenant,
+  });
+}
+
 export function useJobs() {
   return useQuery({
     queryKey: ["jobs"],

@@ -1,11 +1,11 @@
-import { Button, Card, Code, CopyButton, Group, MultiSelect, SimpleGrid, Text, Title } from "@mantine/core";
-import { useState } from "react";
-import { useParams } from "wouter";
+import { Anchor, Button, Card, Code, CopyButton, Group, MultiSelect, SimpleGrid, Text, Title } from "@mantine/core";
+import { Fragment, type ReactNode, useState } from "react";
+import { Link, useParams } from "wouter";
 import type { Schemas } from "../api/client";
 import { answer, node } from "../api/client";
-import { useHosts, useLoads, useSessions, useSnapshots, useStatus, useVolume, useVolumes } from "../api/queries";
+import { useHosts, useLoads, useReplications, useSessions, useSnapshots, useStatus, useVolume, useVolumes } from "../api/queries";
 import { Facts } from "../parts/Facts";
-import { bytes } from "../parts/format";
+import { bytes, duration } from "../parts/format";
 import { HistoryCharts } from "../parts/HistoryCharts";
 import { NO_LIMITS, VolumeLimits } from "../parts/Limits";
 import { Failure, Loaded, Page } from "../parts/Page";
@@ -86,8 +86,9 @@ function Sessions({ nqn }: { nqn: string }) {
   );
 }
 
-function useProperties(volume: Volume): [string, React.ReactNode][] {
+function useProperties(volume: Volume): [string, ReactNode][] {
   const held = useLoads().data?.get(volume.name)?.unique_bytes;
+  const replications = (useReplications().data ?? []).filter((one) => one.volume === volume.name);
   return [
     ["State", <StateBadge key="state" state={volume.state} reason={volume.reason} />],
     ["Stored on", volume.pool ? `pool ${volume.pool}` : `drive ${volume.drive}, taken whole`],
@@ -96,6 +97,10 @@ function useProperties(volume: Volume): [string, React.ReactNode][] {
     ["Block size", `${volume.block_bytes} bytes`],
     ["Tenant", volume.tenant ?? "-"],
     ["Provisioning", volume.pool ? (volume.reserved ? "thick: space is reserved" : "thin") : "-"],
+    ...(volume.replica_of ? [["Replica of", <Code key="replica">{volume.replica_of}</Code>] as [string, ReactNode]] : []),
+    ...replications.map(({ name, to, standing }): [string, ReactNode] => (
+      ["Replicated to", <Fragment key={name}><Anchor component={Link} href="/replications">{to}</Anchor>, lag {standing.lag_seconds == null ? "-" : duration(standing.lag_seconds)}</Fragment>]
+    )),
     ["Origin", volume.origin ? `snapshot ${volume.origin}` : "-"],
     ["NQN", <Code key="nqn" style={{ whiteSpace: "normal" }}>{volume.nqn}</Code>],
     ["NSID", String(volume.nsid)],

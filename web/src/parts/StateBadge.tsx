@@ -1,7 +1,7 @@
 import { Badge, Tooltip } from "@mantine/core";
 
 const COLOURS: Record<string, string> = {
-  online: "green", active: "green", live: "green", done: "green", info: "blue", running: "blue",
+  online: "green", active: "green", live: "green", done: "green", copied: "green", info: "blue", running: "blue",
   degraded: "yellow", warning: "yellow", rebuilding: "yellow", stale: "yellow",
   offline: "red", failed: "red", missing: "red", error: "red", no_redundancy_left: "red",
 };

@@ -13,13 +13,14 @@ import { useChange } from "./useChange";
 type Volume = Schemas["Volume"];
 
 export type Asking =
-  | { what: "resize" | "snapshot" | "delete" | "rename" | "reserve" }
+  | { what: "resize" | "snapshot" | "delete" | "rename" | "reserve" | "promote" }
   | { what: "clone" | "rollback" | "forget"; snapshot: string };
 
 /** The buttons of what can be done to a volume. */
 export function VolumeActions({ volume, ask }: { volume: Volume; ask: (asking: Asking) => void }) {
   return (
     <>
+      {volume.replica_of && <Button onClick={() => ask({ what: "promote" })}>Promote</Button>}
       {volume.pool && <Button variant="default" onClick={() => ask({ what: "resize" })}>Resize</Button>}
       {volume.pool && <Button variant="default" onClick={() => ask({ what: "snapshot" })}>Snapshot</Button>}
       {volume.pool && (
@@ -147,6 +148,8 @@ function LastQuestion({ volume, pool, asking, close }: LastQuestionProps) {
     async () => {
       if (asking.what === "rollback") {
         await answer(node.POST("/v1/volumes/{name}/rollback", { params: { path: { name: volume } }, body: { snapshot } }));
+      } else if (asking.what === "promote") {
+        await answer(node.POST("/v1/volumes/{name}/promote", { params: { path: { name: volume } } }));
       } else if (asking.what === "forget") {
         await answer(node.DELETE("/v1/pools/{pool}/snapshots/{name}", { params: { path: { pool, name: snapshot } } }));
       } else {
@@ -185,6 +188,12 @@ const QUESTIONS: Record<string, Question> = {
     consequence: "Its data is lost and its hosts are disconnected. Its snapshots stay.",
     verb: "Delete",
     done: (volume) => `Volume ${volume} deleted`,
+  },
+  promote: {
+    title: (volume) => `Promote replica ${volume}`,
+    consequence: "It becomes a volume as of its last copy, and hosts may be allowed on it. Its original's node copies to it no more, and what was written there since is not here.",
+    verb: "Promote",
+    done: (volume) => `Volume ${volume} is a replica no more`,
   },
   rollback: {
     title: (volume, snapshot) => `Roll ${volume} back to ${snapshot}`,

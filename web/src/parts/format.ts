@@ -70,3 +70,26 @@ export function parseSize(text: string): number | undefined {
 export function trimmed(text: string): string {
   return text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "").trim();
 }
+
+const DURATIONS: [string, number][] = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+
+/** Seconds in units of time, in the largest two unless asked for more: 1h 30m. */
+export function duration(seconds: number, units = 2): string {
+  let left = Math.max(0, Math.round(seconds));
+  const words: string[] = [];
+  for (const [unit, length] of DURATIONS) {
+    const count = Math.floor(left / length);
+    left -= count * length;
+    if (count > 0) words.push(`${count}${unit}`);
+  }
+  return words.slice(0, units).join(" ") || "0s";
+}
+
+/** A time as people write it (30s, 5min, 1h 30m, 2 days), in seconds; nothing if it is none. */
+export function parseDuration(text: string): number | undefined {
+  const words = text.trim().toLowerCase();
+  if (!/^(\d+\s*(s|sec|m|min|h|hours?|d|days?)\s*)+$/.test(words)) return undefined;
+  const parts = [...words.matchAll(/(\d+)\s*([a-z])/g)];
+  const seconds = parts.map(([, count, unit]) => Number(count) * (DURATIONS.find(([sign]) => sign === unit)?.[1] ?? NaN));
+  return seconds.reduce((sum, part) => sum + part, 0);
+}
