@@ -66,16 +66,21 @@ def secret_of(params):
     """The token: that of the options, or the one word in a file."""
     if params["token"]:
         return params["token"].strip()
-    name = params["token_file"]
-    if not name:
+    if not params["token_file"]:
         raise Failure("no token: give token or token_file, or set FLASHYARD_TOKEN_FILE")
+    return word_in(params, "token_file")
+
+
+def word_in(params, option):
+    """The only word of the file that an option names."""
+    name = params[option]
     try:
         with open(name, encoding="utf-8-sig") as file:
             words = file.read().split()
     except (OSError, UnicodeDecodeError) as error:
-        raise Failure("token_file %s: %s" % (name, reason_of(error)))
+        raise Failure("%s %s: %s" % (option, name, reason_of(error)))
     if len(words) != 1:
-        raise Failure("token_file %s: %d words; allowed: one" % (name, len(words)))
+        raise Failure("%s %s: %d words; allowed: one" % (option, name, len(words)))
     return words[0]
 
 

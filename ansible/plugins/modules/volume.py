@@ -79,6 +79,12 @@ options:
       - Name of a subsystem that several volumes share. A volume has one of its own otherwise.
       - It does not change.
     type: str
+  promoted:
+    description:
+      - Makes a replica a volume, as of its last copy. Its original's node copies to it no more.
+      - Nothing changes where the volume is no replica.
+    type: bool
+    default: false
   tenant:
     description: Tenant to which the volume belongs. It does not change.
     type: str
@@ -179,6 +185,7 @@ def attributes_of(volume):
         hosts=sorted(volume["hosts"]),
         reserved=volume.get("reserved", False),
         origin=volume.get("origin"),
+        replica_of=volume.get("replica_of"),
         subsystem=volume["nqn"].rsplit(":", 1)[-1],
     )
     return found
@@ -193,6 +200,7 @@ def view(volume, params):
         return dict((key, found[key]) for key in DELETED)
     asked = dict((key, params[option]) for option, key in FIXED.items())
     asked.update(name=params["name"], capacity_bytes=params["size"], hosts=params["hosts"])
+    asked.update(replica_of=params["promoted"] or None)
     asked.update(reserved=params["reserved"], limits=params["limits"], origin=params["snapshot"])
     return dict((key, found[key]) for key, value in asked.items() if value is not None)
 
@@ -294,6 +302,9 @@ def plan_changes(plan, params, volume):
         old = path_of("volumes", volume["name"])
         plan.ask("POST", old + "/rename", dict(name=params["name"]))
         plan.set(name=params["name"])
+    if "replica_of" in plan.before:
+        plan.ask("POST", path + "/promote")
+        plan.set(replica_of=None)
     plan_size(plan, params, path)
     if params["reserved"] is not None and params["reserved"] != plan.before["reserved"]:
         plan.ask("POST", path + "/reserve", dict(reserved=params["reserved"]))
@@ -340,6 +351,7 @@ def main():
             hosts=dict(type="list", elements="str"),
             reserved=dict(type="bool", aliases=["thick"]),
             subsystem=dict(type="str"),
+            promoted=dict(type="bool", default=False),
             tenant=dict(type="str"),
             limits=limits_option(),
             keep_data=dict(type="bool", default=False),

@@ -22,7 +22,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
-use support::{Node, text};
+use support::{Node, name, text, wait_until};
 
 const SECRET: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
 const NODE_SECRET: &str = "DHHC-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
@@ -31,7 +31,8 @@ const TLS_KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdW
 const BAD_SECRET: &str = "hunter2hunter2";
 
 /// Properties that change by themselves.
-const BY_ITSELF: [&str; 8] = [
+const BY_ITSELF: [&str; 9] = [
+    "standing",
     "state",
     "used_bytes",
     "deleted_bytes",
@@ -134,8 +135,26 @@ fn changes(mut results: Vec<Value>) -> Vec<Value> {
     results
 }
 
+/// What people set of a kind of object, as a node shows it.
+fn shown(node: &Node, kind: &str) -> Value {
+    let (status, body) = support::http::request(node, "GET", &format!("/v1/{kind}"), "");
+    assert_eq!(status, 200, "{body}");
+    let mut body: Value = serde_json::from_str(&body).unwrap();
+    for item in body["items"].as_array_mut().into_iter().flatten() {
+        for itself in BY_ITSELF {
+            item.as_object_mut().unwrap().remove(itself);
+        }
+    }
+    body
+}
+
 impl Site {
     fn new(node: Node) -> Site {
+        Site::with(node, json!({}))
+    }
+
+    /// A site whose inventory has more variables.
+    fn with(node: Node, more: Value) -> Site {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         for (name, block) in documented() {
@@ -149,13 +168,15 @@ impl Site {
             let file = node.path().join(format!("drive-{index}"));
             drives.push(json!({"name": format!("d{index}"), "path": file, "size": "16MiB"}));
         }
-        let variables = json!({
+        let mut variables = json!({
             "node": node.endpoints().api, "token_file": node.path().join("admin.token"),
             "token": node.admin_token(), "drives": drives, "data_size": "5MB", "secrets": path,
             "db_1_secret": SECRET, "node_secret": NODE_SECRET, "tls_key": TLS_KEY,
             "bad_secret": BAD_SECRET,
             "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         });
+        let more = more.as_object().unwrap().clone();
+        variables.as_object_mut().unwrap().extend(more);
         // In place of the documented inventory, which says the same of another node.
         let inventory = json!({"storage": {"hosts": {"node-1": variables}}});
         std::fs::write(path.join("inventory.yml"), inventory.to_string()).unwrap();
@@ -201,33 +222,27 @@ impl Site {
             "volumes",
             "snapshots",
             "schedules",
+            "replications",
             "hosts",
             "tenants",
             "tokens",
             "ports",
         ];
-        let shown = |kind: &str| {
-            let (status, body) =
-                support::http::request(&self.node, "GET", &format!("/v1/{kind}"), "");
-            assert_eq!(status, 200, "{body}");
-            let mut body: Value = serde_json::from_str(&body).unwrap();
-            for item in body["items"].as_array_mut().into_iter().flatten() {
-                for itself in BY_ITSELF {
-                    item.as_object_mut().unwrap().remove(itself);
-                }
-            }
-            body
-        };
-        let all = kinds.iter().map(|kind| shown(kind));
-        Value::Array(all.chain([shown("settings")]).collect())
+        let all = kinds.iter().map(|kind| shown(&self.node, kind));
+        Value::Array(all.chain([shown(&self.node, "settings")]).collect())
     }
 
     /// A check run changes nothing and predicts what the run does, and a second run does nothing.
     fn predicts_runs_and_rests(&mut self, playbook: &str) {
-        let before = self.state();
+        self.predicts_runs_and_rests_by(playbook, Site::state);
+    }
+
+    /// The same, by some of what there is.
+    fn predicts_runs_and_rests_by(&mut self, playbook: &str, state: impl Fn(&Site) -> Value) {
+        let before = state(self);
         let predicted = changes(self.play(playbook, &["--check"]));
         assert_eq!(
-            self.state(),
+            state(self),
             before,
             "{playbook}: a check run changed something"
         );
@@ -243,7 +258,7 @@ impl Site {
             assert_ne!(done["diff"]["before"], done["diff"]["after"], "{done}");
         }
         assert_eq!(predicted.len(), done.len(), "{playbook}");
-        let after = self.state();
+        let after = state(self);
         for result in self.play(playbook, &[]) {
             assert_eq!(
                 result["changed"],
@@ -251,7 +266,15 @@ impl Site {
                 "{playbook}, again: {result}"
             );
         }
-        assert_eq!(self.state(), after, "{playbook}: a second run");
+        assert_eq!(state(self), after, "{playbook}: a second run");
+    }
+
+    /// A check run says what every run does: each task is a change.
+    fn changes_by_every_run(&mut self, playbook: &str) {
+        let predicted = self.play(playbook, &["--check"]);
+        assert_eq!(predicted, self.play(playbook, &[]));
+        let mut all = predicted.iter();
+        assert!(all.all(|result| result["changed"] == json!(true)));
     }
 
     /// Each task fails, in a check run as in a run or only in a run, in one line with what its name
@@ -361,15 +384,47 @@ fn check_runs_predict_runs_and_second_runs_change_nothing() {
     site.refuses("refused_by_the_node.yml", false);
     site.predicts_runs_and_rests("changes.yml");
     inventory_has_nodes_and_hosts(&site);
-    let predicted = site.play("again.yml", &["--check"]);
-    assert_eq!(predicted, site.play("again.yml", &[]));
-    assert!(
-        predicted
-            .iter()
-            .all(|result| result["changed"] == json!(true))
-    );
+    site.changes_by_every_run("again.yml");
     site.predicts_runs_and_rests("removals.yml");
     site.printed_nothing_secret();
+}
+
+/// The documented playbooks about replicas, with two nodes.
+#[test]
+fn a_volume_is_replicated_and_its_replica_takes_over() {
+    let other = Node::develop(&[]);
+    let mut site = Site::with(
+        Node::configured("node.name = \"ansible\"\n"),
+        json!({
+            "other_node": other.endpoints().api, "other_pool": "pool",
+            "other_token_file": other.path().join("admin.token"),
+        }),
+    );
+    site.play("storage.yml", &[]);
+    site.predicts_runs_and_rests_by("replicate.yml", |site| shown(&site.node, "replications"));
+    let found = site.node.client().replication(&name("data")).unwrap();
+    assert_eq!(found.bandwidth, Some(100_000_000));
+    site.refuses("replication_refused.yml", true);
+    site.changes_by_every_run("replication_token.yml");
+    let copied = || {
+        let found = site.node.client().replication(&name("data")).unwrap();
+        found.standing.copied.is_some()
+    };
+    wait_until("a copy", copied);
+    let replica = other.client().volume(&name("data")).unwrap();
+    assert!(replica.replica_of.is_some());
+    let of_other = |kind| shown(&other, kind);
+    site.predicts_runs_and_rests_by("failover.yml", |_| {
+        json!([of_other("hosts"), of_other("volumes")])
+    });
+    let promoted = other.client().volume(&name("data")).unwrap();
+    assert_eq!(promoted.replica_of, None);
+    assert_eq!(promoted.hosts, [name("db-1")]);
+    for playbook in ["replicate_otherwise.yml", "unreplicate.yml"] {
+        site.predicts_runs_and_rests_by(playbook, |site| shown(&site.node, "replications"));
+    }
+    assert!(!site.printed.contains(&other.admin_token()));
+    assert!(!site.printed.contains("Traceback"), "{}", site.printed);
 }
 
 #[test]

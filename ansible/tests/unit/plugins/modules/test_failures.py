@@ -32,6 +32,13 @@ OPTIONS = {
     },
     "pool": {"name": "fast", "level": "raid6", "drives": ["d0", "d1", "d2", "d3"]},
     "port": {"id": 1, "path": "optimized"},
+    "replication": {
+        "name": "data",
+        "to": "https://node-2:4400",
+        "to_token": TOKEN,
+        "pool": "fast",
+        "every_seconds": 300,
+    },
     "schedule": {"name": "data", "volumes": ["data"], "weekly": 4},
     "settings": {"scrub_interval_days": 14},
     "snapshot": {"name": "first", "volume": "data"},
