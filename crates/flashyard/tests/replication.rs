@@ -58,28 +58,27 @@ fn snapshots(node: &Node) -> Vec<String> {
     names.filter(|it| it.contains(".replicated-")).collect()
 }
 
-/// Waits until the replica is what the volume is now, by a clone of its newest snapshot.
+/// All of the replica as of its newest snapshot, by a clone of that; nothing while it has none, or
+/// if that is deleted meanwhile, as there is a newer one.
+fn replica(to: &Node) -> Option<Vec<u8>> {
+    let newest = snapshots(to).pop()?;
+    let client = to.client();
+    let clone = VolumeSpec {
+        snapshot: Some(newest.parse().unwrap()),
+        hosts: vec![name("any")],
+        ..VolumeSpec::default()
+    };
+    client.create_volume(&name("clone"), &clone).ok()?;
+    let found = contents(to, "clone");
+    client.delete_volume(&name("clone"), true).unwrap();
+    Some(found)
+}
+
+/// Waits until the replica is what the volume is now.
 fn wait_for_copy(from: &Node, to: &Node) {
     let wanted = contents(from, "data");
     let told = || format!("a copy: {:?}; {}", standing(from), from.log());
-    wait_until_or_tell(told, || {
-        let Some(newest) = snapshots(to).pop() else {
-            return false;
-        };
-        let client = to.client();
-        let clone = VolumeSpec {
-            snapshot: Some(newest.parse().unwrap()),
-            hosts: vec![name("any")],
-            ..VolumeSpec::default()
-        };
-        // It may be deleted meanwhile, once there is a newer one.
-        if client.create_volume(&name("clone"), &clone).is_err() {
-            return false;
-        }
-        let found = contents(to, "clone");
-        client.delete_volume(&name("clone"), true).unwrap();
-        found == wanted
-    });
+    wait_until_or_tell(told, || replica(to).as_ref() == Some(&wanted));
 }
 
 /// The code of a refusal.
@@ -262,6 +261,54 @@ fn a_replication_goes_on_whichever_node_dies_in_between() {
             names.all(|it| it.as_str() == "data")
         })
     });
+}
+
+/// Takes all room of a node's pool but so many MiB.
+fn fill_but(node: &Node, left: u64) {
+    let pool = node.client().pool(&name("pool")).unwrap();
+    let taken = pool.used_bytes + pool.reserved_bytes;
+    let size = (pool.usable_bytes - taken - left * MIB) / MIB;
+    let size = format!("{size}MiB");
+    node.answer(&[
+        "volume", "create", "filler", "--pool", "pool", "--size", &size, "--thick",
+    ]);
+}
+
+/// A pool that is full fails copies, and costs the replica nothing of what it is; once there is
+/// room again, they go on.
+#[test]
+fn a_full_pool_on_the_other_node_fails_copies_and_nothing_else() {
+    let [one, two] = [with_data(8), pair()];
+    fill_but(&two, 2);
+    replicate(&one, &two, &[]);
+    wait_for_problem(&one, "space");
+    assert_eq!(standing(&one).copied, None);
+    assert!(
+        two.client().volume(&name("data")).is_err(),
+        "half a replica"
+    );
+    two.answer(&["volume", "delete", "filler", "--force"]);
+    replicate(&one, &two, &[]);
+    wait_for_copy(&one, &two);
+
+    let mut allowed = vec![contents(&one, "data")];
+    fill_but(&two, 2);
+    for number in 0..8 {
+        let part = (4 * number * MIB, Content::Bytes(noise(MIB, 50 + number)));
+        write(&one, "data", vec![part]);
+        allowed.push(contents(&one, "data"));
+    }
+    wait_for_problem(&one, "space");
+    let found = replica(&two).expect("the last copy that was complete");
+    let found = allowed.iter().position(|it| *it == found);
+    assert!(
+        found.is_some_and(|it| it < 8),
+        "what it was after {found:?} writes"
+    );
+    two.answer(&["volume", "delete", "filler", "--force"]);
+    replicate(&one, &two, &[]);
+    wait_for_copy(&one, &two);
+    assert_eq!(standing(&one).problem, None);
 }
 
 /// Data goes under TLS, unless somebody allows it in the clear; the node's certificate counts.
