@@ -14,7 +14,6 @@ from flashyard_client.api.snapshots import (
     show_pool_snapshot,
 )
 from flashyard_client.api.volumes import (
-    allow_host,
     create_volume,
     delete_volume,
     deny_host,
@@ -250,12 +249,9 @@ class FlashyardDriver(Groups, Managing, driver.VolumeDriver):
     def initialize_connection(self, volume, connector, **kwargs):
         """Allows a host to use a volume, and says how it connects."""
         self.validate_connector(connector)
-        # Before anything changes: a node may have none.
-        portals = hosts.portals(self.node, self.configuration.flashyard_transport)
+        transport = self.configuration.flashyard_transport
         only = self.configuration.flashyard_authenticated_hosts_only
-        host = hosts.find_or_add(self.node, connector, only)
-        found = self.node.ask(allow_host, volume.name, host.name)
-        return hosts.connection(found, connector, portals)
+        return hosts.connect(self.node, volume.name, connector, transport, only)
 
     @coordination.synchronized("flashyard-{volume.id}")
     def terminate_connection(self, volume, connector, **kwargs):

@@ -8,6 +8,7 @@ import re
 
 from flashyard_client.api.hosts import add_host, list_hosts
 from flashyard_client.api.node import show_status
+from flashyard_client.api.volumes import allow_host
 from flashyard_client.models import HostSpec
 
 from cinder_flashyard.node import Failure
@@ -69,14 +70,18 @@ def portals(node, transport):
     return found
 
 
-def connection(volume, connector, portals):
-    """The connection properties of os-brick."""
+def connect(node, volume, connector, transport, authenticated_only):
+    """Allows a host to use a volume: the connection properties of os-brick."""
+    # Before anything changes: a node may have none.
+    found = portals(node, transport)
+    host = find_or_add(node, connector, authenticated_only)
+    allowed = node.ask(allow_host, volume, host.name)
     return {
         "driver_volume_type": "nvmeof",
         "data": {
-            "target_nqn": volume.nqn,
-            "vol_uuid": str(volume.uuid),
-            "portals": portals,
+            "target_nqn": allowed.nqn,
+            "vol_uuid": str(allowed.uuid),
+            "portals": found,
             "host_nqn": connector["nqn"],
             "discard": True,
         },

@@ -10,7 +10,6 @@ import types
 
 from cinder_flashyard import hosts
 from cinder_flashyard.node import Node
-from flashyard_client.api.volumes import allow_host
 
 
 def main(volume, nqn):
@@ -23,9 +22,8 @@ def main(volume, nqn):
         flashyard_retry_seconds=30,
     )
     node, connector = Node(settings), {"nqn": nqn, "host": "guest"}
-    host = hosts.find_or_add(node, connector, authenticated_only=False)
-    found = node.ask(allow_host, volume, host.name)
-    print(json.dumps(hosts.connection(node, found, connector)["data"]))
+    properties = hosts.connect(node, volume, connector, "tcp", authenticated_only=False)
+    print(json.dumps(properties["data"]))
 
 
 if __name__ == "__main__":
