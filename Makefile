@@ -240,8 +240,11 @@ api-long: rust-tools api-tools ## ODD_REQUESTS odd requests to the REST API, fro
 	ODD_REQUESTS=$${ODD_REQUESTS:-500000} \
 		cargo test --workspace --test openapi -- --nocapture odd_requests
 
-kubernetes-long: rust-tools csi-tools ## how long 300 volumes take to be published to one host
-	cargo test --workspace $(LONG_FEATURE) --test kubernetes -- --nocapture --test-threads=1 density::
+kubernetes-long: rust-tools csi-tools ## the driver under Kubernetes' own controllers and sidecars; 300 volumes on one host
+	@.ci/install --packages openssl
+	@.ci/install --orchestrator $(FLASHYARD_LAB_TOOLS)
+	cargo test --workspace $(LONG_FEATURE) --test kubernetes -- --nocapture --test-threads=1 \
+		density:: sidecars::
 
 mutations-long: rust-tools ## faults planted in the pool, each of which the simulator has to find
 	cargo test --workspace --test $(LONG_TESTS_OF_SIMULATOR)

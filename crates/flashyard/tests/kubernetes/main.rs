@@ -8,6 +8,8 @@ mod backup;
 mod calls;
 mod cluster;
 #[cfg(feature = "long")]
+mod control_plane;
+#[cfg(feature = "long")]
 mod density;
 mod kills;
 mod losses;
@@ -15,5 +17,7 @@ mod losses;
 mod raid6;
 mod rules;
 mod sanity;
+#[cfg(feature = "long")]
+mod sidecars;
 #[path = "../support/mod.rs"]
 mod support;

@@ -18,6 +18,13 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end }}
 
+{{- /* Sidecars limit their requests to 5 per second unless told otherwise: a pod with 300 volumes would
+       wait for minutes. The API server itself sees to it that nobody has too much of it. */}}
+{{- define "flashyard.requests" -}}
+- --kube-api-qps=100
+- --kube-api-burst=200
+{{- end }}
+
 {{- /* The secret of the service that tells of changed blocks, where there is that service. */}}
 {{- define "flashyard.metadataSecret" -}}
 {{- if .Values.snapshots.enabled }}{{ .Values.snapshots.metadataSecret }}{{ end }}
