@@ -1,6 +1,7 @@
 //! Making the ring itself.
 
 use std::io;
+use std::time::Duration;
 
 use io_uring::squeue::EntryMarker;
 use io_uring::{Builder, IoUring};
@@ -22,10 +23,26 @@ pub(crate) enum RingKind {
 pub(crate) const RING_KINDS: [RingKind; 3] =
     [RingKind::Deferred, RingKind::Cooperative, RingKind::Plain];
 
+/// Pauses before a ring is tried again for which there was no memory, a second in all.
+const PAUSES_MS: [u64; 8] = [4, 8, 16, 32, 64, 128, 256, 500];
+
+/// Tries again while there is no memory. The kernel takes the pages of a ring in one go, and frees
+/// what only caches files too late for that: seen at the 259th ring of a machine with 11 GB of such.
+fn persisting<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for pause_ms in PAUSES_MS {
+        let pause = Duration::from_millis(pause_ms);
+        match attempt() {
+            Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => std::thread::sleep(pause),
+            other => return other,
+        }
+    }
+    attempt()
+}
+
 /// The best ring this kernel offers, with entries of 128 bytes if it is to be `wide`.
 pub(super) fn set_up(entries: u32, wide: bool) -> io::Result<Queues> {
     for kind in RING_KINDS {
-        match set_up_kind(kind, entries, wide) {
+        match persisting(|| set_up_kind(kind, entries, wide)) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             other => return other,
         }
@@ -63,5 +80,35 @@ fn options_of<S: EntryMarker>(kind: RingKind, builder: &mut Builder<S>) {
             builder.setup_coop_taskrun().setup_taskrun_flag();
         }
         RingKind::Plain => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often a ring is tried of which the first attempts end with these numbers.
+    fn attempts(errors: &[i32]) -> (usize, io::Result<()>) {
+        let mut count = 0;
+        let outcome = persisting(|| {
+            count += 1;
+            let error = errors.get(count - 1);
+            error.map_or(Ok(()), |error| Err(io::Error::from_raw_os_error(*error)))
+        });
+        (count, outcome)
+    }
+
+    #[test]
+    fn memory_that_is_short_for_a_moment_fails_no_start() {
+        let (count, outcome) = attempts(&[libc::ENOMEM, libc::ENOMEM]);
+        assert_eq!(count, 3);
+        outcome.expect("there was memory at last");
+        let (count, outcome) = attempts(&[libc::ENOMEM; 20]);
+        assert_eq!(count, PAUSES_MS.len() + 1);
+        let error = outcome.expect_err("there is none");
+        assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
+        let (count, outcome) = attempts(&[libc::EPERM]);
+        assert_eq!(count, 1);
+        outcome.expect_err("a second attempt would end so too");
     }
 }
