@@ -96,6 +96,9 @@ impl ControlPlane {
                 format!("--token-auth-file={tokens}"),
                 "--authorization-mode=RBAC".to_owned(),
                 "--allow-privileged".to_owned(),
+                // The tests' own network has no other address, and nobody asks for this server's.
+                "--advertise-address=127.0.0.1".to_owned(),
+                "--endpoint-reconciler-type=none".to_owned(),
                 "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
                 "--service-account-issuer=https://kubernetes.default".to_owned(),
                 format!("--service-account-key-file={public}"),
@@ -303,12 +306,67 @@ impl ControlPlane {
             return;
         }
         let socket = plugin.socket.to_str().unwrap();
+        let certificate = self.path("metadata");
+        let certificate = certificate.to_str().unwrap();
         let arguments = container["args"].as_array().unwrap().iter();
-        let arguments = arguments.map(|it| it.as_str().unwrap().replace("/csi/csi.sock", socket));
+        let arguments = arguments.map(|argument| {
+            let argument = argument.as_str().unwrap();
+            let argument = argument.replace("/csi/csi.sock", socket);
+            argument.replace("/etc/flashyard/metadata", certificate)
+        });
         let login = self.path("flashyard-controller");
         let mut arguments: Vec<String> = arguments.collect();
         arguments.push(format!("--kubeconfig={}", login.display()));
         self.spawn(program, &arguments);
+    }
+
+    /// Makes a certificate of this machine in the folder `metadata`, and has the definitions of
+    /// what the service of snapshots' metadata is told by.
+    pub fn prepare_metadata(&self) {
+        let folder = self.path("metadata");
+        fs::create_dir(&folder).unwrap();
+        let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+        let made = [
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-keyout",
+            &path("tls.key"),
+            "-out",
+            &path("tls.crt"),
+        ];
+        tool("openssl", &made);
+        let definition = "orchestrator/cbt.storage.k8s.io_snapshotmetadataservices.yaml";
+        let definition = format!("--filename={}", tools().join(definition).display());
+        self.kubectl(&["apply", "--server-side", &definition], "");
+    }
+
+    /// Asks the service of snapshots' metadata, as a backup program does: every message it answers
+    /// with, or why it does not.
+    pub fn metadata(&self, method: &str, question: &Value) -> Result<Vec<Value>, String> {
+        let from = tools().join("orchestrator");
+        let mut command = Command::new(from.join("grpcurl"));
+        command
+            .arg("-cacert")
+            .arg(self.path("metadata/tls.crt"))
+            .arg("-import-path")
+            .arg(&from)
+            .args(["-proto", "schema.proto", "-d", "@", "127.0.0.1:50051"])
+            .arg(format!("snapshotmetadata.SnapshotMetadata/{method}"));
+        let output = run(command, &question.to_string());
+        match output.status.success() {
+            true => {
+                let messages = serde_json::Deserializer::from_slice(&output.stdout);
+                Ok(messages.into_iter().map(Result::unwrap).collect())
+            }
+            false => Err(text(&output.stderr)),
+        }
     }
 }
 

@@ -32,8 +32,8 @@ fn each(
     begun.elapsed()
 }
 
-/// Prints how long 300 volumes take to be made, published to one host, taken back and deleted, with
-/// a subsystem each and with one for all.
+/// Prints how long 300 volumes take to be made, published to one host, staged as devices there, and
+/// all the way back, with a subsystem each and with one for all.
 #[test]
 fn a_host_gets_three_hundred_volumes() {
     for sharing in ["dedicated", "shared"] {
@@ -58,14 +58,19 @@ fn a_host_gets_three_hundred_volumes() {
         let volumes = client.volumes().unwrap().items;
         let for_it = |volume: &&api::Volume| volume.hosts == [hosts[0].name.clone()];
         assert_eq!(volumes.iter().filter(for_it).count(), VOLUMES);
+        let staged = each(&plugin, &mut claims, |claim, caller| claim.stage(caller));
+        assert_eq!(plugin.attached().len(), VOLUMES);
+        let unstaged = each(&plugin, &mut claims, |claim, caller| claim.unstage(caller));
+        plugin.assert_nothing_is_attached();
         let taken = each(&plugin, &mut claims, |claim, caller| {
             claim.unpublish_from(caller, "worker")
         });
         let deleted = each(&plugin, &mut claims, |claim, caller| claim.delete(caller));
         assert!(client.volumes().unwrap().items.is_empty());
         println!(
-            "{VOLUMES} volumes, {sharing}: made in {made:.1?}, published in {published:.1?}, \
-             unpublished in {taken:.1?}, deleted in {deleted:.1?}"
+            "{VOLUMES} volumes, {sharing}: made in {made:.1?}, published in {published:.1?}, staged \
+             in {staged:.1?}, unstaged in {unstaged:.1?}, unpublished in {taken:.1?}, deleted in \
+             {deleted:.1?}"
         );
     }
 }

@@ -13,6 +13,9 @@ mod control_plane;
 mod density;
 mod kills;
 mod losses;
+#[cfg(feature = "long")]
+#[path = "../support/network.rs"]
+mod network;
 #[path = "../support/raid6.rs"]
 mod raid6;
 mod rules;

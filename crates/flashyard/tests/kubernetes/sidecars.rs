@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use csi::proto::Volume;
 use csi::proto::volume_capability::access_mode::Mode;
+use csi::proto::{GetMetadataDeltaRequest, Volume};
 use serde_json::{Value, json};
 
 use crate::calls::{Caller, Claim, capability};
 use crate::cluster::{Cluster, Plugin, nqn, write_file};
 use crate::control_plane::ControlPlane;
+use crate::network::Machine;
 use crate::support::{tool, wait_until};
 
 const VALUES: &str = r#"
@@ -63,10 +64,14 @@ fn pod(name: &str, claims: &[String]) -> Value {
 
 impl Site {
     fn new() -> Site {
+        Site::with(ControlPlane::start(), "")
+    }
+
+    /// With more values of the chart.
+    fn with(mut plane: ControlPlane, values: &str) -> Site {
         let cluster = Cluster::of(1);
         let plugin = cluster.plugin(WORKER);
-        let mut plane = ControlPlane::start();
-        plane.install(&plugin, VALUES);
+        plane.install(&plugin, &format!("{VALUES}{values}"));
         // A kubelet, and the registrar beside the driver, say so of their machine.
         let attached = "volumes.kubernetes.io/controller-managed-attach-detach";
         let driver = json!({
@@ -133,6 +138,28 @@ impl Site {
         claim.unstage(&caller).unwrap();
     }
 
+    /// Takes a snapshot of the claim `data`; the driver's name for it.
+    fn snapshot(&mut self, name: &str) -> String {
+        self.plane.apply(&[json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+            "metadata": {"name": name},
+            "spec": {
+                "volumeSnapshotClassName": "flashyard",
+                "source": {"persistentVolumeClaimName": "data"},
+            },
+        })]);
+        let is_ready = |found: &Value| found["status"]["readyToUse"] == true;
+        let found = self.plane.wait(&["volumesnapshot", name], is_ready);
+        let content = found["status"]["boundVolumeSnapshotContentName"]
+            .as_str()
+            .unwrap();
+        let content = self.plane.get(&["volumesnapshotcontent", content]);
+        content["status"]["snapshotHandle"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
     /// Whatever is between Kubernetes and the drives dies in turn, twice, and is started again.
     fn have_everything_die(&mut self) {
         for sidecar in ["csi-provisioner", "csi-attacher"] {
@@ -187,17 +214,7 @@ fn objects_of_kubernetes_become_volumes_attachments_and_snapshots() {
     assert_eq!(site.only_volume().hosts.len(), 1);
     write_file(&data.target, "first", b"before the snapshot");
 
-    let snapshot = json!({
-        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
-        "metadata": {"name": "monday"},
-        "spec": {
-            "volumeSnapshotClassName": "flashyard",
-            "source": {"persistentVolumeClaimName": "data"},
-        },
-    });
-    site.plane.apply(&[snapshot]);
-    let is_ready = |found: &Value| found["status"]["readyToUse"] == true;
-    site.plane.wait(&["volumesnapshot", "monday"], is_ready);
+    site.snapshot("monday");
     write_file(&data.target, "second", b"behind it");
     site.plane.apply(&[
         claim("restored", 320, Some("monday")),
@@ -249,6 +266,111 @@ fn objects_of_kubernetes_become_volumes_attachments_and_snapshots() {
     site.plugin.assert_nothing_is_attached();
     site.plane.assert_all_run();
     site.plane.assert_nothing_was_forbidden();
+}
+
+/// Ranges of bytes in the answers of the service of snapshots' metadata.
+fn ranges(messages: &[Value]) -> Vec<(i64, i64)> {
+    let number = |value: &Value| match value.as_str() {
+        Some(text) => text.parse().unwrap(),
+        // Zero is left out.
+        None => 0,
+    };
+    let all = messages
+        .iter()
+        .flat_map(|message| message["blockMetadata"].as_array().unwrap());
+    all.map(|range| (number(&range["byteOffset"]), number(&range["sizeBytes"])))
+        .collect()
+}
+
+/// Backups ask the sidecar, with an account's token for it: they get what the driver tells, and
+/// nothing without a token or with one for others.
+#[test]
+fn backups_get_changed_blocks_from_the_sidecar() {
+    // The sidecar listens on every address.
+    Machine::new().run(|| {
+        let plane = ControlPlane::start();
+        plane.prepare_metadata();
+        let mut site = Site::with(plane, "snapshots: {metadataSecret: metadata}\n");
+        let certificate = site.plane.path("metadata/tls.crt");
+        let certificate = tool("base64", &["--wrap=0", certificate.to_str().unwrap()]);
+        let rule = json!({
+            "apiGroups": ["snapshot.storage.k8s.io"], "verbs": ["get"],
+            "resources": ["volumesnapshots", "volumesnapshotcontents"],
+        });
+        let role = json!({
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "backup",
+        });
+        let account = json!({"kind": "ServiceAccount", "name": "backup", "namespace": "default"});
+        let rights = "rbac.authorization.k8s.io/v1";
+        site.plane.apply(&[
+            json!({"apiVersion": "cbt.storage.k8s.io/v1beta1", "kind": "SnapshotMetadataService",
+            "metadata": {"name": "csi.flashyard.example"}, "spec": {
+                "address": "127.0.0.1:50051", "audience": "backups", "caCert": certificate,
+            }}),
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "backup"}}),
+            json!({"apiVersion": rights, "kind": "ClusterRole", "metadata": {"name": "backup"},
+                "rules": [rule]}),
+            json!({"apiVersion": rights, "kind": "ClusterRoleBinding",
+                "metadata": {"name": "backup"}, "roleRef": role, "subjects": [account]}),
+        ]);
+        site.plane
+            .apply(&[claim("data", 320, None), pod("db", &["data".into()])]);
+        let data = site.mounted("data");
+        let handles = ["sunday", "monday"].map(|name| {
+            write_file(&data.target, name, &vec![0x5a; 1 << 20]);
+            site.snapshot(name)
+        });
+
+        let caller = Caller::new(&site.plugin);
+        let told = caller.get_metadata_delta(GetMetadataDeltaRequest {
+            base_snapshot_id: handles[0].clone(),
+            target_snapshot_id: handles[1].clone(),
+            ..GetMetadataDeltaRequest::default()
+        });
+        let told = told.unwrap();
+        let told = told.iter().flat_map(|message| &message.block_metadata);
+        let told: Vec<(i64, i64)> = told
+            .map(|range| (range.byte_offset, range.size_bytes))
+            .collect();
+        assert!(
+            told.iter().map(|(_, bytes)| bytes).sum::<i64>() >= 1 << 20,
+            "{told:?}"
+        );
+        let token = |audience: &str| {
+            let audience = format!("--audience={audience}");
+            let token = site
+                .plane
+                .kubectl(&["create", "token", "backup", &audience], "");
+            token.trim().to_owned()
+        };
+        let delta = |token: &str| {
+            let question = json!({
+                "security_token": token, "namespace": "default",
+                "base_snapshot_id": handles[0], "target_snapshot_name": "monday",
+            });
+            site.plane.metadata("GetMetadataDelta", &question)
+        };
+        let mine = token("backups");
+        assert_eq!(ranges(&delta(&mine).unwrap()), told);
+        let question = json!({
+            "security_token": mine, "namespace": "default", "snapshot_name": "sunday",
+        });
+        let all = site
+            .plane
+            .metadata("GetMetadataAllocated", &question)
+            .unwrap();
+        assert!(ranges(&all).iter().map(|(_, bytes)| bytes).sum::<i64>() >= 1 << 20);
+        for refused in ["", &token("others")] {
+            let refusal = delta(refused).unwrap_err();
+            assert!(
+                refusal.contains("Unauthenticated") || refusal.contains("InvalidArgument"),
+                "{refusal}"
+            );
+        }
+        site.unmount(&data);
+        site.plane.assert_all_run();
+        site.plane.assert_nothing_was_forbidden();
+    });
 }
 
 /// Snapshots of all claims with a label, at one instant.
