@@ -68,9 +68,9 @@ fn a_host_gets_three_hundred_volumes() {
         let deleted = each(&plugin, &mut claims, |claim, caller| claim.delete(caller));
         assert!(client.volumes().unwrap().items.is_empty());
         println!(
-            "{VOLUMES} volumes, {sharing}: made in {made:.1?}, published in {published:.1?}, staged \
-             in {staged:.1?}, unstaged in {unstaged:.1?}, unpublished in {taken:.1?}, deleted in \
-             {deleted:.1?}"
+            "{VOLUMES} volumes, {sharing}: made in {made:.1?}, published in {published:.1?}, \
+             staged in {staged:.1?}, unstaged in {unstaged:.1?}, unpublished in {taken:.1?}, \
+             deleted in {deleted:.1?}"
         );
     }
 }

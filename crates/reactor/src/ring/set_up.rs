@@ -26,8 +26,8 @@ pub(crate) const RING_KINDS: [RingKind; 3] =
 /// Pauses before a ring is tried again for which there was no memory, a second in all.
 const PAUSES_MS: [u64; 8] = [4, 8, 16, 32, 64, 128, 256, 500];
 
-/// Tries again while there is no memory. The kernel takes the pages of a ring in one go, and frees
-/// what only caches files too late for that: seen at the 259th ring of a machine with 11 GB of such.
+/// Tries again while there is no memory. The kernel takes all pages of a ring at once, and frees
+/// what only caches files too late for that: seen at the 259th ring, beside 11 GB of such.
 fn persisting<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for pause_ms in PAUSES_MS {
         let pause = Duration::from_millis(pause_ms);
