@@ -13,6 +13,7 @@ use crate::checkpoint::lost_nodes::LostNodes;
 use crate::checkpoint::map_writer::MapWriter;
 use crate::error::PoolError;
 use crate::format::superblock::Superblock;
+use crate::ids::SegmentNumber;
 use crate::join::join;
 use crate::location::Entry;
 use crate::map::overlay::{self, Counted, Overlay};
@@ -84,7 +85,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let dead = |segment: &Segment| {
             segment.state != SegmentState::Sealed && !rules.accepts(&segment.columns)
         };
-        let numbers: Vec<u32> = state
+        let numbers: Vec<SegmentNumber> = state
             .segments
             .table()
             .iter()
@@ -221,7 +222,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .table()
             .iter()
             .filter(|(_, found)| found.kind != Kind::Map);
-        let segments: Vec<(u32, AtCut)> = data
+        let segments: Vec<(SegmentNumber, AtCut)> = data
             .map(|(number, segment)| (*number, AtCut::of(segment)))
             .collect();
         let sealed = segments
@@ -349,7 +350,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let state = self.state.borrow();
             let nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
             let share = self.size().map_share(nodes);
-            let mut sealed: Vec<(i64, u32)> = state
+            let mut sealed: Vec<(i64, SegmentNumber)> = state
                 .segments
                 .numbers(Kind::Map, SegmentState::Sealed)
                 .map(|number| (writer.live_nodes_in(&state, number), number))
@@ -389,12 +390,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     fn choose_map_victims(
         &self,
         state: &State,
-        emptiest: Vec<(i64, u32)>,
+        emptiest: Vec<(i64, SegmentNumber)>,
         writer: &MapWriter<'_, D>,
-    ) -> BTreeSet<u32> {
+    ) -> BTreeSet<SegmentNumber> {
         let lacking = self.degraded(state).filter(|(_, kind)| *kind == Kind::Map);
         let lacking = lacking.map(|(number, _)| (writer.live_nodes_in(state, number), number));
-        let lacking: Vec<(i64, u32)> = lacking.collect();
+        let lacking: Vec<(i64, SegmentNumber)> = lacking.collect();
         if lacking.is_empty() {
             self.map_waits.set(None);
             return emptiest.into_iter().map(|(_, number)| number).collect();
@@ -463,7 +464,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         state.unannounced.clear();
         state.emptied.clear();
         state.replaced.clear();
-        let dead: Vec<u32> = state
+        let dead: Vec<SegmentNumber> = state
             .segments
             .table()
             .iter()

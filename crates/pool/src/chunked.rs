@@ -4,6 +4,7 @@
 //!
 //! Lookups, walks and copies [count](reactor::count_work) as work, where a simulation asks.
 
+use crate::ids::Number;
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::iter::FusedIterator;
@@ -18,27 +19,33 @@ const FEW: usize = MOST / 2;
 const LOOKUP: u64 = 2;
 const COPY: u64 = 16;
 
+impl Number for u32 {
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
 /// Entries, each with a number of its own.
 #[derive(Clone, Debug)]
-pub(crate) struct Chunked<T> {
+pub(crate) struct Chunked<N, T> {
     /// The entries of a piece have this number or higher ones, and those of pieces before lower
     /// ones.
-    firsts: Vec<u32>,
+    firsts: Vec<N>,
     /// None is empty.
-    pieces: Vec<Arc<Piece<T>>>,
+    pieces: Vec<Arc<Piece<N, T>>>,
     len: usize,
 }
 
 /// As many numbers, in their order, as entries.
 #[derive(Clone, Debug)]
-struct Piece<T> {
-    numbers: Vec<u32>,
+struct Piece<N, T> {
+    numbers: Vec<N>,
     entries: Vec<T>,
 }
 
-impl<T: Clone> Piece<T> {
+impl<N: Clone, T: Clone> Piece<N, T> {
     /// A piece that nobody else has.
-    fn own(this: &mut Arc<Self>) -> &mut Piece<T> {
+    fn own(this: &mut Arc<Self>) -> &mut Piece<N, T> {
         if Arc::strong_count(this) > 1 {
             reactor::count_work(COPY * this.numbers.len() as u64);
         }
@@ -46,8 +53,8 @@ impl<T: Clone> Piece<T> {
     }
 }
 
-impl<T> Default for Chunked<T> {
-    fn default() -> Chunked<T> {
+impl<N, T> Default for Chunked<N, T> {
+    fn default() -> Chunked<N, T> {
         Chunked {
             firsts: Vec::new(),
             pieces: Vec::new(),
@@ -56,15 +63,15 @@ impl<T> Default for Chunked<T> {
     }
 }
 
-impl<T> Chunked<T> {
+impl<N: Number, T> Chunked<N, T> {
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// The piece in which a number is, if it is anywhere. Entries that came in ascending order, and
     /// without a gap, are where their numbers say.
-    fn piece_of(&self, number: u32) -> Option<usize> {
-        let likely = number as usize / MOST;
+    fn piece_of(&self, number: N) -> Option<usize> {
+        let likely = number.index() / MOST;
         let is_from = |at: usize| self.firsts.get(at).is_some_and(|first| *first <= number);
         if is_from(likely) && !is_from(likely + 1) {
             return Some(likely);
@@ -73,11 +80,11 @@ impl<T> Chunked<T> {
         behind.checked_sub(1)
     }
 
-    fn find(&self, number: u32) -> Option<(usize, usize)> {
+    fn find(&self, number: N) -> Option<(usize, usize)> {
         reactor::count_work(LOOKUP);
         let at = self.piece_of(number)?;
         let numbers = &self.pieces[at].numbers;
-        let likely = (number - self.firsts[at]) as usize;
+        let likely = number.index() - self.firsts[at].index();
         let place = match numbers.get(likely) == Some(&number) {
             true => likely,
             false => numbers.binary_search(&number).ok()?,
@@ -85,39 +92,44 @@ impl<T> Chunked<T> {
         Some((at, place))
     }
 
-    pub fn contains_key(&self, number: impl Borrow<u32>) -> bool {
+    pub fn contains_key(&self, number: impl Borrow<N>) -> bool {
         self.find(*number.borrow()).is_some()
     }
 
-    pub fn get(&self, number: impl Borrow<u32>) -> Option<&T> {
+    pub fn get(&self, number: impl Borrow<N>) -> Option<&T> {
         let (at, place) = self.find(*number.borrow())?;
         self.pieces[at].entries.get(place)
     }
 
-    pub fn iter(&self) -> Iter<'_, T> {
-        self.iter_from(0)
+    pub fn iter(&self) -> Iter<'_, N, T> {
+        self.walk(0, 0)
     }
 
     /// Those of this number and higher ones.
-    pub fn iter_from(&self, number: u32) -> Iter<'_, T> {
+    pub fn iter_from(&self, number: N) -> Iter<'_, N, T> {
         let at = self.piece_of(number).unwrap_or(0);
+        let first = self.pieces.get(at);
+        let lower = first.map_or(0, |it| it.numbers.partition_point(|other| *other < number));
+        self.walk(at, lower)
+    }
+
+    /// Those of a piece behind so many of its own, and of the pieces behind it.
+    fn walk(&self, at: usize, lower: usize) -> Iter<'_, N, T> {
         let mut pieces = self.pieces[at.min(self.pieces.len())..].iter();
         let (mut numbers, mut entries) = (&[][..], &[][..]);
-        let mut before: usize = self.pieces[..at].iter().map(|it| it.numbers.len()).sum();
+        let before: usize = self.pieces[..at].iter().map(|it| it.numbers.len()).sum();
         if let Some(first) = pieces.next() {
-            let lower = first.numbers.partition_point(|other| *other < number);
-            before += lower;
             (numbers, entries) = (&first.numbers[lower..], &first.entries[lower..]);
         }
         Iter {
             pieces,
             numbers: numbers.iter(),
             entries: entries.iter(),
-            left: self.len - before,
+            left: self.len - before - lower,
         }
     }
 
-    pub fn keys(&self) -> impl Iterator<Item = &u32> + Clone {
+    pub fn keys(&self) -> impl Iterator<Item = &N> + Clone {
         self.iter().map(|(number, _)| number)
     }
 
@@ -126,19 +138,19 @@ impl<T> Chunked<T> {
     }
 
     /// The highest number.
-    pub fn last_key(&self) -> Option<u32> {
+    pub fn last_key(&self) -> Option<N> {
         self.pieces.last()?.numbers.last().copied()
     }
 }
 
-impl<T: Clone> Chunked<T> {
-    pub fn get_mut(&mut self, number: impl Borrow<u32>) -> Option<&mut T> {
+impl<N: Number, T: Clone> Chunked<N, T> {
+    pub fn get_mut(&mut self, number: impl Borrow<N>) -> Option<&mut T> {
         let (at, place) = self.find(*number.borrow())?;
         Piece::own(&mut self.pieces[at]).entries.get_mut(place)
     }
 
     /// Puts an entry in, and returns the one of that number that it takes the place of.
-    pub fn insert(&mut self, number: u32, entry: T) -> Option<T> {
+    pub fn insert(&mut self, number: N, entry: T) -> Option<T> {
         reactor::count_work(LOOKUP);
         let at = match self.piece_of(number) {
             Some(at) => at,
@@ -177,7 +189,7 @@ impl<T: Clone> Chunked<T> {
     }
 
     /// Adds an entry behind all others, in a piece of its own.
-    fn append(&mut self, number: u32, entry: T) {
+    fn append(&mut self, number: N, entry: T) {
         let (mut numbers, mut entries) = (Vec::with_capacity(8), Vec::with_capacity(8));
         numbers.push(number);
         entries.push(entry);
@@ -201,7 +213,7 @@ impl<T: Clone> Chunked<T> {
         }
     }
 
-    pub fn remove(&mut self, number: impl Borrow<u32>) -> Option<T> {
+    pub fn remove(&mut self, number: impl Borrow<N>) -> Option<T> {
         let (at, place) = self.find(*number.borrow())?;
         let piece = Piece::own(&mut self.pieces[at]);
         piece.numbers.remove(place);
@@ -215,23 +227,23 @@ impl<T: Clone> Chunked<T> {
     }
 
     /// Takes entries out, in one walk however many they are.
-    pub fn remove_all(&mut self, numbers: &BTreeSet<u32>) {
+    pub fn remove_all(&mut self, numbers: &BTreeSet<N>) {
         let mut numbers = numbers.iter().copied().peekable();
         while let Some(number) = numbers.next() {
             let Some(at) = self.piece_of(number) else {
                 continue;
             };
             let end = self.firsts.get(at + 1).copied();
-            let inside = |other: &u32| end.is_none_or(|end| *other < end);
+            let inside = |other: &N| end.is_none_or(|end| *other < end);
             let more = std::iter::from_fn(|| numbers.next_if(inside));
-            let those: BTreeSet<u32> = std::iter::once(number).chain(more).collect();
+            let those: BTreeSet<N> = std::iter::once(number).chain(more).collect();
             self.retain_in(at, |number, _| !those.contains(number));
         }
         self.pack();
     }
 
     /// Takes out all but those for which `keep` holds.
-    pub fn retain(&mut self, mut keep: impl FnMut(&u32, &T) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(&N, &T) -> bool) {
         for at in 0..self.pieces.len() {
             self.retain_in(at, &mut keep);
         }
@@ -239,7 +251,7 @@ impl<T: Clone> Chunked<T> {
     }
 
     /// The same in one piece, which may be empty then.
-    fn retain_in(&mut self, at: usize, mut keep: impl FnMut(&u32, &T) -> bool) {
+    fn retain_in(&mut self, at: usize, mut keep: impl FnMut(&N, &T) -> bool) {
         let piece = &self.pieces[at];
         let all = piece.numbers.iter().zip(&piece.entries);
         let kept: Vec<bool> = all.map(|(number, entry)| keep(number, entry)).collect();
@@ -287,10 +299,10 @@ impl<T: Clone> Chunked<T> {
     /// there are others.
     pub fn change_some(
         &mut self,
-        from: u32,
+        from: N,
         most: usize,
-        mut change: impl FnMut(&u32, &mut T),
-    ) -> Option<u32> {
+        mut change: impl FnMut(&N, &mut T),
+    ) -> Option<N> {
         let mut left = most;
         for at in self.piece_of(from).unwrap_or(0)..self.pieces.len() {
             let first = self.pieces[at].numbers.partition_point(|it| *it < from);
@@ -314,14 +326,14 @@ impl<T: Clone> Chunked<T> {
 
 /// A walk through entries in their order.
 #[derive(Debug)]
-pub(crate) struct Iter<'a, T> {
-    pieces: slice::Iter<'a, Arc<Piece<T>>>,
-    numbers: slice::Iter<'a, u32>,
+pub(crate) struct Iter<'a, N, T> {
+    pieces: slice::Iter<'a, Arc<Piece<N, T>>>,
+    numbers: slice::Iter<'a, N>,
     entries: slice::Iter<'a, T>,
     left: usize,
 }
 
-impl<T> Clone for Iter<'_, T> {
+impl<N, T> Clone for Iter<'_, N, T> {
     fn clone(&self) -> Self {
         Iter {
             pieces: self.pieces.clone(),
@@ -332,8 +344,8 @@ impl<T> Clone for Iter<'_, T> {
     }
 }
 
-impl<'a, T> Iterator for Iter<'a, T> {
-    type Item = (&'a u32, &'a T);
+impl<'a, N, T> Iterator for Iter<'a, N, T> {
+    type Item = (&'a N, &'a T);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -353,29 +365,29 @@ impl<'a, T> Iterator for Iter<'a, T> {
     }
 }
 
-impl<T> ExactSizeIterator for Iter<'_, T> {}
+impl<N, T> ExactSizeIterator for Iter<'_, N, T> {}
 
-impl<T> FusedIterator for Iter<'_, T> {}
+impl<N, T> FusedIterator for Iter<'_, N, T> {}
 
-impl<'a, T> IntoIterator for &'a Chunked<T> {
-    type Item = (&'a u32, &'a T);
-    type IntoIter = Iter<'a, T>;
+impl<'a, N: Number, T> IntoIterator for &'a Chunked<N, T> {
+    type Item = (&'a N, &'a T);
+    type IntoIter = Iter<'a, N, T>;
 
-    fn into_iter(self) -> Iter<'a, T> {
+    fn into_iter(self) -> Iter<'a, N, T> {
         self.iter()
     }
 }
 
-impl<T: Clone> Extend<(u32, T)> for Chunked<T> {
-    fn extend<I: IntoIterator<Item = (u32, T)>>(&mut self, entries: I) {
+impl<N: Number, T: Clone> Extend<(N, T)> for Chunked<N, T> {
+    fn extend<I: IntoIterator<Item = (N, T)>>(&mut self, entries: I) {
         for (number, entry) in entries {
             self.insert(number, entry);
         }
     }
 }
 
-impl<T: Clone> FromIterator<(u32, T)> for Chunked<T> {
-    fn from_iter<I: IntoIterator<Item = (u32, T)>>(entries: I) -> Chunked<T> {
+impl<N: Number, T: Clone> FromIterator<(N, T)> for Chunked<N, T> {
+    fn from_iter<I: IntoIterator<Item = (N, T)>>(entries: I) -> Chunked<N, T> {
         let mut all = Chunked::default();
         all.extend(entries);
         all
@@ -383,13 +395,13 @@ impl<T: Clone> FromIterator<(u32, T)> for Chunked<T> {
 }
 
 /// However the pieces are cut.
-impl<T: PartialEq> PartialEq for Chunked<T> {
-    fn eq(&self, other: &Chunked<T>) -> bool {
+impl<N: Number, T: PartialEq> PartialEq for Chunked<N, T> {
+    fn eq(&self, other: &Chunked<N, T>) -> bool {
         self.len == other.len && self.iter().eq(other.iter())
     }
 }
 
-impl<T: Eq> Eq for Chunked<T> {}
+impl<N: Number, T: Eq> Eq for Chunked<N, T> {}
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,13 @@
-//! Names that stay: of pools, drives, hosts, volumes and snapshots.
+//! Names that stay: of pools, drives, hosts, volumes and snapshots. Numbers of segments, layers,
+//! shards and stripes: each kind is a type of its own, so that none is taken for another.
+
+use std::fmt;
+
+/// A kind of numbers by which entries are kept.
+pub(crate) trait Number: Copy + Ord {
+    /// Numbers without a gap have places without one.
+    fn index(self) -> usize;
+}
 
 /// Identifies a volume; never given twice in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +39,42 @@ impl ShardId {
 
     /// Its place in a list of all.
     pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A segment of a pool. Numbers of segments that are gone are given again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct SegmentNumber(u32);
+
+impl SegmentNumber {
+    pub const FIRST: SegmentNumber = SegmentNumber(0);
+    /// Numbers are below this.
+    pub const END: u32 = 1 << 24;
+    pub const LAST: SegmentNumber = SegmentNumber(SegmentNumber::END - 1);
+
+    pub const fn new(number: u32) -> SegmentNumber {
+        SegmentNumber(number)
+    }
+
+    pub fn get(self) -> u32 {
+        self.0
+    }
+
+    /// The one that is tried behind this one; the first behind the last.
+    pub fn next(self) -> SegmentNumber {
+        SegmentNumber((self.0 + 1) % SegmentNumber::END)
+    }
+}
+
+impl fmt::Display for SegmentNumber {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+impl Number for SegmentNumber {
+    fn index(self) -> usize {
         self.0 as usize
     }
 }

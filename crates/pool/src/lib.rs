@@ -28,7 +28,8 @@
 //! format       the bytes on the drives
 //! segments     the segment table, zones, space, what is known of a segment that is cleaned
 //! volumes      the tables of volumes, snapshots and layers
-//! ids  level  location  offline  entropy  hashing  join  mutation  chunked
+//! chunked  join  location
+//! ids  level  offline  entropy  hashing  mutation
 //! ```
 //!
 //! Imports do not show everything: `Core`, `Coordinator` and `Pool` have methods in many rooms. A

@@ -1,5 +1,7 @@
 //! Where a block is: [`Location`] in a segment, and the map's [`Entry`] with its checksum.
 
+use crate::ids::SegmentNumber;
+
 /// Bytes of a pool block, the unit of everything in the pool.
 pub const BLOCK_BYTES: usize = 4096;
 
@@ -8,8 +10,6 @@ pub const VOLUME_BLOCKS_MAX: u64 = 1 << 40;
 
 const ROW_BITS: u32 = 26;
 const COLUMN_BITS: u32 = 5;
-/// Segments are numbered below this.
-pub(crate) const SEGMENTS_MAX: u32 = 1 << 24;
 /// Rows in a zone are at most this many.
 pub(crate) const ROWS_MAX: u32 = 1 << ROW_BITS;
 /// Writes up to this many blocks go into one stripe.
@@ -18,7 +18,7 @@ pub(crate) const ATOMIC_BLOCKS: u64 = 16;
 /// A block's place: which row of which column of which segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Location {
-    pub segment: u32,
+    pub segment: SegmentNumber,
     pub column: u8,
     pub row: u32,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Location {
 impl Location {
     /// 56 bits: segment, column, row from the top; bit 55 is always clear.
     pub fn pack(self) -> u64 {
-        u64::from(self.segment) << (ROW_BITS + COLUMN_BITS)
+        u64::from(self.segment.get()) << (ROW_BITS + COLUMN_BITS)
             | u64::from(self.column) << ROW_BITS
             | u64::from(self.row)
     }
@@ -34,7 +34,7 @@ impl Location {
     pub fn unpack(packed: u64) -> Location {
         let mask = |bits: u32| (1u64 << bits) - 1;
         Location {
-            segment: (packed >> (ROW_BITS + COLUMN_BITS) & mask(24)) as u32,
+            segment: SegmentNumber::new((packed >> (ROW_BITS + COLUMN_BITS) & mask(24)) as u32),
             column: (packed >> ROW_BITS & mask(COLUMN_BITS)) as u8,
             row: (packed & mask(ROW_BITS)) as u32,
         }
@@ -76,17 +76,17 @@ mod tests {
     fn locations_round_trip_at_their_limits() {
         for at in [
             Location {
-                segment: 0,
+                segment: SegmentNumber::new(0),
                 column: 0,
                 row: 0,
             },
             Location {
-                segment: SEGMENTS_MAX - 1,
+                segment: SegmentNumber::LAST,
                 column: 31,
                 row: ROWS_MAX - 1,
             },
             Location {
-                segment: 77,
+                segment: SegmentNumber::new(77),
                 column: 3,
                 row: 12345,
             },

@@ -21,7 +21,7 @@ use crate::format::body::Body;
 use crate::format::drive_layout::zones;
 use crate::format::encoded::{Encoded, WrittenTables};
 use crate::format::superblock::{MEMBER_ACTIVE, Superblock, VERSION};
-use crate::ids::{DriveId, ShardId};
+use crate::ids::{DriveId, SegmentNumber, ShardId};
 use crate::join::join_all;
 use crate::labels;
 use crate::labels::quorum::is_damaged;
@@ -460,7 +460,7 @@ fn note_absent<D: BlockDevice>(
 }
 
 /// Segments that a last holder who was not asked may still write to.
-fn still_written(body: &Body, forced: bool) -> BTreeSet<u32> {
+fn still_written(body: &Body, forced: bool) -> BTreeSet<SegmentNumber> {
     let forced = forced && !Mutation::UsesWhatAnotherWrites.is_planted();
     let segments = body.segments.iter();
     let open = segments.filter(|(_, segment)| forced && segment.state != SegmentState::Sealed);
@@ -517,7 +517,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         let table = state.segments.table().iter();
         let dead = table.filter(|(_, it)| it.state == SegmentState::Sealed && it.live() == 0);
-        let dead: BTreeSet<u32> = dead.map(|(number, _)| *number).collect();
+        let dead: BTreeSet<SegmentNumber> = dead.map(|(number, _)| *number).collect();
         state.segments.release(&dead);
         // Nobody has the time to let the drives forget them: they are written again soon.
         state.segments.zones_mut().all_discarded();
@@ -527,7 +527,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     fn seal_map(&self) {
         let mut state = self.state.borrow_mut();
         let open = state.segments.numbers(Kind::Map, SegmentState::Open);
-        let open: Vec<u32> = open.collect();
+        let open: Vec<SegmentNumber> = open.collect();
         for number in open {
             if let Some(segment) = state.segments.get_mut(number) {
                 segment.state = SegmentState::Sealed;

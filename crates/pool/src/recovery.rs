@@ -11,7 +11,7 @@ use crate::error::PoolError;
 use crate::format::body::{Decided, DecidedLog};
 use crate::format::plausible::UNDER_WAY_MAX;
 use crate::format::stripe::{Bounds, Header, Place, ROWS_MAX, Record};
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::mutation::Mutation;
 use crate::recovery::image::{Image, READ_AGAIN_AFTER, READS_MAX, hidden_in};
@@ -103,7 +103,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let incarnation = self.incarnation.get();
         let earlier = before.decided.iter().map(|decided| decided.incarnation);
         let incarnations: Vec<u64> = std::iter::once(incarnation).chain(earlier).collect();
-        let numbers: Vec<u32> = {
+        let numbers: Vec<SegmentNumber> = {
             let state = self.state.borrow();
             let table = state.segments.table().iter();
             let written = table.filter(|(_, segment)| {
@@ -252,7 +252,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// Looks for stripes in one segment, behind the rows that the checkpoint knows.
     async fn scan(
         &self,
-        number: u32,
+        number: SegmentNumber,
         (incarnations, accept_loss): (&[u64], bool),
         found: &mut Found,
     ) -> Result<(), PoolError> {
@@ -392,7 +392,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             .map(|_| Buffer::new(rows * BLOCK_BYTES))
             .collect();
         for index in 0..rows * shape.data {
-            let at = place(0, header.place.row, header.rows, index);
+            let at = place(header.place.segment, header.place.row, header.rows, index);
             let decode = |block: &[u8]| {
                 Header::decode(&self.secret, header.place, false, bounds, block).is_some()
             };

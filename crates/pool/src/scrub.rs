@@ -18,6 +18,7 @@ use crate::checkpoint::Resume;
 use crate::checkpoint::map_writer::READ_AGAIN_AFTER;
 use crate::error::PoolError;
 use crate::format::stripe::{Header, Place, ROWS_MAX};
+use crate::ids::SegmentNumber;
 use crate::location::{BLOCK_BYTES, Entry};
 use crate::recovery::image::Image;
 use crate::reporting::event::PoolEvent;
@@ -115,14 +116,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 /// The segments that there were when a scrub began.
 struct Begun<'a, D> {
     watch: Watch<'a, D>,
-    data: Vec<(u32, Segment)>,
+    data: Vec<(SegmentNumber, Segment)>,
     /// Those of the maps, in parts of which memory holds one at a time.
-    maps: Vec<Vec<(u32, Segment)>>,
+    maps: Vec<Vec<(SegmentNumber, Segment)>>,
 }
 
 /// Some rows of a segment that are checked in one go.
 struct Window<'a> {
-    number: u32,
+    number: SegmentNumber,
     /// The segment as it was when the scrub began.
     begun: &'a Segment,
     row: u32,
@@ -149,7 +150,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let state = self.state.borrow();
         let table = state.segments.table().iter();
         let segments = table.map(|(number, found)| (*number, found.clone()));
-        let is_map = |(_, segment): &(u32, Segment)| segment.kind == Kind::Map;
+        let is_map = |(_, segment): &(SegmentNumber, Segment)| segment.kind == Kind::Map;
         let (maps, data): (Vec<_>, Vec<_>) = segments.partition(is_map);
         let maps = parts(maps, self.settings.scrub_nodes_at_once as u64);
         let first = maps.first().map_or(&[][..], Vec::as_slice);
@@ -164,7 +165,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Has merges say what becomes of another part of the maps; all of what was known is forgotten.
-    async fn watch_part(&self, maps: &[(u32, Segment)]) {
+    async fn watch_part(&self, maps: &[(SegmentNumber, Segment)]) {
         // No merge is under way.
         let _alone = self.upkeep_lock.lock().await;
         let state = self.state.borrow();
@@ -183,7 +184,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     async fn scrub_segment(
         &self,
-        number: u32,
+        number: SegmentNumber,
         begun: &Segment,
         scrub: &mut Scrub,
     ) -> Result<(), PoolError> {
@@ -257,7 +258,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Checks the stripes in an image; returns the row to go on from.
     async fn scrub_stripes(
         &self,
-        number: u32,
+        number: SegmentNumber,
         segment: &Segment,
         image: &Image,
         scrub: &mut Scrub,

@@ -14,8 +14,8 @@ pub(crate) mod zones;
 
 use crate::chunked::Chunked;
 use crate::hashing::Unseeded;
-use crate::ids::ShardId;
-use crate::location::{Entry, Location, SEGMENTS_MAX};
+use crate::ids::{SegmentNumber, ShardId};
+use crate::location::{Entry, Location};
 use crate::segments::shown::Shown;
 use crate::segments::zones::{Zone, Zones};
 use std::cell::Cell;
@@ -159,7 +159,7 @@ impl Segment {
 /// A column of a segment that is to lie in another zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnMove {
-    pub number: u32,
+    pub number: SegmentNumber,
     pub generation: u32,
     pub column: usize,
     pub from: Zone,
@@ -167,7 +167,7 @@ pub(crate) struct ColumnMove {
 }
 
 /// What a merge adds to the live blocks of segments, by their numbers, or takes from them.
-pub(crate) type LiveChanges = HashMap<u32, i64, Unseeded>;
+pub(crate) type LiveChanges = HashMap<SegmentNumber, i64, Unseeded>;
 
 /// What is being done to a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +205,7 @@ fn generations_end(kind: Kind) -> u32 {
 
 /// Every segment that is not free. Whoever reads, writes, merges or cleans a block asks for its
 /// segment, so finding one takes a few steps through memory that stays in the cache.
-pub(crate) type Table = Chunked<Segment>;
+pub(crate) type Table = Chunked<SegmentNumber, Segment>;
 
 /// Every segment that is not free, and the free zones.
 #[derive(Debug, Default)]
@@ -213,7 +213,7 @@ pub(crate) struct Segments {
     table: Table,
     zones: Zones,
     next_generation: u32,
-    next_number: u32,
+    next_number: SegmentNumber,
     /// Sum of the live counts of data segments.
     live_data: u64,
     /// The same as of the last merge.
@@ -234,7 +234,9 @@ impl Segments {
             live_data: data.clone().map(Segment::live).sum(),
             live_in_maps: data.map(|segment| u64::from(segment.live_tree)).sum(),
             zones,
-            next_number: table.last_key().map_or(0, |last| (last + 1) % SEGMENTS_MAX),
+            next_number: table
+                .last_key()
+                .map_or(SegmentNumber::FIRST, SegmentNumber::next),
             table,
             next_generation,
             whole_on: Cell::new(None),
@@ -245,7 +247,7 @@ impl Segments {
         &self.table
     }
 
-    pub fn get(&self, number: u32) -> Option<&Segment> {
+    pub fn get(&self, number: SegmentNumber) -> Option<&Segment> {
         self.table.get(number)
     }
 
@@ -256,7 +258,7 @@ impl Segments {
     }
 
     /// Segments with a column that has no drive of `taking`, the bits of those that take data.
-    pub fn lacking(&self, taking: u32) -> impl Iterator<Item = (u32, &Segment)> {
+    pub fn lacking(&self, taking: u32) -> impl Iterator<Item = (SegmentNumber, &Segment)> {
         let lacks = move |segment: &Segment| segment.lacks_drive(taking);
         if self.whole_on.get() != Some(taking) && !self.table.values().any(lacks) {
             self.whole_on.set(Some(taking));
@@ -268,7 +270,7 @@ impl Segments {
     }
 
     /// Its columns stay as they are: [`move_column`](Segments::move_column) changes them.
-    pub fn get_mut(&mut self, number: u32) -> Option<&mut Segment> {
+    pub fn get_mut(&mut self, number: SegmentNumber) -> Option<&mut Segment> {
         self.table.get_mut(number)
     }
 
@@ -300,7 +302,7 @@ impl Segments {
         width: usize,
         missing_max: usize,
         usable: impl Fn(usize) -> bool,
-    ) -> Option<u32> {
+    ) -> Option<SegmentNumber> {
         let generation = self.next_generation;
         if generation >= generations_end(kind) {
             return None;
@@ -316,10 +318,10 @@ impl Segments {
         Some(number)
     }
 
-    fn free_number(&mut self) -> Option<u32> {
+    fn free_number(&mut self) -> Option<SegmentNumber> {
         for _ in 0..=self.table.len() {
             let number = self.next_number;
-            self.next_number = (number + 1) % SEGMENTS_MAX;
+            self.next_number = number.next();
             if !self.table.contains_key(number) {
                 return Some(number);
             }
@@ -331,7 +333,7 @@ impl Segments {
     /// [`discarded`](Zones::discarded), and forgets these segments. While the maps have blocks in
     /// one, all of which the log has replaced, it stays, without columns: the next merge takes them
     /// off.
-    pub fn release(&mut self, numbers: &BTreeSet<u32>) {
+    pub fn release(&mut self, numbers: &BTreeSet<SegmentNumber>) {
         let mut forgotten = BTreeSet::new();
         for number in numbers {
             let Some(segment) = self.table.get_mut(*number) else {
@@ -347,7 +349,7 @@ impl Segments {
     }
 
     /// Segments that were freed before the maps knew, and in which they still have something.
-    pub fn freed_with_blocks(&self) -> Vec<u32> {
+    pub fn freed_with_blocks(&self) -> Vec<SegmentNumber> {
         let freed = self
             .table
             .iter()
@@ -380,7 +382,7 @@ impl Segments {
     }
 
     /// The column that a segment has on a drive is nowhere from now on. Returns the zone.
-    pub fn let_go(&mut self, number: u32, drive: usize) -> Option<Zone> {
+    pub fn let_go(&mut self, number: SegmentNumber, drive: usize) -> Option<Zone> {
         let columns = &mut self.table.get_mut(number)?.columns;
         let on_it = |zone: &mut Zone| usize::from(zone.drive) == drive;
         columns.iter_mut().find_map(|column| column.take_if(on_it))
@@ -406,7 +408,7 @@ impl Segments {
     }
 
     /// The same for some blocks of one segment.
-    pub fn overlay_lost_blocks(&mut self, number: u32, blocks: u32) {
+    pub fn overlay_lost_blocks(&mut self, number: SegmentNumber, blocks: u32) {
         if let Some(segment) = self.table.get_mut(number) {
             debug_assert!(
                 segment.live_overlay >= blocks,
@@ -428,7 +430,7 @@ impl Segments {
     /// True if less had been counted than is given up. Nobody knows then what else the maps have in
     /// that segment: it counts as holding a block, so that it is not freed before a scrub has
     /// [counted](Segments::count_at_most).
-    fn change_tree(&mut self, number: u32, change: i64) -> bool {
+    fn change_tree(&mut self, number: SegmentNumber, change: i64) -> bool {
         let Some(segment) = self.table.get_mut(number) else {
             return false;
         };
@@ -436,7 +438,7 @@ impl Segments {
         let miscounted = before + change < 0;
         if miscounted {
             tracing::error!(
-                segment = number,
+                segment = number.get(),
                 before,
                 change,
                 "miscounted: scrub the pool"
@@ -452,7 +454,7 @@ impl Segments {
     }
 
     /// The maps have at most so many blocks in a segment. Returns by how much its count was higher.
-    pub fn count_at_most(&mut self, number: u32, blocks: u32) -> u64 {
+    pub fn count_at_most(&mut self, number: SegmentNumber, blocks: u32) -> u64 {
         let counted = self.table.get(number).map_or(0, |found| found.live_tree);
         let too_many = counted.saturating_sub(blocks);
         self.change_tree(number, -i64::from(too_many));
@@ -475,7 +477,7 @@ impl Segments {
     }
 
     /// Takes a segment that another table has given away.
-    pub fn adopt(&mut self, number: u32, segment: Segment) {
+    pub fn adopt(&mut self, number: SegmentNumber, segment: Segment) {
         self.whole_on.set(None);
         self.table.insert(number, segment);
     }
@@ -513,7 +515,7 @@ impl Segments {
     /// their state here, `blocks` what one of so many columns can hold.
     pub fn occupancy(
         &self,
-        busy: impl Fn(u32) -> Option<Busy>,
+        busy: impl Fn(SegmentNumber) -> Option<Busy>,
         blocks: impl Fn(usize) -> u64,
     ) -> Occupancy {
         let mut all = Occupancy::default();
@@ -534,7 +536,11 @@ impl Segments {
         all
     }
 
-    pub fn numbers(&self, kind: Kind, state: SegmentState) -> impl Iterator<Item = u32> + '_ {
+    pub fn numbers(
+        &self,
+        kind: Kind,
+        state: SegmentState,
+    ) -> impl Iterator<Item = SegmentNumber> + '_ {
         self.table
             .iter()
             .filter(move |(_, segment)| segment.kind == kind && segment.state == state)
@@ -556,7 +562,7 @@ mod tests {
     }
 
     /// Moves a column of a segment to a drive that it is not on, or lets that be half way.
-    fn try_move(segments: &mut Segments, number: u32, choice: usize) {
+    fn try_move(segments: &mut Segments, number: SegmentNumber, choice: usize) {
         let segment = segments.get(number).unwrap().clone();
         let free = segments.free_zones(|drive| !segment.is_on(drive));
         let Some(drive) = (0..4).find(|drive| free[*drive] > 0) else {
@@ -622,7 +628,7 @@ mod tests {
         fn zones_are_never_in_two_places(steps in proptest::collection::vec(0u32..100, 1..200)) {
             let zones = [7, 5, 9, 3];
             let mut segments = Segments::new(&zones, Table::default(), 0);
-            let mut held: Vec<u32> = Vec::new();
+            let mut held: Vec<SegmentNumber> = Vec::new();
             for step in steps {
                 if step % 5 == 1 && !held.is_empty() {
                     let number = held[step as usize % held.len()];
@@ -650,7 +656,8 @@ mod tests {
                     prop_assert_eq!(drives.len(), segment.columns.len());
                 }
                 for taking in [0b1111, 0b0111, 0b1111, 0b1010] {
-                    let lacking: Vec<u32> = segments.lacking(taking).map(|found| found.0).collect();
+                    let lacking = segments.lacking(taking).map(|found| found.0);
+                    let lacking: Vec<SegmentNumber> = lacking.collect();
                     let all = segments.table().iter();
                     let expected = all.filter(|(_, segment)| segment.lacks_drive(taking));
                     prop_assert_eq!(lacking, expected.map(|found| *found.0).collect::<Vec<_>>());
@@ -702,7 +709,7 @@ mod tests {
     fn segments_are_counted_by_what_they_are() {
         let zones = [20; 3];
         let mut segments = Segments::new(&zones, Table::default(), 0);
-        let numbers: Vec<u32> = (0..8)
+        let numbers: Vec<SegmentNumber> = (0..8)
             .map(|_| segments.allocate(Kind::Wide, 3, 0, |_| true).unwrap())
             .collect();
         for (number, live) in numbers.iter().zip([0, 9, 10, 99, 100]) {
@@ -712,8 +719,8 @@ mod tests {
         }
         segments.get_mut(numbers[5]).unwrap().state = SegmentState::Open;
         segments.allocate(Kind::Map, 3, 0, |_| true).unwrap();
-        let busy = |number: u32| match number {
-            0 => Some(Busy::Emptying),
+        let busy = |number: SegmentNumber| match number {
+            SegmentNumber::FIRST => Some(Busy::Emptying),
             number if number == numbers[6] => Some(Busy::Filling),
             _ => None,
         };
@@ -732,9 +739,12 @@ mod tests {
     #[test]
     fn numbers_begin_anew_behind_the_last_that_there_can_be() {
         let last = Segment::new(Kind::Wide, 1, Vec::new());
-        let table = Table::from_iter([(SEGMENTS_MAX - 1, last)]);
+        let table = Table::from_iter([(SegmentNumber::LAST, last)]);
         let mut segments = Segments::new(&[2, 2], table, 1);
-        assert_eq!(segments.allocate(Kind::Wide, 2, 0, |_| true), Some(0));
+        assert_eq!(
+            segments.allocate(Kind::Wide, 2, 0, |_| true),
+            Some(SegmentNumber::FIRST)
+        );
     }
 
     /// A host gave all of a large volume back: its segments are free in one walk through the table,
@@ -744,7 +754,7 @@ mod tests {
         const SEGMENTS: u32 = 60_000;
         let mut segments = Segments::new(&[SEGMENTS, SEGMENTS], Table::default(), 0);
         let all = (0..SEGMENTS).map(|_| segments.allocate(Kind::Wide, 2, 0, |_| true));
-        let all: BTreeSet<u32> = all.map(Option::unwrap).collect();
+        let all: BTreeSet<SegmentNumber> = all.map(Option::unwrap).collect();
         let spent = crate::volumes::tests::processor_time(|| {
             segments.release(&all);
             segments.zones_mut().all_discarded();

@@ -93,12 +93,12 @@ pub(crate) struct Snapshot {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tables {
     pub next_id: u32,
-    pub layers: Chunked<Layer>,
+    pub layers: Chunked<u32, Layer>,
     /// Two layers of which each may have blocks that headers call the other's.
     pub folding: Option<Fold>,
-    pub redirects: Chunked<Redirect>,
-    pub volumes: Chunked<Volume>,
-    pub snapshots: Chunked<Snapshot>,
+    pub redirects: Chunked<u32, Redirect>,
+    pub volumes: Chunked<u32, Volume>,
+    pub snapshots: Chunked<u32, Snapshot>,
 }
 
 /// Who reads a block.

@@ -11,11 +11,10 @@ const POOL: &str = "crates/pool/src";
 
 /// The floors from the ground up, and the rooms of each. A room imports only rooms of floors below
 /// its own: two rooms of one floor know nothing of each other.
-const FLOORS: [&[&str]; 16] = [
-    &[
-        "chunked", "entropy", "hashing", "ids", "level", "location", "mutation", "offline",
-    ],
-    &["join", "volumes"],
+const FLOORS: [&[&str]; 17] = [
+    &["entropy", "hashing", "ids", "level", "mutation", "offline"],
+    &["chunked", "join", "location"],
+    &["volumes"],
     &["segments"],
     &["format"],
     &["error", "options", "reporting"],

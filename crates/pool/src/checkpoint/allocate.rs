@@ -1,5 +1,6 @@
 //! Taking free zones for new segments, and how many may be taken.
 
+use crate::ids::SegmentNumber;
 use crate::segments::space::LAST_RESORT;
 use crate::segments::{Kind, Segment, SegmentState};
 use crate::shard::coordinator::Coordinator;
@@ -17,7 +18,7 @@ pub(crate) struct Free {
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Takes zones for a segment.
-    pub fn allocate(&self, state: &mut State, kind: Kind) -> Option<u32> {
+    pub fn allocate(&self, state: &mut State, kind: Kind) -> Option<SegmentNumber> {
         let usable = |drive: usize| self.array.takes_data(drive);
         let free = state.segments.free_zones(usable);
         let (shape, missing) = self.shape_of_new(&free, kind);
@@ -66,9 +67,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// A segment that lay ready for stripes becomes the map's: recovery finds no header in it.
-    pub fn take_ready_for_map(&self, state: &mut State) -> Option<u32> {
+    pub fn take_ready_for_map(&self, state: &mut State) -> Option<SegmentNumber> {
         let rules = self.rules();
-        let ready: Vec<u32> = state
+        let ready: Vec<SegmentNumber> = state
             .segments
             .numbers(Kind::Wide, SegmentState::Ready)
             .filter(|number| !state.lent.contains_key(number))

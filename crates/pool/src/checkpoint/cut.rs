@@ -1,6 +1,7 @@
 //! [`Cut`]: where logs and segments stood when updates were set aside, and the tables that say so.
 
 use crate::format::body::Body;
+use crate::ids::SegmentNumber;
 use crate::map::overlay::Overlay;
 use crate::segments::{Kind, Segment, SegmentState, Table};
 use crate::shard::messages::View;
@@ -16,9 +17,9 @@ pub(super) struct Cut {
     /// The last that a segment was given.
     pub generation: u32,
     /// By their numbers, in their order.
-    pub segments: Vec<(u32, AtCut)>,
+    pub segments: Vec<(SegmentNumber, AtCut)>,
     /// Sealed, with nothing in flight.
-    pub settled: BTreeSet<u32>,
+    pub settled: BTreeSet<SegmentNumber>,
 }
 
 /// How far a segment was written.

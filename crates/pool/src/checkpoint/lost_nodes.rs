@@ -20,6 +20,7 @@
 
 use crate::checkpoint::map_writer::MapWriter;
 use crate::error::PoolError;
+use crate::ids::SegmentNumber;
 use crate::location::Location;
 use crate::map::tree;
 use crate::shard::coordinator::Coordinator;
@@ -82,14 +83,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return Err(PoolError::Damaged("map"));
         }
         let emptied = state.emptied.iter().filter(|(_, whole)| **whole);
-        let mut nothing_in: Vec<u32> = emptied.map(|(number, _)| *number).collect();
+        let mut nothing_in: Vec<SegmentNumber> = emptied.map(|(number, _)| *number).collect();
         nothing_in.retain(|number| {
             let segment = state.segments.get(*number);
             segment.is_some_and(|segment| segment.live_tree > 0)
         });
         if !self.nodes_lost.get() {
-            for segment in nothing_in {
-                tracing::warn!(segment, "counts as holding what no map has: scrub the pool");
+            for number in nothing_in {
+                tracing::warn!(
+                    segment = number.get(),
+                    "counts as holding what no map has: scrub the pool"
+                );
             }
             return Ok(());
         }

@@ -2,6 +2,7 @@
 
 use crate::drives::redundancy;
 use crate::format::node::Node;
+use crate::ids::SegmentNumber;
 use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::map::fold::Ledger;
 use crate::map::tree::{NodeSink, Nodes};
@@ -34,7 +35,7 @@ const UNREADABLE_MAX: usize = 16;
 
 /// Rows being filled.
 struct Rows {
-    segment: u32,
+    segment: SegmentNumber,
     columns: Vec<Option<Zone>>,
     row: u32,
     rows_max: u32,
@@ -68,7 +69,7 @@ pub(crate) struct MapWriter<'a, D> {
     /// Some were not.
     passed_over: Cell<bool>,
     /// Segments out of which every node was moved.
-    pub cleared: RefCell<BTreeSet<u32>>,
+    pub cleared: RefCell<BTreeSet<SegmentNumber>>,
 }
 
 impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
@@ -102,14 +103,14 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
     }
 
     /// Every node of the maps has been moved out of some segments, if all could be read.
-    pub fn note_cleared(&self, segments: BTreeSet<u32>) {
+    pub fn note_cleared(&self, segments: BTreeSet<SegmentNumber>) {
         if !self.passed_over.get() {
             self.cleared.replace(segments);
         }
     }
 
     /// Nodes that will live in a segment of the map when what has been written so far counts.
-    pub fn live_nodes_in(&self, state: &State, number: u32) -> i64 {
+    pub fn live_nodes_in(&self, state: &State, number: SegmentNumber) -> i64 {
         let tree = state.segments.get(number).map_or(0, |it| it.live_tree);
         let change = self.changes.borrow().get(&number).copied();
         i64::from(tree) + change.unwrap_or(0)
@@ -129,7 +130,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         }
     }
 
-    fn change(&self, segment: u32, by: i64) {
+    fn change(&self, segment: SegmentNumber, by: i64) {
         *self.changes.borrow_mut().entry(segment).or_default() += by;
     }
 

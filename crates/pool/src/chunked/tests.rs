@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::ops::Index;
 
 /// What tests of others look up is there.
-impl<T> Index<&u32> for Chunked<T> {
+impl<N: Number, T> Index<&N> for Chunked<N, T> {
     type Output = T;
 
-    fn index(&self, number: &u32) -> &T {
+    fn index(&self, number: &N) -> &T {
         self.get(number).unwrap()
     }
 }
 
 /// The rules by which pieces are found.
-fn assert_sound<T>(all: &Chunked<T>) {
+fn assert_sound<T>(all: &Chunked<u32, T>) {
     assert_eq!(all.firsts.len(), all.pieces.len());
     let mut below = None;
     for (first, piece) in all.firsts.iter().zip(&all.pieces) {
@@ -57,7 +57,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-fn act(action: &Action, turn: u32, all: &mut Chunked<u32>, map: &mut BTreeMap<u32, u32>) {
+fn act(action: &Action, turn: u32, all: &mut Chunked<u32, u32>, map: &mut BTreeMap<u32, u32>) {
     match *action {
         Action::Insert(number) => assert_eq!(all.insert(number, turn), map.insert(number, turn)),
         Action::InsertRun(from, count) => {
@@ -119,7 +119,7 @@ proptest! {
                 prop_assert!(copy.iter().eq(as_it_was));
             }
         }
-        prop_assert_eq!(&all, &map.into_iter().collect::<Chunked<u32>>());
+        prop_assert_eq!(&all, &map.into_iter().collect::<Chunked<u32, u32>>());
     }
 }
 
@@ -129,7 +129,7 @@ proptest! {
 fn a_copy_costs_little_and_a_change_what_one_piece_does() {
     let reactor = reactor::Reactor::simulated(1);
     reactor.run(async {
-        let mut all: Chunked<u32> = (0..100_000).map(|number| (number, 0)).collect();
+        let mut all: Chunked<u32, u32> = (0..100_000).map(|number| (number, 0)).collect();
         reactor::yield_now().await;
         let copy = all.clone();
         for number in 3000..3010 {

@@ -7,6 +7,7 @@
 
 use crate::checkpoint::Resume;
 use crate::cleaning::copy::Copied;
+use crate::ids::SegmentNumber;
 use crate::reporting::event::PoolEvent;
 use crate::segments::cleaned::Stuck;
 use crate::segments::zones::{Zone, formable};
@@ -176,7 +177,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// A segment, a column of it, and the drive that it is best moved to: from where free zones are
     /// fewest to where they are most, and of the segments there the one with most that lives.
-    fn next_move(&self, copied: &[ColumnMove]) -> Option<(u32, usize, usize)> {
+    fn next_move(&self, copied: &[ColumnMove]) -> Option<(SegmentNumber, usize, usize)> {
         let room = self.room(copied);
         let there = self.state.borrow().segments.free_zones(|_| true);
         let mut drives: Vec<usize> = (0..room.free.len()).collect();
@@ -194,11 +195,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         to: usize,
         gaps: &[Option<usize>],
         copied: &[ColumnMove],
-    ) -> Option<(u32, usize, usize)> {
+    ) -> Option<(SegmentNumber, usize, usize)> {
         let state = self.state.borrow();
         let unmovable = self.unmovable.borrow();
         let taking = self.array.taking_mask();
-        let may_move = |number: u32, segment: &Segment| {
+        let may_move = |number: SegmentNumber, segment: &Segment| {
             segment.kind != Kind::Map
                 && segment.state == SegmentState::Sealed
                 && segment.live() > 0

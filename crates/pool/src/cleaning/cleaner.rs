@@ -4,7 +4,7 @@
 //! upkeep decides anew, so that a checkpoint need not wait for a whole segment.
 
 use crate::format::body::REDIRECT_BYTES;
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::segments::cleaned::{Cleaned, Cleaning, Stuck, Window};
 use crate::segments::space::Aged;
 use crate::segments::victim::{Emptied, Victim};
@@ -53,7 +53,7 @@ impl State {
     }
 
     /// A segment could not be emptied. That a drive was not ready counts as no attempt.
-    pub fn note_stuck(&mut self, number: u32, why: Stuck) {
+    pub fn note_stuck(&mut self, number: SegmentNumber, why: Stuck) {
         let known = self.stuck.entry(number).or_insert(why);
         *known = why.max(*known);
         if *known == Stuck::Away {
@@ -63,7 +63,12 @@ impl State {
 
     /// Everything that could be moved out of a segment was. What is certain to have been replaced
     /// was by each shard's stripes up to the one in `through`.
-    fn note_empty(&mut self, number: u32, emptied: Emptied, through: Vec<(ShardId, u64)>) {
+    fn note_empty(
+        &mut self,
+        number: SegmentNumber,
+        emptied: Emptied,
+        through: Vec<(ShardId, u64)>,
+    ) {
         self.settled.remove(&number);
         let segment = self.segments.get(number);
         let all = segment.map(|segment| u64::from(segment.live_tree));
@@ -83,7 +88,7 @@ impl State {
 impl<D: BlockDevice + 'static> Core<D> {
     /// The segment that is best cleaned now, and the share of it that lives. While a writer has
     /// waited for long it is the one that frees most, however soon more of it would have died.
-    pub fn victim(&self) -> Option<(u32, f64)> {
+    pub fn victim(&self) -> Option<(SegmentNumber, f64)> {
         let state = self.state.borrow();
         let shape = self.array.shape(self.formed_width());
         let moved = Moved {
@@ -114,7 +119,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Moves a window of this shard's blocks out of one segment.
-    pub async fn clean_one(self: &Rc<Self>, number: u32) -> Cleaned {
+    pub async fn clean_one(self: &Rc<Self>, number: SegmentNumber) -> Cleaned {
         // Another one that was left half way was given up.
         let other = |victim: &mut Victim| victim.number != number;
         self.state.borrow_mut().cleaning.take_if(other);
@@ -145,7 +150,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return Aged::No;
         }
         // Those that are empty go with the next checkpoint.
-        let stays = |number: &u32, segment: &Segment| {
+        let stays = |number: &SegmentNumber, segment: &Segment| {
             let sealed = segment.state == SegmentState::Sealed;
             let emptied = state.emptied.contains_key(number) || state.replaced.contains_key(number);
             segment.tells_of_layers() && !(sealed && (segment.live() == 0 || emptied))
@@ -168,7 +173,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Moves live blocks out of segments that `choose` names, a window of them. The caller holds
     /// the upkeep lock.
-    pub async fn clean_window(&self, wanted: usize, choose: impl Fn() -> Option<u32>) -> Window {
+    pub async fn clean_window(
+        &self,
+        wanted: usize,
+        choose: impl Fn() -> Option<SegmentNumber>,
+    ) -> Window {
         if self.peers().is_empty() {
             let (window, emptied) = self.shard.clean(wanted, || self.attempt(&choose)).await;
             let mut state = self.state.borrow_mut();
@@ -226,7 +235,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         has_begun
     }
 
-    fn begin_cleaning(&self, choose: &impl Fn() -> Option<u32>) -> Option<Cleaning> {
+    fn begin_cleaning(&self, choose: &impl Fn() -> Option<SegmentNumber>) -> Option<Cleaning> {
         let number = self.attempt(choose)?;
         let writer = self.state.borrow().segments.get(number)?.writer;
         let shards = match writer {
@@ -248,7 +257,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Has a shard move a window of its blocks out of a segment. `None` if the shard has gone.
-    async fn clean_at(&self, shard: ShardId, number: u32) -> Option<Cleaned> {
+    async fn clean_at(&self, shard: ShardId, number: SegmentNumber) -> Option<Cleaned> {
         let Some(peer) = self.peer(shard) else {
             return Some(self.shard.clean_one(number).await);
         };

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Resume;
 use crate::error::PoolError;
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
 use crate::segments::cleaned::{Stuck, Window};
@@ -170,7 +170,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Moves a window's blocks out of victims, and does what that makes due.
-    async fn move_out_of(self: &Rc<Self>, wanted: usize, choose: impl Fn() -> Option<u32>) {
+    async fn move_out_of(
+        self: &Rc<Self>,
+        wanted: usize,
+        choose: impl Fn() -> Option<SegmentNumber>,
+    ) {
         let _alone = self.upkeep_lock.lock().await;
         let window = self.clean_window(wanted, choose).await;
         self.after_window(window).await;
@@ -222,7 +226,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let certain = state
             .replaced
             .extract_if(.., |_, through| through.iter().all(&covers));
-        let certain: Vec<u32> = certain.map(|(number, _)| number).collect();
+        let certain: Vec<SegmentNumber> = certain.map(|(number, _)| number).collect();
         if certain.is_empty() {
             return;
         }

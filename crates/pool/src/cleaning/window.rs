@@ -1,6 +1,7 @@
 //! A window of cleaning: piece by piece what lives is gathered out of segments, and while one piece
 //! is read the one before it is written, so that neither waits for the other.
 
+use crate::ids::SegmentNumber;
 use crate::join::join;
 use crate::mutation::Mutation;
 use crate::segments::cleaned::{Stuck, Window};
@@ -41,7 +42,7 @@ struct Gathering {
     /// There was room for all that were looked at.
     fits: bool,
     /// The segment of which this window has gathered something, and goes on to.
-    begun: Option<u32>,
+    begun: Option<SegmentNumber>,
     /// Segments of which everything has been gathered.
     emptied: Vec<Victim>,
 }
@@ -79,7 +80,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     pub async fn clean(
         self: &Rc<Self>,
         wanted: usize,
-        choose: impl Fn() -> Option<u32>,
+        choose: impl Fn() -> Option<SegmentNumber>,
     ) -> (Window, Vec<Victim>) {
         let _reading = self.reading();
         let has_all = self.state.borrow().share.has_all();
@@ -129,7 +130,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Moves blocks of this shard's out of a segment that does not tell of them, if there is room
     /// for all; returns how many. The caller holds the upkeep lock.
-    pub async fn move_known(self: &Rc<Self>, number: u32, blocks: Vec<Live>) -> u64 {
+    pub async fn move_known(self: &Rc<Self>, number: SegmentNumber, blocks: Vec<Live>) -> u64 {
         let _reading = self.reading();
         let victim = {
             let state = self.state.borrow();
@@ -167,7 +168,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     async fn gather_piece(
         &self,
         so_far: &mut Gathering,
-        choose: &impl Fn() -> Option<u32>,
+        choose: &impl Fn() -> Option<SegmentNumber>,
     ) -> Option<Vec<Move>> {
         let ends = || self.stopping.get() || self.offline.get().is_some();
         while so_far.looked_at < self.window_blocks() && !ends() {
@@ -186,7 +187,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             match self.gather(&mut victim, &mut moves).await {
                 Ok(blocks) => so_far.looked_at += blocks.max(1),
                 Err(error) => {
-                    tracing::warn!(segment = number, %error, "segment cannot be cleaned");
+                    tracing::warn!(segment = number.get(), %error, "segment cannot be cleaned");
                     self.state.borrow_mut().note_stuck(number, Stuck::by(error));
                     continue;
                 }
@@ -232,7 +233,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         Some(victim)
     }
 
-    fn next_victim(&self, choose: &impl Fn() -> Option<u32>) -> Option<Victim> {
+    fn next_victim(&self, choose: &impl Fn() -> Option<SegmentNumber>) -> Option<Victim> {
         let number = choose()?;
         let state = self.state.borrow();
         let version = state.tables_version;
@@ -241,7 +242,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// What `choose` names, unless that was cleaned too often. Whoever decides for the whole pool
     /// counts here, once for each time, however many shards it takes.
-    pub fn attempt(&self, choose: &impl Fn() -> Option<u32>) -> Option<u32> {
+    pub fn attempt(&self, choose: &impl Fn() -> Option<SegmentNumber>) -> Option<SegmentNumber> {
         loop {
             let number = choose()?;
             let mut state = self.state.borrow_mut();

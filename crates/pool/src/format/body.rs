@@ -3,6 +3,7 @@
 mod steps;
 
 use crate::format::body::steps::{Decoder, Encoder};
+use crate::ids::SegmentNumber;
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::slices::{SHARDS_MAX, SLICE_BLOCKS};
 use crate::segments::zones::Zone;
@@ -240,8 +241,8 @@ pub(crate) fn tables_bytes(tables: &Tables) -> usize {
     lists + volumes.sum::<usize>() + snapshots.sum::<usize>()
 }
 
-fn write_segment(out: &mut Writer, number: u32, segment: &Segment) {
-    out.number(u64::from(number), 4);
+fn write_segment(out: &mut Writer, number: SegmentNumber, segment: &Segment) {
+    out.number(u64::from(number.get()), 4);
     out.number(u64::from(segment.generation), 4);
     out.number(u64::from(segment.kind.code()), 1);
     out.number(u64::from(segment.state.code()), 1);
@@ -256,8 +257,8 @@ fn write_segment(out: &mut Writer, number: u32, segment: &Segment) {
     }
 }
 
-fn read_segment(from: &mut Reader<'_>) -> Result<(u32, Segment), Malformed> {
-    let number = from.word()?;
+fn read_segment(from: &mut Reader<'_>) -> Result<(SegmentNumber, Segment), Malformed> {
+    let number = SegmentNumber::new(from.word()?);
     let generation = from.word()?;
     let kind = Kind::from_code(from.number(1)? as u8).ok_or(Malformed)?;
     let state = SegmentState::from_code(from.number(1)? as u8).ok_or(Malformed)?;
@@ -431,7 +432,7 @@ mod tests {
         segment.rows = 4;
         segment.live_tree = 2;
         let at = Location {
-            segment: 1,
+            segment: SegmentNumber::new(1),
             column: 1,
             row: 1,
         };
@@ -446,7 +447,7 @@ mod tests {
             map_nodes: 4,
             ..Body::default()
         };
-        body.segments.insert(7, segment);
+        body.segments.insert(SegmentNumber::new(7), segment);
         let tables = Arc::make_mut(&mut body.tables);
         tables.next_id = 30;
         tables.layers.insert(
@@ -545,7 +546,8 @@ mod tests {
     fn what_entries_take_is_known() {
         let mut body = sample();
         let bytes = body.encode().len();
-        let without = body.segments.remove(7).expect("a segment").columns.len();
+        let without = body.segments.remove(SegmentNumber::new(7));
+        let without = without.expect("a segment").columns.len();
         assert_eq!(bytes - body.encode().len(), segment_bytes(without));
         let root = body.tables.layers[&1].root;
         let layers = &mut Arc::make_mut(&mut body.tables).layers;

@@ -242,6 +242,7 @@ fn key(record: &[u8; RECORD_BYTES]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::SegmentNumber;
     use proptest::prelude::*;
 
     fn gap() -> impl Strategy<Value = u64> {
@@ -280,7 +281,7 @@ mod tests {
             .map(|number| {
                 let block = number * 3 + (1 << 39);
                 let at = Location {
-                    segment: number as u32,
+                    segment: SegmentNumber::new(number as u32),
                     column: 1,
                     row: 2,
                 };

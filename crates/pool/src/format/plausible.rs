@@ -10,11 +10,12 @@ mod tables;
 pub(crate) use label::{label, member};
 pub(crate) use tables::tables;
 
+use crate::ids::SegmentNumber;
 use std::fmt;
 use std::ops::RangeInclusive;
 
 /// Zones that the drives of a pool have together, at most. No more segments can be told apart.
-pub(crate) const ZONES_MAX: u64 = crate::location::SEGMENTS_MAX as u64;
+pub(crate) const ZONES_MAX: u64 = SegmentNumber::END as u64;
 /// Bytes of tables, at most: they are read whole before anything is known of them.
 pub(crate) const TABLES_BYTES_MAX: u64 = 128 << 20;
 /// A pool is not opened whose counts have come to more. Headers of stripes may say twice as much:

@@ -1,7 +1,7 @@
 //! The stripe header: which blocks a stripe holds, and proof that this pool wrote it just here.
 
 use crate::format::plausible::COUNT_MAX;
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::location::{BLOCK_BYTES, Location, VOLUME_BLOCKS_MAX};
 use crate::mutation::Mutation;
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -114,7 +114,7 @@ impl Record {
 /// Where a header claims to be, and in which life of the segment and of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    pub segment: u32,
+    pub segment: SegmentNumber,
     pub generation: u32,
     pub row: u32,
     pub incarnation: u64,
@@ -226,7 +226,7 @@ impl Header {
             rows: (self.rows as u16).into(),
             records: (count as u16).into(),
             reserved0: [0; 6],
-            segment: self.place.segment.into(),
+            segment: self.place.segment.get().into(),
             generation: self.place.generation.into(),
             row: self.place.row.into(),
             shard: (self.shard.0 as u32).into(),
@@ -253,7 +253,7 @@ impl Header {
     ) -> Option<Header> {
         let (fixed, rest) = Fixed::read_from_prefix(block).ok()?;
         let found = Place {
-            segment: fixed.segment.get(),
+            segment: SegmentNumber::new(fixed.segment.get()),
             generation: fixed.generation.get(),
             row: fixed.row.get(),
             incarnation: fixed.incarnation.get(),
@@ -345,7 +345,7 @@ mod tests {
 
     fn sample() -> Header {
         let place = Place {
-            segment: 9,
+            segment: SegmentNumber::new(9),
             generation: 4,
             row: 32,
             incarnation: 3,
@@ -368,7 +368,7 @@ mod tests {
                     block: (1 << 40) - 1,
                     crc: 7,
                     from: Location {
-                        segment: 3,
+                        segment: SegmentNumber::new(3),
                         column: 31,
                         row: 8,
                     },
@@ -400,7 +400,7 @@ mod tests {
         );
         for place in [
             Place {
-                segment: 8,
+                segment: SegmentNumber::new(8),
                 ..header.place
             },
             Place {

@@ -3,7 +3,7 @@
 use crate::format::body::{Body, Decided, DecidedLog};
 use crate::format::node::{Node, NodeRecord};
 use crate::format::{stripe, superblock};
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState};
@@ -137,7 +137,7 @@ fn may_be_left_out(heading: &str, name: &str) -> bool {
 }
 
 const AT: Location = Location {
-    segment: 0x12_3456,
+    segment: SegmentNumber::new(0x12_3456),
     column: 9,
     row: 0x3ab_cdef,
 };
@@ -159,7 +159,7 @@ fn sample() -> Body {
         map_nodes: 4,
         ..Body::default()
     };
-    body.segments.insert(7, segment);
+    body.segments.insert(SegmentNumber::new(7), segment);
     let tables = Arc::make_mut(&mut body.tables);
     tables.next_id = 30;
     let mapping = Mapping::Block(Entry { at: AT, crc: 33 });
@@ -385,7 +385,7 @@ fn the_page_has_the_records_of_a_stripe_as_they_are() {
     let packed = (0x12_3456u64 << 31) | (9 << 26) | 0x3ab_cdef;
     let header = Header {
         place: Place {
-            segment: 1,
+            segment: SegmentNumber::new(1),
             generation: 2,
             row: 3,
             incarnation: 4,

@@ -110,6 +110,7 @@ impl NodeCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::SegmentNumber;
     use crate::location::Location;
 
     #[test]
@@ -117,7 +118,7 @@ mod tests {
         let mut cache = NodeCache::new(16);
         let entry = |number| Entry {
             at: Location {
-                segment: number,
+                segment: SegmentNumber::new(number),
                 column: 0,
                 row: 0,
             },
@@ -138,7 +139,7 @@ mod tests {
         let mut cache = NodeCache::new(16);
         let entry = |number| Entry {
             at: Location {
-                segment: number,
+                segment: SegmentNumber::new(number),
                 column: 0,
                 row: 0,
             },
@@ -161,7 +162,7 @@ mod tests {
         let mut cache = NodeCache::new(16);
         let entry = |number| Entry {
             at: Location {
-                segment: number,
+                segment: SegmentNumber::new(number),
                 column: 0,
                 row: 0,
             },

@@ -1,7 +1,7 @@
 //! The updates that a map does not hold yet: blocks and holes by layer, in log order.
 
 use crate::hashing::{NearSeed, Unseeded};
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::location::{Entry, Location, Mapping};
 use crate::map::holes::{self, Holes};
 use crate::segments::slices::Share;
@@ -129,7 +129,7 @@ const UPDATES_IN_A_ROW: usize = 16 << 10;
 const UPDATE: u64 = 2;
 
 /// How many blocks of each segment something has, by its number.
-pub(crate) type Counted = HashMap<u32, u32, Unseeded>;
+pub(crate) type Counted = HashMap<SegmentNumber, u32, Unseeded>;
 
 /// Updates of all layers since the last freeze.
 #[derive(Clone, Debug, Default)]
@@ -369,7 +369,7 @@ mod tests {
     fn entry(number: u32) -> Entry {
         Entry {
             at: Location {
-                segment: number,
+                segment: SegmentNumber::new(number),
                 column: 0,
                 row: 0,
             },

@@ -1,5 +1,6 @@
 //! Rebuild: what lies on segments that lack more drives than new ones do moves to such.
 
+use crate::ids::SegmentNumber;
 use crate::segments::cleaned::Stuck;
 use crate::segments::{Kind, Segment};
 use crate::shard::coordinator::Coordinator;
@@ -71,10 +72,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// The next segment whose blocks are to be moved for want of a drive.
-    pub fn degraded_victim(&self) -> Option<u32> {
+    pub fn degraded_victim(&self) -> Option<SegmentNumber> {
         let state = self.state.borrow();
         let mut degraded = self.degraded(&state);
-        let settled = |number: &u32| state.settled.contains(number);
+        let settled = |number: &SegmentNumber| state.settled.contains(number);
         degraded
             .find(|(number, kind)| *kind != Kind::Map && settled(number))
             .map(|found| found.0)

@@ -2,6 +2,7 @@
 
 use crate::error::PoolError;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_FAILED, MEMBER_NONE, Member, Superblock};
+use crate::ids::SegmentNumber;
 use crate::labels::quorum;
 use crate::offline::OfflineReason;
 use crate::reporting::event::DriveChange;
@@ -45,7 +46,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let segments = state.segments.table().iter();
         let on_it = segments
             .filter(|(number, segment)| segment.is_on(index) && state.is_final(**number, segment));
-        let on_it: Vec<u32> = on_it.map(|(number, _)| *number).collect();
+        let on_it: Vec<SegmentNumber> = on_it.map(|(number, _)| *number).collect();
         for number in on_it {
             let zone = state.segments.let_go(number, index);
             state.vacated.extend(zone);

@@ -5,7 +5,7 @@ use crate::drives::array::Array;
 use crate::drives::drive::Drive;
 use crate::error::PoolError;
 use crate::format::node::Node;
-use crate::ids::{SnapshotId, VolumeId};
+use crate::ids::{SegmentNumber, SnapshotId, VolumeId};
 use crate::labels;
 use crate::membership::unresponsive_drives::watch_silence;
 use crate::mutation::Mutation;
@@ -452,7 +452,7 @@ async fn pass_events_on<D: BlockDevice + 'static>(core: Rc<Core<D>>) {
 impl<D: BlockDevice + 'static> Core<D> {
     /// Which segments are empty, or cannot be emptied, is for the coordinator to remember. It is to
     /// hear when every stripe up to `through` is certain to count.
-    fn forget_cleaning(&self, number: u32, through: u64) {
+    fn forget_cleaning(&self, number: SegmentNumber, through: u64) {
         let mut state = self.state.borrow_mut();
         state.settled.clear();
         state.stuck.clear();

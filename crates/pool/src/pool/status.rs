@@ -1,7 +1,7 @@
 //! What a pool says about itself.
 
 use crate::format::superblock::MEMBER_NONE;
-use crate::ids::{DriveId, PoolId};
+use crate::ids::{DriveId, PoolId, SegmentNumber};
 use crate::location::BLOCK_BYTES;
 use crate::pool::Pool;
 use crate::reporting::event::PoolEvent;
@@ -84,7 +84,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let core = &self.core;
         let state = core.state.borrow();
         let victim = state.cleaning.as_ref().map(|victim| victim.number);
-        let busy = |number: u32| {
+        let busy = |number: SegmentNumber| {
             if state.lent.contains_key(&number) {
                 Some(Busy::Filling)
             } else if victim == Some(number)

@@ -95,7 +95,7 @@ pub(crate) fn hidden_in(image: &Image, header: &Header) -> Option<usize> {
     let checksums = header.records.iter().filter_map(Record::crc);
     let mut hidden = None;
     for (index, checksum) in (1..).zip(checksums) {
-        let at = place(0, header.place.row, header.rows, index);
+        let at = place(header.place.segment, header.place.row, header.rows, index);
         let column = usize::from(at.column);
         match image.block(column, at.row) {
             Some(block) if crc_fast::crc32_iscsi(block) != checksum => return None,

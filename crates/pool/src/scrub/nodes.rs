@@ -17,6 +17,7 @@
 use crate::drives::redundancy;
 use crate::error::PoolError;
 use crate::format::node::Node;
+use crate::ids::SegmentNumber;
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::map::tree::Nodes;
 use crate::recovery::image::Image;
@@ -179,7 +180,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Makes the redundancy of map rows agree with their nodes, where that is certain to lose
     /// nothing. The caller holds the upkeep lock: no merge comes in between.
-    pub(super) async fn check_rows(&self, number: u32, segment: &Segment, image: &Image) {
+    pub(super) async fn check_rows(&self, number: SegmentNumber, segment: &Segment, image: &Image) {
         let shape = image.shape;
         let complete = self.with_live(|live| live.is_complete(number, segment));
         for row in image.first..image.first + image.rows {

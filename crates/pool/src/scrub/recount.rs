@@ -12,6 +12,7 @@
 //! `nodes`). Where the walk could not read a node nothing is known of what is below, and nothing is
 //! changed.
 
+use crate::ids::SegmentNumber;
 use crate::segments::live_nodes::{LiveNodes, Recount};
 use crate::segments::{Kind, Segment};
 use crate::shard::coordinator::Coordinator;
@@ -22,7 +23,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Takes off the counts of segments what no map has there, now that all maps have been walked
     /// through; `maps` are the segments of the maps as they were when that began. Returns how many
     /// blocks and nodes that were.
-    pub(super) async fn recount(&self, maps: &[(u32, Segment)]) -> u64 {
+    pub(super) async fn recount(&self, maps: &[(SegmentNumber, Segment)]) -> u64 {
         // No merge comes in between.
         let _alone = self.upkeep_lock.lock().await;
         let live = self.live_nodes.borrow();
@@ -47,7 +48,7 @@ fn recount_data(state: &mut State, recount: &Recount) -> u64 {
     too_many
 }
 
-fn recount_maps(state: &mut State, live: &LiveNodes, maps: &[(u32, Segment)]) -> u64 {
+fn recount_maps(state: &mut State, live: &LiveNodes, maps: &[(SegmentNumber, Segment)]) -> u64 {
     let mut too_many = 0;
     for (number, begun) in maps {
         let segment = state.segments.get(*number);

@@ -6,7 +6,7 @@
 //! rows. Torn stripes, which never counted, leave such rows behind as well, and nothing is in them.
 
 use crate::error::PoolError;
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::location::Location;
 use crate::reporting::lost::LostBlock;
 use crate::scrub::Scrub;
@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// Rows of segments that no header tells of.
 #[derive(Default)]
-pub(super) struct Gaps(BTreeMap<u32, Gap>);
+pub(super) struct Gaps(BTreeMap<SegmentNumber, Gap>);
 
 struct Gap {
     generation: u32,
@@ -29,7 +29,7 @@ struct Gap {
 
 impl Gaps {
     /// One more row, behind those that are known.
-    pub fn add(&mut self, segment: u32, generation: u32, row: u32) {
+    pub fn add(&mut self, segment: SegmentNumber, generation: u32, row: u32) {
         let rows = Vec::new();
         let gap = self.0.entry(segment).or_insert(Gap { generation, rows });
         match gap.rows.last_mut() {
@@ -46,7 +46,7 @@ impl Gaps {
         })
     }
 
-    fn generation(&self, segment: u32) -> Option<u32> {
+    fn generation(&self, segment: SegmentNumber) -> Option<u32> {
         self.0.get(&segment).map(|gap| gap.generation)
     }
 }
@@ -58,7 +58,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         strays: Vec<Live>,
         scrub: &mut Scrub,
     ) -> Result<(), PoolError> {
-        let mut by_segment: BTreeMap<u32, Vec<Live>> = BTreeMap::new();
+        let mut by_segment: BTreeMap<SegmentNumber, Vec<Live>> = BTreeMap::new();
         for stray in strays {
             let segment = stray.2.at.segment;
             by_segment.entry(segment).or_default().push(stray);
@@ -74,7 +74,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Those of some blocks that can be read; the others are lost.
     async fn readable(
         &self,
-        number: u32,
+        number: SegmentNumber,
         strays: Vec<Live>,
         scrub: &mut Scrub,
     ) -> Result<Vec<Live>, PoolError> {
@@ -95,7 +95,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Has the shards that have these blocks of a segment move them elsewhere, if they have room.
-    async fn move_strays(&self, number: u32, strays: Vec<Live>, scrub: &Scrub) -> u64 {
+    async fn move_strays(&self, number: SegmentNumber, strays: Vec<Live>, scrub: &Scrub) -> u64 {
         // The cleaner marks what it moves as well.
         let _alone = self.upkeep_lock.lock().await;
         let stays = {
@@ -141,22 +141,24 @@ mod tests {
     #[test]
     fn rows_that_no_header_tells_of_are_found_again() {
         let mut gaps = Gaps::default();
+        let [other, number] = [4, 5].map(SegmentNumber::new);
         let rows = [0, 1, 2, 7, 8, 20];
         for row in rows {
-            gaps.add(5, 9, row);
+            gaps.add(number, 9, row);
         }
         for row in 0..30 {
-            for segment in [4, 5] {
+            for segment in [other, number] {
                 let column = 3;
                 let at = Location {
                     segment,
                     column,
                     row,
                 };
-                let expected = segment == 5 && rows.contains(&row);
+                let expected = segment == number && rows.contains(&row);
                 assert_eq!(gaps.has(at), expected, "{at:?}");
             }
         }
-        assert_eq!((gaps.generation(5), gaps.generation(4)), (Some(9), None));
+        assert_eq!(gaps.generation(number), Some(9));
+        assert_eq!(gaps.generation(other), None);
     }
 }

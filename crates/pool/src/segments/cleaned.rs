@@ -1,13 +1,13 @@
 //! What comes of cleaning: at one shard in one window, and of all shards together. No I/O.
 
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::segments::victim::Emptied;
 use block::IoError;
 use std::collections::VecDeque;
 
 /// A segment that several shards empty, one after the other.
 pub(crate) struct Cleaning {
-    pub number: u32,
+    pub number: SegmentNumber,
     /// Shards that still have blocks there.
     pub shards: VecDeque<ShardId>,
     /// What those before them have found out.

@@ -1,6 +1,7 @@
 //! [`LiveNodes`]: what a scrub has learnt of the segments so far: the nodes that live in those of
 //! the maps, and how much the maps have in those of data. No I/O.
 
+use crate::ids::SegmentNumber;
 use crate::location::{Entry, Location};
 use crate::segments::{LiveChanges, Segment, Segments};
 use crate::volumes::Tables;
@@ -16,7 +17,7 @@ fn spot(at: Location) -> Spot {
 /// What is known of the map segments that a scrub checks in one walk: some 16 bytes a node.
 pub(crate) struct LiveNodes {
     /// These segments, and in each the nodes that live, with their checksums.
-    nodes: BTreeMap<u32, BTreeMap<Spot, u32>>,
+    nodes: BTreeMap<SegmentNumber, BTreeMap<Spot, u32>>,
     /// Layers that have yet to be walked through.
     unwalked: BTreeSet<u32>,
     walking: Option<u32>,
@@ -26,7 +27,10 @@ pub(crate) struct LiveNodes {
 
 /// Shares segments of the maps out: each part has no more than so many nodes, or is one segment.
 /// There is one part at least.
-pub(crate) fn parts(maps: Vec<(u32, Segment)>, nodes_most: u64) -> Vec<Vec<(u32, Segment)>> {
+pub(crate) fn parts(
+    maps: Vec<(SegmentNumber, Segment)>,
+    nodes_most: u64,
+) -> Vec<Vec<(SegmentNumber, Segment)>> {
     let (mut parts, mut nodes) = (vec![Vec::new()], 0);
     for (number, segment) in maps {
         let more = u64::from(segment.live_tree);
@@ -47,12 +51,12 @@ impl LiveNodes {
     /// Nothing has been walked through; no merge is under way. `maps` are the segments to check,
     /// `settled` those of data to count.
     pub fn new(
-        maps: &[(u32, Segment)],
+        maps: &[(SegmentNumber, Segment)],
         segments: &Segments,
         tables: &Tables,
-        settled: &BTreeSet<u32>,
+        settled: &BTreeSet<SegmentNumber>,
     ) -> LiveNodes {
-        let still = |(number, begun): &&(u32, Segment)| {
+        let still = |(number, begun): &&(SegmentNumber, Segment)| {
             let found = segments.get(*number);
             found.is_some_and(|found| found.generation == begun.generation)
         };
@@ -66,7 +70,7 @@ impl LiveNodes {
     }
 
     /// Whether a segment is one of those that are checked.
-    pub fn checks(&self, segment: u32) -> bool {
+    pub fn checks(&self, segment: SegmentNumber) -> bool {
         self.nodes.contains_key(&segment)
     }
 
@@ -124,12 +128,12 @@ impl LiveNodes {
     }
 
     /// How many nodes of a segment are known to live.
-    pub fn nodes_in(&self, number: u32) -> usize {
+    pub fn nodes_in(&self, number: SegmentNumber) -> usize {
         self.nodes.get(&number).map_or(0, BTreeMap::len)
     }
 
     /// Whether every node of a segment that lives is known.
-    pub fn is_complete(&self, number: u32, segment: &Segment) -> bool {
+    pub fn is_complete(&self, number: SegmentNumber, segment: &Segment) -> bool {
         self.nodes_in(number) == segment.live_tree as usize
     }
 }
@@ -143,14 +147,14 @@ pub(crate) struct Counted {
 
 /// What the maps have in data segments, as far as the walk has come.
 pub(crate) struct Recount {
-    pub segments: BTreeMap<u32, Counted>,
+    pub segments: BTreeMap<SegmentNumber, Counted>,
     /// Every node so far could be read.
     pub whole: bool,
 }
 
 impl Recount {
     /// Nothing has been walked through; no merge is under way.
-    pub fn new(segments: &Segments, settled: &BTreeSet<u32>) -> Recount {
+    pub fn new(segments: &Segments, settled: &BTreeSet<SegmentNumber>) -> Recount {
         let settled = settled.iter().filter_map(|number| {
             let segment = segments.get(*number)?;
             let generation = segment.generation;
@@ -164,7 +168,7 @@ impl Recount {
     }
 
     /// Whether merges are to say what they hand on in a segment.
-    pub fn counts(&self, segment: u32) -> bool {
+    pub fn counts(&self, segment: SegmentNumber) -> bool {
         self.segments.contains_key(&segment)
     }
 
@@ -185,7 +189,7 @@ impl Recount {
         }
     }
 
-    fn add(&mut self, segment: u32, blocks: u32) {
+    fn add(&mut self, segment: SegmentNumber, blocks: u32) {
         if let Some(counted) = self.segments.get_mut(&segment) {
             counted.blocks = counted.blocks.saturating_add(blocks);
         }
@@ -206,9 +210,11 @@ mod tests {
     #[test]
     fn each_part_has_so_many_nodes_at_most_or_is_one_segment() {
         let counts = [3, 3, 5, 20, 1, 0, 9, 1];
-        let maps: Vec<_> = (0..).zip(counts.map(map_segment)).collect();
+        let numbered = (0..).map(SegmentNumber::new);
+        let maps = numbered.zip(counts.map(map_segment)).collect();
         let shared = parts(maps, 10);
-        let numbers = |part: &Vec<(u32, Segment)>| part.iter().map(|it| it.0).collect();
+        let numbers =
+            |part: &Vec<(SegmentNumber, Segment)>| part.iter().map(|it| it.0.get()).collect();
         let numbers: Vec<Vec<u32>> = shared.iter().map(numbers).collect();
         assert_eq!(
             numbers,

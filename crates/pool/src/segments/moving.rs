@@ -76,13 +76,13 @@ impl Moving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::ShardId;
+    use crate::ids::{SegmentNumber, ShardId};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     fn at(row: u32) -> Location {
         Location {
-            segment: 1,
+            segment: SegmentNumber::new(1),
             column: 2,
             row,
         }

@@ -78,6 +78,7 @@ pub(crate) fn runs(live: &[Live]) -> impl Iterator<Item = &[Live]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::SegmentNumber;
     use crate::location::Location;
 
     #[test]
@@ -87,7 +88,7 @@ mod tests {
             .map(|_| {
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
                 let at = Location {
-                    segment: 1,
+                    segment: SegmentNumber::new(1),
                     column: (state >> 60) as u8 % 5,
                     row: (state >> 33) as u32 % 3000,
                 };

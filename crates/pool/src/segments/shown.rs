@@ -1,5 +1,6 @@
 //! [`Shown`]: the coordinator's table as another shard takes it over.
 
+use crate::ids::SegmentNumber;
 use crate::segments::{Kind, SegmentState, Table};
 
 /// A table that is looked through some segments at a time. Nothing else sees it before that is
@@ -11,7 +12,7 @@ pub(crate) struct Shown {
     pub(super) live_data: u64,
     pub(super) live_in_maps: u64,
     /// Segments from this number on are left.
-    next: Option<u32>,
+    next: Option<SegmentNumber>,
 }
 
 impl Shown {
@@ -20,7 +21,7 @@ impl Shown {
             table,
             live_data: 0,
             live_in_maps: 0,
-            next: Some(0),
+            next: Some(SegmentNumber::FIRST),
         }
     }
 

@@ -1,5 +1,6 @@
 //! How much a pool can hold, what is kept back, and what upkeep has to do next. No I/O.
 
+use crate::ids::SegmentNumber;
 use crate::level::Level;
 use crate::location::BLOCK_BYTES;
 use crate::segments::zones::formable;
@@ -290,7 +291,7 @@ pub(crate) enum Aged {
     /// The oldest is still written: the next checkpoint is to seal it.
     Open,
     /// It is to be moved, although that frees nothing.
-    Victim(u32),
+    Victim(SegmentNumber),
 }
 
 #[cfg(test)]
@@ -432,7 +433,7 @@ mod tests {
     #[test]
     fn segments_are_moved_for_their_age_where_there_is_room_and_nothing_else_to_do() {
         let easy = Situation {
-            aged: Aged::Victim(0),
+            aged: Aged::Victim(SegmentNumber::FIRST),
             ready: 4,
             ready_target: 4,
             kept: 2,

@@ -1,5 +1,6 @@
 //! [`Victim`]: a segment that is being cleaned, and what is known of it in the end. No I/O.
 
+use crate::ids::SegmentNumber;
 use crate::mutation::Mutation;
 use crate::segments::runs::Rows;
 use crate::segments::zones::Zone;
@@ -14,7 +15,7 @@ pub(crate) type Unmapped = (u32, u64);
 
 /// A segment that is being cleaned, and how far that has got.
 pub(crate) struct Victim {
-    pub number: u32,
+    pub number: SegmentNumber,
     pub generation: u32,
     pub columns: Vec<Option<Zone>>,
     /// What is in it was moved there.
@@ -49,7 +50,7 @@ pub(crate) struct Emptied {
 }
 
 impl Victim {
-    pub fn new(number: u32, segment: &Segment, tables_version: u64) -> Victim {
+    pub fn new(number: SegmentNumber, segment: &Segment, tables_version: u64) -> Victim {
         Victim {
             number,
             generation: segment.generation,

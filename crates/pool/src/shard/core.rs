@@ -1,6 +1,7 @@
 //! [`Core`]: what the parts of an open pool share, and the rules by which its state changes.
 
 use crate::drives::array::Array;
+use crate::ids::SegmentNumber;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::map::cache::NodeCache;
 use crate::mutation::Mutation;
@@ -172,7 +173,7 @@ impl<D: BlockDevice> Core<D> {
         self.landed.notify_all();
     }
 
-    pub fn columns(&self, segment: u32) -> Option<Vec<Option<Zone>>> {
+    pub fn columns(&self, segment: SegmentNumber) -> Option<Vec<Option<Zone>>> {
         Some(self.state.borrow().segments.get(segment)?.columns.clone())
     }
 

@@ -1,12 +1,13 @@
 //! [`Limbo`]: what was freed, and a reader may still be in. No I/O.
 
+use crate::ids::SegmentNumber;
 use crate::segments::zones::Zone;
 use std::collections::{BTreeSet, VecDeque};
 
 /// What is free when nobody reads there any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
-    Segment(u32),
+    Segment(SegmentNumber),
     /// A zone that a segment has left for another.
     Zone(Zone),
 }
@@ -17,7 +18,7 @@ pub(crate) enum Freed {
 pub(crate) struct Limbo {
     /// Each with the era in which that was.
     freed: VecDeque<(u64, Freed)>,
-    segments: BTreeSet<u32>,
+    segments: BTreeSet<SegmentNumber>,
 }
 
 impl Limbo {
@@ -47,7 +48,7 @@ impl Limbo {
         taken
     }
 
-    pub fn has(&self, segment: u32) -> bool {
+    pub fn has(&self, segment: SegmentNumber) -> bool {
         self.segments.contains(&segment)
     }
 
@@ -74,14 +75,15 @@ mod tests {
     #[test]
     fn what_was_freed_waits_for_readers_of_its_era_and_of_earlier_ones() {
         let zone = |drive| Zone { drive, index: 3 };
+        let number = SegmentNumber::new;
         let mut limbo = Limbo::default();
-        limbo.add(4, [Freed::Segment(7), Freed::Zone(zone(1))]);
-        limbo.add(5, [Freed::Zone(zone(2)), Freed::Segment(9)]);
-        assert!(limbo.has(7) && limbo.has(9) && !limbo.has(8));
+        limbo.add(4, [Freed::Segment(number(7)), Freed::Zone(zone(1))]);
+        limbo.add(5, [Freed::Zone(zone(2)), Freed::Segment(number(9))]);
+        assert!(limbo.has(number(7)) && limbo.has(number(9)) && !limbo.has(number(8)));
         assert_eq!(limbo.take_before(4), []);
         let first = limbo.take_before(5);
-        assert_eq!(first, [Freed::Segment(7), Freed::Zone(zone(1))]);
-        assert!(!limbo.has(7) && limbo.has(9));
+        assert_eq!(first, [Freed::Segment(number(7)), Freed::Zone(zone(1))]);
+        assert!(!limbo.has(number(7)) && limbo.has(number(9)));
         assert_eq!(limbo.zones().collect::<Vec<_>>(), [zone(2)]);
         limbo.retain_zones(|zone| zone.drive != 2);
         assert_eq!((limbo.len(), limbo.zones().count()), (1, 0));

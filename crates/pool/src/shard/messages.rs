@@ -7,7 +7,7 @@
 use crate::error::PoolError;
 use crate::format::drive_layout::DriveLayout;
 use crate::format::node::Node;
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::level::Level;
 use crate::location::Entry;
 use crate::map::overlay::Overlay;
@@ -96,7 +96,7 @@ pub(crate) struct Frozen {
 
 /// How far a shard has written a segment.
 pub(crate) struct Written {
-    pub number: u32,
+    pub number: SegmentNumber,
     pub state: SegmentState,
     pub rows: u32,
     pub sequence: u64,
@@ -163,7 +163,7 @@ pub(crate) enum Order {
     /// The writes that wait for a segment do so in vain.
     Refuse(IoError),
     /// Move a window of your blocks out of a segment.
-    Clean(u32, Sender<Cleaned>),
+    Clean(SegmentNumber, Sender<Cleaned>),
     /// Whether stripes are padded only if that cannot be helped.
     Frugal(bool),
     /// Take back the room that you do not use, and say how much you use: `exactly`, when every
@@ -185,7 +185,7 @@ pub(crate) enum Order {
     /// Move these blocks of yours out of a segment that does not tell of them. Answered with how
     /// many were.
     Move {
-        number: u32,
+        number: SegmentNumber,
         blocks: Vec<Live>,
         reply: Sender<u64>,
     },
@@ -223,7 +223,7 @@ pub(crate) enum Report {
         class: Class,
         /// It is not needed yet.
         ahead: bool,
-        reply: Sender<Option<(u32, Segment)>>,
+        reply: Sender<Option<(SegmentNumber, Segment)>>,
     },
     /// Room for so many blocks is wanted.
     Room {

@@ -1,5 +1,6 @@
 //! How much the pool holds and can hold, and of what shape new segments are.
 
+use crate::ids::SegmentNumber;
 use crate::labels::quorum;
 use crate::level::{Level, Shape};
 use crate::segments::space::{Size, formed_width};
@@ -119,7 +120,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Segments with live blocks that are better off in new ones.
-    pub fn degraded<'a>(&self, state: &'a State) -> impl Iterator<Item = (u32, Kind)> + use<'a, D> {
+    pub fn degraded<'a>(
+        &self,
+        state: &'a State,
+    ) -> impl Iterator<Item = (SegmentNumber, Kind)> + use<'a, D> {
         let lacks_more = self.lacks_more();
         let lacking = state.segments.lacking(self.array.taking_mask());
         lacking

@@ -1,7 +1,7 @@
 //! [`State`]: everything of a shard that changes, and the rules by which it does. No I/O.
 
 use crate::format::stripe::Record;
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::location::{Entry, Location, Mapping};
 use crate::map::overlay::{Counted, Overlay};
 use crate::mutation::Mutation;
@@ -46,9 +46,9 @@ pub(crate) struct State {
     /// Stripes under way, and how far the log has come.
     pub log: LogOrder,
     /// Open data segments, by class.
-    pub open: [Option<u32>; Class::COUNT],
+    pub open: [Option<SegmentNumber>; Class::COUNT],
     /// The map's open segment.
-    pub map_open: Option<u32>,
+    pub map_open: Option<SegmentNumber>,
     /// Free segments are few: stripes are not padded if that can be helped.
     pub frugal: bool,
     /// A segment was opened since upkeep last looked.
@@ -67,7 +67,7 @@ pub(crate) struct State {
     /// The segment that the cleaner has left half way.
     pub cleaning: Option<Victim>,
     /// Ready segments that no durable checkpoint names yet: not to be written.
-    pub unannounced: BTreeSet<u32>,
+    pub unannounced: BTreeSet<SegmentNumber>,
     pub map_nodes: u64,
     /// Counts the merges; readers hold on to the number at which they began.
     pub era: u64,
@@ -77,26 +77,26 @@ pub(crate) struct State {
     /// Zones that segments have left for others; the tables on the drives may still name them.
     pub vacated: Vec<Zone>,
     /// Data segments that were sealed, with nothing in flight, at the last checkpoint.
-    pub settled: BTreeSet<u32>,
+    pub settled: BTreeSet<SegmentNumber>,
     /// Segments that cannot be emptied, and why; cleaning them is of no use for now.
-    pub stuck: BTreeMap<u32, Stuck>,
+    pub stuck: BTreeMap<SegmentNumber, Stuck>,
     /// Segments out of which everything was moved since the last checkpoint that could be; true if
     /// nothing there can have been overlooked.
-    pub emptied: BTreeMap<u32, bool>,
+    pub emptied: BTreeMap<SegmentNumber, bool>,
     /// Blocks that the cleaner or a scrub could not look up: the next checkpoint gives up the nodes
     /// of the map that told of them.
     pub unmapped: BTreeSet<Unmapped>,
     /// Those of which it is certain that the logs have replaced every block that the maps still
     /// have there, and of each shard up to which stripe that took.
-    pub replaced: BTreeMap<u32, Vec<(ShardId, u64)>>,
+    pub replaced: BTreeMap<SegmentNumber, Vec<(ShardId, u64)>>,
     /// Segments to which stripes of a former holder may still come: their zones stay theirs.
-    pub quarantined: BTreeSet<u32>,
+    pub quarantined: BTreeSet<SegmentNumber>,
     /// How often each segment has been cleaned.
-    pub attempts: BTreeMap<u32, u32>,
+    pub attempts: BTreeMap<SegmentNumber, u32>,
     /// Segments that other shards were given to write, and which shard.
-    pub lent: BTreeMap<u32, ShardId>,
+    pub lent: BTreeMap<SegmentNumber, ShardId>,
     /// Segments that were lent to this shard for moved blocks.
-    pub for_moves: BTreeSet<u32>,
+    pub for_moves: BTreeSet<SegmentNumber>,
     /// Blocks that this shard may hold by updates, where there are several shards.
     pub room: u64,
     /// What the next checkpoint asks of the shards.
@@ -356,7 +356,7 @@ impl State {
     }
 
     /// A segment is never written again, and what was to be written there has been.
-    pub fn is_final(&self, number: u32, segment: &Segment) -> bool {
+    pub fn is_final(&self, number: SegmentNumber, segment: &Segment) -> bool {
         let settled = segment.kind == Kind::Map || self.settled.contains(&number);
         segment.state == SegmentState::Sealed && settled
     }
@@ -367,12 +367,15 @@ impl State {
     }
 
     /// A freed segment waits for its readers.
-    pub fn in_limbo(&self, number: u32) -> bool {
+    pub fn in_limbo(&self, number: SegmentNumber) -> bool {
         self.limbo.has(number)
     }
 
     /// Segments that have been made ready and belong to no shard yet.
-    pub fn ready_or_unannounced(&self, kind: Kind) -> impl Iterator<Item = (u32, &Segment)> {
+    pub fn ready_or_unannounced(
+        &self,
+        kind: Kind,
+    ) -> impl Iterator<Item = (SegmentNumber, &Segment)> {
         let ready = self.segments.numbers(kind, SegmentState::Ready);
         ready
             .filter(|number| !self.lent.contains_key(number))
@@ -380,7 +383,7 @@ impl State {
     }
 
     /// Those of them that may be written: a checkpoint that is durable names them.
-    pub fn ready(&self, kind: Kind) -> impl Iterator<Item = (u32, &Segment)> {
+    pub fn ready(&self, kind: Kind) -> impl Iterator<Item = (SegmentNumber, &Segment)> {
         let made = self.ready_or_unannounced(kind);
         made.filter(|(number, _)| !self.unannounced.contains(number))
     }

@@ -1,7 +1,7 @@
 //! The coordinator's side of the wires: telling the other shards, and hearing them.
 
 use crate::error::PoolError;
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::map::overlay::Overlay;
 use crate::offline::OfflineReason;
 use crate::reporting::status::Counters;
@@ -285,7 +285,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Gives another shard a segment to write, if there is one for its purpose.
-    fn lend(&self, shard: ShardId, class: Class, ahead: bool) -> Option<(u32, Segment)> {
+    fn lend(&self, shard: ShardId, class: Class, ahead: bool) -> Option<(SegmentNumber, Segment)> {
         let rules = self.rules();
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -297,7 +297,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             Class::HostNarrow => (Kind::Narrow, 0),
             Class::Moved | Class::MovedAgain => (Kind::Wide, 0),
         };
-        let ready: Vec<u32> = state
+        let ready: Vec<SegmentNumber> = state
             .ready(kind)
             .filter(|(_, segment)| rules.accepts(&segment.columns))
             .map(|(number, _)| number)

@@ -1,7 +1,7 @@
 //! What is to be written, on its way into a stripe, and the stripe that it becomes.
 
 use crate::format::stripe::Record;
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::segments::admitted::Backing;
@@ -182,7 +182,7 @@ impl Item {
 
 /// A stripe that is to be written.
 pub(crate) struct Batch {
-    pub segment: u32,
+    pub segment: SegmentNumber,
     pub generation: u32,
     pub columns: Vec<Option<Zone>>,
     pub shape: Shape,
@@ -201,7 +201,7 @@ pub(crate) struct Batch {
 
 /// A stripe that is on the drives, or that never will be.
 pub(crate) struct Completed {
-    pub segment: u32,
+    pub segment: SegmentNumber,
     pub row: u32,
     pub rows: u32,
     /// Every stripe up to this one was durable before.
@@ -219,7 +219,7 @@ impl Completed {
 }
 
 /// Blocks go down one column after the other.
-pub(crate) fn place(segment: u32, row: u32, rows: u32, index: usize) -> Location {
+pub(crate) fn place(segment: SegmentNumber, row: u32, rows: u32, index: usize) -> Location {
     Location {
         segment,
         column: (index / rows as usize) as u8,

@@ -127,7 +127,7 @@ pub(crate) fn give_back(owners: Vec<Option<Owner>>, columns: Vec<Vec<Buffer>>) {
 mod tests {
     use super::*;
     use crate::format::stripe::Bounds;
-    use crate::ids::ShardId;
+    use crate::ids::{SegmentNumber, ShardId};
     use crate::level::Level;
     use crate::stripes::item::Request;
     use std::rc::Rc;
@@ -150,7 +150,7 @@ mod tests {
         let shape = level.shape(width);
         let requests = lengths.map(Request::new);
         let mut batch = Batch {
-            segment: 3,
+            segment: SegmentNumber::new(3),
             generation: 4,
             columns: vec![None; width],
             shape,
@@ -203,7 +203,7 @@ mod tests {
             };
             let stripe = lay_out(&mut batch, &SECRET, when);
             let place = Place {
-                segment: 3,
+                segment: SegmentNumber::new(3),
                 generation: 4,
                 row: 8,
                 incarnation: 2,

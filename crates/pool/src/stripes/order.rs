@@ -132,11 +132,12 @@ impl LogOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::SegmentNumber;
     use block::IoError;
 
     fn stripe(durable_through: u64, result: Result<(), IoError>) -> Completed {
         Completed {
-            segment: 1,
+            segment: SegmentNumber::new(1),
             row: 0,
             rows: 1,
             durable_through,

@@ -1,7 +1,7 @@
 //! Which stripe comes next: how wide, in which segment, and with how much of the queue. No I/O.
 
 use crate::format::stripe::{RECORDS, ROWS_MAX, Record};
-use crate::ids::ShardId;
+use crate::ids::{SegmentNumber, ShardId};
 use crate::level::Shape;
 use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
 use crate::segments::{Kind, Segment, SegmentState};
@@ -24,7 +24,12 @@ pub(crate) enum Next {
 }
 
 /// The open segment of `class` if a stripe of `least` blocks fits behind its last, else a new one.
-fn open_segment(state: &mut State, rules: &Rules, class: Class, least: u64) -> Option<u32> {
+fn open_segment(
+    state: &mut State,
+    rules: &Rules,
+    class: Class,
+    least: u64,
+) -> Option<SegmentNumber> {
     if let Some(number) = state.open[class as usize] {
         let usable = state.segments.get(number).is_some_and(|segment| {
             // The segment may be narrower than usual: its own shape counts.
@@ -44,7 +49,7 @@ fn open_segment(state: &mut State, rules: &Rules, class: Class, least: u64) -> O
     } else {
         Kind::Wide
     };
-    let ready: Vec<u32> = state
+    let ready: Vec<SegmentNumber> = state
         .segments
         .numbers(kind, SegmentState::Ready)
         .filter(|number| !state.unannounced.contains(number) && !state.lent.contains_key(number))
@@ -162,7 +167,7 @@ struct Room {
     holes_only: bool,
 }
 
-fn fill(state: &mut State, rules: &Rules, number: u32, wanted: Room) -> Next {
+fn fill(state: &mut State, rules: &Rules, number: SegmentNumber, wanted: Room) -> Next {
     let Some(segment) = state.segments.get(number) else {
         return Next::Nothing;
     };
@@ -216,7 +221,13 @@ fn fill(state: &mut State, rules: &Rules, number: u32, wanted: Room) -> Next {
 }
 
 /// The next stripe of `segment`, with nothing in it yet.
-fn empty_batch(state: &State, segment: &Segment, number: u32, shape: Shape, moved: bool) -> Batch {
+fn empty_batch(
+    state: &State,
+    segment: &Segment,
+    number: SegmentNumber,
+    shape: Shape,
+    moved: bool,
+) -> Batch {
     Batch {
         segment: number,
         generation: segment.generation,
@@ -404,7 +415,7 @@ fn stripe_blocks(rules: &Rules, records: usize) -> u64 {
 
 /// The cleaner's segment of `class`. Where no further one lies ready, what is left in the other
 /// class's: all room that there is serves both.
-fn moved_segment(state: &mut State, rules: &Rules, class: Class) -> Option<u32> {
+fn moved_segment(state: &mut State, rules: &Rules, class: Class) -> Option<SegmentNumber> {
     let other = match class {
         Class::MovedAgain => Class::Moved,
         _ => Class::MovedAgain,

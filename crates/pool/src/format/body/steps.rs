@@ -8,6 +8,7 @@ use crate::format::body::{
     write_decided, write_later_lists, write_layer, write_redirect, write_segment, write_snapshot,
     write_volume,
 };
+use crate::ids::{Number, SegmentNumber};
 use crate::segments::Segment;
 use crate::segments::slices::SHARDS_MAX;
 use crate::volumes::{Fold, Layer, Redirect, Snapshot, Tables, Volume};
@@ -48,19 +49,19 @@ pub(super) struct Encoder<'a> {
     body: &'a Body,
     out: Writer,
     part: Part,
-    segments: Iter<'a, Segment>,
-    layers: Iter<'a, Layer>,
-    redirects: Iter<'a, Redirect>,
-    volumes: Iter<'a, Volume>,
-    snapshots: Iter<'a, Snapshot>,
+    segments: Iter<'a, SegmentNumber, Segment>,
+    layers: Iter<'a, u32, Layer>,
+    redirects: Iter<'a, u32, Redirect>,
+    volumes: Iter<'a, u32, Volume>,
+    snapshots: Iter<'a, u32, Snapshot>,
 }
 
 /// Writes so many entries at most; returns how many there were.
-fn write_some<'a, T: 'a>(
+fn write_some<'a, N: Copy + 'a, T: 'a>(
     out: &mut Writer,
-    entries: &mut Iter<'a, T>,
+    entries: &mut Iter<'a, N, T>,
     most: usize,
-    write: fn(&mut Writer, u32, &T),
+    write: fn(&mut Writer, N, &T),
 ) -> usize {
     let before = entries.len();
     for (id, entry) in entries.by_ref().take(most) {
@@ -169,12 +170,12 @@ pub(super) struct Decoder<'a> {
 }
 
 /// Reads so many of the entries that are left at most; returns how many there were.
-fn read_some<T: Clone>(
+fn read_some<N: Number, T: Clone>(
     from: &mut Reader<'_>,
     left: &mut u32,
     most: usize,
-    into: &mut Chunked<T>,
-    read: fn(&mut Reader<'_>) -> Result<(u32, T), Malformed>,
+    into: &mut Chunked<N, T>,
+    read: fn(&mut Reader<'_>) -> Result<(N, T), Malformed>,
 ) -> Result<usize, Malformed> {
     let mut done = 0;
     while done < most

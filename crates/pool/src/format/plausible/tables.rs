@@ -7,8 +7,9 @@ use crate::format::plausible::{
     COUNT_MAX, Implausible, Of, ZONES_MAX, is_printable, right, within,
 };
 use crate::format::superblock::Superblock;
+use crate::ids::SegmentNumber;
 use crate::level::{DRIVES_MAX, Level};
-use crate::location::{ATOMIC_BLOCKS, ROWS_MAX, SEGMENTS_MAX, VOLUME_BLOCKS_MAX};
+use crate::location::{ATOMIC_BLOCKS, ROWS_MAX, VOLUME_BLOCKS_MAX};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment};
 use crate::volumes::{ATTRIBUTES_BYTES_MAX, IDS_END, Layer, NAME_BYTES_MAX, Tables};
@@ -61,8 +62,12 @@ fn segments(body: &Body, superblock: &Superblock, zones: &[u32]) -> Result<(), I
     let rows = superblock.zone_blocks.get();
     let mut taken: Vec<Zone> = Vec::new();
     for (number, segment) in &body.segments {
-        let field = |name| Of(name, "segment", *number);
-        within("number of a segment", *number, 0..=SEGMENTS_MAX - 1)?;
+        let field = |name| Of(name, "segment", number.get());
+        within(
+            "number of a segment",
+            number.get(),
+            0..=SegmentNumber::LAST.get(),
+        )?;
         let generations = 0..=body.next_generation;
         within(field("generation"), segment.generation, generations)?;
         within(field("rows"), segment.rows, 0..=rows)?;
@@ -87,8 +92,8 @@ fn segments(body: &Body, superblock: &Superblock, zones: &[u32]) -> Result<(), I
 }
 
 /// Every column is in a zone that there is, each on another drive.
-fn columns(number: u32, segment: &Segment, zones: &[u32]) -> Result<(), Implausible> {
-    let field = |name| Of(name, "segment", number);
+fn columns(number: SegmentNumber, segment: &Segment, zones: &[u32]) -> Result<(), Implausible> {
+    let field = |name| Of(name, "segment", number.get());
     let mut drives: u32 = 0;
     for zone in segment.columns.iter().flatten() {
         let drive = usize::from(zone.drive);

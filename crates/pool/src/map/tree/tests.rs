@@ -1,6 +1,7 @@
 //! The tree beside a sorted map, over nodes in memory.
 
 use super::*;
+use crate::ids::SegmentNumber;
 use crate::location::Location;
 use crate::map::overlay::{Change, Run};
 use proptest::prelude::*;
@@ -41,7 +42,7 @@ impl NodeSink for Memory {
     async fn store(&self, node: Node) -> Result<Entry, IoError> {
         self.next.set(self.next.get() + 1);
         let at = Location {
-            segment: self.next.get(),
+            segment: SegmentNumber::new(self.next.get()),
             column: 0,
             row: 0,
         };
@@ -92,7 +93,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 fn data(number: u32) -> Entry {
     Entry {
         at: Location {
-            segment: number,
+            segment: SegmentNumber::new(number),
             column: 1,
             row: 1,
         },
@@ -210,7 +211,7 @@ proptest! {
             }
             check(&memory, root, &model);
             if let Some(before) = root {
-                let odd = |entry: Entry| entry.at.segment % 2 == 1;
+                let odd = |entry: Entry| entry.at.segment.get() % 2 == 1;
                 root = Some(now(compact(&memory, 1, before, &odd)).unwrap());
                 check(&memory, root, &model);
             }
@@ -311,7 +312,7 @@ proptest! {
         let before = contents(&memory, Some(root));
         let unreadable = |block: &u64| before.get(block) == Some(&Mapping::Lost);
         let after = if moves {
-            let odd = |entry: Entry| entry.at.segment % 2 == 1;
+            let odd = |entry: Entry| entry.at.segment.get() % 2 == 1;
             Some(now(compact(&memory, 1, root, &odd)).unwrap())
         } else {
             let changes = disjoint(raw, 1 << 20);
