@@ -57,7 +57,7 @@ impl SegmentNumber {
         SegmentNumber(number)
     }
 
-    pub fn get(self) -> u32 {
+    pub const fn get(self) -> u32 {
         self.0
     }
 
@@ -76,6 +76,34 @@ impl fmt::Display for SegmentNumber {
 impl Number for SegmentNumber {
     fn index(self) -> usize {
         self.0 as usize
+    }
+}
+
+/// The life of a segment; never given twice in a pool. Recovery tells by it whose a header is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct Generation(u32);
+
+impl Generation {
+    /// Before the first that is given.
+    pub const NONE: Generation = Generation(0);
+
+    pub const fn new(number: u32) -> Generation {
+        Generation(number)
+    }
+
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// The one that is given behind this one.
+    pub fn next(self) -> Generation {
+        Generation(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
     }
 }
 

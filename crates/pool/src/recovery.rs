@@ -498,7 +498,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         };
         self.state
             .borrow_mut()
-            .apply(&stripe, share, |_, layer, block, _, _| {
+            .apply(&stripe, share, |_, layer, block, _| {
                 counts.get(&(layer, block)).copied().unwrap_or(false)
             });
         Ok(())

@@ -14,7 +14,7 @@ pub(crate) mod zones;
 
 use crate::chunked::Chunked;
 use crate::hashing::Unseeded;
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{Generation, SegmentNumber, ShardId};
 use crate::location::{Entry, Location};
 use crate::segments::shown::Shown;
 use crate::segments::zones::{Zone, Zones};
@@ -78,7 +78,7 @@ impl SegmentState {
 pub(crate) struct Segment {
     pub kind: Kind,
     pub state: SegmentState,
-    pub generation: u32,
+    pub generation: Generation,
     /// `None`: the column was never written, for want of a drive, or its drive failed and is no
     /// member any more. Without any column its zones are others' by now: what the maps have there
     /// has been replaced.
@@ -98,7 +98,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    pub fn new(kind: Kind, generation: u32, columns: Vec<Option<Zone>>) -> Segment {
+    pub fn new(kind: Kind, generation: Generation, columns: Vec<Option<Zone>>) -> Segment {
         Segment {
             kind,
             state: SegmentState::Ready,
@@ -160,7 +160,7 @@ impl Segment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnMove {
     pub number: SegmentNumber,
-    pub generation: u32,
+    pub generation: Generation,
     pub column: usize,
     pub from: Zone,
     pub to: Zone,
@@ -196,10 +196,10 @@ pub struct Occupancy {
 /// Segments have generations up to this one, which are never given twice: recovery tells by them
 /// whose a header is. The map's go on for longer than those of data, so that hosts are refused
 /// while what they have written can still be read, deleted and moved elsewhere.
-fn generations_end(kind: Kind) -> u32 {
+fn generations_end(kind: Kind) -> Generation {
     match kind {
-        Kind::Map => u32::MAX,
-        Kind::Wide | Kind::Narrow => u32::MAX - (1 << 24),
+        Kind::Map => Generation::new(u32::MAX),
+        Kind::Wide | Kind::Narrow => Generation::new(u32::MAX - (1 << 24)),
     }
 }
 
@@ -212,7 +212,7 @@ pub(crate) type Table = Chunked<SegmentNumber, Segment>;
 pub(crate) struct Segments {
     table: Table,
     zones: Zones,
-    next_generation: u32,
+    next_generation: Generation,
     next_number: SegmentNumber,
     /// Sum of the live counts of data segments.
     live_data: u64,
@@ -224,7 +224,7 @@ pub(crate) struct Segments {
 
 impl Segments {
     /// The table of a pool whose drives have this many zones.
-    pub fn new(zones: &[u32], table: Table, next_generation: u32) -> Segments {
+    pub fn new(zones: &[u32], table: Table, next_generation: Generation) -> Segments {
         let used = table
             .values()
             .flat_map(|segment| segment.columns.iter().flatten());
@@ -274,13 +274,14 @@ impl Segments {
         self.table.get_mut(number)
     }
 
-    pub fn next_generation(&self) -> u32 {
+    pub fn next_generation(&self) -> Generation {
         self.next_generation
     }
 
     /// So many more segments may be made of a kind, whatever zones are free.
     pub fn generations_left(&self, kind: Kind) -> usize {
-        let left = generations_end(kind).saturating_sub(self.next_generation);
+        let end = generations_end(kind).get();
+        let left = end.saturating_sub(self.next_generation.get());
         left as usize
     }
 
@@ -309,7 +310,7 @@ impl Segments {
         }
         let number = self.free_number()?;
         let columns = self.zones.take(generation, width, missing_max, usable)?;
-        self.next_generation += 1;
+        self.next_generation = self.next_generation.next();
         let segment = Segment::new(kind, self.next_generation, columns);
         let whole_on = self.whole_on.get();
         self.whole_on
@@ -590,7 +591,7 @@ mod tests {
     /// Maps of a forged pool may have more in a segment than its tables say.
     #[test]
     fn a_segment_of_which_less_was_counted_is_kept_until_a_scrub_counts() {
-        let mut segments = Segments::new(&[9, 9], Table::default(), 0);
+        let mut segments = Segments::new(&[9, 9], Table::default(), Generation::NONE);
         let number = segments.allocate(Kind::Wide, 2, 0, |_| true);
         let number = number.expect("a segment");
         let change = |by| LiveChanges::from_iter([(number, by)]);
@@ -609,13 +610,14 @@ mod tests {
     #[test]
     fn generations_end_and_those_of_data_before_those_of_the_map() {
         let mut counts = [Kind::Wide, Kind::Narrow, Kind::Map].map(|kind| {
-            let last = generations_end(kind) - 1;
-            let mut segments = Segments::new(&[9, 9], Table::default(), last);
+            let last = generations_end(kind);
+            let before = Generation::new(last.get() - 1);
+            let mut segments = Segments::new(&[9, 9], Table::default(), before);
             let mut take = |kind| segments.allocate(kind, 2, 0, |_| true);
             let number = take(kind).expect("the last");
             assert_eq!(take(kind), None);
             let maps = take(Kind::Map).is_some();
-            assert_eq!(segments.get(number).unwrap().generation, last + 1);
+            assert_eq!(segments.get(number).unwrap().generation, last);
             assert_eq!(segments.free_zones(|_| true), [8 - usize::from(maps); 2]);
             maps
         });
@@ -627,7 +629,7 @@ mod tests {
         #[test]
         fn zones_are_never_in_two_places(steps in proptest::collection::vec(0u32..100, 1..200)) {
             let zones = [7, 5, 9, 3];
-            let mut segments = Segments::new(&zones, Table::default(), 0);
+            let mut segments = Segments::new(&zones, Table::default(), Generation::NONE);
             let mut held: Vec<SegmentNumber> = Vec::new();
             for step in steps {
                 if step % 5 == 1 && !held.is_empty() {
@@ -666,7 +668,7 @@ mod tests {
                 prop_assert_eq!(free + count, 24);
                 let table = segments.table().iter();
                 let table = table.map(|(number, found)| (*number, found.clone()));
-                let again = Segments::new(&zones, table.collect(), 0);
+                let again = Segments::new(&zones, table.collect(), Generation::NONE);
                 prop_assert_eq!(again.free_zones(|_| true), segments.free_zones(|_| true));
             }
         }
@@ -688,7 +690,7 @@ mod tests {
             (24, 22),
         ] {
             let zones = [200; 32];
-            let mut segments = Segments::new(&zones, Table::default(), 0);
+            let mut segments = Segments::new(&zones, Table::default(), Generation::NONE);
             let mut first_columns = [0; 32];
             for _ in 0..SEGMENTS {
                 let there = |drive| drive >= 2 && drive < 2 + drives;
@@ -708,7 +710,7 @@ mod tests {
     #[test]
     fn segments_are_counted_by_what_they_are() {
         let zones = [20; 3];
-        let mut segments = Segments::new(&zones, Table::default(), 0);
+        let mut segments = Segments::new(&zones, Table::default(), Generation::NONE);
         let numbers: Vec<SegmentNumber> = (0..8)
             .map(|_| segments.allocate(Kind::Wide, 3, 0, |_| true).unwrap())
             .collect();
@@ -738,9 +740,9 @@ mod tests {
     /// A location has room for no larger number: one more would stand for the first segment.
     #[test]
     fn numbers_begin_anew_behind_the_last_that_there_can_be() {
-        let last = Segment::new(Kind::Wide, 1, Vec::new());
+        let last = Segment::new(Kind::Wide, Generation::new(1), Vec::new());
         let table = Table::from_iter([(SegmentNumber::LAST, last)]);
-        let mut segments = Segments::new(&[2, 2], table, 1);
+        let mut segments = Segments::new(&[2, 2], table, Generation::new(1));
         assert_eq!(
             segments.allocate(Kind::Wide, 2, 0, |_| true),
             Some(SegmentNumber::FIRST)
@@ -752,7 +754,7 @@ mod tests {
     #[test]
     fn many_segments_are_released_in_one_walk() {
         const SEGMENTS: u32 = 60_000;
-        let mut segments = Segments::new(&[SEGMENTS, SEGMENTS], Table::default(), 0);
+        let mut segments = Segments::new(&[SEGMENTS, SEGMENTS], Table::default(), Generation::NONE);
         let all = (0..SEGMENTS).map(|_| segments.allocate(Kind::Wide, 2, 0, |_| true));
         let all: BTreeSet<SegmentNumber> = all.map(Option::unwrap).collect();
         let spent = crate::volumes::tests::processor_time(|| {
@@ -767,7 +769,7 @@ mod tests {
 
     #[test]
     fn a_generation_is_given_once() {
-        let mut segments = Segments::new(&[2, 2], Table::default(), 0);
+        let mut segments = Segments::new(&[2, 2], Table::default(), Generation::NONE);
         let first = segments.allocate(Kind::Wide, 2, 0, |_| true).unwrap();
         let generation = segments.get(first).unwrap().generation;
         segments.release(&BTreeSet::from([first]));

@@ -3,7 +3,7 @@
 pub(crate) mod removal;
 
 use crate::chunked::Chunked;
-use crate::ids::{SnapshotId, VolumeId};
+use crate::ids::{Generation, SnapshotId, VolumeId};
 use crate::location::Mapping;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,7 @@ pub(crate) struct Fold {
 pub(crate) struct Redirect {
     /// Who owns its blocks now; nobody if the layer was deleted.
     pub to: Option<u32>,
-    pub generation: u32,
+    pub generation: Generation,
 }
 
 /// A volume: a size, and the layer that takes its writes.
@@ -327,7 +327,7 @@ impl Tables {
     /// Forgets redirects that no header can need: every segment left was made after them, or they
     /// lead to nothing, which is what is said of a layer that nobody knows. The others name the
     /// last heir from then on.
-    pub fn prune_redirects(&mut self, oldest_generation: u32) {
+    pub fn prune_redirects(&mut self, oldest_generation: Generation) {
         self.shorten_redirects();
         let layers = &self.layers;
         self.redirects.retain(|_, redirect| {
@@ -337,7 +337,7 @@ impl Tables {
     }
 
     /// How many of them would be left.
-    pub fn redirects_since(&self, oldest_generation: u32) -> usize {
+    pub fn redirects_since(&self, oldest_generation: Generation) -> usize {
         let redirects = self.redirects.values();
         redirects
             .filter(|redirect| redirect.generation >= oldest_generation)
@@ -406,21 +406,21 @@ pub(crate) mod tests {
             90,
             Redirect {
                 to: Some(91),
-                generation: 5,
+                generation: Generation::new(5),
             },
         );
         tables.redirects.insert(
             91,
             Redirect {
                 to: Some(heir),
-                generation: 9,
+                generation: Generation::new(9),
             },
         );
         tables.redirects.insert(
             92,
             Redirect {
                 to: None,
-                generation: 9,
+                generation: Generation::new(9),
             },
         );
         assert_eq!(tables.resolve(90), Some(heir));
@@ -430,10 +430,10 @@ pub(crate) mod tests {
             93,
             Redirect {
                 to: Some(92),
-                generation: 9,
+                generation: Generation::new(9),
             },
         );
-        assert_eq!(tables.redirects_since(9), 3);
+        assert_eq!(tables.redirects_since(Generation::new(9)), 3);
         let mut shorter = tables.clone();
         shorter.shorten_redirects();
         for layer in 0..99 {
@@ -443,11 +443,11 @@ pub(crate) mod tests {
         assert_eq!(shorter.redirect_in_circle(), None);
         let circle = Redirect {
             to: Some(90),
-            generation: 9,
+            generation: Generation::new(9),
         };
         shorter.redirects.insert(heir, circle);
         assert!(shorter.redirect_in_circle().is_some());
-        tables.prune_redirects(9);
+        tables.prune_redirects(Generation::new(9));
         assert_eq!(tables.redirects.keys().copied().collect::<Vec<_>>(), [91]);
         assert_eq!(tables.resolve(91), Some(heir));
         assert_eq!((tables.resolve(92), tables.resolve(93)), (None, None));
@@ -460,12 +460,12 @@ pub(crate) mod tests {
         const LAYERS: u32 = 50_000;
         let mut tables = Tables::default();
         let chain = (1..LAYERS).map(|layer| {
-            let (to, generation) = (Some(layer + 1), layer / 2);
+            let (to, generation) = (Some(layer + 1), Generation::new(layer / 2));
             (layer, Redirect { to, generation })
         });
         tables.redirects = chain.collect();
         tables.layers.insert(LAYERS, Layer::default());
-        let spent = processor_time(|| tables.prune_redirects(LAYERS / 4));
+        let spent = processor_time(|| tables.prune_redirects(Generation::new(LAYERS / 4)));
         assert_eq!(tables.redirects.len() as u32, LAYERS / 2);
         assert!(tables.redirects.values().all(|it| it.to == Some(LAYERS)));
         // In steps for each pair it is minutes.

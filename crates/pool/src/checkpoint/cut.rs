@@ -1,7 +1,7 @@
 //! [`Cut`]: where logs and segments stood when updates were set aside, and the tables that say so.
 
 use crate::format::body::Body;
-use crate::ids::SegmentNumber;
+use crate::ids::{Generation, SegmentNumber};
 use crate::map::overlay::Overlay;
 use crate::segments::{Kind, Segment, SegmentState, Table};
 use crate::shard::messages::View;
@@ -15,7 +15,7 @@ pub(super) struct Cut {
     /// What other shards have set aside.
     pub others: Vec<Arc<Overlay>>,
     /// The last that a segment was given.
-    pub generation: u32,
+    pub generation: Generation,
     /// By their numbers, in their order.
     pub segments: Vec<(SegmentNumber, AtCut)>,
     /// Sealed, with nothing in flight.
@@ -27,7 +27,7 @@ pub(super) struct Cut {
 pub(super) struct AtCut {
     pub kind: Kind,
     pub state: SegmentState,
-    pub generation: u32,
+    pub generation: Generation,
     pub rows: u32,
     pub sequence: u64,
     pub tells_of_layers: bool,
@@ -59,7 +59,7 @@ impl AtCut {
 /// What the tables count, as of a merge.
 pub(super) struct Counts {
     pub slice_blocks: u32,
-    pub next_generation: u32,
+    pub next_generation: Generation,
     pub map_nodes: u64,
 }
 

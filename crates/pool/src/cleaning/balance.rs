@@ -218,7 +218,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             zones.filter_map(|(column, zone)| {
                 let gap = gaps[usize::from((*zone)?.drive)]?;
                 // Data and parity in turn.
-                let turn = (segment.generation as usize + column) % segment.columns.len();
+                let turn = (segment.generation.get() as usize + column) % segment.columns.len();
                 Some(((gap, segment.live(), turn), (*number, column, to)))
             })
         });

@@ -269,12 +269,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Generation;
     use crate::segments::zones::Zone;
 
     /// A segment with a column on each of four drives.
     fn segment(live: u32) -> Segment {
         let columns = (0..4).map(|drive| Some(Zone { drive, index: 7 }));
-        let mut segment = Segment::new(Kind::Wide, 1, columns.collect());
+        let mut segment = Segment::new(Kind::Wide, Generation::new(1), columns.collect());
         segment.live_tree = live;
         segment
     }

@@ -3,7 +3,7 @@
 mod steps;
 
 use crate::format::body::steps::{Decoder, Encoder};
-use crate::ids::SegmentNumber;
+use crate::ids::{Generation, SegmentNumber};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::slices::{SHARDS_MAX, SLICE_BLOCKS};
 use crate::segments::zones::Zone;
@@ -18,7 +18,7 @@ pub(crate) struct Body {
     pub slice_blocks: u32,
     /// For each shard: stripes up to this sequence number are in the map.
     pub sequences: Vec<u64>,
-    pub next_generation: u32,
+    pub next_generation: Generation,
     /// Nodes of all maps together.
     pub map_nodes: u64,
     pub segments: Table,
@@ -55,7 +55,7 @@ impl Default for Body {
         Body {
             slice_blocks: SLICE_BLOCKS as u32,
             sequences: vec![0],
-            next_generation: 0,
+            next_generation: Generation::NONE,
             map_nodes: 0,
             segments: Table::default(),
             tables: Arc::default(),
@@ -243,7 +243,7 @@ pub(crate) fn tables_bytes(tables: &Tables) -> usize {
 
 fn write_segment(out: &mut Writer, number: SegmentNumber, segment: &Segment) {
     out.number(u64::from(number.get()), 4);
-    out.number(u64::from(segment.generation), 4);
+    out.number(u64::from(segment.generation.get()), 4);
     out.number(u64::from(segment.kind.code()), 1);
     out.number(u64::from(segment.state.code()), 1);
     out.number(u64::from(segment.rows), 4);
@@ -259,7 +259,7 @@ fn write_segment(out: &mut Writer, number: SegmentNumber, segment: &Segment) {
 
 fn read_segment(from: &mut Reader<'_>) -> Result<(SegmentNumber, Segment), Malformed> {
     let number = SegmentNumber::new(from.word()?);
-    let generation = from.word()?;
+    let generation = Generation::new(from.word()?);
     let kind = Kind::from_code(from.number(1)? as u8).ok_or(Malformed)?;
     let state = SegmentState::from_code(from.number(1)? as u8).ok_or(Malformed)?;
     let rows = from.word()?;
@@ -297,7 +297,7 @@ fn write_layer(out: &mut Writer, id: u32, layer: &Layer) {
 fn write_redirect(out: &mut Writer, from: u32, redirect: &Redirect) {
     out.number(u64::from(from), 4);
     out.number(redirect.to.map_or(0, u64::from), 4);
-    out.number(u64::from(redirect.generation), 4);
+    out.number(u64::from(redirect.generation.get()), 4);
 }
 
 fn write_volume(out: &mut Writer, id: u32, volume: &Volume) {
@@ -351,7 +351,7 @@ fn read_layer(from: &mut Reader<'_>) -> Result<(u32, Layer), Malformed> {
 fn read_redirect(from: &mut Reader<'_>) -> Result<(u32, Redirect), Malformed> {
     let id = from.word()?;
     let to = some(from.word()?);
-    let generation = from.word()?;
+    let generation = Generation::new(from.word()?);
     Ok((id, Redirect { to, generation }))
 }
 
@@ -427,7 +427,7 @@ mod tests {
 
     fn sample() -> Body {
         let zone = Some(Zone { drive: 3, index: 9 });
-        let mut segment = Segment::new(Kind::Map, 5, vec![zone, None]);
+        let mut segment = Segment::new(Kind::Map, Generation::new(5), vec![zone, None]);
         segment.state = SegmentState::Sealed;
         segment.rows = 4;
         segment.live_tree = 2;
@@ -443,7 +443,7 @@ mod tests {
         let mut body = Body {
             slice_blocks: 256,
             sequences: vec![8, 3],
-            next_generation: 6,
+            next_generation: Generation::new(6),
             map_nodes: 4,
             ..Body::default()
         };
@@ -471,7 +471,7 @@ mod tests {
             9,
             Redirect {
                 to: Some(2),
-                generation: 3,
+                generation: Generation::new(3),
             },
         );
         let volume = Volume {

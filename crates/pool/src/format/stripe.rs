@@ -1,7 +1,7 @@
 //! The stripe header: which blocks a stripe holds, and proof that this pool wrote it just here.
 
 use crate::format::plausible::COUNT_MAX;
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{Generation, SegmentNumber, ShardId};
 use crate::location::{BLOCK_BYTES, Location, VOLUME_BLOCKS_MAX};
 use crate::mutation::Mutation;
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -71,7 +71,7 @@ pub(crate) enum Record {
         block: u64,
         crc: u32,
         from: Location,
-        generation: u32,
+        generation: Generation,
     },
     /// Blocks that the host gave back; owns no block of the stripe.
     Hole { layer: u32, block: u64, blocks: u32 },
@@ -115,7 +115,7 @@ impl Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub segment: SegmentNumber,
-    pub generation: u32,
+    pub generation: Generation,
     pub row: u32,
     pub incarnation: u64,
 }
@@ -208,7 +208,7 @@ impl Header {
                     generation,
                 } => {
                     push(raw(KIND_MOVED, block, layer, crc));
-                    push(raw(KIND_FROM, from.pack(), generation, 0));
+                    push(raw(KIND_FROM, from.pack(), generation.get(), 0));
                 }
                 Record::Hole {
                     layer,
@@ -227,7 +227,7 @@ impl Header {
             records: (count as u16).into(),
             reserved0: [0; 6],
             segment: self.place.segment.get().into(),
-            generation: self.place.generation.into(),
+            generation: self.place.generation.get().into(),
             row: self.place.row.into(),
             shard: (self.shard.0 as u32).into(),
             incarnation: self.place.incarnation.into(),
@@ -254,7 +254,7 @@ impl Header {
         let (fixed, rest) = Fixed::read_from_prefix(block).ok()?;
         let found = Place {
             segment: SegmentNumber::new(fixed.segment.get()),
-            generation: fixed.generation.get(),
+            generation: Generation::new(fixed.generation.get()),
             row: fixed.row.get(),
             incarnation: fixed.incarnation.get(),
         };
@@ -324,7 +324,7 @@ fn decode_record(first: Raw, more: &mut impl Iterator<Item = Raw>) -> Option<Rec
                 block,
                 crc: value,
                 from: Location::unpack(from),
-                generation: second.layer.get(),
+                generation: Generation::new(second.layer.get()),
             }
         }
         KIND_HOLE => Record::Hole {
@@ -346,7 +346,7 @@ mod tests {
     fn sample() -> Header {
         let place = Place {
             segment: SegmentNumber::new(9),
-            generation: 4,
+            generation: Generation::new(4),
             row: 32,
             incarnation: 3,
         };
@@ -372,7 +372,7 @@ mod tests {
                         column: 31,
                         row: 8,
                     },
-                    generation: 2,
+                    generation: Generation::new(2),
                 },
                 Record::Hole {
                     layer: 1,
@@ -404,7 +404,7 @@ mod tests {
                 ..header.place
             },
             Place {
-                generation: 5,
+                generation: Generation::new(5),
                 ..header.place
             },
             Place {

@@ -3,7 +3,7 @@
 use crate::format::body::{Body, Decided, DecidedLog};
 use crate::format::node::{Node, NodeRecord};
 use crate::format::{stripe, superblock};
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{Generation, SegmentNumber, ShardId};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState};
@@ -145,7 +145,7 @@ const AT: Location = Location {
 fn sample() -> Body {
     let mut segment = Segment::new(
         Kind::Narrow,
-        6,
+        Generation::new(6),
         vec![Some(Zone { drive: 3, index: 9 }), None],
     );
     segment.state = SegmentState::Sealed;
@@ -155,7 +155,7 @@ fn sample() -> Body {
     let mut body = Body {
         slice_blocks: 512,
         sequences: vec![8, 1 << 40],
-        next_generation: 61,
+        next_generation: Generation::new(61),
         map_nodes: 4,
         ..Body::default()
     };
@@ -171,7 +171,7 @@ fn sample() -> Body {
     };
     tables.layers.insert(1, layer(None, 5, root));
     tables.layers.insert(2, layer(Some(1), 0, None));
-    let (to, generation) = (Some(2), 3);
+    let (to, generation) = (Some(2), Generation::new(3));
     tables.redirects.insert(9, Redirect { to, generation });
     tables.folding = Some(Fold { layer: 1, child: 2 });
     let volume = Volume {
@@ -386,7 +386,7 @@ fn the_page_has_the_records_of_a_stripe_as_they_are() {
     let header = Header {
         place: Place {
             segment: SegmentNumber::new(1),
-            generation: 2,
+            generation: Generation::new(2),
             row: 3,
             incarnation: 4,
         },
@@ -406,7 +406,7 @@ fn the_page_has_the_records_of_a_stripe_as_they_are() {
                 block: 32,
                 crc: 33,
                 from: AT,
-                generation: 34,
+                generation: Generation::new(34),
             },
             Record::Hole {
                 layer: 41,

@@ -7,6 +7,7 @@
 //! that a block which a header calls one's may be the other's by now ([`Tables::folding`]).
 
 use crate::format::node::{NODE_RECORDS, NodeRecord};
+use crate::ids::Generation;
 use crate::location::{Mapping, VOLUME_BLOCKS_MAX};
 use crate::map::overlay::{Change, Run};
 use crate::map::tree::{self, Laid, NodeSink};
@@ -139,7 +140,7 @@ pub(crate) async fn remove_unneeded<S: NodeSink + Ledger>(
     sink: &S,
     tables: &mut Tables,
     towards: &mut Option<Towards>,
-    generation: u32,
+    generation: Generation,
     leaves: usize,
 ) -> Result<(), IoError> {
     if leaves == 0 || !tables.has_unneeded() {
@@ -225,7 +226,7 @@ async fn clear_before<S: NodeSink + Ledger>(
 
 /// Forgets a dropped layer of which nothing is left. What was folded into its parent until then
 /// goes with the parent.
-fn end_dropped(tables: &mut Tables, removal: &mut Removal, layer: u32, generation: u32) {
+fn end_dropped(tables: &mut Tables, removal: &mut Removal, layer: u32, generation: Generation) {
     let ended = tables.layers.get(layer).filter(|found| found.is_empty());
     let Some(parent) = ended.map(|found| found.parent) else {
         return;
@@ -317,7 +318,7 @@ fn end_folded(
     removal: &mut Removal,
     fold: Fold,
     towards: &mut Option<Towards>,
-    generation: u32,
+    generation: Generation,
 ) {
     let from = match towards {
         Some(Towards::Parent { .. }) => fold.child,

@@ -6,7 +6,7 @@
 //! rows. Torn stripes, which never counted, leave such rows behind as well, and nothing is in them.
 
 use crate::error::PoolError;
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{Generation, SegmentNumber, ShardId};
 use crate::location::Location;
 use crate::reporting::lost::LostBlock;
 use crate::scrub::Scrub;
@@ -22,14 +22,14 @@ use std::ops::Range;
 pub(super) struct Gaps(BTreeMap<SegmentNumber, Gap>);
 
 struct Gap {
-    generation: u32,
+    generation: Generation,
     /// In their order.
     rows: Vec<Range<u32>>,
 }
 
 impl Gaps {
     /// One more row, behind those that are known.
-    pub fn add(&mut self, segment: SegmentNumber, generation: u32, row: u32) {
+    pub fn add(&mut self, segment: SegmentNumber, generation: Generation, row: u32) {
         let rows = Vec::new();
         let gap = self.0.entry(segment).or_insert(Gap { generation, rows });
         match gap.rows.last_mut() {
@@ -46,7 +46,7 @@ impl Gaps {
         })
     }
 
-    fn generation(&self, segment: SegmentNumber) -> Option<u32> {
+    fn generation(&self, segment: SegmentNumber) -> Option<Generation> {
         self.0.get(&segment).map(|gap| gap.generation)
     }
 }
@@ -142,9 +142,10 @@ mod tests {
     fn rows_that_no_header_tells_of_are_found_again() {
         let mut gaps = Gaps::default();
         let [other, number] = [4, 5].map(SegmentNumber::new);
+        let generation = Generation::new(9);
         let rows = [0, 1, 2, 7, 8, 20];
         for row in rows {
-            gaps.add(number, 9, row);
+            gaps.add(number, generation, row);
         }
         for row in 0..30 {
             for segment in [other, number] {
@@ -158,7 +159,7 @@ mod tests {
                 assert_eq!(gaps.has(at), expected, "{at:?}");
             }
         }
-        assert_eq!(gaps.generation(number), Some(9));
+        assert_eq!(gaps.generation(number), Some(generation));
         assert_eq!(gaps.generation(other), None);
     }
 }

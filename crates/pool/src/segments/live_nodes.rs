@@ -1,7 +1,7 @@
 //! [`LiveNodes`]: what a scrub has learnt of the segments so far: the nodes that live in those of
 //! the maps, and how much the maps have in those of data. No I/O.
 
-use crate::ids::SegmentNumber;
+use crate::ids::{Generation, SegmentNumber};
 use crate::location::{Entry, Location};
 use crate::segments::{LiveChanges, Segment, Segments};
 use crate::volumes::Tables;
@@ -140,7 +140,7 @@ impl LiveNodes {
 
 /// A data segment of which blocks only die.
 pub(crate) struct Counted {
-    pub generation: u32,
+    pub generation: Generation,
     /// Blocks that the maps have there, at most, once the walk has ended.
     pub blocks: u32,
 }
@@ -202,7 +202,7 @@ mod tests {
     use crate::segments::Kind;
 
     fn map_segment(nodes: u32) -> Segment {
-        let mut segment = Segment::new(Kind::Map, 1, Vec::new());
+        let mut segment = Segment::new(Kind::Map, Generation::new(1), Vec::new());
         segment.live_tree = nodes;
         segment
     }

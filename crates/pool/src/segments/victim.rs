@@ -1,6 +1,6 @@
 //! [`Victim`]: a segment that is being cleaned, and what is known of it in the end. No I/O.
 
-use crate::ids::SegmentNumber;
+use crate::ids::{Generation, SegmentNumber};
 use crate::mutation::Mutation;
 use crate::segments::runs::Rows;
 use crate::segments::zones::Zone;
@@ -16,7 +16,7 @@ pub(crate) type Unmapped = (u32, u64);
 /// A segment that is being cleaned, and how far that has got.
 pub(crate) struct Victim {
     pub number: SegmentNumber,
-    pub generation: u32,
+    pub generation: Generation,
     pub columns: Vec<Option<Zone>>,
     /// What is in it was moved there.
     pub moved: bool,

@@ -1,6 +1,7 @@
 //! [`Zones`]: the zones of a pool's drives that are no segment's, and which of them a new segment
 //! takes. No I/O.
 
+use crate::ids::Generation;
 use std::cmp::Reverse;
 
 /// Bits of a zone's number where a superblock names zones that are set apart: later zones of a
@@ -38,8 +39,8 @@ pub(crate) fn formable(free: &[usize], width: usize) -> usize {
 /// On which of `drives` a segment of this generation begins, so that each has its share of data and
 /// of parity. Steps of the golden ratio fill a circle evenly, and so does every second or third of
 /// them: it does not matter which generations go to the map and which to stripes.
-fn turn(generation: u32, drives: usize) -> usize {
-    let part = generation.wrapping_mul(0x9e37_79b9);
+fn turn(generation: Generation, drives: usize) -> usize {
+    let part = generation.get().wrapping_mul(0x9e37_79b9);
     ((u64::from(part) * drives as u64) >> 32) as usize
 }
 
@@ -238,7 +239,7 @@ impl Zones {
     /// few zones.
     pub fn take(
         &mut self,
-        generation: u32,
+        generation: Generation,
         width: usize,
         missing_max: usize,
         usable: impl Fn(usize) -> bool,
@@ -382,7 +383,10 @@ mod tests {
         zones.discarded(zone(0));
         zones.set_drive(1, 4);
         assert_eq!(zones.free(|_| true), [0, 0]);
-        assert!(zones.take(1, 1, 0, |_| true).is_none() && zones.begin_filling(0).is_none());
+        assert!(
+            zones.take(Generation::new(1), 1, 0, |_| true).is_none()
+                && zones.begin_filling(0).is_none()
+        );
         assert!(zones.are_held() && zones.let_go() && !zones.let_go());
         assert_eq!(zones.free(|_| true), [3, 4]);
     }
@@ -399,7 +403,7 @@ mod tests {
         zones.hold();
         assert_eq!(counts(&zones), (vec![2, 0], vec![8, 4]));
         assert!(zones.begin_filling(0).is_none());
-        let taken = zones.take(1, 1, 0, |_| true).unwrap();
+        let taken = zones.take(Generation::new(1), 1, 0, |_| true).unwrap();
         assert!(!zones.apart().contains(&taken[0].unwrap()));
         assert_eq!(counts(&zones), (vec![1, 0], vec![7, 4]));
         assert!(zones.let_go());

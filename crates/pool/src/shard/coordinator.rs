@@ -3,6 +3,7 @@
 use crate::entropy::Entropy;
 use crate::format::encoded::WrittenTables;
 use crate::format::superblock::Superblock;
+use crate::ids::Generation;
 use crate::map::fold::Towards;
 use crate::map::overlay::Change;
 use crate::segments::cleaned::Cleaning;
@@ -57,7 +58,7 @@ pub(crate) struct Coordinator<D> {
     /// Free zones may have become uneven.
     pub unbalanced: Notify,
     /// Generations of segments that stay where they are: something there cannot be read.
-    pub unmovable: RefCell<BTreeSet<u32>>,
+    pub unmovable: RefCell<BTreeSet<Generation>>,
     /// The segment that is being emptied, where there are several shards.
     pub cleaning: Cell<Option<Cleaning>>,
     /// Other shards may have updates that would free segments.

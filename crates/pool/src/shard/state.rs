@@ -259,7 +259,7 @@ impl State {
         &mut self,
         stripe: &Completed,
         share: Share,
-        mut moved: impl FnMut(&mut State, u32, u64, Location, u32) -> bool,
+        mut moved: impl FnMut(&mut State, u32, u64, Location) -> bool,
     ) {
         let mut index = 0;
         // Mostly all blocks of a stripe are of one layer.
@@ -280,10 +280,10 @@ impl State {
                     block,
                     crc,
                     from,
-                    generation,
+                    ..
                 } => {
                     if let Some(layer) = self.resolve_again(layer, &mut known)
-                        && moved(self, layer, block, from, generation)
+                        && moved(self, layer, block, from)
                     {
                         self.map_block(layer, block, Entry { at, crc });
                     }

@@ -1,7 +1,7 @@
 //! What is to be written, on its way into a stripe, and the stripe that it becomes.
 
 use crate::format::stripe::Record;
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{Generation, SegmentNumber, ShardId};
 use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::segments::admitted::Backing;
@@ -183,7 +183,7 @@ impl Item {
 /// A stripe that is to be written.
 pub(crate) struct Batch {
     pub segment: SegmentNumber,
-    pub generation: u32,
+    pub generation: Generation,
     pub columns: Vec<Option<Zone>>,
     pub shape: Shape,
     pub row: u32,

@@ -127,7 +127,7 @@ pub(crate) fn give_back(owners: Vec<Option<Owner>>, columns: Vec<Vec<Buffer>>) {
 mod tests {
     use super::*;
     use crate::format::stripe::Bounds;
-    use crate::ids::{SegmentNumber, ShardId};
+    use crate::ids::{Generation, SegmentNumber, ShardId};
     use crate::level::Level;
     use crate::stripes::item::Request;
     use std::rc::Rc;
@@ -151,7 +151,7 @@ mod tests {
         let requests = lengths.map(Request::new);
         let mut batch = Batch {
             segment: SegmentNumber::new(3),
-            generation: 4,
+            generation: Generation::new(4),
             columns: vec![None; width],
             shape,
             row: 8,
@@ -204,7 +204,7 @@ mod tests {
             let stripe = lay_out(&mut batch, &SECRET, when);
             let place = Place {
                 segment: SegmentNumber::new(3),
-                generation: 4,
+                generation: Generation::new(4),
                 row: 8,
                 incarnation: 2,
             };

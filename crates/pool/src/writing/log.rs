@@ -223,6 +223,6 @@ fn copies(columns: &[Vec<Buffer>]) -> Vec<Vec<Buffer>> {
 }
 
 /// A moved block counts while nobody wrote or gave back the block in the meantime.
-fn take_moving(state: &mut State, layer: u32, block: u64, from: Location, _: u32) -> bool {
+fn take_moving(state: &mut State, layer: u32, block: u64, from: Location) -> bool {
     state.moving.arrive(layer, block, from) || Mutation::MovesOverWrites.is_planted()
 }

@@ -8,7 +8,7 @@ use crate::format::body::{
     write_decided, write_later_lists, write_layer, write_redirect, write_segment, write_snapshot,
     write_volume,
 };
-use crate::ids::{Number, SegmentNumber};
+use crate::ids::{Generation, Number, SegmentNumber};
 use crate::segments::Segment;
 use crate::segments::slices::SHARDS_MAX;
 use crate::volumes::{Fold, Layer, Redirect, Snapshot, Tables, Volume};
@@ -136,7 +136,7 @@ impl<'a> Encoder<'a> {
         for sequence in &body.sequences {
             out.number(*sequence, 8);
         }
-        out.number(u64::from(body.next_generation), 4);
+        out.number(u64::from(body.next_generation.get()), 4);
         out.number(body.map_nodes, 8);
         let folding = body.tables.folding;
         out.number(folding.map_or(0, |fold| fold.layer.into()), 4);
@@ -256,7 +256,7 @@ impl<'a> Decoder<'a> {
         }
         let sequences: Result<Vec<u64>, Malformed> = (0..shards).map(|_| from.number(8)).collect();
         body.sequences = sequences?;
-        body.next_generation = from.word()?;
+        body.next_generation = Generation::new(from.word()?);
         body.map_nodes = from.number(8)?;
         self.folding = match self.version {
             1 => None,

@@ -7,7 +7,7 @@ use crate::format::plausible::{
     COUNT_MAX, Implausible, Of, ZONES_MAX, is_printable, right, within,
 };
 use crate::format::superblock::Superblock;
-use crate::ids::SegmentNumber;
+use crate::ids::{Generation, SegmentNumber};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{ATOMIC_BLOCKS, ROWS_MAX, VOLUME_BLOCKS_MAX};
 use crate::segments::zones::Zone;
@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, HashSet};
 
 /// Lives of segments: with none left for its map a pool can do nothing any more, and no pool comes
 /// to that.
-const GENERATIONS_MAX: u32 = u32::MAX - (1 << 16);
+const GENERATION_MAX: Generation = Generation::new(u32::MAX - (1 << 16));
 /// No drives have more blocks than so many together.
 const BLOCKS_MAX: u64 = ZONES_MAX * ROWS_MAX as u64;
 
@@ -30,7 +30,8 @@ pub(crate) async fn tables(body: &Body, superblock: &Superblock) -> Result<(), I
     let zones = zones(superblock);
     let rows = superblock.zone_blocks.get();
     slice("slice_blocks", body.slice_blocks)?;
-    within("next_generation", body.next_generation, 0..=GENERATIONS_MAX)?;
+    let generations = Generation::NONE..=GENERATION_MAX;
+    within("next_generation", body.next_generation, generations)?;
     for sequence in &body.sequences {
         within("sequence of a shard", *sequence, 0..=COUNT_MAX)?;
     }
@@ -63,12 +64,9 @@ fn segments(body: &Body, superblock: &Superblock, zones: &[u32]) -> Result<(), I
     let mut taken: Vec<Zone> = Vec::new();
     for (number, segment) in &body.segments {
         let field = |name| Of(name, "segment", number.get());
-        within(
-            "number of a segment",
-            number.get(),
-            0..=SegmentNumber::LAST.get(),
-        )?;
-        let generations = 0..=body.next_generation;
+        let numbers = SegmentNumber::FIRST..=SegmentNumber::LAST;
+        within("number of a segment", *number, numbers)?;
+        let generations = Generation::NONE..=body.next_generation;
         within(field("generation"), segment.generation, generations)?;
         within(field("rows"), segment.rows, 0..=rows)?;
         within(field("sequence"), segment.sequence, 0..=COUNT_MAX)?;

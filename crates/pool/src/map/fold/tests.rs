@@ -3,6 +3,7 @@
 use super::*;
 use crate::chunked::Chunked;
 use crate::format::node::Node;
+use crate::ids::Generation;
 use crate::location::Entry;
 use crate::map::tree::Nodes;
 use crate::volumes::{Snapshot, Volume};
@@ -101,9 +102,15 @@ fn layers_without_blocks_go_and_others_have_their_turns_meanwhile() {
     let layers = tables.layers.len();
     reactor::Reactor::simulated(1).run(async {
         let mut towards = None;
-        remove_unneeded(&sink, &mut tables, &mut towards, 7, AT_ONCE)
-            .await
-            .unwrap();
+        remove_unneeded(
+            &sink,
+            &mut tables,
+            &mut towards,
+            Generation::new(7),
+            AT_ONCE,
+        )
+        .await
+        .unwrap();
     });
     assert_eq!(tables.layers.len(), layers - AT_ONCE);
     // First they are looked at.
@@ -115,6 +122,6 @@ fn layers_without_blocks_go_and_others_have_their_turns_meanwhile() {
         assert!(heir.is_none_or(|heir| heir <= volume.layer));
     }
     // Nothing else is to be done for them: the redirects name who has the blocks now.
-    tables.prune_redirects(7);
+    tables.prune_redirects(Generation::new(7));
     assert_eq!(tables.redirects.len(), AT_ONCE);
 }
