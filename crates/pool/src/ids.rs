@@ -107,6 +107,57 @@ impl fmt::Display for Generation {
     }
 }
 
+/// The place of a stripe in the log of its shard; they are given without a gap. It says nothing
+/// about the log of another shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct Sequence(u64);
+
+impl Sequence {
+    /// Before the first that is given.
+    pub const NONE: Sequence = Sequence(0);
+
+    pub const fn new(number: u64) -> Sequence {
+        Sequence(number)
+    }
+
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// That of the stripe behind it.
+    pub fn next(self) -> Sequence {
+        Sequence(self.0 + 1)
+    }
+
+    /// Those of the stripes behind it, up to this one.
+    pub fn behind(self, through: Sequence) -> impl Iterator<Item = Sequence> {
+        (self.0 + 1..=through.0).map(Sequence)
+    }
+
+    /// Those of the stripes behind it that are before `end`.
+    pub fn until(self, end: Sequence) -> impl Iterator<Item = Sequence> {
+        (self.0 + 1..end.0).map(Sequence)
+    }
+
+    /// How many stripes are behind `earlier`, up to it; none if it is the earlier one.
+    pub fn stripes_since(self, earlier: Sequence) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+/// A stripe: in which log, and where in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StripeId {
+    pub shard: ShardId,
+    pub sequence: Sequence,
+}
+
 /// Sixteen bytes in hexadecimal.
 pub(crate) fn hexadecimal(bytes: &[u8; 16]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

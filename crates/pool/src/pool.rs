@@ -21,7 +21,7 @@ use crate::format::body::Body;
 use crate::format::drive_layout::zones;
 use crate::format::encoded::{Encoded, WrittenTables};
 use crate::format::superblock::{MEMBER_ACTIVE, Superblock, VERSION};
-use crate::ids::{DriveId, SegmentNumber, ShardId};
+use crate::ids::{DriveId, SegmentNumber, Sequence, ShardId};
 use crate::join::join_all;
 use crate::labels;
 use crate::labels::quorum::is_damaged;
@@ -376,7 +376,7 @@ fn assemble<D: BlockDevice + 'static>(
     array.lease.extend(entry.lease_until);
     let quarantined = still_written(&body, entry.forced);
     let segments = Segments::new(&zones(superblock), body.segments, body.next_generation);
-    let mut state = State::new(segments, body.tables, share, 0);
+    let mut state = State::new(segments, body.tables, share, Sequence::NONE);
     state.map_nodes = body.map_nodes;
     state.quarantined = quarantined;
     hold_while_late(&mut state, superblock, entry.late_until);

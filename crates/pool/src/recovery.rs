@@ -11,7 +11,7 @@ use crate::error::PoolError;
 use crate::format::body::{Decided, DecidedLog};
 use crate::format::plausible::UNDER_WAY_MAX;
 use crate::format::stripe::{Bounds, Header, Place, ROWS_MAX, Record};
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{SegmentNumber, Sequence, ShardId};
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::mutation::Mutation;
 use crate::recovery::image::{Image, READ_AGAIN_AFTER, READS_MAX, hidden_in};
@@ -33,7 +33,7 @@ const READS_OF_TORN: usize = 2;
 pub(crate) struct Before {
     pub slice_blocks: u64,
     /// For each shard, the last stripe that the maps have.
-    pub sequences: Vec<u64>,
+    pub sequences: Vec<Sequence>,
     /// What was written before that, and is not in the maps either.
     pub decided: Option<Decided>,
     /// What was new in the superblocks last, as far as was found.
@@ -53,12 +53,13 @@ pub(crate) struct Recovered {
 }
 
 /// Headers of stripes by incarnation, shard and sequence number.
-type Found = BTreeMap<(u64, ShardId, u64), Header>;
+type Found = BTreeMap<(u64, ShardId, Sequence), Header>;
 
 /// Takes the log of one shard out of what was found.
-fn take_log(found: &mut Found, incarnation: u64, shard: ShardId) -> BTreeMap<u64, Header> {
-    let mut own = found.split_off(&(incarnation, shard, 0));
-    found.append(&mut own.split_off(&(incarnation, ShardId(shard.0 + 1), 0)));
+fn take_log(found: &mut Found, incarnation: u64, shard: ShardId) -> BTreeMap<Sequence, Header> {
+    let mut own = found.split_off(&(incarnation, shard, Sequence::NONE));
+    let behind = (incarnation, ShardId(shard.0 + 1), Sequence::NONE);
+    found.append(&mut own.split_off(&behind));
     own.into_iter().map(|((_, _, at), it)| (at, it)).collect()
 }
 
@@ -83,7 +84,7 @@ fn reads_of_torn() -> usize {
     }
 }
 
-fn key(header: &Header) -> (u64, ShardId, u64) {
+fn key(header: &Header) -> (u64, ShardId, Sequence) {
     (header.place.incarnation, header.shard, header.sequence)
 }
 
@@ -131,7 +132,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             let rolled = self.roll_forward(share, *since, log, before.accept_loss);
             logs.push(rolled.await?);
         }
-        let last = logs.iter().map(|log| log.through).max().unwrap_or(0);
+        let last = logs.iter().map(|log| log.through).max().unwrap_or_default();
         let mut state = self.state.borrow_mut();
         for number in numbers {
             if let Some(segment) = state.segments.get_mut(number) {
@@ -156,11 +157,11 @@ impl<D: BlockDevice + 'static> Core<D> {
                 shard,
             };
             let mut own = take_log(found, decided.incarnation, shard);
-            let counts =
-                (log.since + 1..=log.through).filter(|at| log.torn.binary_search(at).is_err());
+            let all = log.since.behind(log.through);
+            let counts = all.filter(|at| log.torn.binary_search(at).is_err());
             for sequence in counts {
                 let header = own.remove(&sequence);
-                let header = header.ok_or(PoolError::LogDamaged(sequence))?;
+                let header = header.ok_or(PoolError::LogDamaged(sequence.get()))?;
                 self.replay(share, header).await?;
             }
         }
@@ -172,19 +173,22 @@ impl<D: BlockDevice + 'static> Core<D> {
     async fn roll_forward(
         &self,
         share: Share,
-        since: u64,
-        log: BTreeMap<u64, Header>,
+        since: Sequence,
+        log: BTreeMap<Sequence, Header>,
         accept_loss: bool,
     ) -> Result<DecidedLog, PoolError> {
         let durable = log.values().map(|header| header.durable_through).max();
         let durable = durable.unwrap_or(since);
-        if let Some(missing) = (since + 1..=durable).find(|number| !log.contains_key(number)) {
-            return Err(PoolError::LogDamaged(missing));
+        if let Some(missing) = since
+            .behind(durable)
+            .find(|number| !log.contains_key(number))
+        {
+            return Err(PoolError::LogDamaged(missing.get()));
         }
         let last = log.keys().next_back().copied().unwrap_or(since);
-        if last > durable + UNDER_WAY_MAX {
+        if last.stripes_since(durable) > UNDER_WAY_MAX {
             // So many cannot have been under way: acknowledged ones are missing.
-            return Err(PoolError::LogDamaged(durable + 1));
+            return Err(PoolError::LogDamaged(durable.next().get()));
         }
         // What is behind the last stripe that is whole needs no mention: nothing of it counts.
         let mut torn = Vec::new();
@@ -197,7 +201,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             // block has been lost since: reading that block must fail, not give back what was
             // there before.
             if sequence <= durable || self.is_whole(&header, accept_loss).await? {
-                torn.extend(through + 1..sequence);
+                torn.extend(through.until(sequence));
                 through = through.max(sequence);
                 self.replay(share, header).await?;
             }

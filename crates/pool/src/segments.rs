@@ -14,7 +14,7 @@ pub(crate) mod zones;
 
 use crate::chunked::Chunked;
 use crate::hashing::Unseeded;
-use crate::ids::{Generation, SegmentNumber, ShardId};
+use crate::ids::{Generation, SegmentNumber, Sequence, ShardId};
 use crate::location::{Entry, Location};
 use crate::segments::shown::Shown;
 use crate::segments::zones::{Zone, Zones};
@@ -90,7 +90,7 @@ pub(crate) struct Segment {
     /// Blocks that updates since then point at.
     pub live_overlay: u32,
     /// Sequence number of the log when the segment was opened: its age.
-    pub sequence: u64,
+    pub sequence: Sequence,
     /// The shard that opened it since the pool was opened; all of them may have before.
     pub writer: Option<ShardId>,
     /// It was opened, since the pool was, for what the cleaner moves.
@@ -107,7 +107,7 @@ impl Segment {
             rows: 0,
             live_tree: 0,
             live_overlay: 0,
-            sequence: 0,
+            sequence: Sequence::NONE,
             writer: None,
             moved: false,
         }

@@ -1,7 +1,7 @@
 //! [`Cut`]: where logs and segments stood when updates were set aside, and the tables that say so.
 
 use crate::format::body::Body;
-use crate::ids::{Generation, SegmentNumber};
+use crate::ids::{Generation, SegmentNumber, Sequence};
 use crate::map::overlay::Overlay;
 use crate::segments::{Kind, Segment, SegmentState, Table};
 use crate::shard::messages::View;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Data segments as they were when the updates were set aside.
 pub(super) struct Cut {
     /// The last stripe of each shard.
-    pub sequences: Vec<u64>,
+    pub sequences: Vec<Sequence>,
     /// What other shards have set aside.
     pub others: Vec<Arc<Overlay>>,
     /// The last that a segment was given.
@@ -29,7 +29,7 @@ pub(super) struct AtCut {
     pub state: SegmentState,
     pub generation: Generation,
     pub rows: u32,
-    pub sequence: u64,
+    pub sequence: Sequence,
     pub tells_of_layers: bool,
 }
 

@@ -4,7 +4,7 @@
 //! upkeep decides anew, so that a checkpoint need not wait for a whole segment.
 
 use crate::format::body::REDIRECT_BYTES;
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{SegmentNumber, Sequence, ShardId, StripeId};
 use crate::segments::cleaned::{Cleaned, Cleaning, Stuck, Window};
 use crate::segments::space::Aged;
 use crate::segments::victim::{Emptied, Victim};
@@ -36,11 +36,11 @@ struct Moved {
 /// blocks moved for each that it frees, and what is dead in it is space that no other has. The two
 /// are least together over all segments, whatever their rates, where all are cleaned at the same
 /// `(1 / u - 1 + ln u) / r`. What has become of a segment at its age says its rate: `-ln u / age`.
-fn score(segment: &Segment, zone_rows: u32, moved: Moved, now: u64) -> Option<f64> {
+fn score(segment: &Segment, zone_rows: u32, moved: Moved, now: Sequence) -> Option<f64> {
     let frees = segment.columns_on(moved.taking) as f64 * f64::from(zone_rows);
     // Headers and padding of the stripes that take the blocks in: about one row in sixteen.
     let takes = segment.live() as f64 * moved.width * 1.07;
-    let age = 1.0 + now.saturating_sub(segment.sequence) as f64;
+    let age = 1.0 + now.stripes_since(segment.sequence) as f64;
     let left = takes.max(1.0) / frees;
     (frees > takes).then(|| age * (1.0 / left - 1.0 + left.ln()) / -left.ln())
 }
@@ -63,12 +63,7 @@ impl State {
 
     /// Everything that could be moved out of a segment was. What is certain to have been replaced
     /// was by each shard's stripes up to the one in `through`.
-    fn note_empty(
-        &mut self,
-        number: SegmentNumber,
-        emptied: Emptied,
-        through: Vec<(ShardId, u64)>,
-    ) {
+    fn note_empty(&mut self, number: SegmentNumber, emptied: Emptied, through: Vec<StripeId>) {
         self.settled.remove(&number);
         let segment = self.segments.get(number);
         let all = segment.map(|segment| u64::from(segment.live_tree));
@@ -181,7 +176,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if self.peers().is_empty() {
             let (window, emptied) = self.shard.clean(wanted, || self.attempt(&choose)).await;
             let mut state = self.state.borrow_mut();
-            let through = vec![(ShardId::FIRST, state.log.applied())];
+            let through = vec![StripeId {
+                shard: ShardId::FIRST,
+                sequence: state.log.applied(),
+            }];
             for victim in emptied {
                 let number = victim.number;
                 let emptied = state.end_victim(victim);
@@ -292,7 +290,8 @@ mod tests {
             taking: 0b1101,
             width: 3.0 / 2.0,
         };
-        let scored = |live: u32, moved: Moved| score(&segment(live), ROWS, moved, 9);
+        let now = Sequence::new(9);
+        let scored = |live: u32, moved: Moved| score(&segment(live), ROWS, moved, now);
         assert!(scored(270, whole).is_some());
         assert_eq!(scored(290, whole), None, "it would take more than it frees");
         assert_eq!(
@@ -307,6 +306,6 @@ mod tests {
             taking: 0b1111,
             ..degraded
         };
-        assert_eq!(score(&never_written, ROWS, there, 9), None);
+        assert_eq!(score(&never_written, ROWS, there, now), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Resume;
 use crate::error::PoolError;
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{SegmentNumber, StripeId};
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
 use crate::segments::cleaned::{Stuck, Window};
@@ -219,9 +219,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let own = state.log.covered();
-        let covers = |(shard, through): &(ShardId, u64)| match self.peer(*shard) {
-            Some(peer) => peer.standing.get().covered >= *through,
-            None => own >= *through,
+        let covers = |through: &StripeId| match self.peer(through.shard) {
+            Some(peer) => peer.standing.get().covered >= through.sequence,
+            None => own >= through.sequence,
         };
         let certain = state
             .replaced

@@ -3,7 +3,7 @@
 mod steps;
 
 use crate::format::body::steps::{Decoder, Encoder};
-use crate::ids::{Generation, SegmentNumber};
+use crate::ids::{Generation, SegmentNumber, Sequence};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::slices::{SHARDS_MAX, SLICE_BLOCKS};
 use crate::segments::zones::Zone;
@@ -17,7 +17,7 @@ pub(crate) struct Body {
     /// Blocks of a slice, by which the blocks of volumes are dealt to shards.
     pub slice_blocks: u32,
     /// For each shard: stripes up to this sequence number are in the map.
-    pub sequences: Vec<u64>,
+    pub sequences: Vec<Sequence>,
     pub next_generation: Generation,
     /// Nodes of all maps together.
     pub map_nodes: u64,
@@ -42,11 +42,11 @@ pub(crate) struct Decided {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DecidedLog {
     /// Stripes up to this one are in the maps.
-    pub since: u64,
+    pub since: Sequence,
     /// Nothing behind this one counts, whatever may come to light.
-    pub through: u64,
+    pub through: Sequence,
     /// In between these do not count: they are torn.
-    pub torn: Vec<u64>,
+    pub torn: Vec<Sequence>,
 }
 
 impl Default for Body {
@@ -54,7 +54,7 @@ impl Default for Body {
     fn default() -> Body {
         Body {
             slice_blocks: SLICE_BLOCKS as u32,
-            sequences: vec![0],
+            sequences: vec![Sequence::NONE],
             next_generation: Generation::NONE,
             map_nodes: 0,
             segments: Table::default(),
@@ -241,6 +241,10 @@ pub(crate) fn tables_bytes(tables: &Tables) -> usize {
     lists + volumes.sum::<usize>() + snapshots.sum::<usize>()
 }
 
+fn read_sequence(from: &mut Reader<'_>) -> Result<Sequence, Malformed> {
+    from.number(8).map(Sequence::new)
+}
+
 fn write_segment(out: &mut Writer, number: SegmentNumber, segment: &Segment) {
     out.number(u64::from(number.get()), 4);
     out.number(u64::from(segment.generation.get()), 4);
@@ -248,7 +252,7 @@ fn write_segment(out: &mut Writer, number: SegmentNumber, segment: &Segment) {
     out.number(u64::from(segment.state.code()), 1);
     out.number(u64::from(segment.rows), 4);
     out.number(u64::from(segment.live_tree), 4);
-    out.number(segment.sequence, 8);
+    out.number(segment.sequence.get(), 8);
     out.number(segment.columns.len() as u64, 1);
     for zone in &segment.columns {
         let (drive, index) = zone.map_or((u8::MAX, 0), |zone| (zone.drive, zone.index));
@@ -264,7 +268,7 @@ fn read_segment(from: &mut Reader<'_>) -> Result<(SegmentNumber, Segment), Malfo
     let state = SegmentState::from_code(from.number(1)? as u8).ok_or(Malformed)?;
     let rows = from.word()?;
     let live_tree = from.word()?;
-    let sequence = from.number(8)?;
+    let sequence = read_sequence(from)?;
     let mut columns = Vec::new();
     for _ in 0..from.number(1)? {
         let drive = from.number(1)? as u8;
@@ -385,11 +389,11 @@ fn write_decided(out: &mut Writer, decided: &Decided) {
     out.number(u64::from(decided.slice_blocks), 4);
     out.count(decided.logs.len());
     for log in &decided.logs {
-        out.number(log.since, 8);
-        out.number(log.through, 8);
+        out.number(log.since.get(), 8);
+        out.number(log.through.get(), 8);
         out.count(log.torn.len());
         for sequence in &log.torn {
-            out.number(*sequence, 8);
+            out.number(sequence.get(), 8);
         }
     }
 }
@@ -403,8 +407,9 @@ fn read_decided(from: &mut Reader<'_>) -> Result<Decided, Malformed> {
     }
     let mut logs = Vec::with_capacity(shards);
     for _ in 0..shards {
-        let (since, through) = (from.number(8)?, from.number(8)?);
-        let torn: Result<Vec<u64>, Malformed> = (0..from.word()?).map(|_| from.number(8)).collect();
+        let (since, through) = (read_sequence(from)?, read_sequence(from)?);
+        let torn = (0..from.word()?).map(|_| read_sequence(from));
+        let torn: Result<Vec<Sequence>, Malformed> = torn.collect();
         logs.push(DecidedLog {
             since,
             through,
@@ -442,7 +447,7 @@ mod tests {
         };
         let mut body = Body {
             slice_blocks: 256,
-            sequences: vec![8, 3],
+            sequences: [8, 3].map(Sequence::new).to_vec(),
             next_generation: Generation::new(6),
             map_nodes: 4,
             ..Body::default()
@@ -563,15 +568,15 @@ mod tests {
     fn what_was_decided_round_trips_and_a_cut_in_it_is_refused() {
         let mut body = sample();
         let without = body.encode().len();
-        let log = |since, through, torn| DecidedLog {
-            since,
-            through,
-            torn,
+        let log = |since, through, torn: &[u64]| DecidedLog {
+            since: Sequence::new(since),
+            through: Sequence::new(through),
+            torn: torn.iter().copied().map(Sequence::new).collect(),
         };
         body.decided = Some(Decided {
             incarnation: 9,
             slice_blocks: 16,
-            logs: vec![log(1, 7, vec![4, 6]), log(2, 2, Vec::new())],
+            logs: vec![log(1, 7, &[4, 6]), log(2, 2, &[])],
         });
         let bytes = body.encode();
         assert_eq!(bytes.len(), body.encoded_bytes());

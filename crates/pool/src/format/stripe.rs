@@ -1,7 +1,7 @@
 //! The stripe header: which blocks a stripe holds, and proof that this pool wrote it just here.
 
 use crate::format::plausible::COUNT_MAX;
-use crate::ids::{Generation, SegmentNumber, ShardId};
+use crate::ids::{Generation, SegmentNumber, Sequence, ShardId};
 use crate::location::{BLOCK_BYTES, Location, VOLUME_BLOCKS_MAX};
 use crate::mutation::Mutation;
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -139,7 +139,7 @@ impl Bounds {
             .filter(|record| record.crc().is_some());
         let full = owning.count() + 1 == header.rows as usize * self.data;
         let counted = header.durable_through < header.sequence
-            && [header.sequence, header.newest]
+            && [header.sequence.get(), header.newest]
                 .iter()
                 .all(|it| *it <= 2 * COUNT_MAX);
         lies && full && counted && header.records.iter().all(is_within_volumes)
@@ -162,9 +162,9 @@ pub(crate) struct Header {
     pub rows: u32,
     /// Which shard wrote it; sequence numbers of different shards say nothing about each other.
     pub shard: ShardId,
-    pub sequence: u64,
+    pub sequence: Sequence,
     /// Every stripe up to this sequence number was durable when this one was built.
-    pub durable_through: u64,
+    pub durable_through: Sequence,
     /// [`content`](super::superblock::Superblock::content) of the newest superblock that every
     /// drive had by then.
     pub newest: u64,
@@ -231,8 +231,8 @@ impl Header {
             row: self.place.row.into(),
             shard: (self.shard.0 as u32).into(),
             incarnation: self.place.incarnation.into(),
-            sequence: self.sequence.into(),
-            durable_through: self.durable_through.into(),
+            sequence: self.sequence.get().into(),
+            durable_through: self.durable_through.get().into(),
             checksum: [0; 16],
             newest: self.newest.into(),
         };
@@ -290,8 +290,8 @@ impl Header {
             },
             rows: u32::from(fixed.rows.get()),
             shard: ShardId(fixed.shard.get().into()),
-            sequence: fixed.sequence.get(),
-            durable_through: fixed.durable_through.get(),
+            sequence: Sequence::new(fixed.sequence.get()),
+            durable_through: Sequence::new(fixed.durable_through.get()),
             newest: fixed.newest.get(),
             records,
         };
@@ -354,8 +354,8 @@ mod tests {
             place,
             rows: 2,
             shard: ShardId(1),
-            sequence: 77,
-            durable_through: 70,
+            sequence: Sequence::new(77),
+            durable_through: Sequence::new(70),
             newest: 9,
             records: vec![
                 Record::Data {

@@ -3,7 +3,7 @@
 use crate::format::body::{Body, Decided, DecidedLog};
 use crate::format::node::{Node, NodeRecord};
 use crate::format::{stripe, superblock};
-use crate::ids::{Generation, SegmentNumber, ShardId};
+use crate::ids::{Generation, SegmentNumber, Sequence, ShardId};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState};
@@ -151,10 +151,10 @@ fn sample() -> Body {
     segment.state = SegmentState::Sealed;
     segment.rows = 4;
     segment.live_tree = 2;
-    segment.sequence = 77;
+    segment.sequence = Sequence::new(77);
     let mut body = Body {
         slice_blocks: 512,
-        sequences: vec![8, 1 << 40],
+        sequences: [8, 1 << 40].map(Sequence::new).to_vec(),
         next_generation: Generation::new(61),
         map_nodes: 4,
         ..Body::default()
@@ -261,17 +261,17 @@ fn the_page_has_the_tables_as_they_are() {
 
 #[test]
 fn the_page_has_what_was_decided_as_it_is() {
-    let log = |since, through, torn| DecidedLog {
-        since,
-        through,
-        torn,
+    let log = |since, through, torn: &[u64]| DecidedLog {
+        since: Sequence::new(since),
+        through: Sequence::new(through),
+        torn: torn.iter().copied().map(Sequence::new).collect(),
     };
     let mut body = sample();
     let before = body.encode();
     body.decided = Some(Decided {
         incarnation: 1 << 50,
         slice_blocks: 64,
-        logs: vec![log(5, 1 << 41, vec![9]), log(6, 6, Vec::new())],
+        logs: vec![log(5, 1 << 41, &[9]), log(6, 6, &[])],
     });
     let one = as_the_page_says(
         "### Decided",
@@ -392,8 +392,8 @@ fn the_page_has_the_records_of_a_stripe_as_they_are() {
         },
         shard: ShardId::FIRST,
         rows: 2,
-        sequence: 5,
-        durable_through: 4,
+        sequence: Sequence::new(5),
+        durable_through: Sequence::new(4),
         newest: 3,
         records: vec![
             Record::Data {

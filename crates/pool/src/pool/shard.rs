@@ -5,7 +5,7 @@ use crate::drives::array::Array;
 use crate::drives::drive::Drive;
 use crate::error::PoolError;
 use crate::format::node::Node;
-use crate::ids::{SegmentNumber, SnapshotId, VolumeId};
+use crate::ids::{SegmentNumber, Sequence, SnapshotId, StripeId, VolumeId};
 use crate::labels;
 use crate::membership::unresponsive_drives::watch_silence;
 use crate::mutation::Mutation;
@@ -452,11 +452,14 @@ async fn pass_events_on<D: BlockDevice + 'static>(core: Rc<Core<D>>) {
 impl<D: BlockDevice + 'static> Core<D> {
     /// Which segments are empty, or cannot be emptied, is for the coordinator to remember. It is to
     /// hear when every stripe up to `through` is certain to count.
-    fn forget_cleaning(&self, number: SegmentNumber, through: u64) {
+    fn forget_cleaning(&self, number: SegmentNumber, through: Sequence) {
         let mut state = self.state.borrow_mut();
         state.settled.clear();
         state.stuck.clear();
-        let shard = state.share.shard;
-        state.replaced.insert(number, vec![(shard, through)]);
+        let through = StripeId {
+            shard: state.share.shard,
+            sequence: through,
+        };
+        state.replaced.insert(number, vec![through]);
     }
 }

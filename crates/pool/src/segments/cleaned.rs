@@ -1,6 +1,6 @@
 //! What comes of cleaning: at one shard in one window, and of all shards together. No I/O.
 
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{SegmentNumber, Sequence, ShardId, StripeId};
 use crate::segments::victim::Emptied;
 use block::IoError;
 use std::collections::VecDeque;
@@ -14,18 +14,21 @@ pub(crate) struct Cleaning {
     pub emptied: Emptied,
     pub tables_version: u64,
     /// Up to which stripe each has.
-    pub through: Vec<(ShardId, u64)>,
+    pub through: Vec<StripeId>,
 }
 
 impl Cleaning {
     /// A shard is through with it.
-    pub fn note(&mut self, shard: ShardId, emptied: Emptied, through: u64) {
+    pub fn note(&mut self, shard: ShardId, emptied: Emptied, through: Sequence) {
         let all = &mut self.emptied;
         let both = all.accounted.zip(emptied.accounted);
         all.accounted = both.map(|(before, own)| before + own);
         all.whole &= emptied.whole;
         all.unmapped.extend(emptied.unmapped);
-        self.through.push((shard, through));
+        self.through.push(StripeId {
+            shard,
+            sequence: through,
+        });
     }
 
     /// All shards are through with it: what they have found out counts if the tables are still
@@ -66,7 +69,7 @@ pub(crate) struct Cleaned {
     /// What it knows of the segment, once there is no more.
     pub emptied: Emptied,
     /// The shard's stripes up to this one are durable.
-    pub through: u64,
+    pub through: Sequence,
 }
 
 /// What came of a window.

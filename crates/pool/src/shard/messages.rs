@@ -7,7 +7,7 @@
 use crate::error::PoolError;
 use crate::format::drive_layout::DriveLayout;
 use crate::format::node::Node;
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{SegmentNumber, Sequence, ShardId};
 use crate::level::Level;
 use crate::location::Entry;
 use crate::map::overlay::Overlay;
@@ -61,7 +61,7 @@ pub(crate) struct Begin {
     /// How wide segments are made that lack drives, if they are.
     pub cramped: Option<usize>,
     pub share: Share,
-    pub sequence: u64,
+    pub sequence: Sequence,
     pub view: View,
     /// Updates of its blocks that recovery found and the maps do not have.
     pub recovered: Overlay,
@@ -87,7 +87,7 @@ pub(crate) struct Turnover {
 
 /// What a shard set aside for a checkpoint.
 pub(crate) struct Frozen {
-    pub sequence: u64,
+    pub sequence: Sequence,
     pub overlay: Arc<Overlay>,
     /// The shard's own segments.
     pub segments: Vec<Written>,
@@ -99,7 +99,7 @@ pub(crate) struct Written {
     pub number: SegmentNumber,
     pub state: SegmentState,
     pub rows: u32,
-    pub sequence: u64,
+    pub sequence: Sequence,
 }
 
 /// What a shard uses of the room that it was dealt.
@@ -124,7 +124,7 @@ pub(crate) struct Standing {
     /// No more of them can be new.
     pub new_blocks_most: u64,
     /// A durable stripe says that every one up to this was.
-    pub covered: u64,
+    pub covered: Sequence,
     /// Nodes of the map that it has in memory.
     pub cached_nodes: usize,
     pub counters: Counters,

@@ -1,7 +1,7 @@
 //! [`State`]: everything of a shard that changes, and the rules by which it does. No I/O.
 
 use crate::format::stripe::Record;
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{SegmentNumber, Sequence, ShardId, StripeId};
 use crate::location::{Entry, Location, Mapping};
 use crate::map::overlay::{Counted, Overlay};
 use crate::mutation::Mutation;
@@ -88,7 +88,7 @@ pub(crate) struct State {
     pub unmapped: BTreeSet<Unmapped>,
     /// Those of which it is certain that the logs have replaced every block that the maps still
     /// have there, and of each shard up to which stripe that took.
-    pub replaced: BTreeMap<SegmentNumber, Vec<(ShardId, u64)>>,
+    pub replaced: BTreeMap<SegmentNumber, Vec<StripeId>>,
     /// Segments to which stripes of a former holder may still come: their zones stay theirs.
     pub quarantined: BTreeSet<SegmentNumber>,
     /// How often each segment has been cleaned.
@@ -116,7 +116,7 @@ pub(crate) struct AtFreeze {
 
 impl State {
     /// A state in which nothing has happened since the checkpoint.
-    pub fn new(segments: Segments, tables: Arc<Tables>, share: Share, sequence: u64) -> State {
+    pub fn new(segments: Segments, tables: Arc<Tables>, share: Share, sequence: Sequence) -> State {
         State {
             promised: tables.promised_blocks(),
             unneeded: tables.has_unneeded(),

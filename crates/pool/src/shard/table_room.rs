@@ -167,6 +167,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 mod tests {
     use super::*;
     use crate::format::body::{Body, Decided, DecidedLog};
+    use crate::ids::Sequence;
     use crate::level::Level;
     use crate::options::Settings;
     use crate::segments::slices::SHARDS_MAX;
@@ -193,7 +194,7 @@ mod tests {
     fn what_is_decided_about_every_log_has_room_in_the_tables_of_drives_of_any_use() {
         let torn = Settings::default().stripes_in_flight + MOVED_IN_FLIGHT_MAX;
         let log = DecidedLog {
-            torn: (0..torn as u64).collect(),
+            torn: (0..torn as u64).map(Sequence::new).collect(),
             ..DecidedLog::default()
         };
         let decided = Decided {
@@ -202,7 +203,7 @@ mod tests {
             logs: vec![log; SHARDS_MAX],
         };
         let body = Body {
-            sequences: vec![0; SHARDS_MAX],
+            sequences: vec![Sequence::NONE; SHARDS_MAX],
             decided: Some(decided),
             ..Body::default()
         };

@@ -1,7 +1,7 @@
 //! What a shard asks of the coordinator: membership, segments, room. Where the coordinator is on
 //! the same core it is called, else it is sent a report.
 
-use crate::ids::ShardId;
+use crate::ids::{Sequence, StripeId};
 use crate::offline::OfflineReason;
 use crate::segments::Kind;
 use crate::shard::coordinator::Coordinator;
@@ -126,8 +126,8 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// The coordinator hears that stripes up to `covered` are certain to count.
-    fn forget_reported(&self, covered: u64) {
-        let waits = |through: &[(ShardId, u64)]| through.iter().any(|at| at.1 > covered);
+    fn forget_reported(&self, covered: Sequence) {
+        let waits = |through: &[StripeId]| through.iter().any(|at| at.sequence > covered);
         let replaced = &mut self.state.borrow_mut().replaced;
         replaced.retain(|_, through| waits(through));
     }

@@ -1,7 +1,7 @@
 //! What is to be written, on its way into a stripe, and the stripe that it becomes.
 
 use crate::format::stripe::Record;
-use crate::ids::{Generation, SegmentNumber, ShardId};
+use crate::ids::{Generation, SegmentNumber, Sequence, ShardId};
 use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::segments::admitted::Backing;
@@ -189,8 +189,8 @@ pub(crate) struct Batch {
     pub row: u32,
     pub rows: u32,
     pub shard: ShardId,
-    pub sequence: u64,
-    pub durable_through: u64,
+    pub sequence: Sequence,
+    pub durable_through: Sequence,
     /// Checksums are filled in when the stripe is laid out.
     pub records: Vec<Record>,
     pub sources: Vec<Source>,
@@ -205,7 +205,7 @@ pub(crate) struct Completed {
     pub row: u32,
     pub rows: u32,
     /// Every stripe up to this one was durable before.
-    pub durable_through: u64,
+    pub durable_through: Sequence,
     pub records: Vec<Record>,
     pub requests: Vec<(Rc<Request>, u64)>,
     pub result: Result<(), IoError>,

@@ -127,7 +127,7 @@ pub(crate) fn give_back(owners: Vec<Option<Owner>>, columns: Vec<Vec<Buffer>>) {
 mod tests {
     use super::*;
     use crate::format::stripe::Bounds;
-    use crate::ids::{Generation, SegmentNumber, ShardId};
+    use crate::ids::{Generation, SegmentNumber, Sequence, ShardId};
     use crate::level::Level;
     use crate::stripes::item::Request;
     use std::rc::Rc;
@@ -157,8 +157,8 @@ mod tests {
             row: 8,
             rows,
             shard: ShardId::FIRST,
-            sequence: 7,
-            durable_through: 6,
+            sequence: Sequence::new(7),
+            durable_through: Sequence::new(6),
             records: Vec::new(),
             sources: Vec::new(),
             requests: Vec::new(),

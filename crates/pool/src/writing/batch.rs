@@ -236,7 +236,7 @@ fn empty_batch(
         row: segment.rows,
         rows: 0,
         shard: state.share.shard,
-        sequence: state.log.given() + 1,
+        sequence: state.log.given().next(),
         durable_through: state.log.applied(),
         records: Vec::new(),
         sources: Vec::new(),

@@ -1,5 +1,6 @@
 //! The log: requests queue up, batches become stripes, stripes land and are applied in order.
 
+use crate::ids::Sequence;
 use crate::location::Location;
 use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
@@ -174,7 +175,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Applies stripes in the order of their sequence numbers, which is the order of a replay.
-    fn land(&self, sequence: u64, moved: bool, completed: Completed) {
+    fn land(&self, sequence: Sequence, moved: bool, completed: Completed) {
         let mut finished = Vec::new();
         let frees_segments;
         {
@@ -190,9 +191,10 @@ impl<D: BlockDevice + 'static> Core<D> {
                 finished.push(stripe);
             }
             let own = state.replaced.values().flatten();
-            let mut own = own.filter(|(shard, _)| *shard == state.share.shard);
-            frees_segments = own
-                .any(|(_, through)| (covered_before + 1..=state.log.covered()).contains(through));
+            let own = own.filter(|through| through.shard == state.share.shard);
+            let mut own = own.map(|through| through.sequence);
+            let covered = state.log.covered();
+            frees_segments = own.any(|at| covered_before < at && at <= covered);
         }
         let mut blocks = 0;
         for stripe in finished {

@@ -4,9 +4,9 @@
 use crate::chunked::{Chunked, Iter};
 use crate::format::body::{
     Body, LATER_LISTS_SINCE, Malformed, Reader, Writer, once, read_decided, read_fold,
-    read_later_lists, read_layer, read_redirect, read_segment, read_snapshot, read_volume,
-    write_decided, write_later_lists, write_layer, write_redirect, write_segment, write_snapshot,
-    write_volume,
+    read_later_lists, read_layer, read_redirect, read_segment, read_sequence, read_snapshot,
+    read_volume, write_decided, write_later_lists, write_layer, write_redirect, write_segment,
+    write_snapshot, write_volume,
 };
 use crate::ids::{Generation, Number, SegmentNumber};
 use crate::segments::Segment;
@@ -134,7 +134,7 @@ impl<'a> Encoder<'a> {
         out.number(u64::from(body.slice_blocks), 4);
         out.count(body.sequences.len());
         for sequence in &body.sequences {
-            out.number(*sequence, 8);
+            out.number(sequence.get(), 8);
         }
         out.number(u64::from(body.next_generation.get()), 4);
         out.number(body.map_nodes, 8);
@@ -254,8 +254,8 @@ impl<'a> Decoder<'a> {
         if body.slice_blocks == 0 || !(1..=SHARDS_MAX).contains(&shards) {
             return Err(Malformed);
         }
-        let sequences: Result<Vec<u64>, Malformed> = (0..shards).map(|_| from.number(8)).collect();
-        body.sequences = sequences?;
+        let sequences = (0..shards).map(|_| read_sequence(from));
+        body.sequences = sequences.collect::<Result<_, _>>()?;
         body.next_generation = Generation::new(from.word()?);
         body.map_nodes = from.number(8)?;
         self.folding = match self.version {

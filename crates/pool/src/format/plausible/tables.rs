@@ -7,7 +7,7 @@ use crate::format::plausible::{
     COUNT_MAX, Implausible, Of, ZONES_MAX, is_printable, right, within,
 };
 use crate::format::superblock::Superblock;
-use crate::ids::{Generation, SegmentNumber};
+use crate::ids::{Generation, SegmentNumber, Sequence};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{ATOMIC_BLOCKS, ROWS_MAX, VOLUME_BLOCKS_MAX};
 use crate::segments::zones::Zone;
@@ -18,6 +18,7 @@ use std::collections::{BTreeSet, HashSet};
 /// Lives of segments: with none left for its map a pool can do nothing any more, and no pool comes
 /// to that.
 const GENERATION_MAX: Generation = Generation::new(u32::MAX - (1 << 16));
+const SEQUENCE_MAX: Sequence = Sequence::new(COUNT_MAX);
 /// No drives have more blocks than so many together.
 const BLOCKS_MAX: u64 = ZONES_MAX * ROWS_MAX as u64;
 
@@ -33,7 +34,11 @@ pub(crate) async fn tables(body: &Body, superblock: &Superblock) -> Result<(), I
     let generations = Generation::NONE..=GENERATION_MAX;
     within("next_generation", body.next_generation, generations)?;
     for sequence in &body.sequences {
-        within("sequence of a shard", *sequence, 0..=COUNT_MAX)?;
+        within(
+            "sequence of a shard",
+            *sequence,
+            Sequence::NONE..=SEQUENCE_MAX,
+        )?;
     }
     within("map_nodes", body.map_nodes, 0..=BLOCKS_MAX)?;
     segments(body, superblock, &zones)?;
@@ -69,7 +74,11 @@ fn segments(body: &Body, superblock: &Superblock, zones: &[u32]) -> Result<(), I
         let generations = Generation::NONE..=body.next_generation;
         within(field("generation"), segment.generation, generations)?;
         within(field("rows"), segment.rows, 0..=rows)?;
-        within(field("sequence"), segment.sequence, 0..=COUNT_MAX)?;
+        within(
+            field("sequence"),
+            segment.sequence,
+            Sequence::NONE..=SEQUENCE_MAX,
+        )?;
         let width = segment.columns.len();
         let shape = level.shape(width);
         let formed = width == 0 || width <= widest && shape.width() == width;
@@ -218,11 +227,19 @@ fn decided(decided: &Decided, incarnation: u64) -> Result<(), Implausible> {
     slice("decided slice_blocks", decided.slice_blocks)?;
     within("decided incarnation", decided.incarnation, 0..=incarnation)?;
     for log in &decided.logs {
-        within("the end of a decided log", log.through, 0..=COUNT_MAX)?;
-        within("the beginning of a decided log", log.since, 0..=log.through)?;
+        within(
+            "the end of a decided log",
+            log.through,
+            Sequence::NONE..=SEQUENCE_MAX,
+        )?;
+        within(
+            "the beginning of a decided log",
+            log.since,
+            Sequence::NONE..=log.through,
+        )?;
         let mut before = log.since;
         for torn in &log.torn {
-            within("a torn stripe", *torn, before + 1..=log.through)?;
+            within("a torn stripe", *torn, before.next()..=log.through)?;
             before = *torn;
         }
     }
