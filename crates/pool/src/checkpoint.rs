@@ -13,7 +13,7 @@ use crate::checkpoint::lost_nodes::LostNodes;
 use crate::checkpoint::map_writer::MapWriter;
 use crate::error::PoolError;
 use crate::format::superblock::Superblock;
-use crate::ids::SegmentNumber;
+use crate::ids::{LayerId, SegmentNumber};
 use crate::join::join;
 use crate::location::Entry;
 use crate::map::overlay::{self, Counted, Overlay};
@@ -316,7 +316,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         drop(before);
         let own = self.state.borrow().frozen.clone();
         let frozen = || std::iter::once(&*own).chain(cut.others.iter().map(|other| &**other));
-        let layers: BTreeSet<u32> = frozen().flat_map(Overlay::layers).collect();
+        let layers: BTreeSet<LayerId> = frozen().flat_map(Overlay::layers).collect();
         let mut memory = self.changes_memory.take();
         let mut towards = self.towards.get();
         // Parents come before their children, whose numbers are higher.
@@ -361,8 +361,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             sealed.truncate(2 * excess);
             self.choose_map_victims(&state, sealed, writer)
         };
-        let of_lost: BTreeSet<u32> = lost.iter().map(|(of, _)| *of).collect();
-        let concerned = |id: &u32| !victims.is_empty() || of_lost.contains(id);
+        let of_lost: BTreeSet<LayerId> = lost.iter().map(|(of, _)| *of).collect();
+        let concerned = |id: &LayerId| !victims.is_empty() || of_lost.contains(id);
         let layers = tables.layers.clone();
         let concerned = layers.iter().filter(|(id, _)| concerned(id));
         for (turn, (id, layer)) in (1..).zip(concerned) {

@@ -79,6 +79,36 @@ impl Number for SegmentNumber {
     }
 }
 
+/// A layer; never given twice in a pool. A layer has a higher one than the layer it stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LayerId(u32);
+
+impl LayerId {
+    /// None is lower, and none is higher.
+    pub const LEAST: LayerId = LayerId(0);
+    pub const MOST: LayerId = LayerId(u32::MAX);
+
+    pub const fn new(number: u32) -> LayerId {
+        LayerId(number)
+    }
+
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for LayerId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+impl Number for LayerId {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The life of a segment; never given twice in a pool. Recovery tells by it whose a header is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Generation(u32);

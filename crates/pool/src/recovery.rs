@@ -11,7 +11,7 @@ use crate::error::PoolError;
 use crate::format::body::{Decided, DecidedLog};
 use crate::format::plausible::UNDER_WAY_MAX;
 use crate::format::stripe::{Bounds, Header, Place, ROWS_MAX, Record};
-use crate::ids::{SegmentNumber, Sequence, ShardId};
+use crate::ids::{LayerId, SegmentNumber, Sequence, ShardId};
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::mutation::Mutation;
 use crate::recovery::image::{Image, READ_AGAIN_AFTER, READS_MAX, hidden_in};
@@ -446,7 +446,11 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// What a layer itself says about a block, of drives that may not be ready yet.
-    async fn find_own_patiently(&self, layer: u32, block: u64) -> Result<Option<Mapping>, IoError> {
+    async fn find_own_patiently(
+        &self,
+        layer: LayerId,
+        block: u64,
+    ) -> Result<Option<Mapping>, IoError> {
         for _ in 1..READS_MAX {
             match self.find_own(layer, block).await {
                 Err(IoError::NotReady) => reactor::sleep(READ_AGAIN_AFTER).await,

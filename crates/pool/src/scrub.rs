@@ -12,13 +12,13 @@ mod nodes;
 mod recount;
 mod strays;
 
-pub use crate::reporting::lost::{LostBlock, ScrubReport};
+pub use crate::reporting::lost::ScrubReport;
 
 use crate::checkpoint::Resume;
 use crate::checkpoint::map_writer::READ_AGAIN_AFTER;
 use crate::error::PoolError;
 use crate::format::stripe::{Header, Place, ROWS_MAX};
-use crate::ids::SegmentNumber;
+use crate::ids::{LayerId, SegmentNumber};
 use crate::location::{BLOCK_BYTES, Entry};
 use crate::recovery::image::Image;
 use crate::reporting::event::PoolEvent;
@@ -320,7 +320,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 continue;
             };
             if !self.is_readable(&segment.columns, entry).await? {
-                losses.lose(LostBlock { layer, block }, &readers);
+                losses.lose(layer, block, &readers);
                 self.lose_block(layer, block);
             }
         }
@@ -359,10 +359,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// In which layer a block still is where it was that `layer` had there, and who reads it.
     async fn find_readers(
         &self,
-        layer: u32,
+        layer: LayerId,
         block: u64,
         entry: Entry,
-    ) -> Option<(u32, Vec<Holder>)> {
+    ) -> Option<(LayerId, Vec<Holder>)> {
         let holders = self.state.borrow().tables.holders(layer);
         for layer in holders {
             if let Some(readers) = self.ask_readers(layer, block, entry).await {
@@ -373,7 +373,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Who reads a block, as its shard knows; `None` if it is not where it was.
-    async fn ask_readers(&self, layer: u32, block: u64, entry: Entry) -> Option<Vec<Holder>> {
+    async fn ask_readers(&self, layer: LayerId, block: u64, entry: Entry) -> Option<Vec<Holder>> {
         let owner = self.state.borrow().share.owner(block);
         let Some(peer) = self.peer(owner) else {
             return self.readers_of(layer, block, entry).await;

@@ -3,7 +3,7 @@
 pub(crate) mod removal;
 
 use crate::chunked::Chunked;
-use crate::ids::{Generation, SnapshotId, VolumeId};
+use crate::ids::{Generation, LayerId, SnapshotId, VolumeId};
 use crate::location::Mapping;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ pub(crate) struct Root {
 /// A set of blocks written between two snapshots; reads fall through to the parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layer {
-    pub parent: Option<u32>,
+    pub parent: Option<LayerId>,
     /// Blocks (not holes) in the layer's map as of the last checkpoint.
     pub mapped: u64,
     pub root: Option<Root>,
@@ -46,15 +46,15 @@ impl Layer {
 /// A layer that nobody needs, and the only one above it, which becomes one with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fold {
-    pub layer: u32,
-    pub child: u32,
+    pub layer: LayerId,
+    pub child: LayerId,
 }
 
 /// Headers in segments up to `generation` may still name a layer that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Redirect {
     /// Who owns its blocks now; nobody if the layer was deleted.
-    pub to: Option<u32>,
+    pub to: Option<LayerId>,
     pub generation: Generation,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Redirect {
 pub(crate) struct Volume {
     pub name: String,
     pub blocks: u64,
-    pub layer: u32,
+    pub layer: LayerId,
     pub origin: Option<u32>,
     /// Space for all of it is kept: a write never fails for want of space.
     pub reserved: bool,
@@ -74,7 +74,7 @@ impl Volume {
     /// Changes whenever blocks become others that nobody wrote, by a rollback. (And with each
     /// snapshot, by which none does.)
     pub fn revision(&self) -> u64 {
-        u64::from(self.layer)
+        u64::from(self.layer.get())
     }
 }
 
@@ -83,7 +83,7 @@ impl Volume {
 pub(crate) struct Snapshot {
     pub name: String,
     pub blocks: u64,
-    pub layer: u32,
+    pub layer: LayerId,
     pub volume: u32,
     /// Milliseconds since 1970; nothing of one that was taken before that was noted.
     pub taken: Option<u64>,
@@ -93,10 +93,10 @@ pub(crate) struct Snapshot {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tables {
     pub next_id: u32,
-    pub layers: Chunked<u32, Layer>,
+    pub layers: Chunked<LayerId, Layer>,
     /// Two layers of which each may have blocks that headers call the other's.
     pub folding: Option<Fold>,
-    pub redirects: Chunked<u32, Redirect>,
+    pub redirects: Chunked<LayerId, Redirect>,
     pub volumes: Chunked<u32, Volume>,
     pub snapshots: Chunked<u32, Snapshot>,
 }
@@ -114,13 +114,13 @@ pub enum Holder {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Top<'a> {
     pub holder: Holder,
-    pub layer: u32,
+    pub layer: LayerId,
     pub blocks: u64,
     pub name: &'a str,
 }
 
 /// How often `id` is at the head of `sorted`, which goes on behind it.
-fn count_of(sorted: &mut &[u32], id: u32) -> usize {
+fn count_of(sorted: &mut &[LayerId], id: LayerId) -> usize {
     let before = sorted.iter().take_while(|other| **other < id).count();
     let rest = &sorted[before..];
     let count = rest.iter().take_while(|other| **other == id).count();
@@ -140,8 +140,8 @@ impl Tables {
         Ok(id)
     }
 
-    pub fn add_layer(&mut self, parent: Option<u32>) -> Result<u32, IdsUsedUp> {
-        let id = self.take_id()?;
+    pub fn add_layer(&mut self, parent: Option<LayerId>) -> Result<LayerId, IdsUsedUp> {
+        let id = LayerId::new(self.take_id()?);
         let layer = Layer {
             parent,
             mapped: 0,
@@ -152,7 +152,7 @@ impl Tables {
     }
 
     /// The layer that holds the blocks which a header says belong to `layer`.
-    pub fn resolve(&self, layer: u32) -> Option<u32> {
+    pub fn resolve(&self, layer: LayerId) -> Option<LayerId> {
         let mut at = layer;
         while let Some(redirect) = self.redirects.get(at) {
             at = redirect.to?;
@@ -161,7 +161,7 @@ impl Tables {
     }
 
     /// A layer whose heirs lead back to itself, if there is one.
-    pub fn redirect_in_circle(&self) -> Option<u32> {
+    pub fn redirect_in_circle(&self) -> Option<LayerId> {
         // Those from which the way is known to end.
         let mut ends = BTreeSet::new();
         for from in self.redirects.keys() {
@@ -180,7 +180,7 @@ impl Tables {
     /// Has each redirect name the last heir, so that following it takes one step, however many
     /// there were. None may lead [in a circle](Tables::redirect_in_circle).
     pub fn shorten_redirects(&mut self) {
-        let mut last: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+        let mut last: BTreeMap<LayerId, Option<LayerId>> = BTreeMap::new();
         for from in self.redirects.keys() {
             let (mut at, mut way) = (Some(*from), Vec::new());
             while let Some(layer) = at.filter(|layer| !last.contains_key(layer)) {
@@ -193,10 +193,10 @@ impl Tables {
             let heir = at.and_then(|layer| last.get(&layer).copied().unwrap_or(at));
             last.extend(way.into_iter().map(|layer| (layer, heir)));
         }
-        let heir_of = |layer: &u32| last.get(layer).copied().flatten();
+        let heir_of = |layer: &LayerId| last.get(layer).copied().flatten();
         let others = self.redirects.iter();
         let others = others.filter(|(layer, redirect)| redirect.to != heir_of(layer));
-        let others: Vec<u32> = others.map(|(layer, _)| *layer).collect();
+        let others: Vec<LayerId> = others.map(|(layer, _)| *layer).collect();
         for layer in others {
             if let Some(redirect) = self.redirects.get_mut(layer) {
                 redirect.to = heir_of(&layer);
@@ -205,14 +205,14 @@ impl Tables {
     }
 
     /// The top layer of a volume or snapshot, if there is such a one.
-    pub fn layer_of(&self, holder: Holder) -> Option<u32> {
+    pub fn layer_of(&self, holder: Holder) -> Option<LayerId> {
         match holder {
             Holder::Volume(VolumeId(id)) => self.volumes.get(id).map(|volume| volume.layer),
             Holder::Snapshot(SnapshotId(id)) => self.snapshots.get(id).map(|found| found.layer),
         }
     }
 
-    pub fn parent(&self, layer: u32) -> Option<u32> {
+    pub fn parent(&self, layer: LayerId) -> Option<LayerId> {
         self.layers.get(layer)?.parent
     }
 
@@ -235,7 +235,7 @@ impl Tables {
 
     /// A layer and those that stand on it, in their order: each has a higher number than its
     /// parent, so one look at each finds them all.
-    pub fn standing_on(&self, layer: u32) -> BTreeSet<u32> {
+    pub fn standing_on(&self, layer: LayerId) -> BTreeSet<LayerId> {
         let mut found = BTreeSet::from([layer]);
         for (id, above) in self.layers.iter_from(layer) {
             if above.parent.is_some_and(|parent| found.contains(&parent)) {
@@ -246,13 +246,13 @@ impl Tables {
     }
 
     /// Those that a layer is part of.
-    pub fn tops_above(&self, layer: u32) -> impl Iterator<Item = Top<'_>> {
+    pub fn tops_above(&self, layer: LayerId) -> impl Iterator<Item = Top<'_>> {
         let standing = self.standing_on(layer);
         self.tops().filter(move |top| standing.contains(&top.layer))
     }
 
     /// The other layer in whose map blocks may be by now that headers call `layer`'s.
-    pub fn partner(&self, layer: u32) -> Option<u32> {
+    pub fn partner(&self, layer: LayerId) -> Option<LayerId> {
         match self.folding? {
             fold if fold.layer == layer => Some(fold.child),
             fold if fold.child == layer => Some(fold.layer),
@@ -261,7 +261,7 @@ impl Tables {
     }
 
     /// The layers in whose maps a block may be that a header says belongs to `layer`.
-    pub fn holders(&self, layer: u32) -> impl Iterator<Item = u32> + use<> {
+    pub fn holders(&self, layer: LayerId) -> impl Iterator<Item = LayerId> + use<> {
         let heir = self.resolve(layer);
         let partner = heir.and_then(|heir| self.partner(heir));
         heir.into_iter().chain(partner)
@@ -276,9 +276,9 @@ impl Tables {
     pub fn has_unneeded(&self) -> bool {
         self.folding.is_some() || {
             // Both in their order, so that one walk through the layers meets each once.
-            let mut named: Vec<u32> = self.tops().map(|top| top.layer).collect();
+            let mut named: Vec<LayerId> = self.tops().map(|top| top.layer).collect();
             let parents = self.layers.values().filter_map(|layer| layer.parent);
-            let mut parents: Vec<u32> = parents.collect();
+            let mut parents: Vec<LayerId> = parents.collect();
             named.sort_unstable();
             parents.sort_unstable();
             reactor::count_work(2 * (named.len() + parents.len()) as u64);
@@ -294,9 +294,9 @@ impl Tables {
     /// free. A parent has a lower number than those on it, so one walk down from the last layer
     /// knows of each whether it is read.
     pub fn doomed_blocks(&self) -> u64 {
-        let mut named: Vec<u32> = self.tops().map(|top| top.layer).collect();
+        let mut named: Vec<LayerId> = self.tops().map(|top| top.layer).collect();
         named.sort_unstable();
-        let layers: Vec<(u32, &Layer)> = self.layers.iter().map(|(id, it)| (*id, it)).collect();
+        let layers: Vec<(LayerId, &Layer)> = self.layers.iter().map(|(id, it)| (*id, it)).collect();
         reactor::count_work(2 * (named.len() + layers.len()) as u64);
         let mut read = vec![false; layers.len()];
         let (mut named, mut doomed) = (&named[..], 0);
@@ -318,8 +318,8 @@ impl Tables {
 
     /// What a volume's layer holds for itself; while another is folded with it, what is in both
     /// counts twice.
-    pub fn own_blocks(&self, layer: u32) -> u64 {
-        let own = |id: u32| self.layers.get(id).map_or(0, |layer| layer.mapped);
+    pub fn own_blocks(&self, layer: LayerId) -> u64 {
+        let own = |id: LayerId| self.layers.get(id).map_or(0, |layer| layer.mapped);
         let fold = self.folding.filter(|fold| fold.child == layer);
         own(layer) + fold.map_or(0, |fold| own(fold.layer))
     }
@@ -372,7 +372,7 @@ pub(crate) mod tests {
         now() - begun
     }
 
-    pub(crate) fn volume(layer: u32) -> Volume {
+    pub(crate) fn volume(layer: LayerId) -> Volume {
         Volume {
             name: format!("on {layer}"),
             blocks: 1,
@@ -390,7 +390,8 @@ pub(crate) mod tests {
             ..Tables::default()
         };
         let layer = tables.add_layer(None).unwrap();
-        assert_eq!((layer, tables.take_id()), (IDS_END - 2, Ok(IDS_END - 1)));
+        assert_eq!(layer.get(), IDS_END - 2);
+        assert_eq!(tables.take_id(), Ok(IDS_END - 1));
         for _ in 0..2 {
             assert_eq!(tables.take_id(), Err(IdsUsedUp));
             assert_eq!(tables.add_layer(None), Err(IdsUsedUp));
@@ -402,55 +403,62 @@ pub(crate) mod tests {
     fn redirects_chain_and_go_when_their_headers_have_gone() {
         let mut tables = Tables::default();
         let heir = tables.add_layer(None).unwrap();
+        let [first, second, deleted, other] = [90, 91, 92, 93].map(LayerId::new);
         tables.redirects.insert(
-            90,
+            first,
             Redirect {
-                to: Some(91),
+                to: Some(second),
                 generation: Generation::new(5),
             },
         );
         tables.redirects.insert(
-            91,
+            second,
             Redirect {
                 to: Some(heir),
                 generation: Generation::new(9),
             },
         );
         tables.redirects.insert(
-            92,
+            deleted,
             Redirect {
                 to: None,
                 generation: Generation::new(9),
             },
         );
-        assert_eq!(tables.resolve(90), Some(heir));
-        assert_eq!(tables.resolve(92), None);
-        assert_eq!(tables.resolve(93), None, "a layer nobody knows");
+        assert_eq!(tables.resolve(first), Some(heir));
+        assert_eq!(tables.resolve(deleted), None);
+        assert_eq!(tables.resolve(other), None, "a layer nobody knows");
         tables.redirects.insert(
-            93,
+            other,
             Redirect {
-                to: Some(92),
+                to: Some(deleted),
                 generation: Generation::new(9),
             },
         );
         assert_eq!(tables.redirects_since(Generation::new(9)), 3);
         let mut shorter = tables.clone();
         shorter.shorten_redirects();
-        for layer in 0..99 {
+        for layer in (0..99).map(LayerId::new) {
             assert_eq!(shorter.resolve(layer), tables.resolve(layer));
         }
-        assert_eq!(shorter.redirects[&90].to, Some(heir));
+        assert_eq!(shorter.redirects[&first].to, Some(heir));
         assert_eq!(shorter.redirect_in_circle(), None);
         let circle = Redirect {
-            to: Some(90),
+            to: Some(first),
             generation: Generation::new(9),
         };
         shorter.redirects.insert(heir, circle);
         assert!(shorter.redirect_in_circle().is_some());
         tables.prune_redirects(Generation::new(9));
-        assert_eq!(tables.redirects.keys().copied().collect::<Vec<_>>(), [91]);
-        assert_eq!(tables.resolve(91), Some(heir));
-        assert_eq!((tables.resolve(92), tables.resolve(93)), (None, None));
+        assert_eq!(
+            tables.redirects.keys().copied().collect::<Vec<_>>(),
+            [second]
+        );
+        assert_eq!(tables.resolve(second), Some(heir));
+        assert_eq!(
+            (tables.resolve(deleted), tables.resolve(other)),
+            (None, None)
+        );
     }
 
     /// Each layer of a long chain was folded into the next: every header of old still finds the
@@ -458,16 +466,18 @@ pub(crate) mod tests {
     #[test]
     fn a_long_chain_of_redirects_is_pruned_in_one_walk() {
         const LAYERS: u32 = 50_000;
+        const LAST: LayerId = LayerId::new(LAYERS);
         let mut tables = Tables::default();
         let chain = (1..LAYERS).map(|layer| {
-            let (to, generation) = (Some(layer + 1), Generation::new(layer / 2));
-            (layer, Redirect { to, generation })
+            let to = Some(LayerId::new(layer + 1));
+            let generation = Generation::new(layer / 2);
+            (LayerId::new(layer), Redirect { to, generation })
         });
         tables.redirects = chain.collect();
-        tables.layers.insert(LAYERS, Layer::default());
+        tables.layers.insert(LAST, Layer::default());
         let spent = processor_time(|| tables.prune_redirects(Generation::new(LAYERS / 4)));
         assert_eq!(tables.redirects.len() as u32, LAYERS / 2);
-        assert!(tables.redirects.values().all(|it| it.to == Some(LAYERS)));
+        assert!(tables.redirects.values().all(|it| it.to == Some(LAST)));
         // In steps for each pair it is minutes.
         assert!(spent < Duration::from_secs(5), "{spent:?}");
     }
@@ -483,7 +493,7 @@ pub(crate) mod tests {
             tables.volumes.insert(1_000_000 + at, volume(layer));
             below = Some(layer);
         }
-        let (lowest, alone) = (1, tables.add_layer(None).unwrap());
+        let (lowest, alone) = (LayerId::new(1), tables.add_layer(None).unwrap());
         tables.volumes.insert(1, volume(alone));
         let mut found = 0;
         let spent = processor_time(|| found = tables.tops_above(lowest).count());

@@ -20,7 +20,7 @@
 
 use crate::checkpoint::map_writer::MapWriter;
 use crate::error::PoolError;
-use crate::ids::SegmentNumber;
+use crate::ids::{LayerId, SegmentNumber};
 use crate::location::Location;
 use crate::map::tree;
 use crate::shard::coordinator::Coordinator;
@@ -34,7 +34,7 @@ use std::ops::Range;
 const GIVEN_UP_MAX: usize = 4;
 
 /// Nodes that cannot be read, by the layers whose they are.
-pub(crate) type LostNodes = BTreeSet<(u32, Location)>;
+pub(crate) type LostNodes = BTreeSet<(LayerId, Location)>;
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Some of the nodes on which somebody came who could not read them.
@@ -42,10 +42,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let unmapped = std::mem::take(&mut self.state.borrow_mut().unmapped);
         let mut lost = LostNodes::new();
         // In the order of layers and blocks, so that those of one node follow each other.
-        let mut last: Option<(u32, Range<u64>)> = None;
+        let mut last: Option<(LayerId, Range<u64>)> = None;
         for (layer, block) in unmapped {
             let is_last =
-                |(of, blocks): &(u32, Range<u64>)| *of == layer && blocks.contains(&block);
+                |(of, blocks): &(LayerId, Range<u64>)| *of == layer && blocks.contains(&block);
             if last.as_ref().is_some_and(is_last) || lost.len() == GIVEN_UP_MAX {
                 continue;
             }

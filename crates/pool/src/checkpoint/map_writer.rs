@@ -2,7 +2,7 @@
 
 use crate::drives::redundancy;
 use crate::format::node::Node;
-use crate::ids::SegmentNumber;
+use crate::ids::{LayerId, SegmentNumber};
 use crate::location::{BLOCK_BYTES, Entry, Location};
 use crate::map::fold::Ledger;
 use crate::map::tree::{NodeSink, Nodes};
@@ -341,7 +341,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
 
     /// Few of them are given up, each in its turn: what makes many unreadable at once may be over
     /// soon, and the maps on the drives are still as they were.
-    fn unreadable(&self, layer: u32, blocks: Range<u64>) -> Result<Range<u64>, IoError> {
+    fn unreadable(&self, layer: LayerId, blocks: Range<u64>) -> Result<Range<u64>, IoError> {
         let so_far = self.unreadable.get() + 1;
         self.unreadable.set(so_far);
         if so_far > UNREADABLE_MAX {
@@ -349,7 +349,11 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
         }
         let end = self.core.state.borrow().tables.blocks_most();
         let blocks = blocks.start..blocks.end.min(end).max(blocks.start + 1);
-        tracing::error!(layer, ?blocks, "a node of the map cannot be read");
+        tracing::error!(
+            layer = layer.get(),
+            ?blocks,
+            "a node of the map cannot be read"
+        );
         let count = blocks.end - blocks.start;
         self.core.lose_blocks(layer, blocks.start, count);
         Ok(blocks)

@@ -1,6 +1,7 @@
 //! What still lives in a segment that is being cleaned: found by its headers, read in runs.
 
 use crate::format::stripe::{Header, Place, Record};
+use crate::ids::LayerId;
 use crate::join::{join, join_all};
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::map::tree;
@@ -296,7 +297,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Reads a block whose own copy is bad. If it cannot be had it stays where it is.
-    async fn rescue(&self, victim: &Victim, key: (u32, u64), entry: Entry) -> Option<Buffer> {
+    async fn rescue(&self, victim: &Victim, key: (LayerId, u64), entry: Entry) -> Option<Buffer> {
         let one = Buffer::new(BLOCK_BYTES);
         let (one, result) = self.array.read_block(&victim.columns, entry, one).await;
         if result.is_ok() {

@@ -3,7 +3,7 @@
 mod steps;
 
 use crate::format::body::steps::{Decoder, Encoder};
-use crate::ids::{Generation, SegmentNumber, Sequence};
+use crate::ids::{Generation, LayerId, SegmentNumber, Sequence};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::slices::{SHARDS_MAX, SLICE_BLOCKS};
 use crate::segments::zones::Zone;
@@ -172,7 +172,10 @@ impl Body {
 
 fn read_fold(from: &mut Reader<'_>) -> Result<Option<Fold>, Malformed> {
     let (layer, child) = (from.word()?, from.word()?);
-    Ok((layer != 0).then_some(Fold { layer, child }))
+    Ok((layer != 0).then_some(Fold {
+        layer: LayerId::new(layer),
+        child: LayerId::new(child),
+    }))
 }
 
 /// The first version that has lists behind the snapshots.
@@ -283,9 +286,9 @@ fn read_segment(from: &mut Reader<'_>) -> Result<(SegmentNumber, Segment), Malfo
     Ok((number, segment))
 }
 
-fn write_layer(out: &mut Writer, id: u32, layer: &Layer) {
-    out.number(u64::from(id), 4);
-    out.number(layer.parent.map_or(0, u64::from), 4);
+fn write_layer(out: &mut Writer, id: LayerId, layer: &Layer) {
+    out.number(u64::from(id.get()), 4);
+    out.number(layer.parent.map_or(0, |parent| parent.get().into()), 4);
     out.number(layer.mapped, 8);
     let root = layer.root;
     match root.and_then(|root| Some((root.level, root.mapping.entry()?))) {
@@ -298,9 +301,9 @@ fn write_layer(out: &mut Writer, id: u32, layer: &Layer) {
     }
 }
 
-fn write_redirect(out: &mut Writer, from: u32, redirect: &Redirect) {
-    out.number(u64::from(from), 4);
-    out.number(redirect.to.map_or(0, u64::from), 4);
+fn write_redirect(out: &mut Writer, from: LayerId, redirect: &Redirect) {
+    out.number(u64::from(from.get()), 4);
+    out.number(redirect.to.map_or(0, |heir| heir.get().into()), 4);
     out.number(u64::from(redirect.generation.get()), 4);
 }
 
@@ -308,7 +311,7 @@ fn write_volume(out: &mut Writer, id: u32, volume: &Volume) {
     out.number(u64::from(id), 4);
     out.text(volume.name.as_bytes());
     out.number(volume.blocks, 8);
-    out.number(u64::from(volume.layer), 4);
+    out.number(u64::from(volume.layer.get()), 4);
     out.number(volume.origin.map_or(0, u64::from), 4);
     out.text(&volume.attributes);
     out.number(u64::from(volume.reserved), 1);
@@ -318,7 +321,7 @@ fn write_snapshot(out: &mut Writer, id: u32, snapshot: &Snapshot) {
     out.number(u64::from(id), 4);
     out.text(snapshot.name.as_bytes());
     out.number(snapshot.blocks, 8);
-    out.number(u64::from(snapshot.layer), 4);
+    out.number(u64::from(snapshot.layer.get()), 4);
     out.number(u64::from(snapshot.volume), 4);
 }
 
@@ -330,9 +333,9 @@ fn some(id: u32) -> Option<u32> {
     (id != 0).then_some(id)
 }
 
-fn read_layer(from: &mut Reader<'_>) -> Result<(u32, Layer), Malformed> {
-    let id = from.word()?;
-    let parent = some(from.word()?);
+fn read_layer(from: &mut Reader<'_>) -> Result<(LayerId, Layer), Malformed> {
+    let id = LayerId::new(from.word()?);
+    let parent = some(from.word()?).map(LayerId::new);
     let mapped = from.number(8)?;
     let root = match from.number(1)? {
         0 => None,
@@ -352,9 +355,9 @@ fn read_layer(from: &mut Reader<'_>) -> Result<(u32, Layer), Malformed> {
     Ok((id, layer))
 }
 
-fn read_redirect(from: &mut Reader<'_>) -> Result<(u32, Redirect), Malformed> {
-    let id = from.word()?;
-    let to = some(from.word()?);
+fn read_redirect(from: &mut Reader<'_>) -> Result<(LayerId, Redirect), Malformed> {
+    let id = LayerId::new(from.word()?);
+    let to = some(from.word()?).map(LayerId::new);
     let generation = Generation::new(from.word()?);
     Ok((id, Redirect { to, generation }))
 }
@@ -364,7 +367,7 @@ fn read_volume(from: &mut Reader<'_>) -> Result<(u32, Volume), Malformed> {
     let volume = Volume {
         name: from.name()?,
         blocks: from.number(8)?,
-        layer: from.word()?,
+        layer: LayerId::new(from.word()?),
         origin: some(from.word()?),
         attributes: from.text()?,
         reserved: from.number(1)? & 1 != 0,
@@ -377,7 +380,7 @@ fn read_snapshot(from: &mut Reader<'_>) -> Result<(u32, Snapshot), Malformed> {
     let snapshot = Snapshot {
         name: from.name()?,
         blocks: from.number(8)?,
-        layer: from.word()?,
+        layer: LayerId::new(from.word()?),
         volume: from.word()?,
         taken: None,
     };
@@ -456,7 +459,7 @@ mod tests {
         let tables = Arc::make_mut(&mut body.tables);
         tables.next_id = 30;
         tables.layers.insert(
-            1,
+            LayerId::new(1),
             Layer {
                 parent: None,
                 mapped: 5,
@@ -464,25 +467,28 @@ mod tests {
             },
         );
         tables.layers.insert(
-            2,
+            LayerId::new(2),
             Layer {
-                parent: Some(1),
+                parent: Some(LayerId::new(1)),
                 mapped: 0,
                 root: None,
             },
         );
-        tables.folding = Some(Fold { layer: 1, child: 2 });
+        tables.folding = Some(Fold {
+            layer: LayerId::new(1),
+            child: LayerId::new(2),
+        });
         tables.redirects.insert(
-            9,
+            LayerId::new(9),
             Redirect {
-                to: Some(2),
+                to: Some(LayerId::new(2)),
                 generation: Generation::new(3),
             },
         );
         let volume = Volume {
             name: "a".into(),
             blocks: 9,
-            layer: 2,
+            layer: LayerId::new(2),
             origin: Some(4),
             attributes: vec![1, 2],
             reserved: true,
@@ -491,7 +497,7 @@ mod tests {
         let snapshot = Snapshot {
             name: "s".into(),
             blocks: 9,
-            layer: 1,
+            layer: LayerId::new(1),
             volume: 3,
             taken: Some(1_700_000_000_000),
         };
@@ -554,9 +560,9 @@ mod tests {
         let without = body.segments.remove(SegmentNumber::new(7));
         let without = without.expect("a segment").columns.len();
         assert_eq!(bytes - body.encode().len(), segment_bytes(without));
-        let root = body.tables.layers[&1].root;
+        let root = body.tables.layers[&LayerId::new(1)].root;
         let layers = &mut Arc::make_mut(&mut body.tables).layers;
-        layers.change_some(0, usize::MAX, |_, layer| layer.root = root);
+        layers.change_some(LayerId::LEAST, usize::MAX, |_, layer| layer.root = root);
         let bytes = body.encode().len();
         body.tables = Arc::default();
         let least = tables_bytes(&body.tables);

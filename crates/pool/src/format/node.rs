@@ -1,5 +1,6 @@
 //! A node of a layer's map: up to 254 records sorted by block number.
 
+use crate::ids::LayerId;
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping, VOLUME_BLOCKS_MAX};
 use block::Buffer;
 use std::ops::Range;
@@ -108,12 +109,12 @@ pub(crate) struct Node {
 
 impl Node {
     /// A node of `layer` at `level` (0: leaf). At most [`NODE_RECORDS`] records, sorted.
-    pub fn build(layer: u32, level: u8, records: &[NodeRecord]) -> Node {
+    pub fn build(layer: LayerId, level: u8, records: &[NodeRecord]) -> Node {
         let mut bytes = Buffer::zeroed(BLOCK_BYTES);
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = level;
         bytes[6..8].copy_from_slice(&(records.len() as u16).to_le_bytes());
-        bytes[8..12].copy_from_slice(&layer.to_le_bytes());
+        bytes[8..12].copy_from_slice(&layer.get().to_le_bytes());
         let first = records.first().map_or(0, |record| record.block);
         bytes[16..24].copy_from_slice(&first.to_le_bytes());
         let (slots, _) = bytes[HEADER_BYTES..].as_chunks_mut();
@@ -264,7 +265,7 @@ mod tests {
             let blocks: Vec<u64> = blocks.collect();
             let hole = |&block: &u64| NodeRecord::run(block..block + 1, Mapping::Hole);
             let records: Vec<NodeRecord> = blocks.iter().map(hole).collect();
-            let node = Node::build(1, 0, &records);
+            let node = Node::build(LayerId::new(1), 0, &records);
             for (index, offset) in asked {
                 let near = blocks.get(index.index(blocks.len().max(1))).copied().unwrap_or(1);
                 let block = (near + offset).saturating_sub(1);
@@ -294,7 +295,7 @@ mod tests {
             })
             .collect();
         assert_eq!(NODE_RECORDS, 254);
-        let node = Node::build(6, 1, &records);
+        let node = Node::build(LayerId::new(6), 1, &records);
         assert_eq!((node.level(), node.len()), (1, 254));
         assert_eq!(node.records().collect::<Vec<_>>(), records);
         assert_eq!(node.rank(records[9].block), 10);
@@ -321,6 +322,6 @@ mod tests {
     #[test]
     fn a_node_says_something_up_to_the_end_of_its_last_run() {
         let run = NodeRecord::run(10..500, Mapping::Hole);
-        assert_eq!(Node::build(1, 0, &[run]).blocks(), 10..500);
+        assert_eq!(Node::build(LayerId::new(1), 0, &[run]).blocks(), 10..500);
     }
 }

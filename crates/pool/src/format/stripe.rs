@@ -1,7 +1,7 @@
 //! The stripe header: which blocks a stripe holds, and proof that this pool wrote it just here.
 
 use crate::format::plausible::COUNT_MAX;
-use crate::ids::{Generation, SegmentNumber, Sequence, ShardId};
+use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId};
 use crate::location::{BLOCK_BYTES, Location, VOLUME_BLOCKS_MAX};
 use crate::mutation::Mutation;
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -63,25 +63,33 @@ const KIND_PAD: u8 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// A block that the host wrote.
-    Data { layer: u32, block: u64, crc: u32 },
+    Data {
+        layer: LayerId,
+        block: u64,
+        crc: u32,
+    },
     /// A live block brought here from a segment that is being cleaned; counts only if the map
     /// still says `from`, in the segment's life `generation`.
     Moved {
-        layer: u32,
+        layer: LayerId,
         block: u64,
         crc: u32,
         from: Location,
         generation: Generation,
     },
     /// Blocks that the host gave back; owns no block of the stripe.
-    Hole { layer: u32, block: u64, blocks: u32 },
+    Hole {
+        layer: LayerId,
+        block: u64,
+        blocks: u32,
+    },
     /// A block of zeroes that fills up the last row.
     Pad { crc: u32 },
 }
 
 impl Record {
     /// Layer, block number and checksum of a block of a host.
-    pub fn owner(&self) -> Option<(u32, u64, u32)> {
+    pub fn owner(&self) -> Option<(LayerId, u64, u32)> {
         match *self {
             Record::Data { layer, block, crc }
             | Record::Moved {
@@ -199,7 +207,7 @@ impl Header {
         };
         for record in &self.records {
             match *record {
-                Record::Data { layer, block, crc } => push(raw(KIND_DATA, block, layer, crc)),
+                Record::Data { layer, block, crc } => push(raw(KIND_DATA, block, layer.get(), crc)),
                 Record::Moved {
                     layer,
                     block,
@@ -207,7 +215,7 @@ impl Header {
                     from,
                     generation,
                 } => {
-                    push(raw(KIND_MOVED, block, layer, crc));
+                    push(raw(KIND_MOVED, block, layer.get(), crc));
                     push(raw(KIND_FROM, from.pack(), generation.get(), 0));
                 }
                 Record::Hole {
@@ -215,7 +223,7 @@ impl Header {
                     block,
                     blocks,
                 } => {
-                    push(raw(KIND_HOLE, block, layer, blocks));
+                    push(raw(KIND_HOLE, block, layer.get(), blocks));
                 }
                 Record::Pad { crc } => push(raw(KIND_PAD, 0, 0, crc)),
             }
@@ -306,7 +314,7 @@ fn split(raw: &Raw) -> (u8, u64) {
 
 fn decode_record(first: Raw, more: &mut impl Iterator<Item = Raw>) -> Option<Record> {
     let (kind, block) = split(&first);
-    let (layer, value) = (first.layer.get(), first.value.get());
+    let (layer, value) = (LayerId::new(first.layer.get()), first.value.get());
     Some(match kind {
         KIND_DATA => Record::Data {
             layer,
@@ -359,12 +367,12 @@ mod tests {
             newest: 9,
             records: vec![
                 Record::Data {
-                    layer: 1,
+                    layer: LayerId::new(1),
                     block: 5,
                     crc: 6,
                 },
                 Record::Moved {
-                    layer: 2,
+                    layer: LayerId::new(2),
                     block: (1 << 40) - 1,
                     crc: 7,
                     from: Location {
@@ -375,7 +383,7 @@ mod tests {
                     generation: Generation::new(2),
                 },
                 Record::Hole {
-                    layer: 1,
+                    layer: LayerId::new(1),
                     block: 100,
                     blocks: u32::MAX,
                 },

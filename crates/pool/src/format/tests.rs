@@ -3,7 +3,7 @@
 use crate::format::body::{Body, Decided, DecidedLog};
 use crate::format::node::{Node, NodeRecord};
 use crate::format::{stripe, superblock};
-use crate::ids::{Generation, SegmentNumber, Sequence, ShardId};
+use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState};
@@ -169,15 +169,22 @@ fn sample() -> Body {
         mapped,
         root,
     };
-    tables.layers.insert(1, layer(None, 5, root));
-    tables.layers.insert(2, layer(Some(1), 0, None));
-    let (to, generation) = (Some(2), Generation::new(3));
-    tables.redirects.insert(9, Redirect { to, generation });
-    tables.folding = Some(Fold { layer: 1, child: 2 });
+    tables.layers.insert(LayerId::new(1), layer(None, 5, root));
+    tables
+        .layers
+        .insert(LayerId::new(2), layer(Some(LayerId::new(1)), 0, None));
+    let (to, generation) = (Some(LayerId::new(2)), Generation::new(3));
+    tables
+        .redirects
+        .insert(LayerId::new(9), Redirect { to, generation });
+    tables.folding = Some(Fold {
+        layer: LayerId::new(1),
+        child: LayerId::new(2),
+    });
     let volume = Volume {
         name: "a volume".into(),
         blocks: 99,
-        layer: 2,
+        layer: LayerId::new(2),
         origin: Some(4),
         reserved: true,
         attributes: vec![1, 2],
@@ -186,7 +193,7 @@ fn sample() -> Body {
     let snapshot = Snapshot {
         name: "a snapshot".into(),
         blocks: 98,
-        layer: 1,
+        layer: LayerId::new(1),
         volume: 3,
         taken: Some(1 << 40),
     };
@@ -345,7 +352,7 @@ fn the_page_has_map_nodes_as_they_are() {
         NodeRecord::run(block + 1..block + 8, Mapping::Hole),
         NodeRecord::run(block + 8..block + 9, Mapping::Lost),
     ];
-    let node = Node::build(6, 1, &records);
+    let node = Node::build(LayerId::new(6), 1, &records);
     let magic = u64::from(u32::from_le_bytes(*b"FYMN"));
     let record = |block, location, checksum| {
         as_the_page_says(
@@ -397,19 +404,19 @@ fn the_page_has_the_records_of_a_stripe_as_they_are() {
         newest: 3,
         records: vec![
             Record::Data {
-                layer: 21,
+                layer: LayerId::new(21),
                 block: 22,
                 crc: 23,
             },
             Record::Moved {
-                layer: 31,
+                layer: LayerId::new(31),
                 block: 32,
                 crc: 33,
                 from: AT,
                 generation: Generation::new(34),
             },
             Record::Hole {
-                layer: 41,
+                layer: LayerId::new(41),
                 block: 42,
                 blocks: 43,
             },

@@ -110,8 +110,10 @@ impl NodeCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::SegmentNumber;
+    use crate::ids::{LayerId, SegmentNumber};
     use crate::location::Location;
+
+    const LAYER: LayerId = LayerId::new(1);
 
     #[test]
     fn what_others_made_leaves_room_for_what_is_used() {
@@ -124,7 +126,7 @@ mod tests {
             },
             crc: number,
         };
-        let made = |number| (entry(number), Arc::new(Node::build(1, 0, &[])));
+        let made = |number| (entry(number), Arc::new(Node::build(LAYER, 0, &[])));
         cache.insert_made((0..4).map(made));
         for number in 0..4 {
             assert!(cache.get(entry(number)).is_some());
@@ -146,7 +148,7 @@ mod tests {
             crc: number,
         };
         for number in 0..100 {
-            cache.insert(entry(number), Arc::new(Node::build(1, 0, &[])));
+            cache.insert(entry(number), Arc::new(Node::build(LAYER, 0, &[])));
             assert!(cache.get(entry(0)).is_some());
             assert!(cache.len() <= 16);
         }
@@ -168,7 +170,7 @@ mod tests {
             },
             crc: number,
         };
-        let node = || Arc::new(Node::build(1, 0, &[]));
+        let node = || Arc::new(Node::build(LAYER, 0, &[]));
         for number in 0..16 {
             cache.insert(entry(number), node());
         }

@@ -7,7 +7,7 @@
 //! that a block which a header calls one's may be the other's by now ([`Tables::folding`]).
 
 use crate::format::node::{NODE_RECORDS, NodeRecord};
-use crate::ids::Generation;
+use crate::ids::{Generation, LayerId};
 use crate::location::{Mapping, VOLUME_BLOCKS_MAX};
 use crate::map::overlay::{Change, Run};
 use crate::map::tree::{self, Laid, NodeSink};
@@ -50,7 +50,7 @@ pub(crate) trait Ledger {
 
 /// Puts deallocations in a layer that has ancestors as holes, where an ancestor may have a block
 /// that would otherwise show through.
-fn with_markers(tables: &Tables, layer: u32, changes: &mut [Change]) {
+fn with_markers(tables: &Tables, layer: LayerId, changes: &mut [Change]) {
     let clears = |change: &&mut Change| matches!(change, Change::Clear { .. });
     let mut cleared = changes.iter_mut().filter(clears).peekable();
     if cleared.peek().is_none() || !has_blocks_below(tables, layer) {
@@ -63,7 +63,7 @@ fn with_markers(tables: &Tables, layer: u32, changes: &mut [Change]) {
 }
 
 /// Whether an ancestor of a layer has a map.
-fn has_blocks_below(tables: &Tables, layer: u32) -> bool {
+fn has_blocks_below(tables: &Tables, layer: LayerId) -> bool {
     let mut ancestor = tables.parent(layer);
     while let Some(found) = ancestor.and_then(|id| tables.layers.get(id)) {
         if !found.is_empty() {
@@ -78,7 +78,7 @@ fn has_blocks_below(tables: &Tables, layer: u32) -> bool {
 pub(crate) async fn lay<S: NodeSink + Ledger>(
     sink: &S,
     tables: &mut Tables,
-    layer: u32,
+    layer: LayerId,
     changes: &mut Vec<Change>,
     towards: Option<Towards>,
 ) -> Result<(), IoError> {
@@ -123,7 +123,7 @@ fn lower(change: &mut Change, hides: bool) {
 async fn apply<S: NodeSink + Ledger>(
     sink: &S,
     tables: &mut Tables,
-    layer: u32,
+    layer: LayerId,
     changes: &[Change],
     laid: Laid,
 ) -> Result<(), IoError> {
@@ -148,7 +148,7 @@ pub(crate) async fn remove_unneeded<S: NodeSink + Ledger>(
     }
     sink.give_way().await;
     let mut removal = Removal::new(tables);
-    let mut unjudged = Some(0);
+    let mut unjudged = Some(LayerId::LEAST);
     while let Some(from) = unjudged {
         sink.give_way().await;
         unjudged = removal.judge_some(tables, from, LAYERS_JUDGED_IN_A_ROW);
@@ -200,7 +200,7 @@ fn foldable<S: Ledger>(sink: &S) -> usize {
 async fn clear_first<S: NodeSink + Ledger>(
     sink: &S,
     tables: &mut Tables,
-    layer: u32,
+    layer: LayerId,
     leaves: usize,
 ) -> Result<usize, IoError> {
     let Some(root) = tables.layers.get(layer).and_then(|layer| layer.root) else {
@@ -214,7 +214,7 @@ async fn clear_first<S: NodeSink + Ledger>(
 async fn clear_before<S: NodeSink + Ledger>(
     sink: &S,
     tables: &mut Tables,
-    layer: u32,
+    layer: LayerId,
     end: Option<u64>,
 ) -> Result<(), IoError> {
     let clear = Change::Clear {
@@ -226,7 +226,7 @@ async fn clear_before<S: NodeSink + Ledger>(
 
 /// Forgets a dropped layer of which nothing is left. What was folded into its parent until then
 /// goes with the parent.
-fn end_dropped(tables: &mut Tables, removal: &mut Removal, layer: u32, generation: Generation) {
+fn end_dropped(tables: &mut Tables, removal: &mut Removal, layer: LayerId, generation: Generation) {
     let ended = tables.layers.get(layer).filter(|found| found.is_empty());
     let Some(parent) = ended.map(|found| found.parent) else {
         return;
@@ -239,7 +239,7 @@ fn end_dropped(tables: &mut Tables, removal: &mut Removal, layer: u32, generatio
 }
 
 fn direction(tables: &Tables, fold: Fold) -> Towards {
-    let mapped = |layer: u32| tables.layers.get(layer).map_or(0, |layer| layer.mapped);
+    let mapped = |layer: LayerId| tables.layers.get(layer).map_or(0, |layer| layer.mapped);
     let mut volumes = tables.volumes.values();
     // What a volume that reserves space has in its own layer is not promised to it any more: that
     // must not become less meanwhile.

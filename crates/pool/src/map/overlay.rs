@@ -1,7 +1,7 @@
 //! The updates that a map does not hold yet: blocks and holes by layer, in log order.
 
 use crate::hashing::{NearSeed, Unseeded};
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{LayerId, SegmentNumber, ShardId};
 use crate::location::{Entry, Location, Mapping};
 use crate::map::holes::{self, Holes};
 use crate::segments::slices::Share;
@@ -134,7 +134,7 @@ pub(crate) type Counted = HashMap<SegmentNumber, u32, Unseeded>;
 /// Updates of all layers since the last freeze.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overlay {
-    layers: BTreeMap<u32, LayerOverlay>,
+    layers: BTreeMap<LayerId, LayerOverlay>,
     updates: usize,
     /// How many it was given, those that replaced others included.
     given: usize,
@@ -156,7 +156,7 @@ impl Overlay {
         self.updates == 0
     }
 
-    pub fn layers(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn layers(&self) -> impl Iterator<Item = LayerId> + '_ {
         self.layers.keys().copied()
     }
 
@@ -176,7 +176,7 @@ impl Overlay {
     }
 
     /// Maps a block; returns the entry it replaces, if that one was in this overlay.
-    pub fn put(&mut self, layer: u32, block: u64, entry: Entry) -> Option<Entry> {
+    pub fn put(&mut self, layer: LayerId, block: u64, entry: Entry) -> Option<Entry> {
         let old = self
             .layers
             .entry(layer)
@@ -190,7 +190,7 @@ impl Overlay {
 
     /// Unmaps the blocks of `range` that are in `share`; returns the entries of this overlay that
     /// it replaces.
-    pub fn clear(&mut self, layer: u32, range: Range<u64>, share: Share) -> Vec<Entry> {
+    pub fn clear(&mut self, layer: LayerId, range: Range<u64>, share: Share) -> Vec<Entry> {
         let overlay = self.layers.entry(layer).or_default();
         let lost = overlay.remove(&range, share);
         let before = overlay.holes.len();
@@ -200,7 +200,7 @@ impl Overlay {
         lost
     }
 
-    pub fn get(&self, layer: u32, block: u64) -> Option<Mapping> {
+    pub fn get(&self, layer: LayerId, block: u64) -> Option<Mapping> {
         let overlay = self.layers.get(&layer)?;
         if let Some(packed) = overlay.blocks.get(&block) {
             return Some(Mapping::Block((*packed).into()));
@@ -209,7 +209,7 @@ impl Overlay {
     }
 
     /// Writes down what is said about the blocks from `start` on, where nothing is said yet.
-    pub fn fill(&self, layer: u32, start: u64, found: &mut [Option<Mapping>]) {
+    pub fn fill(&self, layer: LayerId, start: u64, found: &mut [Option<Mapping>]) {
         if let [one] = found {
             *one = one.or_else(|| self.get(layer, start));
             return;
@@ -235,7 +235,7 @@ impl Overlay {
     }
 
     /// Forgets a layer; returns the entries it had.
-    pub fn remove_layer(&mut self, layer: u32) -> Vec<Entry> {
+    pub fn remove_layer(&mut self, layer: LayerId) -> Vec<Entry> {
         let Some(overlay) = self.layers.remove(&layer) else {
             return Vec::new();
         };
@@ -299,7 +299,7 @@ impl Overlay {
 /// Others have their turns meanwhile: nobody may change the overlays.
 pub(crate) async fn changes_of<'a>(
     overlays: impl IntoIterator<Item = &'a Overlay>,
-    layer: u32,
+    layer: LayerId,
     memory: Vec<Change>,
 ) -> Vec<Change> {
     let mut all = memory;
@@ -366,6 +366,8 @@ mod tests {
     use proptest::prelude::*;
     use reactor::Reactor;
 
+    const LAYER: LayerId = LayerId::new(1);
+
     fn entry(number: u32) -> Entry {
         Entry {
             at: Location {
@@ -389,7 +391,7 @@ mod tests {
             for (number, (put, start, len)) in steps.into_iter().enumerate() {
                 if put {
                     let entry = entry(number as u32);
-                    let old = overlay.put(1, start, entry);
+                    let old = overlay.put(LAYER, start, entry);
                     let expected = match model[start as usize] {
                         Some(Mapping::Block(old)) => Some(old),
                         _ => None,
@@ -397,7 +399,7 @@ mod tests {
                     prop_assert_eq!(old, expected);
                     model[start as usize] = Some(Mapping::Block(entry));
                 } else {
-                    overlay.clear(1, start..start + len, share);
+                    overlay.clear(LAYER, start..start + len, share);
                     for block in start..start + len {
                         if share.owner(block) == share.shard {
                             model[block as usize] = Some(Mapping::Hole);
@@ -405,12 +407,12 @@ mod tests {
                     }
                 }
                 for (block, expected) in model.iter().enumerate() {
-                    prop_assert_eq!(overlay.get(1, block as u64), *expected);
+                    prop_assert_eq!(overlay.get(LAYER, block as u64), *expected);
                 }
                 let said = Some(Mapping::Block(entry(u32::MAX)));
                 let mut found = [None; 30];
                 found[7] = said;
-                overlay.fill(1, start, &mut found[..len as usize + 10]);
+                overlay.fill(LAYER, start, &mut found[..len as usize + 10]);
                 for (offset, found) in found[..len as usize + 10].iter().enumerate() {
                     let at = (start as usize + offset).min(83);
                     let expected = if offset == 7 { said } else { model[at] };
@@ -420,7 +422,7 @@ mod tests {
             let mut rebuilt = [None; 84];
             let said_before = vec![Change::Clear { start: 0, end: 9 }];
             let mut last = 0;
-            let changes = Reactor::simulated(1).run(changes_of([&overlay], 1, said_before));
+            let changes = Reactor::simulated(1).run(changes_of([&overlay], LAYER, said_before));
             for change in changes {
                 prop_assert!(change.start() >= last && change.end() > change.start());
                 last = change.end();

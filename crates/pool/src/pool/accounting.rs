@@ -7,7 +7,7 @@
 
 use crate::error::PoolError;
 use crate::format::node::NodeRecord;
-use crate::ids::{SnapshotId, VolumeId};
+use crate::ids::{LayerId, SnapshotId, VolumeId};
 use crate::location::{BLOCK_BYTES, Mapping};
 use crate::map::tree;
 use crate::pool::Pool;
@@ -69,7 +69,7 @@ struct Reader {
 
 /// Layers that stand on one, and who reads them, as they are being counted.
 struct Family {
-    base: u32,
+    base: LayerId,
     /// Somebody reads them.
     named: bool,
     /// Those that have been there all the time: others are in the account of nobody.
@@ -98,10 +98,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
 }
 
 /// The layers that stand on each that stands on none, itself first, each after its parent.
-fn families(tables: &Tables) -> BTreeMap<u32, Vec<u32>> {
+fn families(tables: &Tables) -> BTreeMap<LayerId, Vec<LayerId>> {
     // In the order of their numbers: those below come first.
-    let mut bases: Vec<(u32, u32)> = Vec::with_capacity(tables.layers.len());
-    let mut families: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut bases: Vec<(LayerId, LayerId)> = Vec::with_capacity(tables.layers.len());
+    let mut families: BTreeMap<LayerId, Vec<LayerId>> = BTreeMap::new();
     for (id, layer) in &tables.layers {
         let below = |parent| bases.binary_search_by_key(&parent, |(layer, _)| *layer);
         let base = layer.parent.and_then(|parent| below(parent).ok());
@@ -113,8 +113,8 @@ fn families(tables: &Tables) -> BTreeMap<u32, Vec<u32>> {
 }
 
 /// Volumes and snapshots that begin with layers of a family, which is in the order of its numbers.
-fn readers(tables: &Tables, family: &[u32]) -> Vec<Reader> {
-    let place = |layer: u32| family.binary_search(&layer).ok();
+fn readers(tables: &Tables, family: &[LayerId]) -> Vec<Reader> {
+    let place = |layer: LayerId| family.binary_search(&layer).ok();
     let reader = |top: Top<'_>| {
         Some(Reader {
             name: top.holder,
@@ -126,7 +126,7 @@ fn readers(tables: &Tables, family: &[u32]) -> Vec<Reader> {
 }
 
 /// The layer on which that of a volume or snapshot stands.
-fn base_of(tables: &Tables, name: Holder) -> Option<u32> {
+fn base_of(tables: &Tables, name: Holder) -> Option<LayerId> {
     let mut at = match name {
         Holder::Volume(id) => tables.volumes.get(id.0)?.layer,
         Holder::Snapshot(id) => tables.snapshots.get(id.0)?.layer,
@@ -146,7 +146,7 @@ impl Family {
             let bases = self.names.iter().rev();
             self.base = bases.filter_map(|name| base_of(tables, *name)).next()?;
         }
-        let family: Vec<u32> = tables.standing_on(self.base).into_iter().collect();
+        let family: Vec<LayerId> = tables.standing_on(self.base).into_iter().collect();
         let readers = readers(tables, &family);
         let there: BTreeSet<Holder> = readers.iter().map(|reader| reader.name).collect();
         self.names.retain(|name| there.contains(name));
@@ -221,7 +221,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     async fn count_unshared(&self, found: &mut Accounting) -> Vec<Family> {
         let tables = self.state.borrow().tables.clone();
         let tops = tables.tops().map(|top| (top.layer, top.holder));
-        let mut by_layer: Vec<(u32, Holder)> = tops.collect();
+        let mut by_layer: Vec<(LayerId, Holder)> = tops.collect();
         by_layer.sort_unstable();
         reactor::yield_now().await;
         let families = families(&tables);
@@ -232,7 +232,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 reactor::yield_now().await;
                 looked_at = 0;
             }
-            let readers = |layer: u32| {
+            let readers = |layer: LayerId| {
                 let first = by_layer.partition_point(|(of, _)| *of < layer);
                 let all = by_layer[first..].iter();
                 all.take_while(move |(of, _)| *of == layer)

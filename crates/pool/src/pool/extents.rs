@@ -6,7 +6,7 @@
 
 use crate::error::PoolError;
 use crate::format::node::NodeRecord;
-use crate::ids::SnapshotId;
+use crate::ids::{LayerId, SnapshotId};
 use crate::location::{BLOCK_BYTES, Mapping};
 use crate::map::said::{Said, Says};
 use crate::map::tree;
@@ -155,7 +155,7 @@ fn bytes_of(run: &Range<u64>) -> (u64, u64) {
 
 /// The layers that only one of two has, those of the first and those of the second, the uppermost
 /// first each. A layer has a higher number than the one it stands on.
-fn apart(tables: &Tables, first: u32, second: Option<u32>) -> (Vec<u32>, Vec<u32>) {
+fn apart(tables: &Tables, first: LayerId, second: Option<LayerId>) -> (Vec<LayerId>, Vec<LayerId>) {
     let (mut left, mut right) = (Some(first), second);
     let (mut own, mut others) = (Vec::new(), Vec::new());
     while left != right {
@@ -188,7 +188,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let asked = snapshot_of(tables, snapshot)?;
         let since = since.map(|since| snapshot_of(tables, since)).transpose()?;
         let (own, others) = apart(tables, asked.layer, since.map(|since| since.layer));
-        let root = |id: &u32| tables.layers.get(id)?.root;
+        let root = |id: &LayerId| tables.layers.get(id)?.root;
         Ok(Telling {
             version: state.tables_version,
             own: own.iter().filter_map(root).collect(),

@@ -1,6 +1,6 @@
 //! [`PoolVolume`]: a volume or a snapshot as a block device.
 
-use crate::ids::{SnapshotId, VolumeId};
+use crate::ids::{LayerId, SnapshotId, VolumeId};
 use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
 use crate::shard::core::Core;
 use crate::stripes::buffers::put_together;
@@ -30,7 +30,7 @@ struct Seen {
     /// A deleted volume keeps its last size.
     blocks: u64,
     /// `None` if the volume is gone.
-    layer: Option<u32>,
+    layer: Option<LayerId>,
     reserved: bool,
 }
 
@@ -61,7 +61,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
     }
 
     /// The layer that reads start from.
-    pub(crate) fn layer(&self) -> Result<u32, IoError> {
+    pub(crate) fn layer(&self) -> Result<LayerId, IoError> {
         self.look().layer.ok_or(IoError::DeviceGone)
     }
 
@@ -296,7 +296,7 @@ impl<D: BlockDevice + 'static> BlockDevice for PoolVolume<D> {
 
 impl<D: BlockDevice + 'static> Revised for PoolVolume<D> {
     fn revision(&self) -> u64 {
-        self.layer().map_or(0, u64::from)
+        self.layer().map_or(0, |layer| layer.get().into())
     }
 
     async fn write_to_revision(

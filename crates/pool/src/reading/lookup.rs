@@ -1,5 +1,6 @@
 //! Where blocks are: what memory knows, and the map's nodes on the drives where it does not.
 
+use crate::ids::LayerId;
 use crate::join::join_all;
 use crate::location::Mapping;
 use crate::map::tree;
@@ -22,7 +23,7 @@ enum Lookup {
 
 impl State {
     /// Looks a block up through the layers below `layer`, at one instant.
-    fn lookup(&self, layer: u32, block: u64) -> Lookup {
+    fn lookup(&self, layer: LayerId, block: u64) -> Lookup {
         let mut trees = Vec::new();
         let mut at = Some(layer);
         while let Some(id) = at {
@@ -54,7 +55,7 @@ impl<D: BlockDevice> Core<D> {
     /// trees of that instant stay where they are.
     pub async fn find(
         &self,
-        layer: u32,
+        layer: LayerId,
         start: u64,
         found: &mut [Option<Mapping>],
     ) -> Result<(), IoError> {
@@ -91,7 +92,7 @@ impl<D: BlockDevice> Core<D> {
     /// Where blocks of a volume's layer from `start` on are, if memory knows without asking the
     /// drives: fills `found`, which holds nothing but `None`, and returns of how many of its first
     /// blocks all is known. Those that are `None` or a hole read as zeroes.
-    pub fn peek(&self, layer: u32, start: u64, found: &mut [Option<Mapping>]) -> usize {
+    pub fn peek(&self, layer: LayerId, start: u64, found: &mut [Option<Mapping>]) -> usize {
         let state = self.state.borrow();
         let cache = self.cache.borrow();
         let mut known = found.len();
@@ -117,12 +118,12 @@ impl<D: BlockDevice> Core<D> {
     /// the drives. Those that come in order cost one way through the map for each leaf.
     pub fn peek_own(
         &self,
-        blocks: impl Iterator<Item = (u32, u64)>,
+        blocks: impl Iterator<Item = (LayerId, u64)>,
     ) -> Vec<Option<Option<Mapping>>> {
         let state = self.state.borrow();
         let cache = self.cache.borrow();
-        let mut near: Option<(u32, tree::Leaf<'_>)> = None;
-        let peek = |(layer, block): (u32, u64)| {
+        let mut near: Option<(LayerId, tree::Leaf<'_>)> = None;
+        let peek = |(layer, block): (LayerId, u64)| {
             if let Some(recent) = state.recent(layer, block) {
                 return Some(Some(recent));
             }
@@ -140,7 +141,7 @@ impl<D: BlockDevice> Core<D> {
     }
 
     /// What `layer` itself says about a block.
-    pub async fn find_own(&self, layer: u32, block: u64) -> Result<Option<Mapping>, IoError> {
+    pub async fn find_own(&self, layer: LayerId, block: u64) -> Result<Option<Mapping>, IoError> {
         let root = {
             let state = self.state.borrow();
             if let Some(mapping) = state.recent(layer, block) {

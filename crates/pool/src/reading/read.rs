@@ -1,6 +1,7 @@
 //! Reads of volumes: which blocks of a transfer lie together, each such run read to its place.
 
 use crate::format::node::Node;
+use crate::ids::LayerId;
 use crate::join::join_all;
 use crate::location::{BLOCK_BYTES, Entry, Mapping};
 use crate::map::tree::Nodes;
@@ -58,7 +59,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     pub async fn read_blocks(
         &self,
         of: Holder,
-        layer: u32,
+        layer: LayerId,
         range: BlockRange,
         buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
@@ -94,13 +95,13 @@ impl<D: BlockDevice + 'static> Core<D> {
         (put_together(parts), results.into_iter().collect())
     }
 
-    fn layer_of(&self, of: Holder) -> Result<u32, IoError> {
+    fn layer_of(&self, of: Holder) -> Result<LayerId, IoError> {
         let layer = self.state.borrow().tables.layer_of(of);
         layer.ok_or(IoError::DeviceGone)
     }
 
     /// Where a block is, with the help of those who ask at the same time.
-    async fn find_one(&self, of: Holder, layer: u32, block: u64) -> Result<Found, IoError> {
+    async fn find_one(&self, of: Holder, layer: LayerId, block: u64) -> Result<Found, IoError> {
         if let Some(found) = self.find_batched(layer, block).await {
             return Ok(found);
         }

@@ -1,9 +1,10 @@
 //! What a scrub says it found: totals that are true, and the first places of each kind, so that a
 //! report has a bound however much is lost.
 
+use crate::ids::LayerId;
 use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
 use crate::map::holes::{Runs, add_run};
-use crate::reporting::lost::{Lost, LostBlock, LostNode, ScrubReport};
+use crate::reporting::lost::{Lost, LostNode, ScrubReport};
 use crate::shard::core::Core;
 use crate::volumes::{Holder, Tables};
 use block::{BlockDevice, BlockRange, Lba};
@@ -51,26 +52,26 @@ impl Ranges {
 #[derive(Default)]
 pub(super) struct Losses {
     /// A block may be met twice.
-    by_layer: BTreeMap<u32, Ranges>,
+    by_layer: BTreeMap<LayerId, Ranges>,
     by_holder: BTreeMap<Holder, Ranges>,
     nodes: Vec<LostNode>,
     /// A node may be met twice: where a layer is walked through again, and once for each part.
-    nodes_met: BTreeSet<(u32, u64)>,
+    nodes_met: BTreeSet<(LayerId, u64)>,
     nodes_in_all: u64,
 }
 
 impl Losses {
     /// A block is lost that these read.
-    pub fn lose(&mut self, lost: LostBlock, holders: &[Holder]) {
-        if self.by_layer.entry(lost.layer).or_default().add(lost.block) {
+    pub fn lose(&mut self, layer: LayerId, block: u64, holders: &[Holder]) {
+        if self.by_layer.entry(layer).or_default().add(block) {
             for holder in holders {
-                self.by_holder.entry(*holder).or_default().add(lost.block);
+                self.by_holder.entry(*holder).or_default().add(block);
             }
         }
     }
 
     /// A node is lost that told of the blocks from `start` to `end`, or to the last.
-    pub fn lose_node(&mut self, tables: &Tables, layer: u32, start: u64, end: Option<u64>) {
+    pub fn lose_node(&mut self, tables: &Tables, layer: LayerId, start: u64, end: Option<u64>) {
         if self.nodes_met.contains(&(layer, start)) {
             return;
         }
@@ -82,7 +83,7 @@ impl Losses {
             let end = end.unwrap_or(VOLUME_BLOCKS_MAX);
             let above = holders_above(tables, layer, start).map(|(holder, _)| holder);
             self.nodes.push(LostNode {
-                layer,
+                layer: layer.get(),
                 blocks: BlockRange::new(Lba(start), end - start),
                 holders: above.collect(),
             });
@@ -107,9 +108,9 @@ impl Losses {
 /// that it begins at.
 fn holders_above(
     tables: &Tables,
-    layer: u32,
+    layer: LayerId,
     block: u64,
-) -> impl Iterator<Item = (Holder, u32)> + '_ {
+) -> impl Iterator<Item = (Holder, LayerId)> + '_ {
     let above = tables.tops_above(layer);
     let reaching = above.filter(move |top| block < top.blocks);
     reaching.map(|top| (top.holder, top.layer))
@@ -118,12 +119,17 @@ fn holders_above(
 impl<D: BlockDevice> Core<D> {
     /// Who reads a block of this shard's that `layer` has at `entry`; `None` if it has it there no
     /// more.
-    pub async fn readers_of(&self, layer: u32, block: u64, entry: Entry) -> Option<Vec<Holder>> {
+    pub async fn readers_of(
+        &self,
+        layer: LayerId,
+        block: u64,
+        entry: Entry,
+    ) -> Option<Vec<Holder>> {
         let found = self.find_own(layer, block).await;
         if found != Ok(Some(Mapping::Block(entry))) {
             return None;
         }
-        let above: Vec<(Holder, u32)> = {
+        let above: Vec<(Holder, LayerId)> = {
             let state = self.state.borrow();
             holders_above(&state.tables, layer, block).collect()
         };
@@ -134,8 +140,8 @@ impl<D: BlockDevice> Core<D> {
 
     /// The layers on `layer` from which its block is not seen: they say something about it, or one
     /// between does. Each is asked once.
-    async fn hidden_from(&self, layer: u32, block: u64) -> BTreeSet<u32> {
-        let above: Vec<(u32, Option<u32>)> = {
+    async fn hidden_from(&self, layer: LayerId, block: u64) -> BTreeSet<LayerId> {
+        let above: Vec<(LayerId, Option<LayerId>)> = {
             let state = self.state.borrow();
             let standing = state.tables.standing_on(layer).into_iter();
             let above = standing.filter(|id| *id != layer);
@@ -164,20 +170,16 @@ mod tests {
     #[test]
     fn however_much_is_lost_the_total_is_true_and_what_is_told_is_bounded() {
         let mut losses = Losses::default();
-        let holder = Holder::Volume(VolumeId(7));
+        let (holder, layer) = (Holder::Volume(VolumeId(7)), LayerId::new(1));
         for block in (0..3 * RANGES_KEPT as u64).rev() {
-            let lost = LostBlock {
-                layer: 1,
-                block: 2 * block,
-            };
-            losses.lose(lost, &[holder]);
+            losses.lose(layer, 2 * block, &[holder]);
         }
         for block in 1..9 {
-            losses.lose(LostBlock { layer: 1, block }, &[holder]);
+            losses.lose(layer, block, &[holder]);
         }
         let tables = Tables::default();
         for node in 0..1000 {
-            losses.lose_node(&tables, 1, node, Some(node + 1));
+            losses.lose_node(&tables, layer, node, Some(node + 1));
         }
         let mut report = ScrubReport::default();
         losses.tell(&mut report);

@@ -17,7 +17,7 @@
 use crate::drives::redundancy;
 use crate::error::PoolError;
 use crate::format::node::Node;
-use crate::ids::SegmentNumber;
+use crate::ids::{LayerId, SegmentNumber};
 use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
 use crate::map::tree::Nodes;
 use crate::recovery::image::Image;
@@ -74,7 +74,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     /// Goes from a layer's root to the leaf of `block`. Returns by which tables, too.
-    async fn step(&self, layer: u32, block: u64, scrub: &Scrub) -> Result<(u64, Step), PoolError> {
+    async fn step(
+        &self,
+        layer: LayerId,
+        block: u64,
+        scrub: &Scrub,
+    ) -> Result<(u64, Step), PoolError> {
         let _reading = self.reading();
         let (version, root) = {
             let state = self.state.borrow();
@@ -154,7 +159,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Node::parse(buffer).map(Arc::new).ok_or(IoError::Internal)
     }
 
-    fn note(&self, layer: u32, step: &Step, scrub: &mut Scrub) {
+    fn note(&self, layer: LayerId, step: &Step, scrub: &mut Scrub) {
         self.with_live(|live| {
             live.came_to(&step.seen);
             step.blocks
@@ -228,7 +233,7 @@ fn good_nodes(image: &Image, row: u32, nodes: &[Option<u32>]) -> Option<Vec<Buff
 }
 
 /// Blocks of a leaf that are where no header tells of them.
-fn strays(layer: u32, leaf: &Node, scrub: &Scrub) -> Vec<Live> {
+fn strays(layer: LayerId, leaf: &Node, scrub: &Scrub) -> Vec<Live> {
     let stray = |record: crate::format::node::NodeRecord| match record.mapping {
         Mapping::Block(entry) if scrub.gaps.has(entry.at) => Some((layer, record.block, entry)),
         _ => None,

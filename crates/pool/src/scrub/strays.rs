@@ -8,7 +8,6 @@
 use crate::error::PoolError;
 use crate::ids::{Generation, SegmentNumber, ShardId};
 use crate::location::Location;
-use crate::reporting::lost::LostBlock;
 use crate::scrub::Scrub;
 use crate::segments::runs::Live;
 use crate::shard::coordinator::Coordinator;
@@ -87,7 +86,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             if self.is_readable(&columns, entry).await? {
                 readable.push((layer, block, entry));
             } else if let Some((layer, readers)) = self.find_readers(layer, block, entry).await {
-                scrub.losses.lose(LostBlock { layer, block }, &readers);
+                scrub.losses.lose(layer, block, &readers);
                 self.lose_block(layer, block);
             }
         }

@@ -1,5 +1,6 @@
 //! [`Admitted`]: the space that writes under way may take. No I/O.
 
+use crate::ids::LayerId;
 use crate::volumes::Volume;
 
 /// Blocks that writes may have added to what lives since the last checkpoint.
@@ -112,7 +113,7 @@ pub(crate) enum Backing {
     /// It is promised to the volume.
     Promised,
     /// The layer on top of the volume holds some of the blocks, which do not count.
-    Held { layer: u32 },
+    Held { layer: LayerId },
 }
 
 impl Backing {

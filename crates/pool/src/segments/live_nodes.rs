@@ -1,7 +1,7 @@
 //! [`LiveNodes`]: what a scrub has learnt of the segments so far: the nodes that live in those of
 //! the maps, and how much the maps have in those of data. No I/O.
 
-use crate::ids::{Generation, SegmentNumber};
+use crate::ids::{Generation, LayerId, SegmentNumber};
 use crate::location::{Entry, Location};
 use crate::segments::{LiveChanges, Segment, Segments};
 use crate::volumes::Tables;
@@ -19,8 +19,8 @@ pub(crate) struct LiveNodes {
     /// These segments, and in each the nodes that live, with their checksums.
     nodes: BTreeMap<SegmentNumber, BTreeMap<Spot, u32>>,
     /// Layers that have yet to be walked through.
-    unwalked: BTreeSet<u32>,
-    walking: Option<u32>,
+    unwalked: BTreeSet<LayerId>,
+    walking: Option<LayerId>,
     /// What the walk and merges say of data.
     pub recount: Recount,
 }
@@ -102,7 +102,7 @@ impl LiveNodes {
     }
 
     /// The layer that is to be walked through next.
-    pub fn walk_next(&mut self) -> Option<u32> {
+    pub fn walk_next(&mut self) -> Option<LayerId> {
         self.walking = self.unwalked.pop_first();
         self.walking
     }

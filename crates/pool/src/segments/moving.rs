@@ -2,6 +2,7 @@
 //! looks here, and every block moved does so three times. No I/O.
 
 use crate::hashing::Seed;
+use crate::ids::LayerId;
 use crate::location::Location;
 use crate::segments::slices::Share;
 use std::collections::HashMap;
@@ -11,12 +12,12 @@ use std::ops::Range;
 /// Where each of them was when it was marked, by layer and number.
 #[derive(Debug, Default)]
 pub(crate) struct Moving {
-    blocks: HashMap<(u32, u64), Location, Seed>,
+    blocks: HashMap<(LayerId, u64), Location, Seed>,
 }
 
 impl Moving {
     /// Marks a block that lives at `at`. False if it is on its way already.
-    pub fn begin(&mut self, layer: u32, block: u64, at: Location) -> bool {
+    pub fn begin(&mut self, layer: LayerId, block: u64, at: Location) -> bool {
         match self.blocks.entry((layer, block)) {
             Entry::Vacant(place) => {
                 place.insert(at);
@@ -27,12 +28,12 @@ impl Moving {
     }
 
     /// Where a block was that nobody wrote or gave back since it was marked.
-    pub fn from(&self, layer: u32, block: u64) -> Option<Location> {
+    pub fn from(&self, layer: LayerId, block: u64) -> Option<Location> {
         self.blocks.get(&(layer, block)).copied()
     }
 
     /// Takes a mark off.
-    pub fn end(&mut self, layer: u32, block: u64) {
+    pub fn end(&mut self, layer: LayerId, block: u64) {
         // Mostly nothing is being cleaned.
         if !self.blocks.is_empty() {
             self.blocks.remove(&(layer, block));
@@ -40,7 +41,7 @@ impl Moving {
     }
 
     /// Takes the mark off a block that was marked at `from`. True if it was there.
-    pub fn arrive(&mut self, layer: u32, block: u64, from: Location) -> bool {
+    pub fn arrive(&mut self, layer: LayerId, block: u64, from: Location) -> bool {
         match self.blocks.entry((layer, block)) {
             Entry::Occupied(held) if *held.get() == from => {
                 held.remove();
@@ -51,7 +52,7 @@ impl Moving {
     }
 
     /// Takes the marks off those blocks of a range that are in `share`.
-    pub fn end_all(&mut self, layer: u32, blocks: Range<u64>, share: Share) {
+    pub fn end_all(&mut self, layer: LayerId, blocks: Range<u64>, share: Share) {
         if blocks.end - blocks.start <= self.blocks.len() as u64 {
             for block in share.pieces(blocks).flatten() {
                 self.blocks.remove(&(layer, block));
@@ -97,6 +98,7 @@ mod tests {
             let share = Share { slice_blocks: 4, shards, shard: ShardId(shards / 2) };
             let (mut moving, mut model) = (Moving::default(), BTreeMap::new());
             for (turn, (step, layer, block, length)) in (0..).zip(steps) {
+                let layer = LayerId::new(layer);
                 let key = (layer, block);
                 match step {
                     0 => {

@@ -1,5 +1,6 @@
 //! Runs: blocks of a segment that are worth one read together, and cut out of it. No I/O.
 
+use crate::ids::LayerId;
 use crate::location::{BLOCK_BYTES, Entry};
 use block::Buffer;
 
@@ -9,7 +10,7 @@ const GAP_ROWS: u32 = 4;
 const RUN_ROWS: u32 = 64;
 
 /// A block that lives: its owner, and where it is.
-pub(crate) type Live = (u32, u64, Entry);
+pub(crate) type Live = (LayerId, u64, Entry);
 
 /// Rows of a victim's first column, which has all headers.
 pub(crate) struct Rows {
@@ -92,7 +93,7 @@ mod tests {
                     column: (state >> 60) as u8 % 5,
                     row: (state >> 33) as u32 % 3000,
                 };
-                (1, 0, Entry { at, crc: 0 })
+                (LayerId::new(1), 0, Entry { at, crc: 0 })
             })
             .collect();
         live.sort_unstable_by_key(|(_, _, entry)| (entry.at.column, entry.at.row));

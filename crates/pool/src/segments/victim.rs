@@ -1,6 +1,6 @@
 //! [`Victim`]: a segment that is being cleaned, and what is known of it in the end. No I/O.
 
-use crate::ids::{Generation, SegmentNumber};
+use crate::ids::{Generation, LayerId, SegmentNumber};
 use crate::mutation::Mutation;
 use crate::segments::runs::Rows;
 use crate::segments::zones::Zone;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 const UNMAPPED_MAX: usize = 64;
 
 /// A block of a layer of which no node tells where it is: the one that did cannot be read.
-pub(crate) type Unmapped = (u32, u64);
+pub(crate) type Unmapped = (LayerId, u64);
 
 /// A segment that is being cleaned, and how far that has got.
 pub(crate) struct Victim {

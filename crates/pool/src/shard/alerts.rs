@@ -1,6 +1,7 @@
 //! What becomes an event: space, the state of the pool, drives, rebuilds, lost blocks.
 
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member};
+use crate::ids::LayerId;
 use crate::location::BLOCK_BYTES;
 use crate::reporting::event::PoolEvent;
 use crate::reporting::lost::LostBlock;
@@ -57,7 +58,7 @@ fn mark(used: u64, usable: u64, before: u8, refused_at: u64) -> u8 {
 }
 
 /// Names of the volumes and snapshots that a layer is part of.
-fn holders(tables: &Tables, layer: u32) -> Vec<String> {
+fn holders(tables: &Tables, layer: LayerId) -> Vec<String> {
     let above = tables.tops_above(layer);
     above.map(|top| top.name.to_owned()).collect()
 }
@@ -220,14 +221,17 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// A block of `layer` cannot be read with all the redundancy there is.
-    pub fn lose_block(&self, layer: u32, block: u64) {
+    pub fn lose_block(&self, layer: LayerId, block: u64) {
         self.lose_blocks(layer, block, 1);
     }
 
     /// As many from `block` on: where they are cannot be read.
-    pub fn lose_blocks(&self, layer: u32, block: u64, blocks: u64) {
+    pub fn lose_blocks(&self, layer: LayerId, block: u64, blocks: u64) {
         let holders = || holders(&self.state.borrow().tables, layer);
-        let lost = LostBlock { layer, block };
+        let lost = LostBlock {
+            layer: layer.get(),
+            block,
+        };
         self.array.events.lose(lost, blocks, holders);
     }
 }

@@ -7,7 +7,7 @@
 use crate::error::PoolError;
 use crate::format::drive_layout::DriveLayout;
 use crate::format::node::Node;
-use crate::ids::{SegmentNumber, Sequence, ShardId};
+use crate::ids::{LayerId, SegmentNumber, Sequence, ShardId};
 use crate::level::Level;
 use crate::location::Entry;
 use crate::map::overlay::Overlay;
@@ -139,7 +139,7 @@ pub(crate) enum Order {
     Open,
     /// The gate is closed: set the updates aside.
     Freeze {
-        cut_off: Vec<(u32, Range<u64>)>,
+        cut_off: Vec<(LayerId, Range<u64>)>,
         /// Write no segment any further.
         seal: bool,
         reply: Sender<Frozen>,
@@ -177,7 +177,7 @@ pub(crate) enum Order {
     Room(u64, Sender<()>),
     /// Who reads a block of a layer; nothing if it is not where it was.
     Readers {
-        layer: u32,
+        layer: LayerId,
         block: u64,
         entry: Entry,
         reply: Sender<Option<Vec<Holder>>>,

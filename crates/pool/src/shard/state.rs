@@ -1,7 +1,7 @@
 //! [`State`]: everything of a shard that changes, and the rules by which it does. No I/O.
 
 use crate::format::stripe::Record;
-use crate::ids::{SegmentNumber, Sequence, ShardId, StripeId};
+use crate::ids::{LayerId, SegmentNumber, Sequence, ShardId, StripeId};
 use crate::location::{Entry, Location, Mapping};
 use crate::map::overlay::{Counted, Overlay};
 use crate::mutation::Mutation;
@@ -109,7 +109,7 @@ pub(crate) struct State {
 #[derive(Default)]
 pub(crate) struct AtFreeze {
     /// Blocks of layers that are cut off, and read as zeroes if they ever come back.
-    pub cut_off: Vec<(u32, Range<u64>)>,
+    pub cut_off: Vec<(LayerId, Range<u64>)>,
     /// Segments are written no further.
     pub seal: bool,
 }
@@ -228,7 +228,7 @@ impl State {
     pub fn replace_tables(&mut self, tables: Arc<Tables>) {
         let before = std::mem::replace(&mut self.tables, tables);
         self.tables_changed();
-        let written: Vec<u32> = self.overlay.layers().collect();
+        let written: Vec<LayerId> = self.overlay.layers().collect();
         for layer in written {
             let gone = !self.tables.layers.contains_key(layer);
             if !gone || !before.layers.contains_key(layer) {
@@ -246,7 +246,7 @@ impl State {
     }
 
     /// Maps a block that a stripe brought.
-    pub fn map_block(&mut self, layer: u32, block: u64, entry: Entry) {
+    pub fn map_block(&mut self, layer: LayerId, block: u64, entry: Entry) {
         if let Some(old) = self.overlay.put(layer, block, entry) {
             self.segments.overlay_lost(old);
         }
@@ -259,7 +259,7 @@ impl State {
         &mut self,
         stripe: &Completed,
         share: Share,
-        mut moved: impl FnMut(&mut State, u32, u64, Location) -> bool,
+        mut moved: impl FnMut(&mut State, LayerId, u64, Location) -> bool,
     ) {
         let mut index = 0;
         // Mostly all blocks of a stripe are of one layer.
@@ -303,7 +303,11 @@ impl State {
     }
 
     /// As [`Tables::resolve`]; `known` is the layer that was last asked for, and the answer.
-    fn resolve_again(&self, layer: u32, known: &mut Option<(u32, Option<u32>)>) -> Option<u32> {
+    fn resolve_again(
+        &self,
+        layer: LayerId,
+        known: &mut Option<(LayerId, Option<LayerId>)>,
+    ) -> Option<LayerId> {
         match *known {
             Some((asked, answer)) if asked == layer => answer,
             _ => known.insert((layer, self.tables.resolve(layer))).1,
@@ -311,7 +315,7 @@ impl State {
     }
 
     /// Unmaps blocks that were given back, those in `share`.
-    pub fn unmap(&mut self, share: Share, layer: u32, blocks: Range<u64>) {
+    pub fn unmap(&mut self, share: Share, layer: LayerId, blocks: Range<u64>) {
         if blocks.is_empty() {
             return;
         }
@@ -397,7 +401,7 @@ impl State {
     }
 
     /// What the updates in memory say about a block of `layer` itself.
-    pub fn recent(&self, layer: u32, block: u64) -> Option<Mapping> {
+    pub fn recent(&self, layer: LayerId, block: u64) -> Option<Mapping> {
         let frozen = || match Mutation::ForgetsWhatIsMerged.is_planted() {
             true => None,
             false => self.frozen.get(layer, block),

@@ -1,7 +1,7 @@
 //! What is to be written, on its way into a stripe, and the stripe that it becomes.
 
 use crate::format::stripe::Record;
-use crate::ids::{Generation, SegmentNumber, Sequence, ShardId};
+use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId};
 use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::segments::admitted::Backing;
@@ -106,7 +106,7 @@ pub(crate) struct Move {
 
 impl Move {
     /// Layer and number of the block.
-    pub fn owner(&self) -> Option<(u32, u64)> {
+    pub fn owner(&self) -> Option<(LayerId, u64)> {
         self.record.owner().map(|(layer, block, _)| (layer, block))
     }
 }

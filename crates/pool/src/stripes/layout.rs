@@ -127,7 +127,7 @@ pub(crate) fn give_back(owners: Vec<Option<Owner>>, columns: Vec<Vec<Buffer>>) {
 mod tests {
     use super::*;
     use crate::format::stripe::Bounds;
-    use crate::ids::{Generation, SegmentNumber, Sequence, ShardId};
+    use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId};
     use crate::level::Level;
     use crate::stripes::item::Request;
     use std::rc::Rc;
@@ -164,7 +164,7 @@ mod tests {
             requests: Vec::new(),
             moved: false,
         };
-        let (layer, crc) = (1, 0);
+        let (layer, crc) = (LayerId::new(1), 0);
         for ((start, count), request) in [10, 100].into_iter().zip(lengths).zip(&requests) {
             let numbers = start..start + count;
             let data = |block| Record::Data { layer, block, crc };

@@ -1,6 +1,7 @@
 //! [`Removal`]: which layers nobody needs, kept while one after the other goes. Finding the next
 //! one takes a few steps, however many layers there are.
 
+use crate::ids::LayerId;
 use crate::volumes::{Fold, Tables};
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unneeded {
     /// Nothing is above it: its blocks are dead.
-    Drop(u32),
+    Drop(LayerId),
     /// Exactly one layer is above it: merge them.
     Fold(Fold),
 }
@@ -16,13 +17,13 @@ pub(crate) enum Unneeded {
 /// The layers that can go, of tables in which nothing else changes meanwhile.
 pub(crate) struct Removal {
     /// Layers that volumes and snapshots begin with.
-    named: BTreeSet<u32>,
+    named: BTreeSet<LayerId>,
     /// Each layer that has a parent, behind it.
-    above: BTreeSet<(u32, u32)>,
+    above: BTreeSet<(LayerId, LayerId)>,
     /// Nobody names these, and nothing is above them.
-    drops: BTreeSet<u32>,
+    drops: BTreeSet<LayerId>,
     /// Nobody names these, and exactly one layer is above each.
-    folds: BTreeSet<u32>,
+    folds: BTreeSet<LayerId>,
 }
 
 impl Removal {
@@ -40,7 +41,7 @@ impl Removal {
 
     /// Finds out what is to be done with so many layers from a number on. Returns the number of the
     /// next one, if there are more.
-    pub fn judge_some(&mut self, tables: &Tables, from: u32, most: usize) -> Option<u32> {
+    pub fn judge_some(&mut self, tables: &Tables, from: LayerId, most: usize) -> Option<LayerId> {
         let mut layers = tables.layers.iter_from(from).map(|(id, _)| *id);
         for layer in layers.by_ref().take(most) {
             self.judge(layer);
@@ -63,7 +64,7 @@ impl Removal {
     }
 
     /// A layer has gone that stood on `parent`, and nothing stood on it.
-    pub fn dropped(&mut self, layer: u32, parent: Option<u32>) {
+    pub fn dropped(&mut self, layer: LayerId, parent: Option<LayerId>) {
         self.drops.remove(&layer);
         if let Some(parent) = parent {
             self.above.remove(&(parent, layer));
@@ -72,7 +73,7 @@ impl Removal {
     }
 
     /// A layer has gone that stood on `parent`: its only child stands there now.
-    pub fn folded(&mut self, fold: Fold, parent: Option<u32>) {
+    pub fn folded(&mut self, fold: Fold, parent: Option<LayerId>) {
         self.folds.remove(&fold.layer);
         self.above.remove(&(fold.layer, fold.child));
         if let Some(parent) = parent {
@@ -81,19 +82,21 @@ impl Removal {
         }
     }
 
-    fn children(&self, layer: u32) -> impl Iterator<Item = u32> {
-        let all = self.above.range((layer, 0)..=(layer, u32::MAX));
+    fn children(&self, layer: LayerId) -> impl Iterator<Item = LayerId> {
+        let all = self
+            .above
+            .range((layer, LayerId::LEAST)..=(layer, LayerId::MOST));
         all.map(|(_, child)| *child)
     }
 
-    fn only_child(&self, layer: u32) -> Option<u32> {
+    fn only_child(&self, layer: LayerId) -> Option<LayerId> {
         let mut children = self.children(layer);
         let first = children.next()?;
         children.next().is_none().then_some(first)
     }
 
     /// Finds out anew what is to be done with a layer.
-    fn judge(&mut self, layer: u32) {
+    fn judge(&mut self, layer: LayerId) {
         self.folds.remove(&layer);
         if self.named.contains(&layer) {
             return;
@@ -116,14 +119,14 @@ mod tests {
 
     fn removal_of(tables: &Tables) -> Removal {
         let mut removal = Removal::new(tables);
-        assert_eq!(removal.judge_some(tables, 0, usize::MAX), None);
+        assert_eq!(removal.judge_some(tables, LayerId::LEAST, usize::MAX), None);
         removal
     }
 
     /// The same, found by a look at all layers each time.
     fn by_looking(tables: &Tables) -> Option<Unneeded> {
-        let named: BTreeSet<u32> = tables.tops().map(|top| top.layer).collect();
-        let mut above: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let named: BTreeSet<LayerId> = tables.tops().map(|top| top.layer).collect();
+        let mut above: BTreeMap<LayerId, Vec<LayerId>> = BTreeMap::new();
         for (id, layer) in &tables.layers {
             if let Some(parent) = layer.parent {
                 above.entry(parent).or_default().push(*id);
@@ -133,7 +136,7 @@ mod tests {
         if let Some(top) = unnamed.clone().find(|id| !above.contains_key(id)) {
             return Some(Unneeded::Drop(*top));
         }
-        let fold = |layer: &u32| match above.get(layer)?[..] {
+        let fold = |layer: &LayerId| match above.get(layer)?[..] {
             [child] => Some(Fold {
                 layer: *layer,
                 child,

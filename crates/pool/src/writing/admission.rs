@@ -1,6 +1,7 @@
 //! Who may take space: writes are admitted only while what lives, and what is promised to volumes
 //! that reserve space, stays within what the pool can hold. Overwriting needs no new space.
 
+use crate::ids::LayerId;
 use crate::location::Mapping;
 use crate::segments::admitted::Backing;
 use crate::shard::core::Core;
@@ -204,7 +205,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Blocks of a range that the layer on top of a volume does not hold, and that layer.
-    async fn new_blocks(&self, volume: u32, range: BlockRange) -> Result<(u64, u32), IoError> {
+    async fn new_blocks(&self, volume: u32, range: BlockRange) -> Result<(u64, LayerId), IoError> {
         // Or nodes that are about to be read may be replaced, and others written there.
         let _reading = self.reading();
         let layer = {

@@ -1,7 +1,7 @@
 //! Which stripe comes next: how wide, in which segment, and with how much of the queue. No I/O.
 
 use crate::format::stripe::{RECORDS, ROWS_MAX, Record};
-use crate::ids::{SegmentNumber, ShardId};
+use crate::ids::{LayerId, SegmentNumber, ShardId};
 use crate::level::Shape;
 use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
 use crate::segments::{Kind, Segment, SegmentState};
@@ -361,7 +361,7 @@ fn take(state: &State, batch: &mut Batch, item: Item, space: u64) -> Taken {
 }
 
 /// Puts all of a buffer into the batch.
-fn put(batch: &mut Batch, layer: u32, owner: Owner, buffer: Buffer) {
+fn put(batch: &mut Batch, layer: LayerId, owner: Owner, buffer: Buffer) {
     let blocks = blocks_of(&buffer);
     let range = owner.start..owner.start + blocks;
     batch.records.extend(range.map(|block| {

@@ -8,7 +8,7 @@ use crate::format::body::{
     read_volume, write_decided, write_later_lists, write_layer, write_redirect, write_segment,
     write_snapshot, write_volume,
 };
-use crate::ids::{Generation, Number, SegmentNumber};
+use crate::ids::{Generation, LayerId, Number, SegmentNumber};
 use crate::segments::Segment;
 use crate::segments::slices::SHARDS_MAX;
 use crate::volumes::{Fold, Layer, Redirect, Snapshot, Tables, Volume};
@@ -50,8 +50,8 @@ pub(super) struct Encoder<'a> {
     out: Writer,
     part: Part,
     segments: Iter<'a, SegmentNumber, Segment>,
-    layers: Iter<'a, u32, Layer>,
-    redirects: Iter<'a, u32, Redirect>,
+    layers: Iter<'a, LayerId, Layer>,
+    redirects: Iter<'a, LayerId, Redirect>,
     volumes: Iter<'a, u32, Volume>,
     snapshots: Iter<'a, u32, Snapshot>,
 }
@@ -139,8 +139,8 @@ impl<'a> Encoder<'a> {
         out.number(u64::from(body.next_generation.get()), 4);
         out.number(body.map_nodes, 8);
         let folding = body.tables.folding;
-        out.number(folding.map_or(0, |fold| fold.layer.into()), 4);
-        out.number(folding.map_or(0, |fold| fold.child.into()), 4);
+        out.number(folding.map_or(0, |fold| fold.layer.get().into()), 4);
+        out.number(folding.map_or(0, |fold| fold.child.get().into()), 4);
         0
     }
 

@@ -7,7 +7,7 @@ use crate::format::plausible::{
     COUNT_MAX, Implausible, Of, ZONES_MAX, is_printable, right, within,
 };
 use crate::format::superblock::Superblock;
-use crate::ids::{Generation, SegmentNumber, Sequence};
+use crate::ids::{Generation, LayerId, SegmentNumber, Sequence};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{ATOMIC_BLOCKS, ROWS_MAX, VOLUME_BLOCKS_MAX};
 use crate::segments::zones::Zone;
@@ -123,8 +123,8 @@ fn layers(body: &Body, rows: u32) -> Result<(), Implausible> {
     let tables = &body.tables;
     within("next_id", tables.next_id, 0..=IDS_END)?;
     for (id, layer) in &tables.layers {
-        let field = |name| Of(name, "layer", *id);
-        given(tables, "the identifier of a layer", *id)?;
+        let field = |name| Of(name, "layer", id.get());
+        given(tables, "the identifier of a layer", id.get())?;
         within(field("mapped_blocks"), layer.mapped, 0..=VOLUME_BLOCKS_MAX)?;
         if let Some(parent) = layer.parent {
             // A parent is older than what stands on it: so there is no circle of them.
@@ -142,8 +142,8 @@ fn layers(body: &Body, rows: u32) -> Result<(), Implausible> {
 }
 
 /// The top node of a map is in a segment of the map.
-fn root(body: &Body, id: u32, layer: &Layer, rows: u32) -> Result<(), Implausible> {
-    let field = |name| Of(name, "layer", id);
+fn root(body: &Body, id: LayerId, layer: &Layer, rows: u32) -> Result<(), Implausible> {
+    let field = |name| Of(name, "layer", id.get());
     let Some(root) = layer.root else {
         return Ok(());
     };
@@ -164,9 +164,9 @@ fn root(body: &Body, id: u32, layer: &Layer, rows: u32) -> Result<(), Implausibl
 
 fn redirects(tables: &Tables) -> Result<(), Implausible> {
     for (id, redirect) in &tables.redirects {
-        given(tables, "the layer of a redirect", *id)?;
+        given(tables, "the layer of a redirect", id.get())?;
         if let Some(heir) = redirect.to {
-            given(tables, format_args!("heir of layer {id}"), heir)?;
+            given(tables, format_args!("heir of layer {id}"), heir.get())?;
         }
     }
     match tables.redirect_in_circle() {

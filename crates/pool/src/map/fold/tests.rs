@@ -3,7 +3,7 @@
 use super::*;
 use crate::chunked::Chunked;
 use crate::format::node::Node;
-use crate::ids::Generation;
+use crate::ids::{Generation, LayerId};
 use crate::location::Entry;
 use crate::map::tree::Nodes;
 use crate::volumes::{Snapshot, Volume};
@@ -30,7 +30,7 @@ impl NodeSink for Nothing {
 
     fn discard(&self, _: Entry) {}
 
-    fn unreadable(&self, _: u32, _: Range<u64>) -> Result<Range<u64>, IoError> {
+    fn unreadable(&self, _: LayerId, _: Range<u64>) -> Result<Range<u64>, IoError> {
         Err(IoError::Internal)
     }
 
@@ -117,7 +117,7 @@ fn layers_without_blocks_go_and_others_have_their_turns_meanwhile() {
     let looks = 1 + layers.div_ceil(LAYERS_JUDGED_IN_A_ROW);
     assert_eq!(sink.turns.get(), looks + AT_ONCE / LAYERS_IN_A_ROW);
     let volume = tables.volumes.values().next().unwrap();
-    for layer in 1..layers as u32 {
+    for layer in (1..layers as u32).map(LayerId::new) {
         let heir = tables.resolve(layer);
         assert!(heir.is_none_or(|heir| heir <= volume.layer));
     }

@@ -1,6 +1,7 @@
 //! Changing a tree: a batch of changes goes down once, new nodes come up packed.
 
 use crate::format::node::{LEVELS_MAX, NODE_RECORDS, Node, NodeRecord};
+use crate::ids::LayerId;
 use crate::join::join_all;
 use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
 use crate::map::overlay::Change;
@@ -37,7 +38,7 @@ pub(crate) enum Laid {
 /// A tree that is being changed.
 struct Merge<'a, S> {
     sink: &'a S,
-    layer: u32,
+    layer: LayerId,
     laid: Laid,
 }
 
@@ -80,7 +81,7 @@ impl Place {
 /// that they concern and that cannot be read becomes a run that is lost.
 pub(crate) async fn merge<S: NodeSink>(
     sink: &S,
-    layer: u32,
+    layer: LayerId,
     root: Option<Root>,
     changes: &[Change],
     laid: Laid,
@@ -217,7 +218,7 @@ impl<S: NodeSink> Merge<'_, S> {
 }
 
 /// Gives a node up that cannot be read: what a leaf in its place holds.
-fn lost<S: NodeSink>(sink: &S, layer: u32, place: &Place) -> Result<Vec<NodeRecord>, IoError> {
+fn lost<S: NodeSink>(sink: &S, layer: LayerId, place: &Place) -> Result<Vec<NodeRecord>, IoError> {
     let blocks = sink.unreadable(layer, place.first..place.span.end)?;
     if let Some(entry) = place.at.entry() {
         sink.discard(entry);
@@ -244,7 +245,7 @@ fn clip<'a>(changes: &mut &'a [Change], span: &Range<u64>) -> Cow<'a, [Change]> 
 /// small run with a neighbour too. Memory holds no more than a run.
 struct Packer<'a, S> {
     sink: &'a S,
-    layer: u32,
+    layer: LayerId,
     /// Of the children.
     level: u8,
     packed: Vec<NodeRecord>,
@@ -326,7 +327,7 @@ async fn absorb<S: NodeSink>(
 /// Stores `content` in as few nodes as hold it, evenly filled.
 async fn store_packed<S: NodeSink>(
     sink: &S,
-    layer: u32,
+    layer: LayerId,
     level: u8,
     content: &[NodeRecord],
 ) -> Result<Vec<NodeRecord>, IoError> {
@@ -347,7 +348,7 @@ async fn store_packed<S: NodeSink>(
 /// not read; one that is to move and cannot be read becomes a run that is lost.
 pub(crate) async fn compact<S: NodeSink>(
     sink: &S,
-    layer: u32,
+    layer: LayerId,
     root: Root,
     moves: &dyn Fn(Entry) -> bool,
 ) -> Result<Root, IoError> {
@@ -359,7 +360,7 @@ pub(crate) async fn compact<S: NodeSink>(
 
 fn compact_node<'a, S: NodeSink>(
     sink: &'a S,
-    layer: u32,
+    layer: LayerId,
     place: Place,
     moves: &'a dyn Fn(Entry) -> bool,
 ) -> Recursion<'a, Mapping> {
@@ -400,7 +401,11 @@ fn compact_node<'a, S: NodeSink>(
 }
 
 /// A node, as high as one that cannot be read, that says its blocks are lost.
-async fn lost_node<S: NodeSink>(sink: &S, layer: u32, place: &Place) -> Result<Mapping, IoError> {
+async fn lost_node<S: NodeSink>(
+    sink: &S,
+    layer: LayerId,
+    place: &Place,
+) -> Result<Mapping, IoError> {
     let mut content = lost(sink, layer, place)?;
     for level in 0..=place.level {
         content = store_packed(sink, layer, level, &content).await?;

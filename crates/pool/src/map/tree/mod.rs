@@ -10,6 +10,7 @@ mod tests;
 pub(crate) use merge::{Laid, compact, merge};
 
 use crate::format::node::{LEVELS_MAX, Node, NodeRecord};
+use crate::ids::LayerId;
 use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
 use crate::map::cache::NodeCache;
 use crate::volumes::Root;
@@ -39,7 +40,7 @@ pub(crate) trait NodeSink: Nodes {
     fn lost(&self, entry: Entry);
     /// The node that said something about these blocks cannot be read. Returns which of them, at
     /// least one, are to be known as lost; an error if the tree is better left as it is.
-    fn unreadable(&self, layer: u32, blocks: Range<u64>) -> Result<Range<u64>, IoError>;
+    fn unreadable(&self, layer: LayerId, blocks: Range<u64>) -> Result<Range<u64>, IoError>;
     /// A node that cannot be read was left where it is, with what it tells of.
     fn passed_over(&self);
 }

@@ -1,7 +1,7 @@
 //! The tree beside a sorted map, over nodes in memory.
 
 use super::*;
-use crate::ids::SegmentNumber;
+use crate::ids::{LayerId, SegmentNumber};
 use crate::location::Location;
 use crate::map::overlay::{Change, Run};
 use proptest::prelude::*;
@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::{Context, Poll, Waker};
 
+const LAYER: LayerId = LayerId::new(1);
 /// No volume is larger.
 const END: u64 = 16_000;
 
@@ -69,7 +70,7 @@ impl NodeSink for Memory {
         *self.live.borrow_mut().entry(entry.at).or_default() -= 1;
     }
 
-    fn unreadable(&self, _: u32, blocks: Range<u64>) -> Result<Range<u64>, IoError> {
+    fn unreadable(&self, _: LayerId, blocks: Range<u64>) -> Result<Range<u64>, IoError> {
         let blocks = blocks.start..blocks.end.min(END).max(blocks.start + 1);
         self.given_up.borrow_mut().push(blocks.clone());
         Ok(blocks)
@@ -204,7 +205,7 @@ proptest! {
         for (number, raw) in batches.into_iter().enumerate() {
             let changes = disjoint(raw, number as u32 * 1000);
             let laid = if number % 3 == 2 { Laid::Below } else { Laid::Above };
-            root = now(merge(&memory, 1, root, &changes, laid)).unwrap();
+            root = now(merge(&memory, LAYER, root, &changes, laid)).unwrap();
             match laid {
                 Laid::Above => apply(&mut model, &changes),
                 Laid::Below => changes.iter().for_each(|change| lay_below(&mut model, change)),
@@ -212,7 +213,7 @@ proptest! {
             check(&memory, root, &model);
             if let Some(before) = root {
                 let odd = |entry: Entry| entry.at.segment.get() % 2 == 1;
-                root = Some(now(compact(&memory, 1, before, &odd)).unwrap());
+                root = Some(now(compact(&memory, LAYER, before, &odd)).unwrap());
                 check(&memory, root, &model);
             }
             let nodes = memory.nodes.borrow().len();
@@ -222,7 +223,7 @@ proptest! {
             let first = now(first_leaves(&memory, left, 3)).unwrap();
             let end = first.end.unwrap_or(VOLUME_BLOCKS_MAX);
             let clear = [Change::Clear { start: 0, end }];
-            root = now(merge(&memory, 1, root, &clear, Laid::Above)).unwrap();
+            root = now(merge(&memory, LAYER, root, &clear, Laid::Above)).unwrap();
             model.retain(|block, _| *block >= end);
             assert_alike(&contents(&memory, root), &model);
             prop_assert_eq!(root.is_none(), first.end.is_none());
@@ -247,7 +248,7 @@ fn leaves_that_all_change_at_once_are_packed_whole() {
         };
         let mut root = None;
         for changes in [every(1, 10_000), every(50, 20_000), every(1, 30_000)] {
-            root = now(merge(&memory, 1, root, &changes, Laid::Above)).unwrap();
+            root = now(merge(&memory, LAYER, root, &changes, Laid::Above)).unwrap();
             apply(&mut model, &changes);
             check(&memory, root, &model);
             let leaves = blocks.div_ceil(254) as usize;
@@ -265,7 +266,7 @@ fn tall(memory: &Memory, blocks: u64) -> (Option<Root>, BTreeMap<u64, Mapping>) 
     let changes: Vec<Change> = (0..blocks).map(put).collect();
     let mut model = BTreeMap::new();
     apply(&mut model, &changes);
-    let root = now(merge(memory, 1, None, &changes, Laid::Above)).unwrap();
+    let root = now(merge(memory, LAYER, None, &changes, Laid::Above)).unwrap();
     (root, model)
 }
 
@@ -313,10 +314,10 @@ proptest! {
         let unreadable = |block: &u64| before.get(block) == Some(&Mapping::Lost);
         let after = if moves {
             let odd = |entry: Entry| entry.at.segment.get() % 2 == 1;
-            Some(now(compact(&memory, 1, root, &odd)).unwrap())
+            Some(now(compact(&memory, LAYER, root, &odd)).unwrap())
         } else {
             let changes = disjoint(raw, 1 << 20);
-            let after = now(merge(&memory, 1, Some(root), &changes, Laid::Above)).unwrap();
+            let after = now(merge(&memory, LAYER, Some(root), &changes, Laid::Above)).unwrap();
             let mut expected = before.clone();
             apply(&mut expected, &changes);
             model = expected;
